@@ -1,0 +1,3 @@
+//! Load generation and statistically honest comparisons.
+
+pub mod cli;

@@ -1,0 +1,1 @@
+//! Command execution without sockets and without a clock of its own.

@@ -1,0 +1,3 @@
+//! The host under the server: facts (read), plan (pure), apply (system calls).
+
+pub mod cli;

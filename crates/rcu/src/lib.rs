@@ -1,0 +1,1 @@
+//! Userspace read-copy-update.

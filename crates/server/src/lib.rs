@@ -1,0 +1,3 @@
+//! The server: workers, event loop and configuration around the engine.
+
+pub mod cli;

@@ -1,0 +1,1 @@
+//! The keyspace: slots, tables, entries and value types.

@@ -1,0 +1,39 @@
+//! The one binary: picks the part and hands it the rest of the command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: tidemill <part> [options]
+
+  server       a multi-core, Redis-compatible server
+  tune         doctor and tuner for the host
+  bench        load generator for any Redis-protocol server
+  experiment   repeated, interleaved comparisons with a report
+
+`tidemill <part> --help` explains a part. `tidemill --version` prints the version.
+";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let part = args.next();
+    let rest: Vec<OsString> = args.collect();
+    match part.as_deref().and_then(|part| part.to_str()) {
+        Some("server") => tidemill_server::cli::run(rest),
+        Some("tune") => tidemill_host::cli::run(rest),
+        Some("bench") => tidemill_bench::cli::run_bench(rest),
+        Some("experiment") => tidemill_bench::cli::run_experiment(rest),
+        Some("-h" | "--help" | "help") => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Some("-V" | "--version" | "version") => {
+            println!("tidemill {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprint!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

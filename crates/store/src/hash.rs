@@ -1,17 +1,18 @@
-//! The keyed hash of keys, fields and members.
+//! The keyed hash of keys, fields and members: SipHash-1-3.
 //!
-//! SipHash-1-3 under a secret seed that each process draws for itself. Whoever chooses keys must not be able to steer
-//! them into one bucket or one leaf: SipHash is a pseudo-random function, designed for this use, and no attack on its
-//! 64-bit output without the key is known that beats guessing. AES-round hashes (ahash, gxhash) take about a third of
-//! the time, but claim resistance by construction rather than by published analysis, and differ with the CPU.
-
-use std::hash::{BuildHasher, Hasher, RandomState};
+//! Whoever chooses keys must not be able to steer them into one bucket or one leaf. SipHash is a pseudo-random function
+//! designed for that: without the seed, no published attack on its 64-bit output beats guessing, and the seed is drawn
+//! per process and never shown. Hashes of a few AES rounds take less time, but rest on no published analysis of that
+//! use and differ from CPU to CPU.
 
 use siphasher::sip::SipHasher13;
 
-/// The secret of one process under which its keys are hashed.
-#[derive(Clone)]
-pub struct Seed(SipHasher13);
+/// The secret of one process; without it nobody can choose keys that collide.
+#[derive(Clone, Copy)]
+pub struct Seed {
+    low: u64,
+    high: u64,
+}
 
 impl std::fmt::Debug for Seed {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -21,23 +22,16 @@ impl std::fmt::Debug for Seed {
 }
 
 impl Seed {
-    /// A seed with the given secret, for tests and for replaying a run.
+    /// A seed from 128 bits, which must come from the system's random source.
     #[must_use]
-    pub fn new(secret: [u64; 2]) -> Seed {
-        Seed(SipHasher13::new_with_keys(secret[0], secret[1]))
-    }
-
-    /// A seed drawn from the operating system's randomness.
-    #[must_use]
-    pub fn random() -> Seed {
-        let draw = || RandomState::new().build_hasher().finish();
-        Seed::new([draw(), draw()])
+    pub const fn new(low: u64, high: u64) -> Seed {
+        Seed { low, high }
     }
 }
 
-/// The hash of `bytes` under `seed`, uniform over all 64 bits.
+/// The 64-bit hash of `bytes` under `seed`.
 #[inline]
 #[must_use]
 pub fn hash(seed: &Seed, bytes: &[u8]) -> u64 {
-    seed.0.hash(bytes)
+    SipHasher13::new_with_keys(seed.low, seed.high).hash(bytes)
 }

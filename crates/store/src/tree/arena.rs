@@ -4,6 +4,8 @@
 //! thousand pushes of one command copy a path once. What makes a node fresh is its index in the edit's list, kept in
 //! the node: the test is one load, and a fresh node that is dropped again leaves the list without a search.
 
+use std::ptr::NonNull;
+
 use smallvec::SmallVec;
 use tidemill_rcu::Garbage;
 
@@ -99,7 +101,7 @@ impl Root {
     ///
     /// Store it with release ordering, so that who loads it with acquire ordering sees finished nodes.
     #[must_use]
-    pub fn as_pointer(self) -> std::ptr::NonNull<u8> {
+    pub fn into_raw(self) -> NonNull<u8> {
         self.0.as_pointer()
     }
 
@@ -107,21 +109,19 @@ impl Root {
     ///
     /// # Safety
     ///
-    /// The pointer came from [`Root::as_pointer`].
+    /// The pointer came from [`Root::into_raw`].
     #[must_use]
-    pub unsafe fn from_pointer(pointer: std::ptr::NonNull<u8>) -> Root {
+    pub unsafe fn from_raw(pointer: NonNull<u8>) -> Root {
         // SAFETY: the caller's promise is that of `from_pointer`; liveness is demanded by those who take a root.
         Root(unsafe { Link::from_pointer(pointer) })
     }
 
     /// Allocated bytes of the whole collection, in constant time.
     ///
-    /// # Safety
-    ///
-    /// The collection is live: see [`crate::value::list::List::from_root`].
+    /// The collection must be live, as for [`List::from_root`](crate::value::list::List::from_root).
     #[must_use]
-    pub unsafe fn bytes(self) -> u64 {
-        self.0.node().bytes()
+    pub fn total_bytes(self) -> usize {
+        self.0.node().bytes() as usize
     }
 
     /// Retires a collection that readers can no longer reach anew, as one deep piece of garbage.
@@ -130,9 +130,26 @@ impl Root {
     ///
     /// The root was unlinked by the caller, and is retired once.
     pub unsafe fn retire(self, heap: &Heap) {
-        let bytes = self.0.node().bytes() as usize;
+        let (pointer, bytes) = (self.into_raw(), self.total_bytes());
         // SAFETY: `free_tree` frees exactly these nodes, on any thread; none is reachable after the grace period.
-        heap.retire(unsafe { Garbage::new(self.as_pointer(), bytes, whole::free_tree) });
+        let garbage = unsafe {
+            if self.0.node().is_leaf() {
+                Garbage::new(pointer, bytes, whole::free_node)
+            } else {
+                Garbage::deep(pointer, bytes, whole::free_tree)
+            }
+        };
+        heap.retire(garbage);
+    }
+
+    /// Frees a collection at once, without counting.
+    ///
+    /// # Safety
+    ///
+    /// No reader can reach the root, now or later, and it is freed once.
+    pub unsafe fn free(self) {
+        // SAFETY: the caller's promise.
+        unsafe { whole::free_tree(self.into_raw()) };
     }
 
     /// A deep copy that shares nothing with the original.

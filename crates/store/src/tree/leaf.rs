@@ -46,7 +46,12 @@ pub(crate) struct LeafWriter {
 
 impl LeafWriter {
     /// A leaf that will hold exactly `count` elements of `data_bytes` in all.
-    pub(crate) fn new(arena: &mut Arena, special: u8, data_bytes: usize, count: usize) -> LeafWriter {
+    pub(crate) fn new(
+        arena: &mut Arena,
+        special: u8,
+        data_bytes: usize,
+        count: usize,
+    ) -> LeafWriter {
         let wide = if is_wide(data_bytes, count) { flags::WIDE } else { 0 };
         let special = special & !flags::WIDE | wide;
         let link = arena.allocate(0, special, payload_bytes(data_bytes, count));

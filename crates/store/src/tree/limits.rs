@@ -19,6 +19,7 @@ pub(crate) const CHILD_COUNT_MIN: usize = CHILD_COUNT_MAX * 2 / 5;
 /// Payload of a full chunk of a text.
 pub(crate) const CHUNK_BYTES: usize = NODE_BYTES_MAX - HEADER_BYTES;
 
-const _: () = assert!(HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<Child>() <= NODE_BYTES_MAX);
+const _: () =
+    assert!(HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<Child>() <= NODE_BYTES_MAX);
 // What a split leaves behind must not be merged again at once.
 const _: () = assert!(LEAF_BYTES_MIN < NODE_BYTES_MAX / 2 && CHILD_COUNT_MIN < CHILD_COUNT_MAX / 2);

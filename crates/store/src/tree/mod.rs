@@ -14,6 +14,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod arena;
+pub(crate) mod check;
 pub(crate) mod cursor;
 pub(crate) mod inner;
 pub(crate) mod leaf;

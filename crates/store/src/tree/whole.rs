@@ -60,6 +60,10 @@ fn copy_node(arena: &mut Arena, link: Link) -> Link {
     // SAFETY: both payloads have this length; bytes that were never written are copied as such.
     unsafe { std::ptr::copy_nonoverlapping(source, target, payload_bytes) };
     let copied = copy.header();
-    copy.set_header(super::node::Header { fresh: copied.fresh, capacity: copied.capacity, ..header });
+    copy.set_header(super::node::Header {
+        fresh: copied.fresh,
+        capacity: copied.capacity,
+        ..header
+    });
     copy
 }

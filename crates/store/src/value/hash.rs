@@ -13,9 +13,10 @@ use std::marker::PhantomData;
 use smallvec::SmallVec;
 use tidemill_rcu::Section;
 
-use crate::Heap;
 use crate::hash::{Seed, hash};
+use crate::heap::Heap;
 use crate::tree::arena::Arena;
+use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
 use crate::tree::inner;
 use crate::tree::leaf::{self, Parts, Plan};
@@ -150,6 +151,20 @@ impl<'g> Hash<'g> {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.root.bytes()
+    }
+
+    /// Asserts the invariants of the tree, in time linear in the length. For tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        let mut fields = std::collections::HashSet::new();
+        check_tree::<Fields>(self.root.link(), &mut |leaf, from, to| {
+            for entry in entries(leaf) {
+                let key = hash(self.seed, entry.field);
+                assert!(key >= from && to.is_none_or(|to| key < to), "a field is in its range");
+                assert!(fields.insert(entry.field.to_vec()), "a field is there once");
+                assert!(entry.expires_at_ms.is_none() || leaf.has(flags::EXPIRES));
+            }
+        });
     }
 
     /// The value of a field.
@@ -356,14 +371,7 @@ impl<'h> HashEdit<'h> {
     }
 
     /// Writes an element over the one found, or behind the last of its leaf.
-    fn put(
-        &mut self,
-        path: Path,
-        link: Link,
-        found: Option<usize>,
-        special: u8,
-        parts: Parts<'_>,
-    ) {
+    fn put(&mut self, path: Path, link: Link, found: Option<usize>, special: u8, parts: Parts<'_>) {
         let leaf = link.node();
         let at = found.unwrap_or(leaf.len());
         let removed = usize::from(found.is_some());

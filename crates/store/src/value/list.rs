@@ -16,8 +16,9 @@ use std::marker::PhantomData;
 
 use tidemill_rcu::Section;
 
-use crate::Heap;
+use crate::heap::Heap;
 use crate::tree::arena::Arena;
+use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
 use crate::tree::leaf::{self, Parts, Plan};
@@ -66,6 +67,27 @@ impl<'g> List<'g> {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.root.bytes()
+    }
+
+    /// Asserts the invariants of the tree, in time linear in the length. For tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        let root = self.root.link();
+        if self.root.is_leaf() {
+            check_tree::<Positions>(root, &mut |_, _, _| {});
+            return;
+        }
+        let children = self.root.children();
+        assert!(self.root.has(flags::ENDS) && matches!(children.len(), 2 | 3));
+        assert!(children[0].link.node().is_leaf());
+        assert!(children[children.len() - 1].link.node().is_leaf());
+        let mut bytes = u64::from(self.root.header().capacity);
+        for child in children {
+            let sums = check_tree::<Positions>(child.link, &mut |_, _, _| {});
+            assert_eq!(sums.measure, child.measure);
+            bytes += sums.bytes;
+        }
+        assert_eq!(bytes, self.bytes());
     }
 
     /// The element at `index`, counted from the front.

@@ -18,3 +18,5 @@
 pub mod hash;
 pub mod list;
 pub mod text;
+
+pub use crate::tree::{Built, Root};

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use tidemill_rcu::Section;
 
-use crate::Heap;
+use crate::heap::Heap;
 use crate::tree::arena::Arena;
+use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
 use crate::tree::leaf;
@@ -134,6 +135,16 @@ impl<'g> Text<'g> {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.root.bytes()
+    }
+
+    /// Asserts the invariants of the tree, in time linear in the length. For tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        check_tree::<Bytes>(self.root.link(), &mut |leaf, _, _| {
+            let chunk = chunk_of(leaf);
+            assert!(!chunk.is_empty() && leaf.len() == 1);
+            assert!(matches!(chunk, Chunk::Zeros(_)) || chunk.len() <= CHUNK_BYTES as u64);
+        });
     }
 
     /// The byte at `position`.
@@ -316,7 +327,8 @@ impl<'h> TextEdit<'h> {
             return;
         };
         let (path, link, _) = TextEdit::descend(root, length(root));
-        self.root = path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
+        self.root =
+            path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
     }
 
     /// Writes what lies in the chunk at `position`; returns how many bytes.
@@ -351,7 +363,8 @@ impl<'h> TextEdit<'h> {
     ) -> (Pieces, usize) {
         let before = within.min(position % CHUNK_BYTES as u64);
         let start = within - before;
-        let end = (position - position % CHUNK_BYTES as u64 + CHUNK_BYTES as u64) - position + within;
+        let end =
+            (position - position % CHUNK_BYTES as u64 + CHUNK_BYTES as u64) - position + within;
         let end = end.min(count);
         let bytes = &bytes[..bytes.len().min((end - within) as usize)];
         let after = (end - within) as usize - bytes.len();

@@ -9,10 +9,8 @@ use tidemill_store::Heap;
 ///
 /// No reader is left.
 pub unsafe fn free_retired(heap: &Heap) {
-    for garbage in heap.retired().take() {
-        // SAFETY: the caller's promise.
-        unsafe { garbage.free() };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { heap.retired().free_all() };
 }
 
 /// A reproducible stream of random numbers (SplitMix64).

@@ -1,0 +1,1 @@
+//! Replies as a client reads them: to come.

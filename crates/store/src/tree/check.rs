@@ -1,9 +1,10 @@
 //! Everything that must hold for a tree, checked node by node. For tests; in time linear in the size.
 
 use super::leaf::used_bytes;
-use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN, NODE_BYTES_MAX};
+use super::limits::CHILD_COUNT_MAX;
 use super::node::{Link, Node, Totals};
 use super::order::{Order, sums};
+use super::update::is_underfull;
 
 /// What the caller checks in each leaf, given the range of keys that lead to it.
 pub(crate) type CheckLeaf<'c> = dyn FnMut(Node<'_>, u64, Option<u64>) + 'c;
@@ -57,18 +58,7 @@ fn check_children<O: Order>(
     }
     assert_eq!(node.totals(), totals, "a node's totals are the sums over its children");
     for pair in children.windows(2) {
-        let (left, right) = (pair[0].link.node(), pair[1].link.node());
-        assert!(!could_be_one(left, right), "no crumbs beside a node with room for them");
-    }
-}
-
-/// Whether one of the neighbours is a crumb that the other could hold.
-fn could_be_one(left: Node<'_>, right: Node<'_>) -> bool {
-    if left.is_leaf() {
-        let (left, right) = (used_bytes(left), used_bytes(right));
-        left.min(right) < NODE_BYTES_MAX / 8 && left + right <= NODE_BYTES_MAX
-    } else {
-        let (left, right) = (left.len(), right.len());
-        left.min(right) < CHILD_COUNT_MIN / 2 && left + right <= CHILD_COUNT_MAX
+        let crumbs = pair.iter().all(|child| is_underfull::<O>(child.link.node()));
+        assert!(!crumbs, "two neighbours that hold little are joined");
     }
 }

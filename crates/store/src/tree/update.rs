@@ -76,8 +76,11 @@ impl Path {
 fn new_root<O: Order>(arena: &mut Arena, pieces: &Pieces) -> Link {
     let level = pieces[0].0.header().level + 1;
     let children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
-    let root = inner::build(arena, level, 0, &children);
+    let mut root = inner::build(arena, level, 0, &children);
     sum_up::<O>(root);
+    for index in (0..children.len()).rev() {
+        root = join_underfull::<O>(arena, root, index);
+    }
     root
 }
 
@@ -157,26 +160,29 @@ pub(crate) fn sum_up<O: Order>(link: Link) {
     inner::set_totals(link, totals);
 }
 
-/// Joins the child at `index` with a neighbour, if it holds too little and they fit into one node.
-fn join_underfull<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Link {
-    let children = node.node().children();
-    if index >= children.len() || !is_underfull::<O>(children[index].link.node()) {
-        return node;
+/// Joins the child at `index` with its neighbours for as long as it holds too little and they fit into one node.
+fn join_underfull<O: Order>(arena: &mut Arena, mut node: Link, mut index: usize) -> Link {
+    loop {
+        let children = node.node().children();
+        if index >= children.len() || !is_underfull::<O>(children[index].link.node()) {
+            return node;
+        }
+        if index + 1 < children.len()
+            && let Some(joined) = join::<O>(arena, node, index)
+        {
+            node = joined;
+            continue;
+        }
+        if index == 0 {
+            return node;
+        }
+        let Some(joined) = join::<O>(arena, node, index - 1) else { return node };
+        node = joined;
+        index -= 1;
     }
-    if index + 1 < children.len()
-        && let Some(joined) = join::<O>(arena, node, index)
-    {
-        return joined;
-    }
-    if index > 0
-        && let Some(joined) = join::<O>(arena, node, index - 1)
-    {
-        return joined;
-    }
-    node
 }
 
-fn is_underfull<O: Order>(node: Node<'_>) -> bool {
+pub(crate) fn is_underfull<O: Order>(node: Node<'_>) -> bool {
     if node.is_leaf() { O::is_underfull(node) } else { node.len() < CHILD_COUNT_MIN }
 }
 
@@ -190,9 +196,11 @@ fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
         if left.link.node().len() + right.link.node().len() > CHILD_COUNT_MAX {
             return None;
         }
+        let seam = left.link.node().len() - 1;
         let merged = inner::merge(arena, left.link, &right);
         sum_up::<O>(merged);
-        merged
+        // Two crumbs of different parents are neighbours now.
+        join_underfull::<O>(arena, merged, seam)
     };
     let sums = sums::<O>(merged.node());
     let child = Child { link: merged, measure: sums.measure, key: left.key };

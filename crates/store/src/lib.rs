@@ -15,6 +15,7 @@ pub mod limits;
 mod primitive;
 pub mod slot;
 mod table;
+mod tree;
 pub mod value;
 pub mod word;
 
@@ -22,3 +23,4 @@ pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEn
 pub use heap::Heap;
 pub use keyspace::{Detached, Found, KeyHash, Keyspace, ReleaseObserver, SlotLock};
 pub use slot::SlotNumber;
+pub use tree::{Built, Root};

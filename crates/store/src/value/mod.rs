@@ -1,25 +1,22 @@
-//! Values that are trees.
+//! The values of keys that are collections: what commands read and edit.
+//!
+//! Each type comes in two halves: a view (`List`, `Hash`, `Text`) that reads a published version under a section, and
+//! an edit (`ListEdit`, ...) that builds the next version out of it:
+//!
+//! ```text
+//! let mut edit = unsafe { ListEdit::new(old_root, heap) };
+//! edit.push_back(b"x");
+//! let built = edit.finish();
+//! publish(built.root());          // one release store, under the slot's lock
+//! built.retire_replaced();
+//! ```
+//!
+//! An edit that is dropped, or whose `Built` is dropped, leaves no trace. Types hold bytes only: what is expired, which
+//! encoding a command reports and what goes to the journal is decided above.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
+pub mod hash;
+pub mod list;
+pub mod text;
 
-use crate::heap::Heap;
-
-/// The root of a tree.
-#[derive(Clone, Copy, Debug)]
-pub struct Root(NonNull<u8>);
-
-impl Root {
-    pub(crate) fn into_raw(self) -> NonNull<u8> {
-        self.0
-    }
-    pub(crate) unsafe fn from_raw(raw: NonNull<u8>) -> Root {
-        Root(raw)
-    }
-    /// Bytes.
-    pub fn total_bytes(self) -> usize {
-        0
-    }
-    pub(crate) unsafe fn retire(self, _heap: &Heap) {}
-    pub(crate) unsafe fn free(self) {}
-}
+pub use crate::tree::{Built, Root};

@@ -155,11 +155,8 @@ impl Shared {
     /// Bytes that the dataset takes: what all workers counted, less what was freed in the background.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        let counted = self
-            .stats
-            .iter()
-            .map(|stats| stats.live_bytes.value())
-            .fold(0_u64, u64::wrapping_add);
+        let counted =
+            self.stats.iter().map(|stats| stats.live_bytes.value()).fold(0_u64, u64::wrapping_add);
         // Relaxed: a statistic.
         let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64

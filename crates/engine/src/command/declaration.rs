@@ -205,6 +205,9 @@ impl Command {
         handler: Handler::Container,
     };
 
+    /// A command that is none, for work that no client asked for.
+    pub(crate) const BASE_REF: Command = Command { name: "internal", ..Command::BASE };
+
     /// Whether `count` arguments, the name included, are as many as the command takes.
     #[must_use]
     pub fn takes(&self, count: usize) -> bool {

@@ -52,7 +52,7 @@ fn check(preemption_bound: usize, model: impl Fn() + Sync + Send + 'static) {
 
 /// One reader that registers, reads and announces; one writer that unlinks, waits and frees.
 fn synchronize_waits_for_a_reader<F: Flavour>() {
-    let domain = Domain::<F>::new().unwrap();
+    let domain = Domain::<F>::new().expect("modelled flavours need nothing");
     let objects = Objects::new();
     let reader = {
         let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
@@ -131,7 +131,7 @@ fn a_word_of_the_next_section_ends_the_one_before() {
 
 /// Two threads poll one period: also the one that did not finish the scan may free.
 fn polling_from_two_threads<F: Flavour>() {
-    let domain = Domain::<F>::new().unwrap();
+    let domain = Domain::<F>::new().expect("modelled flavours need nothing");
     let objects = Objects::new();
     let mut reader = domain.register();
     let guard = reader.enter();

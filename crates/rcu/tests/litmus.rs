@@ -65,7 +65,6 @@ fn wait_for_next_round(board: &Board, last: u64) -> u64 {
 }
 
 fn read_one_round<F: Flavour>(reader: &Reader<F>, board: &Board, round: u64) {
-    pause(round.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
     let guard = reader.enter();
     let seen = board.unlinked.0.load(Ordering::Relaxed);
     pause(round % SECTION_SPINS_MAX);
@@ -80,7 +79,11 @@ fn read_rounds<F: Flavour>(domain: &Arc<Domain<F>>, board: &Board) {
     let mut round = 0;
     loop {
         // Under qsbr this is where the reader comes online; under the others `enter` is.
-        round = reader.offline(|| wait_for_next_round(board, round));
+        round = reader.offline(|| {
+            let round = wait_for_next_round(board, round);
+            pause(round.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58);
+            round
+        });
         if round == FINISHED {
             return;
         }

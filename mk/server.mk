@@ -21,3 +21,14 @@ bench: ## side by side with Valkey and Redis
 
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 	@true
+
+.PHONY: test-loom bench-rcu soak-rcu
+
+test-loom: ## models of the RCU grace period, every interleaving within bounds
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-rcu --locked --quiet --release --target-dir target/loom --test loom_grace
+
+soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60)
+	TIDEMILL_TORTURE_SECONDS=$${TIDEMILL_TORTURE_SECONDS:-60} $(CARGO) test -p tidemill-rcu --locked --quiet --release --test torture --test litmus
+
+bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
+	$(CARGO) bench -p tidemill-rcu --locked

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::reply::ReplyScanner;
+use tidemill_resp::reply::{ReplyScanner, ScanCounts};
 use tidemill_resp::request::{Arguments, Limits, Progress, RequestParser, encode, encode_into};
 
 const ROUND_COUNT: usize = 41;
@@ -105,7 +105,8 @@ fn scan(reply: &[u8]) -> impl FnMut() + 'static {
     let input = reply.repeat(PIPELINE_COUNT);
     let mut scanner = ReplyScanner::new();
     move || {
-        let counts = scanner.scan(black_box(&input)).expect("valid replies");
+        let mut counts = ScanCounts::default();
+        scanner.scan(black_box(&input), &mut counts).expect("valid replies");
         assert_eq!(counts.replies, PIPELINE_COUNT as u64);
     }
 }

@@ -87,28 +87,25 @@ impl ReplyScanner {
         matches!(self.state, State::Start) && self.missing_count == 0
     }
 
-    /// Takes in `chunk` and counts the replies that end in it.
+    /// Takes in `chunk` and adds the replies that end in it to `counts`, up to an error if there is one.
     ///
     /// # Errors
     /// [`ReplyError`]; the connection is of no further use.
-    pub fn scan(&mut self, chunk: &[u8]) -> Result<ScanCounts, ReplyError> {
-        let mut counts = ScanCounts::default();
+    pub fn scan(&mut self, chunk: &[u8], counts: &mut ScanCounts) -> Result<(), ReplyError> {
         let mut rest = chunk;
         while !rest.is_empty() {
             rest = match self.state {
-                State::Start => match self.whole_bulk(rest, &mut counts) {
+                State::Start => match self.whole_bulk(rest, counts) {
                     Some(after) => after,
                     None => self.start(rest)?,
                 },
                 State::TextLine { length } => self.text_line(rest, length)?,
                 State::LengthLine => self.length_line(rest)?,
-                State::LineFeed { has_length } => self.line_feed(rest, has_length, &mut counts)?,
-                State::Payload { missing_bytes } => {
-                    self.payload(rest, missing_bytes, &mut counts)?
-                }
+                State::LineFeed { has_length } => self.line_feed(rest, has_length, counts)?,
+                State::Payload { missing_bytes } => self.payload(rest, missing_bytes, counts)?,
             };
         }
-        Ok(counts)
+        Ok(())
     }
 
     /// The usual reply, a string shorter than 100 bytes that is all there, in one step.

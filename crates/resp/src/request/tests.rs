@@ -204,3 +204,23 @@ fn inline_words_are_split_as_valkey_splits_them() {
         assert_eq!(split_arguments(line), Err(UnbalancedQuotes), "{}", line.escape_ascii());
     }
 }
+
+#[test]
+fn many_arguments_are_not_read_twice() {
+    let arguments: Vec<&[u8]> = vec![b"argument"; 1000];
+    let whole = encode(&arguments);
+    let (mut parser, mut args) = (RequestParser::new(), Arguments::new());
+    let cut = whole.len() - 5;
+    let progress = parser.parse(&whole[..cut], &Limits::default(), &mut args);
+    assert_eq!(progress, Ok(Progress::Incomplete { consumed: 0, wanted: 5 }));
+    assert!(!parser.is_idle());
+    // Would be an error if it were looked at again; the first byte says that this is no inline request.
+    let mut spoilt = whole.clone();
+    spoilt[1..100].fill(b'?');
+    // Another connection may use the same storage meanwhile.
+    let mut shared = Arguments::new();
+    let progress = parser.parse(&spoilt, &Limits::default(), &mut shared);
+    assert_eq!(progress, Ok(Progress::Complete { consumed: whole.len() }));
+    assert!(shared.view(&whole).iter().eq(arguments));
+    assert!(parser.is_idle());
+}

@@ -11,7 +11,7 @@ fn parse_all(input: &[u8], limits: &Limits) -> (Vec<Vec<Vec<u8>>>, Option<Protoc
 }
 
 /// As [`parse_all`], the input arriving piece by piece.
-pub(crate) fn parse_in_pieces(
+fn parse_in_pieces(
     pieces: &[&[u8]],
     limits: &Limits,
 ) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
@@ -223,4 +223,13 @@ fn many_arguments_are_not_read_twice() {
     assert_eq!(progress, Ok(Progress::Complete { consumed: whole.len() }));
     assert!(shared.view(&whole).iter().eq(arguments));
     assert!(parser.is_idle());
+}
+
+#[test]
+fn a_long_request_behind_a_blank_one_survives_the_cut() {
+    let whole = [b"\r\n".to_vec(), encode(&[&b"argument"[..]; 40])].concat();
+    for cut in 3..whole.len() {
+        let whole_pieces = parse_in_pieces(&[&whole[..cut], &whole[cut..]], &Limits::default());
+        assert_eq!(whole_pieces, parse_all(&whole, &Limits::default()), "cut at {cut}");
+    }
 }

@@ -10,6 +10,10 @@ test-end-to-end: ## the real binary against real clients and oracles
 docs-fresh: ## generated documents match their sources
 	@true
 
+.PHONY: fuzz-resp
+fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the stable toolchain
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} SEED=$${SEED:-$$RANDOM} $(CARGO) test --locked -p tidemill-resp --test fuzz -- --nocapture
+
 soak: ## the long versions of the tests
 	@true
 

@@ -271,7 +271,7 @@ mod tests {
     fn size_classes_waste_at_most_a_fifth_past_the_smallest() {
         for bytes in 17..5000 {
             let class = size_class(bytes);
-            assert!(class >= bytes && class % 16 == 0);
+            assert!(class >= bytes && class.is_multiple_of(16));
             assert!(bytes < 64 || (class - bytes) * 4 < bytes, "{bytes} -> {class}");
         }
         assert_eq!(size_class(1000), 1024);

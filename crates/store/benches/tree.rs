@@ -63,10 +63,27 @@ impl Subject {
     }
 }
 
-struct Measured<'m> {
+type Run = Box<dyn FnMut(usize)>;
+
+struct Measured {
     name: String,
-    run: Box<dyn FnMut(usize) + 'm>,
+    run: Run,
     rounds: Vec<f64>,
+}
+
+/// What the command line asked for.
+struct Benches {
+    wanted: Option<String>,
+    all: Vec<Measured>,
+}
+
+impl Benches {
+    /// Adds a benchmark; `prepare` runs only if it is wanted.
+    fn add(&mut self, name: String, prepare: impl FnOnce() -> Run) {
+        if self.wanted.as_ref().is_none_or(|part| name.contains(part.as_str())) {
+            self.all.push(Measured { name, run: prepare(), rounds: Vec::new() });
+        }
+    }
 }
 
 struct Numbers(u64);
@@ -96,59 +113,52 @@ fn element(number: usize) -> [u8; 16] {
     element
 }
 
-fn lists(size: usize, label: &str, all: &mut Vec<Measured<'_>>) {
+fn lists(size: usize, label: &str, benches: &mut Benches) {
     let fresh = || {
         let mut subject = Subject::new();
         subject.list(|edit| (0..size).for_each(|number| edit.push_back(&element(number))));
         subject
     };
-    let mut add = |name: &str, run: Box<dyn FnMut(usize)>| {
-        all.push(Measured { name: format!("list {label} {name}"), run, rounds: Vec::new() });
-    };
-    let mut subject = fresh();
-    add(
-        "LPUSH+RPOP",
+    benches.add(format!("list {label} LPUSH+RPOP"), || {
+        let mut subject = fresh();
         Box::new(move |number| {
             subject.list(|edit| edit.push_front(&element(number)));
             subject.list(|edit| {
                 edit.pop_back();
             });
-        }),
-    );
-    let mut subject = fresh();
-    add(
-        "RPUSH+LPOP",
+        })
+    });
+    benches.add(format!("list {label} RPUSH+LPOP"), || {
+        let mut subject = fresh();
         Box::new(move |number| {
             subject.list(|edit| edit.push_back(&element(number)));
             subject.list(|edit| {
                 edit.pop_front();
             });
-        }),
-    );
-    let (mut subject, mut numbers) = (fresh(), Numbers(88));
-    add(
-        "LSET random",
+        })
+    });
+    benches.add(format!("list {label} LSET random"), || {
+        let (mut subject, mut numbers) = (fresh(), Numbers(88));
         Box::new(move |number| {
             let index = numbers.below(size) as u64;
             subject.list(|edit| {
                 edit.set(index, &element(number));
             });
-        }),
-    );
-    let (subject, mut numbers) = (fresh(), Numbers(99));
-    add(
-        "LINDEX random",
+        })
+    });
+    benches.add(format!("list {label} LINDEX random"), || {
+        let (subject, mut numbers) = (fresh(), Numbers(99));
         Box::new(move |_| {
             // SAFETY: nothing is freed while the benchmark reads.
             let section = unsafe { Section::assume() };
             // SAFETY: as above.
             let list = unsafe { List::from_root(subject.root(), section) };
             black_box(list.get(numbers.below(size) as u64));
-        }),
-    );
+        })
+    });
 }
 
-fn hashes(size: usize, label: &str, seed: &'static Seed, all: &mut Vec<Measured<'_>>) {
+fn hashes(size: usize, label: &str, seed: &'static Seed, benches: &mut Benches) {
     let fresh = || {
         let mut subject = Subject::new();
         subject.hash(seed, |edit| {
@@ -158,23 +168,18 @@ fn hashes(size: usize, label: &str, seed: &'static Seed, all: &mut Vec<Measured<
         });
         subject
     };
-    let mut add = |name: &str, run: Box<dyn FnMut(usize)>| {
-        all.push(Measured { name: format!("hash {label} {name}"), run, rounds: Vec::new() });
-    };
-    let (mut subject, mut numbers) = (fresh(), Numbers(77));
-    add(
-        "HSET old field",
+    benches.add(format!("hash {label} HSET old field"), || {
+        let (mut subject, mut numbers) = (fresh(), Numbers(77));
         Box::new(move |number| {
             let chosen = field(numbers.below(size));
             subject.hash(seed, |edit| {
                 edit.set(&chosen, &element(number), None);
             });
-        }),
-    );
-    let mut subject = fresh();
-    let mut next = size;
-    add(
-        "HSET new field + HDEL",
+        })
+    });
+    benches.add(format!("hash {label} HSET new field + HDEL"), || {
+        let mut subject = fresh();
+        let mut next = size;
         Box::new(move |number| {
             subject.hash(seed, |edit| {
                 edit.set(&field(next), &element(number), None);
@@ -183,70 +188,65 @@ fn hashes(size: usize, label: &str, seed: &'static Seed, all: &mut Vec<Measured<
                 edit.remove(&field(next - size));
             });
             next += 1;
-        }),
-    );
-    let (subject, mut numbers) = (fresh(), Numbers(66));
-    add(
-        "HGET",
+        })
+    });
+    benches.add(format!("hash {label} HGET"), || {
+        let (subject, mut numbers) = (fresh(), Numbers(66));
         Box::new(move |_| {
             // SAFETY: nothing is freed while the benchmark reads.
             let section = unsafe { Section::assume() };
             // SAFETY: as above.
             let hash = unsafe { Hash::from_root(subject.root(), seed, section) };
             black_box(hash.get(&field(numbers.below(size))).expect("the field is there"));
-        }),
-    );
+        })
+    });
 }
 
-fn texts(size: usize, label: &str, all: &mut Vec<Measured<'_>>) {
+fn texts(size: usize, label: &str, benches: &mut Benches) {
     let fresh = || {
         let mut subject = Subject::new();
         subject.text(|edit| edit.append(&vec![1; size * 16]));
         subject
     };
-    let mut add = |name: &str, run: Box<dyn FnMut(usize)>| {
-        all.push(Measured { name: format!("text {label} {name}"), run, rounds: Vec::new() });
-    };
-    let mut subject = fresh();
-    add("APPEND 16", Box::new(move |number| subject.text(|edit| edit.append(&element(number)))));
-    let (mut subject, mut numbers) = (fresh(), Numbers(55));
-    add(
-        "SETBIT random",
+    benches.add(format!("text {label} APPEND 16"), || {
+        let mut subject = fresh();
+        Box::new(move |number| subject.text(|edit| edit.append(&element(number))))
+    });
+    benches.add(format!("text {label} SETBIT random"), || {
+        let (mut subject, mut numbers) = (fresh(), Numbers(55));
         Box::new(move |number| {
             let at = numbers.below(size * 16) as u64;
             subject.text(|edit| edit.write(at, &[number as u8]));
-        }),
-    );
-    let (subject, mut numbers) = (fresh(), Numbers(44));
-    add(
-        "GETBIT random",
+        })
+    });
+    benches.add(format!("text {label} GETBIT random"), || {
+        let (subject, mut numbers) = (fresh(), Numbers(44));
         Box::new(move |_| {
             // SAFETY: nothing is freed while the benchmark reads.
             let section = unsafe { Section::assume() };
             // SAFETY: as above.
             let text = unsafe { Text::from_root(subject.root(), section) };
             black_box(text.get(numbers.below(size * 16) as u64));
-        }),
-    );
+        })
+    });
 }
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let seed: &'static Seed = Box::leak(Box::new(Seed::new(1, 2)));
-    let mut all = Vec::new();
-    all.push(Measured {
-        name: "hash function, 16-byte key".into(),
-        run: Box::new(move |number| {
-            black_box(hash(seed, black_box(&element(number))));
-        }),
-        rounds: Vec::new(),
+    let mut benches = Benches { wanted, all: Vec::new() };
+    benches.add("hash function, 16-byte key".into(), || {
+        let key = element(1);
+        Box::new(move |_| {
+            black_box(hash(black_box(seed), black_box(&key)));
+        })
     });
     for (label, size) in SIZES {
-        lists(size, label, &mut all);
-        hashes(size, label, seed, &mut all);
-        texts(size, label, &mut all);
+        lists(size, label, &mut benches);
+        hashes(size, label, seed, &mut benches);
+        texts(size, label, &mut benches);
     }
-    all.retain(|measured| wanted.as_ref().is_none_or(|part| measured.name.contains(part.as_str())));
+    let mut all = benches.all;
     let per_round = 4000;
     for round in 0..ROUND_COUNT {
         for measured in &mut all {

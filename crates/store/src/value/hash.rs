@@ -109,16 +109,36 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
 #[inline]
 fn find(leaf: Node<'_>, field: &[u8]) -> Option<usize> {
     let data = leaf.data();
-    let len = leaf.len();
     let mut start = 0;
-    for index in 0..len {
-        let end = leaf.start(index + 1);
-        if decode(&data[start..end]).field == field {
+    for (index, end) in leaf.ends().enumerate() {
+        if is_of(&data[start..end], field) {
             return Some(index);
         }
         start = end;
     }
     None
+}
+
+/// Whether an element belongs to `field`.
+#[inline]
+fn is_of(element: &[u8], field: &[u8]) -> bool {
+    let head = usize::from(element[0]);
+    if head >= 0x80 || field.len() >= 0x40 {
+        return decode(element).field == field;
+    }
+    let at = 1 + 8 * (head & 1);
+    head >> 1 == field.len() && same(&element[at..at + field.len()], field)
+}
+
+/// Compares short slices of equal length without a call, from the end, where the names of fields differ most.
+#[inline]
+fn same(left: &[u8], right: &[u8]) -> bool {
+    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
+        (Some(left_end), Some(right_end)) => {
+            u64::from_ne_bytes(*left_end) == u64::from_ne_bytes(*right_end) && left == right
+        }
+        _ => left.iter().eq(right),
+    }
 }
 
 /// One version of a hash, for as long as `'g`.

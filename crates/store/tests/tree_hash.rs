@@ -80,6 +80,18 @@ impl Tested {
     }
 }
 
+impl Drop for Tested {
+    fn drop(&mut self) {
+        if let Some(root) = self.root.take() {
+            // SAFETY: nobody else knows the root.
+            unsafe { root.retire(&self.heap) };
+        }
+        assert!(std::thread::panicking() || self.heap.live_bytes() == 0);
+        // SAFETY: no reader is left.
+        unsafe { free_retired(&self.heap) };
+    }
+}
+
 fn field(random: &mut Random, bound: usize) -> Vec<u8> {
     let number = random.below(bound);
     let mut field = format!("field-{number}").into_bytes();

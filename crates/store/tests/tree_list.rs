@@ -65,6 +65,18 @@ impl Tested {
     }
 }
 
+impl Drop for Tested {
+    fn drop(&mut self) {
+        if let Some(root) = self.root.take() {
+            // SAFETY: nobody else knows the root.
+            unsafe { root.retire(&self.heap) };
+        }
+        assert!(std::thread::panicking() || self.heap.live_bytes() == 0);
+        // SAFETY: no reader is left.
+        unsafe { free_retired(&self.heap) };
+    }
+}
+
 fn random_change(
     edit: &mut ListEdit<'_>,
     model: &mut VecDeque<Vec<u8>>,
@@ -271,11 +283,6 @@ fn an_edit_that_is_dropped_leaves_no_trace() {
         assert!(tested.heap.retired().is_empty());
         tested.check();
     }
-    let Some(root) = tested.root.take() else { return };
-    // SAFETY: the root is not used any more.
-    unsafe { root.retire(&tested.heap) };
-    // SAFETY: no reader is left.
-    unsafe { free_retired(&tested.heap) };
 }
 
 #[test]

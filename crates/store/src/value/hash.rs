@@ -38,6 +38,15 @@ impl Order for Fields {
     }
 }
 
+/// Where a field belongs in a hash of more than one leaf.
+#[inline]
+fn key_of(seed: &Seed, field: &[u8]) -> u64 {
+    let key = hash(seed, field);
+    #[cfg(test)]
+    let key = key & tests::KEY_MASK.get();
+    key
+}
+
 /// The longest varint, and an expiry.
 type Prefix = SmallVec<[u8; 18]>;
 
@@ -179,7 +188,7 @@ impl<'g> Hash<'g> {
         let mut fields = std::collections::HashSet::new();
         check_tree::<Fields>(self.root.link(), &mut |leaf, from, to| {
             for entry in entries(leaf) {
-                let key = hash(self.seed, entry.field);
+                let key = key_of(self.seed, entry.field);
                 assert!(key >= from && to.is_none_or(|to| key < to), "a field is in its range");
                 assert!(fields.insert(entry.field.to_vec()), "a field is there once");
                 assert!(entry.expires_at_ms.is_none() || leaf.has(flags::EXPIRES));
@@ -194,7 +203,7 @@ impl<'g> Hash<'g> {
         let leaf = if self.root.is_leaf() {
             self.root
         } else {
-            leaf_of(self.root.link(), hash(self.seed, field))
+            leaf_of(self.root.link(), key_of(self.seed, field))
         };
         let entry = decode(leaf.element(find(leaf, field)?));
         Some(Field { value: entry.value, expires_at_ms: entry.expires_at_ms })
@@ -386,7 +395,7 @@ impl<'h> HashEdit<'h> {
         if root.node().is_leaf() {
             return (Path::default(), root);
         }
-        let key = hash(self.seed, field);
+        let key = key_of(self.seed, field);
         Path::descend::<Fields>(root, |node| inner::find_key(node, key))
     }
 
@@ -400,7 +409,7 @@ impl<'h> HashEdit<'h> {
             Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
         } else {
             let seed = self.seed;
-            let key_of = |index: usize| plan.with(index, |parts| hash(seed, field_of(parts)));
+            let key_of = |index: usize| plan.with(index, |parts| key_of(seed, field_of(parts)));
             let pieces = split(&mut self.arena, &plan, Bias::Middle, path.key(), key_of);
             self.arena.discard(link);
             pieces
@@ -420,3 +429,6 @@ fn field_of<'a>(parts: Parts<'a>) -> &'a [u8] {
         [] => &[],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,10 @@ mod tree_common;
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidemill_rcu::Section;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::{Heap, Root};
-use tree_common::{Random, free_retired};
+use tree_common::{Random, free_retired, section};
 
 type Values = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -40,7 +39,7 @@ impl Tested {
 
     fn hash(&self) -> Option<Hash<'_>> {
         // SAFETY: the root is live as long as `self` is borrowed.
-        self.root.map(|root| unsafe { Hash::from_root(root, &self.seed, Section::assume()) })
+        self.root.map(|root| unsafe { Hash::from_root(root, &self.seed, section(self)) })
     }
 
     fn check(&self) {
@@ -81,10 +80,22 @@ impl Tested {
     }
 }
 
+impl Drop for Tested {
+    fn drop(&mut self) {
+        if let Some(root) = self.root.take() {
+            // SAFETY: nobody else knows the root.
+            unsafe { root.retire(&self.heap) };
+        }
+        assert!(std::thread::panicking() || self.heap.live_bytes() == 0);
+        // SAFETY: no reader is left.
+        unsafe { free_retired(&self.heap) };
+    }
+}
+
 fn field(random: &mut Random, bound: usize) -> Vec<u8> {
     let number = random.below(bound);
     let mut field = format!("field-{number}").into_bytes();
-    if number % 97 == 0 {
+    if number.is_multiple_of(97) {
         field.resize(100 + number % 1500, b'x');
     }
     field

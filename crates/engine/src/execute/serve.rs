@@ -13,6 +13,7 @@ use crate::command::{Handler, Stop};
 use crate::context::{Access, Cx};
 use crate::locks::LockSet;
 use crate::mailbox::Message;
+use crate::session::Session;
 use crate::shared::Shared;
 use crate::worker::{ReadyKey, Worker};
 
@@ -139,6 +140,16 @@ pub fn end_wait(shared: &Shared, waiter: &Arc<Waiter>) {
         {
             side.stop_waiting(waiter.database, key, waiter);
         }
+    }
+}
+
+/// A connection is gone: whatever its session was in the middle of ends.
+pub fn end_session(shared: &Shared, mut session: Session) {
+    super::transaction::unwatch(shared, &mut session, None);
+    if let Some(waiter) = session.waiter.take()
+        && waiter.end()
+    {
+        end_wait(shared, &waiter);
     }
 }
 

@@ -21,6 +21,7 @@ pub mod limits;
 pub mod locks;
 pub mod mailbox;
 pub mod parking;
+pub mod reply;
 pub mod section;
 pub mod session;
 pub mod settings;

@@ -1,6 +1,7 @@
 //! The commands, one file per family; each is declared once, next to its handler.
 
 mod connection;
+mod options;
 mod string;
 mod transactions;
 

@@ -1,0 +1,117 @@
+//! Parts of strings.
+
+use tidemill_store::{Encoding, Kind, NewValue, StringValue};
+
+use super::set::new_string;
+use crate::command::Outcome;
+use crate::commands::options::integer;
+use crate::commit::{Event, EventClass};
+use crate::context::{Cx, NewEntry};
+use crate::error::CommandError;
+use crate::limits::COPIED_STRING_BYTES_MAX;
+use crate::reply;
+
+/// Fails when a string of `length` bytes may not exist.
+pub(in crate::commands) fn check_length(cx: &Cx<'_, '_>, length: u64) -> Result<(), CommandError> {
+    if length > cx.worker.settings.bulk_bytes_max as u64 {
+        return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
+    }
+    Ok(())
+}
+
+pub(super) fn append(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, tail) = (cx.arg(1), cx.arg(2));
+    let old = cx.edit(key).entry_of(Kind::String)?.and_then(|entry| entry.string());
+    let length = old.map_or(0, |value| value.len()) + tail.len() as u64;
+    check_length(cx, length)?;
+    let event = Event::new(EventClass::STRING, "append");
+    match old {
+        None => cx.edit(key).put(new_string(key, tail, None), event),
+        Some(_) => write(cx, key, length - tail.len() as u64, tail, event)?,
+    }
+    cx.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn setrange(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, bytes) = (cx.arg(1), cx.arg(3));
+    let offset = integer(cx.arg(2))?;
+    let offset =
+        u64::try_from(offset).map_err(|_| CommandError::from("ERR offset is out of range"))?;
+    let old = cx.edit(key).entry_of(Kind::String)?.and_then(|entry| entry.string());
+    let old_length = old.map_or(0, |value| value.len());
+    if bytes.is_empty() {
+        cx.reply.integer(old_length as i64);
+        return Ok(());
+    }
+    let end = offset.saturating_add(bytes.len() as u64);
+    check_length(cx, end)?;
+    write(cx, key, offset, bytes, Event::new(EventClass::STRING, "setrange"))?;
+    cx.reply.integer(old_length.max(end) as i64);
+    Ok(())
+}
+
+/// Writes `bytes` into the string under `key` from `offset` on; what is missing before becomes zeros.
+pub(in crate::commands) fn write(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    offset: u64,
+    bytes: &[u8],
+    event: Event,
+) -> Result<(), CommandError> {
+    let edit = cx.edit(key);
+    let old = edit.entry().and_then(|entry| entry.string());
+    let end = offset + bytes.len() as u64;
+    let length = old.map_or(0, |value| value.len()).max(end);
+    if length > COPIED_STRING_BYTES_MAX as u64 || matches!(old, Some(StringValue::Chunks(_))) {
+        edit.change_text(event, |text| {
+            text.write(offset, bytes);
+            Ok(Some(()))
+        })?;
+        return Ok(());
+    }
+    let mut whole = old.map_or_else(Vec::new, reply::to_bytes);
+    whole.resize(length as usize, 0);
+    whole[offset as usize..end as usize].copy_from_slice(bytes);
+    let new = NewEntry {
+        kind: Kind::String,
+        encoding: Encoding::Raw,
+        expires_at_ms: edit.expires_at_ms(),
+        value: NewValue::String(&whole),
+    };
+    edit.put(new, event);
+    Ok(())
+}
+
+/// The range of positions from `start` to `end` inclusive, counted from the end when negative, within `length`.
+pub(in crate::commands) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
+    let length = length as i64;
+    if start < 0 && end < 0 && start > end {
+        return None;
+    }
+    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    (length > 0 && start <= end).then_some((start as u64, end as u64))
+}
+
+/// `GETRANGE` and `SUBSTR`.
+pub(super) fn getrange(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (start, end) = (integer(cx.arg(2))?, integer(cx.arg(3))?);
+    let Some(value) = cx.read_string(cx.arg(1))? else {
+        cx.reply.bulk(b"");
+        return Ok(());
+    };
+    let Some((start, end)) = clamp_range(start, end, value.len()) else {
+        cx.reply.bulk(b"");
+        return Ok(());
+    };
+    match value {
+        StringValue::Plain(bytes) => cx.reply.bulk(&bytes[start as usize..=end as usize]),
+        StringValue::Chunks(text) => {
+            let mut bytes = Vec::with_capacity((end + 1 - start) as usize);
+            text.copy_to(start..end + 1, &mut bytes);
+            reply::owned(cx.reply, bytes);
+        }
+    }
+    Ok(())
+}

@@ -88,6 +88,42 @@ impl Arguments {
     }
 }
 
+/// The arguments of one request with bytes of their own: for a request that outlives the buffer it came in.
+#[derive(Debug)]
+pub struct OwnedArguments {
+    spans: Box<[Span]>,
+    bytes: Box<[u8]>,
+}
+
+impl OwnedArguments {
+    /// Copies arguments.
+    #[must_use]
+    pub fn new<'a>(arguments: impl IntoIterator<Item = &'a [u8]>) -> OwnedArguments {
+        let mut bytes = Vec::new();
+        let spans = arguments
+            .into_iter()
+            .map(|argument| {
+                let start = bytes.len();
+                bytes.extend_from_slice(argument);
+                Span { start, length: argument.len() }
+            })
+            .collect();
+        OwnedArguments { spans, bytes: bytes.into_boxed_slice() }
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn view(&self) -> ArgumentView<'_> {
+        ArgumentView { spans: &self.spans, bytes: &self.bytes }
+    }
+
+    /// Bytes of memory taken.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> usize {
+        size_of_val(&*self.spans) + self.bytes.len()
+    }
+}
+
 /// Arguments and the bytes they stand in: what a command handler is given. Copied freely.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentView<'a> {

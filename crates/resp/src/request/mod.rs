@@ -14,7 +14,7 @@ mod error;
 mod inline;
 mod parser;
 
-pub use arguments::{ArgumentView, Arguments};
+pub use arguments::{ArgumentView, Arguments, OwnedArguments};
 pub use encode::{encode, encode_into};
 pub use error::ProtocolError;
 pub use inline::{UnbalancedQuotes, split_arguments};

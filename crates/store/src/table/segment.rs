@@ -269,6 +269,13 @@ impl SegmentWord {
         self.bucket(position.bucket).entries[position.place].store(word, Ordering::Release);
     }
 
+    /// Whether `entry` stands at `position`. The caller owns the lock.
+    pub(crate) fn holds(self, position: Position, entry: EntryRef<'_>) -> bool {
+        // Relaxed: the lock's owner is the only writer.
+        let word = self.bucket(position.bucket).entries[position.place].load(Ordering::Relaxed);
+        word & ENTRY_MASK == entry.pointer().as_ptr() as u64
+    }
+
     /// Empties a place. The caller owns the lock and has made the version odd.
     pub(crate) fn remove(self, position: Position) {
         // Release: nothing is published; it keeps the store after those that the remover made before.

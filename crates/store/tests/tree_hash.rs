@@ -220,3 +220,38 @@ fn a_scan_visits_what_stays_whatever_happens_to_the_rest() {
         tested.check();
     }
 }
+
+#[test]
+fn runs_of_neighbours_come_and_go_in_a_tree_of_three_levels() {
+    let mut random = Random::new(17);
+    let mut tested = Tested::new(17);
+    let mut next = 0_u64;
+    let mut add = |tested: &mut Tested, count: u64| {
+        tested.edit(|edit, values| {
+            for number in next..next + count {
+                let field = number.to_be_bytes().to_vec();
+                edit.set(&field, &[b'v'; 100], None);
+                values.insert(field, (vec![b'v'; 100], None));
+            }
+        });
+        next += count;
+    };
+    add(&mut tested, 20_000);
+    while tested.values.len() > 500 {
+        // Neighbours in the order of the tree: whole leaves and whole inner nodes go.
+        let start = random.below(tested.values.len()) as u64;
+        let count = random.below(1200);
+        let hash = tested.hash().expect("some are left");
+        let neighbours = (start..hash.len()).map_while(|index| hash.nth(index)).take(count);
+        let run: Vec<_> = neighbours.map(|entry| entry.field.to_vec()).collect();
+        tested.edit(|edit, values| {
+            for field in &run {
+                assert!(edit.remove(field));
+                values.remove(field);
+            }
+        });
+        add(&mut tested, random.below(300) as u64);
+        tested.check();
+    }
+    tested.check_reads(&mut random);
+}

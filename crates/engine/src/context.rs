@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tidemill_rcu::Section;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::ArgumentView;
+use tidemill_store::gate::ClosedGate;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::value::text::TextEdit;
@@ -634,8 +635,8 @@ pub struct SessionCx<'k, 's> {
     pub command: &'static Command,
     /// Whether it runs in `EXEC`.
     pub in_transaction: bool,
-    /// Whether all other workers are stopped for it.
-    pub is_alone: bool,
+    /// The closed gate, when all other workers are stopped for the transaction at hand.
+    pub alone: Option<&'s ClosedGate<'s>>,
 }
 
 impl std::fmt::Debug for SessionCx<'_, '_> {

@@ -16,7 +16,7 @@ pub mod commit;
 pub mod context;
 pub mod error;
 pub mod execute;
-pub mod gate;
+pub mod glob;
 pub mod limits;
 pub mod locks;
 pub mod mailbox;

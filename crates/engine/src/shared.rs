@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_store::Keyspace;
+use tidemill_store::gate::{ClosedGate, Gate};
 use tidemill_store::hash::Seed;
+use tidemill_store::{Detached, Keyspace};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::command::CommandTable;
 use crate::commands;
 use crate::commit::Sinks;
-use crate::gate::Gate;
+use crate::limits::GATE_WAIT_US_MAX;
 use crate::mailbox::{Mailboxes, Notify};
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
@@ -146,10 +147,35 @@ impl Shared {
         }
     }
 
-    /// Counts bytes that were freed in the background.
-    pub fn freed_in_background(&self, bytes: usize) {
+    /// Stops all workers but `closer` at a boundary, or gives up after a moment. The caller has the token.
+    #[must_use]
+    pub fn close_gate(&self, closer: usize) -> Option<ClosedGate<'_>> {
+        let deadline_us = self.clock.monotonic_us() + GATE_WAIT_US_MAX;
+        self.gate.close(closer, || self.clock.monotonic_us() > deadline_us)
+    }
+
+    /// Frees databases that were taken out; takes time in proportion to their keys.
+    pub fn free_detached(&self, detached: Vec<Detached>) {
+        let bytes: usize = detached.into_iter().map(Detached::free).sum();
         // Relaxed: a statistic.
         self.freed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Frees databases that were taken out, on a thread of its own; here when no thread can be had.
+    pub fn free_in_background(self: &Arc<Self>, detached: Vec<Detached>) {
+        if detached.is_empty() {
+            return;
+        }
+        // The content stays here until the thread has it, so that a refused thread leaves it to this one.
+        let content = Arc::new(Mutex::new(detached));
+        let (shared, handed) = (Arc::clone(self), Arc::clone(&content));
+        let take = |content: &Mutex<Vec<Detached>>| {
+            std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let body = move || shared.free_detached(take(&handed));
+        if std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
+            self.free_detached(take(&content));
+        }
     }
 
     /// Bytes that the dataset takes: what all workers counted, less what was freed in the background.

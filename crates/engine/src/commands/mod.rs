@@ -1,6 +1,8 @@
 //! The commands, one file per family; each is declared once, next to its handler.
 
 mod connection;
+mod help;
+mod key;
 mod options;
 mod string;
 mod transactions;
@@ -10,5 +12,5 @@ use crate::command::Command;
 /// All commands.
 #[must_use]
 pub fn all() -> Vec<&'static Command> {
-    [connection::COMMANDS, string::COMMANDS, transactions::COMMANDS].concat()
+    [connection::COMMANDS, key::COMMANDS, string::COMMANDS, transactions::COMMANDS].concat()
 }

@@ -6,12 +6,12 @@
 
 use smallvec::SmallVec;
 use tidemill_store::SlotNumber;
+use tidemill_store::gate::ClosedGate;
 
 use super::keyed::{self, key_positions, lock};
 use super::turn::{Client, Step};
 use crate::command::{Flags, Handler, Stop};
 use crate::context::{Access, Cx, SessionCx};
-use crate::gate::ClosedGate;
 use crate::locks::{LockSet, Slots, ascending};
 use crate::parking::{Place, TokenGuard};
 use crate::section::{Enter, OpenSection};
@@ -67,7 +67,7 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     client.reply.array(transaction.queued.len());
     let mut locks = std::mem::take(&mut exclusion.locks);
     for queued in &transaction.queued {
-        locks = run_queued(client, queued, locks);
+        locks = run_queued(client, queued, locks, exclusion.gate.as_ref());
         client.reader.quiescent();
     }
     let guard = client.reader.enter();
@@ -98,7 +98,7 @@ fn exclude<'k, E: Enter>(
         return Ok(Exclusion { locks, gate: None, token: None });
     }
     let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
-    let gate = shared.gate.close(client.worker.index, &*shared.clock).ok_or(Place::Pause)?;
+    let gate = shared.close_gate(client.worker.index).ok_or(Place::Pause)?;
     let locks = LockSet::all(shared, &slots).ok_or(Place::Pause)?;
     Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
 }
@@ -141,6 +141,7 @@ fn run_queued<'k, E: Enter>(
     client: &mut Client<'k, '_, E>,
     queued: &Queued,
     locks: LockSet<'k>,
+    alone: Option<&ClosedGate<'_>>,
 ) -> LockSet<'k> {
     let shared: &'k Shared = client.shared;
     let command = shared.commands.command(queued.id);
@@ -178,7 +179,7 @@ fn run_queued<'k, E: Enter>(
                 reader: &mut *client.reader,
                 command,
                 in_transaction: true,
-                is_alone: matches!(command.handler, Handler::Whole(_)),
+                alone,
             };
             (handler(&mut cx), locks)
         }

@@ -323,7 +323,7 @@ impl<E: Enter> Client<'_, '_, E> {
                     reader: &mut *self.reader,
                     command,
                     in_transaction: false,
-                    is_alone: false,
+                    alone: None,
                 };
                 handler(&mut cx)
             }

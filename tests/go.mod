@@ -1,0 +1,3 @@
+module tidemill/tests
+
+go 1.26

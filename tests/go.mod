@@ -1,3 +1,5 @@
 module tidemill/tests
 
-go 1.26
+go 1.26.0
+
+require github.com/anishathalye/porcupine v1.3.1

@@ -61,7 +61,9 @@ type generator struct {
 	ladder   []int // running sums of weights
 	// inTransaction follows MULTI and EXEC closely enough to end most transactions by EXEC.
 	inTransaction bool
-	tokens        []string
+	// mute is set while replies may be off.
+	mute   bool
+	tokens []string
 }
 
 func newGenerator(commands []Command, seed uint64) *generator {
@@ -135,16 +137,23 @@ func (g *generator) call() (Call, bool) {
 		call.Arguments = append(call.Arguments, []byte(value.text))
 	}
 	if command.Name == "client|reply" && g.inTransaction {
-		return call, false // replies inside EXEC's array would go missing: nothing sensible to compare
+		return call, false // refused there, which silenced() does not follow
+	}
+	if g.mute && (command.Name == "client|kill" || command.Name == "quit") {
+		return call, false // Valkey closes after the reply, and never when there is none
 	}
 	g.spoil(&call)
 	if hazardous(call) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {
+	case command.Name == "client|reply":
+		g.mute = !call.mentions("ON")
+	case command.Name == "reset" && wellFormed:
+		g.mute, g.inTransaction = false, false
 	case command.Name == "multi":
 		g.inTransaction = true
-	case wellFormed && slices.Contains([]string{"exec", "discard", "reset"}, command.Name):
+	case wellFormed && slices.Contains([]string{"exec", "discard"}, command.Name):
 		g.inTransaction = false
 	}
 	return call, true

@@ -165,3 +165,25 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 	return line[:len(line)-2], nil
 }
+
+// AppendReply appends the bytes of a reply.
+func AppendReply(out []byte, reply Reply) []byte {
+	out = append(out, reply.Kind)
+	switch {
+	case reply.Null:
+		return append(out, "-1\r\n"...)
+	case reply.IsAggregate():
+		count := len(reply.Items)
+		if reply.Kind == '%' || reply.Kind == '|' {
+			count /= 2
+		}
+		out = append(strconv.AppendInt(out, int64(count), 10), "\r\n"...)
+		for _, item := range reply.Items {
+			out = AppendReply(out, item)
+		}
+		return out
+	case reply.Kind == '$' || reply.Kind == '=' || reply.Kind == '!':
+		out = append(strconv.AppendInt(out, int64(len(reply.Text)), 10), "\r\n"...)
+	}
+	return append(append(out, reply.Text...), "\r\n"...)
+}

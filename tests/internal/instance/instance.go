@@ -34,6 +34,8 @@ const (
 	Valkey Kind = "valkey"
 	// Redis is the second oracle: REDIS_SERVER, by default redis-server of the PATH.
 	Redis Kind = "redis"
+	// Floor is the do-nothing server of the benchmarks: FLOOR_SERVER, by default build/bench/floor.
+	Floor Kind = "floor"
 )
 
 const (
@@ -61,6 +63,8 @@ func Binary(kind Kind) string {
 		return choose("TIDEMILL_SERVER", filepath.Join(Root(), "target", "release", "tidemill"))
 	case Valkey:
 		return choose("VALKEY_SERVER", filepath.Join(Root(), "build", "tools", "bin", "valkey-server"))
+	case Floor:
+		return choose("FLOOR_SERVER", filepath.Join(Root(), "build", "bench", "floor"))
 	default:
 		return choose("REDIS_SERVER", "redis-server")
 	}
@@ -105,10 +109,15 @@ func Start(t testing.TB, kind Kind, directives ...string) *Server {
 
 // Launch runs a server outside of a test; the caller stops it.
 func Launch(kind Kind, directory string, directives ...string) (*Server, error) {
+	return LaunchOn("", kind, directory, directives...)
+}
+
+// LaunchOn runs a server on a list of CPUs as taskset names them; all CPUs when the list is empty.
+func LaunchOn(cpus string, kind Kind, directory string, directives ...string) (*Server, error) {
 	var err error
 	for range startAttemptsMax {
 		var server *Server
-		if server, err = launchOnce(kind, directory, directives); err == nil {
+		if server, err = launchOnce(kind, directory, cpus, directives); err == nil {
 			return server, nil
 		}
 		if !errors.Is(err, errPortTaken) {
@@ -141,7 +150,7 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-func launchOnce(kind Kind, directory string, directives []string) (*Server, error) {
+func launchOnce(kind Kind, directory, cpus string, directives []string) (*Server, error) {
 	port, err := FreePort()
 	if err != nil {
 		return nil, err
@@ -152,6 +161,11 @@ func launchOnce(kind Kind, directory string, directives []string) (*Server, erro
 	}
 	defer log.Close()
 	command := Command(kind, port, directives...)
+	if cpus != "" {
+		pinned := exec.Command("taskset", append([]string{"-c", cpus}, command.Args...)...)
+		pinned.SysProcAttr = command.SysProcAttr
+		command = pinned
+	}
 	command.Dir, command.Stdout, command.Stderr = directory, log, log
 	server := &Server{
 		Kind: kind, Port: port, Address: "127.0.0.1:" + strconv.Itoa(port),
@@ -213,7 +227,7 @@ func (s *Server) answersPing() bool {
 	defer conn.Close()
 	conn.Timeout = time.Second
 	reply, err := conn.Do("PING")
-	return err == nil && string(reply.Text) == "PONG"
+	return err == nil && (string(reply.Text) == "PONG" || s.Kind == Floor)
 }
 
 func tail(text []byte) []byte { return text[max(0, len(text)-4000):] }

@@ -1,0 +1,245 @@
+//! From options to running workers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tidemill_engine::commit::Sinks;
+use tidemill_engine::mailbox::Notify;
+use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_engine::worker::Worker;
+use tidemill_host::apply::pin_current_thread;
+use tidemill_host::placement::{Allowed, Placement, plan};
+use tidemill_host::topology::Topology;
+use tidemill_host::{CpuSet, Root};
+use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, RetireList, Signal};
+use tidemill_store::Heap;
+use tidemill_store::hash::Seed;
+
+use crate::clock::SystemClock;
+use crate::handover::{Handover, Waker};
+use crate::listen::{self, Listener};
+use crate::options::{FlavourName, Options, bind_address};
+use crate::worker::{EventLoop, WorkerSpec};
+
+/// Runs the server until it is told to stop.
+///
+/// # Errors
+///
+/// Text for the operator: what could not be done, and why.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let placement = place(options)?;
+    let addresses = addresses(options)?;
+    for &address in &addresses {
+        listen::check_free(address).map_err(|error| {
+            format!(
+                "Could not create server TCP listening socket {address}: bind: {}",
+                reason(&error)
+            )
+        })?;
+    }
+    announce(options, &placement, &addresses);
+    match options.flavour {
+        FlavourName::Qsbr => run_with::<Qsbr>(options, &placement, &addresses),
+        FlavourName::Memb => run_with::<Memb>(options, &placement, &addresses),
+        FlavourName::Mb => run_with::<Mb>(options, &placement, &addresses),
+        FlavourName::Bp => run_with::<Bp>(options, &placement, &addresses),
+        FlavourName::Signal => run_with::<Signal>(options, &placement, &addresses),
+    }
+}
+
+/// What the system says of an error, without the number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn place(options: &Options) -> Result<Placement, String> {
+    let topology = Topology::read(&Root::live())
+        .map_err(|error| format!("the host's topology cannot be read: {error}"))?;
+    plan(&topology, &Allowed::of_current_process(), &options.placement)
+        .map_err(|error| error.to_string())
+}
+
+fn addresses(options: &Options) -> Result<Vec<SocketAddr>, String> {
+    let mut addresses = Vec::new();
+    if options.port == 0 {
+        return Ok(addresses);
+    }
+    for text in &options.binds {
+        let (ip, is_optional) = bind_address(text)?;
+        let address = SocketAddr::new(ip, options.port);
+        match listen::check_free(address) {
+            Err(error) if is_optional && error.kind() == io::ErrorKind::AddrNotAvailable => {}
+            _ => addresses.push(address),
+        }
+    }
+    Ok(addresses)
+}
+
+fn announce(options: &Options, placement: &Placement, addresses: &[SocketAddr]) {
+    println!(
+        "Tidemill {} starting: {} worker(s), placement {}, pid {}",
+        env!("CARGO_PKG_VERSION"),
+        placement.workers.len(),
+        placement.mode,
+        std::process::id()
+    );
+    for reason in &placement.reasons {
+        println!("  {reason}");
+    }
+    println!("  no persistence is configured: a restart loses all data");
+    for address in addresses {
+        println!("Ready to accept connections on {address}");
+    }
+    if let Some(path) = &options.unix_socket {
+        println!("Ready to accept connections on {}", path.display());
+    }
+    if let Some(address) = addresses.first() {
+        println!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
+    }
+}
+
+fn listeners(
+    options: &Options,
+    addresses: &[SocketAddr],
+    worker: usize,
+) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    for &address in addresses {
+        let listener = listen::tcp(address, options.backlog);
+        listeners.push(listener.map_err(|error| format!("{address}: {}", reason(&error)))?);
+    }
+    // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
+    if worker == 0
+        && let Some(path) = &options.unix_socket
+    {
+        let listener = listen::unix(path, options.unix_socket_mode, options.backlog);
+        listeners
+            .push(listener.map_err(|error| format!("{}: {}", path.display(), reason(&error)))?);
+    }
+    Ok(listeners)
+}
+
+fn random() -> Result<u64, String> {
+    getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
+}
+
+fn run_with<F: Flavour>(
+    options: &Options,
+    placement: &Placement,
+    addresses: &[SocketAddr],
+) -> Result<(), String> {
+    let worker_count = placement.workers.len();
+    let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
+    let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
+    let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
+    let shared = Arc::new(Shared::new(SharedSpec {
+        database_count: options.database_count,
+        seed: Seed::new(random()?, random()?),
+        notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
+        clock: Box::new(SystemClock::new()),
+        settings: options.settings.clone(),
+        sinks: Sinks::default(),
+    }));
+    let reclaimer = spawn_reclaimer(placement)?;
+    let handover = Arc::new(Handover::new(wakers.clone(), options.clients_max));
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut threads = Vec::new();
+    for (index, waker) in wakers.iter().enumerate() {
+        let spec = WorkerSpec {
+            index,
+            shared: Arc::clone(&shared),
+            listeners: listeners(options, addresses, index)?,
+            waker: waker.clone(),
+            handover: Arc::clone(&handover),
+            stop: Arc::clone(&stop),
+            keepalive_s: options.keepalive_s,
+            timeout_s: options.timeout_s,
+            is_protected: options.is_protected,
+        };
+        let affinity = placement.worker_affinity(index).cloned();
+        let domain = Arc::clone(&domain);
+        let reclaimer = reclaimer.handle();
+        let seed = random()?;
+        let body = move || worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed);
+        let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
+        threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
+    }
+    write_pid_file(options.pid_file.as_deref())?;
+    wait_for_signal()?;
+    // Release: pairs with the Acquire in the workers' loops.
+    stop.store(true, Ordering::Release);
+    wakers.iter().for_each(Notify::notify);
+    let mut result = Ok(());
+    for thread in threads {
+        match thread.join() {
+            Ok(outcome) => result = result.and(outcome),
+            Err(_) => result = Err("a worker has panicked".into()),
+        }
+    }
+    if let Some(path) = &options.unix_socket {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(path);
+    }
+    if let Some(path) = &options.pid_file {
+        let _ = std::fs::remove_file(path);
+    }
+    println!("Tidemill is now ready to exit, bye bye...");
+    result
+}
+
+/// Starts the thread that frees large structures, on the background CPUs: a thread inherits its parent's affinity.
+fn spawn_reclaimer(placement: &Placement) -> Result<Reclaimer, String> {
+    let cpus = placement.background_affinity().cloned();
+    let parent = move || {
+        if let Some(cpus) = cpus {
+            pin_current_thread(&cpus)?;
+        }
+        Reclaimer::spawn("reclaim")
+    };
+    match thread::spawn(parent).join() {
+        Ok(reclaimer) => reclaimer.map_err(|error| format!("no background thread: {error}")),
+        Err(_) => Err("no background thread: its parent has panicked".into()),
+    }
+}
+
+fn worker_thread<F: Flavour>(
+    spec: WorkerSpec,
+    domain: Arc<Domain<F>>,
+    reclaimer: tidemill_rcu::ReclaimerHandle,
+    affinity: Option<&CpuSet>,
+    seed: u64,
+) -> Result<(), String> {
+    if let Some(cpus) = affinity {
+        pin_current_thread(cpus)
+            .map_err(|error| format!("worker {}: CPU {cpus}: {error}", spec.index))?;
+    }
+    let retired = RetireList::for_domain(&domain, Limits::default());
+    retired.set_reclaimer(reclaimer);
+    let worker = Worker::new(&spec.shared, spec.index, Heap::with_retired(retired), seed);
+    let mut event_loop =
+        EventLoop::new(spec, domain, worker).map_err(|error| format!("no event loop: {error}"))?;
+    event_loop.run().map_err(|error| format!("the event loop ended: {error}"))
+}
+
+fn write_pid_file(path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, format!("{}\n", std::process::id()))
+        .map_err(|error| format!("pidfile {}: {error}", path.display()))
+}
+
+/// Sleeps until SIGINT or SIGTERM.
+fn wait_for_signal() -> Result<(), String> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| format!("signals cannot be handled: {error}"))?;
+    if let Some(signal) = signals.forever().next() {
+        let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+        println!("Received {name} scheduling shutdown...");
+    }
+    Ok(())
+}

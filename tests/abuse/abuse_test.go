@@ -94,8 +94,9 @@ func TestServer_SurvivesAbuse(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
 			// What an allocator keeps after the first time it needs no second time; what leaks, it needs again.
+			_, files := footprint(t, server)
 			attack.run(t, server)
-			resident, files := footprint(t, server)
+			resident := settle(t, server, files)
 			beside := startNeighbour(t, server)
 			attack.run(t, server)
 			beside.check(t)
@@ -131,6 +132,19 @@ func footprint(t *testing.T, server *instance.Server) (resident int64, files int
 		t.Fatal(err)
 	}
 	return resident, files
+}
+
+// settle waits until an attack's connections are closed and returns the memory then in use.
+func settle(t *testing.T, server *instance.Server, files int) (resident int64) {
+	t.Helper()
+	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var filesNow int
+		if resident, filesNow = footprint(t, server); filesNow <= files+ownFiles {
+			return resident
+		}
+	}
+	t.Errorf("descriptors are not closed after %v", settleTimeout)
+	return resident
 }
 
 // requireFootprint waits until connections are closed and memory is back.
@@ -334,12 +348,13 @@ func readSlowly(t *testing.T, server *instance.Server) {
 // all, command by command.
 func dieInPipeline(t *testing.T, server *instance.Server) {
 	const clients, commands = 100, 500
+	prefix := fmt.Sprintf("pipe%d.", time.Now().UnixNano())
 	for number := range clients {
 		conn, err := net.Dial("tcp", server.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := []byte("pipe" + strconv.Itoa(number))
+		key := []byte(prefix + strconv.Itoa(number))
 		var request []byte
 		for index := range commands {
 			element := []byte(strconv.Itoa(index))
@@ -354,7 +369,7 @@ func dieInPipeline(t *testing.T, server *instance.Server) {
 	time.Sleep(200 * time.Millisecond)
 	conn := server.Dial(t)
 	for number := range clients {
-		reply, err := conn.Do("LRANGE", "pipe"+strconv.Itoa(number), "0", "-1")
+		reply, err := conn.Do("LRANGE", prefix+strconv.Itoa(number), "0", "-1")
 		if err != nil {
 			t.Fatal(err)
 		}

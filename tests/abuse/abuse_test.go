@@ -9,6 +9,7 @@ package abuse
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -27,8 +28,8 @@ const (
 	// residentGrowthMax is what caches, allocator and statistics may keep after an attack.
 	residentGrowthMax = 32 << 20
 	// ownFiles are connections that the test itself still holds when it counts.
-	ownFiles = 4
-	settleTimeout     = 15 * time.Second
+	ownFiles      = 4
+	settleTimeout = 15 * time.Second
 )
 
 // neighbour checks that others are served rightly meanwhile. Its check fails the test on the first wrong reply.
@@ -301,6 +302,15 @@ func openAndDrop(t *testing.T, server *instance.Server) {
 		conn, err := net.Dial("tcp", server.Address)
 		if err != nil {
 			t.Fatalf("connection %d: %v", index, err)
+		}
+		// A reply shows that the connection was accepted: all of them live at once.
+		reply := make([]byte, len("+PONG\r\n"))
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+PONG\r\n" {
+			t.Fatalf("connection %d: %q, %v", index, reply, err)
 		}
 		if index%3 == 0 {
 			_, _ = conn.Write([]byte("*1\r\n$4\r\nPI"))

@@ -17,7 +17,7 @@ fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness
 end-to-end: ## differential, linearizability and abuse tests against TIDEMILL_SERVER
-	cd tests && go vet ./... && go test -count=1 -p 1 ./differential ./linearizability ./abuse
+	cd tests && go vet ./... && go test -count=1 -p 1 ./differential ./linearizability ./abuse ./clients
 
 test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability

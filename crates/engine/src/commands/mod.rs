@@ -3,6 +3,7 @@
 mod connection;
 mod help;
 mod key;
+mod list;
 mod options;
 mod string;
 mod transactions;
@@ -12,5 +13,6 @@ use crate::command::Command;
 /// All commands.
 #[must_use]
 pub fn all() -> Vec<&'static Command> {
-    [connection::COMMANDS, key::COMMANDS, string::COMMANDS, transactions::COMMANDS].concat()
+    [connection::COMMANDS, key::COMMANDS, list::COMMANDS, string::COMMANDS, transactions::COMMANDS]
+        .concat()
 }

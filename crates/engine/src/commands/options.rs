@@ -63,3 +63,14 @@ impl TimeUnit {
         Some(at_ms.max(0) as u64)
     }
 }
+
+/// The range of positions from `start` to `end` inclusive, counted from the end when negative, within `length`.
+pub(crate) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
+    let length = length as i64;
+    if start < 0 && end < 0 && start > end {
+        return None;
+    }
+    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    (length > 0 && start <= end).then_some((start as u64, end as u64))
+}

@@ -44,11 +44,10 @@ impl Conditions {
     /// Whether an expiry may be set to `at_ms`; no expiry counts as one that never comes.
     fn are_met(&self, present_ms: Option<u64>, at_ms: u64) -> bool {
         match present_ms {
-            Some(present_ms) => {
-                !self.if_none
-                    && !(self.if_greater && at_ms <= present_ms)
-                    && !(self.if_less && at_ms >= present_ms)
-            }
+            Some(_) if self.if_none => false,
+            Some(present_ms) if self.if_greater => at_ms > present_ms,
+            Some(present_ms) if self.if_less => at_ms < present_ms,
+            Some(_) => true,
             None => !self.if_any && !self.if_greater,
         }
     }

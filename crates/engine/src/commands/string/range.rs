@@ -4,7 +4,7 @@ use tidemill_store::{Encoding, Kind, NewValue, StringValue};
 
 use super::set::new_string;
 use crate::command::Outcome;
-use crate::commands::options::integer;
+use crate::commands::options::{clamp_range, integer};
 use crate::commit::{Event, EventClass};
 use crate::context::{Cx, NewEntry};
 use crate::error::CommandError;
@@ -81,17 +81,6 @@ pub(in crate::commands) fn write(
     };
     edit.put(new, event);
     Ok(())
-}
-
-/// The range of positions from `start` to `end` inclusive, counted from the end when negative, within `length`.
-pub(in crate::commands) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
-    let length = length as i64;
-    if start < 0 && end < 0 && start > end {
-        return None;
-    }
-    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
-    let (start, end) = (from_end(start), from_end(end).min(length - 1));
-    (length > 0 && start <= end).then_some((start as u64, end as u64))
 }
 
 /// `GETRANGE` and `SUBSTR`.

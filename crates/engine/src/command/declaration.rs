@@ -50,6 +50,8 @@ bitflags! {
         const NO_ASYNC_LOADING = 1 << 16;
         /// May replicate without being a write.
         const MAY_REPLICATE = 1 << 17;
+        /// Makes several changes although it names one key. Not shown to clients.
+        const SEVERAL_CHANGES = 1 << 18;
     }
 }
 

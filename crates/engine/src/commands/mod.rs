@@ -1,5 +1,6 @@
 //! The commands, one file per family; each is declared once, next to its handler.
 
+mod bitmap;
 mod connection;
 mod help;
 mod key;
@@ -13,6 +14,13 @@ use crate::command::Command;
 /// All commands.
 #[must_use]
 pub fn all() -> Vec<&'static Command> {
-    [connection::COMMANDS, key::COMMANDS, list::COMMANDS, string::COMMANDS, transactions::COMMANDS]
-        .concat()
+    [
+        bitmap::COMMANDS,
+        connection::COMMANDS,
+        key::COMMANDS,
+        list::COMMANDS,
+        string::COMMANDS,
+        transactions::COMMANDS,
+    ]
+    .concat()
 }

@@ -103,7 +103,9 @@ fn write<E: Enter>(
         }
     };
     let mut locks = locks.map_err(Stop::Wait)?;
-    if locks.len() > 1 && command.flags.contains(Flags::WRITE) {
+    // Several changes are one to readers even within one slot: who saw the first must see the second.
+    let makes_several = positions.len() > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
+    if makes_several && command.flags.contains(Flags::WRITE) {
         locks.mark_held();
     }
     let guard = client.reader.enter();

@@ -68,7 +68,7 @@ fn add_slots<'k>(shared: &'k Shared, locks: &mut LockSet<'k>, waiter: &Waiter) -
     let slots: SmallVec<[SlotNumber; 1]> =
         waiter.block.also.iter().map(|&position| SlotNumber::of_key(view.get(position))).collect();
     let all = slots.iter().all(|&slot| locks.try_add(shared, slot));
-    if all && locks.len() > 1 {
+    if all && !slots.is_empty() {
         locks.mark_held();
     }
     all

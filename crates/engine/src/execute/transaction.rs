@@ -61,7 +61,7 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     }
     unwatch(shared, client.session, Some(&mut exclusion.locks));
     let writes = |queued: &Queued| shared.commands.command(queued.id).flags.contains(Flags::WRITE);
-    if exclusion.locks.len() > 1 && transaction.queued.iter().any(writes) {
+    if transaction.queued.len() > 1 && transaction.queued.iter().any(writes) {
         exclusion.locks.mark_held();
     }
     client.reply.array(transaction.queued.len());

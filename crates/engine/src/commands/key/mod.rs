@@ -474,7 +474,7 @@ const MOVE: Command = Command {
     since: "1.0.0",
     group: Group::Generic,
     arity: 3,
-    flags: Flags::FAST.union(Flags::WRITE),
+    flags: Flags::FAST.union(Flags::WRITE).union(Flags::SEVERAL_CHANGES),
     categories: Categories::KEYSPACE,
     keys: &[KeySpec {
         flags: KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE),

@@ -10,6 +10,8 @@ mod number;
 mod range;
 mod set;
 
+pub(super) use range::{new_raw_string, write, write_runs};
+
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
     Start,

@@ -59,28 +59,46 @@ pub(in crate::commands) fn write(
     bytes: &[u8],
     event: Event,
 ) -> Result<(), CommandError> {
+    write_runs(cx, key, &[(offset, bytes)], event)
+}
+
+/// Writes several runs of bytes into the string under `key` as one change.
+pub(in crate::commands) fn write_runs<B: AsRef<[u8]>>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    runs: &[(u64, B)],
+    event: Event,
+) -> Result<(), CommandError> {
     let edit = cx.edit(key);
     let old = edit.entry().and_then(|entry| entry.string());
-    let end = offset + bytes.len() as u64;
-    let length = old.map_or(0, |value| value.len()).max(end);
+    let end = runs.iter().map(|(offset, bytes)| offset + bytes.as_ref().len() as u64).max();
+    let length = old.map_or(0, |value| value.len()).max(end.unwrap_or(0));
     if length > COPIED_STRING_BYTES_MAX as u64 || matches!(old, Some(StringValue::Chunks(_))) {
         edit.change_text(event, |text| {
-            text.write(offset, bytes);
+            runs.iter().for_each(|(offset, bytes)| text.write(*offset, bytes.as_ref()));
             Ok(Some(()))
         })?;
         return Ok(());
     }
     let mut whole = old.map_or_else(Vec::new, reply::to_bytes);
     whole.resize(length as usize, 0);
-    whole[offset as usize..end as usize].copy_from_slice(bytes);
-    let new = NewEntry {
+    for (offset, bytes) in runs {
+        let start = *offset as usize;
+        whole[start..start + bytes.as_ref().len()].copy_from_slice(bytes.as_ref());
+    }
+    let expires_at_ms = edit.expires_at_ms();
+    edit.put(NewEntry { expires_at_ms, ..new_raw_string(&whole) }, event);
+    Ok(())
+}
+
+/// The entry of a string that was put together here.
+pub(in crate::commands) fn new_raw_string(bytes: &[u8]) -> NewEntry<'_> {
+    NewEntry {
         kind: Kind::String,
         encoding: Encoding::Raw,
-        expires_at_ms: edit.expires_at_ms(),
-        value: NewValue::String(&whole),
-    };
-    edit.put(new, event);
-    Ok(())
+        expires_at_ms: None,
+        value: NewValue::String(bytes),
+    }
 }
 
 /// `GETRANGE` and `SUBSTR`.

@@ -8,6 +8,7 @@
 pub mod cli;
 pub mod histogram;
 pub mod load;
+pub mod null_server;
 pub mod process;
 pub mod report;
 

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// How often a load thread publishes its counters for the progress line.
 pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How often the main thread looks whether the load threads are done.
+pub(crate) const END_POLL: Duration = Duration::from_millis(5);
+
 /// Width of a slot of the throughput series that the steadiness check reads.
 pub(crate) const THROUGHPUT_SLOT_NS: u64 = 100_000_000;
 

@@ -6,15 +6,15 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::flags::Flags;
 use crate::cli::settings;
-use crate::limits::PUBLISH_INTERVAL;
+use crate::load::settings::Target;
 use crate::load::{Progress, RunResult, Settings, Stop, run};
-use crate::report::{Table, json_report, write_table};
+use crate::null_server::NullServer;
+use crate::report::{Table, json_report, write_bottleneck, write_table};
 
 const EXIT_TROUBLE: u8 = 1;
 const EXIT_USAGE: u8 = 2;
@@ -22,10 +22,26 @@ const EXIT_UNREACHABLE: u8 = 3;
 const EXIT_INTERRUPTED: u8 = 130;
 
 pub(super) fn main(args: Vec<OsString>) -> ExitCode {
-    let (flags, settings) = match parse(args) {
+    let (flags, mut settings) = match parse(args) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
+    let null_server = match flags.calibrate || flags.serve_nothing {
+        true => match NullServer::start() {
+            Ok(server) => Some(server),
+            Err(error) => {
+                eprintln!("tidemill bench: the do-nothing server cannot start: {error}");
+                return ExitCode::from(EXIT_UNREACHABLE);
+            }
+        },
+        false => None,
+    };
+    if let Some(server) = &null_server {
+        settings.target = Target::tcp("127.0.0.1", server.address().port());
+        if flags.serve_nothing {
+            return serve_until_input_ends(server);
+        }
+    }
     let stop: Stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The second signal ends the process at once.
@@ -41,7 +57,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     }
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
-        match one_run(&settings, &stop, number) {
+        match one_run(&settings, flags.server_pid, &stop, number) {
             Ok(result) => results.push(result),
             Err(error) => {
                 eprintln!("tidemill bench: {error}");
@@ -57,6 +73,13 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         return ExitCode::from(EXIT_TROUBLE);
     }
     exit_code(&results)
+}
+
+/// Prints the port and serves until standard input ends, so that a script that dies takes it along.
+fn serve_until_input_ends(server: &NullServer) -> ExitCode {
+    println!("{}", server.address().port());
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    ExitCode::SUCCESS
 }
 
 fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
@@ -82,14 +105,13 @@ fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
 
 fn one_run(
     settings: &Settings,
+    server_pid: Option<u32>,
     stop: &Stop,
     number: u32,
 ) -> Result<RunResult, crate::load::LoadError> {
     let live = io::stderr().is_terminal();
-    let mut last = Duration::ZERO;
-    let result = run(settings, stop, |progress| {
-        if live && progress.elapsed - last >= PUBLISH_INTERVAL {
-            last = progress.elapsed;
+    let result = run(settings, server_pid, stop, |progress| {
+        if live {
             show(progress, number);
         }
     });
@@ -132,6 +154,7 @@ fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Resu
     for (title, result) in titled(flags, results) {
         let table = Table::new(settings, result, &flags.print_percentiles, by_line);
         write_table(&mut out, &title, &table, !flags.hide_histogram && !flags.native)?;
+        write_bottleneck(&mut out, settings, result, &result.server)?;
     }
     out.flush()?;
     if let Some(path) = &flags.json_out_file {

@@ -291,6 +291,9 @@ pub(crate) struct Flags {
     /// Measure the client alone, against a built-in server that does nothing
     #[arg(long, help_heading = "Beyond memtier")]
     pub calibrate: bool,
+    /// Only serve: a do-nothing server that prints its port and ends with its standard input
+    #[arg(long = "serve-nothing", help_heading = "Beyond memtier")]
+    pub serve_nothing: bool,
     /// This help
     #[arg(long, action = clap::ArgAction::Help, help_heading = "Beyond memtier")]
     pub help: Option<bool>,

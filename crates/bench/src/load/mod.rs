@@ -12,6 +12,7 @@
 pub mod command;
 pub mod control;
 pub mod keys;
+pub mod observe;
 pub mod scan;
 pub mod settings;
 pub mod values;

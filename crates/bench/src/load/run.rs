@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::limits::PUBLISH_INTERVAL;
+use crate::limits::{END_POLL, PUBLISH_INTERVAL};
 use crate::load::command::Template;
 use crate::load::connection::{Connection, MixPosition};
 use crate::load::control::Control;
@@ -16,7 +16,9 @@ use crate::load::schedule::Schedule;
 use crate::load::settings::{Pace, Settings};
 use crate::load::values::Slab;
 use crate::load::worker::{ConnectionResult, Published, Shared, Trouble, Worker, WorkerResult};
+use crate::load::observe::{self, Observation};
 use crate::process::ThreadUsage;
+use crate::report::ServerUsage;
 
 /// Set from anywhere to end a run early; it still reports.
 pub type Stop = Arc<AtomicBool>;
@@ -77,6 +79,8 @@ pub struct RunResult {
     pub client: Vec<ThreadUsage>,
     /// By connection.
     pub connections: Vec<ConnectionResult>,
+    /// What the server cost meanwhile.
+    pub server: ServerUsage,
     /// Ended by `Stop`.
     pub interrupted: bool,
 }
@@ -107,12 +111,13 @@ impl RunResult {
     }
 }
 
-/// Runs a load to its end. Blocks the calling thread, which calls `on_progress` at 4 Hz.
+/// Runs a load to its end. The server's process is looked for by its port unless given. Blocks the calling thread, which calls `on_progress` at 4 Hz.
 ///
 /// # Errors
 /// When the server cannot be reached at the start. Connections lost later are counted.
 pub fn run(
     settings: &Settings,
+    server_pid: Option<u32>,
     stop: &Stop,
     mut on_progress: impl FnMut(&Progress),
 ) -> Result<RunResult, LoadError> {
@@ -130,6 +135,8 @@ pub fn run(
         stop: AtomicBool::new(false),
         published: (0..settings.threads).map(|_| Published::default()).collect(),
     };
+    let server_pid = server_pid.or_else(|| observe::server_pid(settings, None));
+    let mut observe = || Observation::take(settings, server_pid);
     let ready = Barrier::new(settings.threads as usize + 1);
     let failed = AtomicBool::new(false);
     // Set by the main thread between the two barriers.
@@ -155,15 +162,23 @@ pub fn run(
             .map_err(LoadError::System)?;
         ready.wait();
         let start = Instant::now();
+        let mut shown = Duration::ZERO;
         let started_ms = unix_ms() + settings.warmup.as_millis() as u64;
         epoch.set(start).expect("set once");
         ready.wait();
+        let mut observed_start = settings.warmup.is_zero().then(&mut observe);
         while running.load(Ordering::Relaxed) > 0 {
-            std::thread::park_timeout(PUBLISH_INTERVAL.min(Duration::from_millis(20)));
+            std::thread::park_timeout(END_POLL);
+            if observed_start.is_none() && start.elapsed() >= settings.warmup {
+                observed_start = Some(observe());
+            }
             if stop.load(Ordering::Relaxed) {
                 shared.stop.store(true, Ordering::Relaxed);
             }
-            on_progress(&look(&shared, start));
+            if start.elapsed() - shown >= PUBLISH_INTERVAL {
+                shown = start.elapsed();
+                on_progress(&look(&shared, start));
+            }
         }
         let results = handles
             .into_iter()
@@ -172,8 +187,10 @@ pub fn run(
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let observed_end = observe();
+        let server = observed_start.map_or(ServerUsage::Unknown, |start| start.until(&observed_end));
         let interrupted = stop.load(Ordering::Relaxed);
-        Ok(gather(settings, results, started_ms, interrupted))
+        Ok(RunResult { server, ..gather(settings, results, started_ms, interrupted) })
     })
 }
 
@@ -231,6 +248,7 @@ fn gather(
         trouble,
         client,
         connections,
+        server: ServerUsage::Unknown,
         interrupted,
     }
 }

@@ -11,5 +11,6 @@ pub mod load;
 pub mod null_server;
 pub mod process;
 pub mod report;
+pub mod stats;
 
 mod limits;

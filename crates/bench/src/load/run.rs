@@ -12,11 +12,11 @@ use crate::load::connection::{Connection, MixPosition};
 use crate::load::control::Control;
 use crate::load::counters::KindResult;
 use crate::load::keys::{KeySource, Random, below, mix};
+use crate::load::observe::{self, Observation};
 use crate::load::schedule::Schedule;
 use crate::load::settings::{Pace, Settings};
 use crate::load::values::Slab;
 use crate::load::worker::{ConnectionResult, Published, Shared, Trouble, Worker, WorkerResult};
-use crate::load::observe::{self, Observation};
 use crate::process::ThreadUsage;
 use crate::report::ServerUsage;
 
@@ -188,7 +188,8 @@ pub fn run(
             })
             .collect::<Result<Vec<_>, _>>()?;
         let observed_end = observe();
-        let server = observed_start.map_or(ServerUsage::Unknown, |start| start.until(&observed_end));
+        let server =
+            observed_start.map_or(ServerUsage::Unknown, |start| start.until(&observed_end));
         let interrupted = stop.load(Ordering::Relaxed);
         Ok(RunResult { server, ..gather(settings, results, started_ms, interrupted) })
     })

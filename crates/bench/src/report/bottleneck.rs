@@ -73,7 +73,10 @@ pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
     let counts = [
         (trouble.connections_lost, "connections were lost"),
         (trouble.requests_lost, "requests were lost with their connection"),
-        (trouble.unanswered, "requests had no reply when the run ended: the tail is longer than shown"),
+        (
+            trouble.unanswered,
+            "requests had no reply when the run ended: the tail is longer than shown",
+        ),
         (trouble.unsent, "scheduled requests were never sent: the rate was not reached"),
         (trouble.error_replies, "replies were errors"),
         (trouble.verify_failures, "values were not those written"),
@@ -113,7 +116,9 @@ pub fn write_bottleneck(
     )?;
     write_server(out, run, server, seconds, ops)?;
     match settings.pace {
-        Pace::Closed => writeln!(out, "Closed loop: latency depends on the load the client offers.")?,
+        Pace::Closed => {
+            writeln!(out, "Closed loop: latency depends on the load the client offers.")?
+        }
         Pace::Open { .. } => {
             writeln!(out, "Open loop: latency is response time, from the intended start.")?;
             write_service(out, run)?;

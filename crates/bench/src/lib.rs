@@ -6,6 +6,7 @@
 //! RESP and knows nothing of Tidemill's own.
 
 pub mod cli;
+pub mod experiment;
 pub mod histogram;
 pub mod load;
 pub mod null_server;

@@ -1,71 +1,247 @@
-//! Memory that readers may still see, waiting for a grace period.
+//! Memory that waits for its grace period, thread by thread.
+//!
+//! A list is one ring in the order of retirement, in three parts: *ready* (its period is over), *waiting* (stamped
+//! with a period) and *fresh* (retired since). One period is under way at a time, so that a busy writer starts one per
+//! round of polling and not one per write.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
-use std::ptr::NonNull;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-/// One piece of memory that nothing can newly reach, and how to free it.
-#[derive(Debug)]
-pub struct Garbage {
-    pointer: NonNull<u8>,
-    bytes: usize,
-    free: unsafe fn(NonNull<u8>),
+use crate::domain::Domain;
+use crate::flavour::Flavour;
+use crate::garbage::{Elapsed, Garbage};
+use crate::grace::GracePeriod;
+use crate::limits::{RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
+use crate::orphans::Orphans;
+use crate::reclaimer::ReclaimerHandle;
+
+/// How much a list may hold before it asks its writer to hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of retired memory.
+    pub bytes: usize,
+    /// Pieces of retired memory.
+    pub items: usize,
 }
 
-// SAFETY: the contract of `new` demands that `free` may run on any thread.
-unsafe impl Send for Garbage {}
+/// How much one call may free, so that it takes bounded time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Pieces of memory; zero only polls.
+    pub items: usize,
+    /// Bytes. The first piece is freed whatever its size, so that every call makes progress.
+    pub bytes: usize,
+}
 
-impl Garbage {
-    /// Describes memory of `bytes` bytes that `free` gives back.
-    ///
-    /// # Safety
-    ///
-    /// `free(pointer)` must be sound to call once, on any thread, once no reader holds a reference into the memory.
-    #[must_use]
-    pub unsafe fn new(pointer: NonNull<u8>, bytes: usize, free: unsafe fn(NonNull<u8>)) -> Garbage {
-        Garbage { pointer, bytes, free }
-    }
-
-    /// How many bytes freeing gives back.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Frees the memory now.
-    ///
-    /// # Safety
-    ///
-    /// No reader may hold a reference into the memory.
-    pub unsafe fn free(self) {
-        // SAFETY: `new` made `free` sound under exactly the condition that this function demands.
-        unsafe { (self.free)(self.pointer) }
-    }
+/// What one call freed, or handed to the background thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// Pieces of memory.
+    pub items: usize,
+    /// Bytes.
+    pub bytes: usize,
 }
 
 /// The garbage of one thread, in the order of its retirement.
+///
+/// A list belongs to one domain, from `for_domain` or from its first `reclaim`. What is left when the list is dropped
+/// goes to the domain, where another list adopts it; a list without a domain leaks the rest, since nothing says when
+/// it could be freed.
 #[derive(Debug, Default)]
 pub struct RetireList {
-    waiting: RefCell<Vec<Garbage>>,
+    ring: RefCell<Ring>,
     bytes: Cell<usize>,
+    limits: Cell<Limits>,
+    orphans: RefCell<Option<Arc<Orphans>>>,
+    reclaimer: RefCell<Option<ReclaimerHandle>>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// `ready_count` of garbage that may be freed, `waiting_count` for `period`, then what is fresh.
+    garbage: VecDeque<Garbage>,
+    ready_count: usize,
+    waiting_count: usize,
+    period: Option<GracePeriod>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bytes: RETIRED_BYTES_MAX, items: RETIRED_ITEMS_MAX }
+    }
+}
+
+impl Budget {
+    /// Everything that is ready.
+    pub const UNLIMITED: Budget = Budget { items: usize::MAX, bytes: usize::MAX };
 }
 
 impl RetireList {
-    /// An empty list.
+    /// An empty list with the default limits, which belongs to the domain it is first reclaimed with.
     #[must_use]
     pub fn new() -> RetireList {
         RetireList::default()
     }
 
-    /// Adds memory that was unlinked by this thread; it is freed after a grace period. Never blocks.
-    pub fn retire(&self, garbage: Garbage) {
-        self.bytes.set(self.bytes.get() + garbage.bytes());
-        self.waiting.borrow_mut().push(garbage);
+    /// An empty list of `domain`.
+    #[must_use]
+    pub fn for_domain<F: Flavour>(domain: &Domain<F>, limits: Limits) -> RetireList {
+        let list = RetireList::new();
+        list.limits.set(limits);
+        list.bind(domain);
+        list
     }
 
-    /// Bytes that wait for their grace period.
+    /// Leaves deep garbage to a background thread from now on.
+    pub fn set_reclaimer(&self, reclaimer: ReclaimerHandle) {
+        *self.reclaimer.borrow_mut() = Some(reclaimer);
+    }
+
+    /// Changes the limits; nothing is freed by it.
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.set(limits);
+    }
+
+    /// Adds memory that was unlinked by this thread; it is freed after a grace period. Never blocks.
+    #[inline]
+    pub fn retire(&self, garbage: Garbage) {
+        self.bytes.set(self.bytes.get() + garbage.bytes());
+        self.ring.borrow_mut().garbage.push_back(garbage);
+    }
+
+    /// Bytes in the list, ready ones included.
+    #[inline]
     #[must_use]
     pub fn retired_bytes(&self) -> usize {
         self.bytes.get()
     }
+
+    /// Pieces of memory in the list, ready ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ring.borrow().garbage.len()
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the writer must hold back until `reclaim` brought the list below its limits. `retire` works all the same.
+    #[inline]
+    #[must_use]
+    pub fn is_over_limit(&self) -> bool {
+        let limits = self.limits.get();
+        self.bytes.get() > limits.bytes || self.len() > limits.items
+    }
+
+    /// Polls the grace period under way and frees at most `budget`. Never waits; issues at most one barrier.
+    ///
+    /// May be called with a section open: what the section can reach is not ready. What other lists of the domain left
+    /// behind is adopted, at most `budget.items` pieces a call.
+    ///
+    /// # Panics
+    ///
+    /// When the list belongs to another domain.
+    pub fn reclaim<F: Flavour>(&self, domain: &Domain<F>, budget: Budget) -> Reclaimed {
+        self.bind(domain);
+        domain.orphans().adopt(budget.items, |garbage| self.retire(garbage));
+        self.ring.borrow_mut().poll(domain);
+        let mut reclaimed = Reclaimed::default();
+        while let Some(elapsed) = self.take_ready(budget, reclaimed) {
+            reclaimed.items += 1;
+            reclaimed.bytes += elapsed.bytes();
+            // The ring is not borrowed here: freeing may retire.
+            self.dispose(elapsed);
+        }
+        self.ring.borrow_mut().shrink();
+        reclaimed
+    }
+
+    /// Frees everything now.
+    ///
+    /// # Safety
+    ///
+    /// No reader may hold a reference into any of the retired memory.
+    pub unsafe fn free_all(&self) -> Reclaimed {
+        let mut reclaimed = Reclaimed::default();
+        loop {
+            let Some(garbage) = self.ring.borrow_mut().garbage.pop_front() else {
+                break;
+            };
+            self.bytes.set(self.bytes.get() - garbage.bytes());
+            reclaimed.items += 1;
+            reclaimed.bytes += garbage.bytes();
+            // SAFETY: our caller's promise.
+            unsafe { garbage.free() };
+        }
+        *self.ring.borrow_mut() = Ring::default();
+        reclaimed
+    }
+
+    fn bind<F: Flavour>(&self, domain: &Domain<F>) {
+        let mut orphans = self.orphans.borrow_mut();
+        let bound = orphans.get_or_insert_with(|| Arc::clone(domain.orphans()));
+        assert!(Arc::ptr_eq(bound, domain.orphans()), "the list belongs to another domain");
+    }
+
+    fn take_ready(&self, budget: Budget, reclaimed: Reclaimed) -> Option<Elapsed> {
+        let mut ring = self.ring.borrow_mut();
+        if ring.ready_count == 0 || reclaimed.items >= budget.items {
+            return None;
+        }
+        let bytes = ring.garbage.front()?.bytes();
+        if reclaimed.items > 0 && reclaimed.bytes.saturating_add(bytes) > budget.bytes {
+            return None;
+        }
+        ring.ready_count -= 1;
+        self.bytes.set(self.bytes.get() - bytes);
+        // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was promised.
+        ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })
+    }
+
+    fn dispose(&self, elapsed: Elapsed) {
+        match &*self.reclaimer.borrow() {
+            Some(reclaimer) if elapsed.is_deep() => reclaimer.send(elapsed),
+            _ => drop(elapsed),
+        }
+    }
 }
+
+impl Drop for RetireList {
+    fn drop(&mut self) {
+        if let Some(orphans) = self.orphans.get_mut() {
+            let garbage = &mut self.ring.get_mut().garbage;
+            if !garbage.is_empty() {
+                orphans.leave(garbage);
+            }
+        }
+    }
+}
+
+impl Ring {
+    /// Makes ready what waited long enough, then stamps what is fresh if nothing waits.
+    fn poll<F: Flavour>(&mut self, domain: &Domain<F>) {
+        if self.period.as_ref().is_some_and(|period| domain.is_elapsed(period)) {
+            self.period = None;
+            self.ready_count += self.waiting_count;
+            self.waiting_count = 0;
+        }
+        if self.period.is_none() && self.garbage.len() > self.ready_count {
+            self.period = Some(domain.start_grace_period());
+            self.waiting_count = self.garbage.len() - self.ready_count;
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.garbage.is_empty() && self.garbage.capacity() > RETAINED_ITEMS_MAX {
+            self.garbage.shrink_to(RETAINED_ITEMS_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ impl Section<'_> {
     ///
     /// For all of `'g`, nothing that the caller can reach through the section may be freed: either a registered reader
     /// is inside its section, or the caller has the structure to itself.
+    #[inline(always)]
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn assume<'g>() -> Section<'g> {

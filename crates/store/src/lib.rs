@@ -1,5 +1,28 @@
-//! The keyspace: slots, tables, entries and value types.
+//! The keyspace of Tidemill: slots, tables, entries and value types.
+//!
+//! Readers walk it under userspace RCU: everything that a reader can reach is immutable, but for one recency field per
+//! entry. A write builds the new version, publishes one pointer and retires the old one. From this follow reads
+//! without locks and shared writes, consistent long reads, and snapshots whose pre-image is a pointer.
+//!
+//! The crate knows nothing of commands: no clock, no replies, no notion of which command does what. The engine decides
+//! which locks to take and what to write; the store makes each step safe beside any number of readers.
 
-mod heap;
+pub mod entry;
+pub mod hash;
+pub mod heap;
+pub mod keyspace;
+pub mod limits;
+mod primitive;
+pub mod slot;
+mod table;
+mod tree;
+pub mod value;
+pub mod word;
 
+pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue};
 pub use heap::Heap;
+pub use keyspace::{
+    Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
+};
+pub use slot::SlotNumber;
+pub use tree::{Built, Root};

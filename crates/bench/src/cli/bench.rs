@@ -11,15 +11,11 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::flags::Flags;
 use crate::cli::settings;
+use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
 use crate::load::settings::Target;
 use crate::load::{Progress, RunResult, Settings, Stop, run};
 use crate::null_server::NullServer;
 use crate::report::{Table, json_report, write_bottleneck, write_table};
-
-const EXIT_TROUBLE: u8 = 1;
-const EXIT_USAGE: u8 = 2;
-const EXIT_UNREACHABLE: u8 = 3;
-const EXIT_INTERRUPTED: u8 = 130;
 
 pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     let (flags, mut settings) = match parse(args) {
@@ -43,17 +39,15 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         }
     }
     let stop: Stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second signal ends the process at once.
-        let registered = signal_hook::flag::register_conditional_shutdown(
-            signal,
-            i32::from(EXIT_INTERRUPTED),
-            stop.clone(),
-        )
-        .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
-        if let Err(error) = registered {
-            eprintln!("tidemill bench: signal {signal} cannot be handled: {error}");
-        }
+    handle_signals(&stop);
+    if flags.show_config {
+        println!("{settings:#?}");
+    }
+    if flags.preload
+        && let Err(error) = crate::experiment::runner::write_all_keys(&settings)
+    {
+        eprintln!("tidemill bench: preload: {error}");
+        return ExitCode::from(EXIT_UNREACHABLE);
     }
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
@@ -157,12 +151,26 @@ fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Resu
         write_bottleneck(&mut out, settings, result, &result.server)?;
     }
     out.flush()?;
+    if let Some(path) = &flags.client_stats {
+        std::fs::write(path, client_stats(results))?;
+    }
     if let Some(path) = &flags.json_out_file {
         let by_run = titled(flags, results);
         let value = json_report(flags, settings, &by_run, by_line);
         std::fs::write(path, serde_json::to_string_pretty(&value)? + "\n")?;
     }
     Ok(())
+}
+
+/// A line per run and connection.
+fn client_stats(results: &[RunResult]) -> String {
+    let mut csv = String::from("run,connection,requests,replies\n");
+    for (run, result) in results.iter().enumerate() {
+        for (number, one) in result.connections.iter().enumerate() {
+            csv += &format!("{},{number},{},{}\n", run + 1, one.issued, one.completed);
+        }
+    }
+    csv
 }
 
 /// The runs that are reported: one, or all under their names, or the best and the worst, as

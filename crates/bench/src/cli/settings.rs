@@ -7,7 +7,7 @@ use clap::parser::ArgMatches;
 
 use crate::cli::flags::Flags;
 use crate::limits::{PIPELINE_MAX, THREADS_MAX, VALUE_BYTES_MAX};
-use crate::load::command::{Command, Piece, Role};
+use crate::load::command::{Command, Piece, Role, split_words};
 use crate::load::keys::Pattern;
 use crate::load::settings::{
     Arrivals, End, Endpoint, Family, Keys, Pace, Protocol, Reconnect, Secret, Seeds, Settings,
@@ -21,6 +21,7 @@ const DEFAULT_SEED: u64 = 12_345;
 pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings, String> {
     let given =
         |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
+    refuse_missing(flags)?;
     let threads = if flags.native && !given("threads") { 1 } else { flags.threads };
     check_range("--threads", u64::from(threads), 1, u64::from(THREADS_MAX))?;
     check_range("--clients", u64::from(flags.clients), 1, 1 << 20)?;
@@ -67,6 +68,45 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
             .scan_incremental_iteration
             .then_some(flags.scan_incremental_max_iterations),
     })
+}
+
+/// Settings from the flags in one text, as experiments give them, and whether to preload.
+pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String> {
+    use clap::{CommandFactory, FromArgMatches};
+    let words = split_words(line)?;
+    let words = words.into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());
+    let words = std::iter::once("bench".to_string()).chain(words);
+    let first_line = |error: clap::Error| {
+        error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_string()
+    };
+    let matches = Flags::command().try_get_matches_from(words).map_err(first_line)?;
+    let flags = Flags::from_arg_matches(&matches).map_err(first_line)?;
+    Ok((from_flags(&flags, &matches)?, flags.preload))
+}
+
+/// Flags that are declared, so that memtier's command lines parse, and not implemented: better a
+/// clear refusal than a run that silently does something else.
+fn refuse_missing(flags: &Flags) -> Result<(), String> {
+    let missing = [
+        ("--cluster-mode", flags.cluster_mode),
+        ("--tls", flags.tls || flags.uri.as_ref().is_some_and(|uri| uri.starts_with("rediss:"))),
+        ("--reconnect-interval", flags.reconnect_interval > 0),
+        ("--reconnect-on-error", flags.reconnect_on_error),
+        ("--monitor-input", flags.monitor_input.is_some()),
+        ("--hdr-file-prefix", flags.hdr_file_prefix.is_some()),
+        ("--scan-incremental-max-iterations", flags.scan_incremental_max_iterations > 0),
+        ("--cleanup", flags.cleanup),
+    ];
+    match missing.iter().find(|entry| entry.1) {
+        Some((name, _)) => Err(format!("{name} is not implemented yet")),
+        None => Ok(()),
+    }
 }
 
 fn check_range(name: &str, value: u64, minimum: u64, maximum: u64) -> Result<(), String> {

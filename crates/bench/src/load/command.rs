@@ -122,7 +122,11 @@ impl Command {
     }
 }
 
-fn split_words(line: &str) -> Result<Vec<Vec<u8>>, String> {
+/// Splits a line into words; see `Command::parse`.
+///
+/// # Errors
+/// Says what is wrong with the line.
+pub fn split_words(line: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut words = Vec::new();
     let mut bytes = line.bytes().peekable();
     loop {

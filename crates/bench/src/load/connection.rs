@@ -56,7 +56,6 @@ pub(super) struct Connection {
     pub issued_on_socket: u64,
     pub waits_for_room: bool,
     pub cursor: Vec<u8>,
-    pub cursor_steps: u32,
 }
 
 impl Connection {
@@ -77,7 +76,6 @@ impl Connection {
             issued_on_socket: 0,
             waits_for_room: false,
             cursor: b"0".to_vec(),
-            cursor_steps: 0,
         }
     }
 

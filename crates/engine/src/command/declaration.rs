@@ -1,0 +1,226 @@
+//! The declaration of a command.
+
+use bitflags::bitflags;
+use tidemill_resp::request::ArgumentView;
+
+use super::arguments::Argument;
+use super::keys::{KeyPositions, KeySpec};
+use crate::blocking::Block;
+use crate::context::{Cx, SessionCx};
+use crate::error::CommandError;
+use crate::parking::Place;
+
+bitflags! {
+    /// Flags of a command, with the names of `COMMAND INFO`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: u32 {
+        /// May change data.
+        const WRITE = 1;
+        /// Reads data only.
+        const READONLY = 1 << 1;
+        /// Refused when memory is short.
+        const DENYOOM = 1 << 2;
+        /// Administrative.
+        const ADMIN = 1 << 3;
+        /// About pub/sub.
+        const PUBSUB = 1 << 4;
+        /// Not from scripts.
+        const NOSCRIPT = 1 << 5;
+        /// May block the client.
+        const BLOCKING = 1 << 6;
+        /// Allowed while loading.
+        const LOADING = 1 << 7;
+        /// Allowed on a stale replica.
+        const STALE = 1 << 8;
+        /// Not shown to `MONITOR`.
+        const SKIP_MONITOR = 1 << 9;
+        /// Not in the slow log.
+        const SKIP_SLOWLOG = 1 << 10;
+        /// Takes constant or logarithmic time.
+        const FAST = 1 << 11;
+        /// Allowed before authentication.
+        const NO_AUTH = 1 << 12;
+        /// Keys cannot be found by specifications alone.
+        const MOVABLEKEYS = 1 << 13;
+        /// Not allowed in `MULTI`.
+        const NO_MULTI = 1 << 14;
+        /// Allowed while a script keeps the server busy.
+        const ALLOW_BUSY = 1 << 15;
+        /// Not for asynchronous loading.
+        const NO_ASYNC_LOADING = 1 << 16;
+        /// May replicate without being a write.
+        const MAY_REPLICATE = 1 << 17;
+    }
+}
+
+bitflags! {
+    /// ACL categories that do not follow from the flags.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Categories: u32 {
+        /// `@keyspace`
+        const KEYSPACE = 1;
+        /// `@string`
+        const STRING = 1 << 1;
+        /// `@bitmap`
+        const BITMAP = 1 << 2;
+        /// `@list`
+        const LIST = 1 << 3;
+        /// `@hash`
+        const HASH = 1 << 4;
+        /// `@connection`
+        const CONNECTION = 1 << 5;
+        /// `@transaction`
+        const TRANSACTION = 1 << 6;
+        /// `@dangerous`
+        const DANGEROUS = 1 << 7;
+        /// `@admin`
+        const ADMIN = 1 << 8;
+        /// `@set`
+        const SET = 1 << 9;
+        /// `@sortedset`
+        const SORTED_SET = 1 << 10;
+    }
+}
+
+/// The group that `COMMAND DOCS` files a command under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// `bitmap`
+    Bitmap,
+    /// `connection`
+    Connection,
+    /// `generic`
+    Generic,
+    /// `hash`
+    Hash,
+    /// `list`
+    List,
+    /// `server`
+    Server,
+    /// `string`
+    String,
+    /// `transactions`
+    Transactions,
+}
+
+/// What runs a command.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Works on its keys. Its flags and keys decide how it is run: without a lock, under one, or under several.
+    Keyed(fn(&mut Cx<'_, '_>) -> Outcome),
+    /// Works on the session, the server or the whole keyspace.
+    Session(fn(&mut SessionCx<'_, '_>) -> Outcome),
+    /// Works on the whole keyspace; inside `EXEC` the transaction runs with all other workers stopped.
+    Whole(fn(&mut SessionCx<'_, '_>) -> Outcome),
+    /// Has subcommands only.
+    Container,
+}
+
+/// How a handler ends: it has replied, or it stops for a reason.
+pub type Outcome = Result<(), Stop>;
+
+/// Why a handler stops without a reply.
+#[derive(Debug)]
+pub enum Stop {
+    /// It failed; the error is the reply.
+    Error(CommandError),
+    /// It waits for its keys to be written.
+    Block(Block),
+    /// Something that it needs is taken. The whole command runs again once it is free; nothing was changed yet.
+    Wait(Place),
+    /// It needs the slots of all its keys locked, not just read.
+    NeedLocks,
+}
+
+impl From<CommandError> for Stop {
+    fn from(error: CommandError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+impl From<&'static str> for Stop {
+    fn from(text: &'static str) -> Stop {
+        Stop::Error(CommandError::from(text))
+    }
+}
+
+/// One command, declared once.
+#[derive(Clone, Copy)]
+pub struct Command {
+    /// Lower-case name; a subcommand's is `container|name`.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// The version of Redis or Valkey that brought it.
+    pub since: &'static str,
+    /// Its complexity.
+    pub complexity: &'static str,
+    /// Its group.
+    pub group: Group,
+    /// Number of arguments with the name; at least that many when negative.
+    pub arity: i32,
+    /// Its flags.
+    pub flags: Flags,
+    /// Its ACL categories that do not follow from the flags.
+    pub categories: Categories,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// Its syntax.
+    pub arguments: &'static [Argument],
+    /// Hints for clients and proxies.
+    pub tips: &'static [&'static str],
+    /// Changes of its behaviour: version and what changed.
+    pub history: &'static [(&'static str, &'static str)],
+    /// Since when it is deprecated and what replaces it.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Its subcommands.
+    pub subcommands: &'static [&'static Command],
+    /// What runs it.
+    pub handler: Handler,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Command").field(&self.name).finish()
+    }
+}
+
+impl Command {
+    /// The fields that most commands leave empty; a declaration fills in the rest.
+    pub const BASE: Command = Command {
+        name: "",
+        summary: "",
+        since: "1.0.0",
+        complexity: "O(1)",
+        group: Group::Generic,
+        arity: 1,
+        flags: Flags::empty(),
+        categories: Categories::empty(),
+        keys: &[],
+        arguments: &[],
+        tips: &[],
+        history: &[],
+        deprecated: None,
+        subcommands: &[],
+        handler: Handler::Container,
+    };
+
+    /// A command that is none, for work that no client asked for.
+    pub(crate) const BASE_REF: Command = Command { name: "internal", ..Command::BASE };
+
+    /// Whether `count` arguments, the name included, are as many as the command takes.
+    #[must_use]
+    pub fn takes(&self, count: usize) -> bool {
+        match usize::try_from(self.arity) {
+            Ok(exact) => count == exact,
+            Err(_) => count >= self.arity.unsigned_abs() as usize,
+        }
+    }
+
+    /// The positions of all keys among the arguments, or `None` when the arguments do not fit.
+    #[must_use]
+    pub fn key_positions(&self, args: &ArgumentView<'_>) -> Option<KeyPositions> {
+        let mut positions = KeyPositions::new();
+        self.keys.iter().all(|spec| spec.positions(args, &mut positions)).then_some(positions)
+    }
+}

@@ -1,0 +1,180 @@
+//! Which arguments of a command are keys.
+
+use bitflags::bitflags;
+use smallvec::SmallVec;
+use tidemill_resp::request::ArgumentView;
+
+bitflags! {
+    /// What a command does with the keys of one specification.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct KeyFlags: u16 {
+        /// Reads and writes the value.
+        const RW = 1;
+        /// Reads the value only.
+        const RO = 1 << 1;
+        /// Overwrites the value without reading it.
+        const OW = 1 << 2;
+        /// Removes the key.
+        const RM = 1 << 3;
+        /// User data is returned, copied or used.
+        const ACCESS = 1 << 4;
+        /// User data is changed.
+        const UPDATE = 1 << 5;
+        /// User data is added.
+        const INSERT = 1 << 6;
+        /// User data is removed.
+        const DELETE = 1 << 7;
+        /// The argument is not always a key.
+        const NOT_KEY = 1 << 8;
+        /// More keys than these may be touched.
+        const INCOMPLETE = 1 << 9;
+        /// The flags depend on the arguments.
+        const VARIABLE_FLAGS = 1 << 10;
+    }
+}
+
+/// Where the keys of a specification begin.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    /// At this argument.
+    Index(usize),
+    /// Behind this word, searched from an argument on (from the end when negative).
+    Keyword(&'static str, i32),
+    /// Nowhere that can be said.
+    Unknown,
+}
+
+/// How many keys follow.
+#[derive(Clone, Copy, Debug)]
+pub enum Find {
+    /// Up to `last` arguments behind the first (counted from the end when negative), every `step`-th; of what is left
+    /// only the `limit`-th part when it is above 1.
+    Range {
+        /// Offset of the last key from the first; negative counts from the last argument.
+        last: i32,
+        /// Distance of two keys.
+        step: usize,
+        /// Divides the arguments that are left, when above 1.
+        limit: usize,
+    },
+    /// As many as an argument says.
+    Count {
+        /// Offset of the count from the start.
+        count: usize,
+        /// Offset of the first key from the start.
+        first: usize,
+        /// Distance of two keys.
+        step: usize,
+    },
+    /// Nothing that can be said.
+    Unknown,
+}
+
+/// One rule for finding keys among a command's arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// What is done with these keys.
+    pub flags: KeyFlags,
+    /// Where they begin.
+    pub start: Start,
+    /// How many there are.
+    pub find: Find,
+    /// Anything to know about the rule.
+    pub notes: Option<&'static str>,
+}
+
+/// Positions of keys among the arguments.
+pub type KeyPositions = SmallVec<[usize; 4]>;
+
+impl KeySpec {
+    /// One key, at argument `index`.
+    #[must_use]
+    pub const fn one(index: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec::range(index, 0, 1, flags)
+    }
+
+    /// Keys from argument `index` to `last` (see [`Find::Range`]), every `step`-th.
+    #[must_use]
+    pub const fn range(index: usize, last: i32, step: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            flags,
+            start: Start::Index(index),
+            find: Find::Range { last, step, limit: 0 },
+            notes: None,
+        }
+    }
+
+    /// As many keys as the argument at `index` says, right behind it.
+    #[must_use]
+    pub const fn counted(index: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            flags,
+            start: Start::Index(index),
+            find: Find::Count { count: 0, first: 1, step: 1 },
+            notes: None,
+        }
+    }
+
+    /// Appends the positions of this rule's keys; `false` when the arguments do not fit the rule.
+    #[must_use]
+    pub fn positions(&self, args: &ArgumentView<'_>, into: &mut KeyPositions) -> bool {
+        let Some(start) = self.start_of(args) else {
+            return matches!(self.start, Start::Keyword(..));
+        };
+        match self.find {
+            Find::Range { last, step, limit } => {
+                let last = match usize::try_from(last) {
+                    Ok(offset) => start + offset,
+                    Err(_) if limit > 1 => start + (args.len() - start) / limit - 1,
+                    Err(_) => {
+                        let Some(last) = args.len().checked_add_signed(last as isize) else {
+                            return false;
+                        };
+                        last
+                    }
+                };
+                if last >= args.len() || last < start {
+                    return false;
+                }
+                into.extend((start..=last).step_by(step));
+                true
+            }
+            Find::Count { count, first, step } => {
+                if start + count >= args.len() {
+                    return false;
+                }
+                let Some(keys) = tidemill_resp::number::parse_integer(args.get(start + count))
+                else {
+                    return false;
+                };
+                let Ok(keys) = usize::try_from(keys) else { return false };
+                let first = start + first;
+                match keys.checked_mul(step).and_then(|span| first.checked_add(span)) {
+                    Some(end) if keys > 0 && end - (step - 1) <= args.len() => {
+                        into.extend((first..end).step_by(step));
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            Find::Unknown => true,
+        }
+    }
+
+    fn start_of(&self, args: &ArgumentView<'_>) -> Option<usize> {
+        match self.start {
+            Start::Index(index) => (index < args.len()).then_some(index),
+            Start::Keyword(word, from) => {
+                let matches =
+                    |&index: &usize| args.get(index).eq_ignore_ascii_case(word.as_bytes());
+                let found = if from >= 0 {
+                    (from as usize..args.len()).find(matches)
+                } else {
+                    (1..args.len().saturating_add_signed(from as isize + 1)).rev().find(matches)
+                };
+                found.map(|index| index + 1).filter(|&index| index < args.len())
+            }
+            Start::Unknown => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a command answers when it fails, word for word as Valkey 9.1 says it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A command's error. Its text is rendered here and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// The key holds another type.
+    WrongType,
+    /// The options do not parse.
+    Syntax,
+    /// An argument or value is no 64-bit integer.
+    NotAnInteger,
+    /// An argument is no finite number.
+    NotAFloat,
+    /// The key does not exist, where it must.
+    NoSuchKey,
+    /// An index lies outside the collection.
+    IndexOutOfRange,
+    /// A command's argument count is wrong; the name is the command's.
+    Arity(Cow<'static, str>),
+    /// The server is out of memory by its own `maxmemory`.
+    OutOfMemory,
+    /// The client has not authenticated.
+    NotAuthenticated,
+    /// Any other text, with its code, without the leading dash.
+    Text(Cow<'static, str>),
+    /// A text that quotes what a client sent, which need not be text.
+    Bytes(Vec<u8>),
+}
+
+impl CommandError {
+    /// An error with the code `ERR`.
+    #[must_use]
+    pub fn err(text: impl fmt::Display) -> CommandError {
+        CommandError::Text(Cow::Owned(format!("ERR {text}")))
+    }
+
+    /// The wire text: code, space, explanation; without the leading dash.
+    #[must_use]
+    pub fn wire(&self) -> Cow<'_, [u8]> {
+        let text = match self {
+            CommandError::WrongType => {
+                "WRONGTYPE Operation against a key holding the wrong kind of value"
+            }
+            CommandError::Syntax => "ERR syntax error",
+            CommandError::NotAnInteger => "ERR value is not an integer or out of range",
+            CommandError::NotAFloat => "ERR value is not a valid float",
+            CommandError::NoSuchKey => "ERR no such key",
+            CommandError::IndexOutOfRange => "ERR index out of range",
+            CommandError::Arity(name) => {
+                let text = format!("ERR wrong number of arguments for '{name}' command");
+                return Cow::Owned(text.into_bytes());
+            }
+            CommandError::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            CommandError::NotAuthenticated => "NOAUTH Authentication required.",
+            CommandError::Text(text) => text,
+            CommandError::Bytes(bytes) => return Cow::Borrowed(bytes),
+        };
+        Cow::Borrowed(text.as_bytes())
+    }
+}
+
+impl From<&'static str> for CommandError {
+    /// A fixed text, code included.
+    fn from(text: &'static str) -> CommandError {
+        CommandError::Text(Cow::Borrowed(text))
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&String::from_utf8_lossy(&self.wire()))
+    }
+}
+
+impl std::error::Error for CommandError {}

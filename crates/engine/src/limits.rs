@@ -1,0 +1,33 @@
+//! Tunables of the engine, with their units.
+
+/// Stripes of the table of parked sessions.
+pub const PARKING_STRIPES: usize = 64;
+
+/// Requests parsed ahead, so that their cache misses overlap.
+pub const BATCH_REQUESTS_MAX: usize = 32;
+
+/// Commands executed for one connection before its worker goes on to the next.
+pub const TURN_COMMANDS_MAX: usize = 1024;
+
+/// Time, in microseconds, that one connection may keep its worker before the worker goes on to the next.
+pub const TURN_US_MAX: u64 = 1000;
+
+/// Attempts to lock several slots before a session takes the token.
+pub const LOCK_ATTEMPTS_MAX: u32 = 8;
+
+/// Rounds that a session spins on a taken slot before it parks: some 5 µs.
+pub const SPIN_ROUNDS: u32 = 100;
+
+/// Microseconds that the gate's closer waits for the other workers before it reopens and tries again later.
+pub const GATE_WAIT_US_MAX: u64 = 200;
+
+/// Microseconds after which a session tries again to get what does not announce itself.
+pub const PAUSE_US: u64 = 500;
+
+/// Longest reply, in bytes, that is copied into the output; longer strings leave by reference.
+pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest string, in bytes, that a write in the middle copies whole; longer ones become chunks.
+pub const COPIED_STRING_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);

@@ -1,0 +1,122 @@
+//! Memory that readers may still see, and how to free it.
+#![allow(unsafe_code)]
+
+use std::mem;
+use std::ptr::NonNull;
+
+/// One piece of memory that nothing can newly reach, and how to free it. Three words; dropping it leaks the memory.
+#[derive(Debug)]
+pub struct Garbage {
+    pointer: NonNull<u8>,
+    /// The size, and `DEEP` in the highest bit, which no size has.
+    size: usize,
+    free: unsafe fn(NonNull<u8>),
+}
+
+const DEEP: usize = 1 << (usize::BITS - 1);
+
+const _: () = assert!(mem::size_of::<Garbage>() == 3 * mem::size_of::<usize>());
+
+// SAFETY: the contract of `new` demands that `free` may run on any thread.
+unsafe impl Send for Garbage {}
+
+impl Garbage {
+    /// Describes memory of `bytes` bytes that `free` gives back.
+    ///
+    /// # Safety
+    ///
+    /// `free(pointer)` must be sound to call once, on any thread, once no reader holds a reference into the memory.
+    /// The garbage must be retired only to lists of the domain whose readers may hold such references.
+    #[inline]
+    #[must_use]
+    pub unsafe fn new(pointer: NonNull<u8>, bytes: usize, free: unsafe fn(NonNull<u8>)) -> Garbage {
+        debug_assert!(bytes < DEEP);
+        Garbage { pointer, size: bytes, free }
+    }
+
+    /// As [`Garbage::new`], for a structure so large that freeing it would stall the thread that retired it: a list
+    /// with a [`Reclaimer`](crate::Reclaimer) leaves it to that thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`Garbage::new`].
+    #[must_use]
+    pub unsafe fn deep(
+        pointer: NonNull<u8>,
+        bytes: usize,
+        free: unsafe fn(NonNull<u8>),
+    ) -> Garbage {
+        debug_assert!(bytes < DEEP);
+        Garbage { pointer, size: bytes | DEEP, free }
+    }
+
+    /// A box that was unlinked. Its heap allocation alone counts as its size.
+    ///
+    /// # Safety
+    ///
+    /// Nothing can newly reach the value, and the garbage must be retired only to lists of the domain whose readers
+    /// may still hold references to it.
+    #[must_use]
+    pub unsafe fn from_box<T: Send>(value: Box<T>) -> Garbage {
+        unsafe fn free<T>(pointer: NonNull<u8>) {
+            // SAFETY: the pointer came from `Box::into_raw` of the same type, and `free` is called once.
+            drop(unsafe { Box::from_raw(pointer.cast::<T>().as_ptr()) });
+        }
+        let pointer = NonNull::from(Box::leak(value)).cast();
+        // SAFETY: `free` gives back the box; our caller promises the rest.
+        unsafe { Garbage::new(pointer, mem::size_of::<T>(), free::<T>) }
+    }
+
+    /// How many bytes freeing gives back.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.size & !DEEP
+    }
+
+    /// Whether freeing takes long.
+    #[must_use]
+    pub fn is_deep(&self) -> bool {
+        self.size & DEEP != 0
+    }
+
+    /// Frees the memory now.
+    ///
+    /// # Safety
+    ///
+    /// No reader may hold a reference into the memory.
+    pub unsafe fn free(self) {
+        // SAFETY: `new` made `free` sound under exactly the condition that this function demands.
+        unsafe { (self.free)(self.pointer) }
+    }
+}
+
+/// Garbage whose grace period is over: dropping it frees the memory, on whichever thread that happens.
+#[derive(Debug)]
+pub(crate) struct Elapsed(Option<Garbage>);
+
+impl Elapsed {
+    /// # Safety
+    ///
+    /// No reader may hold a reference into the memory.
+    pub(crate) unsafe fn new(garbage: Garbage) -> Elapsed {
+        Elapsed(Some(garbage))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, Garbage::bytes)
+    }
+
+    pub(crate) fn is_deep(&self) -> bool {
+        self.0.as_ref().is_some_and(Garbage::is_deep)
+    }
+}
+
+impl Drop for Elapsed {
+    fn drop(&mut self) {
+        if let Some(garbage) = self.0.take() {
+            // SAFETY: promised to `new`.
+            unsafe { garbage.free() }
+        }
+    }
+}

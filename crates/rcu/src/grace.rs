@@ -1,0 +1,146 @@
+//! Grace periods: one counter, and a scan of the readers' words that whoever polls advances.
+//!
+//! The crate's documentation explains the algorithm; here are its orderings. Let *unlinking* be the store after
+//! which no new reader finds a piece of memory.
+//!
+//! - Unlinking happens before `start` advances the counter (release), which happens before a scan whose target
+//!   includes it loads the counter (acquire), and then the scan executes its barrier.
+//! - A word seen outside a section: either the reader left, and its release store orders its loads before the scan;
+//!   or its entry was not visible yet, and then the barrier makes its loads see the unlinking.
+//! - A word seen at the target or beyond: the reader loaded the counter (acquire) with that value, so it sees the
+//!   unlinking, and its release store orders the loads of earlier sections before the scan.
+//! - A reader that registers after the scan began did so under the scan's lock and sees the unlinking.
+//! - Threads that only load `completed` (acquire) follow the thread that stored it (release); parts of a scan done
+//!   by different threads follow each other by the lock.
+
+use std::sync::Arc;
+
+use crate::barrier::Barrier;
+use crate::primitive::{AtomicU64, Mutex, Ordering, OwnLine, lock, try_lock};
+use crate::slot::{COUNTER_STEP, Slot};
+
+/// A grace period that was started; see [`Domain::is_elapsed`](crate::Domain::is_elapsed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GracePeriod {
+    target: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Grace {
+    counter: OwnLine<AtomicU64>,
+    /// The highest target that all readers are past.
+    completed: OwnLine<AtomicU64>,
+    registry: Mutex<Registry>,
+    barrier: Barrier,
+}
+
+#[derive(Debug)]
+struct Registry {
+    slots: Vec<Arc<Slot>>,
+    scan: Option<Scan>,
+}
+
+/// A pass over the slots registered when it began: those before `next` are past `target`.
+#[derive(Debug)]
+struct Scan {
+    target: u64,
+    next: usize,
+    end: usize,
+}
+
+impl Grace {
+    pub(crate) fn new(barrier: Barrier) -> Grace {
+        Grace {
+            counter: OwnLine::new(AtomicU64::new(COUNTER_STEP)),
+            completed: OwnLine::new(AtomicU64::new(0)),
+            registry: Mutex::new(Registry { slots: Vec::new(), scan: None }),
+            barrier,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn counter(&self) -> &AtomicU64 {
+        &self.counter
+    }
+
+    pub(crate) fn barrier(&self) -> Barrier {
+        self.barrier
+    }
+
+    /// Adds a reader, which is online at once when `online`.
+    pub(crate) fn register(&self, slot: Arc<Slot>, online: bool) {
+        let mut registry = lock(&self.registry);
+        if online {
+            slot.go_online(&self.counter);
+        }
+        registry.slots.push(slot);
+    }
+
+    /// Takes a reader off; what it read happened before any scan that follows, by the lock.
+    pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
+        let mut registry = lock(&self.registry);
+        let position = registry.slots.iter().position(|other| Arc::ptr_eq(other, slot));
+        let position = position.expect("a reader is registered until it is dropped");
+        registry.slots.remove(position);
+        if let Some(scan) = &mut registry.scan {
+            scan.next -= usize::from(position < scan.next);
+            scan.end -= usize::from(position < scan.end);
+        }
+    }
+
+    /// Whether the calling thread is inside a section (or online, where readers announce).
+    pub(crate) fn is_this_thread_reading(&self) -> bool {
+        lock(&self.registry).slots.iter().any(|slot| slot.is_ours() && slot.is_active())
+    }
+
+    pub(crate) fn start(&self) -> GracePeriod {
+        // Release pairs with the acquire loads of the counter by readers and scans.
+        let before = self.counter.fetch_add(COUNTER_STEP, Ordering::Release);
+        GracePeriod { target: before + COUNTER_STEP }
+    }
+
+    /// Advances the scan as far as it goes without waiting; at most one barrier is issued.
+    pub(crate) fn poll(&self, period: GracePeriod) -> bool {
+        // Acquire pairs with the release store below.
+        if self.completed.load(Ordering::Acquire) >= period.target {
+            return true;
+        }
+        let Some(mut registry) = try_lock(&self.registry) else {
+            return false;
+        };
+        // A scan under way may have begun before this period; the one after it cannot.
+        loop {
+            // Relaxed: stored under the lock that we hold.
+            if self.completed.load(Ordering::Relaxed) >= period.target {
+                return true;
+            }
+            let registry = &mut *registry;
+            let scan = registry.scan.get_or_insert_with(|| self.begin(&registry.slots));
+            if !self.advance(scan, &registry.slots) {
+                return false;
+            }
+            // Release pairs with the acquire load above.
+            self.completed.store(scan.target, Ordering::Release);
+            registry.scan = None;
+        }
+    }
+
+    fn begin(&self, slots: &[Arc<Slot>]) -> Scan {
+        // Acquire pairs with the release in `start`.
+        let target = self.counter.load(Ordering::Acquire);
+        self.barrier.issue(slots);
+        Scan { target, next: 0, end: slots.len() }
+    }
+
+    /// Goes on to the first reader that is not past the target; true when there is none.
+    fn advance(&self, scan: &mut Scan, slots: &[Arc<Slot>]) -> bool {
+        while scan.next < scan.end {
+            let slot = &slots[scan.next];
+            if !self.barrier.is_done_by(slot) || !slot.is_past(scan.target) {
+                return false;
+            }
+            scan.next += 1;
+        }
+        true
+    }
+}

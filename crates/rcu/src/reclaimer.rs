@@ -1,0 +1,91 @@
+//! The background thread that frees large structures.
+//!
+//! It gets garbage whose grace period is over, so it knows nothing of domains and serves any number of them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use crate::garbage::Elapsed;
+
+/// A thread that frees what lists hand to it. Dropping it stops the thread after what was sent before.
+#[derive(Debug)]
+pub struct Reclaimer {
+    handle: ReclaimerHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where a list sends deep garbage; see [`RetireList::set_reclaimer`](crate::RetireList::set_reclaimer).
+#[derive(Clone, Debug)]
+pub struct ReclaimerHandle {
+    messages: Sender<Message>,
+    pending_bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Free(Elapsed),
+    Stop,
+}
+
+impl Reclaimer {
+    /// Starts the thread. It inherits the processor affinity of the caller.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses a thread.
+    pub fn spawn(name: &str) -> io::Result<Reclaimer> {
+        let (messages, inbox) = mpsc::channel();
+        let pending_bytes = Arc::new(AtomicUsize::new(0));
+        let handle = ReclaimerHandle { messages, pending_bytes: Arc::clone(&pending_bytes) };
+        let thread =
+            thread::Builder::new().name(name.into()).spawn(move || run(&inbox, &pending_bytes))?;
+        Ok(Reclaimer { handle, thread: Some(thread) })
+    }
+
+    /// A way to send garbage to this thread.
+    #[must_use]
+    pub fn handle(&self) -> ReclaimerHandle {
+        self.handle.clone()
+    }
+
+    /// Bytes that were sent and are not freed yet.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        // Relaxed: a figure for reports.
+        self.handle.pending_bytes.load(Ordering::Relaxed)
+    }
+}
+
+fn run(inbox: &Receiver<Message>, pending_bytes: &AtomicUsize) {
+    while let Ok(Message::Free(elapsed)) = inbox.recv() {
+        let bytes = elapsed.bytes();
+        drop(elapsed);
+        // Relaxed: a figure for reports.
+        pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl ReclaimerHandle {
+    /// Hands over garbage; without the thread, or with the channel's end, it is freed where it is dropped.
+    pub(crate) fn send(&self, elapsed: Elapsed) {
+        let bytes = elapsed.bytes();
+        // Relaxed: a figure for reports.
+        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.messages.send(Message::Free(elapsed)).is_err() {
+            self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        // Both fail only when the thread panicked in a destructor, which was reported already.
+        let _ = self.handle.messages.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

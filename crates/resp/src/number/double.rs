@@ -1,0 +1,111 @@
+//! 64-bit floating-point numbers: scores.
+
+use std::fmt::Write;
+
+use super::grisu;
+
+/// Longest result of [`format_double`]: sign, 17 digits, point, zeros or exponent.
+const TEXT_BYTES_MAX: usize = 32;
+
+/// Integral values up to this magnitude print as integers: 2^62.
+const INTEGER_MAGNITUDE_MAX: f64 = 4_611_686_018_427_387_904.0;
+
+/// A printed number, without allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct FormattedDouble {
+    bytes: [u8; TEXT_BYTES_MAX],
+    length: usize,
+}
+
+impl FormattedDouble {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).expect("only ASCII is written")
+    }
+}
+
+impl Write for FormattedDouble {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let end = self.length + text.len();
+        let target = self.bytes.get_mut(self.length..end).ok_or(std::fmt::Error)?;
+        target.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Reads a float as `ZADD` does: decimal, or `inf`/`infinity` with a sign or without in any case. No blanks, no
+/// hexadecimal, no NaN, and nothing that is too large or rounds to zero without being zero.
+#[must_use]
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let names_infinity = text.iter().any(|byte| matches!(byte, b'n' | b'N'));
+    let is_out_of_range =
+        (value.is_infinite() && !names_infinity) || (value == 0.0 && significand_has_digits(text));
+    (!value.is_nan() && !is_out_of_range).then_some(value)
+}
+
+/// Whether any digit before the exponent differs from zero.
+fn significand_has_digits(text: &[u8]) -> bool {
+    let significand = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or(text);
+    significand.iter().any(|byte| matches!(byte, b'1'..=b'9'))
+}
+
+/// Prints a float as Redis does in scores and RESP3 doubles: nearly always the shortest digits that read back as the
+/// same value, and always those Valkey prints.
+#[must_use]
+pub fn format_double(value: f64) -> FormattedDouble {
+    let mut out = FormattedDouble { bytes: [0; TEXT_BYTES_MAX], length: 0 };
+    write_double(value, &mut out).expect("no number is longer than the buffer");
+    out
+}
+
+fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
+    if value.is_nan() {
+        return out.write_str("nan");
+    }
+    if value.is_infinite() {
+        return out.write_str(if value > 0.0 { "inf" } else { "-inf" });
+    }
+    if value == 0.0 {
+        return out.write_str(if value.is_sign_negative() { "-0" } else { "0" });
+    }
+    if value.fract() == 0.0 && value.abs() <= INTEGER_MAGNITUDE_MAX {
+        return out.write_str(itoa::Buffer::new().format(value as i64));
+    }
+    if value < 0.0 {
+        out.write_str("-")?;
+    }
+    let mut digits = [0; grisu::DIGIT_COUNT_MAX];
+    let (count, exponent) = grisu::digits(value.abs(), &mut digits);
+    let digits = std::str::from_utf8(&digits[..count]).expect("digits are ASCII");
+    write_digits(digits, exponent, value < 0.0, out)
+}
+
+/// Lays the digits out: as an integer, with a point, or with an exponent, by the rules Valkey was seen to follow.
+fn write_digits(
+    digits: &str,
+    exponent: i32,
+    is_negative: bool,
+    out: &mut FormattedDouble,
+) -> std::fmt::Result {
+    let count = digits.len() as i32;
+    let scientific = exponent + count - 1;
+    if exponent >= 0 && scientific < count + 7 {
+        return write!(out, "{digits}{:0<1$}", "", exponent as usize);
+    }
+    if exponent < 0 && (exponent > -7 || scientific.abs() < 4) {
+        return match count + exponent {
+            whole if whole <= 0 => write!(out, "0.{:0<1$}{digits}", "", -whole as usize),
+            whole => {
+                let (before, after) = digits.split_at(whole as usize);
+                write!(out, "{before}.{after}")
+            }
+        };
+    }
+    let digits = &digits[..digits.len().min(18 - usize::from(is_negative))];
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    write!(out, "{first}{point}{rest}e{scientific:+}")
+}

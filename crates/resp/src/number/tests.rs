@@ -1,0 +1,84 @@
+//! What numbers are read as and printed as, beside Valkey 9.1's answers.
+
+use super::{format_double, format_long_double, parse_double, parse_integer, parse_long_double};
+
+#[test]
+fn integers_have_one_spelling() {
+    assert_eq!(parse_integer(b"0"), Some(0));
+    assert_eq!(parse_integer(b"-1"), Some(-1));
+    assert_eq!(parse_integer(b"9223372036854775807"), Some(i64::MAX));
+    assert_eq!(parse_integer(b"-9223372036854775808"), Some(i64::MIN));
+    for text in [
+        &b""[..],
+        b"-",
+        b"+1",
+        b"01",
+        b"-0",
+        b"00",
+        b" 1",
+        b"1 ",
+        b"1.0",
+        b"9223372036854775808",
+        b"-9223372036854775809",
+        b"99999999999999999999",
+        b"18446744073709551617",
+        b"1a",
+    ] {
+        assert_eq!(parse_integer(text), None, "{}", text.escape_ascii());
+    }
+}
+
+#[test]
+fn doubles_are_read_and_printed_as_in_zadd_and_zscore() {
+    for (text, expected) in [
+        ("1", "1"),
+        ("1e17", "100000000000000000"),
+        ("1e19", "1e+19"),
+        ("1e21", "1e+21"),
+        ("123456789012345680000", "123456789012345680000"),
+        ("1e-5", "0.00001"),
+        ("0.000001", "0.000001"),
+        ("0.0000012345", "1.2345e-6"),
+        ("1e-7", "1e-7"),
+        ("5e-324", "5e-324"),
+        ("1.7976931348623157e308", "1.7976931348623157e+308"),
+        ("0.1234567890123456", "0.1234567890123456"),
+        ("Infinity", "inf"),
+        ("-INF", "-inf"),
+        (".5", "0.5"),
+        ("5.", "5"),
+        ("+5", "5"),
+        ("1.e5", "100000"),
+        ("00012", "12"),
+        ("9007199254740993", "9007199254740992"),
+        ("9223372036854775807", "9223372036854776000"),
+        ("4611686018427387904", "4611686018427387904"),
+        ("12345678901234567890123", "12345678901234568000000"),
+    ] {
+        let value = parse_double(text.as_bytes()).expect(text);
+        assert_eq!(format_double(value).as_str(), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_zadd_refuses_is_no_double() {
+    for text in [
+        "nan", "1e400", "-1e400", "1e-400", "0x10", " 1", "1 ", "", "--5", "1e", "e1", "1_0", "in",
+        "infinit", "nan(1)", "1f", "\u{661}",
+    ] {
+        assert_eq!(parse_double(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn long_doubles_add_as_in_incrbyfloat() {
+    let add = |left: &[u8], right: &[u8]| {
+        let left = parse_long_double(left).expect("a number");
+        let right = parse_long_double(right).expect("a number");
+        format_long_double(left + right)
+    };
+    assert_eq!(add(b"0.1", b"0.2"), "0.3");
+    assert_eq!(add(b"3.0e3", b"200"), "3200");
+    assert_eq!(add(b"1e17", b"0.5"), "100000000000000000.5");
+    assert_eq!(add(b"10.5", b"-10.5"), "0");
+}

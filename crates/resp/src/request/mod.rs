@@ -1,0 +1,24 @@
+//! Requests: what clients send.
+//!
+//! [`RequestParser`] finds one request at a time in a buffer the caller owns and answers with ranges of that
+//! buffer ([`Arguments`]): an argument is copied by whoever keeps it, or by nobody. An idle connection's parser is
+//! one null pointer. A request that arrives in pieces is continued where the parser stopped, so that neither
+//! a long argument nor a million short ones are read twice.
+//!
+//! Strictness and error texts are those of Valkey 9.1 ([`ProtocolError`]), with one difference: a NUL byte in
+//! an inline request is an ordinary byte here, while Valkey stops looking for the end of the line at it and waits.
+
+mod arguments;
+mod encode;
+mod error;
+mod inline;
+mod parser;
+
+pub use arguments::{ArgumentView, Arguments, OwnedArguments};
+pub use encode::{encode, encode_into};
+pub use error::ProtocolError;
+pub use inline::{UnbalancedQuotes, split_arguments};
+pub use parser::{Limits, Progress, RequestParser};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,648 @@
+//! One key and its value, in one allocation.
+//!
+//! ```text
+//! 0        4     5       6     8        12
+//! | recency | kind | flags | cut | lengths | expiry? | long key? | value pointer? | key ... | inline value ... |
+//! ```
+//!
+//! `lengths` packs the key's length (21 bits) and the inline value's (11 bits); a longer key carries eight bytes more.
+//! An entry is immutable once published, but for `recency` (how recently or how often it was read) and `cut` (which
+//! snapshot has it). A string of up to [`INLINE_VALUE_BYTES_MAX`] lives inside; a longer one is shared by reference
+//! count; everything else is the root of a tree.
+//!
+//! Freeing an entry does not free what its value pointer points to: most writes to a collection replace the entry and
+//! keep the tree. Who takes a value out of the keyspace retires it explicitly ([`Disposal`]).
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use tidemill_rcu::{Garbage, Section};
+use triomphe::ThinArc;
+
+use crate::hash::Seed;
+use crate::heap::Heap;
+use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
+use crate::value::Root;
+use crate::value::hash::Hash;
+use crate::value::list::List;
+use crate::value::text::Text;
+
+/// A string too long for its entry, shared by reference count; immutable.
+pub type SharedString = ThinArc<(), u8>;
+
+/// Redis's types of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A byte string.
+    String = 0,
+    /// A list of byte strings.
+    List = 1,
+    /// A set of byte strings.
+    Set = 2,
+    /// A set ordered by score.
+    SortedSet = 3,
+    /// A map from field to byte string.
+    Hash = 4,
+    /// A stream of entries.
+    Stream = 5,
+}
+
+/// What `OBJECT ENCODING` answers. It follows Redis's thresholds and conversions, never the layout in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Encoding {
+    /// A string that is a 64-bit integer.
+    Int = 0,
+    /// A string of up to 44 bytes that was never modified in place.
+    Embstr = 1,
+    /// Any other string.
+    Raw = 2,
+    /// A small list, hash, set or sorted set.
+    Listpack = 3,
+    /// A long list.
+    Quicklist = 4,
+    /// A large hash or set.
+    Hashtable = 5,
+    /// A small set of integers.
+    Intset = 6,
+    /// A large sorted set.
+    Skiplist = 7,
+    /// A stream.
+    Stream = 8,
+}
+
+impl Encoding {
+    const ALL: [Encoding; 9] = [
+        Encoding::Int,
+        Encoding::Embstr,
+        Encoding::Raw,
+        Encoding::Listpack,
+        Encoding::Quicklist,
+        Encoding::Hashtable,
+        Encoding::Intset,
+        Encoding::Skiplist,
+        Encoding::Stream,
+    ];
+
+    /// Redis's name of the encoding.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Int => "int",
+            Encoding::Embstr => "embstr",
+            Encoding::Raw => "raw",
+            Encoding::Listpack => "listpack",
+            Encoding::Quicklist => "quicklist",
+            Encoding::Hashtable => "hashtable",
+            Encoding::Intset => "intset",
+            Encoding::Skiplist => "skiplist",
+            Encoding::Stream => "stream",
+        }
+    }
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
+
+/// How the value is stored, in the high half of the kind byte.
+const INLINE: u8 = 0;
+const SHARED: u8 = 1;
+const TREE: u8 = 2;
+
+const HAS_EXPIRY: u8 = 1;
+const LONG_KEY: u8 = 2;
+const ENCODING_SHIFT: u8 = 4;
+
+const VALUE_LENGTH_BITS: u32 = 11;
+const HEADER_BYTES: usize = 12;
+
+#[repr(C)]
+struct Header {
+    recency: AtomicU32,
+    kind: u8,
+    flags: u8,
+    cut: AtomicU16,
+    lengths: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+
+/// The value that an entry is built with.
+#[derive(Debug)]
+pub enum NewValue<'v> {
+    /// A string; it is copied into the entry or, when long, into an allocation of its own.
+    String(&'v [u8]),
+    /// A long string that exists already.
+    Shared(SharedString),
+    /// The root of a tree: a collection, or a string in chunks when the kind is [`Kind::String`].
+    Tree(Root),
+}
+
+/// How a published entry holds its value.
+#[derive(Clone, Copy, Debug)]
+enum Value<'g> {
+    String(&'g [u8]),
+    Tree(Root),
+}
+
+/// The content of a string.
+#[derive(Clone, Copy, Debug)]
+pub enum StringValue<'g> {
+    /// One run of bytes.
+    Plain(&'g [u8]),
+    /// Chunks: a long string that was modified in place.
+    Chunks(Text<'g>),
+}
+
+impl StringValue<'_> {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            StringValue::Plain(bytes) => bytes.len() as u64,
+            StringValue::Chunks(text) => text.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What happens to the value of an entry that leaves the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposal {
+    /// Another entry has taken the tree over. A string never is: each entry holds a count of its own.
+    KeepValue,
+    /// Nothing refers to the value any more: it is retired with the entry.
+    RetireValue,
+}
+
+/// What an entry is built from.
+#[derive(Debug)]
+pub struct EntrySpec<'v> {
+    /// The key.
+    pub key: &'v [u8],
+    /// The type.
+    pub kind: Kind,
+    /// What `OBJECT ENCODING` will answer.
+    pub encoding: Encoding,
+    /// Unix time in milliseconds at which the key expires.
+    pub expires_at_ms: Option<u64>,
+    /// The recency field, see [`EntryRef::recency`].
+    pub recency: u32,
+    /// The value.
+    pub value: NewValue<'v>,
+}
+
+/// An entry that nobody can see yet. Dropping it frees it, but not a tree that it was built with.
+#[derive(Debug)]
+pub struct OwnedEntry {
+    pointer: NonNull<u8>,
+}
+
+impl OwnedEntry {
+    /// Builds an entry and counts its bytes, and those of a string it copies, as live.
+    #[must_use]
+    pub fn new(spec: EntrySpec<'_>, heap: &Heap) -> OwnedEntry {
+        match spec.value {
+            NewValue::String(bytes) if bytes.len() <= INLINE_VALUE_BYTES_MAX => {
+                Self::build(&spec, INLINE, None, bytes, heap)
+            }
+            NewValue::String(bytes) => {
+                let shared = SharedString::from_header_and_slice((), bytes);
+                Self::with_shared(&spec, shared, heap)
+            }
+            NewValue::Shared(ref shared) => Self::with_shared(&spec, shared.clone(), heap),
+            NewValue::Tree(root) => Self::build(&spec, TREE, Some(root.into_raw()), &[], heap),
+        }
+    }
+
+    fn with_shared(spec: &EntrySpec<'_>, shared: SharedString, heap: &Heap) -> OwnedEntry {
+        heap.allocated(shared_bytes(shared.slice.len()));
+        let raw = shared.into_raw().cast_mut().cast::<u8>();
+        // SAFETY: `ThinArc::into_raw` never returns null.
+        let raw = unsafe { NonNull::new_unchecked(raw) };
+        Self::build(spec, SHARED, Some(raw), &[], heap)
+    }
+
+    fn build(
+        spec: &EntrySpec<'_>,
+        storage: u8,
+        value_pointer: Option<NonNull<u8>>,
+        inline: &[u8],
+        heap: &Heap,
+    ) -> OwnedEntry {
+        let long_key = spec.key.len() > PACKED_KEY_BYTES_MAX;
+        let packed_key = if long_key { 0 } else { spec.key.len() as u32 };
+        let mut flags = (spec.encoding as u8) << ENCODING_SHIFT;
+        flags |= if spec.expires_at_ms.is_some() { HAS_EXPIRY } else { 0 };
+        flags |= if long_key { LONG_KEY } else { 0 };
+        let layout = layout(flags, storage, spec.key.len(), inline.len());
+        // SAFETY: the size is never zero.
+        let memory = unsafe { alloc(layout) };
+        let Some(pointer) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        heap.allocated(layout.size());
+        let header = Header {
+            recency: AtomicU32::new(spec.recency),
+            kind: spec.kind as u8 | storage << 4,
+            flags,
+            cut: AtomicU16::new(0),
+            lengths: packed_key << VALUE_LENGTH_BITS | inline.len() as u32,
+        };
+        // SAFETY: the memory is fresh, aligned to 8 and holds at least a header.
+        unsafe { pointer.cast::<Header>().write(header) };
+        let mut writer = FieldWriter { pointer, offset: HEADER_BYTES };
+        if let Some(expires_at_ms) = spec.expires_at_ms {
+            writer.append(&expires_at_ms.to_ne_bytes());
+        }
+        if long_key {
+            writer.append(&(spec.key.len() as u64).to_ne_bytes());
+        }
+        if let Some(value) = value_pointer {
+            writer.append_pointer(value);
+        }
+        writer.append(spec.key);
+        writer.append(inline);
+        debug_assert!(writer.offset <= layout.size());
+        OwnedEntry { pointer }
+    }
+
+    /// Reads the entry before it is published.
+    #[must_use]
+    pub fn as_ref(&self) -> EntryRef<'_> {
+        EntryRef { pointer: self.pointer, marker: PhantomData }
+    }
+
+    /// Gives the entry to a table.
+    #[must_use]
+    pub(crate) fn into_pointer(self) -> NonNull<u8> {
+        let pointer = self.pointer;
+        std::mem::forget(self);
+        pointer
+    }
+}
+
+impl Drop for OwnedEntry {
+    fn drop(&mut self) {
+        let entry = self.as_ref();
+        if entry.storage() == SHARED {
+            // SAFETY: the entry holds one count of the string and was never published.
+            unsafe { free_shared(entry.value_pointer()) };
+        }
+        // SAFETY: the entry was never published; `build` allocated it.
+        unsafe { free_entry(self.pointer) };
+    }
+}
+
+/// Writes the variable fields of a fresh entry one after the other.
+struct FieldWriter {
+    pointer: NonNull<u8>,
+    offset: usize,
+}
+
+impl FieldWriter {
+    fn append(&mut self, bytes: &[u8]) {
+        // SAFETY: `layout` counted every field that `build` appends.
+        let target = unsafe { self.pointer.add(self.offset) };
+        // SAFETY: as above, and fresh memory does not overlap with `bytes`.
+        unsafe { target.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        self.offset += bytes.len();
+    }
+
+    fn append_pointer(&mut self, value: NonNull<u8>) {
+        // SAFETY: `layout` counted every field that `build` appends.
+        let target = unsafe { self.pointer.add(self.offset) };
+        // SAFETY: as above; the field need not be aligned.
+        unsafe { target.cast::<NonNull<u8>>().write_unaligned(value) };
+        self.offset += size_of::<NonNull<u8>>();
+    }
+}
+
+/// A published entry, valid for as long as the read-side section `'g`.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRef<'g> {
+    pointer: NonNull<u8>,
+    marker: PhantomData<&'g ()>,
+}
+
+impl<'g> EntryRef<'g> {
+    /// Makes a reference from a pointer that a table holds.
+    ///
+    /// # Safety
+    ///
+    /// `pointer` comes from [`OwnedEntry::into_pointer`] and is not freed during `'g`.
+    pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> EntryRef<'g> {
+        EntryRef { pointer, marker: PhantomData }
+    }
+
+    pub(crate) fn pointer(self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    fn header(self) -> &'g Header {
+        // SAFETY: the entry lives for `'g`; its header was written by `build` and only its atomics change.
+        unsafe { self.pointer.cast::<Header>().as_ref() }
+    }
+
+    fn storage(self) -> u8 {
+        self.header().kind >> 4
+    }
+
+    /// The bytes at `offset`.
+    ///
+    /// # Safety
+    ///
+    /// `build` must have written that many bytes there.
+    unsafe fn bytes_at(self, offset: usize, length: usize) -> &'g [u8] {
+        // SAFETY: the caller's promise.
+        let start = unsafe { self.pointer.add(offset) };
+        // SAFETY: as above; these bytes never change while the entry lives.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
+    }
+
+    fn word_at(self, offset: usize) -> u64 {
+        // SAFETY: only called for the eight-byte fields that the flags announce.
+        let bytes = unsafe { self.bytes_at(offset, 8) };
+        u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"))
+    }
+
+    fn expiry_bytes(self) -> usize {
+        if self.header().flags & HAS_EXPIRY != 0 { 8 } else { 0 }
+    }
+
+    fn fixed_bytes(self) -> usize {
+        fixed_bytes(self.header().flags, self.storage())
+    }
+
+    fn key_length(self) -> usize {
+        if self.header().flags & LONG_KEY != 0 {
+            self.word_at(HEADER_BYTES + self.expiry_bytes()) as usize
+        } else {
+            (self.header().lengths >> VALUE_LENGTH_BITS) as usize
+        }
+    }
+
+    fn inline_length(self) -> usize {
+        (self.header().lengths & ((1 << VALUE_LENGTH_BITS) - 1)) as usize
+    }
+
+    fn value_pointer(self) -> NonNull<u8> {
+        let offset = self.fixed_bytes() - size_of::<NonNull<u8>>();
+        // SAFETY: called only when the value is out of line; the pointer is then the last fixed field.
+        let field = unsafe { self.pointer.add(offset) };
+        // SAFETY: as above; the field need not be aligned.
+        unsafe { field.cast::<NonNull<u8>>().read_unaligned() }
+    }
+
+    /// The key.
+    #[must_use]
+    #[inline]
+    pub fn key(self) -> &'g [u8] {
+        // SAFETY: `build` wrote the key behind the fixed fields.
+        unsafe { self.bytes_at(self.fixed_bytes(), self.key_length()) }
+    }
+
+    /// The type.
+    #[must_use]
+    #[inline]
+    pub fn kind(self) -> Kind {
+        KINDS[usize::from(self.header().kind & 0xf)]
+    }
+
+    /// What `OBJECT ENCODING` answers.
+    #[must_use]
+    pub fn encoding(self) -> Encoding {
+        Encoding::ALL[usize::from(self.header().flags >> ENCODING_SHIFT)]
+    }
+
+    /// Unix time in milliseconds at which the key expires, if it does.
+    #[must_use]
+    #[inline]
+    pub fn expires_at_ms(self) -> Option<u64> {
+        (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(HEADER_BYTES))
+    }
+
+    /// The string, if it is one.
+    #[must_use]
+    #[inline]
+    pub fn string(self) -> Option<StringValue<'g>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        Some(match self.value() {
+            Value::String(bytes) => StringValue::Plain(bytes),
+            // SAFETY: a tree of kind String is a text's; it lives as long as the entry.
+            Value::Tree(root) => StringValue::Chunks(unsafe { Text::from_root(root, section()) }),
+        })
+    }
+
+    /// The list, if it is one.
+    #[must_use]
+    pub fn list(self) -> Option<List<'g>> {
+        let root = self.root_of(Kind::List)?;
+        // SAFETY: a tree of kind List is a list's; it lives as long as the entry.
+        Some(unsafe { List::from_root(root, section()) })
+    }
+
+    /// The hash, if it is one. `seed` is the keyspace's.
+    #[must_use]
+    pub fn hash(self, seed: &'g Seed) -> Option<Hash<'g>> {
+        let root = self.root_of(Kind::Hash)?;
+        // SAFETY: a tree of kind Hash is a hash's, built with the keyspace's seed; it lives as long as the entry.
+        Some(unsafe { Hash::from_root(root, seed, section()) })
+    }
+
+    /// The root of the tree, if the entry is of this kind and holds one.
+    pub(crate) fn root_of(self, kind: Kind) -> Option<Root> {
+        match self.value() {
+            Value::Tree(root) if self.kind() == kind => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The value of another entry that takes this entry's place, unchanged.
+    #[must_use]
+    pub(crate) fn kept_value(self) -> (NewValue<'g>, Disposal) {
+        if let Some(shared) = self.shared() {
+            return (NewValue::Shared(shared), Disposal::RetireValue);
+        }
+        match self.value() {
+            Value::String(bytes) => (NewValue::String(bytes), Disposal::RetireValue),
+            Value::Tree(root) => (NewValue::Tree(root), Disposal::KeepValue),
+        }
+    }
+
+    #[inline]
+    fn value(self) -> Value<'g> {
+        match self.storage() {
+            INLINE => {
+                let offset = self.fixed_bytes() + self.key_length();
+                // SAFETY: `build` wrote the inline value behind the key.
+                Value::String(unsafe { self.bytes_at(offset, self.inline_length()) })
+            }
+            SHARED => {
+                // SAFETY: the entry holds a count of the string, so it lives for `'g`.
+                Value::String(unsafe { shared_slice(self.value_pointer()) })
+            }
+            _ => {
+                // SAFETY: `OwnedEntry::new` stored a root here.
+                Value::Tree(unsafe { Root::from_raw(self.value_pointer()) })
+            }
+        }
+    }
+
+    /// A count of the string, when it is stored outside the entry.
+    #[must_use]
+    pub fn shared(self) -> Option<SharedString> {
+        (self.storage() == SHARED).then(|| {
+            // SAFETY: the entry holds one count and lives for `'g`; the copy made here is forgotten right away.
+            let held = unsafe { shared_from_raw(self.value_pointer()) };
+            let extra = held.clone();
+            std::mem::forget(held);
+            extra
+        })
+    }
+
+    /// How recently (seconds, LRU) or how often (LFU) the key was used; the engine gives it its meaning.
+    #[must_use]
+    pub fn recency(self) -> u32 {
+        // Relaxed: a statistic; nothing is read on the strength of it.
+        self.header().recency.load(Ordering::Relaxed)
+    }
+
+    /// Sets the recency field. The one field of a published entry that readers write.
+    pub fn set_recency(self, recency: u32) {
+        // Relaxed: as in `recency`; of two concurrent updates either may win.
+        self.header().recency.store(recency, Ordering::Relaxed);
+    }
+
+    /// Bytes of the entry alone, without a value that is stored outside.
+    #[must_use]
+    pub fn entry_bytes(self) -> usize {
+        let header = self.header();
+        layout(header.flags, self.storage(), self.key_length(), self.inline_length()).size()
+    }
+
+    /// Bytes of the entry and of its value.
+    #[must_use]
+    pub fn total_bytes(self) -> usize {
+        self.entry_bytes()
+            + match self.value() {
+                Value::String(bytes) if self.storage() == SHARED => shared_bytes(bytes.len()),
+                Value::String(_) => 0,
+                Value::Tree(root) => root.total_bytes(),
+            }
+    }
+}
+
+/// The section that an entry reference stands for.
+fn section<'g>() -> Section<'g> {
+    // SAFETY: whoever made the `EntryRef<'g>` promised that the entry lives for `'g`, and its value lives as long.
+    unsafe { Section::assume() }
+}
+
+fn fixed_bytes(flags: u8, storage: u8) -> usize {
+    HEADER_BYTES
+        + if flags & HAS_EXPIRY != 0 { 8 } else { 0 }
+        + if flags & LONG_KEY != 0 { 8 } else { 0 }
+        + if storage == INLINE { 0 } else { size_of::<NonNull<u8>>() }
+}
+
+fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layout {
+    let size = fixed_bytes(flags, storage) + key_bytes + inline_bytes;
+    Layout::from_size_align(size, 8).expect("a key is far shorter than the address space")
+}
+
+/// Bytes that a shared string of `length` bytes takes: reference count, length, content.
+fn shared_bytes(length: usize) -> usize {
+    (2 * size_of::<usize>() + length).next_multiple_of(8)
+}
+
+/// # Safety
+///
+/// `raw` must come from `SharedString::into_raw`, and the caller must not end up owning more counts than there are.
+unsafe fn shared_from_raw(raw: NonNull<u8>) -> SharedString {
+    // SAFETY: the caller's promise.
+    unsafe { SharedString::from_raw(raw.as_ptr().cast_const().cast()) }
+}
+
+/// # Safety
+///
+/// `raw` must come from `SharedString::into_raw`, and some count must be held for all of `'g`.
+unsafe fn shared_slice<'g>(raw: NonNull<u8>) -> &'g [u8] {
+    // SAFETY: the caller's promise; the count is not dropped here.
+    let held = std::mem::ManuallyDrop::new(unsafe { shared_from_raw(raw) });
+    let bytes = NonNull::from(&held.slice);
+    // SAFETY: the string is immutable and lives for `'g` by the caller's promise.
+    unsafe { bytes.as_ref() }
+}
+
+/// # Safety
+///
+/// `raw` holds one count that the caller gives up.
+unsafe fn free_shared(raw: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { shared_from_raw(raw) });
+}
+
+/// # Safety
+///
+/// `pointer` must come from `OwnedEntry::build`, and nobody may refer to the entry any more.
+unsafe fn free_entry(pointer: NonNull<u8>) {
+    // SAFETY: the entry is still whole.
+    let entry = unsafe { EntryRef::from_pointer(pointer) };
+    let header = entry.header();
+    let layout = layout(header.flags, entry.storage(), entry.key_length(), entry.inline_length());
+    // SAFETY: allocated by `build` with the layout that the same fields gave.
+    unsafe { dealloc(pointer.as_ptr(), layout) };
+}
+
+/// Retires an entry that its slot's owner has just taken out of the table, and its value as `disposal` says.
+///
+/// # Safety
+///
+/// The entry must be out of reach for readers that begin now, and retired only once.
+pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) {
+    if disposal == Disposal::RetireValue {
+        match entry.value() {
+            Value::String(bytes) if entry.storage() == SHARED => {
+                let raw = entry.value_pointer();
+                // SAFETY: the entry's count of the string goes to the garbage.
+                let garbage = unsafe { Garbage::new(raw, shared_bytes(bytes.len()), free_shared) };
+                heap.retire(garbage);
+            }
+            Value::String(_) => {}
+            // SAFETY: the caller's promise covers the value.
+            Value::Tree(root) => unsafe { root.retire(heap) },
+        }
+    }
+    // SAFETY: by the caller's promise nobody can newly reach the entry.
+    let garbage = unsafe { Garbage::new(entry.pointer, entry.entry_bytes(), free_entry) };
+    heap.retire(garbage);
+}
+
+/// Frees an entry and its value at once.
+///
+/// # Safety
+///
+/// Nobody may refer to the entry or its value any more.
+pub(crate) unsafe fn free_whole(entry: EntryRef<'_>) {
+    match entry.value() {
+        // SAFETY: the entry's count of the string is given up.
+        Value::String(_) if entry.storage() == SHARED => unsafe {
+            free_shared(entry.value_pointer());
+        },
+        Value::String(_) => {}
+        // SAFETY: the caller's promise covers the value.
+        Value::Tree(root) => unsafe { root.free() },
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_entry(entry.pointer) };
+}

@@ -1,0 +1,25 @@
+//! Tunables of the store, with their units.
+
+/// Slots of a keyspace: those of Redis Cluster.
+pub const SLOT_COUNT: usize = 16_384;
+
+/// Longest string value, in bytes, that lives inside its entry; longer ones are shared by reference count.
+pub const INLINE_VALUE_BYTES_MAX: usize = 1024;
+
+/// Longest key, in bytes, whose length fits the entry's packed length word; longer keys carry a word of their own.
+pub const PACKED_KEY_BYTES_MAX: usize = (1 << 21) - 1;
+
+/// Home buckets of a segment at most. More than this and the segment splits, which bounds every resize step.
+pub const SEGMENT_BUCKETS_MAX: usize = 128;
+
+/// Entries that a freshly built segment gives each home bucket on average, in tenths.
+pub const SEGMENT_LOAD_TENTHS: usize = 52;
+
+/// Two neighbouring segments join when they have no more entries than this together.
+pub const MERGED_ENTRIES_MAX: usize = SEGMENT_BUCKETS_MAX * 5 / 2;
+
+const _: () = assert!(SLOT_COUNT.is_power_of_two());
+const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
+// A resize step moves at most one segment: 128 buckets of 7 entries, each a cache miss in the worst case,
+// stay below 100 µs.
+const _: () = assert!(SEGMENT_BUCKETS_MAX <= 128);

@@ -1,0 +1,107 @@
+//! Walking over leaves.
+
+use smallvec::SmallVec;
+
+use super::inner;
+use super::node::{Link, Node};
+
+/// A place in a tree: a leaf and the way to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'g> {
+    steps: SmallVec<[(Node<'g>, usize); 6]>,
+    leaf: Node<'g>,
+}
+
+impl<'g> Cursor<'g> {
+    /// Goes down from `root` by `choose`.
+    #[inline]
+    pub(crate) fn descend(root: Link, mut choose: impl FnMut(Node<'g>) -> usize) -> Cursor<'g> {
+        let mut cursor = Cursor { steps: SmallVec::new(), leaf: root.node() };
+        cursor.go_down(&mut choose);
+        cursor
+    }
+
+    /// The leaf that holds a position, and the position within it.
+    pub(crate) fn at_position(root: Link, position: u64) -> (Cursor<'g>, u64) {
+        let mut rest = position;
+        let cursor = Cursor::descend(root, |node| {
+            let (index, within) = inner::find_position(node, rest);
+            rest = within;
+            index
+        });
+        (cursor, rest)
+    }
+
+    #[inline]
+    pub(crate) fn leaf(&self) -> Node<'g> {
+        self.leaf
+    }
+
+    /// Moves to the next leaf, if there is one.
+    pub(crate) fn advance(&mut self) -> bool {
+        while let Some((node, index)) = self.steps.pop() {
+            if index + 1 < node.len() {
+                self.enter(node, index + 1);
+                self.go_down(&mut |_| 0);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Moves to the previous leaf, if there is one.
+    pub(crate) fn retreat(&mut self) -> bool {
+        while let Some((node, index)) = self.steps.pop() {
+            if index > 0 {
+                self.enter(node, index - 1);
+                self.go_down(&mut |node| node.len() - 1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lower bound of the next leaf's range; none behind the last leaf.
+    pub(crate) fn next_key(&self) -> Option<u64> {
+        let step = self.steps.iter().rev().find(|(node, index)| index + 1 < node.len());
+        step.map(|&(node, index)| node.children()[index + 1].key)
+    }
+
+    fn enter(&mut self, node: Node<'g>, index: usize) {
+        self.steps.push((node, index));
+        self.leaf = node.children()[index].link.node();
+    }
+
+    #[inline]
+    fn go_down(&mut self, choose: &mut impl FnMut(Node<'g>) -> usize) {
+        while !self.leaf.is_leaf() {
+            let node = self.leaf;
+            let index = choose(node);
+            self.enter(node, index);
+        }
+    }
+}
+
+/// The leaf that holds a position, and the position within it, without the way to it.
+#[inline]
+pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
+    let (mut node, mut rest) = (root.node(), position);
+    while !node.is_leaf() {
+        let (index, within) = inner::find_position(node, rest);
+        node = node.children()[index].link.node();
+        node.link().prefetch();
+        rest = within;
+    }
+    (node, rest)
+}
+
+/// The leaf whose range holds `key`.
+#[inline]
+pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
+    let mut node = root.node();
+    while !node.is_leaf() {
+        node = node.children()[inner::find_key(node, key)].link.node();
+        node.link().prefetch();
+    }
+    node
+}

@@ -1,0 +1,305 @@
+//! Changing leaves.
+
+use super::arena::Arena;
+use super::limits::NODE_BYTES_MAX;
+use super::node::{HEADER_BYTES, Header, Link, Node, flags};
+
+/// An element to insert, in pieces that are stored end to end.
+///
+/// The pieces must not lie in a fresh node, which may be changed or freed while they are read.
+pub(crate) type Parts<'a> = &'a [&'a [u8]];
+
+pub(crate) fn parts_bytes(parts: Parts<'_>) -> usize {
+    parts.iter().map(|part| part.len()).sum()
+}
+
+/// Bytes that a leaf of `count` elements needs, its header included.
+pub(crate) fn leaf_bytes(data_bytes: usize, count: usize) -> usize {
+    HEADER_BYTES + payload_bytes(data_bytes, count)
+}
+
+/// Bytes that the elements of a leaf need, its header included.
+pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
+    leaf_bytes(leaf.header().used as usize, leaf.len())
+}
+
+fn payload_bytes(data_bytes: usize, count: usize) -> usize {
+    // The table stays aligned because capacities are even.
+    data_bytes.next_multiple_of(2) + entry_bytes(data_bytes, count) * count.saturating_sub(1)
+}
+
+fn entry_bytes(data_bytes: usize, count: usize) -> usize {
+    if is_wide(data_bytes, count) { 4 } else { 2 }
+}
+
+/// Whether two-byte starts do not suffice.
+fn is_wide(data_bytes: usize, count: usize) -> bool {
+    count > 1 && data_bytes > usize::from(u16::MAX)
+}
+
+/// Fills a new leaf, element by element.
+pub(crate) struct LeafWriter {
+    link: Link,
+    written: usize,
+    index: usize,
+}
+
+impl LeafWriter {
+    /// A leaf that will hold exactly `count` elements of `data_bytes` in all.
+    pub(crate) fn new(
+        arena: &mut Arena,
+        special: u8,
+        data_bytes: usize,
+        count: usize,
+    ) -> LeafWriter {
+        let wide = if is_wide(data_bytes, count) { flags::WIDE } else { 0 };
+        let special = special & !flags::WIDE | wide;
+        let link = arena.allocate(0, special, payload_bytes(data_bytes, count));
+        let len = u16::try_from(count).expect("leaves are split before they hold so many elements");
+        link.set_header(Header { used: data_bytes as u32, len, ..link.header() });
+        LeafWriter { link, written: 0, index: 0 }
+    }
+
+    pub(crate) fn push(&mut self, parts: Parts<'_>) {
+        if self.index > 0 {
+            set_start(self.link, self.index, self.written);
+        }
+        self.written = write_parts(self.link, self.written, parts);
+        self.index += 1;
+    }
+
+    pub(crate) fn finish(self) -> Link {
+        debug_assert_eq!(self.written, self.link.header().used as usize);
+        debug_assert_eq!(self.index, self.link.node().len());
+        self.link
+    }
+}
+
+fn write_parts(link: Link, mut offset: usize, parts: Parts<'_>) -> usize {
+    for part in parts {
+        write_bytes(link, offset, part);
+        offset += part.len();
+    }
+    offset
+}
+
+/// Writes into the payload of a fresh leaf.
+fn write_bytes(link: Link, offset: usize, bytes: &[u8]) {
+    debug_assert!(link.is_fresh());
+    assert!(HEADER_BYTES + offset + bytes.len() <= link.header().capacity as usize);
+    let at = link.payload(offset);
+    // SAFETY: the range lies within the allocation, and the bytes do not lie in a fresh node.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+}
+
+fn set_start(link: Link, index: usize, start: usize) {
+    let header = link.header();
+    if header.flags & flags::WIDE != 0 {
+        let at = link.payload(header.capacity as usize - HEADER_BYTES - 4 * index).cast::<u32>();
+        // SAFETY: a wide leaf was allocated with four bytes for each element but the first.
+        unsafe { at.write_unaligned(start as u32) };
+        return;
+    }
+    debug_assert!(start <= usize::from(u16::MAX));
+    // SAFETY: the leaf has room for a table of `len - 1` entries, and the callers keep `index` below `len`.
+    unsafe { link.table(index).write(start as u16) };
+}
+
+/// Replaces `removed` elements from `at` on by at most one.
+///
+/// Changes a fresh leaf in place where it has room, else makes a new one and discards the old.
+pub(crate) fn splice(
+    arena: &mut Arena,
+    link: Link,
+    at: usize,
+    removed: usize,
+    inserted: Option<Parts<'_>>,
+) -> Link {
+    debug_assert!(inserted.is_none() || removed <= 1);
+    let leaf = link.node();
+    let header = leaf.header();
+    let (cut_start, cut_end) = (leaf.start(at), leaf.start(at + removed));
+    let inserted_bytes = inserted.map_or(0, parts_bytes);
+    let used = header.used as usize - (cut_end - cut_start) + inserted_bytes;
+    let len = leaf.len() - removed + usize::from(inserted.is_some());
+    if header.flags & flags::WIDE != 0 || is_wide(used, len) {
+        return splice_slowly(arena, leaf, at, removed, inserted);
+    }
+    let payload = payload_bytes(used, len);
+    let in_place = link.is_fresh() && HEADER_BYTES + payload <= header.capacity as usize;
+    let target = if in_place { link } else { arena.allocate(0, header.flags, payload) };
+    let moved = header.used as usize - cut_end;
+    let (source, end) = (link.payload(cut_end), target.payload(cut_start + inserted_bytes));
+    // SAFETY: `moved` bytes follow both addresses within their allocations; they may overlap.
+    unsafe { std::ptr::copy(source, end, moved) };
+    move_starts(link, target, at, removed, len, cut_start + inserted_bytes, cut_end);
+    if target != link {
+        write_bytes(target, 0, &leaf.data()[..cut_start]);
+    }
+    target.set_header(Header { used: used as u32, len: len as u16, ..target.header() });
+    if let Some(parts) = inserted {
+        write_parts(target, cut_start, parts);
+        // The element before may have been the last, which has no entry for its end.
+        if at > 0 {
+            set_start(target, at, cut_start);
+        }
+        if at + 1 < len {
+            set_start(target, at + 1, cut_start + inserted_bytes);
+        }
+    }
+    if target != link {
+        arena.discard(link);
+    }
+    target
+}
+
+/// Carries the starts of the elements that stay from one table to the other (or within one), for a leaf of `len`.
+fn move_starts(
+    source: Link,
+    target: Link,
+    at: usize,
+    removed: usize,
+    len: usize,
+    new_end: usize,
+    old_end: usize,
+) {
+    let source_entries = source.node().len().saturating_sub(1);
+    let target_entries = len.saturating_sub(1);
+    // The starts of elements behind the first one that stays after the gap.
+    let after = source_entries.saturating_sub(at + removed);
+    let (from, to) = (source.table(source_entries), target.table(target_entries));
+    // SAFETY: the entries of the last elements come first in both tables; they may overlap.
+    unsafe { std::ptr::copy(from, to, after) };
+    // SAFETY: these are the entries that were just written.
+    let moved = unsafe { std::slice::from_raw_parts_mut(to, after) };
+    let delta = (new_end as u16).wrapping_sub(old_end as u16);
+    moved.iter_mut().for_each(|start| *start = start.wrapping_add(delta));
+    let before = at.min(source_entries).min(target_entries);
+    if source != target {
+        let (from, to) = (source.table(before), target.table(before));
+        // SAFETY: both tables hold the entries of elements 1 to `before`.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, before) };
+    }
+}
+
+/// As `splice`, for leaves with wide tables.
+fn splice_slowly(
+    arena: &mut Arena,
+    leaf: Node<'_>,
+    at: usize,
+    removed: usize,
+    inserted: Option<Parts<'_>>,
+) -> Link {
+    let plan = Plan { leaf, at, removed, inserted };
+    let target = plan.build(arena, |_| true);
+    arena.discard(leaf.link());
+    target
+}
+
+/// A leaf as it would be after a splice, to build other leaves from.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan<'a> {
+    pub(crate) leaf: Node<'a>,
+    pub(crate) at: usize,
+    pub(crate) removed: usize,
+    pub(crate) inserted: Option<Parts<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.leaf.len() - self.removed + usize::from(self.inserted.is_some())
+    }
+
+    /// Bytes of the planned leaf, its header included.
+    pub(crate) fn bytes(&self) -> usize {
+        let cut = self.leaf.start(self.at + self.removed) - self.leaf.start(self.at);
+        let kept = self.leaf.header().used as usize - cut;
+        leaf_bytes(kept + self.inserted.map_or(0, parts_bytes), self.len())
+    }
+
+    pub(crate) fn element_bytes(&self, index: usize) -> usize {
+        self.with(index, parts_bytes)
+    }
+
+    /// Hands element `index` of the planned leaf to `read`.
+    pub(crate) fn with<T>(&self, index: usize, read: impl FnOnce(Parts<'_>) -> T) -> T {
+        match self.inserted {
+            Some(parts) if index == self.at => read(parts),
+            Some(_) if index > self.at => read(&[self.leaf.element(index - 1 + self.removed)]),
+            None if index >= self.at => read(&[self.leaf.element(index + self.removed)]),
+            _ => read(&[self.leaf.element(index)]),
+        }
+    }
+
+    /// Whether the planned leaf can be one node.
+    pub(crate) fn fits(&self) -> bool {
+        self.len() == 1 || self.bytes() <= super::limits::NODE_BYTES_MAX
+    }
+
+    /// Carries the plan out in place or in a new leaf, where it fits.
+    pub(crate) fn splice(&self, arena: &mut Arena) -> Link {
+        splice(arena, self.leaf.link(), self.at, self.removed, self.inserted)
+    }
+
+    /// A new leaf of those planned elements that `belongs` accepts.
+    pub(crate) fn build(&self, arena: &mut Arena, belongs: impl Fn(usize) -> bool) -> Link {
+        let chosen = || (0..self.len()).filter(|&index| belongs(index));
+        let data_bytes = chosen().map(|index| self.element_bytes(index)).sum();
+        let special = self.leaf.header().flags;
+        let mut writer = LeafWriter::new(arena, special, data_bytes, chosen().count());
+        chosen().for_each(|index| self.with(index, |parts| writer.push(parts)));
+        writer.finish()
+    }
+}
+
+/// A new leaf of one element.
+pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
+    let mut writer = LeafWriter::new(arena, special, parts_bytes(parts), 1);
+    writer.push(parts);
+    writer.finish()
+}
+
+/// Joins two neighbours into one leaf, if one node can hold both.
+pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
+    let (first, second) = (left.node(), right.node());
+    let data_bytes = first.data().len() + second.data().len();
+    let count = first.len() + second.len();
+    if leaf_bytes(data_bytes, count) > NODE_BYTES_MAX {
+        return None;
+    }
+    let special = first.header().flags | second.header().flags;
+    let mut writer = LeafWriter::new(arena, special, data_bytes, count);
+    for leaf in [first, second] {
+        (0..leaf.len()).for_each(|index| writer.push(&[leaf.element(index)]));
+    }
+    let merged = writer.finish();
+    arena.discard(left);
+    arena.discard(right);
+    Some(merged)
+}
+
+/// Writes `bytes` over a leaf of one element from `at` on, extending it where they go beyond its end.
+pub(crate) fn overwrite(arena: &mut Arena, link: Link, at: usize, bytes: &[u8]) -> Link {
+    let leaf = link.node();
+    let header = leaf.header();
+    debug_assert!(leaf.len() == 1 && at <= leaf.data().len());
+    let used = leaf.data().len().max(at + bytes.len());
+    let in_place = link.is_fresh() && HEADER_BYTES + used <= header.capacity as usize;
+    let target = if in_place { link } else { arena.allocate(0, header.flags, used) };
+    if target != link {
+        write_bytes(target, 0, &leaf.data()[..at]);
+        let kept = (at + bytes.len()).min(leaf.data().len());
+        write_bytes(target, kept, &leaf.data()[kept..]);
+        arena.discard(link);
+    }
+    write_bytes(target, at, bytes);
+    target.set_header(Header { used: used as u32, len: 1, ..target.header() });
+    target
+}
+
+/// Marks a fresh leaf as holding elements that expire.
+pub(crate) fn mark_expiring(link: Link) {
+    debug_assert!(link.is_fresh());
+    let header = link.header();
+    link.set_header(Header { flags: header.flags | flags::EXPIRES, ..header });
+}

@@ -1,0 +1,25 @@
+//! Sizes of the tree's nodes.
+
+use super::node::{Child, HEADER_BYTES, TOTALS_BYTES};
+
+/// Largest allocation of a node that holds more than one element.
+///
+/// A write copies one leaf: below this, copying costs about as much as the allocation itself.
+pub(crate) const NODE_BYTES_MAX: usize = 1024;
+
+/// A leaf that needs less than this is merged with a neighbour, where both fit into one node.
+pub(crate) const LEAF_BYTES_MIN: usize = NODE_BYTES_MAX * 2 / 5;
+
+/// Largest number of children of an inner node.
+pub(crate) const CHILD_COUNT_MAX: usize = 40;
+
+/// An inner node with fewer children is merged with a neighbour, where both fit into one node.
+pub(crate) const CHILD_COUNT_MIN: usize = CHILD_COUNT_MAX * 2 / 5;
+
+/// Payload of a full chunk of a text.
+pub(crate) const CHUNK_BYTES: usize = NODE_BYTES_MAX - HEADER_BYTES;
+
+const _: () =
+    assert!(HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<Child>() <= NODE_BYTES_MAX);
+// What a split leaves behind must not be merged again at once.
+const _: () = assert!(LEAF_BYTES_MIN < NODE_BYTES_MAX / 2 && CHILD_COUNT_MIN < CHILD_COUNT_MAX / 2);

@@ -1,0 +1,329 @@
+//! One node: a header and its packed payload in one allocation.
+//!
+//! ```text
+//! leaf    | header | element 0 | element 1 | ... | free | ... | start of 2 | start of 1 |
+//! inner   | header | totals | child 0 | child 1 | ... | free |
+//! ```
+//!
+//! The table of a leaf grows from the end of the allocation towards the elements, so that adding one moves nothing.
+//! The first element starts at zero and the last ends where the elements end: a leaf of one element needs no table,
+//! which keeps small hashes small and lets one element of any size fill a node.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
+
+/// Alignment of every node: that of the children's pointers.
+const ALIGNMENT: usize = 8;
+
+/// No element of the subtree expires.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What is special about a node.
+pub(crate) mod flags {
+    /// An element of the leaf may carry an expiry.
+    pub(crate) const EXPIRES: u8 = 1;
+    /// The root of a list whose first and last child are leaves, whatever the height between them.
+    pub(crate) const ENDS: u8 = 2;
+    /// The leaf stands for a run of zero bytes; its payload is the run's length.
+    pub(crate) const ZEROS: u8 = 4;
+    /// The leaf's table has four bytes per entry: only elements that no order can part make a leaf that long.
+    pub(crate) const WIDE: u8 = 8;
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// Bytes of elements or of children.
+    pub(crate) used: u32,
+    /// Bytes of the allocation, this header included.
+    pub(crate) capacity: u32,
+    /// While the node belongs to an unfinished edit: one more than its index there. Zero once it may be published.
+    pub(crate) fresh: u32,
+    /// Count of elements or children.
+    pub(crate) len: u16,
+    /// Zero for a leaf.
+    pub(crate) level: u8,
+    pub(crate) flags: u8,
+}
+
+/// Sums over the children of an inner node.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// What positions count: elements, or bytes of a text.
+    pub(crate) measure: u64,
+    /// Allocated bytes of all nodes below.
+    pub(crate) bytes: u64,
+    /// The earliest expiry below, or `NEVER`.
+    pub(crate) expiry: u64,
+}
+
+/// One child as its parent sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Child {
+    pub(crate) link: Link,
+    pub(crate) measure: u64,
+    /// Lower bound of the order below; of the first child it means nothing.
+    pub(crate) key: u64,
+}
+
+/// A pointer to a node.
+///
+/// Only this module's parent makes links. It upholds that a link it follows is live: a published node is live until it
+/// is retired, which needs the writer's side; a fresh node until its edit discards it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Link(NonNull<Header>);
+
+impl Link {
+    pub(crate) fn as_pointer(self) -> NonNull<u8> {
+        self.0.cast()
+    }
+
+    /// # Safety
+    ///
+    /// The pointer came from `as_pointer` and its node is live.
+    pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> Link {
+        Link(pointer.cast())
+    }
+
+    /// Allocates a node without elements.
+    pub(crate) fn allocate(level: u8, flags: u8, bytes: usize) -> Link {
+        let capacity = size_class(bytes);
+        let layout = layout(capacity);
+        // SAFETY: the layout's size is at least that of the header.
+        let memory = unsafe { alloc(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let link = Link(memory.cast());
+        let capacity = u32::try_from(capacity).expect("an element is at most 1 GiB");
+        link.set_header(Header { used: 0, capacity, fresh: 0, len: 0, level, flags });
+        link
+    }
+
+    /// Gives the node's memory back.
+    ///
+    /// # Safety
+    ///
+    /// Nothing reads the node any more, and it is freed once.
+    pub(crate) unsafe fn free(self) {
+        let layout = layout(self.header().capacity as usize);
+        // SAFETY: `allocate` used the same layout, and the caller owns the node.
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) }
+    }
+
+    #[inline]
+    pub(crate) fn header(self) -> Header {
+        // SAFETY: a link is live, and only its own edit writes to it, on this thread.
+        unsafe { self.0.as_ptr().read() }
+    }
+
+    #[inline]
+    pub(crate) fn set_header(self, header: Header) {
+        // SAFETY: only called for nodes that are new or fresh, which no reader can reach.
+        unsafe { self.0.as_ptr().write(header) }
+    }
+
+    pub(crate) fn is_fresh(self) -> bool {
+        self.header().fresh != 0
+    }
+
+    pub(crate) fn set_fresh(self, fresh: u32) {
+        self.set_header(Header { fresh, ..self.header() });
+    }
+
+    /// The node to read from, for as long as the caller keeps it unchanged.
+    #[inline]
+    pub(crate) fn node<'a>(self) -> Node<'a> {
+        Node { link: self, marker: PhantomData }
+    }
+
+    /// Asks for the whole node ahead of its use.
+    ///
+    /// What follows touches lines all over it, one after the other or, in a search, each depending on the one before;
+    /// asked for together they take the time of one.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in 0..super::limits::NODE_BYTES_MAX / 64 {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let address = self.0.as_ptr().cast::<i8>().wrapping_add(64 * line);
+            // SAFETY: a prefetch has no effect that a program could see, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+        }
+    }
+
+    /// Address of the payload's byte `offset`.
+    #[inline]
+    pub(crate) fn payload(self, offset: usize) -> *mut u8 {
+        debug_assert!(HEADER_BYTES + offset <= self.header().capacity as usize);
+        // SAFETY: the offset lies within the allocation, which the callers derive from `capacity`.
+        unsafe { self.0.as_ptr().cast::<u8>().add(HEADER_BYTES + offset) }
+    }
+
+    /// Address of the table of narrow starts with `count` entries; the entry of element 1 is the last of them.
+    #[inline]
+    pub(crate) fn table(self, count: usize) -> *mut u16 {
+        self.payload(self.header().capacity as usize - HEADER_BYTES - 2 * count).cast()
+    }
+}
+
+/// Rounds up to what common allocators (jemalloc, mimalloc) hand out anyway, so that the bytes can be used.
+fn size_class(bytes: usize) -> usize {
+    let step = match bytes {
+        0..=128 => 16,
+        129..=1024 => bytes.next_power_of_two() / 8,
+        _ => 64,
+    };
+    bytes.next_multiple_of(step)
+}
+
+fn layout(capacity: usize) -> Layout {
+    Layout::from_size_align(capacity, ALIGNMENT).expect("capacities are far below isize::MAX")
+}
+
+/// A node that does not change for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    link: Link,
+    marker: PhantomData<&'a ()>,
+}
+
+impl<'a> Node<'a> {
+    #[inline]
+    pub(crate) fn link(self) -> Link {
+        self.link
+    }
+
+    #[inline]
+    pub(crate) fn header(self) -> Header {
+        self.link.header()
+    }
+
+    #[inline]
+    pub(crate) fn is_leaf(self) -> bool {
+        self.header().level == 0
+    }
+
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        usize::from(self.header().len)
+    }
+
+    pub(crate) fn has(self, flag: u8) -> bool {
+        self.header().flags & flag != 0
+    }
+
+    /// All elements of a leaf, end to end.
+    #[inline]
+    pub(crate) fn data(self) -> &'a [u8] {
+        debug_assert!(self.is_leaf());
+        // SAFETY: `used` bytes of a leaf's payload are initialized and do not change for `'a`.
+        unsafe { std::slice::from_raw_parts(self.link.payload(0), self.header().used as usize) }
+    }
+
+    /// Where element `index` of a leaf starts; `len` gives where the last one ends.
+    #[inline]
+    pub(crate) fn start(self, index: usize) -> usize {
+        let header = self.header();
+        let len = usize::from(header.len);
+        debug_assert!(header.level == 0 && index <= len);
+        if index == 0 {
+            return 0;
+        }
+        if index == len {
+            return header.used as usize;
+        }
+        if header.flags & flags::WIDE != 0 {
+            let at = self.link.payload(header.capacity as usize - HEADER_BYTES - 4 * index);
+            // SAFETY: the table of a wide leaf has `len - 1` entries of four bytes.
+            return unsafe { at.cast::<u32>().read_unaligned() } as usize;
+        }
+        // SAFETY: the table has `len - 1` entries, and the one of element `index` is `index` entries from the end.
+        unsafe { self.link.table(index).read() }.into()
+    }
+
+    /// Where each element of a leaf ends, in order.
+    #[inline]
+    pub(crate) fn ends(self) -> Ends<'a> {
+        let header = self.header();
+        let wide = header.flags & flags::WIDE != 0;
+        let len = usize::from(header.len);
+        let stored = if wide { 0 } else { len.saturating_sub(1) };
+        // SAFETY: a leaf that is not wide has a table of so many entries, which do not change for `'a`.
+        let starts = unsafe { std::slice::from_raw_parts(self.link.table(stored), stored) };
+        Ends { leaf: self, starts: starts.iter(), rest: stored + 1..len + 1 }
+    }
+
+    /// Element `index` of a leaf.
+    #[inline]
+    pub(crate) fn element(self, index: usize) -> &'a [u8] {
+        &self.data()[self.start(index)..self.start(index + 1)]
+    }
+
+    /// The children of an inner node.
+    #[inline]
+    pub(crate) fn children(self) -> &'a [Child] {
+        debug_assert!(!self.is_leaf());
+        let first = self.link.payload(TOTALS_BYTES).cast::<Child>();
+        // SAFETY: an inner node holds `len` children behind its totals, and they do not change for `'a`.
+        unsafe { std::slice::from_raw_parts(first, self.len()) }
+    }
+
+    /// The sums of an inner node.
+    #[inline]
+    pub(crate) fn totals(self) -> Totals {
+        debug_assert!(!self.is_leaf());
+        // SAFETY: an inner node's payload begins with its totals.
+        unsafe { self.link.payload(0).cast::<Totals>().read() }
+    }
+
+    /// Allocated bytes of the node and everything below.
+    #[inline]
+    pub(crate) fn bytes(self) -> u64 {
+        let own = u64::from(self.header().capacity);
+        if self.is_leaf() { own } else { own + self.totals().bytes }
+    }
+}
+
+/// Where the elements of a leaf end.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends<'a> {
+    leaf: Node<'a>,
+    /// The narrow table, whose first entry belongs to the last element.
+    starts: std::slice::Iter<'a, u16>,
+    /// What the table does not tell.
+    rest: std::ops::Range<usize>,
+}
+
+impl Iterator for Ends<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        match self.starts.next_back() {
+            Some(&start) => Some(usize::from(start)),
+            None => self.rest.next().map(|index| self.leaf.start(index)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_classes_waste_at_most_a_fifth_past_the_smallest() {
+        for bytes in 17..5000 {
+            let class = size_class(bytes);
+            assert!(class >= bytes && class.is_multiple_of(16));
+            assert!(bytes < 64 || (class - bytes) * 4 < bytes, "{bytes} -> {class}");
+        }
+        assert_eq!(size_class(1000), 1024);
+        assert_eq!(size_class(29), 32);
+    }
+}

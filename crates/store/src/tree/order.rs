@@ -1,0 +1,40 @@
+//! What differs between the trees of the value types.
+
+use super::arena::Arena;
+use super::leaf;
+use super::limits::LEAF_BYTES_MIN;
+use super::node::{Link, NEVER, Node, Totals};
+
+/// How a value type sees its leaves.
+pub(crate) trait Order {
+    /// What positions count in a leaf.
+    fn measure(leaf: Node<'_>) -> u64 {
+        leaf.len() as u64
+    }
+
+    /// The earliest expiry in a leaf, or `NEVER`.
+    fn expiry(_leaf: Node<'_>) -> u64 {
+        NEVER
+    }
+
+    /// Whether a leaf should be joined with a neighbour.
+    fn is_underfull(leaf: Node<'_>) -> bool {
+        leaf::used_bytes(leaf) < LEAF_BYTES_MIN
+    }
+
+    /// Joins two neighbours, if one leaf can hold both.
+    fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
+        leaf::merge(arena, left, right)
+    }
+}
+
+/// The sums of a node with its own allocation counted in.
+pub(crate) fn sums<O: Order>(node: Node<'_>) -> Totals {
+    let own = u64::from(node.header().capacity);
+    if node.is_leaf() {
+        Totals { measure: O::measure(node), bytes: own, expiry: O::expiry(node) }
+    } else {
+        let totals = node.totals();
+        Totals { bytes: totals.bytes + own, ..totals }
+    }
+}

@@ -1,0 +1,212 @@
+//! From a changed leaf up to a new root.
+//!
+//! Every change of a tree is the same step, repeated upwards: one child of an inner node is replaced by none, one or a
+//! few. On the way nodes with too few children are joined with a neighbour and nodes with too many are parted.
+
+use smallvec::SmallVec;
+
+use super::arena::Arena;
+use super::inner;
+use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
+use super::node::{Child, Link, NEVER, Node, Totals};
+use super::order::{Order, sums};
+
+/// One inner node on the way down, and the child that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    node: Link,
+    index: usize,
+    /// The child's sums before anything below was changed: a fresh child changes in place.
+    before: Totals,
+}
+
+/// The way from a root to a leaf.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    steps: SmallVec<[Step; 8]>,
+}
+
+/// What takes the place of a child; the key of the first is not looked at.
+pub(crate) type Pieces = SmallVec<[(Link, u64); 3]>;
+
+impl Path {
+    /// Goes down from `root` by `choose`, and returns the leaf with the path to it.
+    pub(crate) fn descend<O: Order>(
+        root: Link,
+        mut choose: impl FnMut(Node<'_>) -> usize,
+    ) -> (Path, Link) {
+        let mut path = Path::default();
+        let mut link = root;
+        while !link.node().is_leaf() {
+            let index = choose(link.node());
+            let child = link.node().children()[index].link;
+            child.prefetch();
+            path.steps.push(Step { node: link, index, before: sums::<O>(child.node()) });
+            link = child;
+        }
+        (path, link)
+    }
+
+    /// Lower bound of the leaf's range; zero for the first leaf.
+    pub(crate) fn key(&self) -> u64 {
+        let step = self.steps.iter().rev().find(|step| step.index > 0);
+        step.map_or(0, |step| step.node.node().children()[step.index].key)
+    }
+
+    /// Puts `pieces` in the place of the leaf that the path leads to, and returns the new root.
+    ///
+    /// The leaf itself is the caller's to discard, or to use as one of the pieces.
+    pub(crate) fn replace<O: Order>(self, arena: &mut Arena, mut pieces: Pieces) -> Option<Link> {
+        for step in self.steps.into_iter().rev() {
+            pieces = replace_child::<O>(arena, step, &pieces);
+        }
+        let mut root = match pieces.len() {
+            0 => return None,
+            1 => pieces[0].0,
+            _ => new_root::<O>(arena, &pieces),
+        };
+        while !root.node().is_leaf() && root.node().len() == 1 {
+            let only = root.node().children()[0].link;
+            arena.discard(root);
+            root = only;
+        }
+        Some(root)
+    }
+}
+
+fn new_root<O: Order>(arena: &mut Arena, pieces: &Pieces) -> Link {
+    let level = pieces[0].0.header().level + 1;
+    let children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
+    let mut root = inner::build(arena, level, 0, &children);
+    sum_up::<O>(root);
+    for index in (0..children.len()).rev() {
+        root = join_underfull::<O>(arena, root, index);
+    }
+    root
+}
+
+fn child_of<O: Order>(&(link, key): &(Link, u64)) -> Child {
+    Child { link, measure: sums::<O>(link.node()).measure, key }
+}
+
+/// Replaces one child, and returns what takes the place of its parent.
+fn replace_child<O: Order>(arena: &mut Arena, step: Step, pieces: &Pieces) -> Pieces {
+    let mut children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
+    let old = step.node.node().children()[step.index];
+    if let Some(first) = children.first_mut() {
+        first.key = old.key;
+    }
+    let totals = totals_after::<O>(step, &children);
+    let mut node = inner::splice(arena, step.node, step.index, 1, &children);
+    match totals {
+        Some(totals) => inner::set_totals(node, totals),
+        None => sum_up::<O>(node),
+    }
+    for index in (step.index..step.index + children.len()).rev() {
+        node = join_underfull::<O>(arena, node, index);
+    }
+    if children.is_empty() && node.node().len() > 1 {
+        // Neighbours that a removed child kept apart may now fit together.
+        node = join_underfull::<O>(arena, node, step.index.saturating_sub(1));
+    }
+    match node.node().len() {
+        0 => {
+            arena.discard(node);
+            Pieces::new()
+        }
+        len if len > CHILD_COUNT_MAX => split::<O>(arena, node, step.index),
+        _ => Pieces::from_iter([(node, 0)]),
+    }
+}
+
+fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces {
+    let (left, right) = inner::split(arena, node, at);
+    sum_up::<O>(left);
+    sum_up::<O>(right);
+    let key = right.node().children()[0].key;
+    Pieces::from_iter([(left, 0), (right, key)])
+}
+
+/// The parent's sums after its child was replaced, without looking at the other children.
+///
+/// None if the child that expired first may be gone: then only all children together know.
+fn totals_after<O: Order>(step: Step, children: &[Child]) -> Option<Totals> {
+    let mut totals = step.node.node().totals();
+    totals.measure -= step.node.node().children()[step.index].measure;
+    totals.bytes -= step.before.bytes;
+    let mut expiry = NEVER;
+    for child in children {
+        let child = sums::<O>(child.link.node());
+        totals.measure += child.measure;
+        totals.bytes += child.bytes;
+        expiry = expiry.min(child.expiry);
+    }
+    if expiry <= totals.expiry {
+        totals.expiry = expiry;
+    } else if step.before.expiry == totals.expiry {
+        return None;
+    }
+    Some(totals)
+}
+
+/// Sets the sums of a fresh inner node from its children.
+pub(crate) fn sum_up<O: Order>(link: Link) {
+    let mut totals = Totals { measure: 0, bytes: 0, expiry: NEVER };
+    for child in link.node().children() {
+        let child = sums::<O>(child.link.node());
+        totals.measure += child.measure;
+        totals.bytes += child.bytes;
+        totals.expiry = totals.expiry.min(child.expiry);
+    }
+    inner::set_totals(link, totals);
+}
+
+/// Joins the child at `index` with its neighbours for as long as it holds too little and they fit into one node.
+fn join_underfull<O: Order>(arena: &mut Arena, mut node: Link, mut index: usize) -> Link {
+    loop {
+        let children = node.node().children();
+        if index >= children.len() || !is_underfull::<O>(children[index].link.node()) {
+            return node;
+        }
+        if index + 1 < children.len()
+            && let Some(joined) = join::<O>(arena, node, index)
+        {
+            node = joined;
+            continue;
+        }
+        if index == 0 {
+            return node;
+        }
+        let Some(joined) = join::<O>(arena, node, index - 1) else { return node };
+        node = joined;
+        index -= 1;
+    }
+}
+
+pub(crate) fn is_underfull<O: Order>(node: Node<'_>) -> bool {
+    if node.is_leaf() { O::is_underfull(node) } else { node.len() < CHILD_COUNT_MIN }
+}
+
+/// Joins the children at `index` and `index + 1` of a fresh node, if one node can hold both.
+fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
+    let (left, right) = (node.node().children()[index], node.node().children()[index + 1]);
+    let bytes_before = left.link.node().bytes() + right.link.node().bytes();
+    let merged = if left.link.node().is_leaf() {
+        O::merge(arena, left.link, right.link)?
+    } else {
+        if left.link.node().len() + right.link.node().len() > CHILD_COUNT_MAX {
+            return None;
+        }
+        let seam = left.link.node().len() - 1;
+        let merged = inner::merge(arena, left.link, &right);
+        sum_up::<O>(merged);
+        // Two crumbs of different parents are neighbours now.
+        join_underfull::<O>(arena, merged, seam)
+    };
+    let sums = sums::<O>(merged.node());
+    let child = Child { link: merged, measure: sums.measure, key: left.key };
+    let totals = node.node().totals();
+    let node = inner::splice(arena, node, index, 2, &[child]);
+    inner::set_totals(node, Totals { bytes: totals.bytes - bytes_before + sums.bytes, ..totals });
+    Some(node)
+}

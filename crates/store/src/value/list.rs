@@ -1,0 +1,519 @@
+//! Lists: elements by position, cheap at both ends.
+//!
+//! A list of one leaf is that leaf. A longer one has a small root with two or three children: the first leaf, the tree
+//! of all leaves between, the last leaf.
+//!
+//! ```text
+//!             root: ENDS
+//!           /     |      \
+//!       first   middle    last        pushes and pops copy one end leaf and the root
+//!       leaf    tree      leaf        a full end leaf moves into the tree as it is
+//! ```
+//!
+//! So a push costs one leaf and a hundred bytes whatever the length, instead of a path; and leaves enter the tree full.
+
+use std::marker::PhantomData;
+
+use tidemill_rcu::Section;
+
+use crate::heap::Heap;
+use crate::tree::arena::Arena;
+use crate::tree::check::check_tree;
+use crate::tree::cursor::{Cursor, leaf_at};
+use crate::tree::inner;
+use crate::tree::leaf::{self, Parts, Plan};
+use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
+use crate::tree::node::{Child, Link, Node, flags};
+use crate::tree::order::{Order, sums};
+use crate::tree::split::{Bias, split};
+use crate::tree::update::{Path, Pieces, sum_up};
+use crate::tree::{Built, Root};
+
+/// Elements by position.
+struct Positions;
+
+impl Order for Positions {}
+
+fn length(link: Link) -> u64 {
+    sums::<Positions>(link.node()).measure
+}
+
+/// One version of a list, for as long as `'g`.
+#[derive(Clone, Copy, Debug)]
+pub struct List<'g> {
+    root: Node<'g>,
+}
+
+impl<'g> List<'g> {
+    /// The list under a root.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a [`ListEdit`], and was reachable for readers at some moment of the section's lifetime `'g`, or
+    /// is not yet published and not dropped for as long.
+    #[must_use]
+    pub unsafe fn from_root(root: Root, _section: Section<'g>) -> List<'g> {
+        List { root: root.link().node() }
+    }
+
+    /// Count of elements; never zero.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        length(self.root.link())
+    }
+
+    /// Allocated bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.root.bytes()
+    }
+
+    /// Asserts the invariants of the tree, in time linear in the length. For tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        let root = self.root.link();
+        if self.root.is_leaf() {
+            check_tree::<Positions>(root, &mut |_, _, _| {});
+            return;
+        }
+        let children = self.root.children();
+        assert!(self.root.has(flags::ENDS) && matches!(children.len(), 2 | 3));
+        assert!(children[0].link.node().is_leaf());
+        assert!(children[children.len() - 1].link.node().is_leaf());
+        let mut bytes = u64::from(self.root.header().capacity);
+        for child in children {
+            let sums = check_tree::<Positions>(child.link, &mut |_, _, _| {});
+            assert_eq!(sums.measure, child.measure);
+            bytes += sums.bytes;
+        }
+        assert_eq!(bytes, self.bytes());
+    }
+
+    /// The element at `index`, counted from the front.
+    #[must_use]
+    pub fn get(&self, index: u64) -> Option<&'g [u8]> {
+        let (leaf, within) = leaf_at(self.root.link(), index);
+        let within = usize::try_from(within).ok()?;
+        (within < leaf.len()).then(|| leaf.element(within))
+    }
+
+    /// The elements from `index` on, towards the back. In logarithmic time, then constant per element.
+    #[must_use]
+    pub fn iter_from(&self, index: u64) -> Elements<'g> {
+        let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
+        Elements { cursor, next: within as usize }
+    }
+
+    /// All elements from front to back.
+    #[must_use]
+    pub fn iter(&self) -> Elements<'g> {
+        self.iter_from(0)
+    }
+
+    /// The elements from `index` on, towards the front; an index behind the end means the last.
+    #[must_use]
+    pub fn iter_back_from(&self, index: u64) -> ElementsBack<'g> {
+        let last = self.len() - 1;
+        let (cursor, within) = Cursor::at_position(self.root.link(), index.min(last));
+        ElementsBack { cursor, left: within as usize + 1 }
+    }
+
+    /// The elements of positions `start..end`; what lies behind the end is left out.
+    pub fn range(&self, start: u64, end: u64) -> impl Iterator<Item = &'g [u8]> + use<'g> {
+        self.iter_from(start).take(usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX))
+    }
+}
+
+/// Elements of a list towards the back.
+#[derive(Clone, Debug)]
+pub struct Elements<'g> {
+    cursor: Cursor<'g>,
+    next: usize,
+}
+
+impl<'g> Iterator for Elements<'g> {
+    type Item = &'g [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'g [u8]> {
+        if self.next >= self.cursor.leaf().len() {
+            if !self.cursor.advance() {
+                return None;
+            }
+            self.next = 0;
+        }
+        self.next += 1;
+        Some(self.cursor.leaf().element(self.next - 1))
+    }
+}
+
+/// Elements of a list towards the front.
+#[derive(Clone, Debug)]
+pub struct ElementsBack<'g> {
+    cursor: Cursor<'g>,
+    left: usize,
+}
+
+impl<'g> Iterator for ElementsBack<'g> {
+    type Item = &'g [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'g [u8]> {
+        if self.left == 0 {
+            if !self.cursor.retreat() {
+                return None;
+            }
+            self.left = self.cursor.leaf().len();
+        }
+        self.left -= 1;
+        Some(self.cursor.leaf().element(self.left))
+    }
+}
+
+/// One of the three parts of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    First,
+    Middle,
+    Last,
+}
+
+/// The next version of a list, while it is built.
+///
+/// Between calls: `last` is there unless the list is empty, and `first` is there if `middle` is.
+#[derive(Debug)]
+pub struct ListEdit<'h> {
+    arena: Arena,
+    heap: &'h Heap,
+    /// The published root with the two ends, until the first change makes it part of the old version.
+    ends: Option<Link>,
+    first: Option<Link>,
+    middle: Option<Link>,
+    last: Option<Link>,
+    changed: bool,
+    // An edit belongs to the thread whose heap it counts in.
+    marker: PhantomData<*const ()>,
+}
+
+impl<'h> ListEdit<'h> {
+    /// A new, empty list.
+    #[must_use]
+    pub fn create(heap: &'h Heap) -> ListEdit<'h> {
+        ListEdit {
+            arena: Arena::default(),
+            heap,
+            ends: None,
+            first: None,
+            middle: None,
+            last: None,
+            changed: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// The next version of the list under `root`; of an empty one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a `ListEdit`, is the current version of its key, and nobody else edits or retires it until this
+    /// edit and what it built are gone.
+    #[must_use]
+    pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> ListEdit<'h> {
+        let mut edit = ListEdit::create(heap);
+        let Some(root) = root.map(Root::link) else { return edit };
+        if root.node().is_leaf() {
+            edit.last = Some(root);
+            return edit;
+        }
+        debug_assert!(root.node().has(flags::ENDS));
+        let children = root.node().children();
+        edit.ends = Some(root);
+        edit.first = Some(children[0].link);
+        edit.middle = (children.len() == 3).then(|| children[1].link);
+        edit.last = children.last().map(|child| child.link);
+        edit
+    }
+
+    /// Count of elements.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.part_len(Part::First) + self.part_len(Part::Middle) + self.part_len(Part::Last)
+    }
+
+    /// Whether no element is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// The element at `index` as this edit left it.
+    #[must_use]
+    pub fn get(&self, index: u64) -> Option<&[u8]> {
+        let (part, within) = self.locate(index)?;
+        let (leaf, within) = leaf_at(self.part(part)?, within);
+        Some(leaf.element(within as usize))
+    }
+
+    /// Adds an element at the front.
+    pub fn push_front(&mut self, element: &[u8]) {
+        let part = if self.first.is_some() { Part::First } else { Part::Last };
+        self.splice(part, 0, 0, Some(element));
+    }
+
+    /// Adds an element at the back.
+    pub fn push_back(&mut self, element: &[u8]) {
+        self.splice(Part::Last, self.part_len(Part::Last), 0, Some(element));
+    }
+
+    /// Removes the first element; its bytes can be read before, or from the old version. False if there is none.
+    pub fn pop_front(&mut self) -> bool {
+        self.remove(0)
+    }
+
+    /// Removes the last element, as [`ListEdit::pop_front`] does the first.
+    pub fn pop_back(&mut self) -> bool {
+        !self.is_empty() && self.remove(self.len() - 1)
+    }
+
+    /// Replaces the element at `index`. False if there is none.
+    pub fn set(&mut self, index: u64, element: &[u8]) -> bool {
+        let Some((part, within)) = self.locate(index) else { return false };
+        self.splice(part, within, 1, Some(element));
+        true
+    }
+
+    /// Inserts an element before the one at `index`; at the back if `index` is the length. False beyond.
+    pub fn insert(&mut self, index: u64, element: &[u8]) -> bool {
+        if index == self.len() {
+            self.push_back(element);
+            return true;
+        }
+        let Some((part, within)) = self.locate(index) else { return false };
+        self.splice(part, within, 0, Some(element));
+        true
+    }
+
+    /// Removes the element at `index`. False if there is none.
+    pub fn remove(&mut self, index: u64) -> bool {
+        let Some((part, within)) = self.locate(index) else { return false };
+        self.splice(part, within, 1, None);
+        true
+    }
+
+    /// Removes the elements of positions `start..end`; in time linear in their number, leaf by leaf.
+    pub fn remove_range(&mut self, start: u64, end: u64) {
+        let mut left = end.min(self.len()).saturating_sub(start);
+        while left > 0 {
+            let Some((part, within)) = self.locate(start) else { return };
+            if part == Part::Middle && within == 0 && left >= self.part_len(Part::Middle) {
+                left -= self.part_len(Part::Middle);
+                self.drop_middle();
+                continue;
+            }
+            let Some(root) = self.part(part) else { return };
+            let (leaf, in_leaf) = leaf_at(root, within);
+            let count = left.min(leaf.len() as u64 - in_leaf);
+            self.splice(part, within, count as usize, None);
+            left -= count;
+        }
+    }
+
+    /// Ends the edit.
+    pub fn finish(mut self) -> Built<'h> {
+        if !self.changed {
+            return self.arena.finish(self.ends.or(self.last), self.heap);
+        }
+        if let Some(ends) = self.ends {
+            self.arena.discard(ends);
+        }
+        let parts = [self.first, self.middle, self.last].into_iter().flatten();
+        let children: smallvec::SmallVec<[Child; 3]> =
+            parts.map(|link| Child { link, measure: length(link), key: 0 }).collect();
+        let root = match children.as_slice() {
+            [] => None,
+            [only] => Some(only.link),
+            children => {
+                let level = self.middle.map_or(0, |middle| middle.header().level) + 1;
+                let root = inner::build(&mut self.arena, level, flags::ENDS, children);
+                sum_up::<Positions>(root);
+                Some(root)
+            }
+        };
+        self.arena.finish(root, self.heap)
+    }
+
+    fn part(&self, part: Part) -> Option<Link> {
+        match part {
+            Part::First => self.first,
+            Part::Middle => self.middle,
+            Part::Last => self.last,
+        }
+    }
+
+    fn part_len(&self, part: Part) -> u64 {
+        self.part(part).map_or(0, length)
+    }
+
+    /// The part that holds the element at `index`, and the position within.
+    fn locate(&self, mut index: u64) -> Option<(Part, u64)> {
+        for part in [Part::First, Part::Middle, Part::Last] {
+            let len = self.part_len(part);
+            if index < len {
+                return Some((part, index));
+            }
+            index -= len;
+        }
+        None
+    }
+
+    fn drop_middle(&mut self) {
+        if let Some(middle) = self.middle.take() {
+            self.changed = true;
+            self.arena.discard_tree(middle);
+        }
+        self.restore();
+    }
+
+    /// Replaces `removed` elements of one leaf from a position of a part on by at most one.
+    fn splice(&mut self, part: Part, position: u64, removed: usize, inserted: Option<&[u8]>) {
+        self.changed = true;
+        let pieces = inserted.map(|element| [element]);
+        let inserted = pieces.as_ref().map(|pieces| pieces.as_slice());
+        let root = match self.part(part) {
+            Some(root) => splice_at(&mut self.arena, root, position, removed, inserted),
+            None => inserted.map(|parts| leaf::single(&mut self.arena, 0, parts)),
+        };
+        match part {
+            Part::First => self.first = root,
+            Part::Middle => self.middle = root,
+            Part::Last => self.last = root,
+        }
+        self.restore();
+    }
+
+    /// Makes the ends single leaves again after a change.
+    fn restore(&mut self) {
+        self.move_split_last();
+        self.move_split_first();
+        if self.last.is_none() {
+            self.last = match self.middle.take() {
+                Some(middle) => {
+                    let (rest, leaf) = detach(&mut self.arena, middle, End::Back);
+                    self.middle = rest;
+                    Some(leaf)
+                }
+                None => self.first.take(),
+            };
+        }
+        if self.first.is_none()
+            && let Some(middle) = self.middle.take()
+        {
+            let (rest, leaf) = detach(&mut self.arena, middle, End::Front);
+            self.middle = rest;
+            self.first = Some(leaf);
+        }
+        self.join_ends();
+    }
+
+    /// Moves all but the last leaf of a split last part into the middle.
+    fn move_split_last(&mut self) {
+        let Some(root) = self.last.filter(|last| !last.node().is_leaf()) else { return };
+        let children = root.node().children();
+        self.last = Some(children[children.len() - 1].link);
+        for child in &children[..children.len() - 1] {
+            self.middle = Some(attach(&mut self.arena, self.middle, End::Back, child.link));
+        }
+        self.arena.discard(root);
+    }
+
+    /// Moves all but the first leaf of a split first part into the middle.
+    fn move_split_first(&mut self) {
+        let Some(root) = self.first.filter(|first| !first.node().is_leaf()) else { return };
+        let children = root.node().children();
+        self.first = Some(children[0].link);
+        for child in children[1..].iter().rev() {
+            self.middle = Some(attach(&mut self.arena, self.middle, End::Front, child.link));
+        }
+        self.arena.discard(root);
+    }
+
+    /// Makes two small leaves one again.
+    ///
+    /// Only below half a node, so that pushes and pops around one full leaf do not join and part it each time.
+    fn join_ends(&mut self) {
+        let (Some(first), None, Some(last)) = (self.first, self.middle, self.last) else { return };
+        let (first_bytes, last_bytes) =
+            (leaf::used_bytes(first.node()), leaf::used_bytes(last.node()));
+        if first_bytes + last_bytes <= NODE_BYTES_MAX / 2
+            && first_bytes.min(last_bytes) < LEAF_BYTES_MIN
+            && let Some(joined) = leaf::merge(&mut self.arena, first, last)
+        {
+            self.first = None;
+            self.last = Some(joined);
+        }
+    }
+}
+
+/// Replaces elements of the leaf at `position` of a plain tree, and returns the new root.
+fn splice_at(
+    arena: &mut Arena,
+    root: Link,
+    position: u64,
+    removed: usize,
+    inserted: Option<Parts<'_>>,
+) -> Option<Link> {
+    let mut within = position;
+    let (path, link) = Path::descend::<Positions>(root, |node| {
+        let (index, rest) = inner::find_position(node, within);
+        within = rest;
+        index
+    });
+    let plan = Plan { leaf: link.node(), at: within as usize, removed, inserted };
+    let pieces = if plan.len() == 0 {
+        arena.discard(link);
+        Pieces::new()
+    } else if plan.fits() {
+        Pieces::from_iter([(plan.splice(arena), 0)])
+    } else {
+        let bias = match plan.at {
+            at if at + 1 == plan.len() => Bias::Append,
+            0 => Bias::Prepend,
+            _ => Bias::Middle,
+        };
+        let pieces = split(arena, &plan, bias, 0, |index| index as u64);
+        arena.discard(link);
+        pieces
+    };
+    path.replace::<Positions>(arena, pieces)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}
+
+fn descend_to(root: Link, end: End) -> (Path, Link) {
+    Path::descend::<Positions>(root, |node| match end {
+        End::Front => 0,
+        End::Back => node.len() - 1,
+    })
+}
+
+/// Adds a leaf at an end of a tree, and returns the new root.
+fn attach(arena: &mut Arena, root: Option<Link>, end: End, leaf: Link) -> Link {
+    let Some(root) = root else { return leaf };
+    let (path, edge) = descend_to(root, end);
+    let pieces = match end {
+        End::Front => [(leaf, 0), (edge, 0)],
+        End::Back => [(edge, 0), (leaf, 0)],
+    };
+    path.replace::<Positions>(arena, Pieces::from_iter(pieces)).expect("two leaves make a tree")
+}
+
+/// Takes the leaf at an end out of a tree; what is left, and the leaf.
+fn detach(arena: &mut Arena, root: Link, end: End) -> (Option<Link>, Link) {
+    let (path, leaf) = descend_to(root, end);
+    (path.replace::<Positions>(arena, Pieces::new()), leaf)
+}

@@ -1,0 +1,383 @@
+//! Large mutable strings: bytes in chunks, by position.
+//!
+//! A chunk is a leaf of one element. A run of zeros is a leaf that holds its length alone, so that a bitmap whose last
+//! bit is set costs a few nodes and not 512 MiB. A write copies the chunks it touches and the path to them.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use tidemill_rcu::Section;
+
+use crate::heap::Heap;
+use crate::tree::arena::Arena;
+use crate::tree::check::check_tree;
+use crate::tree::cursor::{Cursor, leaf_at};
+use crate::tree::inner;
+use crate::tree::leaf;
+use crate::tree::limits::{CHUNK_BYTES, LEAF_BYTES_MIN};
+use crate::tree::node::{HEADER_BYTES, Link, Node, flags};
+use crate::tree::order::{Order, sums};
+use crate::tree::update::{Path, Pieces};
+use crate::tree::{Built, Root};
+
+/// Bytes by position.
+struct Bytes;
+
+impl Order for Bytes {
+    fn measure(leaf: Node<'_>) -> u64 {
+        chunk_of(leaf).len()
+    }
+
+    fn is_underfull(leaf: Node<'_>) -> bool {
+        chunk_of(leaf).len() < (LEAF_BYTES_MIN - HEADER_BYTES) as u64
+    }
+
+    fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
+        let joined = match (chunk_of(left.node()), chunk_of(right.node())) {
+            (Chunk::Zeros(first), Chunk::Zeros(second)) => zeros(arena, first + second),
+            (first, second) if first.len() + second.len() <= CHUNK_BYTES as u64 => {
+                leaf::single(arena, 0, &[first.stored(), second.stored()])
+            }
+            _ => return None,
+        };
+        arena.discard(left);
+        arena.discard(right);
+        Some(joined)
+    }
+}
+
+static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+
+/// A piece of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunk<'g> {
+    /// These bytes.
+    Bytes(&'g [u8]),
+    /// So many zero bytes, which are not stored.
+    Zeros(u64),
+}
+
+impl<'g> Chunk<'g> {
+    /// Count of bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Chunk::Bytes(bytes) => bytes.len() as u64,
+            Chunk::Zeros(count) => *count,
+        }
+    }
+
+    /// Whether there are no bytes; chunks of a text have some.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The part from `range.start` to `range.end`.
+    fn slice(self, range: Range<u64>) -> Chunk<'g> {
+        match self {
+            Chunk::Bytes(bytes) => Chunk::Bytes(&bytes[range.start as usize..range.end as usize]),
+            Chunk::Zeros(_) => Chunk::Zeros(range.end - range.start),
+        }
+    }
+
+    /// The bytes of a chunk of at most `CHUNK_BYTES`.
+    fn stored(self) -> &'g [u8] {
+        match self {
+            Chunk::Bytes(bytes) => bytes,
+            Chunk::Zeros(count) => &ZEROS[..count as usize],
+        }
+    }
+}
+
+fn chunk_of<'a>(leaf: Node<'a>) -> Chunk<'a> {
+    if !leaf.has(flags::ZEROS) {
+        return Chunk::Bytes(leaf.data());
+    }
+    let count = leaf.data().first_chunk().expect("a run of zeros holds its length");
+    Chunk::Zeros(u64::from_le_bytes(*count))
+}
+
+fn zeros(arena: &mut Arena, count: u64) -> Link {
+    leaf::single(arena, flags::ZEROS, &[&count.to_le_bytes()])
+}
+
+fn length(link: Link) -> u64 {
+    sums::<Bytes>(link.node()).measure
+}
+
+/// One version of a text, for as long as `'g`.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'g> {
+    root: Node<'g>,
+}
+
+impl<'g> Text<'g> {
+    /// The text under a root.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a [`TextEdit`], and was reachable for readers at some moment of the section's lifetime `'g`, or
+    /// is not yet published and not dropped for as long.
+    #[must_use]
+    pub unsafe fn from_root(root: Root, _section: Section<'g>) -> Text<'g> {
+        Text { root: root.link().node() }
+    }
+
+    /// Count of bytes; never zero.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        length(self.root.link())
+    }
+
+    /// Allocated bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.root.bytes()
+    }
+
+    /// Asserts the invariants of the tree, in time linear in the length. For tests.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        check_tree::<Bytes>(self.root.link(), &mut |leaf, _, _| {
+            let chunk = chunk_of(leaf);
+            assert!(!chunk.is_empty() && leaf.len() == 1);
+            assert!(matches!(chunk, Chunk::Zeros(_)) || chunk.len() <= CHUNK_BYTES as u64);
+        });
+    }
+
+    /// The byte at `position`.
+    #[must_use]
+    pub fn get(&self, position: u64) -> Option<u8> {
+        let (leaf, within) = leaf_at(self.root.link(), position);
+        match chunk_of(leaf) {
+            Chunk::Bytes(bytes) => bytes.get(usize::try_from(within).ok()?).copied(),
+            Chunk::Zeros(count) => (within < count).then_some(0),
+        }
+    }
+
+    /// The chunks of `range` in order; what lies behind the end is left out.
+    ///
+    /// The slices live as long as the section: they can be written to a socket as they are.
+    #[must_use]
+    pub fn chunks(&self, range: Range<u64>) -> Chunks<'g> {
+        let end = range.end.min(self.len());
+        let start = range.start.min(end);
+        let (cursor, within) = Cursor::at_position(self.root.link(), start);
+        Chunks { cursor, within, left: end - start }
+    }
+
+    /// Appends the bytes of `range` to `out`, zeros written out.
+    pub fn copy_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
+        let chunks = self.chunks(range);
+        out.reserve(chunks.left as usize);
+        for chunk in chunks {
+            match chunk {
+                Chunk::Bytes(bytes) => out.extend_from_slice(bytes),
+                Chunk::Zeros(count) => out.resize(out.len() + count as usize, 0),
+            }
+        }
+    }
+}
+
+/// Chunks of a text in order, none of them empty.
+#[derive(Clone, Debug)]
+pub struct Chunks<'g> {
+    cursor: Cursor<'g>,
+    within: u64,
+    left: u64,
+}
+
+impl<'g> Iterator for Chunks<'g> {
+    type Item = Chunk<'g>;
+
+    fn next(&mut self) -> Option<Chunk<'g>> {
+        if self.left == 0 {
+            return None;
+        }
+        let mut chunk = chunk_of(self.cursor.leaf());
+        if self.within >= chunk.len() {
+            if !self.cursor.advance() {
+                return None;
+            }
+            self.within = 0;
+            chunk = chunk_of(self.cursor.leaf());
+        }
+        let end = chunk.len().min(self.within + self.left);
+        let piece = chunk.slice(self.within..end);
+        self.left -= piece.len();
+        self.within = end;
+        Some(piece)
+    }
+}
+
+/// The next version of a text, while it is built.
+#[derive(Debug)]
+pub struct TextEdit<'h> {
+    arena: Arena,
+    heap: &'h Heap,
+    root: Option<Link>,
+    // An edit belongs to the thread whose heap it counts in.
+    marker: PhantomData<*const ()>,
+}
+
+impl<'h> TextEdit<'h> {
+    /// A new, empty text.
+    #[must_use]
+    pub fn create(heap: &'h Heap) -> TextEdit<'h> {
+        TextEdit { arena: Arena::default(), heap, root: None, marker: PhantomData }
+    }
+
+    /// The next version of the text under `root`; of an empty one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a `TextEdit`, is the current version of its key, and nobody else edits or retires it until this
+    /// edit and what it built are gone.
+    #[must_use]
+    pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> TextEdit<'h> {
+        TextEdit { root: root.map(Root::link), ..TextEdit::create(heap) }
+    }
+
+    /// Count of bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.root.map_or(0, length)
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// The text as this edit left it; none if it is empty.
+    #[must_use]
+    pub fn view(&self) -> Option<Text<'_>> {
+        self.root.map(|root| Text { root: root.node() })
+    }
+
+    /// Adds bytes at the end.
+    pub fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let taken = self.append_some(bytes);
+            bytes = &bytes[taken..];
+        }
+    }
+
+    /// Writes `bytes` from `offset` on. What lies between the old end and `offset` becomes zeros, which are not stored.
+    pub fn write(&mut self, offset: u64, mut bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let len = self.len();
+        if offset > len {
+            self.append_zeros(offset - len);
+        }
+        let mut at = offset;
+        while !bytes.is_empty() && at < self.len() {
+            let taken = self.write_some(at, bytes);
+            bytes = &bytes[taken..];
+            at += taken as u64;
+        }
+        self.append(bytes);
+    }
+
+    /// Ends the edit.
+    pub fn finish(self) -> Built<'h> {
+        self.arena.finish(self.root, self.heap)
+    }
+
+    fn descend(root: Link, position: u64) -> (Path, Link, u64) {
+        let mut within = position;
+        let (path, link) = Path::descend::<Bytes>(root, |node| {
+            let (index, rest) = inner::find_position(node, within);
+            within = rest;
+            index
+        });
+        (path, link, within)
+    }
+
+    /// Adds at the end what the last chunk has room for, or a new chunk; returns how many bytes.
+    fn append_some(&mut self, bytes: &[u8]) -> usize {
+        let first = &bytes[..bytes.len().min(CHUNK_BYTES)];
+        let Some(root) = self.root else {
+            self.root = Some(leaf::single(&mut self.arena, 0, &[first]));
+            return first.len();
+        };
+        let (path, link, within) = TextEdit::descend(root, length(root));
+        let room = CHUNK_BYTES.saturating_sub(within as usize);
+        let (pieces, taken) = if link.node().has(flags::ZEROS) || room == 0 {
+            let new = leaf::single(&mut self.arena, 0, &[first]);
+            (Pieces::from_iter([(link, 0), (new, 0)]), first.len())
+        } else {
+            let first = &first[..first.len().min(room)];
+            let extended = leaf::overwrite(&mut self.arena, link, within as usize, first);
+            (Pieces::from_iter([(extended, 0)]), first.len())
+        };
+        self.root = path.replace::<Bytes>(&mut self.arena, pieces);
+        taken
+    }
+
+    fn append_zeros(&mut self, count: u64) {
+        let run = zeros(&mut self.arena, count);
+        let Some(root) = self.root else {
+            self.root = Some(run);
+            return;
+        };
+        let (path, link, _) = TextEdit::descend(root, length(root));
+        self.root =
+            path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
+    }
+
+    /// Writes what lies in the chunk at `position`; returns how many bytes.
+    fn write_some(&mut self, position: u64, bytes: &[u8]) -> usize {
+        let Some(root) = self.root else { return 0 };
+        let (path, link, within) = TextEdit::descend(root, position);
+        let chunk = chunk_of(link.node());
+        let room = usize::try_from(chunk.len() - within).unwrap_or(usize::MAX);
+        let bytes = &bytes[..bytes.len().min(room)];
+        let Chunk::Zeros(count) = chunk else {
+            let piece = leaf::overwrite(&mut self.arena, link, within as usize, bytes);
+            self.root = path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(piece, 0)]));
+            return bytes.len();
+        };
+        if bytes.iter().all(|&byte| byte == 0) {
+            return bytes.len();
+        }
+        let (pieces, taken) = self.write_into_zeros(position, within, count, bytes);
+        self.arena.discard(link);
+        self.root = path.replace::<Bytes>(&mut self.arena, pieces);
+        taken
+    }
+
+    /// Parts a run of zeros around a new chunk, which is cut at multiples of the chunk size so that later writes near
+    /// by find it.
+    fn write_into_zeros(
+        &mut self,
+        position: u64,
+        within: u64,
+        count: u64,
+        bytes: &[u8],
+    ) -> (Pieces, usize) {
+        let before = within.min(position % CHUNK_BYTES as u64);
+        let start = within - before;
+        let end =
+            (position - position % CHUNK_BYTES as u64 + CHUNK_BYTES as u64) - position + within;
+        let end = end.min(count);
+        let bytes = &bytes[..bytes.len().min((end - within) as usize)];
+        let after = (end - within) as usize - bytes.len();
+        let chunk =
+            leaf::single(&mut self.arena, 0, &[&ZEROS[..before as usize], bytes, &ZEROS[..after]]);
+        let mut pieces = Pieces::new();
+        if start > 0 {
+            pieces.push((zeros(&mut self.arena, start), 0));
+        }
+        pieces.push((chunk, 0));
+        if end < count {
+            pieces.push((zeros(&mut self.arena, count - end), 0));
+        }
+        (pieces, bytes.len())
+    }
+}

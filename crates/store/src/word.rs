@@ -1,0 +1,168 @@
+//! The word of a slot: its lock, its held mark and its version, read by everybody and written by the lock's owner.
+//!
+//! # The protocol
+//!
+//! A **writer** takes the lock bit by compare-and-swap. Around every change that a reader could notice it makes the
+//! version odd, publishes, and makes the version even again. Who changes several slots as one (`EXEC`, `RENAME`, ...)
+//! first marks all of them held, then changes them, then releases them one by one.
+//!
+//! A **reader** takes no lock. It loads the word, looks its key up, and loads the word again:
+//!
+//! - the second word is *held*: a change of several slots may be half done, so what was read does not count;
+//! - a *hit* counts otherwise. The entry was in the table when its pointer was loaded, and that load is where the
+//!   read takes effect;
+//! - a *miss* counts only if both words are equal and their version is even. A table may move entries about while a
+//!   reader walks it, so not finding one proves nothing by itself.
+//!
+//! # Orderings
+//!
+//! Odd, fence(Release), publish(Release) on one side; load pointer(Acquire), load word(Acquire) on the other: who sees
+//! a published pointer sees the odd version or the held mark before it, or something later. Conversely the first load
+//! of the word is Acquire and pairs with the Release that made it even, so a reader that starts from a version sees
+//! everything published before that version.
+//!
+//! The lock's owner is the only one who stores to `word`; waiting sessions announce themselves in `waiting`, in the
+//! same cache line. Releasing swaps the word and then reads `waiting`; waiting sets `waiting` and then reads the word;
+//! all four are sequentially consistent, so one of the two sees the other and no wake-up is lost.
+
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
+
+const LOCKED: u64 = 1;
+const HELD: u64 = 2;
+const CHANGING: u64 = 4;
+
+/// What a slot's word said at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word(u64);
+
+impl Word {
+    /// Somebody owns the slot's lock.
+    #[must_use]
+    pub fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    /// A change of several slots is under way.
+    #[must_use]
+    pub fn is_held(self) -> bool {
+        self.0 & HELD != 0
+    }
+
+    /// A publication is under way: the version is odd.
+    #[must_use]
+    pub fn is_changing(self) -> bool {
+        self.0 & CHANGING != 0
+    }
+
+    /// Nothing was published between `self` and the later word `now`, and nothing was being published.
+    #[must_use]
+    pub fn is_unchanged(self, now: Word) -> bool {
+        // The lock bit alone says nothing about the content.
+        !self.is_changing() && !self.is_held() && (self.0 | LOCKED) == (now.0 | LOCKED)
+    }
+}
+
+/// Lock, held mark and version of one slot, in a cache line of its own together with what the lock protects.
+#[derive(Debug)]
+pub struct SlotWord {
+    word: AtomicU64,
+    waiting: AtomicU32,
+}
+
+impl Default for SlotWord {
+    fn default() -> Self {
+        SlotWord { word: AtomicU64::new(0), waiting: AtomicU32::new(0) }
+    }
+}
+
+impl SlotWord {
+    /// The word now. Everything published before the version it shows is visible afterwards.
+    #[must_use]
+    #[inline]
+    pub fn load(&self) -> Word {
+        // Acquire: pairs with the Release stores of `end_change` and `unlock`.
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// The word after a lookup: what the lookup loaded came before.
+    #[must_use]
+    #[inline]
+    pub fn load_after(&self) -> Word {
+        // The fence keeps the lookup's loads before this one. The load is Acquire as well: what the session reads next
+        // must see at least what the owner of this version had published.
+        fence(Ordering::Acquire);
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Takes the lock if it is free. Never waits.
+    #[must_use]
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        // Relaxed: only a guess that the compare-and-swap below confirms.
+        let word = self.word.load(Ordering::Relaxed);
+        // Acquire: pairs with the swap of `unlock`, so the new owner sees all that the last one did. Relaxed on
+        // failure: nothing is read then.
+        word & LOCKED == 0
+            && self
+                .word
+                .compare_exchange(word, word | LOCKED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Announces that a session waits for the lock; `false` when the slot was released meanwhile and it must not wait.
+    #[must_use]
+    pub fn announce_waiting(&self) -> bool {
+        // SeqCst on both: pairs with the swap and the load in `unlock`, see the module's documentation.
+        self.waiting.store(1, Ordering::SeqCst);
+        let word = Word(self.word.load(Ordering::SeqCst));
+        word.is_locked() || word.is_held()
+    }
+
+    /// Forgets the announcement; the caller is about to wake everybody who made one.
+    pub fn clear_waiting(&self) {
+        // Relaxed: called under the lock that also guards announcing.
+        self.waiting.store(0, Ordering::Relaxed);
+    }
+
+    /// Marks the slot held: readers wait until it is released. Only the lock's owner may call this.
+    pub(crate) fn mark_held(&self) {
+        // Relaxed: only the owner stores; the fence below orders it before the first publication.
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.store(word | HELD, Ordering::Relaxed);
+        // Release: pairs with the Acquire load of a published pointer; who sees it sees the mark.
+        fence(Ordering::Release);
+    }
+
+    /// Makes the version odd. Only the lock's owner may call this.
+    #[inline]
+    pub(crate) fn begin_change(&self) {
+        // Relaxed: only the owner stores.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0 && word & CHANGING == 0);
+        self.word.store(word + CHANGING, Ordering::Relaxed);
+        // Release: pairs with `load_after`; who sees what is published next sees the odd version.
+        fence(Ordering::Release);
+    }
+
+    /// Makes the version even again. Only the lock's owner may call this.
+    #[inline]
+    pub(crate) fn end_change(&self) {
+        // Relaxed: only the owner stores.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert!(word & CHANGING != 0);
+        // Release: pairs with `load`; who starts from this version sees the publication.
+        self.word.store(word + CHANGING, Ordering::Release);
+    }
+
+    /// Gives the lock and the held mark back; `true` when sessions wait and must be woken.
+    #[must_use]
+    #[inline]
+    pub(crate) fn unlock(&self) -> bool {
+        // Relaxed: only the owner stores.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0 && word & CHANGING == 0);
+        // SeqCst on both: pairs with `announce_waiting`. The swap's release half pairs with `try_lock` and `load`.
+        self.word.swap(word & !(LOCKED | HELD), Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) != 0
+    }
+}

@@ -5,3 +5,8 @@ bench-client: ## client CPU per operation beside redis-benchmark: figures, verdi
 	@scripts/setup
 	@$(CARGO) build --release --locked --quiet -p tidemill
 	@scripts/bench-client.py target/release/tidemill
+
+experiments-smoke: ## every shipped experiment for two short blocks
+	@scripts/setup
+	@$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/experiments-smoke target/release/tidemill

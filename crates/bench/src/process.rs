@@ -159,10 +159,12 @@ pub fn listener_of_port(port: u16) -> Option<u32> {
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split_ascii_whitespace().collect();
             // State 0A is LISTEN; the tenth field is the inode.
-            if fields.len() > 9 && fields[1].ends_with(&wanted) && fields[3] == "0A" {
-                if let Some(pid) = owner_of_socket(fields[9]) {
-                    return Some(pid);
-                }
+            if fields.len() > 9
+                && fields[1].ends_with(&wanted)
+                && fields[3] == "0A"
+                && let Some(pid) = owner_of_socket(fields[9])
+            {
+                return Some(pid);
             }
         }
     }

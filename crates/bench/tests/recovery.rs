@@ -133,15 +133,26 @@ fn percentiles_of_the_servers_log_are_recovered() {
     for (name, pace) in [("closed", Pace::Closed), ("open", open)] {
         let (result, logged) = load(one_to_fifty_ms, pace, End::Time(Duration::from_secs(4)));
         let total = result.total();
-        assert_eq!(total.latency.count(), logged.len() as u64, "{name}: every reply is counted once");
+        assert_eq!(
+            total.latency.count(),
+            logged.len() as u64,
+            "{name}: every reply is counted once"
+        );
         // Service time: what the server made of it, queueing in the client left out.
         let service = total.service.as_ref().unwrap_or(&total.latency);
         for percentile in [25.0, 50.0, 75.0, 90.0] {
             let (found, expected) =
                 (service.percentile_ns(percentile) as f64, logged_percentile(&logged, percentile));
-            println!("{name} p{percentile}: {:.3} ms, logged {:.3} ms", found / 1e6, expected / 1e6);
+            println!(
+                "{name} p{percentile}: {:.3} ms, logged {:.3} ms",
+                found / 1e6,
+                expected / 1e6
+            );
             // 1 %, and the scheduling of two processes on a busy machine.
-            assert!(found > expected * 0.99 && found < expected * 1.01 + 300_000.0, "{name} p{percentile}");
+            assert!(
+                found > expected * 0.99 && found < expected * 1.01 + 300_000.0,
+                "{name} p{percentile}"
+            );
         }
     }
 }

@@ -22,7 +22,7 @@ text{fill:var(--ink);font:12px system-ui,sans-serif}.axis{stroke:var(--line)}.be
 .worse{color:var(--bad);font-weight:600}";
 
 const WIDTH: f64 = 720.0;
-const LEFT: f64 = 150.0;
+const LEFT: f64 = 250.0;
 const RIGHT: f64 = 700.0;
 
 fn escape(text: &str) -> String {
@@ -47,7 +47,9 @@ impl Scale {
             (low, high) = (0.0, 1.0);
         }
         let margin = ((high - low) * 0.08).max(high.abs() * 0.002).max(1e-9);
-        Self { low: low - margin, high: high + margin }
+        // What cannot be negative gets no negative axis.
+        let floor = if low >= 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        Self { low: (low - margin).max(floor), high: high + margin }
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -146,6 +148,9 @@ fn verdicts(page: &mut String, analysis: &Analysis) {
         );
     }
     page.push_str("</table></div>");
+    if let Some(note) = crate::experiment::report::blocks_note(analysis) {
+        let _ = write!(page, "<p>{note}</p>");
+    }
 }
 
 fn ratios(page: &mut String, analysis: &Analysis, arms: &[String]) {
@@ -173,11 +178,12 @@ fn ratios(page: &mut String, analysis: &Analysis, arms: &[String]) {
         let colour = colour(arms, &entry.arm);
         let _ = write!(
             svg,
-            "<text x=4 y={:.0}>{} {}</text><line x1={low:.1} x2={high:.1} y1={y:.0} y2={y:.0} style=\"stroke:{colour};stroke-width:3\" />\
+            "<text x=4 y={:.0}>{}, {} [{}]</text><line x1={low:.1} x2={high:.1} y1={y:.0} y2={y:.0} style=\"stroke:{colour};stroke-width:3\" />\
              <circle cx={middle:.1} cy={y:.0} r=5 style=\"fill:{colour}\" />",
             y + 4.0,
             escape(&entry.arm),
-            title(&entry.metric)
+            title(&entry.metric),
+            escape(&entry.load)
         );
     }
     let _ = write!(

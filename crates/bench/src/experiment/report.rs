@@ -99,6 +99,21 @@ pub fn write_report(out: &mut dyn Write, outcome: &Outcome, analysis: &Analysis)
     write_comparisons(out, analysis)
 }
 
+/// What to do when so many comparisons cannot be decided with so few blocks: the smallest p of a
+/// sign-flip test over n blocks is 2 / 2^n, and Holm multiplies it by their number.
+pub(super) fn blocks_note(analysis: &Analysis) -> Option<String> {
+    let count = analysis.comparisons.len();
+    let blocks = analysis.comparisons.iter().map(|entry| entry.comparison.blocks).min()?;
+    let smallest = |blocks: usize| 2.0 * 0.5f64.powi(blocks as i32) * count as f64;
+    if smallest(blocks) < 0.05 {
+        return None;
+    }
+    let needed = (6..64).find(|&blocks| smallest(blocks) < 0.05)?;
+    Some(format!(
+        "With {count} primary comparisons no difference can be significant in {blocks} blocks: run {needed} or more."
+    ))
+}
+
 fn write_comparisons(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     if analysis.comparisons.is_empty() {
         return Ok(());
@@ -125,6 +140,9 @@ fn write_comparisons(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()>
             comparison.threshold * 100.0,
             comparison.verdict,
         )?;
+    }
+    if let Some(note) = blocks_note(analysis) {
+        writeln!(out, "{note}")?;
     }
     Ok(())
 }

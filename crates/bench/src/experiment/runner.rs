@@ -315,11 +315,9 @@ pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
         waiting += 1;
         if waiting == IN_FLIGHT || number == keys.maximum {
             for _ in 0..waiting {
-                match control.receive().map_err(|error| error.to_string())? {
-                    crate::load::control::Reply::Error(text) => {
-                        return Err(format!("preload: {text}"));
-                    }
-                    _ => {}
+                let reply = control.receive().map_err(|error| error.to_string())?;
+                if let crate::load::control::Reply::Error(text) = reply {
+                    return Err(format!("preload: {text}"));
                 }
             }
             waiting = 0;

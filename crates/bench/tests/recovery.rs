@@ -2,6 +2,8 @@
 //! percentiles, in a closed and in an open loop, and an open loop must show the stall that a closed
 //! one hides.
 
+#![allow(clippy::unwrap_used)] // A helper that fails fails its test.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
@@ -18,14 +20,16 @@ use tidemill_bench::load::{RunResult, run};
 /// How long each request waits, by its number on the connection.
 type Delay = fn(u64) -> Duration;
 
+/// Times of arrival and reply.
+type Log = Mutex<Vec<(Instant, Instant)>>;
+
 /// Answers one request after the other on each connection and logs (arrival, reply) times.
-fn fake_server(delay: Delay) -> (u16, Arc<Mutex<Vec<(Instant, Instant)>>>, JoinHandle<()>) {
+fn fake_server(delay: Delay) -> (u16, Arc<Log>, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let log = Arc::new(Mutex::new(Vec::new()));
     let shared = log.clone();
     let thread = std::thread::spawn(move || {
-        // One connection carries the load; INFO probes come and go until it is there.
         let mut servers = Vec::new();
         for stream in listener.incoming().take(CONNECTIONS) {
             let log = shared.clone();
@@ -40,7 +44,7 @@ fn fake_server(delay: Delay) -> (u16, Arc<Mutex<Vec<(Instant, Instant)>>>, JoinH
 
 const CONNECTIONS: usize = 8;
 
-fn serve(mut stream: TcpStream, delay: Delay, log: &Mutex<Vec<(Instant, Instant)>>) {
+fn serve(mut stream: TcpStream, delay: Delay, log: &Log) {
     stream.set_nodelay(true).unwrap();
     let mut buffer = [0; 4096];
     let mut own = Vec::new();

@@ -1,5 +1,7 @@
 //! The command line against a real redis-server on a port of the system's choice.
 
+#![allow(clippy::unwrap_used)] // A helper that fails fails its test.
+
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};

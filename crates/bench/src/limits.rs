@@ -39,7 +39,7 @@ pub(crate) const THREADS_MAX: u32 = 1024;
 pub(crate) const EVENTS_PER_WAIT: usize = 256;
 
 /// After the deadline, how long replies to requests already sent are waited for. What is still
-/// missing then is reported as unanswered, with its age as its latency.
+/// missing then is reported as unanswered.
 pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// One reply in this many is compared with the value that was written, under `--verify`.

@@ -127,16 +127,17 @@ fn verdicts(page: &mut String, analysis: &Analysis) {
     if analysis.comparisons.is_empty() {
         return;
     }
-    page.push_str("<h2>Verdicts</h2><div class=wide><table><tr><th>arm<th>metric<th>load<th>ratio<th>95 % CI<th>p<th>Holm<th>Cliff's delta<th>threshold<th>verdict</tr>");
+    page.push_str("<h2>Verdicts</h2><div class=wide><table><tr><th>arm<th>metric<th>load<th>verdict<th>ratio<th>95 % CI<th>p<th>Holm<th>Cliff's delta<th>threshold</tr>");
     for entry in &analysis.comparisons {
         let comparison = &entry.comparison;
         let verdict = comparison.verdict.to_string();
         let _ = write!(
             page,
-            "<tr><td>{}<td>{}<td>{}<td>{:.3}<td>{:.3} to {:.3}<td>{:.4}<td>{:.4}<td>{:+.2}<td>{:.1} %<td class={}>{verdict}</tr>",
+            "<tr><td>{}<td>{}<td>{}<td class={}>{verdict}<td>{:.3}<td>{:.3} to {:.3}<td>{:.4}<td>{:.4}<td>{:+.2}<td>{:.1} %</tr>",
             escape(&entry.arm),
             title(&entry.metric),
             escape(&entry.load),
+            verdict.split(' ').next().unwrap_or_default(),
             comparison.ratio,
             comparison.interval.lower,
             comparison.interval.upper,
@@ -144,7 +145,6 @@ fn verdicts(page: &mut String, analysis: &Analysis) {
             comparison.p_adjusted,
             comparison.cliffs_delta,
             comparison.threshold * 100.0,
-            verdict.split(' ').next().unwrap_or_default(),
         );
     }
     page.push_str("</table></div>");

@@ -436,6 +436,9 @@ fn mitigations(probe: &mut Probe<'_>) -> Outcome {
         }
         names => names?,
     };
+    if names.is_empty() {
+        return Ok(Judgement::cannot_tell(format!("{directory}: empty")));
+    }
     let (mut active, mut open) = (0, Vec::new());
     for name in names {
         let state = probe.text(&format!("{directory}/{name}"))?;

@@ -117,7 +117,9 @@ fn huge_pages(probe: &mut Probe<'_>) -> Outcome {
 fn absent_with_mm<'p>(
     probe: &'p Probe<'_>,
 ) -> impl FnOnce(crate::ReadError) -> Result<Option<String>, crate::ReadError> + use<'p> {
-    let has_mm = probe.host.root.names("/sys/kernel/mm").is_ok();
+    // Captures by other tools hold a part of /sys/kernel/mm: only one with sysctls, too, proves an absence.
+    let has_sysctls = probe.host.root.names("/proc/sys/vm").is_ok();
+    let has_mm = has_sysctls && probe.host.root.names("/sys/kernel/mm").is_ok();
     let has_thp = probe.host.root.names(THP).is_ok();
     move |error| if has_mm && !has_thp { Ok(None) } else { Err(error) }
 }

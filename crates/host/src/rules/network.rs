@@ -230,6 +230,7 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
     let target = placement.irq.or(&placement.background).minus(&workers);
     let online = topology(probe)?.online.clone();
     let (mut on_workers, mut unsteered) = (Vec::new(), Vec::new());
+    let mut seen = 0;
     for nic in nics {
         for queue in 0..nic.receive_queue_count {
             let path = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", nic.name);
@@ -237,6 +238,7 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
                 crate::facts::Knob::Absent => continue,
                 crate::facts::Knob::Value(text) => text,
             };
+            seen += 1;
             let mask = CpuSet::parse_mask(&text).map_err(|_| ReadError::malformed(&path))?;
             let to = if target.is_empty() { CpuSet::new() } else { target.clone() };
             let change = Change::oneshot("R10", &path, text.trim(), mask_like(&to, &text));
@@ -246,6 +248,9 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
                 unsteered.push(change);
             }
         }
+    }
+    if seen == 0 {
+        return Ok(Judgement::cannot_tell("no interface shows the masks of its receive queues"));
     }
     if !on_workers.is_empty() {
         return Ok(Judgement::advice("packet work is steered onto workers' CPUs")

@@ -46,7 +46,10 @@ fn huge_pages_are_a_problem_only_to_a_server_that_forks() {
     assert_eq!(verdict("R1", &[(ENABLED, "always [madvise] never"), valkey]), Verdict::Ok);
     let ours = ("tidemill/info", "tidemill_version:1\n");
     assert_eq!(verdict("R1", &[(ENABLED, "always madvise [never]"), ours]), Verdict::Advice);
-    assert_eq!(verdict("R1", &[("sys/kernel/mm/other", "")]), Verdict::NotApplicable);
+    let other = ("sys/kernel/mm/other", "");
+    assert_eq!(verdict("R1", &[other]), Verdict::CannotTell);
+    let sysctl = ("proc/sys/vm/swappiness", "1\n");
+    assert_eq!(verdict("R1", &[other, sysctl]), Verdict::NotApplicable);
     assert_eq!(verdict("R1", &[(ENABLED, "nonsense")]), Verdict::CannotTell);
 }
 

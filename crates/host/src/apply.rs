@@ -41,6 +41,18 @@ pub fn current_affinity() -> io::Result<CpuSet> {
     sys::affinity(0)
 }
 
+/// An interface's interrupt coalescing as the kernel tells it: `rx-usecs=3 rx-frames=0 ...`.
+///
+/// # Errors
+/// The kernel's error; EOPNOTSUPP when the driver has no such setting.
+pub fn coalescing(interface: &str) -> io::Result<String> {
+    let values = sys::coalescing(interface)?;
+    Ok(format!(
+        "rx-usecs={} rx-frames={} tx-usecs={} tx-frames={}",
+        values.rx_usecs, values.rx_frames, values.tx_usecs, values.tx_frames
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,10 @@
 pub mod apply;
 pub mod cgroup;
 pub mod cli;
+pub mod facts;
 pub mod limits;
 pub mod placement;
+pub mod rules;
 pub mod topology;
 
 mod cpuset;

@@ -35,7 +35,7 @@ pub struct ServerConfig {
     pub databases: usize,
     /// Bytes of live data beyond which writes are refused; 0 for no limit.
     pub maxmemory_bytes: u64,
-    /// Rounds of background work per second.
+    /// Rounds of background work per second, 1 to 500.
     pub hz: u32,
     /// How slowly a key's frequency grows.
     pub lfu_log_factor: u32,
@@ -122,7 +122,7 @@ impl Configuration {
             requirepass: self.text("requirepass").to_owned(),
             databases: self.number("databases"),
             maxmemory_bytes: self.number("maxmemory"),
-            hz: self.number("hz"),
+            hz: self.number::<u32>("hz").clamp(1, 500),
             lfu_log_factor: self.number("lfu-log-factor"),
             lfu_decay_minutes: self.number("lfu-decay-time"),
             keyspace_events: self.text("notify-keyspace-events").to_owned(),

@@ -32,7 +32,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     integer("cluster-announce-port", "0", 0, PORT, "Port given to nodes.").without_effect(NONE),
     integer("cluster-announce-tls-port", "0", 0, PORT, "TLS port given to nodes.")
         .without_effect(NONE),
-    integer("cluster-blacklist-ttl", "60", 0, ANY, "Seconds a forgotten node stays out.")
+    integer("cluster-blacklist-ttl", "60", i64::MIN, ANY, "Seconds a forgotten node stays out.")
         .without_effect(NONE),
     text("cluster-config-file", "nodes.conf", "File of the cluster's state.")
         .at_start()

@@ -35,7 +35,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(NO_EVICTION),
     integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows."),
     integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one."),
-    integer("hz", "10", 1, 500, "Rounds of background work per second."),
+    integer(
+        "hz",
+        "10",
+        0,
+        I32,
+        "Rounds of background work per second; below 1 is 1, above 500 is 500.",
+    ),
     integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
         .without_effect("the sweep has one effort"),
     Directive::new(

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod command;
 pub mod commands;
 pub mod commit;
+pub mod config;
 pub mod context;
 pub mod error;
 pub mod execute;

@@ -5,6 +5,7 @@
 
 pub mod cli;
 mod clock;
+pub mod config;
 mod connection;
 mod handover;
 mod limits;

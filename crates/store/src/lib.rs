@@ -23,4 +23,5 @@ pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEn
 pub use heap::Heap;
 pub use keyspace::{Detached, Found, KeyHash, Keyspace, ReleaseObserver, SlotLock};
 pub use slot::SlotNumber;
+pub use table::TableShape;
 pub use tree::{Built, Root};

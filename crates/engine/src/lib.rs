@@ -1,1 +1,30 @@
-//! Command execution without sockets and without a clock of its own.
+//! Command execution: the declarations of commands, the way a request takes through its slots' locks, sessions,
+//! transactions, blocked clients, and the sinks that hear of changes.
+//!
+//! It has no sockets and no clock of its own: the server gives it bytes and the time, and takes replies away. So a test
+//! drives it as the server does, and a script, a journal or a replica will enter by the same path.
+//!
+//! Where to look first: [`command`] says what a command is, [`context`] what its handler works with, [`execute`] how it
+//! is run.
+
+pub mod blocking;
+pub mod clients;
+pub mod clock;
+pub mod command;
+pub mod commands;
+pub mod commit;
+pub mod context;
+pub mod error;
+pub mod execute;
+pub mod gate;
+pub mod limits;
+pub mod locks;
+pub mod mailbox;
+pub mod parking;
+pub mod section;
+pub mod session;
+pub mod settings;
+pub mod shared;
+pub mod side;
+pub mod stats;
+pub mod worker;

@@ -19,12 +19,16 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use tidemill_rcu::Garbage;
+use tidemill_rcu::{Garbage, Section};
 use triomphe::ThinArc;
 
+use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
 use crate::value::Root;
+use crate::value::hash::Hash;
+use crate::value::list::List;
+use crate::value::text::Text;
 
 /// A string too long for its entry, shared by reference count; immutable.
 pub type SharedString = ThinArc<(), u8>;
@@ -138,13 +142,37 @@ pub enum NewValue<'v> {
     Tree(Root),
 }
 
-/// The value of a published entry.
+/// How a published entry holds its value.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'g> {
-    /// A string as one run of bytes.
+enum Value<'g> {
     String(&'g [u8]),
-    /// The root of a tree: a collection, or a string in chunks when the kind is [`Kind::String`].
     Tree(Root),
+}
+
+/// The content of a string.
+#[derive(Clone, Copy, Debug)]
+pub enum StringValue<'g> {
+    /// One run of bytes.
+    Plain(&'g [u8]),
+    /// Chunks: a long string that was modified in place.
+    Chunks(Text<'g>),
+}
+
+impl StringValue<'_> {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            StringValue::Plain(bytes) => bytes.len() as u64,
+            StringValue::Chunks(text) => text.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// What happens to the value of an entry that leaves the table.
@@ -412,10 +440,58 @@ impl<'g> EntryRef<'g> {
         (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(HEADER_BYTES))
     }
 
-    /// The value.
+    /// The string, if it is one.
     #[must_use]
     #[inline]
-    pub fn value(self) -> Value<'g> {
+    pub fn string(self) -> Option<StringValue<'g>> {
+        if self.kind() != Kind::String {
+            return None;
+        }
+        Some(match self.value() {
+            Value::String(bytes) => StringValue::Plain(bytes),
+            // SAFETY: a tree of kind String is a text's; it lives as long as the entry.
+            Value::Tree(root) => StringValue::Chunks(unsafe { Text::from_root(root, section()) }),
+        })
+    }
+
+    /// The list, if it is one.
+    #[must_use]
+    pub fn list(self) -> Option<List<'g>> {
+        let root = self.root_of(Kind::List)?;
+        // SAFETY: a tree of kind List is a list's; it lives as long as the entry.
+        Some(unsafe { List::from_root(root, section()) })
+    }
+
+    /// The hash, if it is one. `seed` is the keyspace's.
+    #[must_use]
+    pub fn hash(self, seed: &'g Seed) -> Option<Hash<'g>> {
+        let root = self.root_of(Kind::Hash)?;
+        // SAFETY: a tree of kind Hash is a hash's, built with the keyspace's seed; it lives as long as the entry.
+        Some(unsafe { Hash::from_root(root, seed, section()) })
+    }
+
+    /// The root of the tree, if the entry is of this kind and holds one.
+    pub(crate) fn root_of(self, kind: Kind) -> Option<Root> {
+        match self.value() {
+            Value::Tree(root) if self.kind() == kind => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The value of another entry that takes this entry's place, unchanged.
+    #[must_use]
+    pub(crate) fn kept_value(self) -> (NewValue<'g>, Disposal) {
+        if let Some(shared) = self.shared() {
+            return (NewValue::Shared(shared), Disposal::RetireValue);
+        }
+        match self.value() {
+            Value::String(bytes) => (NewValue::String(bytes), Disposal::RetireValue),
+            Value::Tree(root) => (NewValue::Tree(root), Disposal::KeepValue),
+        }
+    }
+
+    #[inline]
+    fn value(self) -> Value<'g> {
         match self.storage() {
             INLINE => {
                 let offset = self.fixed_bytes() + self.key_length();
@@ -475,6 +551,12 @@ impl<'g> EntryRef<'g> {
                 Value::Tree(root) => root.total_bytes(),
             }
     }
+}
+
+/// The section that an entry reference stands for.
+fn section<'g>() -> Section<'g> {
+    // SAFETY: whoever made the `EntryRef<'g>` promised that the entry lives for `'g`, and its value lives as long.
+    unsafe { Section::assume() }
 }
 
 fn fixed_bytes(flags: u8, storage: u8) -> usize {

@@ -9,17 +9,24 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use tidemill_rcu::Section;
 
-use crate::entry::{self, Disposal, EntryRef, OwnedEntry};
+use crate::entry::{
+    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue,
+};
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::SLOT_COUNT;
 use crate::slot::SlotNumber;
 use crate::table::{Position, Table, TableShape};
+use crate::tree::Built;
+use crate::value::hash::HashEdit;
+use crate::value::list::ListEdit;
+use crate::value::text::TextEdit;
 use crate::word::SlotWord;
 
 /// Hears that a slot was released for which somebody waits.
@@ -448,6 +455,13 @@ pub struct Found<'g> {
     position: Position,
 }
 
+impl Found<'_> {
+    /// The entry still stands where it was found.
+    fn is_current(&self) -> bool {
+        self.position.refers_to(self.entry)
+    }
+}
+
 impl<S: Default> SlotLock<'_, S> {
     /// The locked slot.
     #[must_use]
@@ -587,6 +601,283 @@ impl<S: Default> SlotLock<'_, S> {
         database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
         // SAFETY: no table refers to the entry any more.
         unsafe { entry::retire(found.entry, disposal, heap) };
+    }
+}
+
+/// A tree being edited, together with the entry it belongs to.
+#[derive(Debug)]
+pub struct Editing<'g, E> {
+    edit: E,
+    found: Option<Found<'g>>,
+}
+
+impl<E> Deref for Editing<'_, E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.edit
+    }
+}
+
+impl<E> DerefMut for Editing<'_, E> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.edit
+    }
+}
+
+/// What an entry around a new tree says.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeSpec<'v> {
+    /// The key.
+    pub key: &'v [u8],
+    /// The key's hash.
+    pub hash: u64,
+    /// What `OBJECT ENCODING` will answer.
+    pub encoding: Encoding,
+    /// Unix time in milliseconds at which the key expires.
+    pub expires_at_ms: Option<u64>,
+    /// The recency field.
+    pub recency: u32,
+}
+
+/// What publishing a tree came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The key has the new tree.
+    Present,
+    /// The tree became empty and the key is gone.
+    Removed,
+}
+
+/// An edit of a tree that an entry can hold.
+pub trait Editable {
+    /// The type of the entry's value.
+    const KIND: Kind;
+}
+
+impl Editable for ListEdit<'_> {
+    const KIND: Kind = Kind::List;
+}
+
+impl Editable for HashEdit<'_> {
+    const KIND: Kind = Kind::Hash;
+}
+
+impl Editable for TextEdit<'_> {
+    const KIND: Kind = Kind::String;
+}
+
+impl<S: Default> SlotLock<'_, S> {
+    /// Starts the next version of a list, or a new one. An entry of another kind counts as none.
+    #[must_use]
+    pub fn edit_list<'g, 'h>(
+        &self,
+        found: Option<Found<'g>>,
+        heap: &'h Heap,
+    ) -> Editing<'g, ListEdit<'h>> {
+        let root = found.and_then(|found| found.entry.root_of(Kind::List));
+        // SAFETY: the lock is held, and `publish_tree` publishes only if the entry is still the key's current one, so of
+        // several edits of one version at most one retires anything.
+        Editing { edit: unsafe { ListEdit::new(root, heap) }, found }
+    }
+
+    /// Starts the next version of a hash, or a new one. An entry of another kind counts as none.
+    #[must_use]
+    pub fn edit_hash<'g, 'h>(
+        &self,
+        found: Option<Found<'g>>,
+        seed: &'h Seed,
+        heap: &'h Heap,
+    ) -> Editing<'g, HashEdit<'h>> {
+        let root = found.and_then(|found| found.entry.root_of(Kind::Hash));
+        // SAFETY: as in `edit_list`.
+        Editing { edit: unsafe { HashEdit::new(root, seed, heap) }, found }
+    }
+
+    /// Starts the next version of a string in chunks, or a new one with the content of a plain one.
+    #[must_use]
+    pub fn edit_text<'g, 'h>(
+        &self,
+        found: Option<Found<'g>>,
+        heap: &'h Heap,
+    ) -> Editing<'g, TextEdit<'h>> {
+        let root = found.and_then(|found| found.entry.root_of(Kind::String));
+        // SAFETY: as in `edit_list`.
+        let mut edit = unsafe { TextEdit::new(root, heap) };
+        if let Some(StringValue::Plain(bytes)) = found.and_then(|found| found.entry.string()) {
+            edit.append(bytes);
+        }
+        Editing { edit, found }
+    }
+
+    /// Publishes what an edit built in the place of the entry it began from, and retires what that leaves behind.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is no longer the key's current one.
+    pub fn publish_tree<'h, E: Editable + Finish<'h>>(
+        &mut self,
+        database: usize,
+        editing: Editing<'_, E>,
+        spec: TreeSpec<'_>,
+        section: Section<'_>,
+        heap: &'h Heap,
+    ) -> Published {
+        let Editing { edit, found } = editing;
+        if let Some(found) = found {
+            assert!(found.is_current(), "an edit ends before the next one of the same key begins");
+        }
+        let built = edit.finish_edit();
+        // The old tree's nodes are shared with the new one or retired by `built`; an old plain string is not.
+        let disposal = match found {
+            Some(found) if found.entry.root_of(E::KIND).is_some() => Disposal::KeepValue,
+            _ => Disposal::RetireValue,
+        };
+        let Some(root) = built.root() else {
+            if let Some(found) = found {
+                self.remove(database, spec.hash, found, disposal, section, heap);
+            }
+            built.retire_replaced();
+            return Published::Removed;
+        };
+        let entry = OwnedEntry::new(
+            EntrySpec {
+                key: spec.key,
+                kind: E::KIND,
+                encoding: spec.encoding,
+                expires_at_ms: spec.expires_at_ms,
+                recency: spec.recency,
+                value: NewValue::Tree(root),
+            },
+            heap,
+        );
+        match found {
+            Some(found) => self.replace(database, spec.hash, found, entry, disposal, heap),
+            None => self.insert(database, spec.hash, entry, section, heap),
+        }
+        built.retire_replaced();
+        Published::Present
+    }
+
+    /// Gives a key another expiry, or none, and keeps its value.
+    pub fn set_expiry(
+        &mut self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        expires_at_ms: Option<u64>,
+        heap: &Heap,
+    ) {
+        let (entry, disposal) = rebuilt(found.entry, found.entry.key(), expires_at_ms, heap);
+        self.replace(database, hash, found, entry, disposal, heap);
+    }
+
+    /// Gives a string another encoding's name, or a collection; keeps its value and expiry.
+    pub fn set_encoding(
+        &mut self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        encoding: Encoding,
+        heap: &Heap,
+    ) {
+        let old = found.entry;
+        let (value, disposal) = old.kept_value();
+        let spec = EntrySpec {
+            key: old.key(),
+            kind: old.kind(),
+            encoding,
+            expires_at_ms: old.expires_at_ms(),
+            recency: old.recency(),
+            value,
+        };
+        self.replace(database, hash, found, OwnedEntry::new(spec, heap), disposal, heap);
+    }
+
+    /// Takes an entry out and returns its value as an entry of another key, which must be published.
+    #[must_use]
+    pub fn take_as(
+        &mut self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        key: &[u8],
+        section: Section<'_>,
+        heap: &Heap,
+    ) -> OwnedEntry {
+        let expires_at_ms = found.entry.expires_at_ms();
+        let (entry, disposal) = rebuilt(found.entry, key, expires_at_ms, heap);
+        self.remove(database, hash, found, disposal, section, heap);
+        entry
+    }
+
+    /// An entry with a copy of another one's value (`COPY`).
+    #[must_use]
+    pub fn entry_with_copy_of(source: EntryRef<'_>, key: &[u8], heap: &Heap) -> OwnedEntry {
+        let copied = source.root_of(source.kind()).map(|root| {
+            // SAFETY: the entry, and with it its tree, lives for the reference's lifetime.
+            unsafe { root.copy(heap) }
+        });
+        let value = match &copied {
+            Some(built) => NewValue::Tree(built.root().expect("a tree in an entry is not empty")),
+            None => source.kept_value().0,
+        };
+        let spec = EntrySpec {
+            key,
+            kind: source.kind(),
+            encoding: source.encoding(),
+            expires_at_ms: source.expires_at_ms(),
+            recency: source.recency(),
+            value,
+        };
+        let entry = OwnedEntry::new(spec, heap);
+        if let Some(built) = copied {
+            built.retire_replaced();
+        }
+        entry
+    }
+}
+
+/// An entry with another one's value, key and expiry apart, and what becomes of the value when the other one goes.
+fn rebuilt(
+    source: EntryRef<'_>,
+    key: &[u8],
+    expires_at_ms: Option<u64>,
+    heap: &Heap,
+) -> (OwnedEntry, Disposal) {
+    let (value, disposal) = source.kept_value();
+    let spec = EntrySpec {
+        key,
+        kind: source.kind(),
+        encoding: source.encoding(),
+        expires_at_ms,
+        recency: source.recency(),
+        value,
+    };
+    (OwnedEntry::new(spec, heap), disposal)
+}
+
+/// Ends an edit, whatever its type.
+pub trait Finish<'h> {
+    /// The built tree.
+    fn finish_edit(self) -> Built<'h>;
+}
+
+impl<'h> Finish<'h> for ListEdit<'h> {
+    fn finish_edit(self) -> Built<'h> {
+        self.finish()
+    }
+}
+
+impl<'h> Finish<'h> for HashEdit<'h> {
+    fn finish_edit(self) -> Built<'h> {
+        self.finish()
+    }
+}
+
+impl<'h> Finish<'h> for TextEdit<'h> {
+    fn finish_edit(self) -> Built<'h> {
+        self.finish()
     }
 }
 

@@ -19,9 +19,11 @@ mod tree;
 pub mod value;
 pub mod word;
 
-pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, Value};
+pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue};
 pub use heap::Heap;
-pub use keyspace::{Detached, Found, KeyHash, Keyspace, ReleaseObserver, SlotLock};
+pub use keyspace::{
+    Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
+};
 pub use slot::SlotNumber;
 pub use table::TableShape;
 pub use tree::{Built, Root};

@@ -1,0 +1,195 @@
+//! Clients that wait for keys: `BLPOP` and its kin.
+//!
+//! A client looks at its keys and registers under the locks of all of them, so that no write comes between. Whoever
+//! writes one of the keys serves the waiters in the order of their arrival before it releases the slot: one
+//! compare-and-swap decides that a waiter is served and not timed out or killed, its command runs in its place, and the
+//! reply goes to the mailbox of the worker that owns it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::OwnedArguments;
+use tidemill_store::Kind;
+
+use crate::command::{Command, KeyPositions};
+
+/// What a client is told when its wait ends without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutReply {
+    /// A null array in RESP2.
+    NullArray,
+    /// A null bulk string in RESP2.
+    Null,
+}
+
+impl TimeoutReply {
+    /// Writes the reply.
+    pub fn write(self, reply: &mut ReplyBuffer) {
+        match self {
+            TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::Null => reply.null(),
+        }
+    }
+}
+
+/// What a handler waits for.
+#[derive(Debug)]
+pub struct Block {
+    /// Positions of the keys that it waits for.
+    pub keys: KeyPositions,
+    /// Positions of further keys that it writes once it is served.
+    pub also: KeyPositions,
+    /// The kind that a key must have to be of use.
+    pub kind: Kind,
+    /// How long it waits, in microseconds; 0 is for ever.
+    pub timeout_us: u64,
+    /// What it is told when that is over.
+    pub on_timeout: TimeoutReply,
+}
+
+const WAITING: u8 = 0;
+const SERVED: u8 = 1;
+const ENDED: u8 = 2;
+
+/// One wait of one client.
+#[derive(Debug)]
+pub struct Waiter {
+    state: AtomicU8,
+    /// The number of the wait.
+    pub id: u64,
+    /// The worker that owns the client.
+    pub worker: usize,
+    /// The client's session.
+    pub session: u64,
+    /// The database it had selected.
+    pub database: usize,
+    /// Its command.
+    pub command: &'static Command,
+    /// The command's arguments.
+    pub arguments: OwnedArguments,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// What it waits for.
+    pub block: Block,
+}
+
+impl Waiter {
+    /// A wait that has just begun.
+    #[must_use]
+    pub fn new(
+        id: u64,
+        (worker, session): (usize, u64),
+        database: usize,
+        (command, arguments): (&'static Command, OwnedArguments),
+        protocol: Protocol,
+        block: Block,
+    ) -> Waiter {
+        Waiter {
+            state: AtomicU8::new(WAITING),
+            id,
+            worker,
+            session,
+            database,
+            command,
+            arguments,
+            protocol,
+            block,
+        }
+    }
+
+    /// Whether it still waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        // Relaxed: a hint; `finish` decides.
+        self.state.load(Ordering::Relaxed) == WAITING
+    }
+
+    fn finish(&self, state: u8) -> bool {
+        // AcqRel: of a server, a timer and a killer exactly one wins, and sees what the waiter wrote before.
+        self.state.compare_exchange(WAITING, state, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The caller serves it now, if nobody ended the wait before.
+    #[must_use]
+    pub fn serve(&self) -> bool {
+        self.finish(SERVED)
+    }
+
+    /// The wait ends without a key (time, command, disconnection), if nobody serves it.
+    #[must_use]
+    pub fn end(&self) -> bool {
+        self.finish(ENDED)
+    }
+
+    /// The keys it waits for.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.block.keys.iter().map(|&position| self.arguments.view().get(position))
+    }
+}
+
+#[derive(Debug)]
+struct Deadline {
+    at_us: u64,
+    waiter: Weak<Waiter>,
+}
+
+impl PartialEq for Deadline {
+    fn eq(&self, other: &Self) -> bool {
+        self.at_us == other.at_us
+    }
+}
+
+impl Eq for Deadline {}
+
+impl PartialOrd for Deadline {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Deadline {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at_us.cmp(&other.at_us)
+    }
+}
+
+/// When the blocked clients of one worker time out, in monotonic microseconds.
+#[derive(Debug, Default)]
+pub struct Deadlines {
+    heap: BinaryHeap<Reverse<Deadline>>,
+}
+
+impl Deadlines {
+    /// `waiter` times out at `at_us`.
+    pub fn push(&mut self, at_us: u64, waiter: &Arc<Waiter>) {
+        self.heap.push(Reverse(Deadline { at_us, waiter: Arc::downgrade(waiter) }));
+    }
+
+    /// When the next one is due.
+    #[must_use]
+    pub fn next_us(&mut self) -> Option<u64> {
+        while let Some(Reverse(first)) = self.heap.peek() {
+            if first.waiter.upgrade().is_some_and(|waiter| waiter.is_waiting()) {
+                return Some(first.at_us);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Ends the next wait whose time is over by `now_us`.
+    pub fn end_next(&mut self, now_us: u64) -> Option<Arc<Waiter>> {
+        while self.heap.peek().is_some_and(|Reverse(first)| first.at_us <= now_us) {
+            let Reverse(first) = self.heap.pop()?;
+            if let Some(waiter) = first.waiter.upgrade()
+                && waiter.end()
+            {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+}

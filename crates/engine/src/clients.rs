@@ -1,0 +1,134 @@
+//! The connected clients, as others may see them: `CLIENT LIST`, `CLIENT KILL`, `INFO clients`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Texts of a client that change rarely.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTexts {
+    /// `CLIENT SETNAME`.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub library_name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub library_version: Vec<u8>,
+}
+
+/// What others may know of a client. Written by its worker, read by anyone.
+#[derive(Debug)]
+pub struct Client {
+    /// Its id, never used twice.
+    pub id: u64,
+    /// Its address.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+    /// Its file descriptor.
+    pub descriptor: i32,
+    /// Unix time in milliseconds at which it connected.
+    pub connected_ms: u64,
+    /// Changes rarely.
+    pub texts: Mutex<ClientTexts>,
+    /// The worker that owns it.
+    pub worker: AtomicUsize,
+    /// Its database.
+    pub database: AtomicUsize,
+    /// Unix time in milliseconds of its last command.
+    pub last_command_ms: AtomicU64,
+    /// One more than the id of its last command; 0 before the first.
+    pub last_command: AtomicU32,
+    /// Commands queued in `MULTI`, or `u64::MAX` outside.
+    pub queued: AtomicU64,
+    /// Keys watched.
+    pub watched: AtomicU64,
+    /// Blocked in a command.
+    pub is_blocked: AtomicBool,
+    /// RESP version, 2 or 3.
+    pub protocol: AtomicU32,
+    /// It must go.
+    pub is_killed: AtomicBool,
+}
+
+impl Client {
+    /// Its texts.
+    #[must_use]
+    pub fn texts(&self) -> ClientTexts {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes its texts.
+    pub fn change_texts(&self, change: impl FnOnce(&mut ClientTexts)) {
+        change(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Where a client comes from.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOrigin {
+    /// Its address.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+    /// Its file descriptor.
+    pub descriptor: i32,
+}
+
+/// All connected clients.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
+    last_id: AtomicU64,
+}
+
+impl Clients {
+    /// Registers a new client of a worker.
+    #[must_use]
+    pub fn register(&self, worker: usize, origin: ClientOrigin, now_ms: u64) -> Arc<Client> {
+        // Relaxed: ids only have to be unique and ascending in each other's order.
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client {
+            id,
+            address: origin.address,
+            local_address: origin.local_address,
+            descriptor: origin.descriptor,
+            connected_ms: now_ms,
+            texts: Mutex::default(),
+            worker: AtomicUsize::new(worker),
+            database: AtomicUsize::new(0),
+            last_command_ms: AtomicU64::new(now_ms),
+            last_command: AtomicU32::new(0),
+            queued: AtomicU64::new(u64::MAX),
+            watched: AtomicU64::new(0),
+            is_blocked: AtomicBool::new(false),
+            protocol: AtomicU32::new(2),
+            is_killed: AtomicBool::new(false),
+        });
+        let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        by_id.insert(id, Arc::clone(&client));
+        client
+    }
+
+    /// Forgets a client that disconnected.
+    pub fn unregister(&self, id: u64) {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// A client by its id.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// All clients, by id.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How many are connected.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}

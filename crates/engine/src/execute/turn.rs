@@ -1,0 +1,387 @@
+//! One connection's turn: parse, prefetch, execute.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidemill_rcu::Section;
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::{ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser};
+use tidemill_store::KeyHash;
+
+use super::{admit, keyed, transaction};
+use crate::command::{Command, CommandId, Find, Flags, Handler, Start, Stop};
+use crate::context::SessionCx;
+use crate::error::CommandError;
+use crate::limits::{BATCH_REQUESTS_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_US_MAX};
+use crate::parking::{Place, Ticket};
+use crate::section::{Enter, OpenSection};
+use crate::session::{ReplyMode, Session};
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// What a connection needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes; at least so many.
+    Input {
+        /// Bytes that the next request lacks at the very least.
+        wanted: usize,
+    },
+    /// Another turn: it has used this one up.
+    Turn,
+    /// A wake-up: something that its next request needs is taken. With a time, it also tries again then (monotonic µs).
+    WakeUp {
+        /// When to try again without a wake-up.
+        retry_us: Option<u64>,
+    },
+    /// An `Unblocked` message: its last request waits for a key.
+    Unblock,
+    /// To be closed once its replies are sent.
+    Close,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Bytes of input that are done with.
+    pub consumed: usize,
+    /// What the connection needs next.
+    pub next: Next,
+}
+
+/// One parsed request.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// Where its bytes begin in the input; its arguments count from here.
+    start: usize,
+    end: usize,
+    id: Option<CommandId>,
+    /// The first key's argument and hash, for commands with a key in a fixed place.
+    key: Option<(usize, KeyHash)>,
+}
+
+/// Requests parsed ahead. One per worker, reused for all connections.
+#[derive(Debug)]
+pub struct Batch {
+    arguments: Vec<Arguments>,
+    requests: Vec<Request>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch {
+            arguments: (0..BATCH_REQUESTS_MAX).map(|_| Arguments::new()).collect(),
+            requests: Vec::with_capacity(BATCH_REQUESTS_MAX),
+        }
+    }
+}
+
+impl Batch {
+    /// Gives memory back that large requests left allocated.
+    pub fn shrink(&mut self) {
+        self.arguments.iter_mut().for_each(Arguments::shrink);
+    }
+}
+
+/// What ended the parsing of a batch.
+enum Parsed {
+    /// The batch is full.
+    Full,
+    /// The input ends within a request.
+    Input { consumed: usize, wanted: usize },
+    /// The input is no protocol.
+    Broken(ProtocolError),
+}
+
+/// What one request came to.
+pub(crate) enum Step {
+    Done,
+    Wait(Place),
+    Blocked,
+}
+
+/// Everything that executing for one connection needs.
+pub(crate) struct Client<'k, 's, E> {
+    pub(crate) shared: &'k Arc<Shared>,
+    pub(crate) worker: &'s mut Worker,
+    pub(crate) session: &'s mut Session,
+    pub(crate) reader: &'s mut E,
+    pub(crate) reply: &'s mut ReplyBuffer,
+}
+
+/// Executes what `input` holds of requests, up to a connection's share of time.
+///
+/// Replies are appended to `reply`. Runs on the worker's thread and never blocks it for long.
+#[allow(clippy::too_many_arguments)]
+pub fn run_turn<E: Enter>(
+    shared: &Arc<Shared>,
+    worker: &mut Worker,
+    session: &mut Session,
+    reader: &mut E,
+    batch: &mut Batch,
+    parser: &mut RequestParser,
+    input: &[u8],
+    reply: &mut ReplyBuffer,
+) -> Turn {
+    let mut client = Client { shared, worker, session, reader, reply };
+    let start_us = shared.clock.monotonic_us();
+    let mut consumed = 0;
+    let mut count = 0;
+    loop {
+        shared.gate.pass(client.worker.index);
+        let parsed = client.parse(batch, parser, &input[consumed..]);
+        let executed = client.execute_batch(batch, &input[consumed..]);
+        count += batch.requests.len();
+        consumed += executed.consumed;
+        if let Some(next) = executed.next {
+            // What was parsed ahead is parsed again.
+            *parser = RequestParser::new();
+            return Turn { consumed, next };
+        }
+        match parsed {
+            Parsed::Full => {}
+            Parsed::Input { consumed: blank, wanted } => {
+                return Turn { consumed: consumed + blank, next: Next::Input { wanted } };
+            }
+            Parsed::Broken(error) => {
+                let mut text = Vec::new();
+                error.write_wire(&mut text);
+                client.reply.raw(&text);
+                return Turn { consumed: input.len(), next: Next::Close };
+            }
+        }
+        let now_us = shared.clock.monotonic_us();
+        if count >= TURN_COMMANDS_MAX || now_us - start_us > TURN_US_MAX {
+            return Turn { consumed, next: Next::Turn };
+        }
+    }
+}
+
+struct Executed {
+    consumed: usize,
+    next: Option<Next>,
+}
+
+impl<E: Enter> Client<'_, '_, E> {
+    /// Fills the batch from `input`, and says what comes behind it.
+    fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
+        let limits = Limits {
+            bulk_bytes_max: self.worker.settings.bulk_bytes_max,
+            authenticated: self.session.is_authenticated,
+        };
+        batch.requests.clear();
+        let mut offset = 0;
+        for arguments in &mut batch.arguments {
+            match parser.parse(&input[offset..], &limits, arguments) {
+                Ok(Progress::Complete { consumed }) => {
+                    let view = arguments.view(&input[offset..]);
+                    let request = self.recognize(&view, offset, offset + consumed);
+                    batch.requests.push(request);
+                    offset += consumed;
+                }
+                Ok(Progress::Incomplete { consumed, wanted }) => {
+                    return Parsed::Input { consumed, wanted };
+                }
+                Err(error) => return Parsed::Broken(error),
+            }
+        }
+        Parsed::Full
+    }
+
+    #[inline]
+    fn recognize(&self, view: &ArgumentView<'_>, start: usize, end: usize) -> Request {
+        let id = self.shared.commands.find(view.get(0));
+        let key = id.and_then(|id| {
+            let index = fixed_key(self.shared.commands.command(id))?;
+            (index < view.len())
+                .then(|| (index, self.shared.keyspace.key_hash(view.get(index))))
+        });
+        Request { start, end, id, key }
+    }
+
+    fn execute_batch(&mut self, batch: &Batch, input: &[u8]) -> Executed {
+        if batch.requests.len() > 1 {
+            let guard = self.reader.enter();
+            prefetch(self.shared, self.session.database, &batch.requests, guard.section());
+        }
+        let mut consumed = 0;
+        for (request, arguments) in batch.requests.iter().zip(&batch.arguments) {
+            let view = arguments.view(&input[request.start..]);
+            let next = match self.execute(request, view) {
+                Step::Done if self.session.close_after_reply => Some(Next::Close),
+                Step::Done => None,
+                Step::Wait(place) => {
+                    return Executed { consumed, next: Some(self.park(place)) };
+                }
+                Step::Blocked => Some(Next::Unblock),
+            };
+            self.session.lock_attempts = 0;
+            consumed = request.end;
+            if next.is_some() {
+                return Executed { consumed, next };
+            }
+        }
+        self.note_activity(batch);
+        Executed { consumed, next: None }
+    }
+
+    fn note_activity(&self, batch: &Batch) {
+        if let Some(Request { id: Some(id), .. }) = batch.requests.last() {
+            let client = &self.session.client;
+            // Relaxed: for others' information only.
+            client.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
+            client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
+        }
+    }
+
+    /// Parks the session, or lets it try again at once when what it waits for is free by now.
+    fn park(&mut self, place: Place) -> Next {
+        self.session.lock_attempts += 1;
+        let ticket = Ticket { worker: self.worker.index, session: self.session.id() };
+        let shared = self.shared;
+        let is_parked = match place {
+            Place::Slot(slot) => shared
+                .parking
+                .park(place, ticket, || shared.keyspace.word(slot).announce_waiting()),
+            Place::Token => shared.parking.park(place, ticket, || shared.token.announce_waiting()),
+            Place::Pause => {
+                let retry_us = shared.clock.monotonic_us() + PAUSE_US;
+                return Next::WakeUp { retry_us: Some(retry_us) };
+            }
+        };
+        if is_parked {
+            self.worker.stats(shared).parked.add(1);
+            Next::WakeUp { retry_us: None }
+        } else {
+            Next::Turn
+        }
+    }
+
+    /// Executes one request.
+    #[inline]
+    fn execute(&mut self, request: &Request, args: ArgumentView<'_>) -> Step {
+        let mark = self.reply.mark();
+        let mode = self.session.reply_mode;
+        let admitted = admit::admit(self, request.id, &args);
+        let step = match admitted {
+            Ok(admit::Admitted::Run(id, command)) => {
+                self.run(id, command, args, request.key, false)
+            }
+            Ok(admit::Admitted::Queued) => {
+                self.reply.queued();
+                Step::Done
+            }
+            Err(error) => {
+                self.error(&error);
+                Step::Done
+            }
+        };
+        if matches!(step, Step::Done) && mode != ReplyMode::On {
+            match mode {
+                ReplyMode::SkipNext => self.session.reply_mode = ReplyMode::Skip,
+                ReplyMode::Skip => {
+                    self.reply.truncate(mark);
+                    if self.session.reply_mode == ReplyMode::Skip {
+                        self.session.reply_mode = ReplyMode::On;
+                    }
+                }
+                _ if self.session.reply_mode == ReplyMode::Off => self.reply.truncate(mark),
+                _ => {}
+            }
+        }
+        step
+    }
+
+    /// Writes an error reply.
+    pub(crate) fn error(&mut self, error: &CommandError) {
+        self.worker.stats(self.shared).error_replies.add(1);
+        self.reply.error(error.text().as_bytes());
+    }
+
+    /// Runs an admitted command by its handler and counts it.
+    pub(crate) fn run(
+        &mut self,
+        id: CommandId,
+        command: &'static Command,
+        args: ArgumentView<'_>,
+        key: Option<(usize, KeyHash)>,
+        in_transaction: bool,
+    ) -> Step {
+        let shared = self.shared;
+        let timed = !command.flags.contains(Flags::FAST);
+        let start_us = if timed { shared.clock.monotonic_us() } else { 0 };
+        let result = match command.handler {
+            Handler::Keyed(handler) => keyed::run(self, (command, handler), args, key),
+            Handler::Session(handler) | Handler::Whole(handler) => {
+                let mut cx = SessionCx {
+                    args,
+                    reply: &mut *self.reply,
+                    worker: &mut *self.worker,
+                    session: &mut *self.session,
+                    shared,
+                    reader: &mut *self.reader,
+                    command,
+                    in_transaction,
+                    is_alone: in_transaction && matches!(command.handler, Handler::Whole(_)),
+                };
+                handler(&mut cx)
+            }
+            Handler::Container => Err(Stop::Error(admit::container_error(command, &args))),
+        };
+        let elapsed_us = if timed { shared.clock.monotonic_us() - start_us } else { 0 };
+        self.settle(id, result, elapsed_us)
+    }
+
+    fn settle(&mut self, id: CommandId, result: Result<(), Stop>, elapsed_us: u64) -> Step {
+        let stats = self.worker.stats(self.shared);
+        let step = match result {
+            Ok(()) => Step::Done,
+            Err(Stop::Error(error)) => {
+                stats.command(id).failed.add(1);
+                self.error(&error);
+                Step::Done
+            }
+            Err(Stop::Wait(place)) => return Step::Wait(place),
+            Err(Stop::NeedLocks) => unreachable!("resolved by the keyed runner"),
+            Err(Stop::Block(_)) => Step::Blocked,
+        };
+        let stats = self.worker.stats(self.shared);
+        stats.commands_processed.add(1);
+        stats.command(id).calls.add(1);
+        stats.command(id).us.add(elapsed_us);
+        step
+    }
+
+    /// Runs `EXEC`.
+    pub(crate) fn exec(&mut self) -> Step {
+        transaction::exec(self)
+    }
+
+    /// What the client speaks.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.reply.protocol()
+    }
+}
+
+/// The argument that is a command's first key, if it always stands in the same place.
+#[inline]
+fn fixed_key(command: &Command) -> Option<usize> {
+    match command.keys.first()?.start {
+        Start::Index(index) if matches!(command.keys[0].find, Find::Range { .. }) => Some(index),
+        _ => None,
+    }
+}
+
+/// Asks the processor for what the requests will need, step by step, so that the misses of all of them overlap.
+fn prefetch(shared: &Shared, database: usize, requests: &[Request], section: Section<'_>) {
+    let keys = || requests.iter().filter_map(|request| request.key.map(|(_, hash)| hash));
+    for key in keys() {
+        shared.keyspace.prefetch_table(database, key, section);
+    }
+    for key in keys() {
+        shared.keyspace.prefetch_bucket(database, key, section);
+    }
+    for key in keys() {
+        shared.keyspace.prefetch_entry(database, key, section);
+    }
+}

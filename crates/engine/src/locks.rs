@@ -1,0 +1,159 @@
+//! The locks of one command, transaction or script.
+//!
+//! Several slots are locked in ascending order by trying. Who fails gives back all it has and waits for the one that was
+//! taken: nobody waits while holding a slot. After some failures a session takes the server's single token, whose holder
+//! may wait, because everybody else lets go.
+
+use smallvec::SmallVec;
+use tidemill_store::{SlotLock, SlotNumber};
+
+use crate::limits::SPIN_ROUNDS;
+use crate::parking::{Place, TokenGuard};
+use crate::shared::Shared;
+use crate::side::Side;
+
+/// Slots to lock, ascending and without repetition.
+pub type Slots = SmallVec<[SlotNumber; 4]>;
+
+/// Sorts slots and removes repetitions.
+#[must_use]
+pub fn ascending(slots: impl IntoIterator<Item = SlotNumber>) -> Slots {
+    let mut slots: Slots = slots.into_iter().collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+/// Locks that are held, by ascending slot. Dropping it releases them, the token last.
+#[derive(Debug, Default)]
+pub struct LockSet<'k> {
+    locks: SmallVec<[SlotLock<'k, Side>; 1]>,
+    held: bool,
+    token: Option<TokenGuard<'k>>,
+}
+
+impl<'k> LockSet<'k> {
+    /// Locks one slot, spinning for a moment if it is taken.
+    ///
+    /// # Errors
+    ///
+    /// What to wait for.
+    #[inline]
+    pub fn one(shared: &'k Shared, slot: SlotNumber) -> Result<LockSet<'k>, Place> {
+        let lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(Place::Slot(slot))?;
+        let mut locks = SmallVec::new();
+        locks.push(lock);
+        Ok(LockSet { locks, held: false, token: None })
+    }
+
+    /// Locks several slots by trying in ascending order; gives all back when one is taken.
+    ///
+    /// # Errors
+    ///
+    /// What to wait for.
+    pub fn several(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
+        let mut set = LockSet::default();
+        for &slot in slots {
+            // Spinning is for the first only: the others are waited for with nothing in hand.
+            let lock = if set.locks.is_empty() {
+                spin(|| shared.keyspace.try_lock(slot))
+            } else {
+                shared.keyspace.try_lock(slot)
+            };
+            set.locks.push(lock.ok_or(Place::Slot(slot))?);
+        }
+        Ok(set)
+    }
+
+    /// Locks several slots with the token, waiting for each.
+    ///
+    /// # Errors
+    ///
+    /// The token is taken.
+    pub fn with_token(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
+        let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
+        let mut set = LockSet { locks: SmallVec::new(), held: false, token: Some(token) };
+        for &slot in slots {
+            set.locks.push(wait_for(shared, slot));
+        }
+        Ok(set)
+    }
+
+    /// No locks at all: for the time that the gate is closed and nobody else runs, all slots are free to be locked.
+    #[must_use]
+    pub fn all(shared: &'k Shared, slots: &Slots) -> Option<LockSet<'k>> {
+        let locks: Option<SmallVec<_>> =
+            slots.iter().map(|&slot| shared.keyspace.try_lock(slot)).collect();
+        locks.map(|locks| LockSet { locks, held: false, token: None })
+    }
+
+    /// Marks all slots held: what follows is one change to readers.
+    pub fn mark_held(&mut self) {
+        self.locks.iter_mut().for_each(SlotLock::mark_held);
+        self.held = true;
+    }
+
+    /// Adds a slot without waiting, if it is free or locked by this set already; tells whether it is locked now.
+    #[must_use]
+    pub fn try_add(&mut self, shared: &'k Shared, slot: SlotNumber) -> bool {
+        let Err(index) = self.position(slot) else { return true };
+        let Some(mut lock) = shared.keyspace.try_lock(slot) else { return false };
+        if self.held {
+            lock.mark_held();
+        }
+        self.locks.insert(index, lock);
+        true
+    }
+
+    /// How many slots are locked.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Whether no slot is locked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// Whether the token is in hand.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn position(&self, slot: SlotNumber) -> Result<usize, usize> {
+        self.locks.binary_search_by_key(&slot, SlotLock::slot)
+    }
+
+    /// The lock of a slot, if it is in the set.
+    #[must_use]
+    #[inline]
+    pub fn lock(&mut self, slot: SlotNumber) -> Option<&mut SlotLock<'k, Side>> {
+        let index = self.position(slot).ok()?;
+        Some(&mut self.locks[index])
+    }
+}
+
+/// Tries some microseconds long.
+#[inline]
+pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..SPIN_ROUNDS {
+        if let Some(success) = attempt() {
+            return Some(success);
+        }
+        std::hint::spin_loop();
+    }
+    None
+}
+
+/// Waits for a slot. Only for the holder of the token: everybody else lets go of slots instead of waiting.
+fn wait_for(shared: &Shared, slot: SlotNumber) -> SlotLock<'_, Side> {
+    loop {
+        if let Some(lock) = spin(|| shared.keyspace.try_lock(slot)) {
+            return lock;
+        }
+        std::thread::yield_now();
+    }
+}

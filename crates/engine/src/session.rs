@@ -1,0 +1,137 @@
+//! The state of one connection that commands see.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidemill_resp::request::OwnedArguments;
+
+use crate::blocking::Waiter;
+use crate::clients::Client;
+use crate::command::CommandId;
+use crate::side::WatchFlag;
+
+/// A command queued in `MULTI`.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) id: CommandId,
+    pub(crate) arguments: OwnedArguments,
+}
+
+/// An open `MULTI`.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) queued: Vec<Queued>,
+    /// A command could not be queued: `EXEC` will refuse.
+    pub(crate) is_aborted: bool,
+}
+
+/// A watched key.
+#[derive(Debug)]
+pub(crate) struct WatchedKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
+    /// The key had expired when it was watched.
+    pub(crate) was_expired: bool,
+}
+
+/// What a session watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) flag: Arc<WatchFlag>,
+    pub(crate) keys: Vec<WatchedKey>,
+}
+
+/// Which replies a client gets (`CLIENT REPLY`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// None for the command that asks for it and for the next one.
+    SkipNext,
+    /// None for the command that is executed now.
+    Skip,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    /// What others see of it.
+    pub client: Arc<Client>,
+    /// The selected database.
+    pub database: usize,
+    /// Whether it may run commands.
+    pub is_authenticated: bool,
+    /// Which replies it gets.
+    pub reply_mode: ReplyMode,
+    /// Its reads do not count as uses of keys (`CLIENT NO-TOUCH`).
+    pub no_touch: bool,
+    /// It sees all commands (`MONITOR`).
+    pub is_monitor: bool,
+    /// The connection ends once its replies are sent.
+    pub close_after_reply: bool,
+    pub(crate) transaction: Option<Box<Transaction>>,
+    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) waiter: Option<Arc<Waiter>>,
+    /// Attempts of the present command to lock its slots.
+    pub(crate) lock_attempts: u32,
+}
+
+impl Session {
+    /// The session of a client that has just connected.
+    #[must_use]
+    pub fn new(client: Arc<Client>, is_authenticated: bool) -> Session {
+        Session {
+            client,
+            database: 0,
+            is_authenticated,
+            reply_mode: ReplyMode::On,
+            no_touch: false,
+            is_monitor: false,
+            close_after_reply: false,
+            transaction: None,
+            watch: None,
+            waiter: None,
+            lock_attempts: 0,
+        }
+    }
+
+    /// The session's id, which is its client's.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.client.id
+    }
+
+    /// Whether it waits in a blocking command.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.waiter.is_some()
+    }
+
+    /// Whether the session has nothing going on that ties it to its worker: it may be moved.
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        self.waiter.is_none() && self.lock_attempts == 0
+    }
+
+    /// Selects a database that exists.
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
+        // Relaxed: for others' information only.
+        self.client.database.store(database, Ordering::Relaxed);
+    }
+
+    /// The blocked wait `id` is over; tells whether it was the session's present one.
+    #[must_use]
+    pub fn unblock(&mut self, id: u64) -> bool {
+        let is_present = self.waiter.as_ref().is_some_and(|waiter| waiter.id == id);
+        if is_present {
+            self.waiter = None;
+            // Relaxed: for others' information only.
+            self.client.is_blocked.store(false, Ordering::Relaxed);
+        }
+        is_present
+    }
+}

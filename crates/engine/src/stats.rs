@@ -1,0 +1,112 @@
+//! Counters of a worker: written by it alone, read by anyone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::command::CommandId;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to the counter. Only the owning worker may call this.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        // Relaxed: one writer, and readers only want a recent figure. No read-modify-write: nothing to contend with.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Sets the counter. Only the owning worker may call this.
+    pub fn set(&self, value: u64) {
+        // Relaxed: as in `add`.
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The figure now.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        // Relaxed: as in `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often a command ran, and for how long.
+#[derive(Debug, Default)]
+pub struct CommandStats {
+    /// Calls that ran.
+    pub calls: Counter,
+    /// Microseconds spent in them.
+    pub us: Counter,
+    /// Calls refused before they ran.
+    pub rejected: Counter,
+    /// Calls that ran and failed.
+    pub failed: Counter,
+}
+
+/// All counters of one worker.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct WorkerStats {
+    commands: Box<[CommandStats]>,
+    /// Commands executed.
+    pub commands_processed: Counter,
+    /// Keys found by reads.
+    pub keyspace_hits: Counter,
+    /// Keys not found by reads.
+    pub keyspace_misses: Counter,
+    /// Keys deleted because they expired.
+    pub expired_keys: Counter,
+    /// Hash fields deleted because they expired.
+    pub expired_fields: Counter,
+    /// Changes of the dataset.
+    pub changes: Counter,
+    /// Error replies.
+    pub error_replies: Counter,
+    /// Live bytes that this worker added to the keyspace, as a signed number.
+    pub live_bytes: Counter,
+    /// Retired bytes that wait for their grace period.
+    pub retired_bytes: Counter,
+    /// Bytes read from clients.
+    pub input_bytes: Counter,
+    /// Bytes sent to clients.
+    pub output_bytes: Counter,
+    /// Connections that this worker owns.
+    pub connections: Counter,
+    /// Connections that this worker accepted.
+    pub connections_accepted: Counter,
+    /// Times a session parked because a slot was taken.
+    pub parked: Counter,
+    /// Clients blocked in a command.
+    pub blocked_clients: Counter,
+}
+
+impl WorkerStats {
+    /// Counters for `command_count` commands.
+    #[must_use]
+    pub fn new(command_count: usize) -> WorkerStats {
+        WorkerStats {
+            commands: (0..command_count).map(|_| CommandStats::default()).collect(),
+            commands_processed: Counter::default(),
+            keyspace_hits: Counter::default(),
+            keyspace_misses: Counter::default(),
+            expired_keys: Counter::default(),
+            expired_fields: Counter::default(),
+            changes: Counter::default(),
+            error_replies: Counter::default(),
+            live_bytes: Counter::default(),
+            retired_bytes: Counter::default(),
+            input_bytes: Counter::default(),
+            output_bytes: Counter::default(),
+            connections: Counter::default(),
+            connections_accepted: Counter::default(),
+            parked: Counter::default(),
+            blocked_clients: Counter::default(),
+        }
+    }
+
+    /// The counters of one command.
+    #[must_use]
+    pub fn command(&self, id: CommandId) -> &CommandStats {
+        &self.commands[id.index()]
+    }
+}

@@ -1,0 +1,120 @@
+//! The engine's state of one worker thread.
+
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use tidemill_store::{Heap, KeyHash};
+
+use crate::blocking::Deadlines;
+use crate::commit::Effects;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::stats::WorkerStats;
+
+/// A key that a read found expired; it is deleted after the reply, as a write of its own.
+#[derive(Debug)]
+pub(crate) struct ExpiredKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) key_hash: KeyHash,
+}
+
+/// A key that was written and that somebody waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadyKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) key_hash: KeyHash,
+}
+
+/// What one worker thread owns. It never leaves its thread.
+#[derive(Debug)]
+pub struct Worker {
+    /// The worker's index.
+    pub index: usize,
+    /// Its memory: live bytes and retired memory.
+    pub heap: Heap,
+    /// Its random numbers; not for secrets.
+    pub random: Xoshiro256PlusPlus,
+    /// Blocked sessions that time out.
+    pub deadlines: Deadlines,
+    /// The settings as of the last boundary.
+    pub settings: Arc<Settings>,
+    settings_version: u64,
+    now_us: u64,
+    /// Whether the dataset has outgrown `maxmemory`, as of the last boundary.
+    pub(crate) out_of_memory: bool,
+    pub(crate) expired: Vec<ExpiredKey>,
+    pub(crate) ready: Vec<ReadyKey>,
+    /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
+    pub(crate) postponed: Vec<ReadyKey>,
+    pub(crate) effects: Effects,
+    /// Changes that the present command made.
+    pub(crate) changes: u64,
+}
+
+impl Worker {
+    /// The worker of an index; `seed` is random.
+    #[must_use]
+    pub fn new(shared: &Shared, index: usize, heap: Heap, seed: u64) -> Worker {
+        Worker {
+            index,
+            heap,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            deadlines: Deadlines::default(),
+            settings: shared.settings(),
+            settings_version: shared.settings_version(),
+            now_us: shared.clock.unix_us(),
+            out_of_memory: false,
+            expired: Vec::new(),
+            ready: Vec::new(),
+            postponed: Vec::new(),
+            effects: Effects::default(),
+            changes: 0,
+        }
+    }
+
+    /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
+    pub fn boundary(&mut self, shared: &Shared) {
+        self.refresh_clock(shared);
+        if shared.settings_version() != self.settings_version {
+            self.settings_version = shared.settings_version();
+            self.settings = shared.settings();
+        }
+        let stats = self.stats(shared);
+        stats.live_bytes.set(self.heap.live_bytes() as u64);
+        stats.retired_bytes.set(self.heap.retired().retired_bytes() as u64);
+        let limit = self.settings.maxmemory_bytes;
+        self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
+    }
+
+    /// Takes the time anew.
+    pub fn refresh_clock(&mut self, shared: &Shared) {
+        self.now_us = shared.clock.unix_us();
+    }
+
+    /// Unix time in milliseconds, as of the last boundary.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// Unix time in microseconds, as of the last boundary.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// The recency that a key used now gets: seconds.
+    #[must_use]
+    pub fn recency(&self) -> u32 {
+        (self.now_us / 1_000_000) as u32
+    }
+
+    /// This worker's counters.
+    #[must_use]
+    pub fn stats<'k>(&self, shared: &'k Shared) -> &'k WorkerStats {
+        &shared.stats[self.index]
+    }
+}

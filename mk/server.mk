@@ -21,3 +21,13 @@ bench: ## side by side with Valkey and Redis
 
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 	@true
+
+.PHONY: test-loom-store bench-store
+test-loom-store: ## loom models of the slot word
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
+
+bench-store: ## keyspace: longest step, lookups, hashes, bytes per key
+	$(CARGO) bench -p tidemill-store --bench hashes
+	$(CARGO) bench -p tidemill-store --bench memory_mimalloc
+	$(CARGO) bench -p tidemill-store --bench memory_jemalloc
+	$(CARGO) bench -p tidemill-store --bench keyspace

@@ -201,3 +201,6 @@ impl SlotWord {
         self.waiting.load(Ordering::SeqCst) != 0
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;

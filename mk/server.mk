@@ -46,3 +46,14 @@ soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60
 
 bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
 	$(CARGO) bench -p tidemill-rcu --locked
+	@true
+
+.PHONY: test-loom-store bench-store
+test-loom-store: ## loom models of the slot word
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
+
+bench-store: ## keyspace: longest step, lookups, hashes, bytes per key
+	$(CARGO) bench -p tidemill-store --bench hashes
+	$(CARGO) bench -p tidemill-store --bench memory_mimalloc
+	$(CARGO) bench -p tidemill-store --bench memory_jemalloc
+	$(CARGO) bench -p tidemill-store --bench keyspace

@@ -178,7 +178,7 @@ impl StringValue<'_> {
 /// What happens to the value of an entry that leaves the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposal {
-    /// Another entry has taken the tree over. A string never is: each entry holds a count of its own.
+    /// Another entry has taken the tree over. A string is retired all the same: each entry holds a count of its own.
     KeepValue,
     /// Nothing refers to the value any more: it is retired with the entry.
     RetireValue,
@@ -201,14 +201,15 @@ pub struct EntrySpec<'v> {
     pub value: NewValue<'v>,
 }
 
-/// An entry that nobody can see yet. Dropping it frees it, but not a tree that it was built with.
+/// An entry that nobody can see yet. Dropping it frees it, but not a tree that it was built with, and leaves its bytes
+/// counted as live: see [`OwnedEntry::discard`].
 #[derive(Debug)]
 pub struct OwnedEntry {
     pointer: NonNull<u8>,
 }
 
 impl OwnedEntry {
-    /// Builds an entry and counts its bytes, and those of a string it copies, as live.
+    /// Builds an entry and counts its bytes as live, and those of a long string once for each entry that shares it.
     #[must_use]
     pub fn new(spec: EntrySpec<'_>, heap: &Heap) -> OwnedEntry {
         match spec.value {
@@ -304,6 +305,16 @@ impl OwnedEntry {
     #[must_use]
     pub fn as_ref(&self) -> EntryRef<'_> {
         EntryRef { pointer: self.pointer, marker: PhantomData }
+    }
+
+    /// Frees the entry and takes its bytes, and its count of a long string, out of the live ones again.
+    ///
+    /// Dropping the entry frees it just the same, but cannot reach the count.
+    pub fn discard(self, heap: &Heap) {
+        let entry = self.as_ref();
+        let shared =
+            if entry.storage() == SHARED { entry.total_bytes() } else { entry.entry_bytes() };
+        heap.discarded(shared);
     }
 
     /// Gives the entry to a table.
@@ -636,18 +647,17 @@ unsafe fn free_entry(pointer: NonNull<u8>) {
 ///
 /// The entry must be out of reach for readers that begin now, and retired only once.
 pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) {
-    if disposal == Disposal::RetireValue {
-        match entry.value() {
-            Value::String(bytes) if entry.storage() == SHARED => {
-                let raw = entry.value_pointer();
-                // SAFETY: the entry's count of the string goes to the garbage.
-                let garbage = unsafe { Garbage::new(raw, shared_bytes(bytes.len()), free_shared) };
-                heap.retire(garbage);
-            }
-            Value::String(_) => {}
-            // SAFETY: the caller's promise covers the value.
-            Value::Tree(root) => unsafe { root.retire(heap) },
+    match entry.value() {
+        Value::String(bytes) if entry.storage() == SHARED => {
+            let raw = entry.value_pointer();
+            // SAFETY: the entry's count of the string goes to the garbage.
+            let garbage = unsafe { Garbage::new(raw, shared_bytes(bytes.len()), free_shared) };
+            heap.retire(garbage);
         }
+        Value::String(_) => {}
+        // SAFETY: the caller's promise covers the value.
+        Value::Tree(root) if disposal == Disposal::RetireValue => unsafe { root.retire(heap) },
+        Value::Tree(_) => {}
     }
     // SAFETY: by the caller's promise nobody can newly reach the entry.
     let garbage = unsafe { Garbage::new(entry.pointer, entry.entry_bytes(), free_entry) };

@@ -23,7 +23,7 @@ use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::SLOT_COUNT;
 use crate::slot::SlotNumber;
-use crate::table::{Position, Table};
+use crate::table::{Position, Table, TableShape};
 use crate::tree::Built;
 use crate::value::hash::HashEdit;
 use crate::value::list::ListEdit;
@@ -263,6 +263,18 @@ impl<S: Default> Keyspace<S> {
             .map_or(0, |database| database.key_counts[slot.index()].load(Ordering::Relaxed))
     }
 
+    /// What the table of a slot is made of. Takes time in proportion to its size.
+    #[must_use]
+    pub fn table_shape(
+        &self,
+        database: usize,
+        slot: SlotNumber,
+        section: Section<'_>,
+    ) -> TableShape {
+        self.database(database, section)
+            .map_or_else(TableShape::default, |found| found.tables[slot.index()].shape(section))
+    }
+
     /// The first slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
     #[must_use]
     pub fn next_nonempty_slot(
@@ -287,7 +299,8 @@ impl<S: Default> Keyspace<S> {
     }
 
     /// Visits the bucket of a slot that holds the hash `from`, and returns the hash to go on from, a multiple of
-    /// `granularity` (a power of two), or `None` when the slot has no more.
+    /// `granularity` (a power of two up to [`SCAN_GRANULARITY_MAX`](crate::limits::SCAN_GRANULARITY_MAX)), or `None`
+    /// when the slot has no more.
     ///
     /// Every entry that stays in the slot throughout a walk from 0 is visited at least once.
     pub fn visit_bucket<'g>(
@@ -436,7 +449,7 @@ pub struct Found<'g> {
 impl Found<'_> {
     /// The entry still stands where it was found.
     fn is_current(&self) -> bool {
-        self.position.segment().holds(self.position, self.entry)
+        self.position.refers_to(self.entry)
     }
 }
 
@@ -485,7 +498,26 @@ impl<S: Default> SlotLock<'_, S> {
         Some(Found { entry, position })
     }
 
-    /// Publishes an entry whose key is absent.
+    /// The database that `found` is in.
+    ///
+    /// # Panics
+    ///
+    /// When it is not there any more: an entry must not be retired twice.
+    fn database_of(
+        &self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        section: Section<'_>,
+    ) -> &Database {
+        let database = self.keyspace.database(database, section);
+        let holds = |database: &&Database| {
+            database.tables[self.slot.index()].holds(found.position, hash, found.entry, section)
+        };
+        database.filter(holds).expect("what was found is used before the next change of the slot")
+    }
+
+    /// Publishes an entry whose key is absent; a key that is present would be there twice.
     pub fn insert(
         &mut self,
         database: usize,
@@ -498,14 +530,19 @@ impl<S: Default> SlotLock<'_, S> {
         let expiring = i32::from(entry.as_ref().expires_at_ms().is_some());
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
-        self.word().begin_change();
         let table = &database.tables[self.slot.index()];
-        table.insert(hash, entry, &self.keyspace.seed, section, heap);
+        let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
+        self.word().begin_change();
+        position.fill(hash, entry);
         self.word().end_change();
         database.count(self.slot, 1, expiring);
     }
 
     /// Publishes an entry in the place of another one of the same key, and retires the old one.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
     pub fn replace(
         &mut self,
         database: usize,
@@ -517,13 +554,15 @@ impl<S: Default> SlotLock<'_, S> {
     ) {
         let had_expiry = i32::from(found.entry.expires_at_ms().is_some());
         let has_expiry = i32::from(entry.as_ref().expires_at_ms().is_some());
+        // SAFETY: `found` does not outlive the section that it was found in.
+        let section = unsafe { Section::assume() };
+        let database = self.database_of(database, hash, found, section);
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         self.word().begin_change();
-        found.position.segment().replace(found.position, hash, entry);
+        found.position.replace(hash, entry);
         self.word().end_change();
         if had_expiry != has_expiry {
-            let database = self.keyspace.database_or_new(database, heap);
             database.count(self.slot, 0, has_expiry - had_expiry);
         }
         // SAFETY: no table refers to the old entry any more.
@@ -531,6 +570,10 @@ impl<S: Default> SlotLock<'_, S> {
     }
 
     /// Takes an entry out and retires it.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
     pub fn remove(
         &mut self,
         database: usize,
@@ -541,12 +584,12 @@ impl<S: Default> SlotLock<'_, S> {
         heap: &Heap,
     ) {
         let expiring = i32::from(found.entry.expires_at_ms().is_some());
-        let database = self.keyspace.database_or_new(database, heap);
+        let database = self.database_of(database, hash, found, section);
         self.word().begin_change();
-        let table = &database.tables[self.slot.index()];
-        table.remove(found.position, hash, &self.keyspace.seed, section, heap);
+        found.position.clear();
         self.word().end_change();
         database.count(self.slot, -1, -expiring);
+        database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
         // SAFETY: no table refers to the entry any more.
         unsafe { entry::retire(found.entry, disposal, heap) };
     }

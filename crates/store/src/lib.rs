@@ -26,4 +26,5 @@ pub use keyspace::{
     Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
 };
 pub use slot::SlotNumber;
+pub use table::TableShape;
 pub use tree::{Built, Root};

@@ -18,6 +18,16 @@ pub const SEGMENT_LOAD_TENTHS: usize = 52;
 /// Two neighbouring segments join when they have no more entries than this together.
 pub const MERGED_ENTRIES_MAX: usize = SEGMENT_BUCKETS_MAX * 5 / 2;
 
+/// Bits of the hash that one directory decides on at most; a full one takes 32 KiB, of which a doubling copies half.
+pub const DIRECTORY_DEPTH_MAX: u32 = 12;
+
+/// Bits of the hash that lead to a segment at most. Deeper ones do not split; a slot has 10^12 keys by then.
+pub const SEGMENT_DEPTH_MAX: u32 = 34;
+
+/// Coarsest steps of a walk over a slot, see `Keyspace::visit_bucket`. The cursor of `SCAN` has 14 bits for the slot
+/// and the other 50 for the hash.
+pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
+
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
 // A resize step moves at most one segment: 128 buckets of 7 entries, each a cache miss in the worst case,

@@ -3,16 +3,19 @@
 //! # The protocol
 //!
 //! A **writer** takes the lock bit by compare-and-swap. Around every change that a reader could notice it makes the
-//! version odd, publishes, and makes the version even again. Who changes several slots as one (`EXEC`, `RENAME`, ...)
-//! first marks all of them held, then changes them, then releases them one by one.
+//! version odd, publishes, and makes the version even again. Whatever must appear as one but takes several
+//! publications (`EXEC`, `RENAME`, a script, ..., in several slots or in one) first marks all its slots held, then
+//! changes them, then releases them one by one. Held periods are counted in the word.
 //!
 //! A **reader** takes no lock. It loads the word, looks its key up, and loads the word again:
 //!
-//! - the second word is *held*: a change of several slots may be half done, so what was read does not count;
-//! - a *hit* counts otherwise. The entry was in the table when its pointer was loaded, and that load is where the
-//!   read takes effect;
-//! - a *miss* counts only if both words are equal and their version is even. A table may move entries about while a
-//!   reader walks it, so not finding one proves nothing by itself.
+//! - the second word is *held*: a change may be half done, so what was read does not count, and the reader waits;
+//! - a *hit* counts if no held period overlapped the lookup ([`Word::confirms_hit`]): neither word is held and both
+//!   count the same periods. Looking at the second word alone is not enough: `EXEC` may set a key twice, and a
+//!   reader that met the first value and then saw the slot released would answer what never was. Changes that are
+//!   one publication do not matter: the entry was in the table when its pointer was loaded, or when a resize put
+//!   another segment in the place of the one that the lookup had begun to read; there the read takes effect;
+//! - a *miss* counts only if both words are equal and their version is even ([`Word::confirms_miss`]).
 //!
 //! # Orderings
 //!
@@ -25,11 +28,20 @@
 //! same cache line. Releasing swaps the word and then reads `waiting`; waiting sets `waiting` and then reads the word;
 //! all four are sequentially consistent, so one of the two sees the other and no wake-up is lost.
 
-use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, total_order_for_loom};
 
 const LOCKED: u64 = 1;
-const HELD: u64 = 2;
-const CHANGING: u64 = 4;
+/// The lowest bit of the count of held periods: odd while one lasts. 24 bits repeat after eight million periods, all
+/// of which would have to fall into one lookup.
+const HELD: u64 = 1 << 1;
+const HELD_COUNT: u64 = ((1 << 24) - 1) << 1;
+/// The lowest bit of the version: odd during a publication. It has the top bits, where an overflow is lost.
+const CHANGING: u64 = 1 << 25;
+
+/// One held period more, half begun or half ended.
+fn count_held(word: u64) -> u64 {
+    (word & !HELD_COUNT) | (word.wrapping_add(HELD) & HELD_COUNT)
+}
 
 /// What a slot's word said at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +66,23 @@ impl Word {
         self.0 & CHANGING != 0
     }
 
+    /// A hit counts: no held period overlapped the time from `self` to the later word `now`.
+    #[must_use]
+    #[inline]
+    pub fn confirms_hit(self, now: Word) -> bool {
+        !self.is_held() && (self.0 ^ now.0) & HELD_COUNT == 0
+    }
+
+    /// A miss counts: nothing was published from `self` to the later word `now`, and nothing was being published.
+    #[must_use]
+    #[inline]
+    pub fn confirms_miss(self, now: Word) -> bool {
+        self.is_unchanged(now)
+    }
+
     /// Nothing was published between `self` and the later word `now`, and nothing was being published.
     #[must_use]
+    #[inline]
     pub fn is_unchanged(self, now: Word) -> bool {
         // The lock bit alone says nothing about the content.
         !self.is_changing() && !self.is_held() && (self.0 | LOCKED) == (now.0 | LOCKED)
@@ -114,6 +141,7 @@ impl SlotWord {
     pub fn announce_waiting(&self) -> bool {
         // SeqCst on both: pairs with the swap and the load in `unlock`, see the module's documentation.
         self.waiting.store(1, Ordering::SeqCst);
+        total_order_for_loom();
         let word = Word(self.word.load(Ordering::SeqCst));
         word.is_locked() || word.is_held()
     }
@@ -124,11 +152,16 @@ impl SlotWord {
         self.waiting.store(0, Ordering::Relaxed);
     }
 
-    /// Marks the slot held: readers wait until it is released. Only the lock's owner may call this.
+    /// Marks the slot held until it is released: readers wait. Again it does nothing. Only the lock's owner may call
+    /// this.
     pub(crate) fn mark_held(&self) {
         // Relaxed: only the owner stores; the fence below orders it before the first publication.
         let word = self.word.load(Ordering::Relaxed);
-        self.word.store(word | HELD, Ordering::Relaxed);
+        debug_assert!(word & LOCKED != 0 && word & CHANGING == 0);
+        if word & HELD != 0 {
+            return;
+        }
+        self.word.store(count_held(word), Ordering::Relaxed);
         // Release: pairs with the Acquire load of a published pointer; who sees it sees the mark.
         fence(Ordering::Release);
     }
@@ -139,7 +172,7 @@ impl SlotWord {
         // Relaxed: only the owner stores.
         let word = self.word.load(Ordering::Relaxed);
         debug_assert!(word & LOCKED != 0 && word & CHANGING == 0);
-        self.word.store(word + CHANGING, Ordering::Relaxed);
+        self.word.store(word.wrapping_add(CHANGING), Ordering::Relaxed);
         // Release: pairs with `load_after`; who sees what is published next sees the odd version.
         fence(Ordering::Release);
     }
@@ -151,7 +184,7 @@ impl SlotWord {
         let word = self.word.load(Ordering::Relaxed);
         debug_assert!(word & CHANGING != 0);
         // Release: pairs with `load`; who starts from this version sees the publication.
-        self.word.store(word + CHANGING, Ordering::Release);
+        self.word.store(word.wrapping_add(CHANGING), Ordering::Release);
     }
 
     /// Gives the lock and the held mark back; `true` when sessions wait and must be woken.
@@ -162,7 +195,12 @@ impl SlotWord {
         let word = self.word.load(Ordering::Relaxed);
         debug_assert!(word & LOCKED != 0 && word & CHANGING == 0);
         // SeqCst on both: pairs with `announce_waiting`. The swap's release half pairs with `try_lock` and `load`.
-        self.word.swap(word & !(LOCKED | HELD), Ordering::SeqCst);
+        let released = if word & HELD != 0 { count_held(word) } else { word } & !LOCKED;
+        self.word.swap(released, Ordering::SeqCst);
+        total_order_for_loom();
         self.waiting.load(Ordering::SeqCst) != 0
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;

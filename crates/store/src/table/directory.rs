@@ -1,364 +1,173 @@
-//! A table: nothing, one segment, or a directory of segments.
+//! A directory: words of segments or of further directories, indexed by the next bits of the hash.
+//!
+//! A directory doubles when a segment's depth outgrows it, but only up to [`DIRECTORY_DEPTH_MAX`]; from there on a
+//! word refers to another directory in the place of a segment. So no resize step copies more than half a full
+//! directory, however many keys one tag gathers.
 #![allow(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_rcu::{Garbage, Section};
 
-use super::segment::{Position, SegmentWord};
-use crate::entry::EntryRef;
-use crate::hash::Seed;
+use super::segment::SegmentWord;
 use crate::heap::Heap;
-use crate::limits::MERGED_ENTRIES_MAX;
+use crate::limits::DIRECTORY_DEPTH_MAX;
 
-/// Set in a table's word that refers to a directory; its depth then stands where a segment has its bucket count.
+/// Set in a word that refers to a directory; its depth then stands where a segment has its bucket count.
 const DIRECTORY: u64 = 1 << 63;
 const DEPTH_SHIFT: u32 = 48;
-const POINTER_MASK: u64 = (1 << 48) - 1;
+const POINTER_MASK: u64 = (1 << DEPTH_SHIFT) - 1;
 
-/// Words of segments, indexed by the top bits of the hash. In memory its length stands before the first word.
-type Directory = [AtomicU64];
+/// What a word of a table or directory refers to.
+pub(super) enum Target<'g> {
+    Nothing,
+    Segment(SegmentWord),
+    Directory(Directory<'g>),
+}
 
-/// Allocates a directory that holds `words` and counts its bytes; the pointer is that of its first word.
-fn allocate_directory(
-    words: impl ExactSizeIterator<Item = u64>,
-    heap: &Heap,
-) -> NonNull<AtomicU64> {
-    let length = words.len() as u64;
-    let memory: Box<[AtomicU64]> =
-        std::iter::once(length).chain(words).map(AtomicU64::new).collect();
-    heap.allocated(size_of_val(&*memory));
-    let start = NonNull::from(Box::leak(memory)).cast::<AtomicU64>();
-    // SAFETY: the memory holds the length and at least two words.
-    unsafe { start.add(1) }
+/// The target of a word that was loaded with Acquire from a table or directory during `'g`.
+#[inline(always)]
+pub(super) fn target<'g>(word: u64, _section: Section<'g>) -> Target<'g> {
+    if word & DIRECTORY != 0 {
+        let first = NonNull::new((word & POINTER_MASK) as *mut AtomicU64)
+            .expect("a directory's word holds its pointer");
+        let depth = ((word & !DIRECTORY) >> DEPTH_SHIFT) as u32;
+        return Target::Directory(Directory { first, depth, marker: PhantomData });
+    }
+    if word == 0 {
+        return Target::Nothing;
+    }
+    // SAFETY: tables and directories refer to live segments only, and the section keeps them.
+    Target::Segment(unsafe { SegmentWord::from_raw(word) })
+}
+
+/// A directory of `2^depth` words that lives for `'g`. In memory its length stands before the first word.
+#[derive(Clone, Copy)]
+pub(super) struct Directory<'g> {
+    first: NonNull<AtomicU64>,
+    depth: u32,
+    marker: PhantomData<&'g AtomicU64>,
+}
+
+impl<'g> Directory<'g> {
+    /// A directory of one bit.
+    pub(super) fn of_halves(halves: [SegmentWord; 2], heap: &Heap) -> Directory<'g> {
+        Self::allocate(1, halves.into_iter().map(SegmentWord::raw), heap)
+    }
+
+    /// A copy with one bit more. The caller owns the slot's lock.
+    pub(super) fn doubled(self, heap: &Heap) -> Directory<'g> {
+        debug_assert!(!self.is_full());
+        // Relaxed: this thread owns the slot's lock, nobody else stores.
+        let twice = self.words().iter().flat_map(|word| [word.load(Ordering::Relaxed); 2]);
+        Self::allocate(self.depth + 1, twice, heap)
+    }
+
+    fn allocate(depth: u32, words: impl Iterator<Item = u64>, heap: &Heap) -> Directory<'g> {
+        let mut memory = Vec::with_capacity((1 << depth) + 1);
+        memory.extend(std::iter::once(1 << depth).chain(words).map(AtomicU64::new));
+        debug_assert_eq!(memory.len(), (1 << depth) + 1);
+        let memory = memory.into_boxed_slice();
+        heap.allocated(size_of_val(&*memory));
+        let start = NonNull::from(Box::leak(memory)).cast::<AtomicU64>();
+        // SAFETY: the memory holds the length and at least two words.
+        let first = unsafe { start.add(1) };
+        Directory { first, depth, marker: PhantomData }
+    }
+
+    pub(super) fn depth(self) -> u32 {
+        self.depth
+    }
+
+    /// Whether it must not double any more.
+    pub(super) fn is_full(self) -> bool {
+        self.depth >= DIRECTORY_DEPTH_MAX
+    }
+
+    /// The word that refers to this directory.
+    pub(super) fn raw(self) -> u64 {
+        let pointer = self.first.as_ptr() as u64;
+        debug_assert_eq!(pointer & !POINTER_MASK, 0, "user addresses have 47 bits");
+        pointer | u64::from(self.depth) << DEPTH_SHIFT | DIRECTORY
+    }
+
+    #[inline(always)]
+    pub(super) fn words(self) -> &'g [AtomicU64] {
+        // SAFETY: a directory of depth `d` has 2^d words and lives for `'g`.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), 1 << self.depth) }
+    }
+
+    /// What the directory refers to, each once: the words of one segment are neighbours.
+    pub(super) fn distinct_words(self) -> impl Iterator<Item = u64> {
+        let mut last = 0;
+        self.words().iter().filter_map(move |link| {
+            // Acquire: pairs with the Release stores of `set` and `publish`.
+            let word = link.load(Ordering::Acquire);
+            let is_new = word != last;
+            last = word;
+            is_new.then_some(word)
+        })
+    }
+
+    pub(super) fn bytes(self) -> usize {
+        ((1 << self.depth) + 1) * size_of::<AtomicU64>()
+    }
+
+    /// The word for a hash from which the bits that led to this directory were shifted out.
+    #[inline(always)]
+    pub(super) fn link(self, rest: u64) -> &'g AtomicU64 {
+        &self.words()[(rest >> (64 - self.depth)) as usize]
+    }
+
+    /// Points all words of `segment`'s range at it. The first `base` bits of its prefix led to this directory.
+    pub(super) fn set(self, segment: SegmentWord, base: u32) {
+        let first = ((segment.prefix() << base) >> (64 - self.depth)) as usize;
+        let count = 1 << (base + self.depth - segment.depth());
+        for word in &self.words()[first..first + count] {
+            // Release: pairs with the Acquire loads in `Table`; who sees the word sees the segment.
+            word.store(segment.raw(), Ordering::Release);
+        }
+    }
+
+    /// Retires the directory, not what it refers to.
+    ///
+    /// # Safety
+    ///
+    /// The directory must be out of reach for readers that begin now, and retired only once.
+    pub(super) unsafe fn retire(self, heap: &Heap) {
+        unsafe fn free(first: NonNull<u8>) {
+            // SAFETY: the contract of `Garbage`.
+            unsafe { free_directory(first.cast()) };
+        }
+        // SAFETY: the caller's promise.
+        heap.retire(unsafe { Garbage::new(self.first.cast(), self.bytes(), free) });
+    }
+
+    /// Frees the directory at once, not what it refers to, and returns its bytes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use the directory any more.
+    pub(super) unsafe fn free(self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { free_directory(self.first) }
+    }
 }
 
 /// Frees a directory and returns its bytes.
 ///
 /// # Safety
 ///
-/// `first` comes from [`allocate_directory`], and nobody may refer to the directory any more.
+/// `first` comes from [`Directory::allocate`], and nobody may use the directory any more.
 unsafe fn free_directory(first: NonNull<AtomicU64>) -> usize {
     // SAFETY: the length stands before the first word.
     let start = unsafe { first.sub(1) };
-    // SAFETY: as above, and the caller has it to itself. Relaxed: so nobody else stores.
+    // SAFETY: as above. Relaxed: the length never changes.
     let length = unsafe { start.as_ref() }.load(Ordering::Relaxed) as usize;
     let memory = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), length + 1);
-    // SAFETY: this is the box that `allocate_directory` leaked.
+    // SAFETY: this is the box that `allocate` leaked.
     let memory = unsafe { Box::from_raw(memory) };
     size_of_val(&*memory)
-}
-
-fn retire_directory(segments: &Directory, heap: &Heap) {
-    unsafe fn free(first: NonNull<u8>) {
-        // SAFETY: the contract of `Garbage`.
-        unsafe { free_directory(first.cast()) };
-    }
-    let first = NonNull::from(segments).cast::<u8>();
-    let bytes = size_of_val(segments) + size_of::<AtomicU64>();
-    // SAFETY: called once, after another word was published in the directory's place.
-    heap.retire(unsafe { Garbage::new(first, bytes, free) });
-}
-
-/// What the table's word refers to at one moment.
-#[derive(Clone, Copy)]
-enum Shape<'g> {
-    Empty,
-    Single(SegmentWord),
-    Many { depth: u32, segments: &'g Directory },
-}
-
-/// The table of one slot of one database.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
-    word: AtomicU64,
-}
-
-fn shape<'g>(word: u64) -> Shape<'g> {
-    if word == 0 {
-        return Shape::Empty;
-    }
-    if word & DIRECTORY == 0 {
-        // SAFETY: the table's word holds a live segment; the caller's section keeps it.
-        return Shape::Single(unsafe { SegmentWord::from_raw(word) });
-    }
-    let depth = ((word & !DIRECTORY) >> DEPTH_SHIFT) as u32;
-    let first = NonNull::new((word & POINTER_MASK) as *mut AtomicU64)
-        .expect("a directory's word holds its pointer");
-    Shape::Many { depth, segments: directory_slice(first, depth) }
-}
-
-/// The words of a live directory.
-fn directory_slice<'g>(first: NonNull<AtomicU64>, depth: u32) -> &'g Directory {
-    // SAFETY: a directory of depth `d` has 2^d words; the section of whoever read the table's word keeps it alive.
-    unsafe { std::slice::from_raw_parts(first.as_ptr(), 1 << depth) }
-}
-
-fn segment_at(segments: &Directory, depth: u32, hash: u64) -> SegmentWord {
-    // Acquire: pairs with the Release stores of `set_range`.
-    let word = segments[(hash >> (64 - depth)) as usize].load(Ordering::Acquire);
-    // SAFETY: directories hold live segments only; the caller's section keeps them.
-    unsafe { SegmentWord::from_raw(word) }
-}
-
-impl Table {
-    fn shape<'g>(&self, _section: Section<'g>) -> Shape<'g> {
-        // Acquire: pairs with the Release stores of `publish`.
-        shape(self.word.load(Ordering::Acquire))
-    }
-
-    /// The table's word is about to be used: asks the processor for it.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        super::segment::prefetch(std::ptr::from_ref(&self.word).cast());
-    }
-
-    #[inline]
-    fn segment_of(&self, hash: u64, section: Section<'_>) -> Option<SegmentWord> {
-        match self.shape(section) {
-            Shape::Empty => None,
-            Shape::Single(segment) => Some(segment),
-            Shape::Many { depth, segments } => Some(segment_at(segments, depth, hash)),
-        }
-    }
-
-    /// Asks the processor for the bucket of `hash`.
-    #[inline]
-    pub(crate) fn prefetch_bucket(&self, hash: u64, section: Section<'_>) {
-        if let Some(segment) = self.segment_of(hash, section) {
-            segment.prefetch_bucket(hash);
-        }
-    }
-
-    /// Asks the processor for the entries that `hash` may belong to.
-    #[inline]
-    pub(crate) fn prefetch_entries(&self, hash: u64, section: Section<'_>) {
-        if let Some(segment) = self.segment_of(hash, section) {
-            segment.prefetch_entries(hash);
-        }
-    }
-
-    /// Finds the entry of `key`.
-    #[inline]
-    pub(crate) fn find<'g>(
-        &self,
-        hash: u64,
-        key: &[u8],
-        section: Section<'g>,
-    ) -> Option<(EntryRef<'g>, Position)> {
-        self.segment_of(hash, section)?.find(hash, key, section)
-    }
-
-    /// Adds an entry whose key is absent. The caller owns the lock and has made the version odd.
-    pub(crate) fn insert(
-        &self,
-        hash: u64,
-        entry: EntryRef<'_>,
-        seed: &Seed,
-        section: Section<'_>,
-        heap: &Heap,
-    ) {
-        loop {
-            let Some(segment) = self.segment_of(hash, section) else {
-                self.publish(SegmentWord::empty(0, 0, heap).raw());
-                continue;
-            };
-            if segment.insert(hash, entry) {
-                return;
-            }
-            match segment.grow(seed, section, heap) {
-                Some(larger) => self.exchange(segment, &[larger], section, heap),
-                None => {
-                    let halves = segment.split(seed, section, heap);
-                    self.exchange(segment, &halves, section, heap);
-                }
-            }
-        }
-    }
-
-    /// Removes the entry at `position`. The caller owns the lock and has made the version odd.
-    pub(crate) fn remove(
-        &self,
-        position: Position,
-        hash: u64,
-        seed: &Seed,
-        section: Section<'_>,
-        heap: &Heap,
-    ) {
-        let segment = position.segment();
-        segment.remove(position);
-        match self.shape(section) {
-            Shape::Single(single) if single.entry_count() == 0 => self.clear(single, heap),
-            Shape::Many { depth, segments }
-                if self.merge_with_buddy(segment, hash, (depth, segments), seed, section, heap) => {
-            }
-            _ if segment.is_sparse() => {
-                let smaller = segment.shrink(seed, section, heap);
-                self.exchange(segment, &[smaller], section, heap);
-            }
-            _ => {}
-        }
-    }
-
-    fn clear(&self, segment: SegmentWord, heap: &Heap) {
-        self.publish(0);
-        // SAFETY: no word refers to the segment any more.
-        unsafe { segment.retire(heap) };
-    }
-
-    /// Joins a segment with the other half of its parent's range when both together are small.
-    fn merge_with_buddy(
-        &self,
-        segment: SegmentWord,
-        hash: u64,
-        (depth, segments): (u32, &Directory),
-        seed: &Seed,
-        section: Section<'_>,
-        heap: &Heap,
-    ) -> bool {
-        let bit = 1_u64 << (64 - segment.depth());
-        let buddy = segment_at(segments, depth, hash ^ bit);
-        if buddy.depth() != segment.depth()
-            || buddy.entry_count() + segment.entry_count() > MERGED_ENTRIES_MAX
-        {
-            return false;
-        }
-        let pair = if hash & bit == 0 { [segment, buddy] } else { [buddy, segment] };
-        let merged = SegmentWord::merge(pair, seed, section, heap);
-        if merged.depth() == 0 {
-            // Release ordering and retirement as in `exchange`; the directory has nothing left to direct.
-            self.publish(merged.raw());
-            retire_directory(segments, heap);
-        } else {
-            set_range(segments, depth, merged);
-        }
-        for old in pair {
-            // SAFETY: no word refers to the segment any more.
-            unsafe { old.retire(heap) };
-        }
-        true
-    }
-
-    /// Puts the parts of `old`'s range in its place and retires it.
-    fn exchange(&self, old: SegmentWord, parts: &[SegmentWord], section: Section<'_>, heap: &Heap) {
-        match self.shape(section) {
-            Shape::Many { depth, segments } if parts[0].depth() <= depth => {
-                for &part in parts {
-                    set_range(segments, depth, part);
-                }
-            }
-            Shape::Many { depth, segments } => {
-                // Relaxed: this thread owns the lock, nobody else stores.
-                let doubled = (0..segments.len() * 2)
-                    .map(|index| segments[index / 2].load(Ordering::Relaxed));
-                let doubled = allocate_directory(doubled, heap);
-                let depth = depth + 1;
-                for &part in parts {
-                    set_range(directory_slice(doubled, depth), depth, part);
-                }
-                self.publish_directory(doubled, depth);
-                retire_directory(segments, heap);
-            }
-            _ if parts.len() == 1 => self.publish(parts[0].raw()),
-            _ => {
-                let directory = allocate_directory(parts.iter().map(|part| part.raw()), heap);
-                self.publish_directory(directory, 1);
-            }
-        }
-        // SAFETY: no word refers to the segment any more.
-        unsafe { old.retire(heap) };
-    }
-
-    fn publish_directory(&self, directory: NonNull<AtomicU64>, depth: u32) {
-        let pointer = directory.as_ptr() as u64;
-        debug_assert_eq!(pointer & !POINTER_MASK, 0);
-        self.publish(pointer | u64::from(depth) << DEPTH_SHIFT | DIRECTORY);
-    }
-
-    fn publish(&self, word: u64) {
-        // Release: pairs with the load in `shape`; who sees the word sees what it refers to.
-        self.word.store(word, Ordering::Release);
-    }
-
-    /// Visits the bucket that holds `from` and returns where to go on, or `None` when the table ends.
-    ///
-    /// See [`SegmentWord::visit_bucket`].
-    pub(crate) fn visit_bucket<'g>(
-        &self,
-        from: u64,
-        granularity: u64,
-        seed: &Seed,
-        section: Section<'g>,
-        visit: &mut dyn FnMut(EntryRef<'g>),
-    ) -> Option<u64> {
-        let segment = self.segment_of(from, section)?;
-        segment.visit_bucket(from, granularity, seed, section, visit).or_else(|| segment.end())
-    }
-
-    /// All entries.
-    pub(crate) fn entries<'g>(&self, section: Section<'g>) -> impl Iterator<Item = EntryRef<'g>> {
-        self.segments(section).flat_map(move |segment| segment.entries(section))
-    }
-
-    /// The entries that expire.
-    pub(crate) fn expiring_entries<'g>(
-        &self,
-        section: Section<'g>,
-    ) -> impl Iterator<Item = EntryRef<'g>> {
-        self.segments(section).flat_map(move |segment| segment.expiring_entries(section))
-    }
-
-    fn segments<'g>(&self, section: Section<'g>) -> impl Iterator<Item = SegmentWord> + use<'g> {
-        let shape = self.shape(section);
-        let mut next = Some(0_u64);
-        std::iter::from_fn(move || {
-            let from = next.take()?;
-            let segment = match shape {
-                Shape::Empty => return None,
-                Shape::Single(segment) => segment,
-                Shape::Many { depth, segments } => segment_at(segments, depth, from),
-            };
-            next = segment.end();
-            Some(segment)
-        })
-    }
-
-    /// Frees everything in the table at once, values included, and returns how many bytes that gave back.
-    ///
-    /// # Safety
-    ///
-    /// Nobody may refer to the table's content any more.
-    pub(crate) unsafe fn free(&mut self) -> usize {
-        // SAFETY: the caller has the table to itself.
-        let section = unsafe { Section::assume() };
-        let word = self.word.load(Ordering::Relaxed);
-        let segments: Vec<SegmentWord> = self.segments(section).collect();
-        let mut bytes = 0;
-        for segment in segments {
-            for entry in segment.entries(section).collect::<Vec<_>>() {
-                bytes += entry.total_bytes();
-                // SAFETY: the caller's promise.
-                unsafe { crate::entry::free_whole(entry) };
-            }
-            // SAFETY: the caller's promise.
-            bytes += unsafe { segment.free() };
-        }
-        if let Shape::Many { segments, .. } = shape(word) {
-            // SAFETY: the caller's promise.
-            bytes += unsafe { free_directory(NonNull::from(segments).cast()) };
-        }
-        *self.word.get_mut() = 0;
-        bytes
-    }
-}
-
-/// Points every directory entry in `segment`'s range at it.
-fn set_range(segments: &Directory, depth: u32, segment: SegmentWord) {
-    let first = if depth == 0 { 0 } else { (segment.prefix() >> (64 - depth)) as usize };
-    let count = 1 << (depth - segment.depth());
-    for word in &segments[first..first + count] {
-        // Release: pairs with the load in `segment_at`.
-        word.store(segment.raw(), Ordering::Release);
-    }
 }

@@ -2,12 +2,14 @@
 //!
 //! # Shape
 //!
-//! A table is a tree of two levels at most. A small table is one **segment**: a run of cache-line **buckets** in hash
-//! order, each with seven entries and a link to an overflow bucket at the segment's end. A segment that outgrows
+//! A table is a shallow tree. A small table is one **segment**: a run of cache-line **buckets** in hash order, each
+//! with seven entries and a link to an overflow bucket at the segment's end. A segment that outgrows
 //! [`SEGMENT_BUCKETS_MAX`](crate::limits::SEGMENT_BUCKETS_MAX) splits in two by the next bit of the hash, and a
-//! **directory** maps the top bits of a hash to its segment (extendible hashing). So a key is found in two or three
-//! dependent loads, the table is in hash order at every size, and no step moves more than one segment's entries,
-//! however many keys one tag gathers.
+//! **directory** maps the bits of a hash to its segment (extendible hashing). A directory of
+//! [`DIRECTORY_DEPTH_MAX`](crate::limits::DIRECTORY_DEPTH_MAX) bits grows no more; further ones hang below it. So a
+//! key is found in two dependent loads, three from some hundred keys of one slot on and four from a million on, the
+//! table is in hash order at every size, and no step moves more than one segment's entries or copies more than half
+//! a directory, however many keys one tag gathers.
 //!
 //! The word of a segment or directory carries its depth and bucket count in unused pointer bits, so that a lookup
 //! goes from the table's word to the bucket without loading a header between them. The word of an entry carries
@@ -15,11 +17,16 @@
 //!
 //! # Concurrency
 //!
-//! Everything here is changed by the slot's lock owner only, under an odd version (see [`crate::word`]); readers walk
-//! it at any time. A hit is final, a miss must be confirmed by the version. What a resize replaces is retired.
+//! Everything here is changed by the slot's lock owner only; readers walk it at any time. An entry appears in and
+//! leaves a place under an odd version (see [`crate::word`]) and never changes its place within a segment. A resize
+//! builds the new segment first and publishes it with one store: readers find the same entries on either way, so it
+//! happens under an even version and nobody waits for it. What a resize replaces is retired.
 
 mod directory;
+mod rebuild;
+mod root;
 mod segment;
 
-pub(crate) use directory::Table;
+pub(crate) use root::Table;
+pub use root::TableShape;
 pub(crate) use segment::Position;

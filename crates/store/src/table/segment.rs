@@ -14,16 +14,21 @@ use tidemill_rcu::{Garbage, Section};
 use crate::entry::EntryRef;
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
-use crate::limits::{SEGMENT_BUCKETS_MAX, SEGMENT_LOAD_TENTHS};
+use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
 
-const BUCKET_ENTRIES: usize = 7;
-const POINTER_BITS: u32 = 48;
+pub(super) const BUCKET_ENTRIES: usize = 7;
+pub(super) const POINTER_BITS: u32 = 48;
 const POINTER_MASK: u64 = (1 << POINTER_BITS) - 1;
 /// Entries are aligned to eight bytes; the lowest bit says that the entry expires.
 const EXPIRES: u64 = 1;
 const ENTRY_MASK: u64 = POINTER_MASK & !7;
 /// Segments are aligned to cache lines; the low bits hold the depth.
 const DEPTH_MASK: u64 = 63;
+
+const _: () = assert!((SEGMENT_DEPTH_MAX as u64) < DEPTH_MASK);
+// A step of a walk rounds up to its granularity, and must not reach beyond the next bucket.
+const _: () =
+    assert!(SCAN_GRANULARITY_MAX <= (1 << (64 - SEGMENT_DEPTH_MAX)) / SEGMENT_BUCKETS_MAX as u64);
 
 #[repr(C, align(64))]
 struct Header {
@@ -62,36 +67,56 @@ impl Position {
     pub(crate) fn segment(self) -> SegmentWord {
         self.segment
     }
+
+    fn word(&self) -> &AtomicU64 {
+        &self.segment.bucket(self.bucket).entries[self.place]
+    }
+
+    pub(crate) fn refers_to(self, entry: EntryRef<'_>) -> bool {
+        // Relaxed: asked by the lock's owner, who is the only writer.
+        let pointer = self.word().load(Ordering::Relaxed) & ENTRY_MASK;
+        pointer == entry.pointer().as_ptr() as u64
+    }
+
+    /// Publishes the entry of `hash` here. The caller owns the lock and has made the version odd.
+    pub(crate) fn fill(self, hash: u64, entry: EntryRef<'_>) {
+        self.replace(hash, entry);
+        self.segment.add_entries(1);
+    }
+
+    /// Publishes another entry of the same key here. The caller owns the lock and has made the version odd.
+    pub(crate) fn replace(self, hash: u64, entry: EntryRef<'_>) {
+        // Release: pairs with the fence in `find` and the Acquire loads of walks.
+        self.word().store(entry_word(entry, hash, self.segment.depth()), Ordering::Release);
+    }
+
+    /// Empties the place. The caller owns the lock and has made the version odd.
+    pub(crate) fn clear(self) {
+        // Relaxed: publishes nothing; the release fence of `begin_change` orders it after the odd version.
+        self.word().store(0, Ordering::Relaxed);
+        self.segment.add_entries(-1);
+    }
 }
 
-/// How many home buckets a segment of `entry_count` entries is built with.
-fn home_count_for(entry_count: usize) -> usize {
-    (entry_count * 10).div_ceil(SEGMENT_LOAD_TENTHS).clamp(1, SEGMENT_BUCKETS_MAX)
-}
-
-/// The next larger count: an eighth more, so that a table is never far from full.
-fn grown(home_count: usize) -> usize {
-    home_count + (home_count / 8).max(1)
-}
-
-fn tag(hash: u64, depth: u32) -> u64 {
+pub(super) fn tag(hash: u64, depth: u32) -> u64 {
     (hash << depth) >> POINTER_BITS
 }
 
-fn bucket_index(hash: u64, depth: u32, home_count: usize) -> usize {
+pub(super) fn bucket_index(hash: u64, depth: u32, home_count: usize) -> usize {
     let wide = u128::from(hash << depth) * home_count as u128;
     (wide >> 64) as usize
 }
 
 fn entry_word(entry: EntryRef<'_>, hash: u64, depth: u32) -> u64 {
     let pointer = entry.pointer().as_ptr() as u64;
-    debug_assert_eq!(
-        pointer & !ENTRY_MASK,
-        0,
-        "user addresses have 47 bits and entries are aligned"
-    );
+    debug_assert_eq!(pointer & !ENTRY_MASK, 0, "user addresses have 47 bits, entries are aligned");
     let expires = if entry.expires_at_ms().is_some() { EXPIRES } else { 0 };
-    pointer | expires | tag(hash, depth) << POINTER_BITS
+    tagged(pointer | expires, hash, depth)
+}
+
+/// An entry's word with the tag that it has at `depth`.
+pub(super) fn tagged(word: u64, hash: u64, depth: u32) -> u64 {
+    word & POINTER_MASK | tag(hash, depth) << POINTER_BITS
 }
 
 impl SegmentWord {
@@ -116,7 +141,7 @@ impl SegmentWord {
         (self.0 & DEPTH_MASK) as u32
     }
 
-    fn home_count(self) -> usize {
+    pub(super) fn home_count(self) -> usize {
         (self.0 >> POINTER_BITS) as usize
     }
 
@@ -142,8 +167,12 @@ impl SegmentWord {
             .expect("a segment is a few KiB")
     }
 
-    fn bytes(self) -> usize {
-        Self::layout(self.home_count(), self.header().overflow_count as usize).size()
+    pub(super) fn overflow_count(self) -> usize {
+        self.header().overflow_count as usize
+    }
+
+    pub(super) fn bytes(self) -> usize {
+        Self::layout(self.home_count(), self.overflow_count()).size()
     }
 
     pub(crate) fn entry_count(self) -> usize {
@@ -204,44 +233,49 @@ impl SegmentWord {
                     return Some((entry, Position { segment: self, bucket: index, place }));
                 }
             }
-            // Acquire: pairs with the Release store in `insert`.
-            match bucket.next.load(Ordering::Acquire) {
+            // Relaxed: an overflow bucket is part of the segment, and was published with it.
+            match bucket.next.load(Ordering::Relaxed) {
                 0 => return None,
                 next => index = next as usize - 1,
             }
         }
     }
 
-    /// Puts `entry` into a free place of its bucket, extending the chain; `false` when there is no room.
+    /// A free place in the chain of `hash`, which grows when it is full; none when there is no bucket left for that.
     ///
-    /// The caller owns the slot's lock and has made the version odd.
-    #[must_use]
-    pub(crate) fn insert(self, hash: u64, entry: EntryRef<'_>) -> bool {
-        let word = entry_word(entry, hash, self.depth());
-        let mut index = bucket_index(hash, self.depth(), self.home_count());
+    /// The caller owns the slot's lock.
+    pub(crate) fn vacancy(self, hash: u64) -> Option<Position> {
+        self.vacancy_from(bucket_index(hash, self.depth(), self.home_count()))
+    }
+
+    pub(super) fn vacancy_from(self, home: usize) -> Option<Position> {
+        let mut index = home;
         loop {
             let bucket = self.bucket(index);
-            // Relaxed: the lock's owner is the only writer.
-            if let Some(free) = bucket.entries.iter().find(|slot| slot.load(Ordering::Relaxed) == 0)
-            {
-                // Release: pairs with the fence in `find`.
-                free.store(word, Ordering::Release);
-                self.add_entries(1);
-                return true;
+            // Relaxed, all: the lock's owner is the only writer.
+            let place = bucket.entries.iter().position(|word| word.load(Ordering::Relaxed) == 0);
+            if let Some(place) = place {
+                return Some(Position { segment: self, bucket: index, place });
             }
-            // Relaxed: the lock's owner is the only writer.
-            match bucket.next.load(Ordering::Relaxed) {
-                0 => match self.take_overflow_bucket() {
-                    Some(next) => {
-                        // Release: pairs with the load in `find`; the new bucket is still empty.
-                        bucket.next.store(next as u64 + 1, Ordering::Release);
-                        index = next;
-                    }
-                    None => return false,
-                },
-                next => index = next as usize - 1,
-            }
+            index = match bucket.next.load(Ordering::Relaxed) {
+                0 => {
+                    let next = self.take_overflow_bucket()?;
+                    // Relaxed: the new bucket has been empty since the segment's birth, and what comes into it is
+                    // published by itself.
+                    bucket.next.store(next as u64 + 1, Ordering::Relaxed);
+                    next
+                }
+                next => next as usize - 1,
+            };
         }
+    }
+
+    /// Puts a word into a segment that nobody sees yet.
+    pub(super) fn put(self, home: usize, word: u64) {
+        let position = self.vacancy_from(home).expect("the overflow buckets were counted");
+        // Relaxed: the segment is published later, with Release.
+        position.word().store(word, Ordering::Relaxed);
+        self.add_entries(1);
     }
 
     fn take_overflow_bucket(self) -> Option<usize> {
@@ -262,38 +296,12 @@ impl SegmentWord {
         count.store(sum, Ordering::Relaxed);
     }
 
-    /// Puts another entry of the same key where one stands. The caller owns the lock and has made the version odd.
-    pub(crate) fn replace(self, position: Position, hash: u64, entry: EntryRef<'_>) {
-        let word = entry_word(entry, hash, self.depth());
-        // Release: pairs with the fence in `find`.
-        self.bucket(position.bucket).entries[position.place].store(word, Ordering::Release);
+    /// The segment of a table that has none yet.
+    pub(crate) fn empty(heap: &Heap) -> SegmentWord {
+        Self::allocate(0, 0, 1, 0, heap)
     }
 
-    /// Whether `entry` stands at `position`. The caller owns the lock.
-    pub(crate) fn holds(self, position: Position, entry: EntryRef<'_>) -> bool {
-        // Relaxed: the lock's owner is the only writer.
-        let word = self.bucket(position.bucket).entries[position.place].load(Ordering::Relaxed);
-        word & ENTRY_MASK == entry.pointer().as_ptr() as u64
-    }
-
-    /// Empties a place. The caller owns the lock and has made the version odd.
-    pub(crate) fn remove(self, position: Position) {
-        // Release: nothing is published; it keeps the store after those that the remover made before.
-        self.bucket(position.bucket).entries[position.place].store(0, Ordering::Release);
-        self.add_entries(-1);
-    }
-
-    /// So few entries that a smaller segment would do.
-    pub(crate) fn is_sparse(self) -> bool {
-        self.home_count() > 4 && self.entry_count() < self.home_count() * BUCKET_ENTRIES / 4
-    }
-
-    /// An empty segment for `entry_count` entries.
-    pub(crate) fn empty(depth: u32, prefix: u64, heap: &Heap) -> SegmentWord {
-        Self::allocate(depth, prefix, 1, 0, heap)
-    }
-
-    fn allocate(
+    pub(super) fn allocate(
         depth: u32,
         prefix: u64,
         home_count: usize,
@@ -317,94 +325,6 @@ impl SegmentWord {
         SegmentWord::new(pointer, depth, home_count)
     }
 
-    /// Builds a segment that holds `entries`, with room for at least one more in every bucket's chain.
-    fn build(
-        depth: u32,
-        prefix: u64,
-        home_count: usize,
-        entries: &[(EntryRef<'_>, u64)],
-        heap: &Heap,
-    ) -> SegmentWord {
-        let mut occupancy = [0_u32; SEGMENT_BUCKETS_MAX + 1];
-        for &(_, hash) in entries {
-            occupancy[bucket_index(hash, depth, home_count)] += 1;
-        }
-        let needed: usize = occupancy[..home_count]
-            .iter()
-            .map(|&count| (count as usize).saturating_sub(1) / BUCKET_ENTRIES)
-            .sum();
-        let spare = home_count / 12 + usize::from(home_count > 1);
-        let segment = Self::allocate(
-            depth,
-            prefix,
-            home_count,
-            needed + spare.max(usize::from(needed > 0)),
-            heap,
-        );
-        for &(entry, hash) in entries {
-            let inserted = segment.insert(hash, entry);
-            debug_assert!(inserted, "the overflow buckets were counted");
-        }
-        segment
-    }
-
-    /// The next larger build of this segment, or none when it must split.
-    pub(crate) fn grow(
-        self,
-        seed: &Seed,
-        section: Section<'_>,
-        heap: &Heap,
-    ) -> Option<SegmentWord> {
-        let home_count = grown(self.home_count()).max(home_count_for(self.entry_count() + 1));
-        if home_count > SEGMENT_BUCKETS_MAX && self.depth() < DEPTH_MAX {
-            return None;
-        }
-        let entries = self.hashed_entries(seed, section);
-        let home_count = home_count.min(SEGMENT_BUCKETS_MAX);
-        Some(Self::build(self.depth(), self.prefix(), home_count, &entries, heap))
-    }
-
-    /// A build of this segment that fits its entries tightly.
-    pub(crate) fn shrink(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> SegmentWord {
-        let entries = self.hashed_entries(seed, section);
-        let home_count = home_count_for(entries.len());
-        Self::build(self.depth(), self.prefix(), home_count, &entries, heap)
-    }
-
-    /// Two segments, one bit deeper, that share this segment's entries by that bit.
-    pub(crate) fn split(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> [SegmentWord; 2] {
-        let depth = self.depth() + 1;
-        let bit = 1_u64 << (64 - depth);
-        let (ones, zeros): (Vec<_>, Vec<_>) =
-            self.hashed_entries(seed, section).into_iter().partition(|(_, hash)| hash & bit != 0);
-        let build = |prefix, entries: &[_]| {
-            Self::build(depth, prefix, home_count_for(entries.len() + 1), entries, heap)
-        };
-        [build(self.prefix(), &zeros), build(self.prefix() | bit, &ones)]
-    }
-
-    /// One segment, one bit shallower, with the entries of two neighbours.
-    pub(crate) fn merge(
-        [zeros, ones]: [SegmentWord; 2],
-        seed: &Seed,
-        section: Section<'_>,
-        heap: &Heap,
-    ) -> SegmentWord {
-        let mut entries = zeros.hashed_entries(seed, section);
-        entries.extend(ones.hashed_entries(seed, section));
-        let home_count = home_count_for(entries.len());
-        Self::build(zeros.depth() - 1, zeros.prefix(), home_count, &entries, heap)
-    }
-
-    fn hashed_entries<'g>(self, seed: &Seed, section: Section<'g>) -> Vec<(EntryRef<'g>, u64)> {
-        let entries: Vec<EntryRef<'g>> = self.entries(section).collect();
-        // The keys are cold: asking for all of them first overlaps the cache misses.
-        for entry in &entries {
-            prefetch(entry.pointer().as_ptr());
-        }
-        entries.into_iter().map(|entry| (entry, hash(seed, entry.key()))).collect()
-    }
-
     /// All entries, in no particular order.
     pub(crate) fn entries<'g>(self, section: Section<'g>) -> impl Iterator<Item = EntryRef<'g>> {
         self.all_words().filter_map(move |word| entry_of(word, section))
@@ -419,7 +339,7 @@ impl SegmentWord {
         expiring.filter_map(move |word| entry_of(word, section))
     }
 
-    fn all_words(self) -> impl Iterator<Item = u64> {
+    pub(super) fn all_words(self) -> impl Iterator<Item = u64> {
         let bucket_count = self.home_count() + self.header().overflow_count as usize;
         (0..bucket_count).flat_map(move |index| self.words_of_bucket(index))
     }
@@ -430,7 +350,7 @@ impl SegmentWord {
     }
 
     /// Visits the chain of the home bucket that holds `from`, and returns the first hash behind it, rounded up to
-    /// a multiple of `granularity` (a power of two), or `None` at the segment's end.
+    /// a multiple of `granularity` (a power of two up to [`SCAN_GRANULARITY_MAX`]), or `None` at the segment's end.
     ///
     /// Entries of the next bucket whose hash lies below the rounded boundary are visited too, so that nothing falls
     /// between two visits, whatever the table becomes in between.
@@ -442,36 +362,37 @@ impl SegmentWord {
         section: Section<'g>,
         visit: &mut dyn FnMut(EntryRef<'g>),
     ) -> Option<u64> {
+        debug_assert!(granularity.is_power_of_two() && granularity <= SCAN_GRANULARITY_MAX);
         let depth = self.depth();
-        let home_count = self.home_count();
-        let index = bucket_index(from, depth, home_count);
+        let index = bucket_index(from, depth, self.home_count());
         self.chain(index).filter_map(|word| entry_of(word, section)).for_each(&mut *visit);
-        if index + 1 == home_count {
+        if index + 1 == self.home_count() {
             return None;
         }
-        let wide = (((index as u128 + 1) << 64).div_ceil(home_count as u128)) as u64;
-        let start = self.prefix() | wide >> depth;
-        let boundary = start.checked_next_multiple_of(granularity)?;
-        let rounded_over = tag(start, depth);
+        let start = self.first_hash(index + 1);
+        let boundary = start.next_multiple_of(granularity);
+        let tags = tag(start, depth)..=tag(boundary - 1, depth);
         self.chain(index + 1)
-            .filter(|word| word >> POINTER_BITS == rounded_over && boundary != start)
+            .filter(|word| boundary != start && tags.contains(&(word >> POINTER_BITS)))
             .filter_map(|word| entry_of(word, section))
             .filter(|entry| hash(seed, entry.key()) < boundary)
             .for_each(visit);
-        (boundary < self.end_exclusive()?).then_some(boundary)
+        Some(boundary)
+    }
+
+    /// The first hash that belongs to a home bucket.
+    fn first_hash(self, index: usize) -> u64 {
+        let depth = self.depth();
+        let shifted = ((index as u128) << 64).div_ceil(self.home_count() as u128) as u64;
+        // Rounded up as well: a hash below belongs to the bucket before, and a walk that went on from there would
+        // come back to it for ever.
+        self.prefix() | (u128::from(shifted).div_ceil(1 << depth)) as u64
     }
 
     /// The first hash behind the segment's range; none behind the last segment.
     pub(crate) fn end(self) -> Option<u64> {
-        self.end_exclusive().filter(|&end| end != u64::MAX)
-    }
-
-    fn end_exclusive(self) -> Option<u64> {
         let depth = self.depth();
-        if depth == 0 {
-            return Some(u64::MAX);
-        }
-        Some(self.prefix().saturating_add(1 << (64 - depth)))
+        if depth == 0 { None } else { self.prefix().checked_add(1 << (64 - depth)) }
     }
 
     /// The words of a home bucket and its overflow buckets.
@@ -479,8 +400,8 @@ impl SegmentWord {
         let mut next = Some(home);
         std::iter::from_fn(move || {
             let index = next?;
-            // Acquire: pairs with the Release store in `insert`.
-            next = match self.bucket(index).next.load(Ordering::Acquire) {
+            // Relaxed: as in `find`.
+            next = match self.bucket(index).next.load(Ordering::Relaxed) {
                 0 => None,
                 link => Some(link as usize - 1),
             };
@@ -516,16 +437,12 @@ impl SegmentWord {
 }
 
 /// The entry that a bucket's word refers to, if any.
-fn entry_of<'g>(word: u64, _section: Section<'g>) -> Option<EntryRef<'g>> {
+pub(super) fn entry_of<'g>(word: u64, _section: Section<'g>) -> Option<EntryRef<'g>> {
     let pointer = NonNull::new((word & ENTRY_MASK) as *mut u8)?;
     // SAFETY: a table holds published entries only, which are not freed during the section; the word was loaded with
     // Acquire.
     Some(unsafe { EntryRef::from_pointer(pointer) })
 }
-
-/// Beyond this depth a split no longer separates hashes that differ; chains grow instead.
-const DEPTH_MAX: u32 = 40;
-const _: () = assert!((DEPTH_MAX as u64) < DEPTH_MASK && DEPTH_MAX + 16 <= 64);
 
 /// # Safety
 ///

@@ -2,20 +2,23 @@ package tidemill
 
 import "time"
 
-// gauge estimates how many further requests a pause would gather. It belongs to a pipe and is guarded
-// by the pipe's mutex.
+// gauge estimates whether a pause before a flush pays. It belongs to a pipe and is guarded by the pipe's
+// mutex.
 //
 // A request is company when it arrives while another one is pending and is not the immediate successor
 // of a reply just delivered. Successors come by themselves within the scheduler's next turn: giving the
 // processor away gathers them, waiting does not bring more. So closed loops, however many, show no
-// company and never wait, a lone caller with pauses of its own shows none either, and independent
-// callers show theirs at the rate at which they would join a pause.
+// company and never wait; a lone caller with pauses of its own shows none either. Where callers come and
+// go independently, a pause joins their series: who was gathered once is answered together and asks
+// again together, so that the whole rate of arrivals, not only the company's, counts for the gain.
 type gauge struct {
 	pending   int           // requests not yet answered
 	credit    int           // replies just delivered whose successors have not shown up
 	company   float64       // arrivals of the kind above, decayed
 	busy      time.Duration // time during which something was pending, decayed like company
 	busySince time.Duration
+	arrivals  float64 // all, decayed with the time since
+	since     time.Duration
 	peak      float64 // recent maximum of pending
 	streak    int     // operations in a row that met no other
 }
@@ -40,6 +43,7 @@ func (g *gauge) arrive() {
 		g.credit--
 	}
 	g.pending++
+	g.arrivals++
 }
 
 // answer counts delivered replies out.
@@ -62,26 +66,25 @@ func (g *gauge) drop(count int) {
 	}
 }
 
-// pause says how long to wait for company, 0 for not at all; meanWait is what a request may lose by it.
-func (g *gauge) pause(meanWait time.Duration) time.Duration {
+// pause says how long a flush of queued requests waits for company, 0 for not at all.
+func (g *gauge) pause(length time.Duration, queued int) time.Duration {
 	at := now()
-	if g.pending > 0 {
-		g.busy += at - g.busySince
-		g.busySince = at
-	}
+	g.busy += at - g.busySince
+	g.busySince = at
+	wall := at - g.since
+	perSecond := g.arrivals / wall.Seconds()
+	company := g.company / g.busy.Seconds() * length.Seconds()
 	if g.busy > gatherMemory {
 		g.busy /= 2
 		g.company /= 2
 	}
+	if wall > gatherWallMemory {
+		g.arrivals = min(g.arrivals, perSecond*gatherWallMemory.Seconds()) / 2
+		g.since = at - gatherWallMemory/2
+	}
 	g.peak = max(g.peak*(1-1.0/64), float64(g.pending))
-	if g.busy < gatherMemory/16 || float64(g.pending) > 0.9*g.peak {
+	if company < gatherCompanyMin || perSecond*length.Seconds() < gatherGainMin || float64(queued) > 0.9*g.peak {
 		return 0
 	}
-	// With n arrivals expected in a pause the mean wait is pause * (1+n/2) / (1+n): hold that constant.
-	perSecond := g.company / g.busy.Seconds()
-	expected := perSecond * 1.5 * meanWait.Seconds()
-	if expected < gatherGainMin {
-		return 0
-	}
-	return time.Duration(float64(meanWait) * (1 + expected) / (1 + expected/2))
+	return length
 }

@@ -24,12 +24,16 @@ const (
 	// gatherYieldsMax bounds the turns a flush gives to runnable goroutines.
 	gatherYieldsMax = 16
 
-	// gatherWaitMean is the mean delay a request may suffer for company, when company is expected.
-	gatherWaitMean = 55 * time.Microsecond
-	// gatherGainMin is how many further requests a pause must promise to be worth a timer.
-	gatherGainMin = 0.75
-	// gatherMemory is the busy time over which arrivals are averaged.
-	gatherMemory = 2 * time.Millisecond
+	// gatherPause is how long a flush waits for company when it is expected.
+	gatherPause = 60 * time.Microsecond
+	// gatherGainMin is how many requests must be expected in a pause, gatherCompanyMin how many of them
+	// from callers not already in step.
+	gatherGainMin    = 0.75
+	gatherCompanyMin = 0.05
+	// gatherMemory is the busy time over which company is averaged, gatherWallMemory the time for all
+	// arrivals.
+	gatherMemory     = 2 * time.Millisecond
+	gatherWallMemory = 10 * time.Millisecond
 
 	// soloStreak is how many operations in a row must have been alone before a caller does its own
 	// reading; soloBytes the largest request it may write itself, small enough for any socket buffer.

@@ -45,8 +45,8 @@ type Options struct {
 	// MaxPending bounds the requests of one pipe that are queued or in flight; callers above it wait
 	// [16384].
 	MaxPending int
-	// MaxGatherDelay replaces the mean delay that gathering may add per request when company is
-	// expected [55µs, rarely reached]; negative: never wait, only batch what is there.
+	// MaxGatherDelay replaces the time that a flush waits when company is expected [60µs]; negative:
+	// never wait, only batch what is there.
 	MaxGatherDelay time.Duration
 	// NoRetry turns off the repetition of reads whose outcome is unknown. What was not sent is always
 	// repeated, writes never are unless marked by [WithIdempotent].

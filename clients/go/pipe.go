@@ -17,13 +17,13 @@ import (
 //
 // A pipe lives as long as its connection. When that fails, every request learns whether its bytes left.
 type pipe struct {
-	conn     net.Conn
-	meanWait time.Duration // see gauge.pause; negative: never pause
-	limit    int           // requests pending at most
-	timeout  time.Duration // without a byte while replies are due
-	ping     time.Duration
-	attached bool        // read always: pushes are expected
-	onPush   func(Reply) // called by the reader
+	conn        net.Conn
+	pauseLength time.Duration // see gauge.pause; negative: never pause
+	limit       int           // requests pending at most
+	timeout     time.Duration // without a byte while replies are due
+	ping        time.Duration
+	attached    bool        // read always: pushes are expected
+	onPush      func(Reply) // called by the reader
 
 	mu       sync.Mutex
 	gauge    gauge
@@ -61,12 +61,12 @@ type writerRole struct {
 func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
 	p := &pipe{
 		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
-		meanWait: gatherWaitMean, attached: onPush != nil, onPush: onPush,
+		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
 	if options.MaxGatherDelay != 0 {
-		p.meanWait = options.MaxGatherDelay
+		p.pauseLength = options.MaxGatherDelay
 	}
 	p.reader.buffer = make([]byte, readBufferBytes)
 	if p.attached {
@@ -147,7 +147,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	p.queue = append(p.queue, r)
 	wake := !p.writing
 	p.writing = true
-	cut := p.pausing && (len(p.queue) >= flushRequests || float64(p.gauge.pending) >= p.gauge.peak)
+	cut := p.pausing && (len(p.queue) >= flushRequests || float64(len(p.queue)) >= p.gauge.peak)
 	if cut {
 		p.pausing = false
 	}

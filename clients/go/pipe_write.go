@@ -44,11 +44,11 @@ func (p *pipe) gatherCompany() {
 	}
 	p.stats.Yields += uint64(yields)
 	p.gauge.credit = 0
-	if count >= flushRequests || p.dead != nil || p.meanWait < 0 {
+	if count >= flushRequests || p.dead != nil || p.pauseLength < 0 {
 		p.mu.Unlock()
 		return
 	}
-	delay := p.gauge.pause(p.meanWait)
+	delay := p.gauge.pause(p.pauseLength, count)
 	if delay == 0 {
 		p.mu.Unlock()
 		return

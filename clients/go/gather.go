@@ -20,6 +20,7 @@ type gauge struct {
 	arrivals  float64 // all, decayed with the time since
 	since     time.Duration
 	peak      float64 // recent maximum of pending
+	enough    int     // requests that need not wait for more
 	streak    int     // operations in a row that met no other
 }
 
@@ -83,7 +84,13 @@ func (g *gauge) pause(length time.Duration, queued int) time.Duration {
 		g.since = at - gatherWallMemory/2
 	}
 	g.peak = max(g.peak*(1-1.0/64), float64(g.pending))
-	if company < gatherCompanyMin || perSecond*length.Seconds() < gatherGainMin || float64(queued) > 0.9*g.peak {
+	if company < gatherCompanyMin || perSecond*length.Seconds() < gatherGainMin {
+		// Closed loops: two half batches under way keep server and client busy at the same time.
+		g.enough = min(max(flushRequestsMin, int(g.peak/2)), flushRequests)
+		return 0
+	}
+	g.enough = flushRequests
+	if float64(queued) > 0.9*g.peak {
 		return 0
 	}
 	return length

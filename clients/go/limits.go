@@ -19,6 +19,8 @@ const (
 	// flushRequests ends gathering: past it a larger write saves the server nearly nothing, while it
 	// would work on the first requests if it had them.
 	flushRequests = 128
+	// flushRequestsMin is the smallest half of a closed loop that is flushed alone.
+	flushRequestsMin = 8
 	// flushBytes ends gathering by size, and bounds how much is copied for one write.
 	flushBytes = 64 << 10
 	// gatherYieldsMax bounds the turns a flush gives to runnable goroutines.

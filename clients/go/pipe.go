@@ -25,20 +25,23 @@ type pipe struct {
 	attached    bool        // read always: pushes are expected
 	onPush      func(Reply) // called by the reader
 
-	mu       sync.Mutex
-	gauge    gauge
-	queue    []*request // not yet written
-	flight   []*request // written, in order
-	waiters  []chan struct{}
-	writing  bool // somebody holds the writer role
-	reading  bool // somebody holds the reader role
-	pausing  bool // the writer waits for company
-	watching bool // the watch ticks fast
-	finished bool
-	dead     error
-	gone     atomic.Bool // dead, for those who do not hold the mutex
-	unsent   uint64      // after a failed write: requests from this sequence on never left whole
-	stats    PipeStats
+	mu        sync.Mutex
+	gauge     gauge
+	queue     []*request // not yet written
+	flight    []*request // written, in order
+	waiters   []chan struct{}
+	writing   bool   // somebody holds the writer role
+	reading   bool   // somebody holds the reader role
+	pausing   bool   // the writer waits for company
+	gathering bool   // the writer gives its turn to others
+	urgent    bool   // the role was handed on to flush at once
+	turn      uint64 // of gathering; changes when the role is handed on
+	watching  bool   // the watch ticks fast
+	finished  bool
+	dead      error
+	gone      atomic.Bool // dead, for those who do not hold the mutex
+	unsent    uint64      // after a failed write: requests from this sequence on never left whole
+	stats     PipeStats
 
 	writer  writerRole
 	reader  readerRole
@@ -65,6 +68,7 @@ func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
+	p.gauge.enough = flushRequests
 	if options.MaxGatherDelay != 0 {
 		p.pauseLength = options.MaxGatherDelay
 	}
@@ -76,6 +80,7 @@ func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
 	p.mu.Lock()
 	p.watch = time.AfterFunc(watchInterval, p.look)
 	p.mu.Unlock()
+	go p.writeLoop()
 	go p.writeLoop()
 	go p.readLoop()
 	return p
@@ -150,6 +155,10 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	cut := p.pausing && (len(p.queue) >= flushRequests || float64(len(p.queue)) >= p.gauge.peak)
 	if cut {
 		p.pausing = false
+	}
+	if p.gathering && len(p.queue) >= p.gauge.enough {
+		p.gathering, p.urgent, wake = false, true, true
+		p.turn++
 	}
 	p.mu.Unlock()
 	if wake {

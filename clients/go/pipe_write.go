@@ -4,7 +4,9 @@ import (
 	"runtime"
 )
 
-// writeLoop holds the writer role whenever it was given it.
+// writeLoop holds the writer role whenever it was given it. Two goroutines run it: while one gathers by
+// giving its turn away, a caller who finds the batch large enough hands the role to the other, which the
+// scheduler runs at once.
 func (p *pipe) writeLoop() {
 	for {
 		select {
@@ -12,45 +14,51 @@ func (p *pipe) writeLoop() {
 		case <-p.closed:
 			return
 		}
-		for {
-			p.gatherCompany()
-			if !p.flush() {
-				break
-			}
+		for p.gatherCompany() && p.flush() {
 		}
 	}
 }
 
-// gatherCompany decides when to flush. Runnable goroutines get their turn as long as requests keep
-// coming; that costs nothing when there are none. Only when independent arrivals are frequent enough
-// does it wait on a timer, for a time bounded by the gauge.
-func (p *pipe) gatherCompany() {
+// gatherCompany decides when to flush; false when the role was handed on meanwhile. Runnable goroutines
+// get their turn as long as requests keep coming; that costs nothing when there are none. Only when
+// independent arrivals are frequent enough does it wait on a timer, for a bounded time.
+func (p *pipe) gatherCompany() bool {
 	p.mu.Lock()
-	count := len(p.queue)
-	if count == 0 {
-		p.mu.Unlock()
-		return
+	defer p.mu.Unlock()
+	count, yields := len(p.queue), 0
+	if count == 0 || p.urgent {
+		p.urgent = false
+		return true
 	}
-	yields := 0
+	p.turn++
+	turn := p.turn
+	p.gathering = true
 	for yields < gatherYieldsMax && count < flushRequests && p.dead == nil {
 		p.mu.Unlock()
 		runtime.Gosched()
 		yields++
 		p.mu.Lock()
+		if p.turn != turn {
+			return false
+		}
 		if len(p.queue) == count {
 			break
 		}
 		count = len(p.queue)
 	}
+	p.gathering = false
 	p.stats.Yields += uint64(yields)
 	p.gauge.credit = 0
-	if count >= flushRequests || p.dead != nil || p.pauseLength < 0 {
-		p.mu.Unlock()
-		return
+	if count < flushRequests && p.dead == nil && p.pauseLength > 0 {
+		p.pauseForCompany(count)
 	}
+	return true
+}
+
+// pauseForCompany is called with the mutex held and returns with it held.
+func (p *pipe) pauseForCompany(count int) {
 	delay := p.gauge.pause(p.pauseLength, count)
 	if delay == 0 {
-		p.mu.Unlock()
 		return
 	}
 	if p.writer.pauser == nil {
@@ -64,7 +72,6 @@ func (p *pipe) gatherCompany() {
 	p.mu.Lock()
 	p.pausing = false
 	p.stats.GatherTime += now() - started
-	p.mu.Unlock()
 }
 
 // flush writes what is queued; false when the role was given up.

@@ -142,7 +142,7 @@ func (c *campaign) measure() {
 				line := pinned("1", os.Args[0], "-child", name, "-address", c.address, "-pid", fmt.Sprint(c.pid),
 					"-loads", l, "-duration", c.duration.String(), "-size", fmt.Sprint(c.size))
 				if c.processors > 1 {
-					line = line[max(0, len(line)-11):]
+					line = line[max(0, len(line)-13):]
 				}
 				command := exec.Command(line[0], line[1:]...)
 				command.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", c.processors))

@@ -13,6 +13,7 @@ type Client struct {
 	Commands
 	options *Options
 	node    *node
+	own     *ownPool
 	closed  atomic.Bool
 }
 
@@ -23,6 +24,7 @@ func New(options Options) (*Client, error) {
 	}
 	filled := options.withDefaults()
 	c := &Client{options: filled, node: newNode(filled.Address, filled)}
+	c.own = newOwnPool(c.node)
 	c.Commands = Commands{c}
 	return c, nil
 }
@@ -60,7 +62,7 @@ func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 
 func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {
 	if info.needsOwn(r.wire) {
-		return c.doOwn(ctx, r, info)
+		return c.own.run(ctx, r, info)
 	}
 	return sendTo(ctx, c.node, r, info.flags, c.options)
 }
@@ -134,7 +136,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	return c.node.close(ctx)
+	err := c.node.close(ctx)
+	c.own.close()
+	return err
 }
 
 // Close is Shutdown with the IO timeout as deadline.

@@ -68,16 +68,16 @@ func (r *request) accept(reply Reply) bool {
 		r.replies = make([]Reply, 0, min(r.want, replyItemsAhead))
 	}
 	r.replies = append(r.replies, reply)
-	return len(r.replies) == r.want
+	if len(r.replies) < r.want {
+		return false
+	}
+	r.reply = Reply{kind: KindArray, extra: &extra{items: r.replies}}
+	return true
 }
 
-// fail gives the replies still due an error.
+// fail ends the request with an error; replies that did come stay with it.
 func (r *request) fail(err error) {
-	failed := failedReply(err)
-	r.reply = failed
-	for r.want > 1 && len(r.replies) < r.want {
-		r.replies = append(r.replies, failed)
-	}
+	r.reply = Reply{kind: KindNone, extra: &extra{err: err, items: r.replies}}
 }
 
 // complete hands a request with its replies back to whoever waits.

@@ -99,6 +99,7 @@ func eachServer(t *testing.T, test func(t *testing.T, s *testServer)) {
 // cleanups run in reverse order, so it looks last.
 func checkLeaks(t testing.TB) {
 	t.Helper()
+	freePort(t) // makes the runtime open its poller, which stays
 	before := descriptors()
 	t.Cleanup(func() {
 		if t.Failed() {

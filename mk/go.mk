@@ -1,5 +1,5 @@
 # Go client.
-.PHONY: test-go test-go-long bench-go test-goredis
+.PHONY: test-go test-go-long bench-go
 
 GO_CLIENT := clients/go
 
@@ -7,7 +7,7 @@ test-go: ## tests of the Go client, short mode
 	cd $(GO_CLIENT) && go vet ./... && go test -race -short -timeout 4m ./...
 
 test-go-long: ## chaos tests of the Go client
-	cd $(GO_CLIENT) && go test -race -timeout 30m ./...
+	cd $(GO_CLIENT) && go test -race -timeout 30m ./... && go test -run xxx -fuzz FuzzParser -fuzztime 60s .
 
 bench-go: ## the Go client beside its peers: target, figure, verdict
 	cd $(GO_CLIENT)/bench && go run . -verdict

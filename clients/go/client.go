@@ -14,6 +14,7 @@ type Client struct {
 	options *Options
 	node    *node
 	own     *ownPool
+	follows bool // a sentinel names the server
 	closed  atomic.Bool
 }
 
@@ -64,7 +65,11 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	if info.needsOwn(r.wire) {
 		return c.own.run(ctx, r, info)
 	}
-	return sendTo(ctx, c.node, r, info.flags, c.options)
+	reply := sendTo(ctx, c.node, r, info.flags, c.options)
+	if reply.kind == KindError && c.follows {
+		c.leaveDemoted(reply)
+	}
+	return reply
 }
 
 // sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when their

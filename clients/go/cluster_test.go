@@ -135,6 +135,9 @@ func checkClusterLedger(t *testing.T, record *ledger, stored []string) {
 		if errors.Is(err, ErrNotSent) && seen[value] > 0 {
 			t.Errorf("%s was executed but reported as not sent", value)
 		}
+		if err != nil && !errors.Is(err, ErrNotSent) && !errors.Is(err, ErrMaybeSent) {
+			t.Errorf("%s: the server's redirection reached the caller: %v", value, err)
+		}
 		if err == nil {
 			acknowledged++
 			if seen[value] == 0 {

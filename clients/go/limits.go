@@ -11,10 +11,8 @@ const (
 	defaultBackoffMin   = 8 * time.Millisecond
 	defaultBackoffMax   = 1 * time.Second
 
-	// queueRequestsDefault bounds the requests of one pipe that wait to be written.
+	// queueRequestsDefault bounds the requests of one pipe that are queued or in flight.
 	queueRequestsDefault = 16384
-	// flightRequestsMax bounds the requests written and not answered; the writer waits above it.
-	flightRequestsMax = 1 << 16
 
 	// flushRequests ends gathering: past it a larger write saves the server nearly nothing, while it
 	// would work on the first requests if it had them.

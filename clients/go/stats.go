@@ -30,21 +30,6 @@ func (s *PipeStats) note(n int) {
 	s.BatchSizes[min(bits.Len(uint(n-1)), len(s.BatchSizes)-1)]++
 }
 
-func (s *PipeStats) add(other *PipeStats) {
-	s.Requests += other.Requests
-	s.Writes += other.Writes
-	s.Solo += other.Solo
-	s.Reads += other.Reads
-	s.Yields += other.Yields
-	s.Pauses += other.Pauses
-	s.GatherTime += other.GatherTime
-	s.Pending += other.Pending
-	s.Queued += other.Queued
-	for i := range s.BatchSizes {
-		s.BatchSizes[i] += other.BatchSizes[i]
-	}
-}
-
 // snapshot reads the pipe's statistics.
 func (p *pipe) snapshot() PipeStats {
 	p.mu.Lock()

@@ -12,6 +12,11 @@ func (p *pipe) writeLoop() {
 		select {
 		case <-p.writeGo:
 		case <-p.closed:
+			p.mu.Lock()
+			if p.writer.pauser != nil {
+				p.writer.pauser.close()
+			}
+			p.mu.Unlock()
 			return
 		}
 		for p.gatherCompany() && p.flush() {

@@ -113,7 +113,7 @@ func checkLeaks(t testing.TB) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Errorf("leak: %d descriptors before, %d after; goroutines:\n%s", before, after, stacks)
+				t.Errorf("leak: %d descriptors before, %d after; %v; goroutines:\n%s", before, after, openFiles(), stacks)
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -124,6 +124,16 @@ func checkLeaks(t testing.TB) {
 func descriptors() int {
 	entries, _ := filepath.Glob("/proc/self/fd/*")
 	return len(entries)
+}
+
+// openFiles names the descriptors, so that a leak tells what leaked.
+func openFiles() (names []string) {
+	entries, _ := filepath.Glob("/proc/self/fd/*")
+	for _, entry := range entries {
+		name, _ := os.Readlink(entry)
+		names = append(names, name)
+	}
+	return names
 }
 
 func ownGoroutines() string {

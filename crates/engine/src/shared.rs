@@ -1,7 +1,7 @@
 //! What all workers of one server share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_store::gate::{ClosedGate, Gate};
@@ -10,7 +10,7 @@ use tidemill_store::{Detached, Keyspace};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::command::CommandTable;
+use crate::command::{Command, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::limits::GATE_WAIT_US_MAX;
@@ -49,6 +49,7 @@ pub struct Shared {
     freed_bytes: AtomicU64,
     settings: Mutex<Arc<Settings>>,
     settings_version: AtomicU64,
+    pause: Pause,
     /// Numbers of blocked waits.
     waiter_ids: AtomicU64,
 }
@@ -57,6 +58,22 @@ impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Shared").field("keyspace", &self.keyspace).finish_non_exhaustive()
     }
+}
+
+/// Which commands wait while clients are paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseMode {
+    /// All but those about connections.
+    All,
+    /// Those that may write.
+    Write,
+}
+
+/// A pause of clients: until when, in monotonic microseconds (0 is never), and for which commands.
+#[derive(Debug, Default)]
+struct Pause {
+    until_us: AtomicU64,
+    only_writes: AtomicBool,
 }
 
 /// What a server is made with.
@@ -102,6 +119,7 @@ impl Shared {
             freed_bytes: AtomicU64::new(0),
             settings: Mutex::new(Arc::new(spec.settings)),
             settings_version: AtomicU64::new(0),
+            pause: Pause::default(),
             waiter_ids: AtomicU64::new(1),
         }
     }
@@ -186,6 +204,45 @@ impl Shared {
         // Relaxed: a statistic.
         let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64
+    }
+
+    /// Pauses clients; a longer pause that is under way stays, and the stricter mode.
+    pub fn pause(&self, mode: PauseMode, timeout_ms: u64) {
+        let until_us = self.clock.monotonic_us().saturating_add(timeout_ms.saturating_mul(1000));
+        let was_paused = self.is_paused();
+        let only_writes = mode == PauseMode::Write;
+        // Relaxed, all: commands that run at this moment count as before the pause or as in it.
+        let stays_strict = was_paused && !self.pause.only_writes.load(Ordering::Relaxed);
+        self.pause.only_writes.store(only_writes && !stays_strict, Ordering::Relaxed);
+        self.pause.until_us.fetch_max(until_us, Ordering::Relaxed);
+    }
+
+    /// Ends a pause.
+    pub fn unpause(&self) {
+        // Relaxed: as in `pause`.
+        self.pause.until_us.store(0, Ordering::Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        let until_us = self.pause.until_us.load(Ordering::Relaxed);
+        until_us != 0 && self.clock.monotonic_us() < until_us
+    }
+
+    /// Whether a command has to wait until a pause is over.
+    #[must_use]
+    #[inline]
+    pub fn holds_back(&self, command: &Command) -> bool {
+        // Relaxed: as in `pause`.
+        self.pause.until_us.load(Ordering::Relaxed) != 0 && self.holds_back_now(command)
+    }
+
+    #[cold]
+    fn holds_back_now(&self, command: &Command) -> bool {
+        let is_about_connections = command.group == Group::Connection;
+        let is_meant = command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+            || command.name == "exec"
+            || !self.pause.only_writes.load(Ordering::Relaxed);
+        is_meant && !is_about_connections && self.is_paused()
     }
 
     /// A number for a new blocked wait.

@@ -1,7 +1,6 @@
 //! How a command on keys is run: without a lock, under one, or under several.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tidemill_rcu::Section;
@@ -238,8 +237,7 @@ fn register(
         let now_us = shared.clock.monotonic_us();
         worker.deadlines.push(now_us.saturating_add(timeout_us), &waiter);
     }
-    // Relaxed: for others' information only.
-    session.client.is_blocked.store(true, Ordering::Relaxed);
+    session.client.set_waiter(Some(Arc::clone(&waiter)));
     session.waiter = Some(Arc::clone(&waiter));
     worker.changes = 0;
 }

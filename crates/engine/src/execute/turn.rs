@@ -306,6 +306,9 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
+        if shared.holds_back(command) {
+            return Step::Wait(Place::Pause);
+        }
         let timed = !command.flags.contains(Flags::FAST);
         let start_us = if timed { shared.clock.monotonic_us() } else { 0 };
         if command.name == "exec" && self.session.transaction.is_some() {

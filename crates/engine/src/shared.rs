@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::command::{Command, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
+use crate::config::{Configuration, SetError};
 use crate::limits::GATE_WAIT_US_MAX;
 use crate::mailbox::{Mailboxes, Notify};
 use crate::parking::{Parking, SlotReleases, Token};
@@ -47,8 +48,12 @@ pub struct Shared {
     expired_ms: AtomicU64,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
-    settings: Mutex<Arc<Settings>>,
+    current: Mutex<Current>,
     settings_version: AtomicU64,
+    /// When the server started, Unix time in microseconds.
+    pub started_us: u64,
+    /// What the server does for commands.
+    pub host: Box<dyn Host>,
     pause: Pause,
     /// Numbers of blocked waits.
     waiter_ids: AtomicU64,
@@ -58,6 +63,29 @@ impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Shared").field("keyspace", &self.keyspace).finish_non_exhaustive()
     }
+}
+
+/// What commands ask of the server around the engine.
+pub trait Host: Send + Sync + 'static {
+    /// Stops the server soon.
+    fn shut_down(&self);
+
+    /// Writes the configuration back into the file that the server was started with.
+    ///
+    /// # Errors
+    ///
+    /// The text for the client.
+    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+
+    /// Facts about the process and its listeners for `INFO`: field and value.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}
+
+/// The configuration in force, and the settings made of it.
+#[derive(Debug)]
+struct Current {
+    configuration: Arc<Configuration>,
+    settings: Arc<Settings>,
 }
 
 /// Which commands wait while clients are paused.
@@ -86,8 +114,10 @@ pub struct SharedSpec {
     pub notifiers: Vec<Box<dyn Notify>>,
     /// The time.
     pub clock: Box<dyn Clock>,
-    /// The first settings.
-    pub settings: Settings,
+    /// The configuration at start.
+    pub configuration: Configuration,
+    /// What the server does for commands.
+    pub host: Box<dyn Host>,
     /// Who hears of changes.
     pub sinks: Sinks,
 }
@@ -97,6 +127,7 @@ impl Shared {
     #[must_use]
     pub fn new(spec: SharedSpec) -> Shared {
         let worker_count = spec.notifiers.len();
+        let started_us = spec.clock.unix_us();
         let commands = CommandTable::new(&commands::all());
         let mailboxes = Arc::new(Mailboxes::new(spec.notifiers));
         let parking = Arc::new(Parking::new(Arc::clone(&mailboxes)));
@@ -115,36 +146,56 @@ impl Shared {
             gate: Gate::new(worker_count),
             sinks: spec.sinks,
             clock: spec.clock,
+            started_us,
             expired_ms: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
-            settings: Mutex::new(Arc::new(spec.settings)),
+            current: Mutex::new(Current {
+                settings: Arc::new(spec.configuration.settings()),
+                configuration: Arc::new(spec.configuration),
+            }),
+            host: spec.host,
             settings_version: AtomicU64::new(0),
             pause: Pause::default(),
             waiter_ids: AtomicU64::new(1),
         }
     }
 
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The settings now.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current().settings)
+    }
+
+    /// The configuration now.
+    #[must_use]
+    pub fn configuration(&self) -> Arc<Configuration> {
+        Arc::clone(&self.current().configuration)
     }
 
     /// Changes when the settings do.
     #[must_use]
     pub fn settings_version(&self) -> u64 {
-        // Acquire: pairs with the Release in `change_settings`.
+        // Acquire: pairs with the Release in `configure`.
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Replaces the settings by a changed copy. Workers see it at their next boundary.
-    pub fn change_settings(&self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Settings::clone(&settings);
-        change(&mut next);
-        *settings = Arc::new(next);
+    /// Changes directives: all or none. Workers see it at their next boundary.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`] for the first that cannot be changed so.
+    pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        let mut current = self.current();
+        let next = current.configuration.with_changes(changes)?;
+        current.settings = Arc::new(next.settings());
+        current.configuration = Arc::new(next);
         // Release: pairs with the Acquire in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// The time that an expiry is judged by: `now_ms`, or a later one that another worker has judged by.

@@ -1,9 +1,13 @@
 //! `tidemill server`: command line of the server.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::{options, start};
+use tidemill_engine::config::{CommandLine, load};
+
+use crate::config::DiskFiles;
+use crate::start::{self, Start};
 
 const USAGE: &str = "\
 Usage: tidemill server [FILE] [--directive value ...]
@@ -43,10 +47,12 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let before = arguments.len();
     arguments.retain(|argument| argument != "--check-config");
     let only_check = arguments.len() < before;
-    let options = match options::from_arguments(arguments) {
-        Ok(options) => options,
+    let loaded = CommandLine::parse(arguments)
+        .and_then(|line| load(&line, &DiskFiles).map(|configuration| (line, configuration)));
+    let (line, configuration) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("*** FATAL CONFIG FILE ERROR ***\n{error}");
+            eprintln!("{error}");
             return ExitCode::from(2);
         }
     };
@@ -54,7 +60,9 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         println!("the configuration is correct");
         return ExitCode::SUCCESS;
     }
-    match start::run(&options) {
+    let config = configuration.server();
+    let file = line.file.map(PathBuf::from);
+    match start::run(&Start { configuration, config, file }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidemill server: {error}");

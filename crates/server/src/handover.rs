@@ -48,13 +48,13 @@ impl Notify for Waker {
 pub(crate) struct Handover {
     state: Mutex<State>,
     wakers: Vec<Waker>,
-    clients_max: usize,
 }
 
 #[derive(Debug)]
 struct State {
     counts: Vec<usize>,
     waiting: Vec<Vec<Accepted>>,
+    clients_max: usize,
 }
 
 impl Handover {
@@ -62,8 +62,14 @@ impl Handover {
         let state = State {
             counts: vec![0; wakers.len()],
             waiting: wakers.iter().map(|_| Vec::new()).collect(),
+            clients_max,
         };
-        Handover { state: Mutex::new(state), wakers, clients_max }
+        Handover { state: Mutex::new(state), wakers }
+    }
+
+    /// Sets the most clients there may be; those beyond stay.
+    pub(crate) fn set_clients_max(&self, clients_max: usize) {
+        self.state().clients_max = clients_max;
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -74,7 +80,7 @@ impl Handover {
     /// or when `acceptor` itself is to keep it.
     pub(crate) fn place(&self, acceptor: usize, accepted: Accepted) -> Placed {
         let mut state = self.state();
-        if state.counts.iter().sum::<usize>() >= self.clients_max {
+        if state.counts.iter().sum::<usize>() >= state.clients_max {
             return Placed::TooMany(accepted);
         }
         let least = state.counts.iter().min().copied().unwrap_or(0);

@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tidemill_engine::commit::Sinks;
+use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::mailbox::Notify;
-use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_engine::shared::{Host, Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
 use tidemill_host::apply::pin_current_thread;
 use tidemill_host::placement::{Allowed, Placement, plan};
@@ -20,18 +21,29 @@ use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
 
 use crate::clock::SystemClock;
+use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::listen::{self, Listener};
-use crate::options::{FlavourName, Options, bind_address};
+use crate::options::{self, FlavourName, bind_address};
 use crate::worker::{EventLoop, WorkerSpec};
+
+/// What the server is started with.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) configuration: Configuration,
+    pub(crate) config: ServerConfig,
+    /// The file that the configuration came from.
+    pub(crate) file: Option<PathBuf>,
+}
 
 /// Runs the server until it is told to stop.
 ///
 /// # Errors
 ///
 /// Text for the operator: what could not be done, and why.
-pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let placement = place(options)?;
+pub(crate) fn run(start: &Start) -> Result<(), String> {
+    let placement = place(start)?;
+    let options = &start.config;
     let addresses = addresses(options)?;
     for &address in &addresses {
         listen::check_free(address).map_err(|error| {
@@ -42,12 +54,12 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         })?;
     }
     announce(options, &placement, &addresses);
-    match options.flavour {
-        FlavourName::Qsbr => run_with::<Qsbr>(options, &placement, &addresses),
-        FlavourName::Memb => run_with::<Memb>(options, &placement, &addresses),
-        FlavourName::Mb => run_with::<Mb>(options, &placement, &addresses),
-        FlavourName::Bp => run_with::<Bp>(options, &placement, &addresses),
-        FlavourName::Signal => run_with::<Signal>(options, &placement, &addresses),
+    match options::flavour(options) {
+        FlavourName::Qsbr => run_with::<Qsbr>(start, &placement, &addresses),
+        FlavourName::Memb => run_with::<Memb>(start, &placement, &addresses),
+        FlavourName::Mb => run_with::<Mb>(start, &placement, &addresses),
+        FlavourName::Bp => run_with::<Bp>(start, &placement, &addresses),
+        FlavourName::Signal => run_with::<Signal>(start, &placement, &addresses),
     }
 }
 
@@ -57,19 +69,19 @@ fn reason(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-fn place(options: &Options) -> Result<Placement, String> {
+fn place(start: &Start) -> Result<Placement, String> {
+    let wishes = options::placement(&start.configuration)?;
     let topology = Topology::read(&Root::live())
         .map_err(|error| format!("the host's topology cannot be read: {error}"))?;
-    plan(&topology, &Allowed::of_current_process(), &options.placement)
-        .map_err(|error| error.to_string())
+    plan(&topology, &Allowed::of_current_process(), &wishes).map_err(|error| error.to_string())
 }
 
-fn addresses(options: &Options) -> Result<Vec<SocketAddr>, String> {
+fn addresses(options: &ServerConfig) -> Result<Vec<SocketAddr>, String> {
     let mut addresses = Vec::new();
     if options.port == 0 {
         return Ok(addresses);
     }
-    for text in &options.binds {
+    for text in &options.bind {
         let (ip, is_optional) = bind_address(text)?;
         let address = SocketAddr::new(ip, options.port);
         match listen::check_free(address) {
@@ -80,7 +92,7 @@ fn addresses(options: &Options) -> Result<Vec<SocketAddr>, String> {
     Ok(addresses)
 }
 
-fn announce(options: &Options, placement: &Placement, addresses: &[SocketAddr]) {
+fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAddr]) {
     println!(
         "Tidemill {} starting: {} worker(s), placement {}, pid {}",
         env!("CARGO_PKG_VERSION"),
@@ -96,7 +108,7 @@ fn announce(options: &Options, placement: &Placement, addresses: &[SocketAddr]) 
         println!("Ready to accept connections on {address}");
     }
     if let Some(path) = &options.unix_socket {
-        println!("Ready to accept connections on {}", path.display());
+        println!("Ready to accept connections on {path}");
     }
     if let Some(address) = addresses.first() {
         println!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
@@ -104,22 +116,22 @@ fn announce(options: &Options, placement: &Placement, addresses: &[SocketAddr]) 
 }
 
 fn listeners(
-    options: &Options,
+    options: &ServerConfig,
     addresses: &[SocketAddr],
     worker: usize,
 ) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
     for &address in addresses {
-        let listener = listen::tcp(address, options.backlog);
+        let listener = listen::tcp(address, options.tcp_backlog);
         listeners.push(listener.map_err(|error| format!("{address}: {}", reason(&error)))?);
     }
     // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
     if worker == 0
         && let Some(path) = &options.unix_socket
     {
-        let listener = listen::unix(path, options.unix_socket_mode, options.backlog);
-        listeners
-            .push(listener.map_err(|error| format!("{}: {}", path.display(), reason(&error)))?);
+        let mode = options.unix_socket_permissions.unwrap_or(0);
+        let listener = listen::unix(Path::new(path), mode, options.tcp_backlog);
+        listeners.push(listener.map_err(|error| format!("{path}: {}", reason(&error)))?);
     }
     Ok(listeners)
 }
@@ -129,20 +141,22 @@ fn random() -> Result<u64, String> {
 }
 
 fn run_with<F: Flavour>(
-    options: &Options,
+    start: &Start,
     placement: &Placement,
     addresses: &[SocketAddr],
 ) -> Result<(), String> {
+    let options = &start.config;
     let worker_count = placement.workers.len();
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
     let shared = Arc::new(Shared::new(SharedSpec {
-        database_count: options.database_count,
+        database_count: options.databases,
         seed: Seed::new(random()?, random()?),
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::new()),
-        settings: options.settings.clone(),
+        configuration: start.configuration.clone(),
+        host: Box::new(Process { file: start.file.clone(), config: options.clone() }),
         sinks: Sinks::default(),
     }));
     let reclaimer = spawn_reclaimer(placement)?;
@@ -157,9 +171,6 @@ fn run_with<F: Flavour>(
             waker: waker.clone(),
             handover: Arc::clone(&handover),
             stop: Arc::clone(&stop),
-            keepalive_s: options.keepalive_s,
-            timeout_s: options.timeout_s,
-            is_protected: options.is_protected,
         };
         let affinity = placement.worker_affinity(index).cloned();
         let domain = Arc::clone(&domain);
@@ -169,7 +180,7 @@ fn run_with<F: Flavour>(
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
-    write_pid_file(options.pid_file.as_deref())?;
+    write_pid_file(options.pid_file.as_deref().map(Path::new))?;
     wait_for_signal()?;
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
@@ -230,6 +241,46 @@ fn write_pid_file(path: Option<&Path>) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     std::fs::write(path, format!("{}\n", std::process::id()))
         .map_err(|error| format!("pidfile {}: {error}", path.display()))
+}
+
+/// The process around the engine.
+#[derive(Debug)]
+struct Process {
+    file: Option<PathBuf>,
+    config: ServerConfig,
+}
+
+impl Host for Process {
+    fn shut_down(&self) {
+        // The main thread waits for this signal and stops the workers in order.
+        let own = rustix::process::getpid();
+        // A process can always signal itself.
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::TERM);
+    }
+
+    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String> {
+        let Some(path) = &self.file else {
+            return Err("ERR The server is running without a config file".into());
+        };
+        let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
+        let old = std::fs::read(path).map_err(failed)?;
+        replace(path, &configuration.rewrite(&old)).map_err(failed)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let executable = std::env::current_exe().unwrap_or_default();
+        vec![
+            ("process_id", std::process::id().to_string()),
+            ("tcp_port", self.config.port.to_string()),
+            ("executable", executable.display().to_string()),
+            (
+                "config_file",
+                self.file.as_deref().map_or(String::new(), |path| path.display().to_string()),
+            ),
+            ("maxclients", self.config.clients_max.to_string()),
+            ("rcu_flavour", self.config.rcu_flavour.clone()),
+        ]
+    }
 }
 
 /// Sleeps until SIGINT or SIGTERM.

@@ -15,6 +15,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use slab::Slab;
 use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::config::ServerConfig;
 use tidemill_engine::execute::{self, Batch, Next};
 use tidemill_engine::mailbox::Message;
 use tidemill_engine::section::ReadSide;
@@ -44,9 +45,6 @@ pub(crate) struct WorkerSpec {
     pub(crate) waker: Waker,
     pub(crate) handover: Arc<Handover>,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) keepalive_s: u32,
-    pub(crate) timeout_s: u64,
-    pub(crate) is_protected: bool,
 }
 
 /// The event loop of one worker.
@@ -59,6 +57,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     batch: Batch,
     connections: Slab<Connection>,
     by_session: HashMap<u64, usize>,
+    /// The configuration as of the last tick.
+    config: ServerConfig,
     /// Connections that have more to do than one turn.
     queue: VecDeque<usize>,
     /// Sessions that try again at a time, in monotonic microseconds.
@@ -90,6 +90,7 @@ impl<F: Flavour> EventLoop<F> {
             batch: Batch::default(),
             connections: Slab::new(),
             by_session: HashMap::new(),
+            config: spec.shared.configuration().server(),
             queue: VecDeque::new(),
             retries: Vec::new(),
             input: vec![0; READ_BYTES],
@@ -173,10 +174,13 @@ impl<F: Flavour> EventLoop<F> {
     fn tick(&mut self) {
         self.batch.shrink();
         self.reply.shrink(KEPT_REPLY_BYTES);
-        if self.spec.timeout_s == 0 {
+        self.config = self.spec.shared.configuration().server();
+        self.spec.handover.set_clients_max(self.config.clients_max);
+        let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
+        if timeout_ms == 0 {
             return;
         }
-        let oldest_ms = self.worker.now_ms().saturating_sub(self.spec.timeout_s * 1000);
+        let oldest_ms = self.worker.now_ms().saturating_sub(timeout_ms);
         let idle: Vec<usize> = self
             .connections
             .iter()
@@ -308,7 +312,7 @@ impl<F: Flavour> EventLoop<F> {
 
     fn accept(&mut self, listener: usize) {
         loop {
-            let result = self.spec.listeners[listener].accept(self.spec.keepalive_s);
+            let result = self.spec.listeners[listener].accept(self.config.tcp_keepalive_seconds);
             let (socket, origin) = match result {
                 Ok(accepted) => accepted,
                 // Nobody waits, or no descriptor is left: the next event tries again.
@@ -333,7 +337,7 @@ impl<F: Flavour> EventLoop<F> {
         let descriptor = socket.as_raw_fd();
         let (origin, is_refused) = match origin {
             Origin::Tcp { peer, local, is_loopback } => {
-                let is_open = !self.spec.is_protected
+                let is_open = !self.config.protected_mode
                     || is_loopback
                     || !self.worker.settings.requirepass.is_empty();
                 let origin = ClientOrigin { address: peer, local_address: local, descriptor };

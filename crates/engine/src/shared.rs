@@ -1,5 +1,6 @@
 //! What all workers of one server share.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,7 @@ use crate::command::{Command, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
-use crate::limits::GATE_WAIT_US_MAX;
+use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX};
 use crate::mailbox::{Mailboxes, Notify};
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
@@ -55,6 +56,8 @@ pub struct Shared {
     /// What the server does for commands.
     pub host: Box<dyn Host>,
     pause: Pause,
+    /// Error replies by code.
+    errors: Mutex<BTreeMap<String, u64>>,
     /// Numbers of blocked waits.
     waiter_ids: AtomicU64,
 }
@@ -156,6 +159,7 @@ impl Shared {
             host: spec.host,
             settings_version: AtomicU64::new(0),
             pause: Pause::default(),
+            errors: Mutex::default(),
             waiter_ids: AtomicU64::new(1),
         }
     }
@@ -255,6 +259,29 @@ impl Shared {
         // Relaxed: a statistic.
         let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64
+    }
+
+    /// Counts an error reply by the code that it begins with.
+    #[cold]
+    pub fn count_error(&self, wire: &[u8]) {
+        let code = wire.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = String::from_utf8_lossy(code).into_owned();
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if errors.len() < ERROR_CODES_MAX || errors.contains_key(&code) {
+            *errors.entry(code).or_default() += 1;
+        }
+    }
+
+    /// Error replies by code.
+    #[must_use]
+    pub fn error_counts(&self) -> BTreeMap<String, u64> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins the statistics anew. What a worker counts at this very moment may survive.
+    pub fn reset_stats(&self) {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.stats.iter().for_each(WorkerStats::reset);
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

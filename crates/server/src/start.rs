@@ -156,7 +156,11 @@ fn run_with<F: Flavour>(
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::new()),
         configuration: start.configuration.clone(),
-        host: Box::new(Process { file: start.file.clone(), config: options.clone() }),
+        host: Box::new(Process {
+            run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
+            file: start.file.clone(),
+            config: options.clone(),
+        }),
         sinks: Sinks::default(),
     }));
     let reclaimer = spawn_reclaimer(placement)?;
@@ -246,6 +250,8 @@ fn write_pid_file(path: Option<&Path>) -> Result<(), String> {
 /// The process around the engine.
 #[derive(Debug)]
 struct Process {
+    /// 40 hexadecimal digits that tell this run from others.
+    run_id: String,
     file: Option<PathBuf>,
     config: ServerConfig,
 }
@@ -269,7 +275,31 @@ impl Host for Process {
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let executable = std::env::current_exe().unwrap_or_default();
+        let page_bytes = rustix::param::page_size() as u64;
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let resident_pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        let system = rustix::system::sysinfo();
+        let name = rustix::system::uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        let (user_s, system_s) = cpu_seconds().unwrap_or_default();
         vec![
+            (
+                "os",
+                format!(
+                    "{} {} {}",
+                    text(name.sysname()),
+                    text(name.release()),
+                    text(name.machine())
+                ),
+            ),
+            ("used_memory_rss", (resident_pages.unwrap_or(0) * page_bytes).to_string()),
+            (
+                "total_system_memory",
+                (u64::from(system.mem_unit) * system.totalram as u64).to_string(),
+            ),
+            ("used_cpu_user", format!("{user_s:.6}")),
+            ("used_cpu_sys", format!("{system_s:.6}")),
+            ("run_id", self.run_id.clone()),
             ("process_id", std::process::id().to_string()),
             ("tcp_port", self.config.port.to_string()),
             ("executable", executable.display().to_string()),
@@ -281,6 +311,16 @@ impl Host for Process {
             ("rcu_flavour", self.config.rcu_flavour.clone()),
         ]
     }
+}
+
+/// Seconds of processor time of all threads, in user and system mode.
+fn cpu_seconds() -> Option<(f64, f64)> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may hold spaces; counted from behind it, user time is the 12th field.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
+    let mut next = || Some(fields.next()?.parse::<f64>().ok()? / ticks_per_second);
+    Some((next()?, next()?))
 }
 
 /// Sleeps until SIGINT or SIGTERM.

@@ -6,6 +6,7 @@ mod help;
 mod key;
 mod list;
 mod options;
+mod server;
 mod string;
 mod transactions;
 
@@ -19,6 +20,7 @@ pub fn all() -> Vec<&'static Command> {
         connection::COMMANDS,
         key::COMMANDS,
         list::COMMANDS,
+        server::COMMANDS,
         string::COMMANDS,
         transactions::COMMANDS,
     ]

@@ -294,7 +294,9 @@ impl<E: Enter> Client<'_, '_, E> {
     /// Writes an error reply.
     pub(crate) fn error(&mut self, error: &CommandError) {
         self.worker.stats(self.shared).error_replies.add(1);
-        self.reply.error(error.wire());
+        let wire = error.wire();
+        self.shared.count_error(&wire);
+        self.reply.error(wire);
     }
 
     /// Runs an admitted command by its handler and counts it.

@@ -3,6 +3,8 @@
 mod client;
 mod hello;
 
+pub(super) use hello::REDIS_VERSION;
+
 use crate::command::{Argument, ArgumentKind, Categories, Command, Flags, Group, Handler};
 
 /// The family.

@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
 
 /// What a keyed handler works with.
 #[derive(Debug)]
-pub struct Cx<'k, 'g> {
+pub struct Cx<'k: 'g, 'g> {
     /// The command's name and arguments.
     pub args: ArgumentView<'g>,
     /// Where the reply goes.
@@ -81,7 +81,7 @@ pub struct Cx<'k, 'g> {
     pub command: &'static Command,
 }
 
-impl<'k, 'g> Cx<'k, 'g> {
+impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// The argument at `index`; 0 is the command's name.
     ///
     /// # Panics
@@ -223,12 +223,21 @@ impl<'k, 'g> Cx<'k, 'g> {
     /// # Errors
     ///
     /// [`CommandError::WrongType`] when it is no hash.
-    pub fn read_hash(&mut self, key: &[u8]) -> Result<Option<Hash<'g>>, CommandError>
-    where
-        'k: 'g,
-    {
+    pub fn read_hash(&mut self, key: &[u8]) -> Result<Option<Hash<'g>>, CommandError> {
         let entry = self.read_kind(key, Kind::Hash)?;
         Ok(entry.and_then(|entry| entry.hash(self.shared.keyspace.seed())))
+    }
+
+    /// The hash under a key, without counting as a use, a hit or a miss.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::WrongType`] when it is no hash.
+    pub fn peek_hash(&mut self, key: &[u8]) -> Result<Option<Hash<'g>>, CommandError> {
+        match self.peek(key) {
+            Some(entry) if entry.kind() != Kind::Hash => Err(CommandError::WrongType),
+            found => Ok(found.and_then(|entry| entry.hash(self.shared.keyspace.seed()))),
+        }
     }
 
     /// Begins a change of a key. A key that has expired is deleted first.
@@ -353,7 +362,7 @@ pub struct NewEntry<'v> {
 
 /// A change of one key, under its slot's lock. Each change ends in the sinks: watchers, events, waiters.
 #[derive(Debug)]
-pub struct Edit<'c, 'k, 'g> {
+pub struct Edit<'c, 'k: 'g, 'g> {
     cx: &'c mut Cx<'k, 'g>,
     database: usize,
     key: &'c [u8],
@@ -361,7 +370,7 @@ pub struct Edit<'c, 'k, 'g> {
     found: Option<Found<'g>>,
 }
 
-impl<'k, 'g> Edit<'_, 'k, 'g> {
+impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// The entry as it is.
     #[must_use]
     pub fn entry(&self) -> Option<EntryRef<'g>> {

@@ -2,6 +2,7 @@
 
 mod bitmap;
 mod connection;
+mod hash;
 mod help;
 mod key;
 mod list;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<&'static Command> {
     [
         bitmap::COMMANDS,
         connection::COMMANDS,
+        hash::COMMANDS,
         key::COMMANDS,
         list::COMMANDS,
         server::COMMANDS,

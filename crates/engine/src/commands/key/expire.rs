@@ -8,41 +8,59 @@ use crate::error::CommandError;
 
 /// When `EXPIRE` and its kin apply.
 #[derive(Default)]
-struct Conditions {
+pub(in crate::commands) struct Conditions {
     if_none: bool,
     if_any: bool,
     if_greater: bool,
     if_less: bool,
 }
 
+/// The error for an option that there is not.
+pub(in crate::commands) fn unsupported(option: &[u8]) -> CommandError {
+    let mut text = b"ERR Unsupported option ".to_vec();
+    text.extend_from_slice(option);
+    CommandError::Bytes(text)
+}
+
 fn conditions(cx: &Cx<'_, '_>) -> Result<Conditions, CommandError> {
     let mut conditions = Conditions::default();
     for index in 3..cx.args.len() {
-        let option = cx.arg(index);
-        match () {
-            () if is(option, "NX") => conditions.if_none = true,
-            () if is(option, "XX") => conditions.if_any = true,
-            () if is(option, "GT") => conditions.if_greater = true,
-            () if is(option, "LT") => conditions.if_less = true,
-            () => {
-                let mut text = b"ERR Unsupported option ".to_vec();
-                text.extend_from_slice(option);
-                return Err(CommandError::Bytes(text));
-            }
+        if !conditions.add(cx.arg(index)) {
+            return Err(unsupported(cx.arg(index)));
         }
     }
-    if conditions.if_none && (conditions.if_any || conditions.if_greater || conditions.if_less) {
-        return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
-    }
-    if conditions.if_greater && conditions.if_less {
-        return Err("ERR GT and LT options at the same time are not compatible".into());
-    }
+    conditions.check()?;
     Ok(conditions)
 }
 
 impl Conditions {
+    /// Adds the condition that an option means; `false` when it means none.
+    pub(in crate::commands) fn add(&mut self, option: &[u8]) -> bool {
+        match () {
+            () if is(option, "NX") => self.if_none = true,
+            () if is(option, "XX") => self.if_any = true,
+            () if is(option, "GT") => self.if_greater = true,
+            () if is(option, "LT") => self.if_less = true,
+            () => return false,
+        }
+        true
+    }
+
+    /// Fails when conditions contradict each other.
+    pub(in crate::commands) fn check(&self) -> Result<(), CommandError> {
+        if self.if_none && (self.if_any || self.if_greater || self.if_less) {
+            return Err(
+                "ERR NX and XX, GT or LT options at the same time are not compatible".into()
+            );
+        }
+        if self.if_greater && self.if_less {
+            return Err("ERR GT and LT options at the same time are not compatible".into());
+        }
+        Ok(())
+    }
+
     /// Whether an expiry may be set to `at_ms`; no expiry counts as one that never comes.
-    fn are_met(&self, present_ms: Option<u64>, at_ms: u64) -> bool {
+    pub(in crate::commands) fn are_met(&self, present_ms: Option<u64>, at_ms: u64) -> bool {
         match present_ms {
             Some(_) if self.if_none => false,
             Some(present_ms) if self.if_greater => at_ms > present_ms,

@@ -8,6 +8,9 @@ mod remove;
 mod rename;
 mod walk;
 
+pub(super) use expire::{Conditions, unsupported};
+pub(super) use walk::parse_cursor;
+
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
     Start,

@@ -1,0 +1,109 @@
+//! How hashes are changed: fields whose time is over go first.
+
+use tidemill_store::value::hash::{Field, HashEdit};
+use tidemill_store::{Encoding, Kind};
+
+use crate::commit::{Event, EventClass};
+use crate::context::Cx;
+use crate::error::CommandError;
+
+pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
+pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
+
+/// A hash that is being changed.
+pub(super) struct Change<'e, 'h> {
+    edit: &'e mut HashEdit<'h>,
+    now_ms: u64,
+    entries_max: u64,
+    value_bytes_max: usize,
+    is_table: bool,
+    is_changed: bool,
+}
+
+impl Change<'_, '_> {
+    /// A field, if it is there and its time is not over.
+    pub(super) fn get(&self, field: &[u8]) -> Option<Field<'_>> {
+        self.edit.get(field)
+    }
+
+    /// Sets a field; tells whether it is new.
+    pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        self.is_changed = true;
+        self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
+        self.is_table |= expires_at_ms.is_some();
+        self.edit.set(field, value, expires_at_ms)
+    }
+
+    /// Sets or clears the expiry of a field that is there.
+    pub(super) fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) {
+        self.is_changed = true;
+        self.is_table |= expires_at_ms.is_some();
+        self.edit.set_expiry(field, expires_at_ms);
+    }
+
+    /// Removes a field; tells whether it was there.
+    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        let was_there = self.edit.remove(field);
+        self.is_changed |= was_there;
+        was_there
+    }
+
+    /// The time by which expiries are judged.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.is_table || self.edit.len() > self.entries_max {
+            Encoding::Hashtable
+        } else {
+            Encoding::Listpack
+        }
+    }
+}
+
+/// Lets `change` change the hash under `key`, or a new one. Nothing is published when it changes nothing.
+pub(super) fn change<T>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    event: Event,
+    change: impl FnOnce(&mut Change<'_, '_>) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
+    let settings = std::sync::Arc::clone(&cx.worker.settings);
+    let edit = cx.edit(key);
+    let old = edit.entry_of(Kind::Hash)?;
+    let mut result = None;
+    let mut expired_count = 0;
+    edit.change_hash(event, |hash| {
+        for field in due_fields(hash, now_ms) {
+            expired_count += u64::from(hash.remove(&field));
+        }
+        let mut changing = Change {
+            edit: hash,
+            now_ms,
+            entries_max: settings.hash_listpack_entries_max,
+            value_bytes_max: settings.hash_listpack_value_bytes_max,
+            is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
+            is_changed: false,
+        };
+        result = Some(change(&mut changing)?);
+        Ok(changing.is_changed.then(|| (changing.encoding(), ())))
+    })?;
+    cx.worker.stats(cx.shared).expired_fields.add(expired_count);
+    result.ok_or(CommandError::Syntax)
+}
+
+/// The fields whose time is over.
+fn due_fields(hash: &HashEdit<'_>, now_ms: u64) -> Vec<Vec<u8>> {
+    let mut due = Vec::new();
+    if let Some(view) = hash.view()
+        && view.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
+    {
+        view.due(now_ms.saturating_sub(1), |entry| {
+            due.push(entry.field.to_vec());
+            true
+        });
+    }
+    due
+}

@@ -1,0 +1,234 @@
+//! Reading hashes. Fields whose time is over are not there.
+
+use std::collections::HashSet;
+
+use rand_xoshiro::rand_core::Rng;
+use tidemill_store::value::hash::{Entry, Hash};
+
+use crate::command::Outcome;
+use crate::commands::key::parse_cursor;
+use crate::commands::options::{integer, is};
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::glob;
+
+/// The hash under a key with the time that its fields are judged by.
+pub(super) struct Reading<'g> {
+    hash: Hash<'g>,
+    now_ms: u64,
+}
+
+impl<'g> Reading<'g> {
+    /// Reads the hash under a key.
+    pub(super) fn of(cx: &mut Cx<'_, 'g>, key: &[u8]) -> Result<Option<Reading<'g>>, CommandError> {
+        let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
+        Ok(cx.read_hash(key)?.map(|hash| Reading { hash, now_ms }))
+    }
+
+    fn is_alive(&self, expires_at_ms: Option<u64>) -> bool {
+        expires_at_ms.is_none_or(|at_ms| self.now_ms <= at_ms)
+    }
+
+    /// A field's value and expiry.
+    pub(super) fn get(&self, field: &[u8]) -> Option<(&'g [u8], Option<u64>)> {
+        let found = self.hash.get(field)?;
+        self.is_alive(found.expires_at_ms).then_some((found.value, found.expires_at_ms))
+    }
+
+    fn has_dead(&self) -> bool {
+        self.hash.first_expiry().is_some_and(|first_ms| first_ms < self.now_ms)
+    }
+
+    fn len(&self) -> u64 {
+        if self.has_dead() { self.entries().count() as u64 } else { self.hash.len() }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'g>> {
+        self.hash.iter().filter(|entry| self.is_alive(entry.expires_at_ms))
+    }
+}
+
+pub(super) fn hget(cx: &mut Cx<'_, '_>) -> Outcome {
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    match found {
+        Some((value, _)) => cx.reply.bulk(value),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn hmget(cx: &mut Cx<'_, '_>) -> Outcome {
+    let hash = Reading::of(cx, cx.arg(1))?;
+    let args = cx.args;
+    cx.reply.array(args.len() - 2);
+    for field in args.iter().skip(2) {
+        match hash.as_ref().and_then(|hash| hash.get(field)) {
+            Some((value, _)) => cx.reply.bulk(value),
+            None => cx.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// `HGETALL`, `HKEYS` and `HVALS`.
+pub(super) fn hgetall(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (with_fields, with_values) = match cx.command.name {
+        "hkeys" => (true, false),
+        "hvals" => (false, true),
+        _ => (true, true),
+    };
+    let hash = Reading::of(cx, cx.arg(1))?;
+    let count = hash.as_ref().map_or(0, Reading::len) as usize;
+    if with_fields && with_values {
+        cx.reply.map(count);
+    } else {
+        cx.reply.array(count);
+    }
+    for entry in hash.iter().flat_map(Reading::entries) {
+        if with_fields {
+            cx.reply.bulk(entry.field);
+        }
+        if with_values {
+            cx.reply.bulk(entry.value);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hlen(cx: &mut Cx<'_, '_>) -> Outcome {
+    let length = Reading::of(cx, cx.arg(1))?.map_or(0, |hash| hash.len());
+    cx.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn hstrlen(cx: &mut Cx<'_, '_>) -> Outcome {
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    cx.reply.integer(found.map_or(0, |(value, _)| value.len()) as i64);
+    Ok(())
+}
+
+pub(super) fn hexists(cx: &mut Cx<'_, '_>) -> Outcome {
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    cx.reply.integer(i64::from(found.is_some()));
+    Ok(())
+}
+
+/// Picks `count` entries: different ones, at most all of them; or, when it is negative, any.
+fn pick<'g>(cx: &mut Cx<'_, 'g>, hash: &Reading<'g>, count: i64) -> Vec<Entry<'g>> {
+    let living: Option<Vec<Entry<'g>>> = hash.has_dead().then(|| hash.entries().collect());
+    let length = living.as_ref().map_or(hash.hash.len(), |living| living.len() as u64);
+    let nth = |index: u64| match &living {
+        Some(living) => living.get(index as usize).copied(),
+        None => hash.hash.nth(index),
+    };
+    if length == 0 {
+        return Vec::new();
+    }
+    let random = &mut cx.worker.random;
+    if count < 0 {
+        let indexes = (0..count.unsigned_abs()).map(|_| random.next_u64() % length);
+        return indexes.filter_map(nth).collect();
+    }
+    if count as u64 >= length {
+        return (0..length).filter_map(nth).collect();
+    }
+    // Few of many: drawing again what was drawn is rare. Many: what is left out is drawn.
+    let is_few = count as u64 <= length / 2;
+    let drawn_count = if is_few { count as u64 } else { length - count as u64 };
+    let mut drawn = HashSet::new();
+    while (drawn.len() as u64) < drawn_count {
+        drawn.insert(random.next_u64() % length);
+    }
+    if is_few {
+        drawn.into_iter().filter_map(nth).collect()
+    } else {
+        (0..length).filter(|index| !drawn.contains(index)).filter_map(nth).collect()
+    }
+}
+
+pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
+    if cx.args.len() == 2 {
+        let hash = Reading::of(cx, cx.arg(1))?;
+        let picked = hash.and_then(|hash| pick(cx, &hash, 1).first().copied());
+        match picked {
+            Some(entry) => cx.reply.bulk(entry.field),
+            None => cx.reply.null(),
+        }
+        return Ok(());
+    }
+    let count = integer(cx.arg(2))?;
+    if count == i64::MIN {
+        return Err("ERR value is out of range, value must between -9223372036854775807 and \
+                    9223372036854775807"
+            .into());
+    }
+    let with_values = match cx.args.len() {
+        3 => false,
+        4 if is(cx.arg(3), "WITHVALUES") => true,
+        _ => return Err(CommandError::Syntax.into()),
+    };
+    if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+        return Err("ERR value is out of range".into());
+    }
+    let hash = Reading::of(cx, cx.arg(1))?;
+    let picked = hash.map_or_else(Vec::new, |hash| pick(cx, &hash, count));
+    let nests = with_values && cx.protocol() == tidemill_resp::encode::Protocol::Resp3;
+    cx.reply.array(picked.len() * if with_values && !nests { 2 } else { 1 });
+    for entry in picked {
+        if nests {
+            cx.reply.array(2);
+        }
+        cx.reply.bulk(entry.field);
+        if with_values {
+            cx.reply.bulk(entry.value);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
+    let cursor = parse_cursor(cx.arg(2))?;
+    let (mut pattern, mut count, mut with_values) = (None, 10, true);
+    let mut index = 3;
+    while index < cx.args.len() {
+        let option = cx.arg(index);
+        let has_value = index + 1 < cx.args.len();
+        if is(option, "NOVALUES") {
+            with_values = false;
+            index += 1;
+            continue;
+        }
+        if is(option, "COUNT") && has_value {
+            count = integer(cx.arg(index + 1))?;
+            if count < 1 {
+                return Err(CommandError::Syntax.into());
+            }
+        } else if is(option, "MATCH") && has_value {
+            pattern = Some(cx.arg(index + 1));
+        } else {
+            return Err(CommandError::Syntax.into());
+        }
+        index += 2;
+    }
+    let hash = Reading::of(cx, cx.arg(1))?;
+    let mut found: Vec<Entry<'_>> = Vec::new();
+    let next = hash.as_ref().map_or(0, |hash| {
+        hash.hash.scan(cursor, count as usize, |entry| {
+            let is_wanted =
+                pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
+            if is_wanted && hash.is_alive(entry.expires_at_ms) {
+                found.push(entry);
+            }
+        })
+    });
+    cx.reply.array(2);
+    cx.reply.bulk(next.to_string());
+    cx.reply.array(found.len() * if with_values { 2 } else { 1 });
+    for entry in found {
+        cx.reply.bulk(entry.field);
+        if with_values {
+            cx.reply.bulk(entry.value);
+        }
+    }
+    Ok(())
+}

@@ -9,6 +9,20 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NotAnInteger)
 }
 
+/// An argument that must be the number of a database that exists.
+pub(crate) fn database(argument: &[u8], count: usize) -> Result<usize, CommandError> {
+    let index = integer(argument)?;
+    if i32::try_from(index).is_err() {
+        return Err(
+            "ERR value is out of range, value must between -2147483648 and 2147483647".into()
+        );
+    }
+    usize::try_from(index)
+        .ok()
+        .filter(|&index| index < count)
+        .ok_or(CommandError::from("ERR DB index is out of range"))
+}
+
 /// Whether an argument is a word, in any case.
 #[inline]
 pub(crate) fn is(argument: &[u8], word: &str) -> bool {

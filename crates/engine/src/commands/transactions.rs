@@ -26,7 +26,7 @@ const MULTI: Command = Command {
     since: "1.2.0",
     group: Group::Transactions,
     arity: 1,
-    flags: FLAGS,
+    flags: FLAGS.union(Flags::NO_MULTI),
     categories: Categories::TRANSACTION,
     handler: Handler::Session(multi),
     ..Command::BASE
@@ -65,7 +65,7 @@ const WATCH: Command = Command {
     complexity: "O(1) for every key.",
     group: Group::Transactions,
     arity: -2,
-    flags: FLAGS,
+    flags: FLAGS.union(Flags::NO_MULTI),
     categories: Categories::TRANSACTION,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO)],
     arguments: &[Argument::new("key", ArgumentKind::Key(0)).multiple()],

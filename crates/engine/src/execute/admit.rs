@@ -2,6 +2,7 @@
 
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
+use super::transaction::unwatch;
 use super::turn::Client;
 use crate::command::{Command, CommandId, Flags, Handler};
 use crate::error::CommandError;
@@ -32,13 +33,29 @@ pub(crate) fn admit<E>(
             enqueue(client, id, command, args)
         }
         Ok((id, command)) => Ok(Admitted::Run(id, command)),
-        Err(error) => {
-            if let Some(transaction) = &mut client.session.transaction {
-                transaction.is_aborted = true;
-            }
-            Err(error)
-        }
+        Err(error) => Err(reject(client, id, error)),
     }
+}
+
+/// What a refused request answers; in a transaction it makes `EXEC` refuse, and `EXEC` itself ends it.
+#[cold]
+fn reject<E>(
+    client: &mut Client<'_, '_, E>,
+    id: Option<CommandId>,
+    error: CommandError,
+) -> CommandError {
+    let Some(transaction) = &mut client.session.transaction else { return error };
+    transaction.is_aborted = true;
+    if id.is_none_or(|id| client.shared.commands.command(id).name != "exec") {
+        return error;
+    }
+    client.session.transaction = None;
+    unwatch(client.shared, client.session, None);
+    let wire = error.wire();
+    let reason = wire.strip_prefix(b"ERR ").unwrap_or(&wire);
+    let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
+    text.extend_from_slice(reason);
+    CommandError::Bytes(text)
 }
 
 /// The command or subcommand that the arguments call, with the right number of arguments.
@@ -88,7 +105,7 @@ fn permit<E>(
 
 /// Commands that a transaction runs at once instead of queueing them.
 fn runs_in_multi(command: &Command) -> bool {
-    matches!(command.name, "exec" | "discard" | "multi" | "watch" | "reset" | "quit")
+    matches!(command.name, "exec" | "discard" | "reset" | "quit")
 }
 
 #[cold]
@@ -105,7 +122,10 @@ fn enqueue<E>(
         client.session.transaction.as_mut().expect("the caller saw an open transaction");
     if command.flags.contains(Flags::NO_MULTI) {
         transaction.is_aborted = true;
-        return Err("ERR Command not allowed inside a transaction".into());
+        return Err(CommandError::err(format_args!(
+            "Command '{}' not allowed inside a transaction",
+            command.name
+        )));
     }
     let arguments = OwnedArguments::new(args.iter());
     transaction.queued.push(Queued { id, arguments });

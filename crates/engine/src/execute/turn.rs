@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_rcu::Section;
-use tidemill_resp::encode::ReplyBuffer;
+use tidemill_resp::encode::{Mark, ReplyBuffer};
 use tidemill_resp::request::{
     ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
 };
@@ -275,20 +275,27 @@ impl<E: Enter> Client<'_, '_, E> {
                 Step::Done
             }
         };
-        if matches!(step, Step::Done) && mode != ReplyMode::On {
-            match mode {
-                ReplyMode::SkipNext => self.session.reply_mode = ReplyMode::Skip,
-                ReplyMode::Skip => {
-                    self.reply.truncate(mark);
-                    if self.session.reply_mode == ReplyMode::Skip {
-                        self.session.reply_mode = ReplyMode::On;
-                    }
-                }
-                _ if self.session.reply_mode == ReplyMode::Off => self.reply.truncate(mark),
-                _ => {}
-            }
+        if matches!(step, Step::Done) {
+            self.keep_silent(mode, mark);
         }
         step
+    }
+
+    /// Takes a reply back that `CLIENT REPLY` does not want; `before` was the mode when the command began.
+    #[inline]
+    fn keep_silent(&mut self, before: ReplyMode, mark: Mark) {
+        let now = self.session.reply_mode;
+        if before == ReplyMode::On && now == ReplyMode::On {
+            return;
+        }
+        if before != ReplyMode::On && now != ReplyMode::On {
+            self.reply.truncate(mark);
+        }
+        self.session.reply_mode = match now {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip => ReplyMode::On,
+            other => other,
+        };
     }
 
     /// Writes an error reply.

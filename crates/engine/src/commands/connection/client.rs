@@ -47,18 +47,18 @@ pub(super) fn setname(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn setinfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (option, value) = (cx.arg(2), cx.arg(3));
-    if is(option, "LIB-NAME") {
-        check_printable(
-            value,
-            "ERR lib-name cannot contain spaces, newlines or special characters.",
-        )?;
-        cx.session.client.change_texts(|texts| texts.library_name = value.to_vec());
-    } else if is(option, "LIB-VER") {
-        check_printable(
-            value,
-            "ERR lib-ver cannot contain spaces, newlines or special characters.",
-        )?;
-        cx.session.client.change_texts(|texts| texts.library_version = value.to_vec());
+    let is_name = is(option, "LIB-NAME");
+    if is_name || is(option, "LIB-VER") {
+        if !value.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+            let mut text = b"ERR ".to_vec();
+            text.extend_from_slice(option);
+            text.extend_from_slice(b" cannot contain spaces, newlines or special characters.");
+            return Err(CommandError::Bytes(text).into());
+        }
+        cx.session.client.change_texts(|texts| {
+            let place = if is_name { &mut texts.library_name } else { &mut texts.library_version };
+            *place = value.to_vec();
+        });
     } else {
         let mut text = b"ERR Unrecognized option '".to_vec();
         text.extend_from_slice(option);
@@ -339,6 +339,39 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
         cx.shared.mailboxes.post(waiter.worker, message);
     }
     cx.reply.integer(i64::from(is_unblocked));
+    Ok(())
+}
+
+/// Nothing is tracked: there is nowhere that invalidations go.
+pub(super) fn getredir(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.reply.integer(-1);
+    Ok(())
+}
+
+pub(super) fn trackinginfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.reply.map(3);
+    cx.reply.bulk("flags");
+    cx.reply.set(1);
+    cx.reply.bulk("off");
+    cx.reply.bulk("redirect");
+    cx.reply.integer(-1);
+    cx.reply.bulk("prefixes");
+    cx.reply.array(0);
+    Ok(())
+}
+
+/// What a client can do is noted by nobody: the one thing it could say, that it follows redirections of a failover,
+/// needs replicas.
+pub(super) fn capa(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn import_source(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if !is(cx.arg(2), "OFF") {
+        return Err("ERR Server is not in import mode".into());
+    }
+    cx.reply.ok();
     Ok(())
 }
 

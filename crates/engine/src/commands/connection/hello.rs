@@ -7,7 +7,7 @@ use tidemill_resp::number::parse_integer;
 
 use super::client::{change_name, check_printable};
 use crate::command::Outcome;
-use crate::commands::options::is;
+use crate::commands::options::{database, is};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::execute::transaction::unwatch;
@@ -33,11 +33,8 @@ pub(super) fn echo(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn select(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let index = parse_integer(cx.arg(1)).ok_or("ERR invalid DB index")?;
-    match usize::try_from(index) {
-        Ok(index) if index < cx.shared.keyspace.database_count() => cx.session.select(index),
-        _ => return Err("ERR DB index is out of range".into()),
-    }
+    let index = database(cx.arg(1), cx.shared.keyspace.database_count())?;
+    cx.session.select(index);
     cx.reply.ok();
     Ok(())
 }

@@ -153,6 +153,10 @@ const CLIENT: Command = Command {
         &CLIENT_NO_EVICT,
         &CLIENT_SETINFO,
         &CLIENT_SETNAME,
+        &CLIENT_GETREDIR,
+        &CLIENT_TRACKINGINFO,
+        &CLIENT_CAPA,
+        &CLIENT_IMPORT_SOURCE,
         &CLIENT_GETNAME,
         &CLIENT_INFO,
         &CLIENT_NO_TOUCH,
@@ -630,5 +634,57 @@ const CLIENT_HELP: Command = Command {
     flags: Flags::LOADING.union(Flags::STALE),
     categories: Categories::CONNECTION,
     handler: Handler::Session(client::help),
+    ..Command::BASE
+};
+const CLIENT_GETREDIR: Command = Command {
+    name: "client|getredir",
+    summary: "Answers where tracking invalidations go.",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: Flags::ALLOW_BUSY.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE),
+    categories: Categories::CONNECTION,
+    handler: Handler::Session(client::getredir),
+    ..Command::BASE
+};
+
+const CLIENT_TRACKINGINFO: Command = Command {
+    name: "client|trackinginfo",
+    summary: "Tells about tracking of the connection.",
+    since: "6.2.0",
+    group: Group::Connection,
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::NOSCRIPT).union(Flags::STALE),
+    categories: Categories::CONNECTION,
+    handler: Handler::Session(client::trackinginfo),
+    ..Command::BASE
+};
+
+const CLIENT_CAPA: Command = Command {
+    name: "client|capa",
+    summary: "Tells what the client can do.",
+    since: "8.0.0",
+    group: Group::Connection,
+    arity: -3,
+    flags: Flags::ALLOW_BUSY.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE),
+    categories: Categories::CONNECTION,
+    arguments: &[Argument::new("capability", ArgumentKind::String).multiple()],
+    handler: Handler::Session(client::capa),
+    ..Command::BASE
+};
+
+const CLIENT_IMPORT_SOURCE: Command = Command {
+    name: "client|import-source",
+    summary: "Marks the connection as a source of an import.",
+    since: "8.1.0",
+    group: Group::Connection,
+    arity: 3,
+    flags: Flags::LOADING.union(Flags::NOSCRIPT).union(Flags::STALE),
+    categories: Categories::CONNECTION,
+    arguments: &[Argument::new(
+        "enabled",
+        ArgumentKind::OneOf(&[Argument::flag("on", "ON"), Argument::flag("off", "OFF")]),
+    )],
+    handler: Handler::Session(client::import_source),
     ..Command::BASE
 };

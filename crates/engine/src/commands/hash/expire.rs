@@ -102,7 +102,11 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
 
 /// `HTTL`, `HPTTL`, `HEXPIRETIME` and `HPEXPIRETIME`.
 pub(super) fn httl(cx: &mut Cx<'_, '_>) -> Outcome {
-    let range = fields(cx, 2, 1)?;
+    // Where the others complain about the number of fields, these find a syntax error.
+    let range = fields(cx, 2, 1).map_err(|error| match error {
+        CommandError::Text(_) => CommandError::Syntax,
+        other => other,
+    })?;
     let now_ms = cx.now_ms();
     let hash = Reading::of(cx, cx.arg(1))?;
     let args = cx.args;

@@ -188,6 +188,13 @@ pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
     let cursor = parse_cursor(cx.arg(2))?;
+    let Some(hash) = Reading::of(cx, cx.arg(1))? else {
+        // Without a hash nobody looks at the options.
+        cx.reply.array(2);
+        cx.reply.bulk("0");
+        cx.reply.array(0);
+        return Ok(());
+    };
     let (mut pattern, mut count, mut with_values) = (None, 10, true);
     let mut index = 3;
     while index < cx.args.len() {
@@ -210,16 +217,12 @@ pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         index += 2;
     }
-    let hash = Reading::of(cx, cx.arg(1))?;
     let mut found: Vec<Entry<'_>> = Vec::new();
-    let next = hash.as_ref().map_or(0, |hash| {
-        hash.hash.scan(cursor, count as usize, |entry| {
-            let is_wanted =
-                pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
-            if is_wanted && hash.is_alive(entry.expires_at_ms) {
-                found.push(entry);
-            }
-        })
+    let next = hash.hash.scan(cursor, count as usize, |entry| {
+        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
+        if is_wanted && hash.is_alive(entry.expires_at_ms) {
+            found.push(entry);
+        }
     });
     cx.reply.array(2);
     cx.reply.bulk(next.to_string());

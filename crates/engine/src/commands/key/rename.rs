@@ -1,11 +1,10 @@
 //! Values that change their key or database.
 
 use crate::command::Outcome;
-use crate::commands::options::is;
+use crate::commands::options::{database, is};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
-use tidemill_resp::number::parse_integer;
 
 /// `RENAME` and `RENAMENX`.
 pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
@@ -34,14 +33,6 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-fn database(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<usize, CommandError> {
-    let index = parse_integer(argument).ok_or(CommandError::NotAnInteger)?;
-    usize::try_from(index)
-        .ok()
-        .filter(|&index| index < cx.shared.keyspace.database_count())
-        .ok_or(CommandError::from("ERR DB index is out of range"))
-}
-
 pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
     let (from, to) = (cx.arg(1), cx.arg(2));
     let (mut target, mut replaces) = (cx.database, false);
@@ -52,7 +43,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
             replaces = true;
         } else if is(option, "DB") && index + 1 < cx.args.len() {
             index += 1;
-            target = database(cx, cx.arg(index))?;
+            target = database(cx.arg(index), cx.shared.keyspace.database_count())?;
         } else {
             return Err(CommandError::Syntax.into());
         }
@@ -75,7 +66,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn move_key(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    let target = database(cx, cx.arg(2))?;
+    let target = database(cx.arg(2), cx.shared.keyspace.database_count())?;
     if target == cx.database {
         return Err("ERR source and destination objects are the same".into());
     }

@@ -49,7 +49,7 @@ pub(super) fn blmove(cx: &mut Cx<'_, '_>) -> Outcome {
     if move_one(cx, from, to)? {
         return Ok(());
     }
-    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::Null)
+    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::NullArray)
 }
 
 pub(super) fn brpoplpush(cx: &mut Cx<'_, '_>) -> Outcome {
@@ -57,5 +57,5 @@ pub(super) fn brpoplpush(cx: &mut Cx<'_, '_>) -> Outcome {
     if move_one(cx, End::Back, End::Front)? {
         return Ok(());
     }
-    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::Null)
+    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::NullArray)
 }

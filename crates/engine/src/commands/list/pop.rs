@@ -1,5 +1,6 @@
 //! Taking elements from the ends.
 
+use tidemill_resp::number::{parse_double, parse_long_double};
 use tidemill_store::Kind;
 
 use super::encoding::{Limit, after_removal};
@@ -176,8 +177,8 @@ pub(super) fn lmpop(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn blmpop(cx: &mut Cx<'_, '_>) -> Outcome {
-    let timeout_us = timeout_us(cx, cx.arg(1))?;
     let ManyArguments { keys, end, count } = many_arguments(cx, 2)?;
+    let timeout_us = timeout_us(cx, cx.arg(1))?;
     if take_from_first(cx, keys.clone(), end, count, reply_many)? {
         return Ok(());
     }
@@ -218,8 +219,15 @@ pub(super) fn wait(
 
 /// A timeout in seconds, as microseconds; 0 is for ever.
 pub(super) fn timeout_us(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
-    let seconds = tidemill_resp::number::parse_double(argument)
-        .ok_or(CommandError::from("ERR timeout is not a float or out of range"))?;
+    let Some(seconds) = parse_double(argument) else {
+        // A number that only a wider type can hold is one all the same.
+        return Err(match parse_long_double(argument) {
+            Some(_) if argument.starts_with(b"-") => "ERR timeout is negative",
+            Some(_) => "ERR timeout is out of range",
+            None => "ERR timeout is not a float or out of range",
+        }
+        .into());
+    };
     let milliseconds = seconds * 1000.0;
     if milliseconds > i64::MAX as f64 {
         return Err("ERR timeout is out of range".into());

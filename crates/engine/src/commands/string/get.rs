@@ -74,22 +74,14 @@ fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
 
 pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    if cx.args.len() > 2 {
-        // The options are checked before the key, except for the time itself.
-        let is_known = TimeUnit::of_option(cx.arg(2)).is_some() && cx.args.len() == 4
-            || is(cx.arg(2), "PERSIST") && cx.args.len() == 3;
-        if !is_known {
-            return Err(CommandError::Syntax.into());
-        }
-    }
-    let change = getex_change(cx);
+    let change = getex_change(cx)?;
     let now_ms = cx.now_ms();
     let edit = cx.edit(key);
     let Some(entry) = edit.entry_of(Kind::String)? else {
         cx.reply.null();
         return Ok(());
     };
-    match change? {
+    match change {
         Change::Keep => {}
         Change::Remove if entry.expires_at_ms().is_none() => {}
         Change::Remove => {

@@ -66,7 +66,7 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
     let count = integer(cx.arg(1)).ok().and_then(|count| usize::try_from(count).ok());
     let count = count
         .filter(|&count| count > 0 && count <= i32::MAX as usize)
-        .ok_or("ERR invalid numkeys value")?;
+        .ok_or("ERR invalid numkeys value or out of range")?;
     let end = count
         .checked_mul(2)
         .and_then(|pairs| pairs.checked_add(2))

@@ -79,6 +79,8 @@ impl TimeUnit {
 }
 
 /// The range of positions from `start` to `end` inclusive, counted from the end when negative, within `length`.
+///
+/// An end before the beginning counts as the beginning, as in `GETRANGE`.
 pub(crate) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     let length = length as i64;
     if start < 0 && end < 0 && start > end {
@@ -87,4 +89,12 @@ pub(crate) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64
     let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
     let (start, end) = (from_end(start), from_end(end).min(length - 1));
     (length > 0 && start <= end).then_some((start as u64, end as u64))
+}
+
+/// As [`clamp_range`], but an end before the beginning leaves nothing, as in `LRANGE`.
+pub(crate) fn clamp_list_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
+    if end < 0 && end.unsigned_abs() > length {
+        return None;
+    }
+    clamp_range(start, end, length)
 }

@@ -44,8 +44,9 @@ fn reject<E>(
     id: Option<CommandId>,
     error: CommandError,
 ) -> CommandError {
-    let Some(transaction) = &mut client.session.transaction else { return error };
-    transaction.is_aborted = true;
+    if let Some(transaction) = &mut client.session.transaction {
+        transaction.is_aborted = true;
+    }
     if id.is_none_or(|id| client.shared.commands.command(id).name != "exec") {
         return error;
     }

@@ -80,6 +80,7 @@ fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &
 
 fn index(argument: &[u8], which: &str) -> Result<i64, CommandError> {
     parse_integer(argument)
+        .filter(|&index| i32::try_from(index).is_ok())
         .ok_or_else(|| CommandError::err(format_args!("invalid {which} DB index")))
 }
 

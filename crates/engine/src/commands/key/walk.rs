@@ -133,9 +133,9 @@ fn kind_of_name(name: &[u8]) -> Option<Kind> {
         .find(|kind| name.eq_ignore_ascii_case(kind_name(*kind).as_bytes()))
 }
 
-/// A cursor as clients send it: digits only, 64 bits.
+/// A cursor as clients send it: digits, perhaps behind spaces, 64 bits.
 pub(in crate::commands) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
-    std::str::from_utf8(text)
+    std::str::from_utf8(text.trim_ascii_start())
         .ok()
         .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
         .and_then(|text| text.parse().ok())

@@ -5,7 +5,7 @@ use tidemill_store::Kind;
 use super::encoding::{Limit, after_addition, after_removal};
 use super::look::position;
 use crate::command::Outcome;
-use crate::commands::options::clamp_range;
+use crate::commands::options::clamp_list_range;
 use crate::commands::options::{integer, is};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
@@ -113,7 +113,7 @@ pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
     if let Some(entry) = edit.entry_of(Kind::List)? {
         let length = entry.list().map_or(0, |list| list.len());
         let kept =
-            clamp_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
+            clamp_list_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
         edit.change_list(Event::new(EventClass::LIST, "ltrim"), |list| {
             list.remove_range(kept.1, length);
             list.remove_range(0, kept.0);

@@ -4,7 +4,7 @@ use tidemill_resp::number::parse_integer;
 use tidemill_store::value::list::List;
 
 use crate::command::Outcome;
-use crate::commands::options::clamp_range;
+use crate::commands::options::clamp_list_range;
 use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
@@ -63,7 +63,7 @@ pub(super) fn lindex(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn lrange(cx: &mut Cx<'_, '_>) -> Outcome {
     let (start, stop) = (integer(cx.arg(2))?, integer(cx.arg(3))?);
     let range = cx.read_list(cx.arg(1))?.and_then(|list| {
-        clamp_range(start, stop, list.len()).map(|(start, stop)| (list, start, stop + 1))
+        clamp_list_range(start, stop, list.len()).map(|(start, stop)| (list, start, stop + 1))
     });
     let Some((list, start, end)) = range else {
         cx.reply.array(0);

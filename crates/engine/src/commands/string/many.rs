@@ -71,7 +71,7 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         .checked_mul(2)
         .and_then(|pairs| pairs.checked_add(2))
         .filter(|&end| end <= cx.args.len())
-        .ok_or(CommandError::Arity(cx.command.name.into()))?;
+        .ok_or(CommandError::Syntax)?;
     let mut condition = Condition::None;
     let mut expiry = None;
     let mut keeps_expiry = false;

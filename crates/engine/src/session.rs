@@ -123,6 +123,19 @@ impl Session {
         self.client.database.store(database, Ordering::Relaxed);
     }
 
+    /// Whether the reply to a command that has just ended its wait is to be sent; ends a mode that is for one command.
+    #[must_use]
+    pub fn wants_late_reply(&mut self) -> bool {
+        match self.reply_mode {
+            ReplyMode::On => true,
+            ReplyMode::Off => false,
+            ReplyMode::Skip | ReplyMode::SkipNext => {
+                self.reply_mode = ReplyMode::On;
+                false
+            }
+        }
+    }
+
     /// The blocked wait `id` is over; tells whether it was the session's present one.
     #[must_use]
     pub fn unblock(&mut self, id: u64) -> bool {

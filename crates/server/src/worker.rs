@@ -227,7 +227,9 @@ impl<F: Flavour> EventLoop<F> {
                 let Some(&index) = self.by_session.get(&session) else { return };
                 let connection = &mut self.connections[index];
                 if connection.session.unblock(waiter) {
-                    connection.output.append(&mut reply);
+                    if connection.session.wants_late_reply() {
+                        connection.output.append(&mut reply);
+                    }
                     self.resume(index);
                 }
             }

@@ -327,9 +327,9 @@ fn one_tag_with_200_000_keys_takes_every_resize_step() {
         }
         tested.check();
         let full = tested.shape(SlotNumber::of_key(b"{tag}"));
-        assert!(full.segments > 200 && full.directories == 1, "{full:?}");
+        assert!(cfg!(miri) || full.segments > 200 && full.directories == 1, "{full:?}");
         for number in 0..COUNT {
-            if number > COUNT - 5000 {
+            if number + 5000 > COUNT {
                 tested.remove_observed(&key_of(number));
             } else {
                 tested.remove(&key_of(number));

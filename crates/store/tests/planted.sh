@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Plants one bug at a time in a copy of the crate; each must make its test fail. `make planted-store`.
+# Plants one bug at a time in a copy of the crate; each must make its test fail. `make planted-store`; an argument
+# selects those whose name contains it.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 root=$PWD
@@ -7,12 +8,14 @@ copy=$root/target/planted-store
 rm -rf "$copy"; mkdir -p "$copy"
 cp -r Cargo.toml Cargo.lock clippy.toml crates "$copy"/
 missed=0
+only=${1:-}
 
 loom() { RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$root/target/loom timeout 600 cargo test --quiet -p tidemill-store --lib --release -- word::model; }
 model() { CARGO_TARGET_DIR=$root/target timeout 600 cargo test --quiet -p tidemill-store --test keyspace_model; }
 stress() { CARGO_TARGET_DIR=$root/target timeout 600 cargo test --quiet -p tidemill-store --test keyspace_stress -- --test-threads 1; }
 
 plant() { # plant NAME TEST FILE PERL-EXPRESSION
+    [[ $1 == *$only* ]] || return 0
     local name=$1 test=$2 file=crates/store/src/$3 expression=$4
     perl -0pi -e "$expression" "$copy/$file"
     if cmp -s "$file" "$copy/$file"; then

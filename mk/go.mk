@@ -1,4 +1,13 @@
 # Go client.
-.PHONY: test-go
+.PHONY: test-go test-go-long bench-go
+
+GO_CLIENT := clients/go
+
 test-go: ## tests of the Go client, short mode
-	@true
+	cd $(GO_CLIENT) && go vet ./... && go test -race -short -timeout 4m ./...
+
+test-go-long: ## chaos tests of the Go client
+	cd $(GO_CLIENT) && go test -race -timeout 30m ./... && go test -run xxx -fuzz FuzzParser -fuzztime 60s .
+
+bench-go: ## the Go client beside its peers: target, figure, verdict
+	cd $(GO_CLIENT)/bench && go run . -verdict

@@ -10,16 +10,42 @@ test-end-to-end: ## the real binary against real clients and oracles
 docs-fresh: ## generated documents match their sources
 	@true
 
+.PHONY: fuzz-resp
+fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the stable toolchain
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} SEED=$${SEED:-$$RANDOM} $(CARGO) test --locked -p tidemill-resp --test fuzz -- --nocapture
+
+# The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
+.PHONY: end-to-end test-harness
+end-to-end: ## differential, linearizability and abuse tests against TIDEMILL_SERVER
+	cd tests && go vet ./... && go test -count=1 -p 1 ./differential ./linearizability ./abuse ./clients
+
+test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
+	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability
+	scripts/planted --self-test
+
 soak: ## the long versions of the tests
-	@true
+	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000
+	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
 
 planted: ## each planted bug must make a test fail
-	@true
+	@scripts/planted
 
 bench: ## side by side with Valkey and Redis
-	@true
+	cd tests && go run ./bench
 
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
+	cd tests && go run ./bench --budget
+
+.PHONY: test-loom bench-rcu soak-rcu
+
+test-loom: ## models of the RCU grace period, every interleaving within bounds
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-rcu --locked --quiet --release --target-dir target/loom --test loom_grace
+
+soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60)
+	TIDEMILL_TORTURE_SECONDS=$${TIDEMILL_TORTURE_SECONDS:-60} $(CARGO) test -p tidemill-rcu --locked --quiet --release --test torture --test litmus
+
+bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
+	$(CARGO) bench -p tidemill-rcu --locked
 	@true
 
 .PHONY: test-loom-store bench-store planted-store

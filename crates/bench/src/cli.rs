@@ -1,16 +1,41 @@
 //! `tidemill bench` and `tidemill experiment`: command lines.
 
+mod bench;
+mod experiment;
+pub(crate) mod flags;
+pub(crate) mod settings;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs `tidemill bench` with the arguments that follow the subcommand.
+use crate::load::Stop;
+
+const EXIT_TROUBLE: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+const EXIT_UNREACHABLE: u8 = 3;
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Runs `tidemill bench` with the arguments that follow the subcommand. Blocks until the run ends.
 pub fn run_bench(args: Vec<OsString>) -> ExitCode {
-    eprintln!("tidemill bench: not available in this build ({} arguments)", args.len());
-    ExitCode::from(2)
+    bench::main(args)
 }
 
-/// Runs `tidemill experiment` with the arguments that follow the subcommand.
+/// Runs `tidemill experiment` with the arguments that follow the subcommand. Blocks until it ends.
 pub fn run_experiment(args: Vec<OsString>) -> ExitCode {
-    eprintln!("tidemill experiment: not available in this build ({} arguments)", args.len());
-    ExitCode::from(2)
+    experiment::main(args)
+}
+
+/// SIGINT and SIGTERM set `stop`; the second one ends the process at once.
+fn handle_signals(stop: &Stop) {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let registered = signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(EXIT_INTERRUPTED),
+            stop.clone(),
+        )
+        .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+        if let Err(error) = registered {
+            eprintln!("tidemill: signal {signal} cannot be handled: {error}");
+        }
+    }
 }

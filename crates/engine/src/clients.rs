@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::blocking::Waiter;
+
 /// Texts of a client that change rarely.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTexts {
@@ -46,8 +48,8 @@ pub struct Client {
     pub is_blocked: AtomicBool,
     /// RESP version, 2 or 3.
     pub protocol: AtomicU32,
-    /// It must go.
-    pub is_killed: AtomicBool,
+    /// What it waits for in a blocking command.
+    waiter: Mutex<Option<Arc<Waiter>>>,
 }
 
 impl Client {
@@ -55,6 +57,19 @@ impl Client {
     #[must_use]
     pub fn texts(&self) -> ClientTexts {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What it waits for in a blocking command, if it does.
+    #[must_use]
+    pub fn waiter(&self) -> Option<Arc<Waiter>> {
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets what it waits for.
+    pub(crate) fn set_waiter(&self, waiter: Option<Arc<Waiter>>) {
+        // Relaxed: for others' information only.
+        self.is_blocked.store(waiter.is_some(), Ordering::Relaxed);
+        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = waiter;
     }
 
     /// Changes its texts.
@@ -102,7 +117,7 @@ impl Clients {
             watched: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
-            is_killed: AtomicBool::new(false),
+            waiter: Mutex::default(),
         });
         let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         by_id.insert(id, Arc::clone(&client));

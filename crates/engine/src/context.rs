@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tidemill_rcu::Section;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::ArgumentView;
+use tidemill_store::gate::ClosedGate;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::value::text::TextEdit;
@@ -113,9 +114,9 @@ impl<'k, 'g> Cx<'k, 'g> {
     }
 
     fn is_expired(&self, entry: EntryRef<'_>) -> bool {
-        entry.expires_at_ms().is_some_and(|expires_at_ms| {
-            self.shared.expiry_clock_ms(self.now_ms()) > expires_at_ms
-        })
+        entry
+            .expires_at_ms()
+            .is_some_and(|expires_at_ms| self.shared.expiry_clock_ms(self.now_ms()) > expires_at_ms)
     }
 
     /// The entry of a key, if the key exists and has not expired. Counts as a use of the key and as a hit or miss.
@@ -407,14 +408,9 @@ impl<'k, 'g> Edit<'_, 'k, 'g> {
         let heap = &cx.worker.heap;
         let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
         match found {
-            Some(found) => lock.replace(
-                database,
-                key_hash.hash,
-                found,
-                entry,
-                Disposal::RetireValue,
-                heap,
-            ),
+            Some(found) => {
+                lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap)
+            }
             None => lock.insert(database, key_hash.hash, entry, section, heap),
         }
         cx.changed(database, key, key_hash, event, found.is_none());
@@ -539,8 +535,7 @@ impl<'k, 'g> Edit<'_, 'k, 'g> {
         let expires_at_ms = found.entry.expires_at_ms();
         self.cx.shared.saw_expired(expires_at_ms.expect("an expired entry has an expiry"));
         let heap = &self.cx.worker.heap;
-        let lock =
-            Locked { section, access: &mut self.cx.access, slot: self.key_hash.slot }.lock();
+        let lock = Locked { section, access: &mut self.cx.access, slot: self.key_hash.slot }.lock();
         let hash = self.key_hash.hash;
         lock.remove(self.database, hash, found, Disposal::RetireValue, section, heap);
         let cx = &mut *self.cx;
@@ -640,8 +635,8 @@ pub struct SessionCx<'k, 's> {
     pub command: &'static Command,
     /// Whether it runs in `EXEC`.
     pub in_transaction: bool,
-    /// Whether all other workers are stopped for it.
-    pub is_alone: bool,
+    /// The closed gate, when all other workers are stopped for the transaction at hand.
+    pub alone: Option<&'s ClosedGate<'s>>,
 }
 
 impl std::fmt::Debug for SessionCx<'_, '_> {

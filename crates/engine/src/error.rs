@@ -26,6 +26,8 @@ pub enum CommandError {
     NotAuthenticated,
     /// Any other text, with its code, without the leading dash.
     Text(Cow<'static, str>),
+    /// A text that quotes what a client sent, which need not be text.
+    Bytes(Vec<u8>),
 }
 
 impl CommandError {
@@ -37,8 +39,8 @@ impl CommandError {
 
     /// The wire text: code, space, explanation; without the leading dash.
     #[must_use]
-    pub fn text(&self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
+    pub fn wire(&self) -> Cow<'_, [u8]> {
+        let text = match self {
             CommandError::WrongType => {
                 "WRONGTYPE Operation against a key holding the wrong kind of value"
             }
@@ -48,12 +50,15 @@ impl CommandError {
             CommandError::NoSuchKey => "ERR no such key",
             CommandError::IndexOutOfRange => "ERR index out of range",
             CommandError::Arity(name) => {
-                return Cow::Owned(format!("ERR wrong number of arguments for '{name}' command"));
+                let text = format!("ERR wrong number of arguments for '{name}' command");
+                return Cow::Owned(text.into_bytes());
             }
             CommandError::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             CommandError::NotAuthenticated => "NOAUTH Authentication required.",
-            CommandError::Text(text) => return text.clone(),
-        })
+            CommandError::Text(text) => text,
+            CommandError::Bytes(bytes) => return Cow::Borrowed(bytes),
+        };
+        Cow::Borrowed(text.as_bytes())
     }
 }
 
@@ -66,7 +71,7 @@ impl From<&'static str> for CommandError {
 
 impl fmt::Display for CommandError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text())
+        formatter.write_str(&String::from_utf8_lossy(&self.wire()))
     }
 }
 

@@ -30,4 +30,7 @@ pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;
 /// Longest string, in bytes, that a write in the middle copies whole; longer ones become chunks.
 pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 
+/// Different codes of error replies that are counted.
+pub const ERROR_CODES_MAX: usize = 128;
+
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);

@@ -129,8 +129,7 @@ impl Session {
         let is_present = self.waiter.as_ref().is_some_and(|waiter| waiter.id == id);
         if is_present {
             self.waiter = None;
-            // Relaxed: for others' information only.
-            self.client.is_blocked.store(false, Ordering::Relaxed);
+            self.client.set_waiter(None);
         }
         is_present
     }

@@ -1,18 +1,21 @@
 //! What all workers of one server share.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_store::Keyspace;
+use tidemill_store::gate::{ClosedGate, Gate};
 use tidemill_store::hash::Seed;
+use tidemill_store::{Detached, Keyspace};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::command::CommandTable;
+use crate::command::{Command, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
-use crate::gate::Gate;
+use crate::config::{Configuration, SetError};
+use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX};
 use crate::mailbox::{Mailboxes, Notify};
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
@@ -46,8 +49,15 @@ pub struct Shared {
     expired_ms: AtomicU64,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
-    settings: Mutex<Arc<Settings>>,
+    current: Mutex<Current>,
     settings_version: AtomicU64,
+    /// When the server started, Unix time in microseconds.
+    pub started_us: u64,
+    /// What the server does for commands.
+    pub host: Box<dyn Host>,
+    pause: Pause,
+    /// Error replies by code.
+    errors: Mutex<BTreeMap<String, u64>>,
     /// Numbers of blocked waits.
     waiter_ids: AtomicU64,
 }
@@ -56,6 +66,45 @@ impl fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Shared").field("keyspace", &self.keyspace).finish_non_exhaustive()
     }
+}
+
+/// What commands ask of the server around the engine.
+pub trait Host: Send + Sync + 'static {
+    /// Stops the server soon.
+    fn shut_down(&self);
+
+    /// Writes the configuration back into the file that the server was started with.
+    ///
+    /// # Errors
+    ///
+    /// The text for the client.
+    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+
+    /// Facts about the process and its listeners for `INFO`: field and value.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}
+
+/// The configuration in force, and the settings made of it.
+#[derive(Debug)]
+struct Current {
+    configuration: Arc<Configuration>,
+    settings: Arc<Settings>,
+}
+
+/// Which commands wait while clients are paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseMode {
+    /// All but those about connections.
+    All,
+    /// Those that may write.
+    Write,
+}
+
+/// A pause of clients: until when, in monotonic microseconds (0 is never), and for which commands.
+#[derive(Debug, Default)]
+struct Pause {
+    until_us: AtomicU64,
+    only_writes: AtomicBool,
 }
 
 /// What a server is made with.
@@ -68,8 +117,10 @@ pub struct SharedSpec {
     pub notifiers: Vec<Box<dyn Notify>>,
     /// The time.
     pub clock: Box<dyn Clock>,
-    /// The first settings.
-    pub settings: Settings,
+    /// The configuration at start.
+    pub configuration: Configuration,
+    /// What the server does for commands.
+    pub host: Box<dyn Host>,
     /// Who hears of changes.
     pub sinks: Sinks,
 }
@@ -79,6 +130,7 @@ impl Shared {
     #[must_use]
     pub fn new(spec: SharedSpec) -> Shared {
         let worker_count = spec.notifiers.len();
+        let started_us = spec.clock.unix_us();
         let commands = CommandTable::new(&commands::all());
         let mailboxes = Arc::new(Mailboxes::new(spec.notifiers));
         let parking = Arc::new(Parking::new(Arc::clone(&mailboxes)));
@@ -97,35 +149,57 @@ impl Shared {
             gate: Gate::new(worker_count),
             sinks: spec.sinks,
             clock: spec.clock,
+            started_us,
             expired_ms: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
-            settings: Mutex::new(Arc::new(spec.settings)),
+            current: Mutex::new(Current {
+                settings: Arc::new(spec.configuration.settings()),
+                configuration: Arc::new(spec.configuration),
+            }),
+            host: spec.host,
             settings_version: AtomicU64::new(0),
+            pause: Pause::default(),
+            errors: Mutex::default(),
             waiter_ids: AtomicU64::new(1),
         }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The settings now.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current().settings)
+    }
+
+    /// The configuration now.
+    #[must_use]
+    pub fn configuration(&self) -> Arc<Configuration> {
+        Arc::clone(&self.current().configuration)
     }
 
     /// Changes when the settings do.
     #[must_use]
     pub fn settings_version(&self) -> u64 {
-        // Acquire: pairs with the Release in `change_settings`.
+        // Acquire: pairs with the Release in `configure`.
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Replaces the settings by a changed copy. Workers see it at their next boundary.
-    pub fn change_settings(&self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Settings::clone(&settings);
-        change(&mut next);
-        *settings = Arc::new(next);
+    /// Changes directives: all or none. Workers see it at their next boundary.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`] for the first that cannot be changed so.
+    pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        let mut current = self.current();
+        let next = current.configuration.with_changes(changes)?;
+        current.settings = Arc::new(next.settings());
+        current.configuration = Arc::new(next);
         // Release: pairs with the Acquire in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// The time that an expiry is judged by: `now_ms`, or a later one that another worker has judged by.
@@ -146,23 +220,107 @@ impl Shared {
         }
     }
 
-    /// Counts bytes that were freed in the background.
-    pub fn freed_in_background(&self, bytes: usize) {
+    /// Stops all workers but `closer` at a boundary, or gives up after a moment. The caller has the token.
+    #[must_use]
+    pub fn close_gate(&self, closer: usize) -> Option<ClosedGate<'_>> {
+        let deadline_us = self.clock.monotonic_us() + GATE_WAIT_US_MAX;
+        self.gate.close(closer, || self.clock.monotonic_us() > deadline_us)
+    }
+
+    /// Frees databases that were taken out; takes time in proportion to their keys.
+    pub fn free_detached(&self, detached: Vec<Detached>) {
+        let bytes: usize = detached.into_iter().map(Detached::free).sum();
         // Relaxed: a statistic.
         self.freed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Frees databases that were taken out, on a thread of its own; here when no thread can be had.
+    pub fn free_in_background(self: &Arc<Self>, detached: Vec<Detached>) {
+        if detached.is_empty() {
+            return;
+        }
+        // The content stays here until the thread has it, so that a refused thread leaves it to this one.
+        let content = Arc::new(Mutex::new(detached));
+        let (shared, handed) = (Arc::clone(self), Arc::clone(&content));
+        let take = |content: &Mutex<Vec<Detached>>| {
+            std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let body = move || shared.free_detached(take(&handed));
+        if std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
+            self.free_detached(take(&content));
+        }
     }
 
     /// Bytes that the dataset takes: what all workers counted, less what was freed in the background.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        let counted = self
-            .stats
-            .iter()
-            .map(|stats| stats.live_bytes.value())
-            .fold(0_u64, u64::wrapping_add);
+        let counted =
+            self.stats.iter().map(|stats| stats.live_bytes.value()).fold(0_u64, u64::wrapping_add);
         // Relaxed: a statistic.
         let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64
+    }
+
+    /// Counts an error reply by the code that it begins with.
+    #[cold]
+    pub fn count_error(&self, wire: &[u8]) {
+        let code = wire.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = String::from_utf8_lossy(code).into_owned();
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if errors.len() < ERROR_CODES_MAX || errors.contains_key(&code) {
+            *errors.entry(code).or_default() += 1;
+        }
+    }
+
+    /// Error replies by code.
+    #[must_use]
+    pub fn error_counts(&self) -> BTreeMap<String, u64> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins the statistics anew. What a worker counts at this very moment may survive.
+    pub fn reset_stats(&self) {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.stats.iter().for_each(WorkerStats::reset);
+    }
+
+    /// Pauses clients; a longer pause that is under way stays, and the stricter mode.
+    pub fn pause(&self, mode: PauseMode, timeout_ms: u64) {
+        let until_us = self.clock.monotonic_us().saturating_add(timeout_ms.saturating_mul(1000));
+        let was_paused = self.is_paused();
+        let only_writes = mode == PauseMode::Write;
+        // Relaxed, all: commands that run at this moment count as before the pause or as in it.
+        let stays_strict = was_paused && !self.pause.only_writes.load(Ordering::Relaxed);
+        self.pause.only_writes.store(only_writes && !stays_strict, Ordering::Relaxed);
+        self.pause.until_us.fetch_max(until_us, Ordering::Relaxed);
+    }
+
+    /// Ends a pause.
+    pub fn unpause(&self) {
+        // Relaxed: as in `pause`.
+        self.pause.until_us.store(0, Ordering::Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        let until_us = self.pause.until_us.load(Ordering::Relaxed);
+        until_us != 0 && self.clock.monotonic_us() < until_us
+    }
+
+    /// Whether a command has to wait until a pause is over.
+    #[must_use]
+    #[inline]
+    pub fn holds_back(&self, command: &Command) -> bool {
+        // Relaxed: as in `pause`.
+        self.pause.until_us.load(Ordering::Relaxed) != 0 && self.holds_back_now(command)
+    }
+
+    #[cold]
+    fn holds_back_now(&self, command: &Command) -> bool {
+        let is_about_connections = command.group == Group::Connection;
+        let is_meant = command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+            || command.name == "exec"
+            || !self.pause.only_writes.load(Ordering::Relaxed);
+        is_meant && !is_about_connections && self.is_paused()
     }
 
     /// A number for a new blocked wait.

@@ -28,10 +28,13 @@ impl WatchFlag {
     }
 }
 
+/// The values of one key, with their databases.
+type OfKey<V> = SmallVec<[(usize, V); 1]>;
+
 /// Values by key and database.
 #[derive(Debug)]
 struct KeyMap<V> {
-    values: HashMap<Box<[u8]>, SmallVec<[(usize, V); 1]>>,
+    values: HashMap<Box<[u8]>, OfKey<V>>,
 }
 
 impl<V> Default for KeyMap<V> {

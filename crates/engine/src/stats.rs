@@ -104,6 +104,29 @@ impl WorkerStats {
         }
     }
 
+    /// Sets to zero what `CONFIG RESETSTAT` does; counts of what is there now stay.
+    pub fn reset(&self) {
+        for command in &self.commands {
+            for counter in [&command.calls, &command.us, &command.rejected, &command.failed] {
+                counter.set(0);
+            }
+        }
+        for counter in [
+            &self.commands_processed,
+            &self.keyspace_hits,
+            &self.keyspace_misses,
+            &self.expired_keys,
+            &self.expired_fields,
+            &self.error_replies,
+            &self.input_bytes,
+            &self.output_bytes,
+            &self.connections_accepted,
+            &self.parked,
+        ] {
+            counter.set(0);
+        }
+    }
+
     /// The counters of one command.
     #[must_use]
     pub fn command(&self, id: CommandId) -> &CommandStats {

@@ -94,6 +94,11 @@ impl Worker {
         self.now_us = shared.clock.unix_us();
     }
 
+    /// A key that somebody waits for may be there: it is looked at as soon as this worker holds no lock.
+    pub fn postpone(&mut self, database: usize, key: &[u8], key_hash: KeyHash) {
+        self.postponed.push(ReadyKey { database, key: key.into(), key_hash });
+    }
+
     /// Unix time in milliseconds, as of the last boundary.
     #[must_use]
     pub fn now_ms(&self) -> u64 {

@@ -1,3 +1,24 @@
 //! The host under the server: facts (read), plan (pure), apply (system calls).
+//!
+//! Three layers that do not mix: [`topology`] and what else is read through a [`Root`] directory, [`placement`]
+//! as a pure function of it, and [`apply`], which changes something. So a captured machine can be diagnosed and
+//! planned for elsewhere, and a plan can be tested on machines nobody has at hand. This crate knows neither the
+//! server nor the load generator.
 
+pub mod apply;
+pub mod cgroup;
 pub mod cli;
+pub mod facts;
+pub mod limits;
+pub mod placement;
+pub mod rules;
+pub mod topology;
+
+mod cpuset;
+mod root;
+mod sys;
+#[cfg(test)]
+mod testing;
+
+pub use cpuset::{CpuSet, CpuSetError};
+pub use root::{ReadError, Refusal, Root};

@@ -138,3 +138,6 @@ impl Error for DomainError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

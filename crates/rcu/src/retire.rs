@@ -242,3 +242,6 @@ impl Ring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

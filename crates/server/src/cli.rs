@@ -1,12 +1,72 @@
 //! `tidemill server`: command line of the server.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use tidemill_engine::config::{CommandLine, load};
+
+use crate::config::DiskFiles;
+use crate::start::{self, Start};
+
+const USAGE: &str = "\
+Usage: tidemill server [FILE] [--directive value ...]
+
+FILE is read like a redis.conf; directives on the command line come after it.
+
+  --check-config   reads the configuration, says what is wrong with it, and exits
+  --version        prints the version
+  --help           prints this
+";
 
 /// Runs `tidemill server` with the arguments that follow the subcommand.
 ///
-/// Blocks the calling thread until the server stops.
+/// Blocks the calling thread until the server stops. Exit status 0 after an orderly stop, 1 when the server cannot run,
+/// 2 when the configuration is wrong.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    eprintln!("tidemill server: not available in this build ({} arguments)", args.len());
-    ExitCode::from(2)
+    let arguments: Result<Vec<String>, OsString> =
+        args.into_iter().map(OsString::into_string).collect();
+    let mut arguments = match arguments {
+        Ok(arguments) => arguments,
+        Err(argument) => {
+            eprintln!("tidemill server: {argument:?} is not valid UTF-8");
+            return ExitCode::from(2);
+        }
+    };
+    match arguments.first().map(String::as_str) {
+        Some("--help" | "-h") => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Some("--version" | "-v") => {
+            println!("Tidemill server v={}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        _ => {}
+    }
+    let before = arguments.len();
+    arguments.retain(|argument| argument != "--check-config");
+    let only_check = arguments.len() < before;
+    let loaded = CommandLine::parse(arguments)
+        .and_then(|line| load(&line, &DiskFiles).map(|configuration| (line, configuration)));
+    let (line, configuration) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    if only_check {
+        println!("the configuration is correct");
+        return ExitCode::SUCCESS;
+    }
+    let config = configuration.server();
+    let file = line.file.map(PathBuf::from);
+    match start::run(&Start { configuration, config, file }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidemill server: {error}");
+            ExitCode::from(1)
+        }
+    }
 }

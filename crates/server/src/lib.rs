@@ -1,3 +1,15 @@
-//! The server: workers, event loop and configuration around the engine.
+//! The server around the engine: workers, sockets, options.
+//!
+//! One worker is one thread with one `epoll` loop, its own listeners, connections and RCU reader. Nothing on a request's
+//! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
 pub mod cli;
+mod clock;
+pub mod config;
+mod connection;
+mod handover;
+mod limits;
+mod listen;
+mod options;
+mod start;
+mod worker;

@@ -225,6 +225,32 @@ impl OwnedEntry {
         }
     }
 
+    /// An entry with a copy of another one's value (`COPY`).
+    #[must_use]
+    pub fn copy_of(source: EntryRef<'_>, key: &[u8], heap: &Heap) -> OwnedEntry {
+        let copied = source.root_of(source.kind()).map(|root| {
+            // SAFETY: the entry, and with it its tree, lives for the reference's lifetime.
+            unsafe { root.copy(heap) }
+        });
+        let value = match &copied {
+            Some(built) => NewValue::Tree(built.root().expect("a tree in an entry is not empty")),
+            None => source.kept_value().0,
+        };
+        let spec = EntrySpec {
+            key,
+            kind: source.kind(),
+            encoding: source.encoding(),
+            expires_at_ms: source.expires_at_ms(),
+            recency: source.recency(),
+            value,
+        };
+        let entry = OwnedEntry::new(spec, heap);
+        if let Some(built) = copied {
+            built.retire_replaced();
+        }
+        entry
+    }
+
     fn with_shared(spec: &EntrySpec<'_>, shared: SharedString, heap: &Heap) -> OwnedEntry {
         heap.allocated(shared_bytes(shared.slice.len()));
         let raw = shared.into_raw().cast_mut().cast::<u8>();

@@ -21,6 +21,12 @@ impl Heap {
         Heap::default()
     }
 
+    /// A heap that retires into `retired`.
+    #[must_use]
+    pub fn with_retired(retired: RetireList) -> Heap {
+        Heap { retired, live_bytes: Cell::new(0) }
+    }
+
     /// Counts `bytes` that readers will be able to reach.
     pub fn allocated(&self, bytes: usize) {
         self.live_bytes.set(self.live_bytes.get() + bytes as i64);

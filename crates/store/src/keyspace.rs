@@ -18,6 +18,7 @@ use tidemill_rcu::Section;
 use crate::entry::{
     self, Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue,
 };
+use crate::gate::ClosedGate;
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::SLOT_COUNT;
@@ -346,11 +347,7 @@ impl<S: Default> Keyspace<S> {
     }
 
     /// Exchanges two databases (`SWAPDB`).
-    ///
-    /// # Safety
-    ///
-    /// No other thread may be using the keyspace: the gate is closed.
-    pub unsafe fn swap_databases(&self, first: usize, second: usize) {
+    pub fn swap_databases(&self, first: usize, second: usize, _alone: &ClosedGate<'_>) {
         // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
         let other = self.databases[second].load(Ordering::Relaxed);
@@ -358,27 +355,25 @@ impl<S: Default> Keyspace<S> {
         self.databases[second].store(one, Ordering::Release);
     }
 
-    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`).
-    ///
-    /// # Safety
-    ///
-    /// No other thread may be using the keyspace: the gate is closed.
+    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`). All workers stand between two commands,
+    /// so nobody refers into it any more and nobody will.
     #[must_use]
-    pub unsafe fn detach(&self, database: usize) -> Option<Detached> {
+    pub fn detach(&self, database: usize, _alone: &ClosedGate<'_>) -> Option<Detached> {
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
         NonNull::new(pointer).map(Detached)
     }
 
-    /// Reaches what the engine keeps under every slot's lock.
-    ///
-    /// # Safety
-    ///
-    /// No other thread may be using the keyspace: the gate is closed.
-    pub unsafe fn for_each_side(&self, mut visit: impl FnMut(SlotNumber, &mut S)) {
+    /// Reaches what the engine keeps under every slot's lock. All workers stand between two commands, and nobody holds a
+    /// slot there but the closer itself, whose sides are not borrowed while it calls this.
+    pub fn for_each_side(
+        &self,
+        _alone: &ClosedGate<'_>,
+        mut visit: impl FnMut(SlotNumber, &mut S),
+    ) {
         for slot in SlotNumber::all() {
             let side = self.slots[slot.index()].side.get();
-            // SAFETY: the caller's promise makes this the only reference.
+            // SAFETY: with the gate closed this thread is the only one to reach a side, and it holds no other.
             if let Some(side) = unsafe { &mut *side } {
                 visit(slot, side);
             }
@@ -390,8 +385,7 @@ impl<S> Drop for Keyspace<S> {
     fn drop(&mut self) {
         for place in &mut self.databases {
             if let Some(pointer) = NonNull::new(*place.get_mut()) {
-                // SAFETY: the keyspace is owned, so nobody refers into it.
-                unsafe { Detached(pointer).free() };
+                let _freed_bytes = Detached(pointer).free();
             }
         }
     }
@@ -419,16 +413,13 @@ impl Detached {
     }
 
     /// Frees everything and returns how many bytes that gave back. Takes time in proportion to the number of keys.
-    ///
-    /// # Safety
-    ///
-    /// Nobody may refer into the database any more: every reader has left the section it was in at the detachment.
-    pub unsafe fn free(self) -> usize {
+    #[must_use]
+    pub fn free(self) -> usize {
         // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`.
         let mut database = unsafe { Box::from_raw(self.0.as_ptr()) };
         let mut bytes = Database::bytes();
         for table in &mut database.tables {
-            // SAFETY: the caller's promise.
+            // SAFETY: it was detached with the gate closed: no reader was in a section then, none has found it since.
             bytes += unsafe { table.free() };
         }
         bytes
@@ -808,32 +799,6 @@ impl<S: Default> SlotLock<'_, S> {
         let expires_at_ms = found.entry.expires_at_ms();
         let (entry, disposal) = rebuilt(found.entry, key, expires_at_ms, heap);
         self.remove(database, hash, found, disposal, section, heap);
-        entry
-    }
-
-    /// An entry with a copy of another one's value (`COPY`).
-    #[must_use]
-    pub fn entry_with_copy_of(source: EntryRef<'_>, key: &[u8], heap: &Heap) -> OwnedEntry {
-        let copied = source.root_of(source.kind()).map(|root| {
-            // SAFETY: the entry, and with it its tree, lives for the reference's lifetime.
-            unsafe { root.copy(heap) }
-        });
-        let value = match &copied {
-            Some(built) => NewValue::Tree(built.root().expect("a tree in an entry is not empty")),
-            None => source.kept_value().0,
-        };
-        let spec = EntrySpec {
-            key,
-            kind: source.kind(),
-            encoding: source.encoding(),
-            expires_at_ms: source.expires_at_ms(),
-            recency: source.recency(),
-            value,
-        };
-        let entry = OwnedEntry::new(spec, heap);
-        if let Some(built) = copied {
-            built.retire_replaced();
-        }
         entry
     }
 }

@@ -8,6 +8,7 @@
 //! which locks to take and what to write; the store makes each step safe beside any number of readers.
 
 pub mod entry;
+pub mod gate;
 pub mod hash;
 pub mod heap;
 pub mod keyspace;

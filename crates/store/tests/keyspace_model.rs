@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use tidemill_rcu::Section;
 use tidemill_store::entry::{SharedString, StringValue};
+use tidemill_store::gate::Gate;
 use tidemill_store::hash::Seed;
 use tidemill_store::{
     Disposal, Encoding, EntryRef, EntrySpec, Heap, Keyspace, Kind, NewValue, OwnedEntry,
@@ -227,12 +228,12 @@ impl Tested {
     fn finish(mut self) {
         self.check();
         self.free_garbage();
-        // SAFETY: this thread has the keyspace to itself.
-        let detached = unsafe { self.keyspace.detach(0) };
+        let gate = Gate::new(1);
+        let alone = gate.close(0, || false).expect("there is no other worker");
+        let detached = self.keyspace.detach(0, &alone);
         let Some(detached) = detached else { return assert_eq!(self.heap.live_bytes(), 0) };
         assert_eq!(detached.key_count(), self.model.len() as u64);
-        // SAFETY: as above.
-        let freed = unsafe { detached.free() };
+        let freed = detached.free();
         assert_eq!(self.heap.live_bytes(), freed as i64);
         self.model.clear();
         self.check();

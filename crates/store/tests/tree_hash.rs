@@ -5,11 +5,10 @@ mod tree_common;
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidemill_rcu::Section;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::{Heap, Root};
-use tree_common::{Random, free_retired};
+use tree_common::{Random, free_retired, section};
 
 type Values = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -40,7 +39,7 @@ impl Tested {
 
     fn hash(&self) -> Option<Hash<'_>> {
         // SAFETY: the root is live as long as `self` is borrowed.
-        self.root.map(|root| unsafe { Hash::from_root(root, &self.seed, Section::assume()) })
+        self.root.map(|root| unsafe { Hash::from_root(root, &self.seed, section(self)) })
     }
 
     fn check(&self) {
@@ -81,10 +80,22 @@ impl Tested {
     }
 }
 
+impl Drop for Tested {
+    fn drop(&mut self) {
+        if let Some(root) = self.root.take() {
+            // SAFETY: nobody else knows the root.
+            unsafe { root.retire(&self.heap) };
+        }
+        assert!(std::thread::panicking() || self.heap.live_bytes() == 0);
+        // SAFETY: no reader is left.
+        unsafe { free_retired(&self.heap) };
+    }
+}
+
 fn field(random: &mut Random, bound: usize) -> Vec<u8> {
     let number = random.below(bound);
     let mut field = format!("field-{number}").into_bytes();
-    if number % 97 == 0 {
+    if number.is_multiple_of(97) {
         field.resize(100 + number % 1500, b'x');
     }
     field
@@ -208,4 +219,39 @@ fn a_scan_visits_what_stays_whatever_happens_to_the_rest() {
         assert!(kept < 100 || calls > 2);
         tested.check();
     }
+}
+
+#[test]
+fn runs_of_neighbours_come_and_go_in_a_tree_of_three_levels() {
+    let mut random = Random::new(17);
+    let mut tested = Tested::new(17);
+    let mut next = 0_u64;
+    let mut add = |tested: &mut Tested, count: u64| {
+        tested.edit(|edit, values| {
+            for number in next..next + count {
+                let field = number.to_be_bytes().to_vec();
+                edit.set(&field, &[b'v'; 100], None);
+                values.insert(field, (vec![b'v'; 100], None));
+            }
+        });
+        next += count;
+    };
+    add(&mut tested, 20_000);
+    while tested.values.len() > 500 {
+        // Neighbours in the order of the tree: whole leaves and whole inner nodes go.
+        let start = random.below(tested.values.len()) as u64;
+        let count = random.below(1200);
+        let hash = tested.hash().expect("some are left");
+        let neighbours = (start..hash.len()).map_while(|index| hash.nth(index)).take(count);
+        let run: Vec<_> = neighbours.map(|entry| entry.field.to_vec()).collect();
+        tested.edit(|edit, values| {
+            for field in &run {
+                assert!(edit.remove(field));
+                values.remove(field);
+            }
+        });
+        add(&mut tested, random.below(300) as u64);
+        tested.check();
+    }
+    tested.check_reads(&mut random);
 }

@@ -5,10 +5,9 @@ mod tree_common;
 
 use std::collections::VecDeque;
 
-use tidemill_rcu::Section;
 use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::{Heap, Root};
-use tree_common::{Random, free_retired};
+use tree_common::{Random, free_retired, section};
 
 struct Tested {
     heap: Heap,
@@ -36,7 +35,7 @@ impl Tested {
 
     fn list(&self) -> Option<List<'_>> {
         // SAFETY: the root is live as long as `self` is borrowed.
-        self.root.map(|root| unsafe { List::from_root(root, Section::assume()) })
+        self.root.map(|root| unsafe { List::from_root(root, section(self)) })
     }
 
     fn check(&self) {
@@ -63,6 +62,18 @@ impl Tested {
             let backwards = self.model.iter().rev().skip(len - 1 - last).map(Vec::as_slice);
             assert!(list.iter_back_from(index as u64).eq(backwards));
         }
+    }
+}
+
+impl Drop for Tested {
+    fn drop(&mut self) {
+        if let Some(root) = self.root.take() {
+            // SAFETY: nobody else knows the root.
+            unsafe { root.retire(&self.heap) };
+        }
+        assert!(std::thread::panicking() || self.heap.live_bytes() == 0);
+        // SAFETY: no reader is left.
+        unsafe { free_retired(&self.heap) };
     }
 }
 
@@ -130,4 +141,172 @@ fn a_list_is_what_a_vector_would_be_after_any_edits() {
             });
         }
     }
+}
+
+fn fill_percent(tested: &Tested) -> u64 {
+    let list = tested.list().expect("it is not empty");
+    let used: usize = list.iter().map(<[u8]>::len).sum();
+    // Two bytes per element are its start in the table.
+    (used as u64 + 2 * list.len()) * 100 / list.bytes()
+}
+
+#[test]
+fn pushing_at_either_end_fills_nodes() {
+    for (pushes_per_edit, front) in [(1, false), (1, true), (1000, false), (1000, true)] {
+        let mut tested = Tested::new();
+        for edit_number in 0..20_000 / pushes_per_edit {
+            // SAFETY: the root is the current version, and this is the only editor.
+            let mut edit = unsafe { ListEdit::new(tested.root, &tested.heap) };
+            for push in 0..pushes_per_edit {
+                let element = format!("element {}", edit_number * pushes_per_edit + push);
+                if front {
+                    edit.push_front(element.as_bytes());
+                } else {
+                    edit.push_back(element.as_bytes());
+                }
+            }
+            let built = edit.finish();
+            tested.root = built.root();
+            built.retire_replaced();
+            // SAFETY: no reader is left.
+            unsafe { free_retired(&tested.heap) };
+        }
+        tested.list().expect("it is not empty").check();
+        let fill = fill_percent(&tested);
+        assert!(fill > 90, "{pushes_per_edit} pushes per edit, front: {front}: {fill} %");
+    }
+}
+
+#[test]
+fn deleting_leaves_no_crumbs() {
+    let mut random = Random::new(5);
+    let mut tested = Tested::new();
+    tested.edit(|edit, model| {
+        for number in 0..30_000 {
+            let element = format!("element {number}").into_bytes();
+            edit.push_back(&element);
+            model.push_back(element);
+        }
+    });
+    for left in [20_000, 10_000, 3000, 500] {
+        while tested.model.len() > left {
+            tested.edit(|edit, model| {
+                for _ in 0..500 {
+                    let index = random.below(model.len());
+                    edit.remove(index as u64);
+                    model.remove(index);
+                }
+            });
+        }
+        let fill = fill_percent(&tested);
+        assert!(fill > 45, "{left} left: {fill} %");
+    }
+}
+
+#[test]
+fn a_tree_of_three_levels_takes_random_edits() {
+    let mut random = Random::new(11);
+    let mut tested = Tested::new();
+    tested.edit(|edit, model| {
+        for number in 0..60_000 {
+            let element = format!("{:>60}", number).into_bytes();
+            edit.push_back(&element);
+            model.push_back(element);
+        }
+    });
+    for _ in 0..25 {
+        tested.edit(|edit, model| {
+            for _ in 0..200 {
+                let index = random.below(model.len() + 1);
+                let element = random.element();
+                edit.insert(index as u64, &element);
+                model.insert(index, element);
+                let index = random.below(model.len());
+                edit.remove(index as u64);
+                model.remove(index);
+            }
+        });
+    }
+    tested.check_reads(&mut random);
+    while !tested.model.is_empty() {
+        let start = random.below(tested.model.len());
+        let end = (start + 3000).min(tested.model.len());
+        tested.edit(|edit, model| {
+            edit.remove_range(start as u64, end as u64);
+            model.drain(start..end);
+        });
+    }
+}
+
+#[test]
+fn a_reader_of_an_old_version_sees_it_unchanged() {
+    let heap = Heap::new();
+    let mut random = Random::new(3);
+    let mut root = None;
+    let mut versions: Vec<(Root, VecDeque<Vec<u8>>)> = Vec::new();
+    let mut model = VecDeque::new();
+    for _ in 0..200 {
+        // SAFETY: the root is the current version, and this is the only editor.
+        let mut edit = unsafe { ListEdit::new(root, &heap) };
+        (0..10).for_each(|_| random_change(&mut edit, &mut model, &mut random, 12));
+        let built = edit.finish();
+        root = built.root();
+        built.retire_replaced();
+        versions.extend(root.map(|root| (root, model.clone())));
+    }
+    for (root, model) in &versions {
+        // SAFETY: nothing was freed yet.
+        let list = unsafe { List::from_root(*root, section(&heap)) };
+        list.check();
+        assert!(list.iter().eq(model.iter().map(Vec::as_slice)));
+    }
+    // SAFETY: the root is not used any more.
+    root.into_iter().for_each(|root| unsafe { root.retire(&heap) });
+    assert_eq!(heap.live_bytes(), 0);
+    // SAFETY: no reader is left.
+    unsafe { free_retired(&heap) };
+}
+
+#[test]
+fn an_edit_that_is_dropped_leaves_no_trace() {
+    let mut random = Random::new(9);
+    let mut tested = Tested::new();
+    for step in 0..100 {
+        tested.edit(|edit, model| random_change(edit, model, &mut random, 12));
+        // SAFETY: the root is the current version, and this is the only editor.
+        let mut edit = unsafe { ListEdit::new(tested.root, &tested.heap) };
+        let mut scratch = tested.model.clone();
+        (0..20).for_each(|_| random_change(&mut edit, &mut scratch, &mut random, 6));
+        if step % 2 == 0 {
+            drop(edit.finish());
+        }
+        assert!(tested.heap.retired().is_empty());
+        tested.check();
+    }
+}
+
+#[test]
+fn a_copy_shares_nothing_with_the_original() {
+    let mut tested = Tested::new();
+    tested.edit(|edit, model| {
+        for number in 0..5000 {
+            let element = format!("element {number}").into_bytes();
+            edit.push_back(&element);
+            model.push_back(element);
+        }
+    });
+    let original = tested.root.take().expect("it is not empty");
+    // SAFETY: the original is live.
+    let built = unsafe { original.copy(&tested.heap) };
+    tested.root = built.root();
+    built.retire_replaced();
+    // SAFETY: nobody else uses the original.
+    unsafe { original.retire(&tested.heap) };
+    // SAFETY: no reader is left.
+    unsafe { free_retired(&tested.heap) };
+    tested.check();
+    tested.edit(|edit, model| {
+        edit.remove_range(0, 5000);
+        model.clear();
+    });
 }

@@ -3,10 +3,9 @@
 
 mod tree_common;
 
-use tidemill_rcu::Section;
 use tidemill_store::value::text::{Text, TextEdit};
 use tidemill_store::{Heap, Root};
-use tree_common::{Random, free_retired};
+use tree_common::{Random, free_retired, section};
 
 struct Tested {
     heap: Heap,
@@ -32,7 +31,7 @@ impl Tested {
 
     fn text(&self) -> Option<Text<'_>> {
         // SAFETY: the root is live as long as `self` is borrowed.
-        self.root.map(|root| unsafe { Text::from_root(root, Section::assume()) })
+        self.root.map(|root| unsafe { Text::from_root(root, section(self)) })
     }
 
     fn check(&self, random: &mut Random) {

@@ -3,6 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// Frees across threads cheaply: what one worker retires another may have allocated.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "\
 Usage: tidemill <part> [options]
 

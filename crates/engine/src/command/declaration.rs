@@ -50,6 +50,8 @@ bitflags! {
         const NO_ASYNC_LOADING = 1 << 16;
         /// May replicate without being a write.
         const MAY_REPLICATE = 1 << 17;
+        /// Makes several changes although it names one key. Not shown to clients.
+        const SEVERAL_CHANGES = 1 << 18;
     }
 }
 
@@ -204,6 +206,9 @@ impl Command {
         subcommands: &[],
         handler: Handler::Container,
     };
+
+    /// A command that is none, for work that no client asked for.
+    pub(crate) const BASE_REF: Command = Command { name: "internal", ..Command::BASE };
 
     /// Whether `count` arguments, the name included, are as many as the command takes.
     #[must_use]

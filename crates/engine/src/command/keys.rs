@@ -143,7 +143,8 @@ impl KeySpec {
                 if start + count >= args.len() {
                     return false;
                 }
-                let Some(keys) = tidemill_resp::number::parse_integer(args.get(start + count)) else {
+                let Some(keys) = tidemill_resp::number::parse_integer(args.get(start + count))
+                else {
                     return false;
                 };
                 let Ok(keys) = usize::try_from(keys) else { return false };
@@ -164,7 +165,8 @@ impl KeySpec {
         match self.start {
             Start::Index(index) => (index < args.len()).then_some(index),
             Start::Keyword(word, from) => {
-                let matches = |&index: &usize| args.get(index).eq_ignore_ascii_case(word.as_bytes());
+                let matches =
+                    |&index: &usize| args.get(index).eq_ignore_ascii_case(word.as_bytes());
                 let found = if from >= 0 {
                     (from as usize..args.len()).find(matches)
                 } else {

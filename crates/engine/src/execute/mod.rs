@@ -11,5 +11,5 @@ mod serve;
 pub mod transaction;
 pub mod turn;
 
-pub use serve::{delete_expired, end_wait, serve_postponed};
+pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use turn::{Batch, Next, Turn, run_turn};

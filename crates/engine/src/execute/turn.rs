@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_rcu::Section;
-use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::{ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser};
+use tidemill_resp::encode::ReplyBuffer;
+use tidemill_resp::request::{
+    ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
+};
 use tidemill_store::KeyHash;
 
 use super::{admit, keyed, transaction};
@@ -193,8 +195,7 @@ impl<E: Enter> Client<'_, '_, E> {
         let id = self.shared.commands.find(view.get(0));
         let key = id.and_then(|id| {
             let index = fixed_key(self.shared.commands.command(id))?;
-            (index < view.len())
-                .then(|| (index, self.shared.keyspace.key_hash(view.get(index))))
+            (index < view.len()).then(|| (index, self.shared.keyspace.key_hash(view.get(index))))
         });
         Request { start, end, id, key }
     }
@@ -240,9 +241,9 @@ impl<E: Enter> Client<'_, '_, E> {
         let ticket = Ticket { worker: self.worker.index, session: self.session.id() };
         let shared = self.shared;
         let is_parked = match place {
-            Place::Slot(slot) => shared
-                .parking
-                .park(place, ticket, || shared.keyspace.word(slot).announce_waiting()),
+            Place::Slot(slot) => {
+                shared.parking.park(place, ticket, || shared.keyspace.word(slot).announce_waiting())
+            }
             Place::Token => shared.parking.park(place, ticket, || shared.token.announce_waiting()),
             Place::Pause => {
                 let retry_us = shared.clock.monotonic_us() + PAUSE_US;
@@ -264,9 +265,7 @@ impl<E: Enter> Client<'_, '_, E> {
         let mode = self.session.reply_mode;
         let admitted = admit::admit(self, request.id, &args);
         let step = match admitted {
-            Ok(admit::Admitted::Run(id, command)) => {
-                self.run(id, command, args, request.key, false)
-            }
+            Ok(admit::Admitted::Run(id, command)) => self.run(id, command, args, request.key),
             Ok(admit::Admitted::Queued) => {
                 self.reply.queued();
                 Step::Done
@@ -295,7 +294,9 @@ impl<E: Enter> Client<'_, '_, E> {
     /// Writes an error reply.
     pub(crate) fn error(&mut self, error: &CommandError) {
         self.worker.stats(self.shared).error_replies.add(1);
-        self.reply.error(error.text().as_bytes());
+        let wire = error.wire();
+        self.shared.count_error(&wire);
+        self.reply.error(wire);
     }
 
     /// Runs an admitted command by its handler and counts it.
@@ -305,11 +306,16 @@ impl<E: Enter> Client<'_, '_, E> {
         command: &'static Command,
         args: ArgumentView<'_>,
         key: Option<(usize, KeyHash)>,
-        in_transaction: bool,
     ) -> Step {
         let shared = self.shared;
+        if shared.holds_back(command) {
+            return Step::Wait(Place::Pause);
+        }
         let timed = !command.flags.contains(Flags::FAST);
         let start_us = if timed { shared.clock.monotonic_us() } else { 0 };
+        if command.name == "exec" && self.session.transaction.is_some() {
+            return self.exec(id);
+        }
         let result = match command.handler {
             Handler::Keyed(handler) => keyed::run(self, (command, handler), args, key),
             Handler::Session(handler) | Handler::Whole(handler) => {
@@ -321,8 +327,8 @@ impl<E: Enter> Client<'_, '_, E> {
                     shared,
                     reader: &mut *self.reader,
                     command,
-                    in_transaction,
-                    is_alone: in_transaction && matches!(command.handler, Handler::Whole(_)),
+                    in_transaction: false,
+                    alone: None,
                 };
                 handler(&mut cx)
             }
@@ -352,14 +358,15 @@ impl<E: Enter> Client<'_, '_, E> {
         step
     }
 
-    /// Runs `EXEC`.
-    pub(crate) fn exec(&mut self) -> Step {
-        transaction::exec(self)
-    }
-
-    /// What the client speaks.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.reply.protocol()
+    /// Runs `EXEC`. Its commands count for themselves; what they take is not counted twice.
+    fn exec(&mut self, id: CommandId) -> Step {
+        let step = transaction::exec(self);
+        if matches!(step, Step::Done) {
+            // Relaxed: for others' information only.
+            self.session.client.queued.store(u64::MAX, Ordering::Relaxed);
+            self.worker.stats(self.shared).command(id).calls.add(1);
+        }
+        step
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::grisu;
+
 /// Longest result of [`format_double`]: sign, 17 digits, point, zeros or exponent.
 const TEXT_BYTES_MAX: usize = 32;
 
@@ -50,7 +52,8 @@ fn significand_has_digits(text: &[u8]) -> bool {
     significand.iter().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
-/// Prints a float as Redis does in scores and RESP3 doubles: the shortest digits that read back as the same value.
+/// Prints a float as Redis does in scores and RESP3 doubles: nearly always the shortest digits that read back as the
+/// same value, and always those Valkey prints.
 #[must_use]
 pub fn format_double(value: f64) -> FormattedDouble {
     let mut out = FormattedDouble { bytes: [0; TEXT_BYTES_MAX], length: 0 };
@@ -74,18 +77,10 @@ fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     if value < 0.0 {
         out.write_str("-")?;
     }
-    let (digits, exponent) = shortest_digits(value.abs());
-    write_digits(&digits, exponent, value < 0.0, out)
-}
-
-/// The digits `d` and the exponent `e` of `value` = d × 10^e.
-fn shortest_digits(value: f64) -> (String, i32) {
-    let text = format!("{value:e}");
-    let (significand, exponent) = text.split_once('e').expect("the format has an exponent");
-    let digits: String = significand.chars().filter(|&digit| digit != '.').collect();
-    let exponent: i32 = exponent.parse().expect("the exponent is a number");
-    let exponent = exponent - (digits.len() as i32 - 1);
-    (digits, exponent)
+    let mut digits = [0; grisu::DIGIT_COUNT_MAX];
+    let (count, exponent) = grisu::digits(value.abs(), &mut digits);
+    let digits = std::str::from_utf8(&digits[..count]).expect("digits are ASCII");
+    write_digits(digits, exponent, value < 0.0, out)
 }
 
 /// Lays the digits out: as an integer, with a point, or with an exponent, by the rules Valkey was seen to follow.

@@ -70,13 +70,42 @@ pub fn parse_long_double(text: &[u8]) -> Option<LongDouble> {
 }
 
 fn parse_magnitude(text: &str) -> Option<X87DoubleExtended> {
-    if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
-        return None;
-    }
-    let parsed = X87DoubleExtended::from_str_r(text, Round::NearestTiesToEven).ok()?;
+    let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+    let has_exponent = if is_hexadecimal {
+        check_grammar(&text.as_bytes()[2..], u8::is_ascii_hexdigit, b'p')?
+    } else {
+        check_grammar(text.as_bytes(), u8::is_ascii_digit, b'e')?
+    };
+    let parsed = if is_hexadecimal && !has_exponent {
+        X87DoubleExtended::from_str_r(&format!("{text}p0"), Round::NearestTiesToEven)
+    } else {
+        X87DoubleExtended::from_str_r(text, Round::NearestTiesToEven)
+    };
+    let parsed = parsed.ok()?;
     let is_out_of_range = parsed.status.contains(Status::OVERFLOW)
         || (parsed.status.contains(Status::UNDERFLOW) && parsed.value.is_zero());
     (!is_out_of_range).then_some(parsed.value)
+}
+
+/// Digits with at most one point among them, and perhaps an exponent behind `marker`, of either case. Answers
+/// whether there is one; `None` when this is no number, which `rustc_apfloat` sees less strictly than C does.
+fn check_grammar(text: &[u8], is_digit: fn(&u8) -> bool, marker: u8) -> Option<bool> {
+    let marker_index = text.iter().position(|byte| byte.eq_ignore_ascii_case(&marker));
+    let (significand, exponent) = match marker_index {
+        Some(index) => (&text[..index], Some(&text[index + 1..])),
+        None => (text, None),
+    };
+    let point_count = significand.iter().filter(|&&byte| byte == b'.').count();
+    let digit_count = significand.iter().filter(|&byte| is_digit(byte)).count();
+    if point_count > 1 || digit_count == 0 || point_count + digit_count != significand.len() {
+        return None;
+    }
+    let Some(exponent) = exponent else { return Some(false) };
+    let digits = match exponent {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    };
+    (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then_some(true)
 }
 
 /// Prints a number as `INCRBYFLOAT` replies and stores it: never with an exponent, 17 digits behind the

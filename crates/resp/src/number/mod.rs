@@ -4,6 +4,7 @@
 //! computes in the 80-bit format of x87. All rules were found by asking Valkey 9.1; the tests hold its answers.
 
 mod double;
+mod grisu;
 mod integer;
 mod long_double;
 

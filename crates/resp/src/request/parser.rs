@@ -123,7 +123,7 @@ impl RequestParser {
         args: &mut Arguments,
     ) -> Result<Step, ProtocolError> {
         if let Some(remembered) = self.remembered.take() {
-            return self.resume(remembered, input, limits, args);
+            return self.resume(*remembered, input, limits, args);
         }
         let Line::Value { value: count, next } = argument_count(input, start, limits)? else {
             return Ok(Step::Incomplete { wanted: 1 });
@@ -138,12 +138,12 @@ impl RequestParser {
     #[cold]
     fn resume(
         &mut self,
-        remembered: Box<Remembered>,
+        remembered: Remembered,
         input: &[u8],
         limits: &Limits,
         args: &mut Arguments,
     ) -> Result<Step, ProtocolError> {
-        let Remembered { args: kept, position, missing_count } = *remembered;
+        let Remembered { args: kept, position, missing_count } = remembered;
         *args = kept;
         self.bulks(input, 0, position, missing_count, limits, args)
     }

@@ -11,7 +11,7 @@ fn parse_all(input: &[u8], limits: &Limits) -> (Vec<Vec<Vec<u8>>>, Option<Protoc
 }
 
 /// As [`parse_all`], the input arriving piece by piece.
-pub(crate) fn parse_in_pieces(
+fn parse_in_pieces(
     pieces: &[&[u8]],
     limits: &Limits,
 ) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
@@ -202,5 +202,34 @@ fn inline_words_are_split_as_valkey_splits_them() {
     }
     for line in [&br#""a\" "#[..], br#""a\"b"#, br#""a\\"#, br"'a\' ", b"\"", b"'"] {
         assert_eq!(split_arguments(line), Err(UnbalancedQuotes), "{}", line.escape_ascii());
+    }
+}
+
+#[test]
+fn many_arguments_are_not_read_twice() {
+    let arguments: Vec<&[u8]> = vec![b"argument"; 1000];
+    let whole = encode(&arguments);
+    let (mut parser, mut args) = (RequestParser::new(), Arguments::new());
+    let cut = whole.len() - 5;
+    let progress = parser.parse(&whole[..cut], &Limits::default(), &mut args);
+    assert_eq!(progress, Ok(Progress::Incomplete { consumed: 0, wanted: 5 }));
+    assert!(!parser.is_idle());
+    // Would be an error if it were looked at again; the first byte says that this is no inline request.
+    let mut spoilt = whole.clone();
+    spoilt[1..100].fill(b'?');
+    // Another connection may use the same storage meanwhile.
+    let mut shared = Arguments::new();
+    let progress = parser.parse(&spoilt, &Limits::default(), &mut shared);
+    assert_eq!(progress, Ok(Progress::Complete { consumed: whole.len() }));
+    assert!(shared.view(&whole).iter().eq(arguments));
+    assert!(parser.is_idle());
+}
+
+#[test]
+fn a_long_request_behind_a_blank_one_survives_the_cut() {
+    let whole = [b"\r\n".to_vec(), encode(&[&b"argument"[..]; 40])].concat();
+    for cut in 3..whole.len() {
+        let whole_pieces = parse_in_pieces(&[&whole[..cut], &whole[cut..]], &Limits::default());
+        assert_eq!(whole_pieces, parse_all(&whole, &Limits::default()), "cut at {cut}");
     }
 }

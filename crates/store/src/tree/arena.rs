@@ -118,9 +118,8 @@ impl Root {
 
     /// Allocated bytes of the whole collection, in constant time.
     ///
-    /// The collection must be live, as for [`List::from_root`](crate::value::list::List::from_root).
-    #[must_use]
-    pub fn total_bytes(self) -> usize {
+    /// The collection must be live.
+    pub(crate) fn total_bytes(self) -> usize {
         self.0.node().bytes() as usize
     }
 
@@ -131,13 +130,12 @@ impl Root {
     /// The root was unlinked by the caller, and is retired once.
     pub unsafe fn retire(self, heap: &Heap) {
         let (pointer, bytes) = (self.into_raw(), self.total_bytes());
-        // SAFETY: `free_tree` frees exactly these nodes, on any thread; none is reachable after the grace period.
-        let garbage = unsafe {
-            if self.0.node().is_leaf() {
-                Garbage::new(pointer, bytes, whole::free_node)
-            } else {
-                Garbage::deep(pointer, bytes, whole::free_tree)
-            }
+        let garbage = if self.0.node().is_leaf() {
+            // SAFETY: any thread may free the node, which nothing can reach after the grace period.
+            unsafe { Garbage::new(pointer, bytes, whole::free_node) }
+        } else {
+            // SAFETY: as above, for all nodes of the tree, which belong to no other.
+            unsafe { Garbage::deep(pointer, bytes, whole::free_tree) }
         };
         heap.retire(garbage);
     }
@@ -157,7 +155,6 @@ impl Root {
     /// # Safety
     ///
     /// The collection is live for the duration of the call.
-    #[must_use]
     pub unsafe fn copy(self, heap: &Heap) -> Built<'_> {
         let mut arena = Arena::default();
         let root = whole::copy_tree(&mut arena, self.0);
@@ -167,7 +164,8 @@ impl Root {
 
 /// A finished edit: a root to publish, then [`Built::retire_replaced`].
 ///
-/// Dropped instead, it takes back everything the edit made, and the old collection stays as it was.
+/// Dropped instead, it takes back everything the edit made, and the old collection stays as it was: between publishing
+/// and retiring nothing may fail.
 #[derive(Debug)]
 #[must_use = "a finished edit that is not published is undone"]
 pub struct Built<'h> {

@@ -89,6 +89,7 @@ pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
     while !node.is_leaf() {
         let (index, within) = inner::find_position(node, rest);
         node = node.children()[index].link.node();
+        node.link().prefetch();
         rest = within;
     }
     (node, rest)
@@ -100,6 +101,7 @@ pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
     let mut node = root.node();
     while !node.is_leaf() {
         node = node.children()[inner::find_key(node, key)].link.node();
+        node.link().prefetch();
     }
     node
 }

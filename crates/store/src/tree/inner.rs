@@ -98,8 +98,10 @@ pub(crate) fn set_link(link: Link, index: usize, child: Link) {
     debug_assert!(link.is_fresh() && index < link.node().len());
     // SAFETY: the index lies below the node's length.
     let at = unsafe { children_address(link).add(index) };
+    // SAFETY: the child was written when the node was built.
+    let old = unsafe { at.read() };
     // SAFETY: a fresh node has no readers.
-    unsafe { (&raw mut (*at).link).write(child) };
+    unsafe { at.write(Child { link: child, ..old }) };
 }
 
 fn set_len(link: Link, len: usize) {

@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
     }
 
     pub(crate) fn element_bytes(&self, index: usize) -> usize {
-        self.with(index, |parts| parts_bytes(parts))
+        self.with(index, parts_bytes)
     }
 
     /// Hands element `index` of the planned leaf to `read`.

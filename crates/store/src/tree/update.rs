@@ -40,6 +40,7 @@ impl Path {
         while !link.node().is_leaf() {
             let index = choose(link.node());
             let child = link.node().children()[index].link;
+            child.prefetch();
             path.steps.push(Step { node: link, index, before: sums::<O>(child.node()) });
             link = child;
         }

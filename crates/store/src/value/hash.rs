@@ -38,6 +38,15 @@ impl Order for Fields {
     }
 }
 
+/// Where a field belongs in a hash of more than one leaf.
+#[inline]
+fn key_of(seed: &Seed, field: &[u8]) -> u64 {
+    let key = hash(seed, field);
+    #[cfg(test)]
+    let key = key & tests::KEY_MASK.get();
+    key
+}
+
 /// The longest varint, and an expiry.
 type Prefix = SmallVec<[u8; 18]>;
 
@@ -109,16 +118,36 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
 #[inline]
 fn find(leaf: Node<'_>, field: &[u8]) -> Option<usize> {
     let data = leaf.data();
-    let len = leaf.len();
     let mut start = 0;
-    for index in 0..len {
-        let end = leaf.start(index + 1);
-        if decode(&data[start..end]).field == field {
+    for (index, end) in leaf.ends().enumerate() {
+        if is_of(&data[start..end], field) {
             return Some(index);
         }
         start = end;
     }
     None
+}
+
+/// Whether an element belongs to `field`.
+#[inline]
+fn is_of(element: &[u8], field: &[u8]) -> bool {
+    let head = usize::from(element[0]);
+    if head >= 0x80 || field.len() >= 0x40 {
+        return decode(element).field == field;
+    }
+    let at = 1 + 8 * (head & 1);
+    head >> 1 == field.len() && same(&element[at..at + field.len()], field)
+}
+
+/// Compares short slices of equal length without a call, from the end, where the names of fields differ most.
+#[inline]
+fn same(left: &[u8], right: &[u8]) -> bool {
+    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
+        (Some(left_end), Some(right_end)) => {
+            u64::from_ne_bytes(*left_end) == u64::from_ne_bytes(*right_end) && left == right
+        }
+        _ => left.iter().eq(right),
+    }
 }
 
 /// One version of a hash, for as long as `'g`.
@@ -159,7 +188,7 @@ impl<'g> Hash<'g> {
         let mut fields = std::collections::HashSet::new();
         check_tree::<Fields>(self.root.link(), &mut |leaf, from, to| {
             for entry in entries(leaf) {
-                let key = hash(self.seed, entry.field);
+                let key = key_of(self.seed, entry.field);
                 assert!(key >= from && to.is_none_or(|to| key < to), "a field is in its range");
                 assert!(fields.insert(entry.field.to_vec()), "a field is there once");
                 assert!(entry.expires_at_ms.is_none() || leaf.has(flags::EXPIRES));
@@ -174,7 +203,7 @@ impl<'g> Hash<'g> {
         let leaf = if self.root.is_leaf() {
             self.root
         } else {
-            leaf_of(self.root.link(), hash(self.seed, field))
+            leaf_of(self.root.link(), key_of(self.seed, field))
         };
         let entry = decode(leaf.element(find(leaf, field)?));
         Some(Field { value: entry.value, expires_at_ms: entry.expires_at_ms })
@@ -366,7 +395,7 @@ impl<'h> HashEdit<'h> {
         if root.node().is_leaf() {
             return (Path::default(), root);
         }
-        let key = hash(self.seed, field);
+        let key = key_of(self.seed, field);
         Path::descend::<Fields>(root, |node| inner::find_key(node, key))
     }
 
@@ -380,7 +409,7 @@ impl<'h> HashEdit<'h> {
             Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
         } else {
             let seed = self.seed;
-            let key_of = |index: usize| plan.with(index, |parts| hash(seed, field_of(parts)));
+            let key_of = |index: usize| plan.with(index, |parts| key_of(seed, field_of(parts)));
             let pieces = split(&mut self.arena, &plan, Bias::Middle, path.key(), key_of);
             self.arena.discard(link);
             pieces
@@ -400,3 +429,6 @@ fn field_of<'a>(parts: Parts<'a>) -> &'a [u8] {
         [] => &[],
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What the tests of the tree share.
 #![allow(unsafe_code, dead_code)]
 
+use tidemill_rcu::Section;
 use tidemill_store::Heap;
 
 /// Frees everything that was retired.
@@ -11,6 +12,12 @@ use tidemill_store::Heap;
 pub unsafe fn free_retired(heap: &Heap) {
     // SAFETY: the caller's promise.
     unsafe { heap.retired().free_all() };
+}
+
+/// A section in which nothing is freed: the tests free only when they hold their structure exclusively.
+pub fn section<T>(_owner: &T) -> Section<'_> {
+    // SAFETY: freeing needs the owner exclusively, so nothing is freed while the section is in use.
+    unsafe { Section::assume() }
 }
 
 /// A reproducible stream of random numbers (SplitMix64).

@@ -4,11 +4,11 @@
 //! worker enters before a batch and leaves before it waits for events; in between it looks at the gate once per batch.
 //! Whoever closes the gate has the token, so there is one closer at a time, and reopens when the others do not stop in
 //! time: nobody waits for long, least of all a worker in a long command.
+//!
+//! It stands in this crate because a closed gate is the proof that [`Keyspace`](crate::Keyspace) demands for what nobody
+//! may see half done. The proof holds as far as every thread that uses the keyspace enters the gate first.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-
-use crate::clock::Clock;
-use crate::limits::GATE_WAIT_US_MAX;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -69,19 +69,18 @@ impl Gate {
         }
     }
 
-    /// Stops all workers but `closer`, or gives up after [`GATE_WAIT_US_MAX`]. The caller has the token.
+    /// Stops all workers but `closer`, or gives up when `is_late` says so. The caller is the only one who closes.
     #[must_use]
-    pub fn close(&self, closer: usize, clock: &dyn Clock) -> Option<ClosedGate<'_>> {
+    pub fn close(&self, closer: usize, is_late: impl Fn() -> bool) -> Option<ClosedGate<'_>> {
         // Relaxed: the fence orders it before the loads.
         self.closed.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
         let closed = ClosedGate(self);
-        let deadline_us = clock.monotonic_us() + GATE_WAIT_US_MAX;
         for (worker, running) in self.running.iter().enumerate() {
             // Acquire: pairs with the Release in `leave`.
             while worker != closer && running.0.load(Ordering::Acquire) {
-                if clock.monotonic_us() > deadline_us {
+                if is_late() {
                     return None;
                 }
                 std::hint::spin_loop();

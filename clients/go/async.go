@@ -1,0 +1,78 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+)
+
+// Future is the reply of an asynchronous command.
+type Future struct {
+	done  chan struct{}
+	reply Reply
+}
+
+// Wait returns the reply, or the context's error as of unknown outcome; the command goes on then.
+func (f *Future) Wait(ctx context.Context) Reply {
+	select {
+	case <-f.done:
+		return f.reply
+	case <-ctx.Done():
+		return failedReply(maybeSent(context.Cause(ctx)))
+	}
+}
+
+// Done is closed when the reply is there.
+func (f *Future) Done() <-chan struct{} { return f.done }
+
+// Go sends a command without waiting for its reply. It waits only for room in the queue and for a
+// connection. Commands that one goroutine sends this way are executed in order while the connection lasts.
+func (c *Client) Go(ctx context.Context, args ...any) *Future {
+	f := &Future{done: make(chan struct{})}
+	c.Async(ctx, func(reply Reply) {
+		f.reply = reply
+		close(f.done)
+	}, args...)
+	return f
+}
+
+// Async sends a command and calls callback once with its reply, usually on the connection's reader: it
+// must be quick and must not wait for other commands of this client. A panic in it is contained and
+// logged. Once sent, the context no longer ends the command. What was not sent is not repeated.
+func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
+	guarded := func(reply Reply) {
+		if err := contain(func() { callback(reply) }); err != nil {
+			c.options.Logger.Error("tidemill: async callback", "error", err)
+		}
+	}
+	r := newRequest()
+	var err error
+	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
+		r.recycle()
+		guarded(failedReply(err))
+		return
+	}
+	info := describe(args)
+	if info.needsOwn(r.wire) {
+		go func() { guarded(c.own.run(ctx, r, info)) }()
+		return
+	}
+	r.notify = func(r *request) {
+		reply := r.reply
+		r.recycle()
+		guarded(reply)
+	}
+	for {
+		p, err := c.node.acquire(ctx)
+		if err == nil {
+			_, err = p.enqueue(ctx, r, false)
+		}
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) || p == nil {
+			r.recycle()
+			guarded(failedReply(err))
+			return
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package tidemill
+
+import (
+	"context"
+	"fmt"
+)
+
+// Batch collects commands that travel together: one queue entry, one write, replies in order. It is not
+// atomic; see [Tx] for that. The zero value is ready to use, not safe for concurrent use.
+type Batch struct {
+	wire  []byte
+	count int
+	flags commandFlags
+	err   error
+	keys  []string // first keys, for transactions in a cluster
+}
+
+// batchOwnBytes is the size from which a batch gets a connection of its own, so that it does not make
+// the shared pipe's other callers wait.
+const batchOwnBytes = 256 << 10
+
+// Add appends a command; a bad argument shows when the batch runs.
+func (b *Batch) Add(args ...any) {
+	if b.err != nil {
+		return
+	}
+	before := len(b.wire)
+	if b.wire, b.err = appendCommand(b.wire, args); b.err != nil {
+		return
+	}
+	info := describe(args)
+	if info.flags&(commandChanges|commandListens) != 0 {
+		b.err = argumentError("%s cannot be part of a batch", info.name)
+		return
+	}
+	if b.count == 0 {
+		b.flags = info.flags & commandReads
+	}
+	b.flags &= info.flags | ^commandReads
+	if info.needsOwn(b.wire[before:]) {
+		b.flags |= commandBlocks
+	}
+	if key, ok := info.firstKeyOf(b.wire[before:]); ok {
+		b.keys = append(b.keys, string(key))
+	}
+	b.count++
+}
+
+// Len returns the number of commands.
+func (b *Batch) Len() int { return b.count }
+
+// RunBatch sends the batch and returns one reply per command. Its error is the batch's own failure;
+// errors of single commands stand in their replies. A batch of reads only is repeated like a read.
+func (c *Client) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
+	return runBatch(ctx, c, c.own, b)
+}
+
+func runBatch(ctx context.Context, to runner, own *ownPool, b *Batch) ([]Reply, error) {
+	if b.err != nil || b.count == 0 {
+		return nil, b.err
+	}
+	r := newRequest()
+	r.want = b.count
+	r.wire = append(r.wire[:0], b.wire...)
+	info := &commandInfo{name: "BATCH", flags: b.flags}
+	if len(r.wire) > batchOwnBytes && own != nil {
+		return b.replies(own.run(ctx, r, info), b.count)
+	}
+	return b.replies(to.run(ctx, r, info), b.count)
+}
+
+// replies takes apart what a request with several replies ended with.
+func (b *Batch) replies(reply Reply, count int) ([]Reply, error) {
+	if count == 1 {
+		if reply.kind == KindNone {
+			return []Reply{reply}, reply.Err()
+		}
+		return []Reply{reply}, nil
+	}
+	items := reply.items()
+	for len(items) < count {
+		items = append(items, failedReply(reply.Err()))
+	}
+	return items, reply.Err()
+}
+
+// Tx is a MULTI/EXEC transaction that travels as one write and takes one round trip.
+type Tx struct{ Batch }
+
+// RunTx executes the transaction and returns the replies of its commands. When the server refuses a
+// command while queueing, nothing is executed and the error is its reason. ErrTxAborted: a key watched
+// on this connection changed.
+func (c *Client) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) { return runTx(ctx, c, tx) }
+
+// RunTx executes the transaction on this connection, after its WATCH.
+func (d *Dedicated) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) { return runTx(ctx, d, tx) }
+
+func runTx(ctx context.Context, to runner, tx *Tx) ([]Reply, error) {
+	if tx.err != nil || tx.count == 0 {
+		return nil, tx.err
+	}
+	r := newRequest()
+	r.want = tx.count + 2
+	r.wire = append(r.wire[:0], "*1\r\n$5\r\nMULTI\r\n"...)
+	r.wire = append(r.wire, tx.wire...)
+	r.wire = append(r.wire, "*1\r\n$4\r\nEXEC\r\n"...)
+	reply := to.run(ctx, r, &commandInfo{name: "TX", flags: commandWrites})
+	if err := reply.Err(); err != nil {
+		return nil, err
+	}
+	return tx.outcome(reply.items())
+}
+
+// outcome reads the replies of MULTI, the queued commands and EXEC.
+func (b *Batch) outcome(replies []Reply) ([]Reply, error) {
+	for _, queued := range replies[:len(replies)-1] {
+		if err := queued.Err(); err != nil {
+			return nil, err
+		}
+	}
+	executed := replies[len(replies)-1]
+	if err := executed.Err(); err != nil {
+		return nil, err
+	}
+	if executed.IsNil() {
+		return nil, ErrTxAborted
+	}
+	results, err := executed.Array()
+	if err == nil && len(results) != b.count {
+		err = fmt.Errorf("%w: EXEC answered %d of %d commands", ErrProtocol, len(results), b.count)
+	}
+	return results, err
+}
+
+// Watch runs an optimistic transaction on a connection of its own: it watches keys, calls body to read
+// through d and build a transaction, and executes that. ErrTxAborted says that a key changed meanwhile;
+// whether to repeat is the caller's choice. body may return nil to execute nothing.
+func (c *Client) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string) ([]Reply, error) {
+	d, err := c.Dedicate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := d.Watch(ctx, keys...).Err(); err != nil {
+		return nil, err
+	}
+	var tx *Tx
+	if panicked := contain(func() { tx, err = body(d) }); panicked != nil {
+		return nil, panicked
+	}
+	if err != nil || tx == nil {
+		return nil, err
+	}
+	return d.RunTx(ctx, tx)
+}

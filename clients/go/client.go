@@ -1,0 +1,164 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Client talks to one server. Its methods may be called from any number of goroutines; they share one
+// connection. Make one Client per server and keep it.
+type Client struct {
+	Commands
+	options *Options
+	node    *node
+	own     *ownPool
+	follows bool // a sentinel names the server
+	closed  atomic.Bool
+}
+
+// New returns a client; it connects when first used. Only invalid options are an error.
+func New(options Options) (*Client, error) {
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	filled := options.withDefaults()
+	c := &Client{options: filled, node: newNode(filled.Address, filled)}
+	c.own = newOwnPool(c.node)
+	c.Commands = Commands{c}
+	return c, nil
+}
+
+// Connect connects now, so that wrong addresses or passwords show at start.
+func (c *Client) Connect(ctx context.Context) error {
+	_, err := c.node.acquire(ctx)
+	return err
+}
+
+// Do runs one command and waits for its reply. Arguments are strings, byte slices, integers, floats,
+// booleans (1 or 0), time.Duration (nanoseconds) and time.Time (RFC 3339).
+//
+// Commands that block, subscribe or watch are given a connection of their own. The reply's Err is the
+// server's error, or wraps ErrNotSent or ErrMaybeSent.
+func (c *Client) Do(ctx context.Context, args ...any) Reply {
+	r := newRequest()
+	var err error
+	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
+		r.recycle()
+		return failedReply(err)
+	}
+	return c.run(ctx, r, describe(args))
+}
+
+// run sends one encoded command to where its row of the table says.
+func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	if c.options.Hook != nil {
+		return observe(ctx, c.options.Hook, info.name, 1, func(ctx context.Context) Reply {
+			return c.route(ctx, r, info)
+		})
+	}
+	return c.route(ctx, r, info)
+}
+
+func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {
+	if info.needsOwn(r.wire) {
+		return c.own.run(ctx, r, info)
+	}
+	reply := sendTo(ctx, c.node, r, info.flags, c.options)
+	if reply.kind == KindError && c.follows {
+		c.leaveDemoted(reply)
+	}
+	return reply
+}
+
+// sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when their
+// outcome is unknown, within the context and ConnectWait.
+func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, options *Options) Reply {
+	p, err := n.acquire(ctx)
+	if err != nil {
+		r.recycle()
+		return failedReply(err)
+	}
+	reply, reusable := p.do(ctx, r)
+	if reply.kind == KindNone && reusable {
+		return sendAgain(ctx, n, r, reply, flags, options)
+	}
+	if reusable {
+		r.recycle()
+	}
+	return reply
+}
+
+// sendAgain is the slow path of sendTo, after a first failure.
+func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options) Reply {
+	until := time.Now().Add(options.ConnectWait)
+	for mayRepeat(ctx, reply.Err(), flags, options) && time.Now().Before(until) {
+		p, err := n.acquire(ctx)
+		if err != nil {
+			if errors.Is(reply.Err(), ErrNotSent) {
+				reply = failedReply(err)
+			}
+			break
+		}
+		r.rearm()
+		var reusable bool
+		if reply, reusable = p.do(ctx, r); !reusable {
+			return reply
+		}
+		if reply.kind != KindNone {
+			break
+		}
+	}
+	r.recycle()
+	return reply
+}
+
+// mayRepeat decides by the error alone whether a failed request may be sent again.
+func mayRepeat(ctx context.Context, err error, flags commandFlags, options *Options) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrArgument) {
+		return false
+	}
+	if errors.Is(err, ErrNotSent) {
+		return true
+	}
+	safe := flags&commandReads != 0 && !options.NoRetry || idempotent(ctx)
+	return errors.Is(err, ErrMaybeSent) && safe
+}
+
+type idempotentKey struct{}
+
+// WithIdempotent marks the operations under ctx as safe to repeat when their outcome is unknown.
+func WithIdempotent(ctx context.Context) context.Context {
+	return context.WithValue(ctx, idempotentKey{}, true)
+}
+
+func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
+
+// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes. Its error is the
+// context's, when something was still pending.
+func (c *Client) Shutdown(ctx context.Context) error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	err := c.node.close(ctx)
+	c.own.close()
+	return err
+}
+
+// Close is Shutdown with the IO timeout as deadline.
+func (c *Client) Close() error { return c.Shutdown(closeContext(c.options)) }
+
+func closeContext(options *Options) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), max(options.IOTimeout, time.Second))
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+// Stats returns what the client's pipe counted since it was connected.
+func (c *Client) Stats() PipeStats {
+	if p := c.node.current.Load(); p != nil {
+		return p.snapshot()
+	}
+	return PipeStats{}
+}

@@ -1,0 +1,195 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// startCluster makes three primaries with a replica each from real server processes.
+func startCluster(t *testing.T) (servers []*testServer) {
+	t.Helper()
+	ctx := testContext(t, time.Minute)
+	var clients []*Client
+	for i := range 6 {
+		s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i), "--cluster-port", fmt.Sprint(freePort(t)))
+		servers = append(servers, s)
+		clients = append(clients, newTestClient(t, s.address))
+	}
+	for i, c := range clients[:3] {
+		first, last := i*slotCount/3, (i+1)*slotCount/3-1
+		if err := c.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", first, last).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range clients {
+		if err := c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range servers[1:] {
+		port := strings.TrimPrefix(s.address, "127.0.0.1:")
+		bus := s.args[len(s.args)-1]
+		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", port, bus).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range clients[3:] {
+		id, err := clients[i].Do(ctx, "CLUSTER", "MYID").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, 20*time.Second, "replication", func() bool { return c.Do(ctx, "CLUSTER", "REPLICATE", id).Err() == nil })
+	}
+	for _, c := range clients {
+		waitFor(t, 30*time.Second, "cluster state", func() bool {
+			info, _ := c.Do(ctx, "CLUSTER", "INFO").Text()
+			slots, _ := c.Do(ctx, "CLUSTER", "SLOTS").Array()
+			for _, item := range slots {
+				if members, _ := item.Array(); len(members) < 4 {
+					return false
+				}
+			}
+			return strings.Contains(info, "cluster_state:ok") && len(slots) == 3
+		})
+	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	return servers
+}
+
+func TestCluster_WritesSurviveMigrationAndAKilledPrimary(t *testing.T) {
+	checkLeaks(t)
+	servers := startCluster(t)
+	c, err := NewCluster(testContext(t, 10*time.Second), []string{servers[4].address}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	record := &ledger{outcome: map[string]error{}}
+	until := time.Now().Add(8 * time.Second)
+	var group sync.WaitGroup
+	for worker := range 16 {
+		group.Go(func() {
+			for i := 0; time.Now().Before(until); i++ {
+				value := fmt.Sprintf("%d:%d", worker, i)
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				record.note(value, c.RPush(ctx, fmt.Sprintf("list:%d", worker), value).Err())
+				cancel()
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	migrateSlot(t, servers, slotOf([]byte("list:3")))
+	time.Sleep(time.Second)
+	ctx := testContext(t, 30*time.Second)
+	victim := c.pick(slotOf([]byte("list:5"))).address
+	for _, s := range servers {
+		if s.address == victim {
+			s.stop()
+		}
+	}
+	group.Wait()
+	var stored []string
+	for worker := range 16 {
+		items, err := c.LRange(ctx, fmt.Sprintf("list:%d", worker), 0, -1).Strings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, items...)
+	}
+	if c.pick(slotOf([]byte("list:5"))).address == victim {
+		t.Error("the killed primary is still the target")
+	}
+	checkClusterLedger(t, record, stored)
+	var tx Tx
+	tx.Add("SET", "{t}a", 1)
+	tx.Add("INCR", "{t}a")
+	if replies, err := c.RunTx(ctx, &tx); err != nil || len(replies) != 2 {
+		t.Error(replies, err)
+	}
+	tx.Add("SET", "elsewhere", 1)
+	if _, err := c.RunTx(ctx, &tx); !errors.Is(err, ErrCrossSlot) || !errors.Is(err, ErrNotSent) {
+		t.Error(err)
+	}
+}
+
+// checkClusterLedger allows for one thing more than ledger.check: replication is asynchronous, so what the
+// killed primary acknowledged last may be gone with it.
+func checkClusterLedger(t *testing.T, record *ledger, stored []string) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, value := range stored {
+		if seen[value]++; seen[value] > 1 {
+			t.Errorf("%s was executed twice", value)
+		}
+	}
+	missing, acknowledged := 0, 0
+	for value, err := range record.outcome {
+		if errors.Is(err, ErrNotSent) && seen[value] > 0 {
+			t.Errorf("%s was executed but reported as not sent", value)
+		}
+		if err != nil && !errors.Is(err, ErrNotSent) && !errors.Is(err, ErrMaybeSent) {
+			t.Errorf("%s: the server's redirection reached the caller: %v", value, err)
+		}
+		if err == nil {
+			acknowledged++
+			if seen[value] == 0 {
+				missing++
+			}
+		}
+	}
+	t.Logf("%d acknowledged, %d of them lost by the failover", acknowledged, missing)
+	if missing > 64 || acknowledged < 1000 {
+		t.Errorf("%d of %d acknowledged writes are missing", missing, acknowledged)
+	}
+}
+
+// migrateSlot moves a slot with its keys from its primary to the next one, under load.
+func migrateSlot(t *testing.T, servers []*testServer, slot int) {
+	t.Helper()
+	ctx := testContext(t, 20*time.Second)
+	owner := slot * 3 / slotCount
+	source, target := newTestClient(t, servers[owner].address), newTestClient(t, servers[(owner+1)%3].address)
+	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
+	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
+	must := func(reply Reply) {
+		if err := reply.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	must(target.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID))
+	must(source.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID))
+	port := strings.TrimPrefix(target.options.Address, "127.0.0.1:")
+	for {
+		keys, err := source.Do(ctx, "CLUSTER", "GETKEYSINSLOT", slot, 10).Strings()
+		if err != nil || len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			must(source.Do(ctx, "MIGRATE", "127.0.0.1", port, key, 0, 5000))
+		}
+		time.Sleep(100 * time.Millisecond) // let writers meet ASK
+	}
+	must(target.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", targetID))
+	must(source.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", targetID))
+	_ = source.Close()
+	_ = target.Close()
+}
+
+func TestSlotOf_AgreesWithTheServer(t *testing.T) {
+	checkLeaks(t)
+	s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
+	c := newTestClient(t, s.address)
+	for _, key := range []string{"", "a", "{user}1", "x{}y", "{{a}}", "foo{bar}{zap}", "\x00\xff"} {
+		if got, err := c.ClusterKeyslot(testContext(t, time.Second), key).Int64(); err != nil || int(got) != slotOf([]byte(key)) {
+			t.Errorf("%q: %d, server says %d, %v", key, slotOf([]byte(key)), got, err)
+		}
+	}
+}

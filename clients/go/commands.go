@@ -1,0 +1,154 @@
+package tidemill
+
+import (
+	"bytes"
+	"context"
+)
+
+// commandFlags say how the client has to treat a command.
+type commandFlags uint16
+
+const (
+	commandReads     commandFlags = 1 << iota // changes nothing: safe to repeat, may go to replicas
+	commandWrites                             // may change the keyspace
+	commandBlocks                             // may wait for data
+	commandBlocksIf                           // waits only with the argument BLOCK
+	commandChanges                            // changes the state of its connection: WATCH, MULTI, SELECT ...
+	commandListens                            // turns its connection into a stream: SUBSCRIBE, MONITOR ...
+	commandHasSub                             // a container: rows of its subcommands follow
+	commandAllShards                          // in a cluster, belongs to every primary
+)
+
+// commandInfo is one row of the generated table.
+type commandInfo struct {
+	name     string
+	keyword  string // the first key follows this argument
+	flags    commandFlags
+	firstKey int8 // 0: none
+	lastKey  int8 // negative: counted from the end
+	keyStep  int8
+	countAt  int8 // the first key follows this argument, which is their count
+}
+
+var unknownCommand = &commandInfo{name: "?"}
+
+// describe finds the table's row for a command line. Subcommands have rows of their own.
+func describe(args []any) *commandInfo {
+	name, ok := args[0].(string)
+	if !ok {
+		name = argText(args[0])
+	}
+	info := commandTable[name]
+	if info == nil {
+		if info = commandTable[upper(name)]; info == nil {
+			return unknownCommand
+		}
+	}
+	if info.flags&commandHasSub != 0 && len(args) > 1 {
+		if sub := commandTable[info.name+" "+upper(argText(args[1]))]; sub != nil {
+			return sub
+		}
+	}
+	return info
+}
+
+func upper(name string) string { return string(bytes.ToUpper([]byte(name))) }
+
+// needsOwn is true for what cannot share the pipe.
+func (info *commandInfo) needsOwn(wire []byte) bool {
+	if info.flags&(commandBlocks|commandChanges|commandListens|commandBlocksIf) == 0 {
+		return false
+	}
+	if info.flags&commandBlocksIf != 0 {
+		for arg := range wireArgs(wire) {
+			if bytes.EqualFold(arg, []byte("BLOCK")) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// firstKeyOf finds the key that decides where an encoded command goes.
+func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
+	at := int(info.firstKey)
+	if info.countAt > 0 {
+		at = int(info.countAt) + 1
+	}
+	if at == 0 && info.keyword == "" {
+		return nil, false
+	}
+	index, found := 0, false
+	for arg := range wireArgs(wire) {
+		switch {
+		case found || (at > 0 && index == at):
+			return arg, true
+		case at == 0 && bytes.EqualFold(arg, []byte(info.keyword)):
+			found = true
+		}
+		index++
+	}
+	return nil, false
+}
+
+// wireArgs walks the arguments of the first command that appendCommand encoded into wire.
+func wireArgs(wire []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		line, used, _ := cutLine(wire)
+		if len(line) < 2 {
+			return
+		}
+		count, _ := parseInt(line[1:])
+		for ; count > 0; count-- {
+			wire = wire[used:]
+			header, at, _ := cutLine(wire)
+			if len(header) < 2 {
+				return
+			}
+			length, _ := parseInt(header[1:])
+			if !yield(wire[at : at+int(length)]) {
+				return
+			}
+			used = at + int(length) + 2
+		}
+	}
+}
+
+// runner is what takes an encoded command: a client, a cluster, a batch being built.
+type runner interface {
+	run(ctx context.Context, r *request, info *commandInfo) Reply
+}
+
+// Commands has one method per command of Valkey 9.1 that is not administrative. The methods encode
+// their arguments and run like Do; options that follow the required arguments are given as the server's
+// documentation writes them: c.Set(ctx, "k", "v", "EX", 10, "NX").
+type Commands struct{ runner runner }
+
+// begin starts an encoded command of count arguments after its name, which is given encoded.
+func begin(name string, count int) *request {
+	r := newRequest()
+	r.wire = appendHeader(r.wire[:0], '*', count)
+	r.wire = append(r.wire, name...)
+	return r
+}
+
+// append appends an argument of any sendable type.
+func (r *request) append(arg any) (ok bool) {
+	r.wire, ok = appendArg(r.wire, arg)
+	return ok
+}
+
+// appendAny appends arguments of any sendable type; the first that is none makes the command fail.
+func (r *request) appendAny(args []any) bool {
+	ok := true
+	for i := 0; i < len(args) && ok; i++ {
+		r.wire, ok = appendArg(r.wire, args[i])
+	}
+	return ok
+}
+
+func (r *request) refuse() Reply {
+	r.recycle()
+	return failedReply(argumentError("an argument has a type that cannot be sent"))
+}

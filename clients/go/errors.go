@@ -1,0 +1,116 @@
+package tidemill
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// May I retry? These two answer it. An operation that fails without the server's answer is one of
+// them, never both.
+var (
+	// ErrNotSent: the server cannot have executed the command; repeating it is safe.
+	ErrNotSent = errors.New("tidemill: not sent")
+	// ErrMaybeSent: the command left, its outcome is unknown.
+	ErrMaybeSent = errors.New("tidemill: outcome unknown")
+)
+
+// What went wrong before or instead of sending.
+var (
+	// ErrClosed: the client or the connection was closed by Close.
+	ErrClosed = errors.New("tidemill: closed")
+	// ErrArgument: an argument cannot be encoded, or a call makes no sense; nothing was sent.
+	ErrArgument = errors.New("tidemill: bad argument")
+	// ErrLimit: a configured or protocol limit was exceeded.
+	ErrLimit = errors.New("tidemill: limit exceeded")
+	// ErrCrossSlot: the keys of one command or transaction belong to different slots.
+	ErrCrossSlot = errors.New("tidemill: keys in different slots")
+	// ErrNoNode: no node of the cluster is known to serve the slot.
+	ErrNoNode = errors.New("tidemill: no node for slot")
+)
+
+// What went wrong with the answer.
+var (
+	// ErrNil: the server answered nil where a value was asked for.
+	ErrNil = errors.New("tidemill: nil reply")
+	// ErrType: the reply has another type than asked for.
+	ErrType = errors.New("tidemill: unexpected reply type")
+	// ErrProtocol: the peer does not speak the protocol; the connection is closed.
+	ErrProtocol = errors.New("tidemill: protocol error")
+	// ErrTxAborted: EXEC found a watched key changed; nothing was executed.
+	ErrTxAborted = errors.New("tidemill: transaction aborted, a watched key changed")
+	// ErrPanic: a user's callback panicked; the value is in the text.
+	ErrPanic = errors.New("tidemill: callback panicked")
+	// ErrTimeout: no byte came within IOTimeout while replies were due.
+	ErrTimeout = errors.New("tidemill: no reply within the IO timeout")
+)
+
+// stageError ties a cause to the answer of "may I retry?".
+type stageError struct {
+	stage error
+	cause error
+}
+
+func (e *stageError) Error() string   { return e.stage.Error() + ": " + e.cause.Error() }
+func (e *stageError) Unwrap() []error { return []error{e.stage, e.cause} }
+
+func notSent(cause error) error {
+	if errors.Is(cause, ErrNotSent) {
+		return cause
+	}
+	return &stageError{ErrNotSent, cause}
+}
+
+func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
+
+// ServerError is an error reply. Code is its first word ("WRONGTYPE"), Message the whole text.
+type ServerError struct {
+	Code    string
+	Message string
+}
+
+func (e *ServerError) Error() string { return e.Message }
+
+// Is makes errors.Is(err, tidemill.ServerCode("WRONGTYPE")) work.
+func (e *ServerError) Is(target error) bool {
+	code, ok := target.(ServerCode)
+	return ok && string(code) == e.Code
+}
+
+// ServerCode is an error to compare with: errors.Is(err, ServerCode("NOSCRIPT")).
+type ServerCode string
+
+func (c ServerCode) Error() string { return string(c) }
+
+func newServerError(text string) *ServerError {
+	code, _, _ := strings.Cut(text, " ")
+	return &ServerError{Code: code, Message: text}
+}
+
+// redirection is a parsed MOVED or ASK.
+type redirection struct {
+	ask     bool
+	slot    int
+	address string
+}
+
+// parseRedirection reads "MOVED 3999 127.0.0.1:6381"; the address may lack a host.
+func parseRedirection(e *ServerError) (redirection, bool) {
+	if e.Code != "MOVED" && e.Code != "ASK" {
+		return redirection{}, false
+	}
+	fields := strings.Fields(e.Message)
+	if len(fields) < 3 {
+		return redirection{}, false
+	}
+	slot, err := strconv.Atoi(fields[1])
+	if err != nil || slot < 0 || slot >= slotCount {
+		return redirection{}, false
+	}
+	return redirection{ask: e.Code == "ASK", slot: slot, address: fields[2]}, true
+}
+
+func argumentError(format string, values ...any) error {
+	return notSent(fmt.Errorf("%w: %s", ErrArgument, fmt.Sprintf(format, values...)))
+}

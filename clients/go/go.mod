@@ -1,0 +1,3 @@
+module go.tidemill.dev/client
+
+go 1.25

@@ -1,0 +1,221 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// node is one server address with the pipe to it, reconnected when somebody needs it.
+type node struct {
+	address string
+	options *Options
+	extra   [][]any     // commands of the handshake
+	onPush  func(Reply) // non-nil: pushes are read even when no reply is due
+	onLost  func()      // called once for each lost pipe; may be nil
+
+	current atomic.Pointer[pipe]
+
+	mu      sync.Mutex
+	attempt *attempt
+	closed  bool
+	loose   map[net.Conn]struct{} // connections outside the pipe
+}
+
+// attempt is a series of dials for which callers wait together.
+type attempt struct {
+	done    chan struct{}
+	waiters int
+	last    error // guarded by the node's mutex
+	cancel  context.CancelFunc
+}
+
+func newNode(address string, options *Options) *node {
+	return &node{address: address, options: options, loose: map[net.Conn]struct{}{}}
+}
+
+// acquire returns a live pipe, waiting for a connection while the context and ConnectWait last.
+func (n *node) acquire(ctx context.Context) (*pipe, error) {
+	if p := n.current.Load(); p != nil && !p.gone.Load() {
+		return p, nil
+	}
+	timer := time.NewTimer(n.options.ConnectWait)
+	defer timer.Stop()
+	for {
+		a, p, err := n.join()
+		if p != nil || err != nil {
+			return p, err
+		}
+		select {
+		case <-a.done:
+			p, err := n.leave(a)
+			if p != nil || err != nil {
+				return p, err
+			}
+		case <-ctx.Done():
+			_, err := n.leave(a)
+			return nil, notSent(errors.Join(context.Cause(ctx), err))
+		case <-timer.C:
+			_, err := n.leave(a)
+			if err == nil {
+				err = errors.New("connecting takes longer than ConnectWait")
+			}
+			return nil, notSent(err)
+		}
+	}
+}
+
+// join returns the running series of dials, starting one when there is none, or a live pipe.
+func (n *node) join() (*attempt, *pipe, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, nil, notSent(ErrClosed)
+	}
+	if p := n.current.Load(); p != nil && !p.gone.Load() {
+		return nil, p, nil
+	}
+	if n.attempt == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		n.attempt = &attempt{done: make(chan struct{}), cancel: cancel}
+		go n.connect(ctx, n.attempt)
+	}
+	n.attempt.waiters++
+	return n.attempt, nil, nil
+}
+
+func (n *node) leave(a *attempt) (*pipe, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a.waiters--
+	if p := n.current.Load(); p != nil && !p.gone.Load() {
+		return p, nil
+	}
+	if a.last == nil {
+		return nil, nil
+	}
+	return nil, notSent(a.last)
+}
+
+// connect dials until it succeeds, the error is final, or nobody waits any more.
+func (n *node) connect(ctx context.Context, a *attempt) {
+	defer a.cancel()
+	pause := n.options.BackoffMin
+	for {
+		conn, err := dial(ctx, n.options, n.address, n.extra...)
+		n.mu.Lock()
+		if err == nil && n.closed {
+			_ = conn.Close()
+			err = ErrClosed
+		}
+		if err == nil {
+			n.install(conn)
+		} else {
+			a.last = fmt.Errorf("connecting to %s: %w", n.address, err)
+		}
+		if err == nil || n.closed || a.waiters == 0 || finalError(err) {
+			n.attempt = nil
+			close(a.done)
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+		n.options.Logger.Warn("tidemill: cannot connect", "address", n.address, "error", err)
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, n.options.BackoffMax)
+	}
+}
+
+// install makes conn the node's pipe; the mutex is held.
+func (n *node) install(conn net.Conn) {
+	p := newPipe(conn, n.options, n.onPush)
+	n.current.Store(p)
+	go func() {
+		<-p.closed
+		if cause := p.dead; cause != ErrClosed {
+			n.options.Logger.Warn("tidemill: connection lost", "address", n.address, "error", cause)
+		}
+		if n.onLost != nil {
+			n.onLost()
+		}
+	}()
+}
+
+// finalError is true where dialing again cannot help: the server refused us by name.
+func finalError(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.Code != "LOADING" && refused.Code != "BUSY" && refused.Code != "ERR"
+}
+
+// connectOwn dials a connection for one user, outside the pipe. It is closed with the node.
+func (n *node) connectOwn(ctx context.Context, extra ...[]any) (net.Conn, error) {
+	conn, err := dial(ctx, n.options, n.address, append(n.extra[:len(n.extra):len(n.extra)], extra...)...)
+	if err != nil {
+		return nil, notSent(fmt.Errorf("connecting to %s: %w", n.address, err))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		_ = conn.Close()
+		return nil, notSent(ErrClosed)
+	}
+	n.loose[conn] = struct{}{}
+	return conn, nil
+}
+
+func (n *node) forget(conn net.Conn) {
+	n.mu.Lock()
+	delete(n.loose, conn)
+	n.mu.Unlock()
+	_ = conn.Close()
+}
+
+// close refuses new requests, waits for pending ones while ctx lasts, and closes all connections.
+func (n *node) close(ctx context.Context) error {
+	n.mu.Lock()
+	n.closed = true
+	if n.attempt != nil {
+		n.attempt.cancel()
+	}
+	loose := n.loose
+	n.loose = map[net.Conn]struct{}{}
+	p := n.current.Load()
+	n.mu.Unlock()
+	var err error
+	if p != nil {
+		err = p.drain(ctx)
+		p.kill(ErrClosed)
+		<-p.closed
+	}
+	for conn := range loose {
+		_ = conn.Close()
+	}
+	return err
+}
+
+// drain waits until nothing is pending.
+func (p *pipe) drain(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		settled := p.gauge.pending == 0 || p.dead != nil
+		p.mu.Unlock()
+		if settled {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

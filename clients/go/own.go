@@ -1,0 +1,157 @@
+package tidemill
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// Connections of their own serve what would block or change the shared pipe. Each is a pipe with one
+// user, without IO timeout: how long a blocking command may take is for its context to say.
+
+// ownOptions are a client's options for such a connection.
+func ownOptions(options *Options) *Options {
+	own := *options
+	own.IOTimeout = -1
+	own.MaxGatherDelay = -1
+	return &own
+}
+
+// ownPool keeps idle connections of a node for blocking commands.
+type ownPool struct {
+	node    *node
+	options *Options
+	mu      sync.Mutex
+	idle    []*ownPipe
+	closed  bool
+}
+
+type ownPipe struct {
+	*pipe
+	conn net.Conn
+}
+
+// ownIdleMax bounds the connections kept for the next blocking command.
+const ownIdleMax = 16
+
+func newOwnPool(n *node) *ownPool { return &ownPool{node: n, options: ownOptions(n.options)} }
+
+// take returns a connection nobody else uses.
+func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
+	o.mu.Lock()
+	for len(o.idle) > 0 {
+		last := len(o.idle) - 1
+		p := o.idle[last]
+		o.idle = o.idle[:last]
+		if !p.gone.Load() {
+			o.mu.Unlock()
+			return p, nil
+		}
+		o.node.forget(p.conn)
+	}
+	o.mu.Unlock()
+	conn, err := o.node.connectOwn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
+}
+
+// give returns a connection; one that is in an unknown state is closed instead.
+func (o *ownPool) give(p *ownPipe, clean bool) {
+	o.mu.Lock()
+	if clean && !o.closed && !p.gone.Load() && len(o.idle) < ownIdleMax {
+		o.idle = append(o.idle, p)
+		o.mu.Unlock()
+		return
+	}
+	o.mu.Unlock()
+	p.kill(ErrClosed)
+	o.node.forget(p.conn)
+}
+
+func (o *ownPool) close() {
+	o.mu.Lock()
+	o.closed = true
+	idle := o.idle
+	o.idle = nil
+	o.mu.Unlock()
+	for _, p := range idle {
+		p.kill(ErrClosed)
+		<-p.closed
+		o.node.forget(p.conn)
+	}
+}
+
+// run executes r on a connection of its own. Its context's end closes the connection, which makes the
+// server forget the blocked command.
+func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	for {
+		p, err := o.take(ctx)
+		if err != nil {
+			r.recycle()
+			return failedReply(err)
+		}
+		reply, reusable := p.do(ctx, r)
+		failed := reply.kind == KindNone
+		o.give(p, !failed && info.flags&(commandChanges|commandListens) == 0)
+		if failed && reusable && mayRepeat(ctx, reply.Err(), info.flags, o.options) {
+			r.rearm()
+			continue
+		}
+		if reusable {
+			r.recycle()
+		}
+		return reply
+	}
+}
+
+// Dedicated is a connection with one user: for WATCH, WAIT, or a SELECT of its own. Commands on it run in
+// order; it must be closed.
+type Dedicated struct {
+	Commands
+	pool  *ownPool
+	pipe  *ownPipe
+	once  sync.Once
+	dirty bool
+}
+
+// Dedicate opens a connection for one user.
+func (c *Client) Dedicate(ctx context.Context) (*Dedicated, error) { return dedicate(ctx, c.own) }
+
+func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
+	p, err := pool.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dedicated{pool: pool, pipe: p}
+	d.Commands = Commands{d}
+	return d, nil
+}
+
+// Do runs one command on the connection.
+func (d *Dedicated) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, d, args) }
+
+func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	d.dirty = d.dirty || info.flags&(commandChanges|commandListens) != 0
+	reply, reusable := d.pipe.do(ctx, r)
+	if reusable {
+		r.recycle()
+	}
+	d.dirty = d.dirty || reply.kind == KindNone
+	return reply
+}
+
+// Close gives the connection back, or closes it when a command changed its state.
+func (d *Dedicated) Close() { d.once.Do(func() { d.pool.give(d.pipe, !d.dirty) }) }
+
+// doOn encodes args and hands them to a runner.
+func doOn(ctx context.Context, to runner, args []any) Reply {
+	r := newRequest()
+	var err error
+	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
+		r.recycle()
+		return failedReply(err)
+	}
+	return to.run(ctx, r, describe(args))
+}

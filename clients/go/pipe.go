@@ -1,0 +1,388 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pipe is one connection shared by all goroutines. Callers append to a queue; whoever holds the writer
+// role gathers and writes, whoever holds the reader role resolves replies in order. Two goroutines of
+// the pipe hold the roles under load. A caller that finds nobody else there takes both: it writes and
+// reads itself, and no goroutine is woken.
+//
+// A pipe lives as long as its connection. When that fails, every request learns whether its bytes left.
+type pipe struct {
+	conn        net.Conn
+	pauseLength time.Duration // see gauge.pause; negative: never pause
+	limit       int           // requests pending at most
+	timeout     time.Duration // without a byte while replies are due
+	ping        time.Duration
+	attached    bool        // read always: pushes are expected
+	onPush      func(Reply) // called by the reader
+
+	mu        sync.Mutex
+	gauge     gauge
+	queue     []*request // not yet written
+	flight    []*request // written, in order
+	waiters   []chan struct{}
+	writing   bool   // somebody holds the writer role
+	reading   bool   // somebody holds the reader role
+	pausing   bool   // the writer waits for company
+	gathering bool   // the writer gives its turn to others
+	urgent    bool   // the role was handed on to flush at once
+	turn      uint64 // of gathering; changes when the role is handed on
+	watching  bool   // the watch ticks fast
+	finished  bool
+	dead      error
+	gone      atomic.Bool // dead, for those who do not hold the mutex
+	unsent    uint64      // after a failed write: requests from this sequence on never left whole
+	stats     PipeStats
+
+	writer  writerRole
+	reader  readerRole
+	reads   atomic.Uint64 // reads and writes that made progress
+	watch   *time.Timer
+	writeGo chan struct{}
+	readGo  chan struct{}
+	closed  chan struct{}
+}
+
+// writerRole is touched only by the holder of the role.
+type writerRole struct {
+	batch    []*request
+	out      []byte
+	ends     []int // where each request of the chunk ends in out
+	sequence uint64
+	pauser   *pauser
+}
+
+func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
+	p := &pipe{
+		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
+		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
+		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
+		unsent: ^uint64(0), watching: true,
+	}
+	p.gauge.enough = flushRequests
+	if options.MaxGatherDelay != 0 {
+		p.pauseLength = options.MaxGatherDelay
+	}
+	p.reader.buffer = make([]byte, readBufferBytes)
+	if p.attached {
+		p.reading = true
+		p.readGo <- struct{}{}
+	}
+	p.mu.Lock()
+	p.watch = time.AfterFunc(watchInterval, p.look)
+	p.mu.Unlock()
+	go p.writeLoop()
+	go p.writeLoop()
+	go p.readLoop()
+	return p
+}
+
+// do sends r and waits for its end. The reply is r's or the client's error; reusable tells whether r may
+// be recycled.
+func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) {
+	solo, err := p.enqueue(ctx, r, true)
+	if err != nil {
+		return failedReply(err), true
+	}
+	if solo {
+		return p.soloRun(ctx, r)
+	}
+	done := ctx.Done()
+	if done == nil {
+		<-r.wake
+		return r.reply, true
+	}
+	select {
+	case <-r.wake:
+		return r.reply, true
+	case <-done:
+		return p.giveUp(ctx, r)
+	}
+}
+
+// giveUp ends the wait for a request whose context is over.
+func (p *pipe) giveUp(ctx context.Context, r *request) (Reply, bool) {
+	switch {
+	case r.state.CompareAndSwap(stateQueued, stateWithdrawn):
+		return failedReply(notSent(context.Cause(ctx))), false
+	case r.state.CompareAndSwap(stateSent, stateAbandoned):
+		return failedReply(maybeSent(context.Cause(ctx))), false
+	}
+	<-r.wake
+	return r.reply, true
+}
+
+// enqueue puts r into the queue, waiting for room while ctx lasts. With maySolo the caller may be given
+// both roles instead. An error means that r never entered.
+func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, notSent(context.Cause(ctx))
+	}
+	p.mu.Lock()
+	for p.gauge.pending >= p.limit && p.dead == nil {
+		if err := p.waitForRoom(ctx); err != nil {
+			p.mu.Unlock()
+			return false, err
+		}
+	}
+	if p.dead != nil {
+		err := p.dead
+		p.mu.Unlock()
+		return false, notSent(err)
+	}
+	p.gauge.arrive()
+	if !p.watching {
+		p.watching = true
+		p.watch.Reset(watchInterval)
+	}
+	if maySolo && p.gauge.streak >= soloStreak && p.gauge.pending == 1 && !p.writing && !p.reading && len(r.wire) <= soloBytes {
+		p.takeBothRoles(r)
+		p.mu.Unlock()
+		return true, nil
+	}
+	p.queue = append(p.queue, r)
+	wake := !p.writing
+	p.writing = true
+	cut := p.pausing && (len(p.queue) >= flushRequests || float64(len(p.queue)) >= p.gauge.peak)
+	if cut {
+		p.pausing = false
+	}
+	if p.gathering && len(p.queue) >= p.gauge.enough {
+		p.gathering, p.urgent, wake = false, true, true
+		p.turn++
+	}
+	p.mu.Unlock()
+	if wake {
+		p.writeGo <- struct{}{}
+	} else if cut {
+		p.writer.pauser.cut()
+	}
+	return false, nil
+}
+
+// waitForRoom is called with the mutex held and returns with it held.
+func (p *pipe) waitForRoom(ctx context.Context) error {
+	room := make(chan struct{})
+	p.waiters = append(p.waiters, room)
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return notSent(context.Cause(ctx))
+	}
+}
+
+// wakeWaiters lets as many waiting callers try again as there is room; the mutex is held.
+func (p *pipe) wakeWaiters() {
+	if len(p.waiters) == 0 {
+		return
+	}
+	room := len(p.waiters)
+	if p.dead == nil {
+		room = min(room, p.limit-p.gauge.pending)
+	}
+	for i := range room {
+		close(p.waiters[i])
+		p.waiters[i] = nil
+	}
+	if room > 0 {
+		p.waiters = p.waiters[room:]
+	}
+}
+
+func (p *pipe) takeBothRoles(r *request) {
+	p.writing, p.reading = true, true
+	r.solo = true
+	r.state.Store(stateSent)
+	r.sequence = p.writer.sequence
+	p.writer.sequence++
+	p.reader.due = append(p.reader.due, r)
+	p.stats.Writes++
+	p.stats.Requests++
+	p.stats.Solo++
+}
+
+// soloRun is the whole life of a request whose caller found the pipe empty.
+func (p *pipe) soloRun(ctx context.Context, r *request) (Reply, bool) {
+	n, err := p.conn.Write(r.wire)
+	if err != nil {
+		p.failedWrite(r.sequence, n == len(r.wire), err)
+	}
+	p.releaseWriter()
+	interruptible := ctx.Done() != nil
+	var stop func() bool
+	if interruptible {
+		stop = context.AfterFunc(ctx, func() { _ = p.conn.SetReadDeadline(time.Unix(1, 0)) })
+		defer stop()
+	}
+	for r.state.Load() != stateDone {
+		err := p.readOnce()
+		if err == nil {
+			continue
+		}
+		if interruptible && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			return p.soloAbandon(ctx, r)
+		}
+		if p.retryRead(err) {
+			continue
+		}
+		p.kill(err)
+		p.releaseReader(true)
+		if r.state.Load() != stateDone {
+			// The writer goroutine holds its role and will end the request.
+			return p.awaitEnd(r)
+		}
+		return r.reply, true
+	}
+	p.releaseReader(false)
+	return r.reply, true
+}
+
+// awaitEnd waits for the end of a solo request whose pipe died.
+func (p *pipe) awaitEnd(r *request) (Reply, bool) {
+	<-p.closed
+	return r.reply, true
+}
+
+// soloAbandon leaves the reading, in the middle of whatever arrived, to the pipe's reader.
+func (p *pipe) soloAbandon(ctx context.Context, r *request) (Reply, bool) {
+	r.solo = false
+	abandoned := r.state.CompareAndSwap(stateSent, stateAbandoned)
+	reply := r.reply
+	p.readGo <- struct{}{}
+	if abandoned {
+		return failedReply(maybeSent(context.Cause(ctx))), false
+	}
+	return reply, true
+}
+
+// retryRead clears the deadline that a caller who left may have set; true when that explains err.
+func (p *pipe) retryRead(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	return p.conn.SetReadDeadline(time.Time{}) == nil
+}
+
+// kill makes the pipe unusable; requests end when both roles are free.
+func (p *pipe) kill(err error) {
+	p.mu.Lock()
+	if p.dead == nil {
+		p.dead = err
+		p.gone.Store(true)
+		p.wakeWaiters()
+	}
+	last := p.claimEnd()
+	p.mu.Unlock()
+	_ = p.conn.Close()
+	if last {
+		p.finish()
+	}
+}
+
+// claimEnd is true for the one who has to finish the pipe; the mutex is held.
+func (p *pipe) claimEnd() bool {
+	if p.dead == nil || p.writing || p.reading || p.finished {
+		return false
+	}
+	p.finished = true
+	return true
+}
+
+// finish ends every request: sent ones with unknown outcome, the rest as not sent.
+func (p *pipe) finish() {
+	p.watch.Stop()
+	for _, sent := range [2][]*request{p.reader.due[p.reader.next:], p.flight} {
+		for _, r := range sent {
+			if r.sequence >= p.unsent {
+				r.fail(notSent(p.dead))
+			} else {
+				r.fail(maybeSent(p.dead))
+			}
+			r.complete()
+		}
+	}
+	for _, waiting := range [2][]*request{p.writer.batch, p.queue} {
+		for _, r := range waiting {
+			r.fail(notSent(p.dead))
+			r.complete()
+		}
+	}
+	p.reader.due, p.flight, p.writer.batch, p.queue = nil, nil, nil, nil
+	p.reader.next = 0
+	if p.writer.pauser != nil {
+		p.writer.pauser.close()
+	}
+	close(p.closed)
+}
+
+// look is the watch: it runs on a timer, fast while the pipe is used, seldom when it is idle.
+func (p *pipe) look() {
+	p.mu.Lock()
+	if p.dead != nil {
+		p.mu.Unlock()
+		return
+	}
+	progress := p.reads.Load()
+	role := &p.reader
+	quiet := p.gauge.pending == 0 && progress == role.watched
+	if p.gauge.pending > 0 && progress == role.watched {
+		role.stuck += watchInterval
+	} else {
+		role.stuck = 0
+	}
+	role.watched = progress
+	if quiet && role.idle {
+		p.becomeIdle()
+		return
+	}
+	role.idle = quiet
+	role.pingDue = role.pingDue && quiet
+	p.watching = true
+	p.watch.Reset(watchInterval)
+	stuck := p.timeout > 0 && role.stuck >= p.timeout
+	p.mu.Unlock()
+	if stuck {
+		p.kill(ErrTimeout)
+	}
+}
+
+// becomeIdle puts the reader on an unused connection, so that its end is noticed, and pings when a whole
+// ping interval was quiet. It is called with the mutex held and releases it.
+func (p *pipe) becomeIdle() {
+	wake := !p.reading && !p.writing
+	if wake {
+		p.reading = true
+	}
+	role := &p.reader
+	pinging := role.pingDue
+	role.pingDue = !pinging && p.ping > 0
+	role.idle = role.pingDue
+	p.watching = false
+	if role.pingDue {
+		p.watch.Reset(p.ping)
+	}
+	p.mu.Unlock()
+	if wake {
+		p.readGo <- struct{}{}
+	}
+	if pinging {
+		r := newRequest()
+		r.wire = append(r.wire, "*1\r\n$4\r\nPING\r\n"...)
+		r.notify = (*request).recycle
+		if _, err := p.enqueue(context.Background(), r, false); err != nil {
+			r.recycle()
+		}
+	}
+}

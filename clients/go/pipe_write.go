@@ -1,0 +1,214 @@
+package tidemill
+
+import (
+	"runtime"
+)
+
+// writeLoop holds the writer role whenever it was given it. Two goroutines run it: while one gathers by
+// giving its turn away, a caller who finds the batch large enough hands the role to the other, which the
+// scheduler runs at once.
+func (p *pipe) writeLoop() {
+	for {
+		select {
+		case <-p.writeGo:
+		case <-p.closed:
+			p.mu.Lock()
+			if p.writer.pauser != nil {
+				p.writer.pauser.close()
+			}
+			p.mu.Unlock()
+			return
+		}
+		for p.gatherCompany() && p.flush() {
+		}
+	}
+}
+
+// gatherCompany decides when to flush; false when the role was handed on meanwhile. Runnable goroutines
+// get their turn as long as requests keep coming; that costs nothing when there are none. Only when
+// independent arrivals are frequent enough does it wait on a timer, for a bounded time.
+func (p *pipe) gatherCompany() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count, yields := len(p.queue), 0
+	if count == 0 || p.urgent {
+		p.urgent = false
+		return true
+	}
+	p.turn++
+	turn := p.turn
+	p.gathering = true
+	for yields < gatherYieldsMax && count < flushRequests && p.dead == nil {
+		p.mu.Unlock()
+		runtime.Gosched()
+		yields++
+		p.mu.Lock()
+		if p.turn != turn {
+			return false
+		}
+		if len(p.queue) == count {
+			break
+		}
+		count = len(p.queue)
+	}
+	p.gathering = false
+	p.stats.Yields += uint64(yields)
+	p.gauge.credit = 0
+	if count < flushRequests && p.dead == nil && p.pauseLength > 0 {
+		p.pauseForCompany(count)
+	}
+	return true
+}
+
+// pauseForCompany is called with the mutex held and returns with it held.
+func (p *pipe) pauseForCompany(count int) {
+	delay := p.gauge.pause(p.pauseLength, count)
+	if delay == 0 {
+		return
+	}
+	if p.writer.pauser == nil {
+		p.writer.pauser = newPauser()
+	}
+	p.pausing = true
+	p.stats.Pauses++
+	started := now()
+	p.mu.Unlock()
+	p.writer.pauser.sleep(delay)
+	p.mu.Lock()
+	p.pausing = false
+	p.stats.GatherTime += now() - started
+}
+
+// flush writes what is queued; false when the role was given up.
+func (p *pipe) flush() bool {
+	w := &p.writer
+	p.mu.Lock()
+	if len(p.queue) == 0 || p.dead != nil {
+		p.writing = false
+		last := p.claimEnd()
+		p.mu.Unlock()
+		if last {
+			p.finish()
+		}
+		return false
+	}
+	w.batch, p.queue = p.queue, w.batch[:0]
+	p.mu.Unlock()
+	for len(w.batch) > 0 {
+		taken := p.fillChunk()
+		first := w.sequence - uint64(taken)
+		n, err := p.writeChunk(taken)
+		if err != nil {
+			p.failedWriteAt(first, n, err)
+			break
+		}
+	}
+	if cap(w.out) > writeBufferKeepBytes {
+		w.out = nil
+	}
+	return true
+}
+
+// fillChunk encodes requests from the batch's front until the chunk is large enough, and enters them
+// into flight. It returns how many entered.
+func (p *pipe) fillChunk() (taken int) {
+	w := &p.writer
+	w.out, w.ends = w.out[:0], w.ends[:0]
+	looked := 0
+	for _, r := range w.batch {
+		if len(w.out) > 0 && len(w.out)+len(r.wire) > flushBytes {
+			break
+		}
+		looked++
+		if !r.state.CompareAndSwap(stateQueued, stateSent) {
+			continue
+		}
+		r.sequence = w.sequence
+		w.sequence++
+		w.out = append(w.out, r.wire...)
+		w.ends = append(w.ends, len(w.out))
+		w.batch[taken] = r
+		taken++
+	}
+	p.mu.Lock()
+	p.flight = append(p.flight, w.batch[:taken]...)
+	p.gauge.drop(looked - taken)
+	p.wakeWaiters()
+	p.stats.note(taken)
+	p.mu.Unlock()
+	rest := copy(w.batch, w.batch[looked:])
+	clear(w.batch[rest:])
+	w.batch = w.batch[:rest]
+	return taken
+}
+
+// writeChunk writes the chunk and sees to it that somebody reads: before a large write, because the
+// server may stop reading when nobody takes its replies; after a small one, when there is something.
+func (p *pipe) writeChunk(taken int) (int, error) {
+	w := &p.writer
+	large := len(w.out) > soloBytes
+	if large {
+		p.ensureReader()
+	}
+	if taken == 0 {
+		return 0, nil
+	}
+	n, err := p.conn.Write(w.out)
+	p.reads.Add(1)
+	if !large {
+		p.ensureReader()
+	}
+	return n, err
+}
+
+func (p *pipe) ensureReader() {
+	p.mu.Lock()
+	wake := !p.reading && len(p.flight) > 0
+	if wake {
+		p.reading = true
+	}
+	p.mu.Unlock()
+	if wake {
+		p.readGo <- struct{}{}
+	}
+}
+
+// failedWriteAt finds the first request of a chunk that did not leave whole. The server never executes
+// a command whose end it did not receive.
+func (p *pipe) failedWriteAt(first uint64, written int, err error) {
+	unsent := first
+	for _, end := range p.writer.ends {
+		if end > written {
+			break
+		}
+		unsent++
+	}
+	p.failedWrite(unsent, false, err)
+}
+
+// failedWrite records which requests never left whole and kills the pipe.
+func (p *pipe) failedWrite(unsent uint64, whole bool, err error) {
+	if whole {
+		unsent++
+	}
+	p.mu.Lock()
+	p.unsent = unsent
+	p.mu.Unlock()
+	p.kill(err)
+}
+
+// releaseWriter ends a solo caller's writing; what others queued meanwhile goes to the pipe's writer.
+func (p *pipe) releaseWriter() {
+	p.mu.Lock()
+	if len(p.queue) > 0 && p.dead == nil {
+		p.mu.Unlock()
+		p.writeGo <- struct{}{}
+		return
+	}
+	p.writing = false
+	last := p.claimEnd()
+	p.mu.Unlock()
+	if last {
+		p.finish()
+	}
+}

@@ -1,0 +1,180 @@
+package tidemill
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testServer is a server process that a test started and ends.
+type testServer struct {
+	address string
+	command *exec.Cmd
+	binary  string
+	args    []string
+}
+
+// serverBinaries lists what the tests run against; an absent one is reported and skipped.
+var serverBinaries = []string{"valkey-server", "redis-server"}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func startServer(t testing.TB, binary string, args ...string) *testServer {
+	t.Helper()
+	path, err := exec.LookPath(binary)
+	if err != nil {
+		t.Skipf("%s is not installed", binary)
+	}
+	port := freePort(t)
+	args = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", t.TempDir(), "--loglevel", "warning"}, args...)
+	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: args}
+	s.start(t)
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+func (s *testServer) start(t testing.TB) {
+	t.Helper()
+	s.command = exec.Command(s.binary, s.args...)
+	s.command.Stderr = os.Stderr
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, 10*time.Second, "server at "+s.address, func() bool {
+		conn, err := net.Dial("tcp", s.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+// stop kills the process; a test that wants a crash calls it too.
+func (s *testServer) stop() {
+	if s.command.ProcessState == nil {
+		_ = s.command.Process.Kill()
+		_ = s.command.Wait()
+	}
+}
+
+func waitFor(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", limit, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// eachServer runs a test against every server there is.
+func eachServer(t *testing.T, test func(t *testing.T, s *testServer)) {
+	for _, binary := range serverBinaries {
+		t.Run(strings.TrimSuffix(binary, "-server"), func(t *testing.T) {
+			checkLeaks(t)
+			test(t, startServer(t, binary))
+		})
+	}
+}
+
+// checkLeaks fails the test when goroutines of this package or descriptors outlive it. Call it first:
+// cleanups run in reverse order, so it looks last.
+func checkLeaks(t testing.TB) {
+	t.Helper()
+	freePort(t) // makes the runtime open its poller, which stays
+	before := descriptors()
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		deadline := time.Now().Add(5 * time.Second)
+		for {
+			runtime.GC() // known: a gather timer may outlive its pipe until collected (README, "Not done yet")
+			stacks := ownGoroutines()
+			after := descriptors()
+			if stacks == "" && after <= before+2 { // 2: the open timer leak of README, "Not done yet"
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("leak: %d descriptors before, %d after; %v; goroutines:\n%s", before, after, openFiles(), stacks)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+func descriptors() int {
+	entries, _ := filepath.Glob("/proc/self/fd/*")
+	return len(entries)
+}
+
+// openFiles names the descriptors, so that a leak tells what leaked.
+func openFiles() (names []string) {
+	entries, _ := filepath.Glob("/proc/self/fd/*")
+	for _, entry := range entries {
+		name, _ := os.Readlink(entry)
+		names = append(names, name)
+	}
+	return names
+}
+
+func ownGoroutines() string {
+	buffer := make([]byte, 1<<20)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	var own []string
+	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
+		if strings.Contains(stack, "tidemill.(*") && !strings.Contains(stack, "testing.tRunner") {
+			own = append(own, stack)
+		}
+	}
+	return strings.Join(own, "\n\n")
+}
+
+func newTestClient(t testing.TB, address string, change ...func(*Options)) *Client {
+	t.Helper()
+	options := Options{Address: address}
+	for _, apply := range change {
+		apply(&options)
+	}
+	client, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func testContext(t testing.TB, limit time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *testServer) pause(t testing.TB)  { s.signal(t, syscall.SIGSTOP) }
+func (s *testServer) resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *testServer) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := s.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,41 @@
+package tidemill
+
+import (
+	"math/bits"
+	"time"
+)
+
+// PipeStats counts what a pipe did since it was connected.
+type PipeStats struct {
+	Requests   uint64        // requests written
+	Writes     uint64        // write calls
+	Solo       uint64        // requests whose caller wrote and read by itself
+	Reads      uint64        // read calls that completed a reply
+	Yields     uint64        // turns given to other goroutines before a flush
+	Pauses     uint64        // flushes that waited for company
+	GatherTime time.Duration // total of those waits
+	Pending    int           // requests not yet answered, when the statistics were taken
+	Queued     int           // of these not yet written
+	// BatchSizes counts writes by their number of requests: index i holds those with 2^(i-1) < n <= 2^i.
+	BatchSizes [18]uint64
+}
+
+// note counts one write of n requests.
+func (s *PipeStats) note(n int) {
+	if n == 0 {
+		return
+	}
+	s.Writes++
+	s.Requests += uint64(n)
+	s.BatchSizes[min(bits.Len(uint(n-1)), len(s.BatchSizes)-1)]++
+}
+
+// snapshot reads the pipe's statistics.
+func (p *pipe) snapshot() PipeStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stats := p.stats
+	stats.BatchSizes[0] += stats.Solo
+	stats.Pending, stats.Queued = p.gauge.pending, len(p.queue)
+	return stats
+}

@@ -1,0 +1,208 @@
+//! `tidemill bench`: one load, reported.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::cli::flags::Flags;
+use crate::cli::settings;
+use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
+use crate::load::settings::Target;
+use crate::load::{Progress, RunResult, Settings, Stop, run};
+use crate::null_server::NullServer;
+use crate::report::{Table, json_report, write_bottleneck, write_table};
+
+pub(super) fn main(args: Vec<OsString>) -> ExitCode {
+    let (flags, mut settings) = match parse(args) {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
+    let null_server = match flags.calibrate || flags.serve_nothing {
+        true => match NullServer::start() {
+            Ok(server) => Some(server),
+            Err(error) => {
+                eprintln!("tidemill bench: the do-nothing server cannot start: {error}");
+                return ExitCode::from(EXIT_UNREACHABLE);
+            }
+        },
+        false => None,
+    };
+    if let Some(server) = &null_server {
+        settings.target = Target::tcp("127.0.0.1", server.address().port());
+        if flags.serve_nothing {
+            return serve_until_input_ends(server);
+        }
+    }
+    let stop: Stop = Arc::new(AtomicBool::new(false));
+    handle_signals(&stop);
+    if flags.show_config {
+        println!("{settings:#?}");
+    }
+    if flags.preload
+        && let Err(error) = crate::experiment::runner::write_all_keys(&settings)
+    {
+        eprintln!("tidemill bench: preload: {error}");
+        return ExitCode::from(EXIT_UNREACHABLE);
+    }
+    let mut results = Vec::new();
+    for number in 1..=flags.run_count {
+        match one_run(&settings, flags.server_pid, &stop, number) {
+            Ok(result) => results.push(result),
+            Err(error) => {
+                eprintln!("tidemill bench: {error}");
+                return ExitCode::from(EXIT_UNREACHABLE);
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if let Err(error) = report(&flags, &settings, &results) {
+        eprintln!("tidemill bench: cannot write the report: {error}");
+        return ExitCode::from(EXIT_TROUBLE);
+    }
+    exit_code(&results)
+}
+
+/// Prints the port and serves until standard input ends, so that a script that dies takes it along.
+fn serve_until_input_ends(server: &NullServer) -> ExitCode {
+    println!("{}", server.address().port());
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    ExitCode::SUCCESS
+}
+
+fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
+    let args = std::iter::once(OsString::from("tidemill bench")).chain(args);
+    let parsed = Flags::command()
+        .try_get_matches_from(args)
+        .and_then(|matches| Ok((Flags::from_arg_matches(&matches)?, matches)));
+    let (flags, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let _ = error.print();
+            return Err(ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 }));
+        }
+    };
+    match settings::from_flags(&flags, &matches) {
+        Ok(settings) => Ok((flags, settings)),
+        Err(error) => {
+            eprintln!("tidemill bench: {error}");
+            Err(ExitCode::from(EXIT_USAGE))
+        }
+    }
+}
+
+fn one_run(
+    settings: &Settings,
+    server_pid: Option<u32>,
+    stop: &Stop,
+    number: u32,
+) -> Result<RunResult, crate::load::LoadError> {
+    let live = io::stderr().is_terminal();
+    let result = run(settings, server_pid, stop, |progress| {
+        if live {
+            show(progress, number);
+        }
+    });
+    if live {
+        eprintln!();
+    }
+    result
+}
+
+fn show(progress: &Progress, number: u32) {
+    let seconds = progress.elapsed.as_secs_f64().max(1e-9);
+    let phase = if progress.measuring { "" } else { " warm-up" };
+    eprint!(
+        "\r[RUN #{number}{phase} {seconds:.0} secs] {} conns: {} ops, {:.0} ops/sec, {:.2} MB/sec, {:.3} msec latency\x1b[K",
+        progress.connections,
+        progress.ops,
+        progress.ops as f64 / seconds,
+        progress.bytes as f64 / seconds / 1e6,
+        progress.latency_sum_ns as f64 / progress.ops.max(1) as f64 / 1e6,
+    );
+    let _ = io::stderr().flush();
+}
+
+fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Result<()> {
+    let mut out: Box<dyn Write> = match &flags.out_file {
+        Some(path) => Box::new(File::create(path)?),
+        None => Box::new(io::stdout().lock()),
+    };
+    writeln!(out, "{:<9} Threads", settings.threads)?;
+    writeln!(out, "{:<9} Connections per thread", settings.connections)?;
+    match settings.end {
+        crate::load::settings::End::Requests(requests) => {
+            writeln!(out, "{requests:<9} Requests per client")?
+        }
+        crate::load::settings::End::Time(time) => {
+            writeln!(out, "{:<9} Seconds", time.as_secs_f64())?
+        }
+    }
+    let by_line = flags.command_stats_breakdown == "line";
+    for (title, result) in titled(flags, results) {
+        let table = Table::new(settings, result, &flags.print_percentiles, by_line);
+        write_table(&mut out, &title, &table, !flags.hide_histogram && !flags.native)?;
+        write_bottleneck(&mut out, settings, result, &result.server)?;
+    }
+    out.flush()?;
+    if let Some(path) = &flags.client_stats {
+        std::fs::write(path, client_stats(results))?;
+    }
+    if let Some(path) = &flags.json_out_file {
+        let by_run = titled(flags, results);
+        let value = json_report(flags, settings, &by_run, by_line);
+        std::fs::write(path, serde_json::to_string_pretty(&value)? + "\n")?;
+    }
+    Ok(())
+}
+
+/// A line per run and connection.
+fn client_stats(results: &[RunResult]) -> String {
+    let mut csv = String::from("run,connection,requests,replies\n");
+    for (run, result) in results.iter().enumerate() {
+        for (number, one) in result.connections.iter().enumerate() {
+            csv += &format!("{},{number},{},{}\n", run + 1, one.issued, one.completed);
+        }
+    }
+    csv
+}
+
+/// The runs that are reported: one, or all under their names, or the best and the worst, as
+/// memtier does.
+fn titled<'a>(flags: &Flags, results: &'a [RunResult]) -> Vec<(String, &'a RunResult)> {
+    if results.len() == 1 {
+        return vec![("ALL STATS".into(), &results[0])];
+    }
+    if flags.print_all_runs {
+        return results
+            .iter()
+            .enumerate()
+            .map(|(index, result)| (format!("RUN #{} RESULTS", index + 1), result))
+            .collect();
+    }
+    let by_rate =
+        |a: &&RunResult, b: &&RunResult| a.ops_per_second().total_cmp(&b.ops_per_second());
+    let best = results.iter().max_by(by_rate);
+    let worst = results.iter().min_by(by_rate);
+    let mut titled = Vec::new();
+    titled.extend(best.map(|result| ("BEST RUN RESULTS".to_string(), result)));
+    titled.extend(worst.map(|result| ("WORST RUN RESULTS".to_string(), result)));
+    titled
+}
+
+fn exit_code(results: &[RunResult]) -> ExitCode {
+    if results.iter().any(|result| result.interrupted) {
+        return ExitCode::from(EXIT_INTERRUPTED);
+    }
+    let troubled = results.iter().any(|result| {
+        let trouble = &result.trouble;
+        trouble.connections_lost + trouble.unanswered + trouble.unsent + trouble.verify_failures > 0
+    });
+    ExitCode::from(if troubled { EXIT_TROUBLE } else { 0 })
+}

@@ -1,0 +1,161 @@
+//! `tidemill experiment`: init, list, run.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
+use crate::experiment::analysis::{Analysis, analyse};
+use crate::experiment::html::html_document;
+use crate::experiment::report::{json_document, write_report};
+use crate::experiment::runner::{Outcome, run_experiment};
+use crate::experiment::shipped;
+use crate::experiment::spec::{AA_ARM, Spec, TEMPLATE};
+use crate::load::Stop;
+
+/// Repeated, interleaved comparisons with a report.
+#[derive(Parser, Debug)]
+#[command(
+    name = "tidemill experiment",
+    disable_version_flag = true,
+    after_help = "Exit codes: 0 done; 1 a run failed; 2 a wrong option or file; 3 fewer than two arms can run here \
+                  (no verdict); 130 ended by Ctrl-C (the same command goes on where it stopped)."
+)]
+struct Flags {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Write a commented experiment file
+    Init {
+        /// Where to
+        #[arg(default_value = "experiment.toml")]
+        file: PathBuf,
+    },
+    /// List the experiments that come with the binary
+    List,
+    /// Run an experiment, or go on with an interrupted one
+    Run {
+        /// A name from `list`, or a file
+        experiment: String,
+        /// Blocks instead of the file's
+        #[arg(long)]
+        blocks: Option<usize>,
+        /// Seconds per run instead of the file's (a tenth of it as warm-up)
+        #[arg(long)]
+        seconds: Option<f64>,
+        /// Directory for journal and reports [default: experiments-out/NAME]
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
+
+pub(super) fn main(args: Vec<OsString>) -> ExitCode {
+    let args = std::iter::once(OsString::from("tidemill experiment")).chain(args);
+    let flags = match Flags::try_parse_from(args) {
+        Ok(flags) => flags,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
+        }
+    };
+    let (code, result) = match flags.action {
+        Action::Init { file } => (EXIT_USAGE, init(&file)),
+        Action::List => {
+            for experiment in shipped() {
+                println!("{}", experiment.name);
+            }
+            return ExitCode::SUCCESS;
+        }
+        Action::Run { experiment, blocks, seconds, out } => {
+            match load_spec(&experiment, blocks, seconds) {
+                Err(error) => (EXIT_USAGE, Err(error)),
+                Ok(spec) => {
+                    let out = out.unwrap_or_else(|| Path::new("experiments-out").join(&spec.name));
+                    match run(&spec, &out) {
+                        Ok(code) => return code,
+                        Err(error) => (EXIT_TROUBLE, Err(error)),
+                    }
+                }
+            }
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidemill experiment: {error}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn init(file: &Path) -> Result<(), String> {
+    let mut options = std::fs::OpenOptions::new();
+    let created = options.write(true).create_new(true).open(file);
+    created
+        .and_then(|mut created| io::Write::write_all(&mut created, TEMPLATE.as_bytes()))
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    println!("{} written; run it: tidemill experiment run {0}", file.display());
+    Ok(())
+}
+
+fn load_spec(name: &str, blocks: Option<usize>, seconds: Option<f64>) -> Result<Spec, String> {
+    let known = shipped().iter().find(|experiment| experiment.name == name);
+    let text = match known {
+        Some(experiment) => experiment.text.to_string(),
+        None => std::fs::read_to_string(name)
+            .map_err(|error| format!("{name}: {error}, and no shipped experiment (see `list`)"))?,
+    };
+    let mut spec = Spec::parse(&text).map_err(|error| format!("{name}: {error}"))?;
+    if let Some(blocks) = blocks {
+        spec.blocks = blocks;
+    }
+    if let Some(seconds) = seconds {
+        for load in &mut spec.loads {
+            load.flags += &format!(" --test-time {seconds} --warmup {}", seconds / 10.0);
+        }
+    }
+    for load in &spec.loads {
+        for arm in &spec.arms {
+            let line = format!("{} {}", load.flags, arm.client);
+            super::settings::settings_from_words(&line)
+                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
+        }
+    }
+    Ok(spec)
+}
+
+fn run(spec: &Spec, out: &Path) -> Result<ExitCode, String> {
+    let stop: Stop = Arc::new(AtomicBool::new(false));
+    handle_signals(&stop);
+    let outcome = run_experiment(spec, out, &stop, |line| eprintln!("{line}"))?;
+    let ran: Vec<_> = spec
+        .arms
+        .iter()
+        .filter(|arm| arm.name != AA_ARM)
+        .filter(|arm| outcome.skipped.iter().all(|skipped| skipped.0 != arm.name))
+        .collect();
+    if ran.len() < 2 {
+        eprintln!("tidemill experiment: fewer than two arms can run here: no verdict");
+        return Ok(ExitCode::from(EXIT_UNREACHABLE));
+    }
+    let analysis = analyse(&outcome);
+    write_files(&outcome, &analysis, out).map_err(|error| error.to_string())?;
+    write_report(&mut io::stdout().lock(), &outcome, &analysis)
+        .map_err(|error| error.to_string())?;
+    println!("\n{}", out.join("report.html").display());
+    Ok(ExitCode::from(if outcome.interrupted { EXIT_INTERRUPTED } else { 0 }))
+}
+
+fn write_files(outcome: &Outcome, analysis: &Analysis, out: &Path) -> io::Result<()> {
+    let document = json_document(outcome, analysis);
+    std::fs::write(out.join("report.json"), serde_json::to_string_pretty(&document)? + "\n")?;
+    std::fs::write(out.join("report.html"), html_document(outcome, analysis))
+}

@@ -1,0 +1,513 @@
+//! From flags to settings: everything that can be wrong is found here, with one clear line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ArgMatches;
+
+use crate::cli::flags::Flags;
+use crate::limits::{PIPELINE_MAX, THREADS_MAX, VALUE_BYTES_MAX};
+use crate::load::command::{Command, Piece, Role, split_words};
+use crate::load::keys::Pattern;
+use crate::load::settings::{
+    Arrivals, End, Endpoint, Family, Keys, Pace, Protocol, Reconnect, Secret, Seeds, Settings,
+    Sizes, Staircase, Target, Tls, Values, Window,
+};
+
+/// Seed when none is given: memtier's runs repeat, so do ours.
+const DEFAULT_SEED: u64 = 12_345;
+
+/// Makes the settings of a run.
+pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings, String> {
+    let given =
+        |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
+    refuse_missing(flags)?;
+    let threads = if flags.native && !given("threads") { 1 } else { flags.threads };
+    check_range("--threads", u64::from(threads), 1, u64::from(THREADS_MAX))?;
+    check_range("--clients", u64::from(flags.clients), 1, 1 << 20)?;
+    check_range("--pipeline", u64::from(flags.pipeline), 1, u64::from(PIPELINE_MAX))?;
+    if flags.key_minimum > flags.key_maximum {
+        return Err("--key-minimum is larger than --key-maximum".into());
+    }
+    if flags.key_maximum - flags.key_minimum >= 1 << 53 {
+        return Err("the key range holds more than 2^53 keys".into());
+    }
+    for &percentile in &flags.print_percentiles {
+        if !(0.0..=100.0).contains(&percentile) || percentile == 0.0 {
+            return Err(format!("--print-percentiles: {percentile} is not above 0 and up to 100"));
+        }
+    }
+    let values = values(flags)?;
+    let keys = keys(flags)?;
+    let commands = commands(flags, matches)?;
+    let connections = u64::from(threads) * u64::from(flags.clients);
+    Ok(Settings {
+        target: target(flags)?,
+        threads,
+        connections: flags.clients,
+        pipeline: flags.pipeline,
+        window: if flags.window == "batch" { Window::Batch } else { Window::Sliding },
+        end: end(flags, connections)?,
+        warmup: seconds("--warmup", flags.warmup.unwrap_or(if flags.native { 5.0 } else { 0.0 }))?,
+        pace: pace(flags, connections)?,
+        commands,
+        keys,
+        values,
+        seeds: Seeds { run: seed(flags), distinct: flags.distinct_client_seed || flags.native },
+        verify: flags.verify,
+        reconnect: Reconnect {
+            interval: flags.reconnect_interval,
+            on_error: flags.reconnect_on_error,
+            attempts_max: flags.max_reconnect_attempts,
+            backoff_factor: flags.reconnect_backoff_factor,
+        },
+        staircase: staircase(flags)?,
+        connect_jitter_us: jitter(flags)?,
+        cpus: flags.cpus.clone(),
+        scan_cursor: flags
+            .scan_incremental_iteration
+            .then_some(flags.scan_incremental_max_iterations),
+    })
+}
+
+/// Settings from the flags in one text, as experiments give them, and whether to preload.
+pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String> {
+    use clap::{CommandFactory, FromArgMatches};
+    let words = split_words(line)?;
+    let words = words.into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());
+    let words = std::iter::once("bench".to_string()).chain(words);
+    let first_line = |error: clap::Error| {
+        error
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_string()
+    };
+    let matches = Flags::command().try_get_matches_from(words).map_err(first_line)?;
+    let flags = Flags::from_arg_matches(&matches).map_err(first_line)?;
+    Ok((from_flags(&flags, &matches)?, flags.preload))
+}
+
+/// Flags that are declared, so that memtier's command lines parse, and not implemented: better a
+/// clear refusal than a run that silently does something else.
+fn refuse_missing(flags: &Flags) -> Result<(), String> {
+    let missing = [
+        ("--cluster-mode", flags.cluster_mode),
+        ("--tls", flags.tls || flags.uri.as_ref().is_some_and(|uri| uri.starts_with("rediss:"))),
+        ("--reconnect-interval", flags.reconnect_interval > 0),
+        ("--reconnect-on-error", flags.reconnect_on_error),
+        ("--monitor-input", flags.monitor_input.is_some()),
+        ("--hdr-file-prefix", flags.hdr_file_prefix.is_some()),
+        ("--scan-incremental-max-iterations", flags.scan_incremental_max_iterations > 0),
+        ("--cleanup", flags.cleanup),
+    ];
+    match missing.iter().find(|entry| entry.1) {
+        Some((name, _)) => Err(format!("{name} is not implemented yet")),
+        None => Ok(()),
+    }
+}
+
+fn check_range(name: &str, value: u64, minimum: u64, maximum: u64) -> Result<(), String> {
+    if (minimum..=maximum).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{name}: {value} is not within {minimum} to {maximum}"))
+    }
+}
+
+fn seconds(name: &str, value: f64) -> Result<Duration, String> {
+    if (0.0..=1e7).contains(&value) {
+        Ok(Duration::from_secs_f64(value))
+    } else {
+        Err(format!("{name}: {value} is not a number of seconds"))
+    }
+}
+
+fn seed(flags: &Flags) -> u64 {
+    if flags.randomize {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        return now.map_or(DEFAULT_SEED, |since| since.as_nanos() as u64);
+    }
+    flags.seed.unwrap_or(DEFAULT_SEED)
+}
+
+fn end(flags: &Flags, connections: u64) -> Result<End, String> {
+    if let Some(time) = flags.test_time {
+        let time = seconds("--test-time", time)?;
+        if time.is_zero() {
+            return Err("--test-time: must be above 0".into());
+        }
+        return Ok(End::Time(time));
+    }
+    match flags.requests.as_deref() {
+        None if flags.native => Ok(End::Time(Duration::from_secs(10))),
+        None => Ok(End::Requests(10_000)),
+        Some("allkeys") => {
+            let keys = flags.key_maximum - flags.key_minimum + 1;
+            Ok(End::Requests(keys.div_ceil(connections)))
+        }
+        Some(number) => match number.parse() {
+            Ok(0) | Err(_) => Err(format!("--requests: {number:?} is no number and not allkeys")),
+            Ok(number) => Ok(End::Requests(number)),
+        },
+    }
+}
+
+fn staircase(flags: &Flags) -> Result<Option<Staircase>, String> {
+    let (Some(start), Some(step), Some(duration)) =
+        (flags.clients_start, flags.clients_step, flags.step_duration)
+    else {
+        return Ok(None);
+    };
+    if start >= flags.clients {
+        return Err("--clients-start must be below --clients".into());
+    }
+    let duration = seconds("--step-duration", duration)?;
+    if step == 0 || duration.is_zero() {
+        return Err("--clients-step and --step-duration must be above 0".into());
+    }
+    Ok(Some(Staircase { start, step, duration }))
+}
+
+fn jitter(flags: &Flags) -> Result<(u64, u64), String> {
+    if flags.start_jitter_min_us > flags.start_jitter_max_us {
+        return Err("--thread-conn-start-min-jitter-micros is above the maximum".into());
+    }
+    Ok((flags.start_jitter_min_us, flags.start_jitter_max_us))
+}
+
+fn pace(flags: &Flags, connections: u64) -> Result<Pace, String> {
+    if let Some(rate) = flags.rate_limiting {
+        if !(rate > 0.0 && rate.is_finite()) {
+            return Err("--rate-limiting: must be above 0".into());
+        }
+        let steps = vec![(0.0, rate * connections as f64)];
+        return Ok(Pace::Open { arrivals: Arrivals::Even, steps });
+    }
+    let Some(text) = &flags.rate else { return Ok(Pace::Closed) };
+    let arrivals = if flags.arrivals == "even" { Arrivals::Even } else { Arrivals::Poisson };
+    let steps = rate_steps(text, flags.test_time)
+        .ok_or_else(|| format!("--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,..."))?;
+    Ok(Pace::Open { arrivals, steps })
+}
+
+fn rate_steps(text: &str, test_time: Option<f64>) -> Option<Vec<(f64, f64)>> {
+    let positive =
+        |text: &str| text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
+    if let Some((from, to)) = text.split_once("..") {
+        return Some(vec![(0.0, positive(from)?), (test_time?, positive(to)?)]);
+    }
+    if !text.contains(':') {
+        return Some(vec![(0.0, positive(text)?)]);
+    }
+    let mut steps = Vec::new();
+    for step in text.split(',') {
+        let (second, rate) = step.split_once(':')?;
+        let second = second.parse::<f64>().ok().filter(|second| *second >= 0.0)?;
+        if steps.last().is_some_and(|&(last, _)| second <= last) {
+            return None;
+        }
+        steps.push((second, positive(rate)?));
+    }
+    Some(steps)
+}
+
+fn target(flags: &Flags) -> Result<Target, String> {
+    let mut target = Target::tcp(&flags.host, flags.port);
+    target.family = match (flags.ipv4, flags.ipv6) {
+        (true, _) => Family::V4,
+        (_, true) => Family::V6,
+        _ => Family::Any,
+    };
+    target.protocol = match flags.protocol.as_str() {
+        "resp2" => Protocol::Resp2,
+        "resp3" => Protocol::Resp3,
+        _ => Protocol::Default,
+    };
+    target.database = flags.select_db;
+    target.cluster = flags.cluster_mode;
+    target.timeout = Duration::from_secs(flags.connection_timeout);
+    if let Some(credentials) = &flags.authenticate {
+        match credentials.split_once(':') {
+            Some((user, password)) => {
+                target.user = Some(user.into());
+                target.password = Some(Secret(password.into()));
+            }
+            None => target.password = Some(Secret(credentials.clone())),
+        }
+    }
+    if flags.tls {
+        target.tls = Some(tls(flags)?);
+    }
+    if let Some(uri) = &flags.uri {
+        apply_uri(&mut target, uri, flags)?;
+    }
+    if let Some(path) = &flags.unix_socket {
+        target.endpoint = Endpoint::Unix(path.clone());
+    }
+    Ok(target)
+}
+
+fn tls(flags: &Flags) -> Result<Tls, String> {
+    for version in &flags.tls_protocols {
+        if !matches!(version.as_str(), "TLSv1.2" | "TLSv1.3") {
+            return Err(format!(
+                "--tls-protocols: {version} is not offered, TLSv1.2 and TLSv1.3 are"
+            ));
+        }
+    }
+    if flags.cert.is_some() != flags.key.is_some() {
+        return Err("--cert and --key belong together".into());
+    }
+    Ok(Tls {
+        certificate: flags.cert.clone(),
+        key: flags.key.clone(),
+        authorities: flags.cacert.clone(),
+        skip_verify: flags.tls_skip_verify,
+        server_name: flags.sni.clone(),
+        versions: flags.tls_protocols.clone(),
+    })
+}
+
+/// The text after the scheme never appears in an error: it may hold a password.
+fn apply_uri(target: &mut Target, uri: &str, flags: &Flags) -> Result<(), String> {
+    let wrong = || "--uri: not redis://[user:password@]host[:port][/db]".to_string();
+    let (scheme, rest) = uri.split_once("://").ok_or_else(wrong)?;
+    match scheme {
+        "redis" | "tcp" => {}
+        "rediss" => target.tls = Some(tls(flags)?),
+        "unix" => {
+            target.endpoint = Endpoint::Unix(PathBuf::from(rest));
+            return Ok(());
+        }
+        _ => return Err(wrong()),
+    }
+    let (credentials, place) = match rest.rsplit_once('@') {
+        Some((credentials, place)) => (Some(credentials), place),
+        None => (None, rest),
+    };
+    if let Some(credentials) = credentials {
+        let (user, password) = credentials.split_once(':').ok_or_else(wrong)?;
+        target.user = (!user.is_empty()).then(|| percent_decode(user));
+        target.password = Some(Secret(percent_decode(password)));
+    }
+    let (address, database) = place.split_once('/').unwrap_or((place, ""));
+    if !database.is_empty() {
+        target.database = database.parse().map_err(|_| wrong())?;
+    }
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+            (host, port.strip_prefix(':'))
+        }
+        None => match address.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    let port = match port {
+        Some(port) => port.parse().map_err(|_| wrong())?,
+        None => 6379,
+    };
+    if host.is_empty() {
+        return Err(wrong());
+    }
+    target.endpoint = Endpoint::Tcp(host.into(), port);
+    Ok(())
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let escaped = (byte == b'%')
+            .then(|| {
+                let mut ahead = rest.clone();
+                let high = (ahead.next()? as char).to_digit(16)?;
+                let low = (ahead.next()? as char).to_digit(16)?;
+                rest = ahead;
+                Some((high * 16 + low) as u8)
+            })
+            .flatten();
+        bytes.push(escaped.unwrap_or(byte));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn keys(flags: &Flags) -> Result<Keys, String> {
+    let (minimum, maximum) = (flags.key_minimum, flags.key_maximum);
+    let span = (maximum - minimum) as f64;
+    let standard_deviation =
+        flags.key_stddev.filter(|value| *value != 0.0).unwrap_or((span / 6.0).max(1e-9));
+    let median =
+        flags.key_median.filter(|value| *value != 0.0).unwrap_or(minimum as f64 + span / 2.0);
+    if !(standard_deviation > 0.0 && standard_deviation.is_finite()) {
+        return Err("--key-stddev: must be above 0".into());
+    }
+    if !(median >= minimum as f64 && median <= maximum as f64) {
+        return Err("--key-median: must lie within the key range".into());
+    }
+    if !(0.0..=100.0).contains(&flags.key_zipf_exp) {
+        return Err("--key-zipf-exp: must be 0 to 100".into());
+    }
+    Ok(Keys {
+        prefix: flags.key_prefix.clone(),
+        minimum,
+        maximum,
+        zipf_exponent: flags.key_zipf_exp,
+        standard_deviation,
+        median,
+    })
+}
+
+fn values(flags: &Flags) -> Result<Values, String> {
+    let sizes = match (&flags.data_size_range, &flags.data_size_list) {
+        (Some(_), Some(_)) => {
+            return Err("--data-size-range and --data-size-list exclude each other".into());
+        }
+        (Some(range), None) => {
+            let (minimum, maximum) = number_range("--data-size-range", range)?;
+            Sizes::Range(minimum as usize, maximum as usize)
+        }
+        (None, Some(list)) => Sizes::Weighted(size_list(list)?),
+        (None, None) => Sizes::Fixed(flags.data_size),
+    };
+    let size_max = match &sizes {
+        Sizes::Fixed(size) | Sizes::Range(_, size) => *size,
+        Sizes::Weighted(list) => list.iter().map(|&(size, _)| size).max().unwrap_or(0),
+    };
+    check_range("value size", size_max as u64, 0, VALUE_BYTES_MAX as u64)?;
+    let size_by_key = flags.data_size_pattern == "S";
+    if size_by_key && flags.data_size_range.is_none() {
+        return Err("--data-size-pattern=S needs --data-size-range".into());
+    }
+    Ok(Values { sizes, size_by_key, random: flags.random_data })
+}
+
+fn size_list(text: &str) -> Result<Vec<(usize, u32)>, String> {
+    let wrong = || format!("--data-size-list: {text:?} is not SIZE:WEIGHT,...");
+    let list = text
+        .split(',')
+        .map(|entry| {
+            let (size, weight) = entry.split_once(':').ok_or_else(wrong)?;
+            Ok((size.parse().map_err(|_| wrong())?, weight.parse().map_err(|_| wrong())?))
+        })
+        .collect::<Result<Vec<(usize, u32)>, String>>()?;
+    let weights: u64 = list.iter().map(|&(_, weight)| u64::from(weight)).sum();
+    if weights == 0 || weights > u64::from(u32::MAX) {
+        return Err(wrong());
+    }
+    Ok(list)
+}
+
+fn number_range(name: &str, text: &str) -> Result<(u64, u64), String> {
+    text.split_once('-')
+        .and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)))
+        .filter(|&(from, to)| from <= to)
+        .ok_or_else(|| format!("{name}: {text:?} is not MIN-MAX"))
+}
+
+fn pair<'a>(name: &str, text: &'a str) -> Result<(&'a str, &'a str), String> {
+    text.split_once(':').ok_or_else(|| format!("{name}: {text:?} is not SET:GET"))
+}
+
+fn commands(flags: &Flags, matches: &ArgMatches) -> Result<Vec<Command>, String> {
+    if flags.command.is_empty() {
+        return set_and_get(flags);
+    }
+    let range = (flags.key_minimum, flags.key_maximum);
+    let mut commands = Vec::new();
+    for line in &flags.command {
+        let line = line.as_str();
+        let mut command = Command::parse(line, range)?;
+        if flags.scan_incremental_iteration {
+            follow_cursor(&mut command, flags)?;
+        }
+        commands.push(command);
+    }
+    let places: Vec<usize> = matches.indices_of("command").into_iter().flatten().collect();
+    let owner = |place: usize| places.iter().rposition(|&command| command < place);
+    for (place, &ratio) in
+        matches.indices_of("command_ratio").into_iter().flatten().zip(&flags.command_ratio)
+    {
+        let owner = owner(place).ok_or("--command-ratio stands before its --command")?;
+        check_range("--command-ratio", u64::from(ratio), 1, u64::from(u32::MAX))?;
+        commands[owner].ratio = ratio;
+    }
+    let patterns = matches.indices_of("command_key_pattern").into_iter().flatten();
+    for (place, letter) in patterns.zip(&flags.command_key_pattern) {
+        let owner = owner(place).ok_or("--command-key-pattern stands before its --command")?;
+        commands[owner].pattern = Pattern::from_letter(letter)
+            .ok_or_else(|| format!("--command-key-pattern: {letter:?} is none of R, S, P, G, Z"))?;
+    }
+    Ok(commands)
+}
+
+fn follow_cursor(command: &mut Command, flags: &Flags) -> Result<(), String> {
+    if flags.pipeline != 1 {
+        return Err("--scan-incremental-iteration needs --pipeline 1".into());
+    }
+    if command.name != "SCAN" || command.arguments.len() < 2 {
+        return Err("--scan-incremental-iteration needs --command=\"SCAN 0 ...\"".into());
+    }
+    command.arguments[1] = vec![Piece::Cursor];
+    Ok(())
+}
+
+fn set_and_get(flags: &Flags) -> Result<Vec<Command>, String> {
+    let (sets, gets) = pair("--ratio", &flags.ratio)?;
+    let number =
+        |text: &str| text.parse::<u32>().map_err(|_| format!("--ratio: {text:?} is not a number"));
+    let (sets, gets) = (number(sets)?, number(gets)?);
+    let (set_pattern, get_pattern) = pair("--key-pattern", &flags.key_pattern)?;
+    let pattern = |letter: &str| {
+        Pattern::from_letter(letter)
+            .ok_or_else(|| format!("--key-pattern: {letter:?} is none of R, S, P, G, Z"))
+    };
+    let literal = |text: &str| vec![Piece::Literal(text.as_bytes().to_vec())];
+    let (key, data) = (vec![Piece::Key], vec![Piece::Data]);
+    let set_arguments = match (&flags.expiry_range, flags.data_offset) {
+        (Some(_), 1..) => return Err("--expiry-range and --data-offset exclude each other".into()),
+        (Some(range), 0) => {
+            let (minimum, maximum) = number_range("--expiry-range", range)?;
+            let expiry = vec![Piece::Number { minimum, maximum, width: 1 }];
+            vec![literal("SETEX"), key.clone(), expiry, data]
+        }
+        (None, 0) => vec![literal("SET"), key.clone(), data],
+        (None, offset) => {
+            vec![literal("SETRANGE"), key.clone(), literal(&offset.to_string()), data]
+        }
+    };
+    let get_arguments = if flags.data_offset > 0 {
+        let end = flags.data_offset + flags.data_size as u64 - 1;
+        let (start, end) = (literal(&flags.data_offset.to_string()), literal(&end.to_string()));
+        vec![literal("GETRANGE"), key, start, end]
+    } else if flags.multi_key_get > 0 {
+        let mut arguments = vec![literal("MGET")];
+        arguments.extend(std::iter::repeat_n(key, flags.multi_key_get as usize));
+        arguments
+    } else {
+        vec![literal("GET"), key]
+    };
+    let command = |name: &str, role, arguments, ratio, pattern| Command {
+        name: name.into(),
+        line: name.into(),
+        role,
+        arguments,
+        ratio,
+        pattern,
+    };
+    let mut commands = Vec::new();
+    if sets > 0 {
+        commands.push(command("SET", Role::Set, set_arguments, sets, pattern(set_pattern)?));
+    }
+    if gets > 0 {
+        commands.push(command("GET", Role::Get, get_arguments, gets, pattern(get_pattern)?));
+    }
+    if commands.is_empty() {
+        return Err("--ratio: 0:0 sends nothing".into());
+    }
+    Ok(commands)
+}

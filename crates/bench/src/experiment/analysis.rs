@@ -1,0 +1,202 @@
+//! From runs to tables and verdicts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::runner::{Outcome, Record};
+use crate::experiment::spec::AA_ARM;
+use crate::load::command::Role;
+use crate::load::{KindResult, RunResult, Settings};
+use crate::report::ServerUsage;
+use crate::stats::{Comparison, Direction, Summary, compare_metric, conclude};
+
+/// A metric of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Name in files.
+    pub name: &'static str,
+    /// Name in reports, with the unit.
+    pub title: &'static str,
+    /// Way that is good.
+    pub direction: Direction,
+}
+
+const fn up(name: &'static str, title: &'static str) -> Metric {
+    Metric { name, title, direction: Direction::HigherIsBetter }
+}
+
+const fn down(name: &'static str, title: &'static str) -> Metric {
+    Metric { name, title, direction: Direction::LowerIsBetter }
+}
+
+/// All metrics, in the order of the report.
+pub const METRICS: &[Metric] = &[
+    up("ops_per_second", "ops/s"),
+    up("set_ops_per_second", "SET ops/s"),
+    down("set_average_ms", "SET average, ms"),
+    down("set_p50_ms", "SET p50, ms"),
+    down("set_p99_ms", "SET p99, ms"),
+    down("set_p999_ms", "SET p99.9, ms"),
+    up("get_ops_per_second", "GET ops/s"),
+    down("get_average_ms", "GET average, ms"),
+    down("get_p50_ms", "GET p50, ms"),
+    down("get_p99_ms", "GET p99, ms"),
+    down("get_p999_ms", "GET p99.9, ms"),
+    down("average_ms", "average, ms"),
+    down("p99_ms", "p99, ms"),
+    down("server_cpu_us", "server CPU per operation, us"),
+    down("server_switches", "server context switches per second"),
+    down("client_cpu_us", "client CPU per operation, us"),
+];
+
+/// The metrics of a run; those without enough samples are left out.
+pub(super) fn metrics_of(settings: &Settings, run: &RunResult) -> BTreeMap<String, f64> {
+    let seconds = run.duration.as_secs_f64().max(1e-9);
+    let mut metrics = BTreeMap::new();
+    let mut put = |name: String, value: f64| metrics.insert(name, value);
+    let latencies = |prefix: &str, kind: &KindResult, put: &mut dyn FnMut(String, f64)| {
+        put(format!("{prefix}ops_per_second"), kind.total.ops as f64 / seconds);
+        put(format!("{prefix}average_ms"), kind.latency.mean_ns() / 1e6);
+        for (percentile, name) in [(50.0, "p50"), (99.0, "p99"), (99.9, "p999")] {
+            if kind.latency.supports_percentile(percentile) {
+                let value_ms = kind.latency.percentile_ns(percentile) as f64 / 1e6;
+                put(format!("{prefix}{name}_ms"), value_ms);
+            }
+        }
+    };
+    let mut put = |name: String, value: f64| {
+        put(name, value);
+    };
+    for (command, kind) in settings.commands.iter().zip(&run.kinds) {
+        match command.role {
+            Role::Set => latencies("set_", kind, &mut put),
+            Role::Get => latencies("get_", kind, &mut put),
+            Role::Other => {}
+        }
+    }
+    latencies("", &run.total(), &mut put);
+    let ops = run.ops();
+    if let Some(cpu_us) = run.server.cpu_us_per_operation(ops) {
+        put("server_cpu_us".into(), cpu_us);
+    }
+    if let ServerUsage::Local(process) = &run.server {
+        let total = process.total();
+        let switches = total.voluntary_switches + total.involuntary_switches;
+        put("server_switches".into(), switches as f64 / seconds);
+    }
+    put("client_cpu_us".into(), run.client_cpu_ns() as f64 / 1e3 / ops.max(1) as f64);
+    metrics
+}
+
+/// One arm's runs in one metric.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArmSummary {
+    /// Load.
+    pub load: String,
+    /// Metric.
+    pub metric: String,
+    /// Arm.
+    pub arm: String,
+    /// Values by block.
+    pub values: Vec<(usize, f64)>,
+    /// Described.
+    pub summary: Summary,
+}
+
+/// One arm against the baseline in one metric.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArmComparison {
+    /// Load.
+    pub load: String,
+    /// Metric.
+    pub metric: String,
+    /// Arm.
+    pub arm: String,
+    /// Compared.
+    pub comparison: Comparison,
+}
+
+/// Everything the reports show.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Analysis {
+    /// The baseline.
+    pub baseline: String,
+    /// Every arm in every metric.
+    pub summaries: Vec<ArmSummary>,
+    /// Primary metrics, adjusted together.
+    pub comparisons: Vec<ArmComparison>,
+}
+
+fn values(records: &[Record], arm: &str, load: &str, metric: &str) -> Vec<(usize, f64)> {
+    let mut values: Vec<(usize, f64)> = records
+        .iter()
+        .filter(|record| record.arm == arm && record.load == load)
+        .filter_map(|record| Some((record.block, *record.metrics.get(metric)?)))
+        .collect();
+    values.sort_by_key(|&(block, _)| block);
+    values
+}
+
+/// Values of both arms in the blocks that have both.
+fn paired(a: &[(usize, f64)], b: &[(usize, f64)]) -> (Vec<f64>, Vec<f64>) {
+    let b: BTreeMap<usize, f64> = b.iter().copied().collect();
+    a.iter().filter_map(|(block, value)| Some((*value, *b.get(block)?))).unzip()
+}
+
+/// Analyses the runs. Primary metrics of all arms and loads are adjusted as one family.
+pub fn analyse(outcome: &Outcome) -> Analysis {
+    let spec = &outcome.spec;
+    let ran = |name: &str| outcome.records.iter().any(|record| record.arm == name);
+    let arms: Vec<String> = spec.arms_to_run().into_iter().map(|arm| arm.name).collect();
+    let arms: Vec<String> = arms.into_iter().filter(|name| ran(name)).collect();
+    let baseline = arms.first().cloned().unwrap_or_default();
+    let mut summaries = Vec::new();
+    let mut comparisons = Vec::new();
+    let mut noise = Vec::new();
+    for load in &spec.loads {
+        let of = |arm: &str, metric: &str| values(&outcome.records, arm, &load.name, metric);
+        for metric in METRICS {
+            for arm in &arms {
+                let values = of(arm, metric.name);
+                let plain: Vec<f64> = values.iter().map(|&(_, value)| value).collect();
+                if let Some(summary) = Summary::of(&plain) {
+                    let (load, arm) = (load.name.clone(), arm.clone());
+                    let metric = metric.name.to_string();
+                    summaries.push(ArmSummary { load, metric, arm, values, summary });
+                }
+            }
+            if !spec.primary.iter().any(|name| name == metric.name) {
+                continue;
+            }
+            let compare = |arm: &str| {
+                let (a, b) = paired(&of(&baseline, metric.name), &of(arm, metric.name));
+                compare_metric(&a, &b, metric.direction, outcome.seed)
+            };
+            let same = spec.aa.then(|| compare(AA_ARM)).flatten().map(|aa| aa.ratio);
+            for arm in arms.iter().skip(1).filter(|arm| *arm != AA_ARM) {
+                if let Some(comparison) = compare(arm) {
+                    noise.push(same);
+                    comparisons.push(ArmComparison {
+                        load: load.name.clone(),
+                        metric: metric.name.into(),
+                        arm: arm.clone(),
+                        comparison,
+                    });
+                }
+            }
+        }
+    }
+    let mut plain: Vec<Comparison> =
+        comparisons.iter().map(|entry| entry.comparison.clone()).collect();
+    conclude(&mut plain, &noise, spec.threshold);
+    for (entry, comparison) in comparisons.iter_mut().zip(plain) {
+        entry.comparison = comparison;
+    }
+    Analysis { baseline, summaries, comparisons }
+}
+
+/// The title of a metric.
+pub fn title(name: &str) -> &str {
+    METRICS.iter().find(|metric| metric.name == name).map_or(name, |metric| metric.title)
+}

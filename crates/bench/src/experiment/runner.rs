@@ -1,0 +1,353 @@
+//! Runs an experiment: randomized complete blocks, a journal line per run.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cli::settings::settings_from_words;
+use crate::experiment::analysis::metrics_of;
+use crate::experiment::server::Server;
+use crate::experiment::spec::{Arm, Load, Spec};
+use crate::load::command::split_words;
+use crate::load::control::Control;
+use crate::load::keys::{Random, below};
+use crate::load::settings::{Endpoint, Settings};
+use crate::load::{Stop, run};
+use crate::report::warnings;
+use crate::stats::steadiness;
+
+/// Percentiles of the curves in the report.
+pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// One run, as the journal and the JSON report hold it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Block, from 0.
+    pub block: usize,
+    /// Arm.
+    pub arm: String,
+    /// Load.
+    pub load: String,
+    /// Start of the measurement, milliseconds since 1970.
+    pub started_ms: u64,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Replies per 100 ms.
+    pub slots: Vec<u64>,
+    /// (percentile, milliseconds) of all commands, as far as the samples support them.
+    pub curve: Vec<(f64, f64)>,
+    /// What to doubt about the run.
+    pub warnings: Vec<String>,
+}
+
+/// First line of a journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    seed: u64,
+    spec: Spec,
+}
+
+/// A finished (or stopped) experiment.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was asked.
+    pub spec: Spec,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Every run.
+    pub records: Vec<Record>,
+    /// Arms that cannot run here, with the reason.
+    pub skipped: Vec<(String, String)>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Runs what the journal in `directory` does not hold yet. Blocks; prints a line per run through
+/// `on_line`.
+///
+/// # Errors
+/// When the journal belongs to another experiment, cannot be written, or a run fails.
+pub fn run_experiment(
+    spec: &Spec,
+    directory: &Path,
+    stop: &Stop,
+    mut on_line: impl FnMut(&str),
+) -> Result<Outcome, String> {
+    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+    let path = directory.join("journal.jsonl");
+    let (seed, mut records) = open_journal(&path, spec)?;
+    let mut journal =
+        OpenOptions::new().append(true).open(&path).map_err(|error| error.to_string())?;
+    let (arms, skipped) = runnable(spec);
+    for (arm, reason) in &skipped {
+        on_line(&format!("skipped arm {arm}: {reason}"));
+    }
+    let mut interrupted = false;
+    let enough = arms.iter().filter(|arm| arm.name != super::spec::AA_ARM).count() >= 2
+        || spec.arms.len() < 2;
+    'blocks: for block in 0..if enough { spec.blocks } else { 0 } {
+        for (arm, load) in order(&arms, &spec.loads, seed, block) {
+            let done = |record: &Record| {
+                record.block == block && record.arm == arm.name && record.load == load.name
+            };
+            if records.iter().any(done) {
+                continue;
+            }
+            let record = one_run(arm, load, block, directory, stop)
+                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
+            if stop.load(Ordering::Relaxed) {
+                interrupted = true;
+                break 'blocks;
+            }
+            let line = serde_json::to_string(&record).map_err(|error| error.to_string())?;
+            writeln!(journal, "{line}")
+                .and_then(|()| journal.sync_data())
+                .map_err(|error| error.to_string())?;
+            on_line(&describe(&record, spec.blocks));
+            records.push(record);
+        }
+    }
+    Ok(Outcome { spec: spec.clone(), seed, records, skipped, interrupted })
+}
+
+fn describe(record: &Record, blocks: usize) -> String {
+    let rate = record.metrics.get("ops_per_second").copied().unwrap_or(0.0);
+    let doubts = match record.warnings.len() {
+        0 => String::new(),
+        count => format!("  ({count} warnings)"),
+    };
+    format!(
+        "block {}/{blocks}  {:<20} {:<16} {rate:>12.0} ops/s{doubts}",
+        record.block + 1,
+        record.arm,
+        record.load
+    )
+}
+
+/// Reads the journal, or begins one.
+fn open_journal(path: &Path, spec: &Spec) -> Result<(u64, Vec<Record>), String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if !path.exists() {
+        let drawn = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000);
+        let seed = spec.seed.unwrap_or(drawn);
+        let header = Header { version: 1, seed, spec: spec.clone() };
+        let line = serde_json::to_string(&header).map_err(|error| wrong(&error))?;
+        std::fs::write(path, line + "\n").map_err(|error| wrong(&error))?;
+        return Ok((seed, Vec::new()));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| wrong(&error))?;
+    let mut reader = BufReader::new(file);
+    reader.read_line(&mut text).map_err(|error| wrong(&error))?;
+    let header: Header = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    let same = |spec: &Spec| serde_json::to_value(spec).unwrap_or_default();
+    if same(&header.spec) != same(spec) {
+        return Err(wrong(&"belongs to another experiment; give another directory with --out"));
+    }
+    let mut records = Vec::new();
+    let mut whole_bytes = text.len() as u64;
+    let mut line = String::new();
+    while reader.read_line(&mut line).map_err(|error| wrong(&error))? > 0 {
+        // A line cut by an interruption is run again; it can only be the last.
+        match serde_json::from_str(line.trim_end()) {
+            Ok(record) if line.ends_with('\n') => records.push(record),
+            _ => break,
+        }
+        whole_bytes += line.len() as u64;
+        line.clear();
+    }
+    truncate(path, whole_bytes).map_err(|error| wrong(&error))?;
+    Ok((header.seed, records))
+}
+
+fn truncate(path: &Path, length: u64) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.set_len(length)
+}
+
+/// The order of a block: every arm with every load, shuffled (Fisher-Yates) from seed and block, so
+/// that a resumed experiment keeps it.
+fn order<'a>(
+    arms: &'a [Arm],
+    loads: &'a [Load],
+    seed: u64,
+    block: usize,
+) -> Vec<(&'a Arm, &'a Load)> {
+    let mut order: Vec<_> =
+        arms.iter().flat_map(|arm| loads.iter().map(move |load| (arm, load))).collect();
+    let mut random = Random::new(crate::load::keys::mix(seed, block as u64));
+    for last in (1..order.len()).rev() {
+        order.swap(last, below(&mut random, last as u64 + 1) as usize);
+    }
+    order
+}
+
+/// The arms that can run here, and why the others cannot.
+fn runnable(spec: &Spec) -> (Vec<Arm>, Vec<(String, String)>) {
+    let mut skipped = Vec::new();
+    let arms = spec.arms_to_run().into_iter().filter(|arm| match obstacle(arm) {
+        None => true,
+        Some(reason) => {
+            skipped.push((arm.name.clone(), reason));
+            false
+        }
+    });
+    (arms.collect(), skipped)
+}
+
+fn obstacle(arm: &Arm) -> Option<String> {
+    if let Some(needs) = &arm.needs {
+        let own = std::env::current_exe().unwrap_or_default();
+        let needs = needs.replace("{tidemill}", &own.display().to_string());
+        let output = std::process::Command::new("sh").args(["-c", needs.as_str()]).output();
+        match output {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                let text = if text.is_empty() { format!("`{needs}` failed") } else { text };
+                return Some(text);
+            }
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+    let words = server_words(arm).ok()?;
+    let program = words.first()?;
+    let found = program.contains('/') && Path::new(program).exists()
+        || std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()));
+    (!found).then(|| format!("{program} is not installed"))
+}
+
+fn server_words(arm: &Arm) -> Result<Vec<String>, String> {
+    let words = split_words(arm.server.as_deref().unwrap_or_default())?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(words
+        .iter()
+        .map(|word| String::from_utf8_lossy(word).replace("{tidemill}", &own.display().to_string()))
+        .collect())
+}
+
+fn one_run(
+    arm: &Arm,
+    load: &Load,
+    block: usize,
+    directory: &Path,
+    stop: &Stop,
+) -> Result<Record, String> {
+    let directory = std::fs::canonicalize(directory).map_err(|error| error.to_string())?;
+    let server = match &arm.server {
+        None => None,
+        Some(_) => {
+            let words = server_words(arm)?;
+            Some(Server::start(&words, arm.cpus.as_deref(), &arm.environment, &directory)?)
+        }
+    };
+    let (host, port, socket) = match (&server, &arm.address) {
+        (Some(server), _) => ("127.0.0.1".to_string(), server.port, server.socket.clone()),
+        (None, Some(address)) => {
+            let (host, port) = address.rsplit_once(':').ok_or("address: not host:port")?;
+            let port = port.parse().map_err(|_| "address: not host:port")?;
+            (host.to_string(), port, Default::default())
+        }
+        (None, None) => return Err("neither server nor address".into()),
+    };
+    let line =
+        format!("{} {}", load.flags, arm.client).replace("{socket}", &socket.display().to_string());
+    let (mut settings, preload) = settings_from_words(&line)?;
+    if !matches!(settings.target.endpoint, Endpoint::Unix(_)) {
+        settings.target.endpoint = Endpoint::Tcp(host, port);
+    }
+    // Every block draws other keys; all arms of a block the same.
+    settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
+    if preload {
+        write_all_keys(&settings)?;
+    }
+    let pid = server.as_ref().map(Server::pid);
+    let result = run(&settings, pid, stop, |_| {}).map_err(|error| error.to_string())?;
+    let mut doubts = warnings(&settings, &result);
+    doubts.extend(steadiness(&result.slots));
+    let total = result.total();
+    let curve = CURVE
+        .iter()
+        .filter(|&&percentile| total.latency.supports_percentile(percentile))
+        .map(|&percentile| (percentile, total.latency.percentile_ns(percentile) as f64 / 1e6))
+        .collect();
+    Ok(Record {
+        block,
+        arm: arm.name.clone(),
+        load: load.name.clone(),
+        started_ms: result.started_ms,
+        metrics: metrics_of(&settings, &result),
+        slots: result.slots.clone(),
+        curve,
+        warnings: doubts,
+    })
+}
+
+/// Writes every key once, so that reads find something. Blocks; one connection, pipelined.
+///
+/// # Errors
+/// When the server cannot be reached or refuses a write.
+pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
+    const IN_FLIGHT: u64 = 256;
+    let slab = crate::load::values::Slab::new(
+        &settings.values,
+        &settings.keys,
+        settings.seeds.run,
+        settings.verify,
+    );
+    let mut random = Random::new(settings.seeds.run);
+    let mut control = Control::connect(&settings.target).map_err(|error| error.to_string())?;
+    let keys = &settings.keys;
+    let mut waiting = 0;
+    for number in keys.minimum..=keys.maximum {
+        let key = format!("{}{number}", keys.prefix);
+        let value = slab.bytes(slab.draw(number, &mut random));
+        control
+            .send(&[b"SET".as_slice(), key.as_bytes(), value])
+            .map_err(|error| error.to_string())?;
+        waiting += 1;
+        if waiting == IN_FLIGHT || number == keys.maximum {
+            for _ in 0..waiting {
+                let reply = control.receive().map_err(|error| error.to_string())?;
+                if let crate::load::control::Reply::Error(text) = reply {
+                    return Err(format!("preload: {text}"));
+                }
+            }
+            waiting = 0;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_complete_shuffled_and_repeatable() {
+        let arms: Vec<Arm> =
+            ["a", "b", "c"].map(|name| Arm { name: name.into(), ..Arm::default() }).into();
+        let loads = [Load { name: "l".into(), flags: String::new() }];
+        let names = |block| -> Vec<String> {
+            order(&arms, &loads, 7, block).iter().map(|(arm, _)| arm.name.clone()).collect()
+        };
+        let mut first = [0; 3];
+        for block in 0..600 {
+            let order = names(block);
+            assert_eq!(order, names(block));
+            first[(order[0].as_bytes()[0] - b'a') as usize] += 1;
+            let mut sorted = order.clone();
+            sorted.sort();
+            assert_eq!(sorted, ["a", "b", "c"]);
+        }
+        // Binomial(600, 1/3): standard deviation 11.5.
+        assert!(first.iter().all(|count| (150..250).contains(count)), "{first:?}");
+    }
+}

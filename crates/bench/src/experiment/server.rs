@@ -1,0 +1,102 @@
+//! A server process of one run: started, waited for, stopped. Only children of ours are stopped.
+
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::load::control::{Control, Reply};
+use crate::load::settings::Target;
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// A running server of ours.
+pub(super) struct Server {
+    child: Child,
+    pub port: u16,
+    pub socket: PathBuf,
+}
+
+/// A port that was free a moment ago.
+pub(super) fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Server {
+    /// Starts the words with `{port}` and `{socket}` filled in and waits until it answers PING.
+    pub fn start(
+        words: &[String],
+        cpus: Option<&str>,
+        environment: &std::collections::BTreeMap<String, String>,
+        directory: &Path,
+    ) -> Result<Self, String> {
+        let port = free_port().map_err(|error| error.to_string())?;
+        let socket = directory.join(format!("server-{port}.sock"));
+        let mut words: Vec<String> = words
+            .iter()
+            .map(|word| {
+                word.replace("{port}", &port.to_string())
+                    .replace("{socket}", &socket.display().to_string())
+            })
+            .collect();
+        if let Some(cpus) = cpus {
+            words.splice(0..0, ["taskset", "-c", cpus].map(String::from));
+        }
+        let log = directory.join("server.log");
+        let output = std::fs::File::create(&log).map_err(|error| error.to_string())?;
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .envs(environment)
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().map_err(|error| error.to_string())?)
+            .stdout(output)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", words[0]))?;
+        let mut server = Self { child, port, socket };
+        server.wait_until_ready().map_err(|error| format!("{error}; see {}", log.display()))?;
+        Ok(server)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let target = Target::tcp("127.0.0.1", self.port);
+        let start = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the server ended at once ({status})"));
+            }
+            let answer = Control::connect(&target).and_then(|mut control| control.call(&["PING"]));
+            if matches!(answer, Ok(Reply::Text(_))) {
+                return Ok(());
+            }
+            if start.elapsed() > START_LIMIT {
+                return Err(format!("no answer on port {} within {START_LIMIT:?}", self.port));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            // The child is not reaped yet, so the id is still its own.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let start = Instant::now();
+        while start.elapsed() < STOP_LIMIT {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,60 @@
+//! Every tunable of the load generator, with its unit and its reason.
+
+use std::time::Duration;
+
+/// How often a load thread publishes its counters for the progress line.
+pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often the main thread looks whether the load threads are done.
+pub(crate) const END_POLL: Duration = Duration::from_millis(5);
+
+/// Width of a slot of the throughput series that the steadiness check reads.
+pub(crate) const THROUGHPUT_SLOT_NS: u64 = 100_000_000;
+
+/// Width of a slot of the latency series (memtier's `Time-Serie`).
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// One receive takes at most this much. memtier's 4 KiB cap costs it a call per 4 KiB of replies.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
+
+/// Values from this size on are sent from the shared slab by `writev`, smaller ones are copied.
+pub(crate) const VECTORED_VALUE_BYTES: usize = 4096;
+
+/// Most slices in one `writev` (the kernel's IOV_MAX is 1024).
+pub(crate) const VECTORED_SLICES: usize = 64;
+
+/// Random bytes from which values are cut. Larger values use a slab of twice their size.
+pub(crate) const SLAB_BYTES: usize = 1 << 20;
+
+/// A value may be at most as large as Redis accepts (`proto-max-bulk-len`).
+pub(crate) const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// Requests on their way per connection, at most.
+pub(crate) const PIPELINE_MAX: u32 = 1 << 20;
+
+/// Threads, at most.
+pub(crate) const THREADS_MAX: u32 = 1024;
+
+/// Events taken from one `epoll_wait`.
+pub(crate) const EVENTS_PER_WAIT: usize = 256;
+
+/// After the deadline, how long replies to requests already sent are waited for. What is still
+/// missing then is reported as unanswered.
+pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// One reply in this many is compared with the value that was written, under `--verify`.
+pub(crate) const VERIFY_ONE_IN: u64 = 1024;
+
+/// How long the handshake of a connection (AUTH, HELLO, SELECT) may take when no
+/// `--connection-timeout` is given.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A percentile is printed only with at least this many samples beyond it.
+pub(crate) const SAMPLES_BEYOND_PERCENTILE_MIN: f64 = 100.0;
+
+/// Above this share of a core a load thread is called the bottleneck.
+pub(crate) const CLIENT_CORE_SHARE_WARNING: f64 = 0.80;
+
+/// Little's law: relative difference of `operations x latency` and `clients x pipeline` from which
+/// a closed-loop run is called inconsistent.
+pub(crate) const LITTLES_LAW_TOLERANCE: f64 = 0.10;

@@ -1,0 +1,123 @@
+//! One load connection: its socket, what it sent and is waiting for, and its random numbers.
+
+use std::collections::VecDeque;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::limits::VECTORED_SLICES;
+use crate::load::command::{Output, Template, Unsent};
+use crate::load::control::Stream;
+use crate::load::keys::{KeySource, Random};
+use crate::load::scan::Scanner;
+use crate::load::values::Slab;
+
+/// A request whose reply has not arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub sent_ns: u64,
+    pub kind: u32,
+    /// The reply is compared with what belongs to the front of `checks`.
+    pub checked: bool,
+}
+
+/// The place of a connection in the mix of commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MixPosition {
+    pub kind: usize,
+    pub repeated: u32,
+}
+
+/// What happened to a socket.
+pub(super) enum Sent {
+    Everything,
+    Blocked,
+    Lost(io::Error),
+}
+
+pub(super) struct Connection {
+    pub stream: Stream,
+    pub pending: VecDeque<Pending>,
+    /// Intended starts of the pending requests, then of those that wait for room (open loop only).
+    pub intended: VecDeque<u64>,
+    /// Keys whose values sampled replies must have.
+    pub checks: VecDeque<u64>,
+    pub output: Output,
+    /// Bytes of a reply line that is not complete.
+    pub kept: Vec<u8>,
+    pub scanner: Scanner,
+    pub keys: Vec<KeySource>,
+    pub random: Random,
+    pub mix: MixPosition,
+    pub issued: u64,
+    pub completed: u64,
+    /// Requests since this socket was connected.
+    pub issued_on_socket: u64,
+    pub waits_for_room: bool,
+    pub cursor: Vec<u8>,
+}
+
+impl Connection {
+    pub fn new(stream: Stream, keys: Vec<KeySource>, random: Random, mix: MixPosition) -> Self {
+        Self {
+            stream,
+            pending: VecDeque::new(),
+            intended: VecDeque::new(),
+            checks: VecDeque::new(),
+            output: Output::default(),
+            kept: Vec::new(),
+            scanner: Scanner::default(),
+            keys,
+            random,
+            mix,
+            issued: 0,
+            completed: 0,
+            issued_on_socket: 0,
+            waits_for_room: false,
+            cursor: b"0".to_vec(),
+        }
+    }
+
+    /// The command that is due.
+    pub fn next_kind(&mut self, templates: &[Template]) -> usize {
+        let kind = self.mix.kind;
+        self.mix.repeated += 1;
+        if self.mix.repeated >= templates[kind].command().ratio {
+            self.mix = MixPosition { kind: (kind + 1) % templates.len(), repeated: 0 };
+        }
+        kind
+    }
+
+    /// Receives once into the buffer; `None` when nothing is there.
+    #[inline]
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(&self.stream, buffer, RecvFlags::empty()) {
+            Ok((count, _)) => Ok(Some(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends what waits, as far as the socket takes it.
+    #[inline]
+    pub fn flush(&mut self, slab: &Slab) -> Sent {
+        while !self.output.is_empty() {
+            let sent = match self.output.unsent(slab, VECTORED_SLICES) {
+                Unsent::One(bytes) => rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL),
+                Unsent::Many(slices) => {
+                    let slices: Vec<_> =
+                        slices.iter().map(|slice| io::IoSlice::new(slice)).collect();
+                    rustix::io::writev(&self.stream, &slices)
+                }
+            };
+            match sent {
+                Ok(count) => self.output.advance(count),
+                Err(Errno::AGAIN) => return Sent::Blocked,
+                Err(Errno::INTR) => {}
+                Err(error) => return Sent::Lost(error.into()),
+            }
+        }
+        Sent::Everything
+    }
+}

@@ -1,0 +1,360 @@
+//! Starts the threads of a run, shows progress, gathers the result.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::limits::{END_POLL, PUBLISH_INTERVAL};
+use crate::load::command::Template;
+use crate::load::connection::{Connection, MixPosition};
+use crate::load::control::Control;
+use crate::load::counters::KindResult;
+use crate::load::keys::{KeySource, Random, below, mix};
+use crate::load::observe::{self, Observation};
+use crate::load::schedule::Schedule;
+use crate::load::settings::{Pace, Settings};
+use crate::load::values::Slab;
+use crate::load::worker::{ConnectionResult, Published, Shared, Trouble, Worker, WorkerResult};
+use crate::process::ThreadUsage;
+use crate::report::ServerUsage;
+
+/// Set from anywhere to end a run early; it still reports.
+pub type Stop = Arc<AtomicBool>;
+
+/// Why a run gave no result.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The server could not be reached or refused the handshake.
+    Connect(String, io::Error),
+    /// The system refused something else.
+    System(io::Error),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(endpoint, error) => {
+                write!(formatter, "cannot connect to {endpoint}: {error}")
+            }
+            Self::System(error) => write!(formatter, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A look at a run that goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since the start of the load, warm-up included.
+    pub elapsed: Duration,
+    /// Whether the warm-up is over.
+    pub measuring: bool,
+    /// Connections that live.
+    pub connections: u64,
+    /// Replies so far.
+    pub ops: u64,
+    /// Bytes in both directions so far.
+    pub bytes: u64,
+    /// Sum of the latencies so far, nanoseconds.
+    pub latency_sum_ns: u64,
+}
+
+/// What one run gave.
+#[derive(Clone)]
+pub struct RunResult {
+    /// Per command of the mix, in its order.
+    pub kinds: Vec<KindResult>,
+    /// Replies per 100 ms.
+    pub slots: Vec<u64>,
+    /// From the start of the measurement to the last reply.
+    pub duration: Duration,
+    /// Wall clock at the start of the measurement, milliseconds since 1970.
+    pub started_ms: u64,
+    /// What went wrong.
+    pub trouble: Trouble,
+    /// CPU and switches of the load threads while measuring.
+    pub client: Vec<ThreadUsage>,
+    /// By connection.
+    pub connections: Vec<ConnectionResult>,
+    /// What the server cost meanwhile.
+    pub server: ServerUsage,
+    /// Ended by `Stop`.
+    pub interrupted: bool,
+}
+
+impl RunResult {
+    /// Replies in all.
+    pub fn ops(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.total.ops).sum()
+    }
+
+    /// Replies per second by the wall clock.
+    pub fn ops_per_second(&self) -> f64 {
+        self.ops() as f64 / self.duration.as_secs_f64().max(1e-9)
+    }
+
+    /// All commands together.
+    pub fn total(&self) -> KindResult {
+        let mut total = KindResult::default();
+        for kind in &self.kinds {
+            total.add(kind);
+        }
+        total
+    }
+
+    /// CPU of the load threads together, nanoseconds.
+    pub fn client_cpu_ns(&self) -> u64 {
+        self.client.iter().map(ThreadUsage::busy_ns).sum()
+    }
+}
+
+/// Runs a load to its end. The server's process is looked for by its port unless given. Blocks the calling thread, which calls `on_progress` at 4 Hz.
+///
+/// # Errors
+/// When the server cannot be reached at the start. Connections lost later are counted.
+pub fn run(
+    settings: &Settings,
+    server_pid: Option<u32>,
+    stop: &Stop,
+    mut on_progress: impl FnMut(&Progress),
+) -> Result<RunResult, LoadError> {
+    let slab =
+        Arc::new(Slab::new(&settings.values, &settings.keys, settings.seeds.run, settings.verify));
+    let templates = settings
+        .commands
+        .iter()
+        .map(|command| Template::new(command.clone(), &settings.keys.prefix, slab.clone()))
+        .collect();
+    let shared = Shared {
+        settings: settings.clone(),
+        templates,
+        slab,
+        stop: AtomicBool::new(false),
+        published: (0..settings.threads).map(|_| Published::default()).collect(),
+    };
+    let server_pid = server_pid.or_else(|| observe::server_pid(settings, None));
+    let mut observe = || Observation::take(settings, server_pid);
+    let ready = Barrier::new(settings.threads as usize + 1);
+    let failed = AtomicBool::new(false);
+    // Set by the main thread between the two barriers.
+    let epoch = std::sync::OnceLock::new();
+    let running = AtomicU64::new(u64::from(settings.threads));
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..settings.threads as usize)
+            .map(|index| {
+                let start =
+                    Start { shared: &shared, ready: &ready, failed: &failed, epoch: &epoch };
+                let running = &running;
+                std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(
+                    scope,
+                    move || {
+                        let result = start.work(index);
+                        // Relaxed: only tells the main thread to stop looking.
+                        running.fetch_sub(1, Ordering::Relaxed);
+                        result
+                    },
+                )
+            })
+            .collect::<io::Result<_>>()
+            .map_err(LoadError::System)?;
+        ready.wait();
+        let start = Instant::now();
+        let mut shown = Duration::ZERO;
+        let started_ms = unix_ms() + settings.warmup.as_millis() as u64;
+        epoch.set(start).expect("set once");
+        ready.wait();
+        let mut observed_start = settings.warmup.is_zero().then(&mut observe);
+        while running.load(Ordering::Relaxed) > 0 {
+            std::thread::park_timeout(END_POLL);
+            if observed_start.is_none() && start.elapsed() >= settings.warmup {
+                observed_start = Some(observe());
+            }
+            if stop.load(Ordering::Relaxed) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            if start.elapsed() - shown >= PUBLISH_INTERVAL {
+                shown = start.elapsed();
+                on_progress(&look(&shared, start));
+            }
+        }
+        let results = handles
+            .into_iter()
+            .map(|handle| match handle.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let observed_end = observe();
+        let server =
+            observed_start.map_or(ServerUsage::Unknown, |start| start.until(&observed_end));
+        let interrupted = stop.load(Ordering::Relaxed);
+        Ok(RunResult { server, ..gather(settings, results, started_ms, interrupted) })
+    })
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn look(shared: &Shared, start: Instant) -> Progress {
+    let sum = |value: fn(&Published) -> &AtomicU64| {
+        shared.published.iter().map(|one| value(one).load(Ordering::Relaxed)).sum()
+    };
+    Progress {
+        elapsed: start.elapsed(),
+        measuring: shared.published.iter().all(|one| one.measuring.load(Ordering::Relaxed)),
+        connections: sum(|one| &one.connections),
+        ops: sum(|one| &one.ops),
+        bytes: sum(|one| &one.bytes),
+        latency_sum_ns: sum(|one| &one.latency_sum_ns),
+    }
+}
+
+fn gather(
+    settings: &Settings,
+    results: Vec<WorkerResult>,
+    started_ms: u64,
+    interrupted: bool,
+) -> RunResult {
+    let mut kinds = vec![KindResult::default(); settings.commands.len()];
+    let mut slots: Vec<u64> = Vec::new();
+    let mut trouble = Trouble::default();
+    let mut client = Vec::new();
+    let mut connections = Vec::new();
+    let mut last_reply_ns = 0;
+    for result in results {
+        for (kind, theirs) in kinds.iter_mut().zip(&result.kinds) {
+            kind.add(theirs);
+        }
+        if slots.len() < result.slots.len() {
+            slots.resize(result.slots.len(), 0);
+        }
+        for (slot, theirs) in slots.iter_mut().zip(&result.slots) {
+            *slot += theirs;
+        }
+        trouble.add(&result.trouble);
+        client.push(result.usage);
+        connections.extend(result.connections);
+        last_reply_ns = last_reply_ns.max(result.last_reply_ns);
+    }
+    let measured_ns = last_reply_ns.saturating_sub(settings.warmup.as_nanos() as u64);
+    RunResult {
+        kinds,
+        slots,
+        duration: Duration::from_nanos(measured_ns),
+        started_ms,
+        trouble,
+        client,
+        connections,
+        server: ServerUsage::Unknown,
+        interrupted,
+    }
+}
+
+/// What a thread needs to begin.
+struct Start<'a> {
+    shared: &'a Shared,
+    ready: &'a Barrier,
+    failed: &'a AtomicBool,
+    epoch: &'a std::sync::OnceLock<Instant>,
+}
+
+impl Start<'_> {
+    /// Connects, waits for the others, loads. Both barriers are passed whatever happens, so that
+    /// no thread waits for one that failed.
+    fn work(&self, index: usize) -> Result<WorkerResult, LoadError> {
+        let settings = &self.shared.settings;
+        place(settings, index);
+        let connections = self.connect(index);
+        if connections.is_err() {
+            // Relaxed: the barrier orders it before the loads behind it.
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.ready.wait();
+        self.ready.wait();
+        let connections = connections?;
+        if self.failed.load(Ordering::Relaxed) {
+            return Ok(WorkerResult::empty());
+        }
+        let epoch = *self.epoch.get().expect("set between the barriers");
+        let schedule = match &settings.pace {
+            Pace::Closed => None,
+            Pace::Open { arrivals, steps } => {
+                let seed = mix(settings.seeds.run, 0x5eed_0000 + index as u64);
+                let share = 1.0 / f64::from(settings.threads);
+                Some(Schedule::new(*arrivals, steps, share, 0, seed))
+            }
+        };
+        Worker::new(self.shared, index, connections, schedule, epoch)
+            .and_then(Worker::run)
+            .map_err(LoadError::System)
+    }
+
+    fn connect(&self, thread: usize) -> Result<Vec<Connection>, LoadError> {
+        let settings = &self.shared.settings;
+        let mut jitter = Random::new(mix(settings.seeds.run, 0x6a17 + thread as u64));
+        let (jitter_min, jitter_max) = settings.connect_jitter_us;
+        (0..settings.connections as usize)
+            .map(|index| {
+                if jitter_max > 0 {
+                    let pause = jitter_min + below(&mut jitter, jitter_max - jitter_min + 1);
+                    std::thread::sleep(Duration::from_micros(pause));
+                }
+                let control = Control::connect(&settings.target).map_err(|error| {
+                    LoadError::Connect(settings.target.endpoint.to_string(), error)
+                })?;
+                let number = thread * settings.connections as usize + index;
+                Ok(self.new_connection(control, number as u64))
+            })
+            .collect()
+    }
+
+    fn new_connection(&self, control: Control, number: u64) -> Connection {
+        let settings = &self.shared.settings;
+        let count = u64::from(settings.threads) * u64::from(settings.connections);
+        let keys = settings
+            .commands
+            .iter()
+            .map(|command| KeySource::new(command.pattern, &settings.keys, number, count))
+            .collect();
+        let seed = if settings.seeds.distinct {
+            mix(settings.seeds.run, number + 1)
+        } else {
+            mix(settings.seeds.run, 1)
+        };
+        let mut random = Random::new(seed);
+        let mix_start = if settings.seeds.distinct {
+            random_mix_position(settings, &mut random)
+        } else {
+            MixPosition::default()
+        };
+        Connection::new(control.into_stream(), keys, random, mix_start)
+    }
+}
+
+/// A random place in the mix, so that not all connections write at the same moment.
+fn random_mix_position(settings: &Settings, random: &mut Random) -> MixPosition {
+    let total: u64 = settings.commands.iter().map(|command| u64::from(command.ratio)).sum();
+    let mut place = below(random, total.max(1));
+    for (kind, command) in settings.commands.iter().enumerate() {
+        if place < u64::from(command.ratio) {
+            return MixPosition { kind, repeated: place as u32 };
+        }
+        place -= u64::from(command.ratio);
+    }
+    MixPosition::default()
+}
+
+/// Binds the calling load thread to its CPU, if CPUs were given.
+fn place(settings: &Settings, index: usize) {
+    if settings.cpus.is_empty() {
+        return;
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(settings.cpus[index % settings.cpus.len()]);
+    // The list was checked against the allowed CPUs; a refusal leaves the thread unbound.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}

@@ -1,0 +1,189 @@
+//! Who was the bottleneck: what client and server cost, and what to doubt about a run.
+
+use std::io::{self, Write};
+
+use crate::limits::{CLIENT_CORE_SHARE_WARNING, LITTLES_LAW_TOLERANCE};
+use crate::load::settings::{End, Pace};
+use crate::load::{RunResult, Settings};
+use crate::process::ProcessUsage;
+
+/// Server side of a run.
+#[derive(Clone, Debug)]
+pub enum ServerUsage {
+    /// A process of this machine, difference over the run.
+    Local(ProcessUsage),
+    /// CPU seconds from `INFO`, user and system.
+    Remote(f64, f64),
+    /// Nothing is known.
+    Unknown,
+}
+
+impl ServerUsage {
+    /// CPU microseconds per operation.
+    pub fn cpu_us_per_operation(&self, ops: u64) -> Option<f64> {
+        let ops = ops.max(1) as f64;
+        match self {
+            Self::Local(process) => Some(process.total().busy_ns() as f64 / 1e3 / ops),
+            Self::Remote(user, system) => Some((user + system) * 1e6 / ops),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// `operations x latency / (clients x pipeline)`; 1 in a closed loop that was always full.
+pub fn littles_law(settings: &Settings, run: &RunResult) -> Option<f64> {
+    let steady = settings.pace == Pace::Closed
+        && settings.staircase.is_none()
+        && settings.scan_cursor.is_none()
+        && settings.window == crate::load::settings::Window::Sliding
+        && matches!(settings.end, End::Time(_))
+        && run.trouble.connections_lost == 0;
+    if !steady || run.ops() == 0 {
+        return None;
+    }
+    let latency_sum_ns: u64 = run.kinds.iter().map(|kind| kind.latency.sum_ns()).sum();
+    let occupied = latency_sum_ns as f64 / run.duration.as_nanos() as f64;
+    let places = f64::from(settings.threads)
+        * f64::from(settings.connections)
+        * f64::from(settings.pipeline);
+    Some(occupied / places)
+}
+
+/// What is to be doubted about a run, one line each.
+pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let seconds = run.duration.as_secs_f64().max(1e-9);
+    for (index, usage) in run.client.iter().enumerate() {
+        let share = usage.busy_ns() as f64 / 1e9 / seconds;
+        if share > CLIENT_CORE_SHARE_WARNING {
+            warnings.push(format!(
+                "load thread {index} used {:.0} % of a core: the client may be the bottleneck",
+                share * 100.0
+            ));
+        }
+    }
+    if let Some(ratio) = littles_law(settings, run)
+        && (ratio - 1.0).abs() > LITTLES_LAW_TOLERANCE
+    {
+        warnings.push(format!(
+            "Little's law: operations x latency is {ratio:.2} of clients x pipeline: do not trust this run"
+        ));
+    }
+    let trouble = &run.trouble;
+    let counts = [
+        (trouble.connections_lost, "connections were lost"),
+        (trouble.requests_lost, "requests were lost with their connection"),
+        (
+            trouble.unanswered,
+            "requests had no reply when the run ended: the tail is longer than shown",
+        ),
+        (trouble.unsent, "scheduled requests were never sent: the rate was not reached"),
+        (trouble.error_replies, "replies were errors"),
+        (trouble.verify_failures, "values were not those written"),
+    ];
+    for (count, text) in counts {
+        if count > 0 {
+            warnings.push(format!("{count} {text}"));
+        }
+    }
+    if let Some(first) = &trouble.first {
+        warnings.push(format!("first of these: {first}"));
+    }
+    warnings
+}
+
+/// Writes what client and server cost, and the warnings.
+///
+/// # Errors
+/// When the output cannot be written.
+pub fn write_bottleneck(
+    out: &mut dyn Write,
+    settings: &Settings,
+    run: &RunResult,
+    server: &ServerUsage,
+) -> io::Result<()> {
+    let seconds = run.duration.as_secs_f64().max(1e-9);
+    let ops = run.ops().max(1) as f64;
+    let client_ns = run.client_cpu_ns() as f64;
+    let wait_ns: u64 = run.client.iter().map(|usage| usage.run_queue_wait_ns).sum();
+    writeln!(
+        out,
+        "\nClient: {:.3} us CPU per operation, {:.0} % of {} core(s), waited {:.1} % for a CPU",
+        client_ns / 1e3 / ops,
+        client_ns / 1e7 / seconds / run.client.len().max(1) as f64,
+        run.client.len(),
+        wait_ns as f64 / 1e7 / seconds / run.client.len().max(1) as f64,
+    )?;
+    write_server(out, run, server, seconds, ops)?;
+    match settings.pace {
+        Pace::Closed => {
+            writeln!(out, "Closed loop: latency depends on the load the client offers.")?
+        }
+        Pace::Open { .. } => {
+            writeln!(out, "Open loop: latency is response time, from the intended start.")?;
+            write_service(out, run)?;
+        }
+    }
+    for warning in warnings(settings, run) {
+        writeln!(out, "WARNING: {warning}")?;
+    }
+    Ok(())
+}
+
+fn write_service(out: &mut dyn Write, run: &RunResult) -> io::Result<()> {
+    let total = run.total();
+    let Some(service) = &total.service else { return Ok(()) };
+    write!(out, "Service time (from the actual send): average {:.3} ms", service.mean_ns() / 1e6)?;
+    for percentile in [50.0, 99.0, 99.9] {
+        if service.supports_percentile(percentile) {
+            let value_ms = service.percentile_ns(percentile) as f64 / 1e6;
+            write!(out, ", p{percentile} {value_ms:.3} ms")?;
+        }
+    }
+    writeln!(out)
+}
+
+fn write_server(
+    out: &mut dyn Write,
+    run: &RunResult,
+    server: &ServerUsage,
+    seconds: f64,
+    ops: f64,
+) -> io::Result<()> {
+    let Some(per_operation) = server.cpu_us_per_operation(run.ops()) else {
+        return writeln!(out, "Server: cost unknown (not on this machine, and INFO does not tell)");
+    };
+    let ServerUsage::Local(process) = server else {
+        return writeln!(out, "Server: {per_operation:.3} us CPU per operation (from INFO)");
+    };
+    let total = process.total();
+    writeln!(
+        out,
+        "Server: {per_operation:.3} us CPU per operation, {:.0} % of a core, {} pid {}, RSS {:.1} MiB",
+        total.busy_ns() as f64 / 1e7 / seconds,
+        process.name,
+        process.pid,
+        process.resident_bytes as f64 / 1048576.0,
+    )?;
+    writeln!(
+        out,
+        "  {:<16} {:>8} {:>10} {:>12} {:>14} {:>11}",
+        "thread", "% core", "waited %", "voluntary/s", "involuntary/s", "migrations"
+    )?;
+    for (name, usage) in process.threads.values() {
+        // Threads that did nothing in this run are left out.
+        if (usage.busy_ns() as f64) < ops * 0.1 && usage.busy_ns() < 1_000_000 {
+            continue;
+        }
+        writeln!(
+            out,
+            "  {name:<16} {:>8.1} {:>10.1} {:>12.1} {:>14.1} {:>11}",
+            usage.busy_ns() as f64 / 1e7 / seconds,
+            usage.run_queue_wait_ns as f64 / 1e7 / seconds,
+            usage.voluntary_switches as f64 / seconds,
+            usage.involuntary_switches as f64 / seconds,
+            usage.migrations,
+        )?;
+    }
+    Ok(())
+}

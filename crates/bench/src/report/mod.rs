@@ -1,0 +1,10 @@
+//! Reports of a single run: memtier's text table and JSON.
+
+mod bottleneck;
+mod hdr;
+mod json;
+mod table;
+
+pub use bottleneck::{ServerUsage, littles_law, warnings, write_bottleneck};
+pub(crate) use json::json_report;
+pub use table::{Row, Table, write_table};

@@ -1,0 +1,200 @@
+//! The command line against a real redis-server on a port of the system's choice.
+
+#![allow(clippy::unwrap_used)] // A helper that fails fails its test.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tidemill_bench::cli::{run_bench, run_experiment};
+use tidemill_bench::load::control::{Control, Reply};
+use tidemill_bench::load::settings::Target;
+
+struct Redis {
+    child: Child,
+    port: u16,
+    directory: PathBuf,
+}
+
+impl Redis {
+    fn start(name: &str, options: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let directory =
+            std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .args(options)
+            .current_dir(&directory)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed (scripts/setup)");
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { child, port, directory }
+    }
+
+    fn bench(&self, words: &str) -> ExitCode {
+        let own =
+            format!("-h 127.0.0.1 -p {} -t 1 -o {}/out.txt", self.port, self.directory.display());
+        run_bench(own.split(' ').chain(words.split_whitespace()).map(Into::into).collect())
+    }
+
+    fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.join(name)).unwrap()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn memtiers_json_names_are_all_there_and_the_counts_agree() {
+    let redis = Redis::start("json", &[]);
+    let json = redis.directory.join("out.json");
+    let words = format!("-c 4 -n 5500 --key-maximum 1000 --json-out-file {}", json.display());
+    assert_eq!(redis.bench(&words), ExitCode::SUCCESS);
+    let document: Value = serde_json::from_str(&redis.file("out.json")).unwrap();
+    let stats = &document["ALL STATS"];
+    for (row, count) in [("Sets", 2_000), ("Gets", 20_000), ("Totals", 22_000)] {
+        let row = &stats[row];
+        assert_eq!(row["Count"], count);
+        for name in [
+            "Ops/sec",
+            "Hits/sec",
+            "Misses/sec",
+            "Latency",
+            "Average Latency",
+            "Min Latency",
+            "Max Latency",
+            "KB/sec",
+            "KB/sec RX/TX",
+            "Connection Errors",
+            "Accumulated Latency",
+        ] {
+            assert!(row[name].is_number(), "{name} is missing");
+        }
+        let percentiles = &row["Percentile Latencies"];
+        assert!(percentiles["p50.00"].is_number() && percentiles.get("p99.90").is_some());
+        let encoded = &percentiles["Histogram log format"]["Compressed Histogram"];
+        assert!(encoded.as_str().unwrap().starts_with("HISTFAAA"));
+        let series: u64 = row["Time-Serie"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|second| second["Count"].as_u64().unwrap())
+            .sum();
+        assert_eq!(series, count);
+    }
+    assert!(stats["Runtime"]["Total duration"].is_number());
+    assert_eq!(stats["GET"].as_array().unwrap().last().unwrap()["percent"], 100.0);
+    // The server counted the same.
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    let calls = control.info("commandstats", "cmdstat_get").unwrap().unwrap();
+    assert!(calls.starts_with("calls=20000,"), "{calls}");
+    assert!(redis.file("out.txt").contains("Totals"));
+}
+
+#[test]
+fn wrong_values_are_found_by_verify() {
+    let redis = Redis::start("verify", &[]);
+    let words = "-c 2 -n 30000 --key-maximum 50 -R --data-size-range 1-9000 --verify --preload --pipeline 8";
+    assert_eq!(redis.bench(words), ExitCode::SUCCESS);
+    assert!(!redis.file("out.txt").contains("WARNING: 1 values"));
+    // Other values under the same keys, and only reads.
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    for key in 0..=50 {
+        let key = format!("memtier-{key}");
+        assert_eq!(control.call(&["SET", &key, "wrong"]).unwrap(), Reply::Text(b"OK".to_vec()));
+    }
+    let words = "-c 2 -n 30000 --key-maximum 50 -R --data-size-range 1-9000 --verify --ratio 0:1 --pipeline 8";
+    assert_eq!(redis.bench(words), ExitCode::from(1));
+    assert!(redis.file("out.txt").contains("values were not those written"));
+}
+
+#[test]
+fn passwords_work_and_never_appear() {
+    let redis = Redis::start("password", &["--requirepass", "s3cr3tword"]);
+    let json = redis.directory.join("out.json");
+    let words =
+        format!("-c 1 -n 100 -a s3cr3tword --show-config --json-out-file {}", json.display());
+    assert_eq!(redis.bench(&words), ExitCode::SUCCESS);
+    assert!(!redis.file("out.json").contains("s3cr3tword"));
+    assert!(!redis.file("out.txt").contains("s3cr3tword"));
+    assert_eq!(redis.bench("-c 1 -n 100 -a wrong"), ExitCode::from(3));
+}
+
+#[test]
+fn protocols_sockets_and_command_mixes_work() {
+    let redis = Redis::start("forms", &["--unixsocket", "r.sock"]);
+    let socket = redis.directory.join("r.sock");
+    for words in [
+        "-c 2 -n 500 -P resp3 --select-db 3".to_string(),
+        format!("-c 2 -n 500 -S {}", socket.display()),
+        "-c 2 -n 500 --multi-key-get 5 --expiry-range 10-20".into(),
+        "-c 2 -n 500 --window batch --pipeline 7 --key-pattern Z:G".into(),
+        "-c 2 -n 500 -d 100000 --pipeline 3".into(),
+        "-c 2 --test-time 0.5 --rate 2000".into(),
+    ] {
+        assert_eq!(redis.bench(&words), ExitCode::SUCCESS, "{words}");
+        assert!(!redis.file("out.txt").contains("WARNING"), "{words}: {}", redis.file("out.txt"));
+    }
+}
+
+#[test]
+fn wrong_options_and_unreachable_servers_have_their_exit_codes() {
+    let run = |words: &str| run_bench(words.split(' ').map(Into::into).collect());
+    assert_eq!(run("--pipeline 0"), ExitCode::from(2));
+    assert_eq!(run("--no-such-flag"), ExitCode::from(2));
+    assert_eq!(run("--cluster-mode"), ExitCode::from(2));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(run(&format!("-h 127.0.0.1 -p {port} -n 1")), ExitCode::from(3));
+}
+
+#[test]
+fn an_experiment_goes_on_from_its_journal() {
+    let directory = std::env::temp_dir().join(format!("tidemill-resume-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("e.toml");
+    let arm = |name: &str| {
+        format!("[[arm]]\nname = \"{name}\"\nserver = \"redis-server --port {{port}} --save ''\"\n")
+    };
+    let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2\"\n";
+    let text = format!("name = \"e\"\nblocks = 2\n{}{}{load}", arm("a"), arm("b"));
+    std::fs::write(&file, text).unwrap();
+    let out = directory.join("out");
+    let run = || {
+        let words = ["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        run_experiment(words.iter().map(Into::into).collect())
+    };
+    assert_eq!(run(), ExitCode::SUCCESS);
+    let journal = out.join("journal.jsonl");
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    assert_eq!(whole.lines().count(), 1 + 2 * 3);
+    // Cut in the middle of the fourth run, as a crash would.
+    let kept: usize = whole.split_inclusive('\n').take(4).map(str::len).sum();
+    std::fs::write(&journal, &whole[..kept + 20]).unwrap();
+    assert_eq!(run(), ExitCode::SUCCESS);
+    let again = std::fs::read_to_string(&journal).unwrap();
+    assert_eq!(again.lines().count(), 7);
+    assert_eq!(again[..kept], whole[..kept]);
+    let order = |text: &str| -> Vec<(Value, Value)> {
+        let lines = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.map(|line| (line["block"].clone(), line["arm"].clone())).collect()
+    };
+    assert_eq!(order(&again), order(&whole));
+    let html = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(!html.contains("http") && !html.contains("<script"));
+    std::fs::remove_dir_all(&directory).unwrap();
+}

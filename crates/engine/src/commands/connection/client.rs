@@ -1,0 +1,389 @@
+//! `CLIENT`.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use tidemill_resp::encode::ReplyBuffer;
+use tidemill_resp::number::parse_integer;
+
+use crate::clients::Client;
+use crate::command::Outcome;
+use crate::commands::options::{integer, is};
+use crate::context::SessionCx;
+use crate::error::CommandError;
+use crate::mailbox::Message;
+use crate::session::ReplyMode;
+use crate::shared::{PauseMode, Shared};
+
+/// Fails with `error` when a name has a byte that a listing could not show.
+pub(super) fn check_printable(name: &[u8], error: &'static str) -> Result<(), CommandError> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) { Ok(()) } else { Err(error.into()) }
+}
+
+pub(super) fn change_name(cx: &mut SessionCx<'_, '_>, name: &[u8]) {
+    cx.session.client.change_texts(|texts| texts.name = name.to_vec());
+}
+
+pub(super) fn getname(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let texts = cx.session.client.texts();
+    if texts.name.is_empty() {
+        cx.reply.null();
+    } else {
+        cx.reply.bulk(texts.name);
+    }
+    Ok(())
+}
+
+pub(super) fn setname(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let name = cx.arg(2);
+    check_printable(
+        name,
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    )?;
+    change_name(cx, name);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn setinfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (option, value) = (cx.arg(2), cx.arg(3));
+    if is(option, "LIB-NAME") {
+        check_printable(
+            value,
+            "ERR lib-name cannot contain spaces, newlines or special characters.",
+        )?;
+        cx.session.client.change_texts(|texts| texts.library_name = value.to_vec());
+    } else if is(option, "LIB-VER") {
+        check_printable(
+            value,
+            "ERR lib-ver cannot contain spaces, newlines or special characters.",
+        )?;
+        cx.session.client.change_texts(|texts| texts.library_version = value.to_vec());
+    } else {
+        let mut text = b"ERR Unrecognized option '".to_vec();
+        text.extend_from_slice(option);
+        text.push(b'\'');
+        return Err(CommandError::Bytes(text).into());
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn id(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.reply.integer(cx.session.id() as i64);
+    Ok(())
+}
+
+/// A client as one line. Relaxed loads: a listing is a snapshot of things that go on changing.
+fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
+    let texts = client.texts();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let age_s = now_ms.saturating_sub(client.connected_ms) / 1000;
+    let idle_s = now_ms.saturating_sub(client.last_command_ms.load(Ordering::Relaxed)) / 1000;
+    let queued = client.queued.load(Ordering::Relaxed);
+    let command = match client.last_command.load(Ordering::Relaxed) {
+        0 => "NULL",
+        number => shared
+            .commands
+            .iter()
+            .find(|(id, _)| id.index() + 1 == number as usize)
+            .map_or("NULL", |(_, command)| command.name),
+    };
+    let mut flags = String::new();
+    if queued != u64::MAX {
+        flags.push('x');
+    }
+    if client.is_blocked.load(Ordering::Relaxed) {
+        flags.push('b');
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let mut line = String::new();
+    // Writing into a string cannot fail.
+    let _ = write!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={flags} capa= db={} \
+         sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
+         rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
+         lib-name={} lib-ver={} tot-net-in=0 tot-net-out=0 tot-cmds=0",
+        client.id,
+        client.address,
+        client.local_address,
+        client.descriptor,
+        text(&texts.name),
+        client.database.load(Ordering::Relaxed),
+        if queued == u64::MAX { -1 } else { queued as i64 },
+        client.watched.load(Ordering::Relaxed),
+        client.protocol.load(Ordering::Relaxed),
+        text(&texts.library_name),
+        text(&texts.library_version),
+    );
+    line
+}
+
+pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let line = describe(cx.shared, &cx.session.client, cx.worker.now_ms());
+    cx.reply.verbatim(*b"txt", format!("{line}\n"));
+    Ok(())
+}
+
+/// Checks a client type; all clients are normal ones.
+fn is_normal(kind: &[u8]) -> Result<bool, CommandError> {
+    if is(kind, "normal") {
+        return Ok(true);
+    }
+    if ["replica", "slave", "master", "primary", "pubsub"].iter().any(|known| is(kind, known)) {
+        return Ok(false);
+    }
+    let mut text = b"ERR Unknown client type '".to_vec();
+    text.extend_from_slice(kind);
+    text.push(b'\'');
+    Err(CommandError::Bytes(text))
+}
+
+pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let filter = Filter::parse(cx, 2)?;
+    let now_ms = cx.worker.now_ms();
+    let mut lines = String::new();
+    for client in cx.shared.clients.all() {
+        if filter.accepts(&client, cx.session.id(), now_ms) {
+            lines.push_str(&describe(cx.shared, &client, now_ms));
+            lines.push('\n');
+        }
+    }
+    cx.reply.verbatim(*b"txt", lines);
+    Ok(())
+}
+
+/// Which clients `CLIENT LIST` and `CLIENT KILL` mean: those to which everything given applies.
+#[derive(Default)]
+struct Filter<'s> {
+    ids: Vec<u64>,
+    address: Option<&'s [u8]>,
+    local_address: Option<&'s [u8]>,
+    user: Option<&'s [u8]>,
+    name: Option<&'s [u8]>,
+    is_normal: Option<bool>,
+    age_s_min: Option<i64>,
+    skips_me: bool,
+}
+
+impl<'s> Filter<'s> {
+    fn parse(cx: &SessionCx<'_, 's>, from: usize) -> Result<Filter<'s>, CommandError> {
+        let mut filter = Filter::default();
+        let mut index = from;
+        while index < cx.args.len() {
+            let option = cx.arg(index);
+            if index + 1 == cx.args.len() {
+                return Err(CommandError::Syntax);
+            }
+            let value = cx.arg(index + 1);
+            index += 2;
+            match () {
+                () if is(option, "ID") => {
+                    filter.ids.push(positive(value)?);
+                    while index < cx.args.len()
+                        && let Ok(id) = positive(cx.arg(index))
+                    {
+                        filter.ids.push(id);
+                        index += 1;
+                    }
+                }
+                () if is(option, "TYPE") => filter.is_normal = Some(is_normal(value)?),
+                () if is(option, "ADDR") => filter.address = Some(value),
+                () if is(option, "LADDR") => filter.local_address = Some(value),
+                () if is(option, "NAME") => filter.name = Some(value),
+                () if is(option, "USER") => {
+                    if value != b"default" {
+                        let mut text = b"ERR No such user '".to_vec();
+                        text.extend_from_slice(value);
+                        text.push(b'\'');
+                        return Err(CommandError::Bytes(text));
+                    }
+                    filter.user = Some(value);
+                }
+                () if is(option, "MAXAGE") => {
+                    let age = integer(value).map_err(|_| {
+                        CommandError::from("ERR maxage is not an integer or out of range")
+                    })?;
+                    if age <= 0 {
+                        return Err("ERR maxage should be greater than 0".into());
+                    }
+                    filter.age_s_min = Some(age);
+                }
+                () if is(option, "SKIPME") => {
+                    filter.skips_me = match () {
+                        () if is(value, "yes") => true,
+                        () if is(value, "no") => false,
+                        () => return Err(CommandError::Syntax),
+                    };
+                }
+                () => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn accepts(&self, client: &Client, own_id: u64, now_ms: u64) -> bool {
+        let age_s = (now_ms.saturating_sub(client.connected_ms) / 1000) as i64;
+        (self.ids.is_empty() || self.ids.contains(&client.id))
+            && self.address.is_none_or(|address| address == client.address.as_bytes())
+            && self.local_address.is_none_or(|address| address == client.local_address.as_bytes())
+            && self.name.is_none_or(|name| name == client.texts().name)
+            && self.is_normal.is_none_or(|is_normal| is_normal)
+            && self.age_s_min.is_none_or(|least| age_s >= least)
+            && !(self.skips_me && client.id == own_id)
+    }
+}
+
+fn positive(argument: &[u8]) -> Result<u64, CommandError> {
+    parse_integer(argument)
+        .and_then(|value| u64::try_from(value).ok())
+        .filter(|&value| value > 0)
+        .ok_or(CommandError::Syntax)
+}
+
+pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let is_old_form = cx.args.len() == 3;
+    let filter = if is_old_form {
+        Filter { address: Some(cx.arg(2)), ..Filter::default() }
+    } else {
+        // Unlike the old form, the new one spares the caller by default.
+        let mut filter = Filter::parse(cx, 2)?;
+        let says_skipme = (2..cx.args.len()).step_by(2).any(|index| is(cx.arg(index), "SKIPME"));
+        filter.skips_me |= !says_skipme;
+        filter
+    };
+    let own_id = cx.session.id();
+    let now_ms = cx.worker.now_ms();
+    let mut count = 0;
+    for client in cx.shared.clients.all() {
+        if !filter.accepts(&client, own_id, now_ms) {
+            continue;
+        }
+        count += 1;
+        if client.id == own_id {
+            cx.session.close_after_reply = true;
+        } else {
+            // Relaxed: a client that moves on takes its messages along.
+            let worker = client.worker.load(Ordering::Relaxed);
+            cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
+        }
+    }
+    match (is_old_form, count) {
+        (true, 0) => return Err("ERR No such client".into()),
+        (true, _) => cx.reply.ok(),
+        (false, count) => cx.reply.integer(count),
+    }
+    Ok(())
+}
+
+pub(super) fn reply_mode(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let mode = cx.arg(2);
+    if is(mode, "ON") {
+        cx.session.reply_mode = ReplyMode::On;
+        cx.reply.ok();
+    } else if is(mode, "OFF") {
+        cx.session.reply_mode = ReplyMode::Off;
+    } else if is(mode, "SKIP") {
+        if cx.session.reply_mode != ReplyMode::Off {
+            cx.session.reply_mode = ReplyMode::SkipNext;
+        }
+    } else {
+        return Err(CommandError::Syntax.into());
+    }
+    Ok(())
+}
+
+fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
+    match () {
+        () if is(argument, "ON") => Ok(true),
+        () if is(argument, "OFF") => Ok(false),
+        () => Err(CommandError::Syntax),
+    }
+}
+
+pub(super) fn no_evict(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    // Clients are never closed for the memory they take together, so the promise is kept either way.
+    on_or_off(cx.arg(2))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn no_touch(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.session.no_touch = on_or_off(cx.arg(2))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let with_error = match cx.args.len() {
+        3 => false,
+        4 if is(cx.arg(3), "TIMEOUT") => false,
+        4 if is(cx.arg(3), "ERROR") => true,
+        _ => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = integer(cx.arg(2))?;
+    let waiter = u64::try_from(id).ok().and_then(|id| cx.shared.clients.find(id)?.waiter());
+    let is_unblocked = waiter.as_ref().is_some_and(|waiter| waiter.end());
+    if let (true, Some(waiter)) = (is_unblocked, waiter) {
+        crate::execute::end_wait(cx.shared, &waiter);
+        let mut reply = ReplyBuffer::new(waiter.protocol);
+        if with_error {
+            reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        } else {
+            waiter.block.on_timeout.write(&mut reply);
+        }
+        let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, reply };
+        cx.shared.mailboxes.post(waiter.worker, message);
+    }
+    cx.reply.integer(i64::from(is_unblocked));
+    Ok(())
+}
+
+pub(super) fn pause(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let mode = match cx.args.len() {
+        3 => PauseMode::All,
+        4 if is(cx.arg(3), "ALL") => PauseMode::All,
+        4 if is(cx.arg(3), "WRITE") => PauseMode::Write,
+        4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(CommandError::Syntax.into()),
+    };
+    let timeout_ms =
+        parse_integer(cx.arg(2)).ok_or("ERR timeout is not an integer or out of range")?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| CommandError::from("ERR timeout is negative"))?;
+    cx.shared.pause(mode, timeout_ms);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn unpause(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.unpause();
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    crate::commands::help::reply(
+        cx.reply,
+        "CLIENT",
+        &[
+            ("GETNAME", "The name of this connection."),
+            ("ID", "The number of this connection."),
+            ("INFO", "A description of this connection."),
+            ("KILL <address> | <filter> <value> ...", "Closes connections."),
+            ("LIST [<filter> <value> ...]", "Describes open connections."),
+            ("NO-EVICT (ON|OFF)", "Keeps this connection from being closed for its memory."),
+            ("NO-TOUCH (ON|OFF)", "Lets reads not count as uses of keys."),
+            ("PAUSE <ms> [WRITE|ALL]", "Stops commands for a time."),
+            ("REPLY (ON|OFF|SKIP)", "Which replies this connection wants."),
+            ("SETINFO <option> <value>", "Tells about the client library."),
+            ("SETNAME <name>", "Names this connection."),
+            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends the wait of a connection."),
+            ("UNPAUSE", "Lets stopped commands go on."),
+        ],
+    );
+    Ok(())
+}

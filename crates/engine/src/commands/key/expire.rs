@@ -1,0 +1,109 @@
+//! The time that keys have left.
+
+use crate::command::Outcome;
+use crate::commands::options::{TimeUnit, integer, is};
+use crate::commit::{Event, EventClass};
+use crate::context::Cx;
+use crate::error::CommandError;
+
+/// When `EXPIRE` and its kin apply.
+#[derive(Default)]
+struct Conditions {
+    if_none: bool,
+    if_any: bool,
+    if_greater: bool,
+    if_less: bool,
+}
+
+fn conditions(cx: &Cx<'_, '_>) -> Result<Conditions, CommandError> {
+    let mut conditions = Conditions::default();
+    for index in 3..cx.args.len() {
+        let option = cx.arg(index);
+        match () {
+            () if is(option, "NX") => conditions.if_none = true,
+            () if is(option, "XX") => conditions.if_any = true,
+            () if is(option, "GT") => conditions.if_greater = true,
+            () if is(option, "LT") => conditions.if_less = true,
+            () => {
+                let mut text = b"ERR Unsupported option ".to_vec();
+                text.extend_from_slice(option);
+                return Err(CommandError::Bytes(text));
+            }
+        }
+    }
+    if conditions.if_none && (conditions.if_any || conditions.if_greater || conditions.if_less) {
+        return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
+    }
+    if conditions.if_greater && conditions.if_less {
+        return Err("ERR GT and LT options at the same time are not compatible".into());
+    }
+    Ok(conditions)
+}
+
+impl Conditions {
+    /// Whether an expiry may be set to `at_ms`; no expiry counts as one that never comes.
+    fn are_met(&self, present_ms: Option<u64>, at_ms: u64) -> bool {
+        match present_ms {
+            Some(_) if self.if_none => false,
+            Some(present_ms) if self.if_greater => at_ms > present_ms,
+            Some(present_ms) if self.if_less => at_ms < present_ms,
+            Some(_) => true,
+            None => !self.if_any && !self.if_greater,
+        }
+    }
+}
+
+/// `EXPIRE`, `PEXPIRE`, `EXPIREAT` and `PEXPIREAT`.
+pub(super) fn expire(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key = cx.arg(1);
+    let conditions = conditions(cx)?;
+    let name = cx.command.name;
+    let unit = TimeUnit { is_seconds: !name.starts_with('p'), is_absolute: name.ends_with("at") };
+    let value = integer(cx.arg(2))?;
+    let now_ms = cx.now_ms();
+    let at_ms = unit.milliseconds(value, now_ms).ok_or_else(|| {
+        CommandError::err(format_args!("invalid expire time in '{name}' command"))
+    })?;
+    let edit = cx.edit(key);
+    let is_set = edit.entry().is_some() && conditions.are_met(edit.expires_at_ms(), at_ms);
+    if is_set && at_ms <= now_ms {
+        edit.remove(Event::new(EventClass::GENERIC, "del"));
+        cx.propagate([&b"DEL"[..], key]);
+    } else if is_set {
+        edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
+        cx.propagate([&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()]);
+    }
+    cx.reply.integer(i64::from(is_set));
+    Ok(())
+}
+
+/// `TTL`, `PTTL`, `EXPIRETIME` and `PEXPIRETIME`.
+pub(super) fn ttl(cx: &mut Cx<'_, '_>) -> Outcome {
+    let answer = match cx.peek(cx.arg(1)) {
+        None => -2,
+        Some(entry) => match entry.expires_at_ms() {
+            None => -1,
+            Some(at_ms) => {
+                let now_ms = cx.now_ms();
+                match cx.command.name {
+                    "ttl" => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
+                    "pttl" => at_ms.saturating_sub(now_ms) as i64,
+                    "expiretime" => (at_ms as i64 + 500) / 1000,
+                    _ => at_ms as i64,
+                }
+            }
+        },
+    };
+    cx.reply.integer(answer);
+    Ok(())
+}
+
+pub(super) fn persist(cx: &mut Cx<'_, '_>) -> Outcome {
+    let edit = cx.edit(cx.args.get(1));
+    let had_expiry = edit.expires_at_ms().is_some();
+    if had_expiry {
+        edit.set_expiry(None, Event::new(EventClass::GENERIC, "persist"));
+    }
+    cx.reply.integer(i64::from(had_expiry));
+    Ok(())
+}

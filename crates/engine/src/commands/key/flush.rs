@@ -1,0 +1,116 @@
+//! Changes of whole databases, with all other workers stopped.
+
+use tidemill_resp::number::parse_integer;
+use tidemill_store::Detached;
+use tidemill_store::gate::ClosedGate;
+
+use crate::command::{Outcome, Stop};
+use crate::commands::options::is;
+use crate::context::SessionCx;
+use crate::error::CommandError;
+use crate::parking::Place;
+
+/// Runs `work` with all other workers stopped: by the transaction at hand, or now.
+fn alone<T>(
+    cx: &mut SessionCx<'_, '_>,
+    work: impl FnOnce(&mut SessionCx<'_, '_>, &ClosedGate<'_>) -> T,
+) -> Result<T, Stop> {
+    if let Some(gate) = cx.alone {
+        return Ok(work(cx, gate));
+    }
+    let shared = cx.shared;
+    let _token = shared.token.try_take(&shared.parking).ok_or(Stop::Wait(Place::Token))?;
+    let gate = shared.close_gate(cx.worker.index).ok_or(Stop::Wait(Place::Pause))?;
+    Ok(work(cx, &gate))
+}
+
+fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
+    match cx.args.len() {
+        1 => Ok(cx.worker.settings.lazy_user_flush),
+        2 if is(cx.arg(1), "ASYNC") => Ok(true),
+        2 if is(cx.arg(1), "SYNC") => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let database = cx.session.database;
+    flush(cx, database..database + 1)
+}
+
+pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let count = cx.shared.keyspace.database_count();
+    flush(cx, 0..count)
+}
+
+fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outcome {
+    let is_lazy = is_lazy(cx)?;
+    let detached: Vec<Detached> = alone(cx, |cx, gate| {
+        touch_watched(cx, gate, &databases.clone().collect::<Vec<_>>());
+        databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect()
+    })?;
+    cx.worker.changes += detached.iter().map(Detached::key_count).sum::<u64>().max(1);
+    if is_lazy {
+        cx.shared.free_in_background(detached);
+    } else {
+        cx.shared.free_detached(detached);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Marks who watches a key that exists in one of the databases. The others are stopped.
+fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &[usize]) {
+    let shared = cx.shared;
+    cx.reader.section(&mut |section| {
+        shared.keyspace.for_each_side(gate, |_, side| {
+            for (database, key, flags) in side.watched() {
+                let key_hash = shared.keyspace.key_hash(key);
+                let exists =
+                    |database| shared.keyspace.find(database, key_hash, key, section).is_some();
+                let is_touched = databases.contains(&database)
+                    && databases.iter().any(|&database| exists(database));
+                if is_touched {
+                    flags.iter().for_each(|flag| flag.set());
+                }
+            }
+        });
+    });
+}
+
+fn index(argument: &[u8], which: &str) -> Result<i64, CommandError> {
+    parse_integer(argument)
+        .ok_or_else(|| CommandError::err(format_args!("invalid {which} DB index")))
+}
+
+pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let first = index(cx.arg(1), "first")?;
+    let second = index(cx.arg(2), "second")?;
+    let count = cx.shared.keyspace.database_count();
+    let in_range = |index: i64| usize::try_from(index).ok().filter(|&index| index < count);
+    let (Some(first), Some(second)) = (in_range(first), in_range(second)) else {
+        return Err("ERR DB index is out of range".into());
+    };
+    if first != second {
+        alone(cx, |cx, gate| {
+            touch_watched(cx, gate, &[first, second]);
+            cx.shared.keyspace.swap_databases(first, second, gate);
+            note_ready(cx, gate, &[first, second]);
+        })?;
+        cx.worker.changes += 1;
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Keys that somebody waits for may have come with the exchange: they are looked at as soon as the others run again.
+fn note_ready(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &[usize]) {
+    let (shared, worker) = (cx.shared, &mut *cx.worker);
+    shared.keyspace.for_each_side(gate, |_, side| {
+        for (database, key) in side.waited_for() {
+            if databases.contains(&database) {
+                worker.postpone(database, key, shared.keyspace.key_hash(key));
+            }
+        }
+    });
+}

@@ -1,0 +1,125 @@
+//! Changes in the middle of lists.
+
+use tidemill_store::Kind;
+
+use super::encoding::{Limit, after_addition, after_removal};
+use super::look::position;
+use crate::command::Outcome;
+use crate::commands::options::clamp_range;
+use crate::commands::options::{integer, is};
+use crate::commit::{Event, EventClass};
+use crate::context::Cx;
+use crate::error::CommandError;
+
+fn limit(cx: &Cx<'_, '_>) -> Limit {
+    Limit::of_setting(cx.worker.settings.list_listpack_size_max)
+}
+
+pub(super) fn lset(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, element) = (cx.arg(1), cx.arg(3));
+    let limit = limit(cx);
+    let index = cx.arg(2);
+    let edit = cx.edit(key);
+    let entry = edit.entry_of(Kind::List)?.ok_or(CommandError::NoSuchKey)?;
+    let index = integer(index)?;
+    let length = entry.list().map_or(0, |list| list.len());
+    let position = position(index, length).ok_or(CommandError::IndexOutOfRange)?;
+    edit.change_list(Event::new(EventClass::LIST, "lset"), |list| {
+        list.set(position, element);
+        // Valkey looks whether the new element fits beside what is there, and whether what is left is small enough.
+        let grown = after_addition(Some(entry), (0, element.len() as u64), limit);
+        let encoding = match grown {
+            tidemill_store::Encoding::Listpack => grown,
+            _ => after_removal(entry, list, limit),
+        };
+        let encoding =
+            if entry.encoding() == tidemill_store::Encoding::Listpack { grown } else { encoding };
+        Ok(Some((encoding, ())))
+    })?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn linsert(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, pivot, element) = (cx.arg(1), cx.arg(3), cx.arg(4));
+    let is_before = match cx.arg(2) {
+        place if is(place, "BEFORE") => true,
+        place if is(place, "AFTER") => false,
+        _ => return Err(CommandError::Syntax.into()),
+    };
+    let limit = limit(cx);
+    let edit = cx.edit(key);
+    let Some(entry) = edit.entry_of(Kind::List)? else {
+        cx.reply.integer(0);
+        return Ok(());
+    };
+    let found = entry.list().and_then(|list| list.iter().position(|other| other == pivot));
+    let Some(found) = found else {
+        cx.reply.integer(-1);
+        return Ok(());
+    };
+    let position = found as u64 + u64::from(!is_before);
+    let encoding = after_addition(Some(entry), (1, element.len() as u64), limit);
+    let length = edit.change_list(Event::new(EventClass::LIST, "linsert"), |list| {
+        list.insert(position, element);
+        Ok(Some((encoding, list.len())))
+    })?;
+    cx.reply.integer(length.unwrap_or(0) as i64);
+    Ok(())
+}
+
+pub(super) fn lrem(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, element) = (cx.arg(1), cx.arg(3));
+    let count = integer(cx.arg(2))?;
+    let limit = limit(cx);
+    let edit = cx.edit(key);
+    let Some(entry) = edit.entry_of(Kind::List)? else {
+        cx.reply.integer(0);
+        return Ok(());
+    };
+    let removed_max = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let mut positions: Vec<u64> = Vec::new();
+    if let Some(list) = entry.list() {
+        let is_match = |&(_, other): &(u64, &[u8])| other == element;
+        if count >= 0 {
+            let matches = (0..list.len()).zip(list.iter()).filter(is_match);
+            positions = matches.take(removed_max).map(|(index, _)| index).collect();
+            positions.reverse();
+        } else {
+            let length = list.len();
+            let backwards = (0..length).rev().zip(list.iter_back_from(length - 1));
+            positions =
+                backwards.filter(is_match).take(removed_max).map(|(index, _)| index).collect();
+        }
+    }
+    if !positions.is_empty() {
+        edit.change_list(Event::new(EventClass::LIST, "lrem"), |list| {
+            // From the back, so that the positions before stay what they are.
+            for &position in &positions {
+                list.remove(position);
+            }
+            Ok(Some((after_removal(entry, list, limit), ())))
+        })?;
+    }
+    cx.reply.integer(positions.len() as i64);
+    Ok(())
+}
+
+pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key = cx.arg(1);
+    let (start, stop) = (integer(cx.arg(2))?, integer(cx.arg(3))?);
+    let limit = limit(cx);
+    let edit = cx.edit(key);
+    if let Some(entry) = edit.entry_of(Kind::List)? {
+        let length = entry.list().map_or(0, |list| list.len());
+        let kept =
+            clamp_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
+        edit.change_list(Event::new(EventClass::LIST, "ltrim"), |list| {
+            list.remove_range(kept.1, length);
+            list.remove_range(0, kept.0);
+            Ok(Some((after_removal(entry, list, limit), ())))
+        })?;
+    }
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The commands, one file per family; each is declared once, next to its handler.
+
+mod bitmap;
+mod connection;
+mod help;
+mod key;
+mod list;
+mod options;
+mod server;
+mod string;
+mod transactions;
+
+use crate::command::Command;
+
+/// All commands.
+#[must_use]
+pub fn all() -> Vec<&'static Command> {
+    [
+        bitmap::COMMANDS,
+        connection::COMMANDS,
+        key::COMMANDS,
+        list::COMMANDS,
+        server::COMMANDS,
+        string::COMMANDS,
+        transactions::COMMANDS,
+    ]
+    .concat()
+}

@@ -1,0 +1,76 @@
+//! Options that several families share.
+
+use tidemill_resp::number::parse_integer;
+
+use crate::error::CommandError;
+
+/// An argument that must be a 64-bit integer.
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument).ok_or(CommandError::NotAnInteger)
+}
+
+/// Whether an argument is a word, in any case.
+#[inline]
+pub(crate) fn is(argument: &[u8], word: &str) -> bool {
+    argument.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// How an expiry is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeUnit {
+    /// In seconds, not milliseconds.
+    pub(crate) is_seconds: bool,
+    /// A Unix time, not counted from now.
+    pub(crate) is_absolute: bool,
+}
+
+impl TimeUnit {
+    /// The unit of `EX`, `PX`, `EXAT`, `PXAT`.
+    pub(crate) fn of_option(option: &[u8]) -> Option<TimeUnit> {
+        let (is_seconds, is_absolute) = match () {
+            () if is(option, "EX") => (true, false),
+            () if is(option, "PX") => (false, false),
+            () if is(option, "EXAT") => (true, true),
+            () if is(option, "PXAT") => (false, true),
+            () => return None,
+        };
+        Some(TimeUnit { is_seconds, is_absolute })
+    }
+
+    /// The Unix time in milliseconds that an argument means; it must lie after the epoch.
+    pub(crate) fn expiry(
+        self,
+        argument: &[u8],
+        now_ms: u64,
+        command: &str,
+    ) -> Result<u64, CommandError> {
+        let value = integer(argument)?;
+        let invalid = || {
+            let name = command.to_ascii_lowercase();
+            CommandError::err(format_args!("invalid expire time in '{name}' command"))
+        };
+        if value <= 0 {
+            return Err(invalid());
+        }
+        self.milliseconds(value, now_ms).ok_or_else(invalid)
+    }
+
+    /// The Unix time in milliseconds that a value means, if it can be represented; may lie in the past.
+    pub(crate) fn milliseconds(self, value: i64, now_ms: u64) -> Option<u64> {
+        let ms = if self.is_seconds { value.checked_mul(1000)? } else { value };
+        let base = if self.is_absolute { 0 } else { now_ms as i64 };
+        let at_ms = ms.checked_add(base)?;
+        Some(at_ms.max(0) as u64)
+    }
+}
+
+/// The range of positions from `start` to `end` inclusive, counted from the end when negative, within `length`.
+pub(crate) fn clamp_range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
+    let length = length as i64;
+    if start < 0 && end < 0 && start > end {
+        return None;
+    }
+    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    (length > 0 && start <= end).then_some((start as u64, end as u64))
+}

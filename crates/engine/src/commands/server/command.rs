@@ -1,0 +1,479 @@
+//! `COMMAND`: what the declarations say.
+
+use tidemill_resp::encode::ReplyBuffer;
+use tidemill_resp::request::ArgumentView;
+
+use crate::command::Outcome;
+use crate::command::{
+    Argument, ArgumentKind, Categories, Command, CommandTable, Find, Flags, Group, Handler,
+    KeyFlags, KeyPositions, KeySpec, Start,
+};
+use crate::commands::options::is;
+use crate::context::SessionCx;
+use crate::error::CommandError;
+use crate::glob;
+
+/// Names of `COMMAND INFO`, in Valkey's order.
+const FLAG_NAMES: &[(Flags, &str)] = &[
+    (Flags::WRITE, "write"),
+    (Flags::READONLY, "readonly"),
+    (Flags::DENYOOM, "denyoom"),
+    (Flags::ADMIN, "admin"),
+    (Flags::PUBSUB, "pubsub"),
+    (Flags::NOSCRIPT, "noscript"),
+    (Flags::BLOCKING, "blocking"),
+    (Flags::LOADING, "loading"),
+    (Flags::STALE, "stale"),
+    (Flags::SKIP_MONITOR, "skip_monitor"),
+    (Flags::SKIP_SLOWLOG, "skip_slowlog"),
+    (Flags::FAST, "fast"),
+    (Flags::NO_AUTH, "no_auth"),
+    (Flags::MAY_REPLICATE, "may_replicate"),
+    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+    (Flags::NO_MULTI, "no_multi"),
+    (Flags::MOVABLEKEYS, "movablekeys"),
+    (Flags::ALLOW_BUSY, "allow_busy"),
+];
+
+const CATEGORY_NAMES: &[(Categories, &str)] = &[
+    (Categories::KEYSPACE, "@keyspace"),
+    (Categories::STRING, "@string"),
+    (Categories::BITMAP, "@bitmap"),
+    (Categories::LIST, "@list"),
+    (Categories::SET, "@set"),
+    (Categories::SORTED_SET, "@sortedset"),
+    (Categories::HASH, "@hash"),
+    (Categories::ADMIN, "@admin"),
+    (Categories::DANGEROUS, "@dangerous"),
+    (Categories::CONNECTION, "@connection"),
+    (Categories::TRANSACTION, "@transaction"),
+];
+
+const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
+    (KeyFlags::RO, "RO"),
+    (KeyFlags::RW, "RW"),
+    (KeyFlags::OW, "OW"),
+    (KeyFlags::RM, "RM"),
+    (KeyFlags::ACCESS, "access"),
+    (KeyFlags::UPDATE, "update"),
+    (KeyFlags::INSERT, "insert"),
+    (KeyFlags::DELETE, "delete"),
+    (KeyFlags::NOT_KEY, "not_key"),
+    (KeyFlags::INCOMPLETE, "incomplete"),
+    (KeyFlags::VARIABLE_FLAGS, "variable_flags"),
+];
+
+fn group_name(group: Group) -> &'static str {
+    match group {
+        Group::Bitmap => "bitmap",
+        Group::Connection => "connection",
+        Group::Generic => "generic",
+        Group::Hash => "hash",
+        Group::List => "list",
+        Group::Server => "server",
+        Group::String => "string",
+        Group::Transactions => "transactions",
+    }
+}
+
+/// All ACL categories of a command: those declared and those that follow from its flags.
+fn categories(command: &Command) -> Vec<&'static str> {
+    let flags = command.flags;
+    let mut names: Vec<&str> = CATEGORY_NAMES
+        .iter()
+        .filter(|(category, _)| command.categories.contains(*category))
+        .map(|(_, name)| *name)
+        .collect();
+    if flags.contains(Flags::WRITE) {
+        names.push("@write");
+    }
+    if flags.contains(Flags::READONLY) && !command.keys.is_empty() {
+        names.push("@read");
+    }
+    names.push(if flags.contains(Flags::FAST) { "@fast" } else { "@slow" });
+    if flags.contains(Flags::BLOCKING) {
+        names.push("@blocking");
+    }
+    names
+}
+
+/// First key, last key and step, for clients that know nothing of specifications.
+fn legacy_range(command: &Command) -> (i64, i64, i64) {
+    let mut range: Option<(i64, i64, i64)> = None;
+    for spec in command.keys {
+        let (Start::Index(index), Find::Range { last, step, .. }) = (spec.start, spec.find) else {
+            continue;
+        };
+        let index = index as i64;
+        let last = if last >= 0 { index + i64::from(last) } else { i64::from(last) };
+        range = match range {
+            None => Some((index, last, step as i64)),
+            Some((first, end, old_step)) if end + 1 == index => Some((first, last, old_step)),
+            kept => kept,
+        };
+    }
+    range.unwrap_or((0, 0, 0))
+}
+
+fn reply_key_spec(reply: &mut ReplyBuffer, spec: &KeySpec) {
+    reply.map(if spec.notes.is_some() { 4 } else { 3 });
+    if let Some(notes) = spec.notes {
+        reply.bulk("notes");
+        reply.bulk(notes);
+    }
+    reply.bulk("flags");
+    let names: Vec<&str> = KEY_FLAG_NAMES
+        .iter()
+        .filter(|(flag, _)| spec.flags.contains(*flag))
+        .map(|(_, name)| *name)
+        .collect();
+    reply.set(names.len());
+    names.iter().for_each(|name| reply.simple_string(name));
+    reply.bulk("begin_search");
+    match spec.start {
+        Start::Index(index) => {
+            reply_typed(reply, "index", &[("index", index as i64)]);
+        }
+        Start::Keyword(word, from) => {
+            reply.map(2);
+            reply.bulk("type");
+            reply.bulk("keyword");
+            reply.bulk("spec");
+            reply.map(2);
+            reply.bulk("keyword");
+            reply.bulk(word);
+            reply.bulk("startfrom");
+            reply.integer(i64::from(from));
+        }
+        Start::Unknown => reply_typed(reply, "unknown", &[]),
+    }
+    reply.bulk("find_keys");
+    match spec.find {
+        Find::Range { last, step, limit } => reply_typed(
+            reply,
+            "range",
+            &[("lastkey", i64::from(last)), ("keystep", step as i64), ("limit", limit as i64)],
+        ),
+        Find::Count { count, first, step } => reply_typed(
+            reply,
+            "keynum",
+            &[("keynumidx", count as i64), ("firstkey", first as i64), ("keystep", step as i64)],
+        ),
+        Find::Unknown => reply_typed(reply, "unknown", &[]),
+    }
+}
+
+fn reply_typed(reply: &mut ReplyBuffer, kind: &str, fields: &[(&str, i64)]) {
+    reply.map(2);
+    reply.bulk("type");
+    reply.bulk(kind);
+    reply.bulk("spec");
+    reply.map(fields.len());
+    for (name, value) in fields {
+        reply.bulk(name);
+        reply.integer(*value);
+    }
+}
+
+fn reply_info(reply: &mut ReplyBuffer, command: &Command) {
+    reply.array(10);
+    reply.bulk(command.name);
+    reply.integer(i64::from(command.arity));
+    let flags: Vec<&str> = FLAG_NAMES
+        .iter()
+        .filter(|(flag, _)| command.flags.contains(*flag))
+        .map(|(_, name)| *name)
+        .collect();
+    reply.set(flags.len());
+    flags.iter().for_each(|name| reply.simple_string(name));
+    let (first, last, step) = legacy_range(command);
+    reply.integer(first);
+    reply.integer(last);
+    reply.integer(step);
+    let categories = categories(command);
+    reply.set(categories.len());
+    categories.iter().for_each(|name| reply.simple_string(name));
+    reply.array(command.tips.len());
+    command.tips.iter().for_each(|tip| reply.bulk(tip));
+    reply.array(command.keys.len());
+    command.keys.iter().for_each(|spec| reply_key_spec(reply, spec));
+    reply.array(command.subcommands.len());
+    command.subcommands.iter().for_each(|sub| reply_info(reply, sub));
+}
+
+/// The commands that are no subcommands.
+fn top_level(table: &CommandTable) -> impl Iterator<Item = &'static Command> {
+    table.iter().map(|(_, command)| command).filter(|command| !command.name.contains('|'))
+}
+
+/// A command or `container|subcommand` by its name.
+fn find(table: &CommandTable, name: &[u8]) -> Option<&'static Command> {
+    table
+        .iter()
+        .map(|(_, command)| command)
+        .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+pub(super) fn all(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let commands: Vec<_> = top_level(&cx.shared.commands).collect();
+    cx.reply.array(commands.len());
+    commands.iter().for_each(|command| reply_info(cx.reply, command));
+    Ok(())
+}
+
+pub(super) fn count(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let count = top_level(&cx.shared.commands).count();
+    cx.reply.integer(count as i64);
+    Ok(())
+}
+
+pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.args.len() == 2 {
+        return all(cx);
+    }
+    cx.reply.array(cx.args.len() - 2);
+    for name in cx.args.iter().skip(2) {
+        match find(&cx.shared.commands, name) {
+            Some(command) => reply_info(cx.reply, command),
+            None => cx.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+fn reply_argument(reply: &mut ReplyBuffer, argument: &Argument) {
+    let (kind, children): (&str, &[Argument]) = match argument.kind {
+        ArgumentKind::String => ("string", &[]),
+        ArgumentKind::Integer => ("integer", &[]),
+        ArgumentKind::Double => ("double", &[]),
+        ArgumentKind::Key(_) => ("key", &[]),
+        ArgumentKind::Pattern => ("pattern", &[]),
+        ArgumentKind::UnixTime => ("unix-time", &[]),
+        ArgumentKind::PureToken => ("pure-token", &[]),
+        ArgumentKind::OneOf(children) => ("oneof", children),
+        ArgumentKind::Block(children) => ("block", children),
+    };
+    let mut flags = Vec::new();
+    if argument.optional {
+        flags.push("optional");
+    }
+    if argument.multiple {
+        flags.push("multiple");
+    }
+    if argument.multiple_token {
+        flags.push("multiple_token");
+    }
+    let key_spec = match argument.kind {
+        ArgumentKind::Key(index) => Some(index),
+        _ => None,
+    };
+    let fields = 2
+        + usize::from(children.is_empty())
+        + usize::from(key_spec.is_some())
+        + usize::from(argument.token.is_some())
+        + usize::from(argument.since.is_some())
+        + usize::from(!flags.is_empty())
+        + usize::from(!children.is_empty());
+    reply.map(fields);
+    reply.bulk("name");
+    reply.bulk(argument.name);
+    reply.bulk("type");
+    reply.bulk(kind);
+    if children.is_empty() {
+        reply.bulk("display_text");
+        reply.bulk(argument.display.unwrap_or(argument.name));
+    }
+    if let Some(index) = key_spec {
+        reply.bulk("key_spec_index");
+        reply.integer(index as i64);
+    }
+    if let Some(token) = argument.token {
+        reply.bulk("token");
+        reply.bulk(token);
+    }
+    if let Some(since) = argument.since {
+        reply.bulk("since");
+        reply.bulk(since);
+    }
+    if !flags.is_empty() {
+        reply.bulk("flags");
+        reply.array(flags.len());
+        flags.iter().for_each(|flag| reply.simple_string(flag));
+    }
+    if !children.is_empty() {
+        reply.bulk("arguments");
+        reply.array(children.len());
+        children.iter().for_each(|child| reply_argument(reply, child));
+    }
+}
+
+fn reply_docs(reply: &mut ReplyBuffer, command: &Command) {
+    let fields = 4
+        + if command.deprecated.is_some() { 3 } else { 0 }
+        + usize::from(!command.history.is_empty())
+        + usize::from(!command.arguments.is_empty())
+        + usize::from(!command.subcommands.is_empty());
+    reply.bulk(command.name);
+    reply.map(fields);
+    for (name, value) in [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", group_name(command.group)),
+        ("complexity", command.complexity),
+    ] {
+        reply.bulk(name);
+        reply.bulk(value);
+    }
+    if let Some((since, replacement)) = command.deprecated {
+        reply.bulk("doc_flags");
+        reply.set(1);
+        reply.simple_string("deprecated");
+        reply.bulk("deprecated_since");
+        reply.bulk(since);
+        reply.bulk("replaced_by");
+        reply.bulk(replacement);
+    }
+    if !command.history.is_empty() {
+        reply.bulk("history");
+        reply.set(command.history.len());
+        for (version, change) in command.history {
+            reply.array(2);
+            reply.bulk(version);
+            reply.bulk(change);
+        }
+    }
+    if !command.arguments.is_empty() {
+        reply.bulk("arguments");
+        reply.array(command.arguments.len());
+        command.arguments.iter().for_each(|argument| reply_argument(reply, argument));
+    }
+    if !command.subcommands.is_empty() {
+        reply.bulk("subcommands");
+        reply.map(command.subcommands.len());
+        command.subcommands.iter().for_each(|sub| reply_docs(reply, sub));
+    }
+}
+
+pub(super) fn docs(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let commands: Vec<&Command> = if cx.args.len() == 2 {
+        top_level(&cx.shared.commands).collect()
+    } else {
+        cx.args.iter().skip(2).filter_map(|name| find(&cx.shared.commands, name)).collect()
+    };
+    cx.reply.map(commands.len());
+    commands.iter().for_each(|command| reply_docs(cx.reply, command));
+    Ok(())
+}
+
+/// The command that the arguments from the third on call, those arguments, and the positions of its keys.
+fn called<'s>(
+    cx: &SessionCx<'_, 's>,
+) -> Result<(&'static Command, Vec<&'s [u8]>, KeyPositions), CommandError> {
+    let words: Vec<&[u8]> = cx.args.iter().skip(2).collect();
+    let table = &cx.shared.commands;
+    let invalid = || CommandError::from("ERR Invalid command specified");
+    let name = words.first().ok_or_else(invalid)?;
+    let mut command =
+        find(table, name).filter(|found| !found.name.contains('|')).ok_or_else(invalid)?;
+    if let (false, Some(sub)) = (command.subcommands.is_empty(), words.get(1)) {
+        let id = table.find_subcommand(command, sub).ok_or_else(invalid)?;
+        command = table.command(id);
+    }
+    if command.keys.is_empty() {
+        return Err("ERR The command has no key arguments".into());
+    }
+    if !command.takes(words.len()) {
+        return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
+    let view: ArgumentView<'_> = owned.view();
+    let positions =
+        command.key_positions(&view).ok_or("ERR Invalid arguments specified for command")?;
+    Ok((command, words, positions))
+}
+
+pub(super) fn getkeys(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (_, words, positions) = called(cx)?;
+    cx.reply.array(positions.len());
+    positions.iter().for_each(|&position| cx.reply.bulk(words[position]));
+    Ok(())
+}
+
+pub(super) fn getkeysandflags(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (command, words, positions) = called(cx)?;
+    let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
+    cx.reply.array(positions.len());
+    for spec in command.keys {
+        let mut of_spec = KeyPositions::new();
+        // The whole command's positions were found, so those of each specification are.
+        let _ = spec.positions(&owned.view(), &mut of_spec);
+        let names: Vec<&str> = KEY_FLAG_NAMES
+            .iter()
+            .filter(|(flag, _)| spec.flags.contains(*flag))
+            .map(|(_, name)| *name)
+            .collect();
+        for position in of_spec {
+            cx.reply.array(2);
+            cx.reply.bulk(words[position]);
+            cx.reply.set(names.len());
+            names.iter().for_each(|name| cx.reply.simple_string(name));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let accepts: Box<dyn Fn(&Command) -> bool> = match cx.args.len() {
+        2 => Box::new(|_| true),
+        5 if is(cx.arg(2), "FILTERBY") => {
+            let value = cx.arg(4);
+            match cx.arg(3) {
+                by if is(by, "MODULE") => Box::new(|_| false),
+                by if is(by, "ACLCAT") => {
+                    let name = format!("@{}", String::from_utf8_lossy(value).to_lowercase());
+                    Box::new(move |command| categories(command).contains(&name.as_str()))
+                }
+                by if is(by, "PATTERN") => {
+                    Box::new(move |command| glob::matches(value, command.name.as_bytes(), true))
+                }
+                _ => return Err(CommandError::Syntax.into()),
+            }
+        }
+        _ => return Err(CommandError::Syntax.into()),
+    };
+    let is_whole = cx.args.len() == 2;
+    let names: Vec<&str> = cx
+        .shared
+        .commands
+        .iter()
+        .map(|(_, command)| command)
+        // Without a filter the subcommands are left out, and with one the bare containers stay in.
+        .filter(|command| !is_whole || !command.name.contains('|'))
+        .filter(|command| !matches!(command.handler, Handler::Container) || is_whole)
+        .filter(|command| accepts(command))
+        .map(|command| command.name)
+        .collect();
+    cx.reply.array(names.len());
+    names.iter().for_each(|name| cx.reply.bulk(name));
+    Ok(())
+}
+
+pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    crate::commands::help::reply(
+        cx.reply,
+        "COMMAND",
+        &[
+            ("(no subcommand)", "Describes all commands."),
+            ("COUNT", "How many commands there are."),
+            ("DOCS [<command> ...]", "Documentation of commands."),
+            ("GETKEYS <command> ...", "The keys of a full command."),
+            (
+                "GETKEYSANDFLAGS <command> ...",
+                "The keys of a full command and what is done with them.",
+            ),
+            ("INFO [<command> ...]", "Descriptions of commands."),
+            ("LIST [FILTERBY (MODULE|ACLCAT|PATTERN) <value>]", "Names of commands."),
+        ],
+    );
+    Ok(())
+}

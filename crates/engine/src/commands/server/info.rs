@@ -1,0 +1,251 @@
+//! `INFO`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::command::Outcome;
+use crate::context::SessionCx;
+use crate::shared::Shared;
+use crate::stats::{Counter, WorkerStats};
+
+/// The sections in their order; those that `default` leaves out are marked.
+const SECTIONS: &[(&str, bool)] = &[
+    ("server", true),
+    ("clients", true),
+    ("memory", true),
+    ("persistence", true),
+    ("stats", true),
+    ("replication", true),
+    ("cpu", true),
+    ("modules", true),
+    ("commandstats", false),
+    ("errorstats", true),
+    ("cluster", true),
+    ("keyspace", true),
+];
+
+pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let wanted: Vec<String> =
+        cx.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
+    let is_wanted = |name: &str, is_default: bool| {
+        let says = |word: &str| wanted.iter().any(|wanted| wanted == word);
+        says(name)
+            || says("all")
+            || says("everything")
+            || (is_default && (wanted.is_empty() || says("default")))
+    };
+    let mut text = String::new();
+    for &(name, is_default) in SECTIONS {
+        if is_wanted(name, is_default) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            section(cx, name, &mut text);
+        }
+    }
+    cx.reply.verbatim(*b"txt", text);
+    Ok(())
+}
+
+/// Writes lines of `name:value`.
+struct Lines<'t>(&'t mut String);
+
+impl Lines<'_> {
+    fn title(&mut self, title: &str) {
+        // Writing into a string cannot fail, here and below.
+        let _ = write!(self.0, "# {title}\r\n");
+    }
+
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+}
+
+fn sum(shared: &Shared, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
+    shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
+}
+
+fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
+    let mut lines = Lines(text);
+    let shared = &**cx.shared;
+    let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
+    let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
+    match name {
+        "server" => server(cx, &mut lines, &fact),
+        "clients" => clients(shared, &mut lines, &fact),
+        "memory" => memory(shared, &mut lines, &fact),
+        "persistence" => {
+            lines.title("Persistence");
+            lines.line("loading", 0);
+            lines.line("async_loading", 0);
+            lines.line("rdb_changes_since_last_save", sum(shared, |stats| &stats.changes));
+            lines.line("rdb_bgsave_in_progress", 0);
+            lines.line("rdb_saves", 0);
+            lines.line("aof_enabled", 0);
+            lines.line("restart_loses_all_data", 1);
+        }
+        "stats" => stats(shared, &mut lines),
+        "replication" => {
+            lines.title("Replication");
+            lines.line("role", "master");
+            lines.line("connected_slaves", 0);
+            lines.line("master_failover_state", "no-failover");
+            lines.line("master_repl_offset", 0);
+        }
+        "cpu" => {
+            lines.title("CPU");
+            lines.line("used_cpu_sys", fact("used_cpu_sys"));
+            lines.line("used_cpu_user", fact("used_cpu_user"));
+        }
+        "modules" => lines.title("Modules"),
+        "commandstats" => command_stats(shared, &mut lines),
+        "errorstats" => {
+            lines.title("Errorstats");
+            for (code, count) in shared.error_counts() {
+                lines.line(&format!("errorstat_{code}"), format_args!("count={count}"));
+            }
+        }
+        "cluster" => {
+            lines.title("Cluster");
+            lines.line("cluster_enabled", 0);
+        }
+        _ => keyspace(cx, &mut lines),
+    }
+}
+
+fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let uptime_s = cx.worker.now_us().saturating_sub(cx.shared.started_us) / 1_000_000;
+    lines.title("Server");
+    lines.line("redis_version", crate::commands::connection::REDIS_VERSION);
+    lines.line("server_name", "tidemill");
+    lines.line("tidemill_version", env!("CARGO_PKG_VERSION"));
+    lines.line("server_mode", "standalone");
+    lines.line("os", fact("os"));
+    lines.line("arch_bits", usize::BITS);
+    lines.line("multiplexing_api", "epoll");
+    lines.line("process_id", fact("process_id"));
+    lines.line("process_supervised", "no");
+    lines.line("run_id", fact("run_id"));
+    lines.line("tcp_port", fact("tcp_port"));
+    lines.line("server_time_usec", cx.worker.now_us());
+    lines.line("uptime_in_seconds", uptime_s);
+    lines.line("uptime_in_days", uptime_s / 86_400);
+    lines.line("hz", 10);
+    lines.line("configured_hz", cx.shared.configuration().value("hz").unwrap_or("10"));
+    lines.line("lru_clock", cx.worker.recency() & 0x00ff_ffff);
+    lines.line("executable", fact("executable"));
+    lines.line("config_file", fact("config_file"));
+    lines.line("worker_threads", cx.shared.stats.len());
+    lines.line("rcu_flavour", fact("rcu_flavour"));
+}
+
+fn clients(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let all = shared.clients.all();
+    let blocked = all.iter().filter(|client| client.waiter().is_some()).count();
+    let watched =
+        |client: &crate::clients::Client| client.watched.load(std::sync::atomic::Ordering::Relaxed);
+    lines.title("Clients");
+    lines.line("connected_clients", all.len());
+    lines.line("cluster_connections", 0);
+    lines.line("maxclients", fact("maxclients"));
+    lines.line("blocked_clients", blocked);
+    lines.line("tracking_clients", 0);
+    lines.line("pubsub_clients", 0);
+    lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
+    lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
+}
+
+/// Bytes as Redis shows them to people.
+fn human(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2}{name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let live = shared.live_bytes();
+    let retired = sum(shared, |stats| &stats.retired_bytes);
+    let used = live + retired;
+    let rss: u64 = fact("used_memory_rss").parse().unwrap_or(0);
+    let system: u64 = fact("total_system_memory").parse().unwrap_or(0);
+    let limit = shared.settings().maxmemory_bytes;
+    lines.title("Memory");
+    lines.line("used_memory", used);
+    lines.line("used_memory_human", human(used));
+    lines.line("used_memory_rss", rss);
+    lines.line("used_memory_rss_human", human(rss));
+    lines.line("used_memory_dataset", live);
+    lines.line("used_memory_retired", retired);
+    lines.line("total_system_memory", system);
+    lines.line("total_system_memory_human", human(system));
+    lines.line("maxmemory", limit);
+    lines.line("maxmemory_human", human(limit));
+    lines.line("maxmemory_policy", "noeviction");
+    let ratio = if used == 0 { 0.0 } else { rss as f64 / used as f64 };
+    lines.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
+    lines.line("mem_allocator", "mimalloc");
+}
+
+fn stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Stats");
+    for (name, counter) in [
+        ("total_connections_received", (|stats| &stats.connections_accepted) as CounterOf),
+        ("total_commands_processed", |stats| &stats.commands_processed),
+        ("total_net_input_bytes", |stats| &stats.input_bytes),
+        ("total_net_output_bytes", |stats| &stats.output_bytes),
+        ("expired_keys", |stats| &stats.expired_keys),
+        ("expired_fields", |stats| &stats.expired_fields),
+        ("keyspace_hits", |stats| &stats.keyspace_hits),
+        ("keyspace_misses", |stats| &stats.keyspace_misses),
+        ("total_error_replies", |stats| &stats.error_replies),
+        ("parked_sessions", |stats| &stats.parked),
+    ] {
+        lines.line(name, sum(shared, counter));
+    }
+    lines.line("evicted_keys", 0);
+    lines.line("pubsub_channels", 0);
+    lines.line("pubsub_patterns", 0);
+    lines.line("total_forks", 0);
+    lines.line("latest_fork_usec", 0);
+}
+
+type CounterOf = fn(&WorkerStats) -> &Counter;
+
+fn command_stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Commandstats");
+    for (id, command) in shared.commands.iter() {
+        let of = |pick: fn(&crate::stats::CommandStats) -> &Counter| {
+            shared.stats.iter().map(|stats| pick(stats.command(id)).value()).sum::<u64>()
+        };
+        let (calls, us) = (of(|stats| &stats.calls), of(|stats| &stats.us));
+        let (rejected, failed) = (of(|stats| &stats.rejected), of(|stats| &stats.failed));
+        if calls + rejected == 0 {
+            continue;
+        }
+        let per_call = if calls == 0 { 0.0 } else { us as f64 / calls as f64 };
+        lines.line(
+            &format!("cmdstat_{}", command.name),
+            format_args!(
+                "calls={calls},usec={us},usec_per_call={per_call:.2},rejected_calls={rejected},\
+                 failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
+    lines.title("Keyspace");
+    let shared = cx.shared;
+    for database in 0..shared.keyspace.database_count() {
+        cx.reader.section(&mut |section| {
+            let keys = shared.keyspace.key_count(database, section);
+            let expires = shared.keyspace.expiring_count(database, section);
+            if keys > 0 {
+                let value = format!("keys={keys},expires={expires},avg_ttl=0");
+                lines.line(&format!("db{database}"), value);
+            }
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! Reading whole strings.
+
+use tidemill_store::Kind;
+
+use crate::command::Outcome;
+use crate::commands::options::{TimeUnit, is};
+use crate::commit::{Event, EventClass};
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::reply;
+
+pub(super) const DELETED: Event = Event::new(EventClass::GENERIC, "del");
+
+pub(super) fn get(cx: &mut Cx<'_, '_>) -> Outcome {
+    match cx.read_kind(cx.arg(1), Kind::String)? {
+        Some(entry) => reply::string(cx.reply, entry),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn strlen(cx: &mut Cx<'_, '_>) -> Outcome {
+    let length = cx.read_string(cx.arg(1))?.map_or(0, |value| value.len());
+    cx.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn getdel(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key = cx.arg(1);
+    let edit = cx.edit(key);
+    let Some(entry) = edit.entry_of(Kind::String)? else {
+        cx.reply.null();
+        return Ok(());
+    };
+    edit.remove(DELETED);
+    reply::string(cx.reply, entry);
+    cx.propagate([&b"DEL"[..], key]);
+    Ok(())
+}
+
+pub(super) fn delifeq(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, wanted) = (cx.arg(1), cx.arg(2));
+    let edit = cx.edit(key);
+    let is_equal = match edit.entry_of(Kind::String)?.and_then(|entry| entry.string()) {
+        Some(value) => reply::to_bytes(value) == wanted,
+        None => false,
+    };
+    if is_equal {
+        edit.remove(DELETED);
+        cx.propagate([&b"DEL"[..], key]);
+    }
+    cx.reply.integer(i64::from(is_equal));
+    Ok(())
+}
+
+/// What `GETEX` does with the expiry.
+enum Change {
+    Keep,
+    Remove,
+    Set(u64),
+}
+
+fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
+    match cx.args.len() {
+        2 => Ok(Change::Keep),
+        3 if is(cx.arg(2), "PERSIST") => Ok(Change::Remove),
+        4 => {
+            let unit = TimeUnit::of_option(cx.arg(2)).ok_or(CommandError::Syntax)?;
+            Ok(Change::Set(unit.expiry(cx.arg(3), cx.now_ms(), "getex")?))
+        }
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key = cx.arg(1);
+    if cx.args.len() > 2 {
+        // The options are checked before the key, except for the time itself.
+        let is_known = TimeUnit::of_option(cx.arg(2)).is_some() && cx.args.len() == 4
+            || is(cx.arg(2), "PERSIST") && cx.args.len() == 3;
+        if !is_known {
+            return Err(CommandError::Syntax.into());
+        }
+    }
+    let change = getex_change(cx);
+    let now_ms = cx.now_ms();
+    let edit = cx.edit(key);
+    let Some(entry) = edit.entry_of(Kind::String)? else {
+        cx.reply.null();
+        return Ok(());
+    };
+    match change? {
+        Change::Keep => {}
+        Change::Remove if entry.expires_at_ms().is_none() => {}
+        Change::Remove => {
+            edit.set_expiry(None, Event::new(EventClass::GENERIC, "persist"));
+            cx.propagate([&b"PERSIST"[..], key]);
+        }
+        Change::Set(at_ms) if at_ms <= now_ms => {
+            edit.remove(DELETED);
+            cx.propagate([&b"DEL"[..], key]);
+        }
+        Change::Set(at_ms) => {
+            edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
+            cx.propagate([&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()]);
+        }
+    }
+    reply::string(cx.reply, entry);
+    Ok(())
+}

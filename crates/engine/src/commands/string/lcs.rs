@@ -1,0 +1,167 @@
+//! `LCS`: the longest common subsequence.
+
+use tidemill_resp::encode::Aggregate;
+use tidemill_store::Kind;
+
+use crate::command::Outcome;
+use crate::commands::options::{integer, is};
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::reply;
+
+#[derive(Default)]
+struct LcsOptions {
+    only_length: bool,
+    as_matches: bool,
+    with_match_length: bool,
+    match_length_min: u64,
+}
+
+fn lcs_options(cx: &Cx<'_, '_>) -> Result<LcsOptions, CommandError> {
+    let mut options = LcsOptions::default();
+    let mut index = 3;
+    while index < cx.args.len() {
+        let option = cx.arg(index);
+        if is(option, "LEN") {
+            options.only_length = true;
+        } else if is(option, "IDX") {
+            options.as_matches = true;
+        } else if is(option, "WITHMATCHLEN") {
+            options.with_match_length = true;
+        } else if is(option, "MINMATCHLEN") && index + 1 < cx.args.len() {
+            index += 1;
+            options.match_length_min = integer(cx.arg(index))?.max(0) as u64;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        index += 1;
+    }
+    Ok(options)
+}
+
+fn operand(cx: &mut Cx<'_, '_>, index: usize) -> Result<Vec<u8>, CommandError> {
+    let entry = cx.read(cx.arg(index));
+    match entry {
+        Some(entry) if entry.kind() != Kind::String => {
+            Err(CommandError::from("ERR The specified keys must contain string values"))
+        }
+        Some(entry) => Ok(entry.string().map_or_else(Vec::new, reply::to_bytes)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Lengths of the longest common subsequences of all pairs of prefixes.
+struct Table {
+    lengths: Vec<u32>,
+    width: usize,
+}
+
+impl Table {
+    fn new(a: &[u8], b: &[u8]) -> Option<Table> {
+        let width = b.len() + 1;
+        let cells = width.checked_mul(a.len() + 1)?;
+        if cells.checked_mul(size_of::<u32>())? >= u32::MAX as usize {
+            return None;
+        }
+        let mut lengths = vec![0_u32; cells];
+        for (row, x) in a.iter().enumerate() {
+            for (column, y) in b.iter().enumerate() {
+                let (above, left) = (row * width + column + 1, (row + 1) * width + column);
+                lengths[left + 1] = if x == y {
+                    lengths[row * width + column] + 1
+                } else {
+                    lengths[above].max(lengths[left])
+                };
+            }
+        }
+        Some(Table { lengths, width })
+    }
+
+    fn at(&self, row: usize, column: usize) -> u32 {
+        self.lengths[row * self.width + column]
+    }
+}
+
+/// A run that both strings share: its first and last position in each.
+#[derive(Clone, Copy)]
+struct Run {
+    a: (usize, usize),
+    b: (usize, usize),
+}
+
+/// The subsequence, and its runs from the last to the first.
+fn trace(table: &Table, a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<Run>) {
+    let (mut row, mut column) = (a.len(), b.len());
+    let mut reversed = Vec::new();
+    let mut runs = Vec::new();
+    let mut open: Option<Run> = None;
+    while row > 0 && column > 0 {
+        if a[row - 1] == b[column - 1] {
+            reversed.push(a[row - 1]);
+            let (x, y) = (row - 1, column - 1);
+            open = Some(match open {
+                Some(run) if run.a.0 == x + 1 && run.b.0 == y + 1 => {
+                    Run { a: (x, run.a.1), b: (y, run.b.1) }
+                }
+                previous => {
+                    runs.extend(previous);
+                    Run { a: (x, x), b: (y, y) }
+                }
+            });
+            row -= 1;
+            column -= 1;
+        } else if table.at(row - 1, column) > table.at(row, column - 1) {
+            row -= 1;
+        } else {
+            column -= 1;
+        }
+    }
+    runs.extend(open);
+    reversed.reverse();
+    (reversed, runs)
+}
+
+pub(super) fn lcs(cx: &mut Cx<'_, '_>) -> Outcome {
+    let a = operand(cx, 1)?;
+    let b = operand(cx, 2)?;
+    let options = lcs_options(cx)?;
+    if options.only_length && options.as_matches {
+        return Err("ERR If you want both the length and indexes, please just use IDX.".into());
+    }
+    let table = Table::new(&a, &b)
+        .ok_or("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")?;
+    let length = table.at(a.len(), b.len());
+    if options.only_length {
+        cx.reply.integer(i64::from(length));
+        return Ok(());
+    }
+    let (subsequence, runs) = trace(&table, &a, &b);
+    if !options.as_matches {
+        reply::owned(cx.reply, subsequence);
+        return Ok(());
+    }
+    cx.reply.map(2);
+    cx.reply.bulk(b"matches");
+    let matches = cx.reply.begin(Aggregate::Array);
+    let mut count = 0;
+    for run in runs {
+        let run_length = (run.a.1 - run.a.0 + 1) as u64;
+        if run_length < options.match_length_min {
+            continue;
+        }
+        count += 1;
+        cx.reply.array(if options.with_match_length { 3 } else { 2 });
+        for (first, last) in [run.a, run.b] {
+            cx.reply.array(2);
+            cx.reply.integer(first as i64);
+            cx.reply.integer(last as i64);
+        }
+        if options.with_match_length {
+            cx.reply.integer(run_length as i64);
+        }
+    }
+    cx.reply.end_with(matches, count);
+    cx.reply.bulk(b"len");
+    cx.reply.integer(i64::from(length));
+    Ok(())
+}

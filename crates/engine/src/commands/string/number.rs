@@ -1,0 +1,71 @@
+//! Numbers kept as strings.
+
+use tidemill_resp::number::{format_long_double, parse_integer, parse_long_double};
+use tidemill_store::{EntryRef, Kind};
+
+use super::set::new_string;
+use crate::command::Outcome;
+use crate::commands::options::integer;
+use crate::commit::{Event, EventClass};
+use crate::context::Cx;
+use crate::error::CommandError;
+use crate::reply;
+
+pub(super) fn incr(cx: &mut Cx<'_, '_>) -> Outcome {
+    add(cx, 1)
+}
+
+pub(super) fn decr(cx: &mut Cx<'_, '_>) -> Outcome {
+    add(cx, -1)
+}
+
+pub(super) fn incrby(cx: &mut Cx<'_, '_>) -> Outcome {
+    let amount = integer(cx.arg(2))?;
+    add(cx, amount)
+}
+
+pub(super) fn decrby(cx: &mut Cx<'_, '_>) -> Outcome {
+    let amount = integer(cx.arg(2))?.checked_neg().ok_or("ERR decrement would overflow")?;
+    add(cx, amount)
+}
+
+fn text_of(entry: Option<EntryRef<'_>>) -> Option<Vec<u8>> {
+    entry.and_then(EntryRef::string).map(reply::to_bytes)
+}
+
+fn add(cx: &mut Cx<'_, '_>, amount: i64) -> Outcome {
+    let key = cx.arg(1);
+    let edit = cx.edit(key);
+    let old = match text_of(edit.entry_of(Kind::String)?) {
+        Some(text) => parse_integer(&text).ok_or(CommandError::NotAnInteger)?,
+        None => 0,
+    };
+    let sum = old.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
+    let expires_at_ms = edit.expires_at_ms();
+    let mut text = Vec::with_capacity(20);
+    tidemill_resp::number::format_integer(sum, &mut text);
+    edit.put(new_string(key, &text, expires_at_ms), Event::new(EventClass::STRING, "incrby"));
+    cx.reply.integer(sum);
+    Ok(())
+}
+
+pub(super) fn incrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key = cx.arg(1);
+    let increment = cx.arg(2);
+    let edit = cx.edit(key);
+    let old = match text_of(edit.entry_of(Kind::String)?) {
+        Some(text) => parse_long_double(&text).ok_or(CommandError::NotAFloat)?,
+        None => 0.into(),
+    };
+    let sum = old + parse_long_double(increment).ok_or(CommandError::NotAFloat)?;
+    if !sum.is_finite() {
+        return Err("ERR increment would produce NaN or Infinity".into());
+    }
+    let expires_at_ms = edit.expires_at_ms();
+    let text = format_long_double(sum);
+    let event = Event::new(EventClass::STRING, "incrbyfloat");
+    edit.put(new_string(key, text.as_bytes(), expires_at_ms), event);
+    cx.reply.bulk(text.as_bytes());
+    cx.propagate([&b"SET"[..], key, text.as_bytes(), b"KEEPTTL"]);
+    Ok(())
+}

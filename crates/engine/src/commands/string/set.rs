@@ -1,0 +1,213 @@
+//! Setting whole strings.
+
+use tidemill_resp::number::parse_integer;
+use tidemill_store::{Encoding, EntryRef, Kind, NewValue};
+
+use super::get::DELETED;
+use crate::command::Outcome;
+use crate::commands::options::{TimeUnit, is};
+use crate::commit::{Event, EventClass};
+use crate::context::{Cx, NewEntry};
+use crate::error::CommandError;
+use crate::reply;
+
+pub(super) const SET_EVENT: Event = Event::new(EventClass::STRING, "set");
+
+/// Bytes that Valkey embeds in one object with a key of less than 32 bytes and without expiry, key included.
+const EMBEDDED_BYTES_MAX: usize = 113;
+
+/// What `OBJECT ENCODING` says of a string that was set as a whole.
+pub(super) fn encoding_of(key: &[u8], value: &[u8], has_expiry: bool) -> Encoding {
+    if value.len() <= 20 && parse_integer(value).is_some() {
+        return Encoding::Int;
+    }
+    let taken = key.len() + if key.len() < 32 { 0 } else { 2 } + if has_expiry { 8 } else { 0 };
+    if value.len() + taken <= EMBEDDED_BYTES_MAX { Encoding::Embstr } else { Encoding::Raw }
+}
+
+/// The entry of a string that is set as a whole.
+pub(super) fn new_string<'v>(
+    key: &[u8],
+    value: &'v [u8],
+    expires_at_ms: Option<u64>,
+) -> NewEntry<'v> {
+    NewEntry {
+        kind: Kind::String,
+        encoding: encoding_of(key, value, expires_at_ms.is_some()),
+        expires_at_ms,
+        value: NewValue::String(value),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition<'g> {
+    None,
+    IfAbsent,
+    IfPresent,
+    IfEqual(&'g [u8]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expiry<'g> {
+    None,
+    Keep,
+    At(TimeUnit, &'g [u8]),
+}
+
+struct SetOptions<'g> {
+    condition: Condition<'g>,
+    expiry: Expiry<'g>,
+    answers_old: bool,
+}
+
+fn set_options<'g>(cx: &Cx<'_, 'g>) -> Result<SetOptions<'g>, CommandError> {
+    let mut options =
+        SetOptions { condition: Condition::None, expiry: Expiry::None, answers_old: false };
+    let mut index = 3;
+    while index < cx.args.len() {
+        let option = cx.arg(index);
+        let next = (index + 1 < cx.args.len()).then(|| cx.arg(index + 1));
+        let is_unconditional = options.condition == Condition::None;
+        let has_no_expiry = options.expiry == Expiry::None;
+        if is(option, "NX") && (is_unconditional || options.condition == Condition::IfAbsent) {
+            options.condition = Condition::IfAbsent;
+        } else if is(option, "XX")
+            && (is_unconditional || options.condition == Condition::IfPresent)
+        {
+            options.condition = Condition::IfPresent;
+        } else if is(option, "GET") {
+            options.answers_old = true;
+        } else if is(option, "KEEPTTL") && (has_no_expiry || options.expiry == Expiry::Keep) {
+            options.expiry = Expiry::Keep;
+        } else if let (true, true, Some(value)) = (is(option, "IFEQ"), is_unconditional, next) {
+            options.condition = Condition::IfEqual(value);
+            index += 1;
+        } else if let (Some(unit), true, Some(value)) =
+            (TimeUnit::of_option(option), has_no_expiry, next)
+        {
+            options.expiry = Expiry::At(unit, value);
+            index += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        index += 1;
+    }
+    Ok(options)
+}
+
+pub(super) fn set(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, value) = (cx.arg(1), cx.arg(2));
+    if cx.args.len() == 3 {
+        cx.edit(key).put(new_string(key, value, None), SET_EVENT);
+        cx.reply.ok();
+        return Ok(());
+    }
+    let options = set_options(cx)?;
+    let expires_at_ms = match options.expiry {
+        Expiry::At(unit, argument) => Some(unit.expiry(argument, cx.now_ms(), "set")?),
+        Expiry::None | Expiry::Keep => None,
+    };
+    set_if(cx, key, value, &options, expires_at_ms)
+}
+
+fn set_if(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    value: &[u8],
+    options: &SetOptions<'_>,
+    expires_at_ms: Option<u64>,
+) -> Outcome {
+    let now_ms = cx.now_ms();
+    let edit = cx.edit(key);
+    let old = edit.entry();
+    let is_string = old.is_none_or(|entry| entry.kind() == Kind::String);
+    let needs_string = options.answers_old || matches!(options.condition, Condition::IfEqual(_));
+    if needs_string && !is_string {
+        return Err(CommandError::WrongType.into());
+    }
+    let is_met = match options.condition {
+        Condition::None => true,
+        Condition::IfAbsent => old.is_none(),
+        Condition::IfPresent => old.is_some(),
+        Condition::IfEqual(wanted) => equals(old, wanted),
+    };
+    if is_met {
+        let expires_at_ms = match options.expiry {
+            Expiry::Keep => edit.expires_at_ms(),
+            Expiry::None | Expiry::At(..) => expires_at_ms,
+        };
+        if expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            if edit.remove(DELETED) {
+                cx.propagate([&b"DEL"[..], key]);
+            }
+        } else {
+            edit.put(new_string(key, value, expires_at_ms), SET_EVENT);
+            propagate_set(cx, key, value, expires_at_ms);
+        }
+    }
+    match (options.answers_old, old) {
+        (true, Some(old)) => reply::string(cx.reply, old),
+        (true, None) => cx.reply.null(),
+        (false, _) if is_met => cx.reply.ok(),
+        (false, _) => cx.reply.null(),
+    }
+    Ok(())
+}
+
+fn equals(entry: Option<EntryRef<'_>>, wanted: &[u8]) -> bool {
+    entry
+        .and_then(EntryRef::string)
+        .is_some_and(|value| value.len() == wanted.len() as u64 && reply::to_bytes(value) == wanted)
+}
+
+pub(super) fn propagate_set(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    value: &[u8],
+    expires_at_ms: Option<u64>,
+) {
+    match expires_at_ms {
+        Some(at_ms) => {
+            cx.event(cx.database, key, Event::new(EventClass::GENERIC, "expire"));
+            if cx.is_journaled() {
+                cx.propagate([&b"SET"[..], key, value, b"PXAT", at_ms.to_string().as_bytes()]);
+            }
+        }
+        None => cx.propagate([&b"SET"[..], key, value]),
+    }
+}
+
+pub(super) fn setnx(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, value) = (cx.arg(1), cx.arg(2));
+    let edit = cx.edit(key);
+    let is_absent = edit.entry().is_none();
+    if is_absent {
+        edit.put(new_string(key, value, None), SET_EVENT);
+    }
+    cx.reply.integer(i64::from(is_absent));
+    Ok(())
+}
+
+/// `SETEX` and `PSETEX`.
+pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, value) = (cx.arg(1), cx.arg(3));
+    let unit = TimeUnit { is_seconds: cx.command.name == "setex", is_absolute: false };
+    let at_ms = unit.expiry(cx.arg(2), cx.now_ms(), cx.command.name)?;
+    cx.edit(key).put(new_string(key, value, Some(at_ms)), SET_EVENT);
+    propagate_set(cx, key, value, Some(at_ms));
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn getset(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (key, value) = (cx.arg(1), cx.arg(2));
+    let edit = cx.edit(key);
+    let old = edit.entry_of(Kind::String)?;
+    edit.put(new_string(key, value, None), SET_EVENT);
+    cx.propagate([&b"SET"[..], key, value]);
+    match old {
+        Some(old) => reply::string(cx.reply, old),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! The values of all directives, and CONFIG GET and SET on them.
+
+use std::collections::BTreeMap;
+
+use super::directive::{Change, Directive, Kind};
+use super::error::SetError;
+use super::pattern::matches_ignoring_case;
+use super::table::FAMILIES;
+use super::value::{self, Reason};
+
+/// The values of all directives. Immutable once made: a change makes another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// In the order of [`directives`].
+    values: Vec<String>,
+}
+
+/// All directives in the order of the table.
+pub(super) fn directives() -> impl Iterator<Item = &'static Directive> {
+    FAMILIES.iter().flat_map(|family| family.directives)
+}
+
+/// The directive with this name or alias, in any case, and its place in the table.
+pub(super) fn find(name: &str) -> Option<(usize, &'static Directive)> {
+    directives().enumerate().find(|(_, directive)| directive.is_called(name))
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        Configuration {
+            values: directives().map(|directive| directive.default.to_owned()).collect(),
+        }
+    }
+}
+
+impl Configuration {
+    /// The value of a directive as CONFIG GET prints it; `None` when there is no such directive.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        find(name).map(|(index, _)| self.values[index].as_str())
+    }
+
+    /// What CONFIG GET answers: names, aliases included, that match any of the patterns, and values; in order of names.
+    #[must_use]
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, &str)> {
+        let names = directives().zip(&self.values).flat_map(|(directive, value)| {
+            directive.names().map(move |name| (name, value.as_str()))
+        });
+        let is_wanted = |name: &str| {
+            patterns.iter().any(|pattern| matches_ignoring_case(pattern, name.as_bytes()))
+        };
+        let found: BTreeMap<&str, &str> = names.filter(|(name, _)| is_wanted(name)).collect();
+        found.into_iter().collect()
+    }
+
+    /// What CONFIG SET asks for: another configuration with all of the changes. Names are checked before values, as
+    /// Valkey does it, so that an unknown name is reported even behind a wrong value.
+    ///
+    /// # Errors
+    /// [`SetError`] for the first thing that is wrong; nothing is changed then.
+    pub fn with_changes(&self, changes: &[(&[u8], &[u8])]) -> Result<Configuration, SetError> {
+        let mut indexes = Vec::with_capacity(changes.len());
+        for (name, _) in changes {
+            let (index, directive) = std::str::from_utf8(name)
+                .ok()
+                .and_then(find)
+                .ok_or_else(|| SetError::Unknown { name: name.to_vec() })?;
+            let failed =
+                |reason: &str| SetError::Failed { name: name.to_vec(), reason: reason.to_owned() };
+            match directive.change {
+                Change::AtStart => return Err(failed("can't set immutable config")),
+                Change::Protected => return Err(failed("can't set protected config")),
+                Change::Live if indexes.contains(&index) => {
+                    return Err(failed("duplicate parameter"));
+                }
+                Change::Live => indexes.push(index),
+            }
+        }
+        let mut next = self.clone();
+        for (&index, (name, value)) in indexes.iter().zip(changes) {
+            next.set_live(index, value).map_err(|reason| SetError::Failed {
+                name: name.to_vec(),
+                reason: reason.into_owned(),
+            })?;
+        }
+        Ok(next)
+    }
+
+    /// The directives whose values differ from those of `other`.
+    pub fn changed_since<'a>(
+        &'a self,
+        other: &'a Configuration,
+    ) -> impl Iterator<Item = &'static Directive> + 'a {
+        let values = self.values.iter().zip(&other.values);
+        directives()
+            .zip(values)
+            .filter(|(_, (new, old))| new != old)
+            .map(|(directive, _)| directive)
+    }
+
+    fn set_live(&mut self, index: usize, value: &[u8]) -> Result<(), Reason> {
+        let text = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8")?;
+        let kind = directive_at(index).kind;
+        self.set_words(index, &value::words_of(kind, text))
+    }
+
+    /// Gives a directive the value these words make.
+    pub(super) fn set_words(&mut self, index: usize, words: &[&str]) -> Result<(), Reason> {
+        let directive = directive_at(index);
+        let canonical = value::canonical(directive.kind, words, &self.values[index])?;
+        if let Some(refusal) = directive.refusal(&canonical) {
+            return Err(refusal.into());
+        }
+        self.values[index] = canonical;
+        Ok(())
+    }
+
+    /// The value at a place of the table.
+    pub(super) fn value_at(&self, index: usize) -> &str {
+        &self.values[index]
+    }
+
+    /// Adds save points to those of earlier lines; an empty list forgets them.
+    pub(super) fn add_save_points(&mut self, index: usize, words: &[&str]) -> Result<(), Reason> {
+        debug_assert!(matches!(directive_at(index).kind, Kind::SavePoints));
+        let before = std::mem::take(&mut self.values[index]);
+        self.set_words(index, words)?;
+        if !before.is_empty() && !self.values[index].is_empty() {
+            self.values[index] = format!("{before} {}", self.values[index]);
+        }
+        Ok(())
+    }
+}
+
+fn directive_at(index: usize) -> &'static Directive {
+    directives().nth(index).expect("an index comes from the table")
+}

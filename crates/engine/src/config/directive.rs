@@ -1,0 +1,170 @@
+//! What a directive is: one declaration, from which loading, CONFIG and the manual are derived.
+
+/// A directive of the configuration.
+#[derive(Debug)]
+pub struct Directive {
+    /// The name CONFIG REWRITE writes.
+    pub name: &'static str,
+    /// Older names, which work as well and which CONFIG GET lists too.
+    pub aliases: &'static [&'static str],
+    /// What its value may be.
+    pub kind: Kind,
+    /// Its value when nothing sets it, as CONFIG GET prints it.
+    pub default: &'static str,
+    /// When it may be changed.
+    pub change: Change,
+    /// What of it exists.
+    pub status: Status,
+    /// One sentence for the manual.
+    pub summary: &'static str,
+}
+
+/// What a value may be. Bounds are inclusive.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Flag,
+    /// A decimal integer.
+    Integer {
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+    },
+    /// Permissions, in octal digits.
+    Permissions,
+    /// Bytes, with a unit or without: `k` 1000, `kb` 1024, `m`, `mb`, `g`, `gb`.
+    Memory {
+        /// Smallest, in bytes.
+        min: i64,
+        /// Largest, in bytes.
+        max: i64,
+    },
+    /// Bytes, or a percentage of `maxmemory`.
+    MemoryOrPercent,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Several of these words; the first of them stands alone.
+    Choices(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// Text that is not printed by the manual's defaults nor logged.
+    Secret,
+    /// A list of CPUs: `0-3,8`, `0-7:2`.
+    CpuList,
+    /// Words, so many of them.
+    Words {
+        /// Fewest.
+        min: usize,
+        /// Most.
+        max: usize,
+    },
+    /// `<class> <hard> <soft> <soft seconds>`, for several classes of clients; classes not named keep their limits.
+    OutputBufferLimits,
+    /// `<seconds> <changes>`, several times; lines of a file add up.
+    SavePoints,
+    /// Percentages from 0 to 100.
+    Percentiles,
+    /// Classes of keyspace events, a letter each.
+    KeyspaceEvents,
+}
+
+/// When a directive may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At any time, by CONFIG SET.
+    Live,
+    /// At start only.
+    AtStart,
+    /// At start only, because changing it would let clients write files.
+    Protected,
+}
+
+/// What of a directive exists.
+#[derive(Clone, Copy, Debug)]
+pub enum Status {
+    /// It does what Valkey's does.
+    Works,
+    /// It is checked, kept and shown, and changes nothing; this says why that is harmless.
+    WithoutEffect(&'static str),
+    /// Only these values are accepted, as CONFIG GET prints them; the others promise what does not exist.
+    Only {
+        /// What is accepted.
+        accepted: &'static [&'static str],
+        /// What is missing, to go with "is not supported: ".
+        missing: &'static str,
+    },
+}
+
+impl Directive {
+    /// What stands between this directive and `value`, if something does.
+    #[must_use]
+    pub fn refusal(&self, value: &str) -> Option<String> {
+        match self.status {
+            Status::Only { accepted, missing } if !accepted.contains(&value) => {
+                let accepted: Vec<String> =
+                    accepted.iter().map(|accepted| format!("'{accepted}'")).collect();
+                let accepted = accepted.join(", ");
+                Some(format!("'{value}' is not supported: {missing}. Accepted: {accepted}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether this is one of the directive's names, in any case.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names().any(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    /// All names, the current one first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    pub(super) const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        summary: &'static str,
+    ) -> Directive {
+        Directive {
+            name,
+            aliases: &[],
+            kind,
+            default,
+            change: Change::Live,
+            status: Status::Works,
+            summary,
+        }
+    }
+
+    pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
+        self.aliases = aliases;
+        self
+    }
+
+    pub(super) const fn at_start(mut self) -> Directive {
+        self.change = Change::AtStart;
+        self
+    }
+
+    pub(super) const fn protected(mut self) -> Directive {
+        self.change = Change::Protected;
+        self
+    }
+
+    pub(super) const fn without_effect(mut self, why: &'static str) -> Directive {
+        self.status = Status::WithoutEffect(why);
+        self
+    }
+
+    pub(super) const fn only(
+        mut self,
+        accepted: &'static [&'static str],
+        missing: &'static str,
+    ) -> Directive {
+        self.status = Status::Only { accepted, missing };
+        self
+    }
+}

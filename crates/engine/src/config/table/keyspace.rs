@@ -1,0 +1,143 @@
+//! Databases, encodings, memory and expiry.
+
+use super::super::directive::{Directive, Kind};
+use super::{ANY, I32, choice, flag, integer, memory, text};
+
+const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noeviction` only";
+const ALWAYS_LAZY: &str =
+    "memory is always freed after a grace period, large values on a background thread";
+const NO_DEFRAG: &str = "`activedefrag` is refused";
+const NEVER_IN_ENCODING: &str = "values have one layout; OBJECT ENCODING does not depend on it";
+const POLICIES: &[&str] = &[
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+
+pub(super) const DIRECTIVES: &[Directive] = &[
+    integer("databases", "16", 1, I32, "How many databases SELECT knows.").at_start(),
+    memory(
+        "maxmemory",
+        "0",
+        0,
+        "Bytes of live data beyond which writes are refused; 0 for no limit.",
+    ),
+    choice("maxmemory-policy", "noeviction", POLICIES, "Which keys make room for new ones.")
+        .only(&["noeviction"], "keys are not evicted"),
+    integer("maxmemory-samples", "5", 1, 64, "Keys compared per eviction.")
+        .without_effect(NO_EVICTION),
+    integer("maxmemory-eviction-tenacity", "10", 0, 100, "Effort of eviction.")
+        .without_effect(NO_EVICTION),
+    integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows."),
+    integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one."),
+    integer(
+        "hz",
+        "10",
+        0,
+        I32,
+        "Rounds of background work per second; below 1 is 1, above 500 is 500.",
+    ),
+    integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
+        .without_effect("the sweep has one effort"),
+    Directive::new(
+        "notify-keyspace-events",
+        Kind::KeyspaceEvents,
+        "",
+        "Classes of events published for keys.",
+    ),
+    integer(
+        "hash-max-listpack-entries",
+        "512",
+        0,
+        ANY,
+        "Fields up to which a hash calls itself `listpack`.",
+    )
+    .aliases(&["hash-max-ziplist-entries"]),
+    memory("hash-max-listpack-value", "64", 0, "Bytes of a field or value up to which it does.")
+        .aliases(&["hash-max-ziplist-value"]),
+    integer(
+        "list-max-listpack-size",
+        "-2",
+        -I32 - 1,
+        I32,
+        "Elements, or if negative 4 KiB and doubling, up to which a list calls itself `listpack`.",
+    )
+    .aliases(&["list-max-ziplist-size"]),
+    integer(
+        "list-compress-depth",
+        "0",
+        0,
+        I32,
+        "Nodes at the ends of a list that are not compressed.",
+    )
+    .without_effect("lists are not compressed"),
+    integer(
+        "set-max-intset-entries",
+        "512",
+        0,
+        ANY,
+        "Members up to which a set of integers calls itself `intset`.",
+    ),
+    integer(
+        "set-max-listpack-entries",
+        "128",
+        0,
+        ANY,
+        "Members up to which a set calls itself `listpack`.",
+    ),
+    integer("set-max-listpack-value", "64", 0, ANY, "Bytes of a member up to which it does."),
+    integer(
+        "zset-max-listpack-entries",
+        "128",
+        0,
+        ANY,
+        "Members up to which a sorted set calls itself `listpack`.",
+    )
+    .aliases(&["zset-max-ziplist-entries"]),
+    memory("zset-max-listpack-value", "64", 0, "Bytes of a member up to which it does.")
+        .aliases(&["zset-max-ziplist-value"]),
+    memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse."),
+    memory("stream-node-max-bytes", "4096", 0, "Bytes of a stream's node.")
+        .without_effect(NEVER_IN_ENCODING),
+    integer("stream-node-max-entries", "100", 0, ANY, "Entries of a stream's node.")
+        .without_effect(NEVER_IN_ENCODING),
+    flag(
+        "lazyfree-lazy-user-flush",
+        true,
+        "FLUSHALL and FLUSHDB free in the background by default.",
+    ),
+    flag("lazyfree-lazy-eviction", true, "Eviction frees in the background.")
+        .without_effect(ALWAYS_LAZY),
+    flag("lazyfree-lazy-expire", true, "Expiry frees in the background.")
+        .without_effect(ALWAYS_LAZY),
+    flag("lazyfree-lazy-server-del", true, "Overwriting frees in the background.")
+        .without_effect(ALWAYS_LAZY),
+    flag("lazyfree-lazy-user-del", true, "DEL frees in the background.")
+        .without_effect(ALWAYS_LAZY),
+    flag("activerehashing", true, "Resizes tables in the background.")
+        .without_effect("tables are always resized in steps"),
+    text("hash-seed", "", "Seed of the hash.").at_start().only(&[""], "the seed is random"),
+    flag("jemalloc-bg-thread", true, "Lets the allocator purge in the background.")
+        .without_effect("the allocator decides"),
+    flag("activedefrag", false, "Moves values to defragment memory.")
+        .only(&["no"], "memory is not defragmented"),
+    integer("active-defrag-cycle-max", "25", 1, 99, "Most effort of it.").without_effect(NO_DEFRAG),
+    integer("active-defrag-cycle-min", "1", 1, 99, "Least effort of it.").without_effect(NO_DEFRAG),
+    integer("active-defrag-cycle-us", "500", 0, 100_000, "Microseconds of one round of it.")
+        .without_effect(NO_DEFRAG),
+    memory("active-defrag-ignore-bytes", "104857600", 1, "Waste that is tolerated.")
+        .without_effect(NO_DEFRAG),
+    integer("active-defrag-max-scan-fields", "1000", 1, ANY, "Longest collection scanned at once.")
+        .without_effect(NO_DEFRAG),
+    integer("active-defrag-threshold-lower", "10", 0, 1000, "Percent of waste that starts it.")
+        .without_effect(NO_DEFRAG),
+    integer("active-defrag-threshold-upper", "100", 0, 1000, "Percent of waste of most effort.")
+        .without_effect(NO_DEFRAG),
+    flag("import-mode", false, "Keeps expired keys while data is imported.")
+        .only(&["no"], "there is no import mode"),
+];

@@ -1,0 +1,149 @@
+//! Where the server listens and what clients may take.
+
+use super::super::directive::{Directive, Kind};
+use super::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
+
+const NO_TLS: &str = "there is no TLS";
+const NO_TLS_LISTENER: &str = "nothing listens for TLS: `tls-port` is refused";
+const NO_RDMA: &str = "there is no RDMA";
+const OUTGOING: &str = "the server opens no connections";
+const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
+
+pub(super) const DIRECTIVES: &[Directive] = &[
+    integer("port", "6379", 0, PORT, "TCP port; 0 listens on no TCP port.").at_start(),
+    Directive::new(
+        "bind",
+        Kind::Words { min: 0, max: 16 },
+        "* -::*",
+        "Addresses to listen on; those behind `-` may be missing.",
+    )
+    .at_start(),
+    text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),
+    text("unixsocketgroup", "", "Group of the Unix socket.")
+        .at_start()
+        .only(&[""], "the socket keeps the group of the process"),
+    Directive::new(
+        "unixsocketperm",
+        Kind::Permissions,
+        "0",
+        "Permissions of the Unix socket, octal; 0 leaves them to the umask.",
+    )
+    .at_start(),
+    flag("protected-mode", true, "Refuses clients from other hosts while there is no password."),
+    integer(
+        "tcp-backlog",
+        "511",
+        0,
+        I32,
+        "Connections the kernel queues before they are accepted.",
+    )
+    .at_start(),
+    integer(
+        "tcp-keepalive",
+        "300",
+        0,
+        I32,
+        "Seconds without traffic after which the kernel probes a client; 0 never.",
+    ),
+    integer("timeout", "0", 0, I32, "Seconds after which an idle client is disconnected; 0 never."),
+    integer("maxclients", "10000", 1, u32::MAX as i64, "Most clients connected at once."),
+    secret("requirepass", "Password of the default user; empty for none."),
+    Directive::new(
+        "client-output-buffer-limit",
+        Kind::OutputBufferLimits,
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        "Bytes a client's unsent replies may reach at once, and for how many seconds a softer limit, per class.",
+    ),
+    memory(
+        "client-query-buffer-limit",
+        "1073741824",
+        1 << 20,
+        "Most bytes of one client's requests not yet executed.",
+    ),
+    memory("proto-max-bulk-len", "536870912", 1 << 20, "Longest argument of a request, in bytes."),
+    Directive::new(
+        "maxmemory-clients",
+        Kind::MemoryOrPercent,
+        "0",
+        "Most memory of all clients together.",
+    )
+    .only(&["0", "0%"], "clients are not evicted"),
+    integer("io-threads", "1", 1, 256, "Threads that read and write for the main thread.")
+        .without_effect(WORKERS),
+    integer("max-new-connections-per-cycle", "10", 1, 1000, "Connections accepted per loop.")
+        .without_effect(WORKERS),
+    integer(
+        "max-new-tls-connections-per-cycle",
+        "1",
+        1,
+        1000,
+        "TLS connections accepted per loop.",
+    )
+    .without_effect(NO_TLS_LISTENER),
+    integer("prefetch-batch-max-size", "16", 0, 128, "Keys prefetched at once.")
+        .without_effect("a worker prefetches as many as it finds"),
+    flag("mptcp", false, "Listens with multipath TCP.")
+        .at_start()
+        .only(&["no"], "there is no multipath TCP"),
+    integer("socket-mark-id", "0", 0, u32::MAX as i64, "Mark of the server's sockets.")
+        .at_start()
+        .only(&["0"], "sockets are not marked"),
+    text("bind-source-addr", "", "Address of outgoing connections.").without_effect(OUTGOING),
+    text("availability-zone", "", "Zone told to clients.").only(&[""], "clients are not told"),
+    integer(
+        "tracking-table-max-keys",
+        "1000000",
+        0,
+        ANY,
+        "Most keys remembered for client-side caching.",
+    )
+    .without_effect("there is no client tracking"),
+    integer("tls-port", "0", 0, PORT, "TLS port.").only(&["0"], NO_TLS),
+    flag("tls-cluster", false, "TLS between nodes.").only(&["no"], NO_TLS),
+    flag("tls-replication", false, "TLS to the primary.").only(&["no"], NO_TLS),
+    choice(
+        "tls-auth-clients",
+        "yes",
+        &["no", "yes", "optional"],
+        "Whether clients need a certificate.",
+    )
+    .without_effect(NO_TLS_LISTENER),
+    choice(
+        "tls-auth-clients-user",
+        "off",
+        &["CN", "URI", "off"],
+        "Field of the certificate that names the user.",
+    )
+    .without_effect(NO_TLS_LISTENER),
+    integer("tls-auto-reload-interval", "0", 0, I32, "Seconds between reloads of certificates.")
+        .without_effect(NO_TLS_LISTENER),
+    text("tls-ca-cert-dir", "", "Certificates of authorities.").without_effect(NO_TLS_LISTENER),
+    text("tls-ca-cert-file", "", "Certificate of an authority.").without_effect(NO_TLS_LISTENER),
+    text("tls-cert-file", "", "Certificate of the server.").without_effect(NO_TLS_LISTENER),
+    text("tls-ciphers", "", "Ciphers up to TLS 1.2.").without_effect(NO_TLS_LISTENER),
+    text("tls-ciphersuites", "", "Ciphers of TLS 1.3.").without_effect(NO_TLS_LISTENER),
+    text("tls-client-cert-file", "", "Certificate for outgoing connections.")
+        .without_effect(NO_TLS_LISTENER),
+    text("tls-client-key-file", "", "Key for outgoing connections.")
+        .without_effect(NO_TLS_LISTENER),
+    secret("tls-client-key-file-pass", "Password of that key.").without_effect(NO_TLS_LISTENER),
+    text("tls-dh-params-file", "", "Diffie-Hellman parameters.").without_effect(NO_TLS_LISTENER),
+    text("tls-key-file", "", "Key of the server.").without_effect(NO_TLS_LISTENER),
+    secret("tls-key-file-pass", "Password of that key.").without_effect(NO_TLS_LISTENER),
+    flag("tls-prefer-server-ciphers", false, "The server's order of ciphers wins.")
+        .without_effect(NO_TLS_LISTENER),
+    text("tls-protocols", "", "Versions of TLS.").without_effect(NO_TLS_LISTENER),
+    integer("tls-session-cache-size", "20480", 0, I32, "Sessions kept.")
+        .without_effect(NO_TLS_LISTENER),
+    integer("tls-session-cache-timeout", "300", 0, I32, "Seconds a session is kept.")
+        .without_effect(NO_TLS_LISTENER),
+    flag("tls-session-caching", true, "Keeps sessions.").without_effect(NO_TLS_LISTENER),
+    text("rdma-bind", "", "RDMA addresses.").only(&[""], NO_RDMA),
+    integer("rdma-port", "0", 0, PORT, "RDMA port.").only(&["0"], NO_RDMA),
+    integer("rdma-completion-vector", "-1", -1, 1024, "RDMA completion vector.")
+        .at_start()
+        .without_effect(NO_RDMA),
+    integer("rdma-rx-size", "1048576", 64 * 1024, 16 * 1024 * 1024, "RDMA receive buffer.")
+        .at_start()
+        .without_effect(NO_RDMA),
+];

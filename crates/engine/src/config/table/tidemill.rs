@@ -1,0 +1,33 @@
+//! What Valkey does not have: workers, placement, RCU, metrics.
+
+use super::super::directive::{Directive, Kind};
+use super::{PORT, choice, cpus, integer};
+
+pub(super) const DIRECTIVES: &[Directive] = &[
+    choice(
+        "cpu-placement",
+        "auto",
+        &["auto", "off", "logical", "physical", "split"],
+        "Where threads run: by the plan printed at start, anywhere, on one CPU each, on one core each, or workers and background apart.",
+    )
+    .at_start(),
+    integer("worker-threads", "0", 0, 1024, "Workers; 0 takes as many as the placement finds cores for.").at_start(),
+    integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").at_start(),
+    cpus("server-cpulist", "CPUs of the workers.").aliases(&["server_cpulist"]).at_start(),
+    cpus("bio-cpulist", "CPUs of background threads.").aliases(&["bio_cpulist"]).at_start(),
+    cpus("bgsave-cpulist", "CPUs of the thread that saves snapshots.")
+        .aliases(&["bgsave_cpulist"])
+        .at_start()
+        .without_effect("there are no snapshots"),
+    cpus("aof-rewrite-cpulist", "CPUs of the thread that rewrites the log.")
+        .aliases(&["aof_rewrite_cpulist"])
+        .at_start()
+        .without_effect("there is no log"),
+    choice("rcu-flavour", "qsbr", &["qsbr", "memb", "mb", "bp", "signal"], "How readers and reclaimers agree.").at_start(),
+    choice("rcu-read-section", "iteration", &["iteration", "command"], "What a read section spans, for the flavours that have them.")
+        .at_start(),
+    choice("rcu-quiescent", "iteration", &["iteration", "batch", "command"], "How often a quiescent state is announced under `qsbr`.")
+        .at_start(),
+    integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.").at_start(),
+    Directive::new("metrics-bind", Kind::Words { min: 0, max: 16 }, "127.0.0.1", "Addresses that serve metrics.").at_start(),
+];

@@ -1,0 +1,359 @@
+//! Loading, changing and rewriting.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::configuration::directives;
+use super::{
+    CommandLine, Configuration, Files, LoadError, Status, load, manual, matches_ignoring_case,
+};
+
+/// Files in a map; standard input is the file `-`.
+#[derive(Default)]
+struct MapFiles(BTreeMap<&'static str, &'static str>);
+
+impl Files for MapFiles {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let contents = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(contents.as_bytes().to_vec())
+    }
+
+    fn matching(&self, pattern: &str) -> Vec<String> {
+        let is_match = |path: &&&str| matches_ignoring_case(pattern.as_bytes(), path.as_bytes());
+        self.0.keys().filter(is_match).map(|path| (*path).to_owned()).collect()
+    }
+
+    fn standard_input(&self) -> io::Result<Vec<u8>> {
+        self.read("-")
+    }
+}
+
+fn load_with(
+    files: &[(&'static str, &'static str)],
+    arguments: &[&str],
+) -> Result<Configuration, LoadError> {
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned());
+    load(&CommandLine::parse(arguments)?, &MapFiles(files.iter().copied().collect()))
+}
+
+fn load_file(contents: &'static str) -> Result<Configuration, LoadError> {
+    load_with(&[("a.conf", contents)], &["a.conf"])
+}
+
+fn set(configuration: &Configuration, changes: &[(&str, &str)]) -> Result<Configuration, String> {
+    let changes: Vec<(&[u8], &[u8])> =
+        changes.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    configuration
+        .with_changes(&changes)
+        .map_err(|error| String::from_utf8_lossy(&error.wire()).into_owned())
+}
+
+#[test]
+fn every_default_is_accepted_by_its_own_directive() {
+    for directive in directives() {
+        let words = super::value::words_of(directive.kind, directive.default);
+        // The primary's empty default stands for no words at all, which no line can say.
+        if directive.name == "replicaof" {
+            continue;
+        }
+        let canonical = super::value::canonical(directive.kind, &words, directive.default);
+        assert_eq!(canonical.as_deref(), Ok(directive.default), "{}", directive.name);
+        assert_eq!(directive.refusal(directive.default), None, "{}", directive.name);
+        if let Status::Only { missing, .. } = directive.status {
+            assert!(!missing.is_empty());
+        }
+    }
+    // Reads every typed value, so a name or bound that does not fit shows here.
+    let configuration = Configuration::default();
+    assert_eq!(configuration.server().port, 6379);
+    assert_eq!(configuration.settings().slowlog_us_min, 10_000);
+}
+
+#[test]
+fn no_name_is_declared_twice() {
+    let mut names: Vec<&str> = directives().flat_map(|directive| directive.names()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn later_sources_win() {
+    let files = [
+        ("a.conf", "port 1\nhz 20\ninclude more/*.conf\ninclude none/*.conf\ntimeout 3\n"),
+        ("more/b.conf", "# comment\n\n  HZ   30\nmaxmemory 1gb\r\ntimeout 2"),
+        ("-", "hz 40\nmaxclients 7\n"),
+    ];
+    let arguments = ["a.conf", "-", "--maxclients", "8", "--bind", "127.0.0.1", "-::1"];
+    let configuration = load_with(&files, &arguments).expect("all is right");
+    for (name, value) in [
+        ("port", "1"),
+        ("hz", "40"),
+        ("maxmemory", "1073741824"),
+        ("timeout", "3"),
+        ("maxclients", "8"),
+        ("bind", "127.0.0.1 -::1"),
+    ] {
+        assert_eq!(configuration.value(name), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_line_is_named() {
+    let version = env!("CARGO_PKG_VERSION");
+    let error = load_file("hz 10\n\n  port abc\n").expect_err("abc is no port");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "*** FATAL CONFIG FILE ERROR (Tidemill {version}) ***\n\
+             Reading the configuration file 'a.conf', at line 3\n\
+             >>> 'port abc'\n\
+             argument couldn't be parsed into an integer"
+        )
+    );
+    let included = [("a.conf", "include b.conf\n"), ("b.conf", "hz 5\nfoo bar\n")];
+    let error = load_with(&included, &["a.conf"]).expect_err("foo is no directive").to_string();
+    assert!(error.contains("'b.conf', at line 2\n>>> 'foo bar'\nBad directive"), "{error}");
+    let error =
+        load_with(&[], &["--hz", "5", "--port", "x"]).expect_err("x is no port").to_string();
+    assert!(error.contains("command line, at line 2\n>>> 'port \"x\"'"), "{error}");
+    let error = load_with(&[], &["none.conf"]).expect_err("there is none").to_string();
+    assert!(error.starts_with("Fatal error, can't open config file 'none.conf'"), "{error}");
+}
+
+#[test]
+fn reasons_are_valkeys() {
+    for (line, reason) in [
+        ("foo", "Bad directive or wrong number of arguments"),
+        ("include", "Bad directive or wrong number of arguments"),
+        ("hz \"a", "Unbalanced quotes in configuration line"),
+        ("maxmemory", "wrong number of arguments"),
+        ("port 1 2", "wrong number of arguments"),
+        ("hz 5 #c", "wrong number of arguments"),
+        ("port 99999", "argument must be between 0 and 65535 inclusive"),
+        ("maxmemory 1zb", "argument must be a memory value"),
+        ("maxmemory 50%", "argument must be a memory value"),
+        ("maxmemory-clients 101%", "percentage argument must be less or equal to 100"),
+        ("appendonly maybe", "argument must be 'yes' or 'no'"),
+        ("save 1", "Invalid save parameters"),
+        (
+            "loglevel x",
+            "argument(s) must be one of the following: debug, verbose, notice, warning, nothing",
+        ),
+        (
+            "client-output-buffer-limit normal 1 2",
+            "Wrong number of arguments in buffer limit configuration.",
+        ),
+        (
+            "client-output-buffer-limit foo 1 2 3",
+            "Invalid client class specified in buffer limit configuration.",
+        ),
+        ("notify-keyspace-events xyz", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+        ("unixsocketperm 999", "argument couldn't be parsed as an octal number"),
+        ("oom-score-adj-values 1", "wrong number of arguments"),
+    ] {
+        let error = load_file(line).expect_err(line).to_string();
+        assert_eq!(error.lines().last(), Some(reason), "{line}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_stops_the_start() {
+    for line in [
+        "appendonly yes",
+        "save 3600 1",
+        "replicaof 127.0.0.1 6380",
+        "slaveof 127.0.0.1 6380",
+        "tls-port 6380",
+        "aclfile /etc/users.acl",
+        "user default on",
+        "cluster-enabled yes",
+        "loadmodule /x.so",
+        "rename-command FLUSHALL \"\"",
+        "maxmemory-policy allkeys-lru",
+        "min-replicas-to-write 1",
+        "activedefrag yes",
+    ] {
+        let error = load_file(line).expect_err(line).to_string();
+        assert!(error.contains("at line 1") && error.contains("is not supported: "), "{error}");
+    }
+    let error = set(&Configuration::default(), &[("appendonly", "yes")]).expect_err("no log");
+    assert_eq!(
+        error,
+        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - 'yes' is not supported: \
+         there is no append-only log. Accepted: 'no'"
+    );
+}
+
+#[test]
+fn what_asks_for_nothing_is_accepted() {
+    for line in
+        ["appendonly no", "save \"\"", "replicaof no one", "dynamic-hz yes", "io-threads 4", "bind"]
+    {
+        assert!(load_file(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn an_include_of_itself_ends() {
+    let error = load_file("include a.conf\n").expect_err("endless").to_string();
+    assert!(error.contains("nested more than"), "{error}");
+}
+
+#[test]
+fn set_changes_all_or_nothing() {
+    let before = Configuration::default();
+    let after = set(&before, &[("HZ", "20"), ("maxmemory", "3gb")]).expect("both are right");
+    assert_eq!((after.value("hz"), after.value("maxmemory")), (Some("20"), Some("3221225472")));
+    let changed: Vec<&str> = after.changed_since(&before).map(|directive| directive.name).collect();
+    assert_eq!(changed.len(), 2);
+    for (changes, error) in [
+        (
+            &[("hz", "7"), ("foo", "1")][..],
+            "ERR Unknown option or number of arguments for CONFIG SET - 'foo'",
+        ),
+        (
+            &[("hz", "x"), ("foo", "1")],
+            "ERR Unknown option or number of arguments for CONFIG SET - 'foo'",
+        ),
+        (
+            &[("hz", "7"), ("maxclients", "x"), ("maxmemory", "zz")],
+            "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer",
+        ),
+        (
+            &[("hz", "7"), ("hz", "8")],
+            "ERR CONFIG SET failed (possibly related to argument 'hz') - duplicate parameter",
+        ),
+        (
+            &[("daemonize", "yes"), ("foo", "1")],
+            "ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config",
+        ),
+        (
+            &[("dbfilename", "x")],
+            "ERR CONFIG SET failed (possibly related to argument 'dbfilename') - can't set protected config",
+        ),
+    ] {
+        assert_eq!(set(&before, changes), Err(error.to_owned()));
+    }
+}
+
+#[test]
+fn get_lists_names_and_aliases_once() {
+    let configuration = Configuration::default();
+    assert_eq!(configuration.matching(&[b"HZ", b"h?"]), [("hz", "10")]);
+    assert_eq!(
+        configuration.matching(&[b"hash-max-*-value"]),
+        [("hash-max-listpack-value", "64"), ("hash-max-ziplist-value", "64")]
+    );
+    assert_eq!(configuration.matching(&[b"nothing"]), []);
+}
+
+#[test]
+fn classes_of_clients_keep_limits_that_are_not_named() {
+    let configuration = load_file("client-output-buffer-limit replica 1mb 2 3\n").expect("right");
+    let limits = configuration.server().output_buffer_limits;
+    assert_eq!(limits.replica.hard_bytes, 1 << 20);
+    assert_eq!(limits.pubsub.soft_seconds, 60);
+}
+
+#[test]
+fn keyspace_events_print_as_in_valkey() {
+    for (given, printed) in [
+        ("KEA$", "AKE"),
+        ("nmKE", "nKEm"),
+        ("An", "A"),
+        ("g$lshzxetdKE", "AKE"),
+        ("Em$", "$Em"),
+        ("", ""),
+    ] {
+        let configuration =
+            set(&Configuration::default(), &[("notify-keyspace-events", given)]).expect(given);
+        assert_eq!(configuration.value("notify-keyspace-events"), Some(printed), "{given}");
+    }
+}
+
+#[test]
+fn rewrite_keeps_comments_and_order_and_reads_back() {
+    let old = "# head\nport 17313\n\n# about hz\nhz 5\nmaxmemory 1gb\ninclude none*.conf\nmaxmemory 2gb\n  loglevel   notice\nslowlog-max-len 5\n";
+    let loaded = load_file(old).expect("right");
+    let changes =
+        [("hz", "20"), ("maxmemory", "3gb"), ("timeout", "77"), ("requirepass", "f oo\"\\\u{e9}")];
+    let changed = set(&loaded, &changes).expect("right");
+    let new = String::from_utf8(changed.rewrite(old.as_bytes())).expect("ASCII");
+    assert_eq!(
+        new,
+        "# head\nport 17313\n\n# about hz\nhz 20\nmaxmemory 3gb\ninclude none*.conf\nloglevel notice\n\
+         commandlog-slow-execution-max-len 5\n\n# Generated by CONFIG REWRITE\ntimeout 77\n\
+         requirepass \"f oo\\\"\\\\\\xc3\\xa9\"\n"
+    );
+    assert_eq!(load_file(new.clone().leak()), Ok(changed.clone()));
+    assert_eq!(String::from_utf8(changed.rewrite(new.as_bytes())).expect("ASCII"), new);
+}
+
+#[test]
+fn every_value_survives_a_rewrite() {
+    let mut changes = Vec::new();
+    for directive in directives() {
+        let value = match directive.kind {
+            _ if matches!(directive.status, Status::Only { .. }) => continue,
+            super::Kind::Flag => {
+                if directive.default == "yes" {
+                    "no"
+                } else {
+                    "yes"
+                }
+            }
+            super::Kind::Integer { .. } => "2",
+            super::Kind::Memory { .. } => "3mb",
+            super::Kind::Choice(choices) => choices[0],
+            super::Kind::Text | super::Kind::Secret => "a \"b\" # 'c'\\",
+            super::Kind::Percentiles => "1 99.999",
+            super::Kind::KeyspaceEvents => "KEg$",
+            _ => continue,
+        };
+        if directive.change == super::Change::Live {
+            changes.push((directive.name, value));
+        }
+    }
+    let changed = set(&Configuration::default(), &changes).expect("all are right");
+    assert!(changed.changed_since(&Configuration::default()).count() > 80);
+    let file = String::from_utf8(changed.rewrite(b"")).expect("ASCII").leak();
+    assert_eq!(load_file(file), Ok(changed));
+}
+
+#[test]
+fn patterns_match_as_in_redis() {
+    for (pattern, text, is_match) in [
+        ("*", "", true),
+        ("a*b*c", "aXbYbZc", true),
+        ("a*b", "ab c", false),
+        ("h[a-c]?", "hB1", true),
+        ("h[^a]", "ha", false),
+        ("h[\\]]", "h]", true),
+        ("h[a", "ha", true),
+        ("\\*", "*", true),
+        ("\\*", "x", false),
+        ("a**", "a", true),
+        ("", "a", false),
+    ] {
+        assert_eq!(
+            matches_ignoring_case(pattern.as_bytes(), text.as_bytes()),
+            is_match,
+            "{pattern} {text}"
+        );
+    }
+    let many = [b'a'; 4000];
+    assert!(!matches_ignoring_case(b"*a*a*a*a*a*a*a*a*b", &many));
+}
+
+/// Set TIDEMILL_WRITE_DOCS to write the manual instead.
+#[test]
+fn the_manual_is_fresh() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    if std::env::var_os("TIDEMILL_WRITE_DOCS").is_some() {
+        std::fs::write(path, manual()).expect("docs can be written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(written, manual(), "run with TIDEMILL_WRITE_DOCS=1 to write docs/configuration.md");
+}

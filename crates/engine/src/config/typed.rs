@@ -1,0 +1,206 @@
+//! What the server and the engine read: values with their types and units.
+
+use super::configuration::Configuration;
+use super::value::parse_memory;
+use crate::settings::Settings;
+
+/// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// TCP port; 0 for none.
+    pub port: u16,
+    /// Addresses to listen on.
+    pub bind: Vec<String>,
+    /// Path of the Unix socket.
+    pub unix_socket: Option<String>,
+    /// Permissions of the Unix socket; `None` leaves them to the umask.
+    pub unix_socket_permissions: Option<u32>,
+    /// Whether clients of other hosts are refused while there is no password.
+    pub protected_mode: bool,
+    /// Connections the kernel queues.
+    pub tcp_backlog: i32,
+    /// Seconds before the kernel probes an idle client; 0 never.
+    pub tcp_keepalive_seconds: u32,
+    /// Seconds before an idle client is disconnected; 0 never.
+    pub timeout_seconds: u32,
+    /// Most clients at once.
+    pub clients_max: usize,
+    /// Limits of unsent replies.
+    pub output_buffer_limits: OutputBufferLimits,
+    /// Most bytes of one client's requests.
+    pub query_buffer_bytes_max: usize,
+    /// Password of the default user; empty for none.
+    pub requirepass: String,
+    /// How many databases there are.
+    pub databases: usize,
+    /// Bytes of live data beyond which writes are refused; 0 for no limit.
+    pub maxmemory_bytes: u64,
+    /// Rounds of background work per second, 1 to 500.
+    pub hz: u32,
+    /// How slowly a key's frequency grows.
+    pub lfu_log_factor: u32,
+    /// Minutes after which a key's frequency drops by one.
+    pub lfu_decay_minutes: u32,
+    /// Classes of keyspace events, as CONFIG GET prints them.
+    pub keyspace_events: String,
+    /// Whether command times are kept in histograms.
+    pub latency_tracking: bool,
+    /// Percentiles that INFO shows.
+    pub latency_percentiles: Vec<f64>,
+    /// Whether the server detaches.
+    pub daemonize: bool,
+    /// File with the process's number.
+    pub pid_file: Option<String>,
+    /// Supervisor to notify: `no`, `systemd`, `upstart` or `auto`.
+    pub supervised: String,
+    /// `debug`, `verbose`, `notice`, `warning` or `nothing`.
+    pub log_level: String,
+    /// File to log to; `None` for standard output.
+    pub log_file: Option<String>,
+    /// `auto`, `off`, `logical`, `physical` or `split`.
+    pub cpu_placement: String,
+    /// Workers; 0 leaves the number to the placement.
+    pub worker_threads: usize,
+    /// Workers on one physical core.
+    pub workers_per_core: usize,
+    /// CPUs of the workers, as a list; empty for the placement's choice.
+    pub server_cpulist: String,
+    /// CPUs of background threads, as a list; empty for the placement's choice.
+    pub bio_cpulist: String,
+    /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
+    pub rcu_flavour: String,
+    /// `iteration` or `command`.
+    pub rcu_read_section: String,
+    /// `iteration`, `batch` or `command`.
+    pub rcu_quiescent: String,
+    /// Port of the metrics; 0 for none.
+    pub metrics_port: u16,
+    /// Addresses of the metrics.
+    pub metrics_bind: Vec<String>,
+}
+
+/// Limits of a class of clients; 0 is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputBufferLimit {
+    /// Bytes at which a client is disconnected.
+    pub hard_bytes: u64,
+    /// Bytes at which it is after `soft_seconds`.
+    pub soft_bytes: u64,
+    /// Seconds it may stay above `soft_bytes`.
+    pub soft_seconds: u64,
+}
+
+/// Limits of all classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputBufferLimits {
+    /// Clients that send commands.
+    pub normal: OutputBufferLimit,
+    /// Replicas.
+    pub replica: OutputBufferLimit,
+    /// Subscribers.
+    pub pubsub: OutputBufferLimit,
+}
+
+impl Configuration {
+    /// What the server reads.
+    #[must_use]
+    pub fn server(&self) -> ServerConfig {
+        ServerConfig {
+            port: self.number("port"),
+            bind: self.words("bind"),
+            unix_socket: self.path("unixsocket"),
+            unix_socket_permissions: u32::from_str_radix(self.text("unixsocketperm"), 8)
+                .ok()
+                .filter(|&permissions| permissions > 0),
+            protected_mode: self.flag("protected-mode"),
+            tcp_backlog: self.number("tcp-backlog"),
+            tcp_keepalive_seconds: self.number("tcp-keepalive"),
+            timeout_seconds: self.number("timeout"),
+            clients_max: self.number("maxclients"),
+            output_buffer_limits: self.output_buffer_limits(),
+            query_buffer_bytes_max: self.number("client-query-buffer-limit"),
+            requirepass: self.text("requirepass").to_owned(),
+            databases: self.number("databases"),
+            maxmemory_bytes: self.number("maxmemory"),
+            hz: self.number::<u32>("hz").clamp(1, 500),
+            lfu_log_factor: self.number("lfu-log-factor"),
+            lfu_decay_minutes: self.number("lfu-decay-time"),
+            keyspace_events: self.text("notify-keyspace-events").to_owned(),
+            latency_tracking: self.flag("latency-tracking"),
+            latency_percentiles: self.numbers("latency-tracking-info-percentiles"),
+            daemonize: self.flag("daemonize"),
+            pid_file: self.path("pidfile"),
+            supervised: self.text("supervised").to_owned(),
+            log_level: self.text("loglevel").to_owned(),
+            log_file: self.path("logfile"),
+            cpu_placement: self.text("cpu-placement").to_owned(),
+            worker_threads: self.number("worker-threads"),
+            workers_per_core: self.number("workers-per-core"),
+            server_cpulist: self.text("server-cpulist").to_owned(),
+            bio_cpulist: self.text("bio-cpulist").to_owned(),
+            rcu_flavour: self.text("rcu-flavour").to_owned(),
+            rcu_read_section: self.text("rcu-read-section").to_owned(),
+            rcu_quiescent: self.text("rcu-quiescent").to_owned(),
+            metrics_port: self.number("metrics-port"),
+            metrics_bind: self.words("metrics-bind"),
+        }
+    }
+
+    /// What commands read.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings {
+            requirepass: self.text("requirepass").as_bytes().to_vec(),
+            maxmemory_bytes: self.number("maxmemory"),
+            bulk_bytes_max: self.number("proto-max-bulk-len"),
+            enable_debug_command: self.flag("enable-debug-command"),
+            hash_listpack_entries_max: self.number("hash-max-listpack-entries"),
+            hash_listpack_value_bytes_max: self.number("hash-max-listpack-value"),
+            list_listpack_size_max: self.number("list-max-listpack-size"),
+            slowlog_us_min: self.number("slowlog-log-slower-than"),
+            slowlog_entries_max: self.number("slowlog-max-len"),
+            latency_ms_min: self.number("latency-monitor-threshold"),
+            lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
+        }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.value(name).expect("a name of the table")
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.text(name) == "yes"
+    }
+
+    fn number<N: std::str::FromStr>(&self, name: &str) -> N {
+        let value = self.text(name).parse().ok();
+        value.expect("the table's bounds lie within the type")
+    }
+
+    fn words(&self, name: &str) -> Vec<String> {
+        self.text(name).split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn numbers(&self, name: &str) -> Vec<f64> {
+        let words = self.text(name).split_whitespace();
+        words.map(|word| word.parse().expect("the value was checked")).collect()
+    }
+
+    fn path(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|path| !path.is_empty()).map(str::to_owned)
+    }
+
+    fn output_buffer_limits(&self) -> OutputBufferLimits {
+        let words: Vec<&str> = self.text("client-output-buffer-limit").split(' ').collect();
+        let number = |index: usize| {
+            let value = words.get(index).and_then(|word| parse_memory(word));
+            value.and_then(|value| u64::try_from(value).ok()).expect("the value was checked")
+        };
+        let limit = |class: usize| OutputBufferLimit {
+            hard_bytes: number(class * 4 + 1),
+            soft_bytes: number(class * 4 + 2),
+            soft_seconds: number(class * 4 + 3),
+        };
+        OutputBufferLimits { normal: limit(0), replica: limit(1), pubsub: limit(2) }
+    }
+}

@@ -1,0 +1,263 @@
+//! Checking values, and the one form in which they are kept.
+//!
+//! A value is kept as the text CONFIG GET prints: units resolved, choices in lower case, words joined by one space. So
+//! one comparison of texts tells whether a directive changed, and a kind of value is one function here. The
+//! error texts are Valkey 9.1's.
+
+use std::borrow::Cow;
+
+use tidemill_resp::number::parse_integer;
+
+use super::directive::Kind;
+
+/// Classes of clients that have limits of output.
+const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+
+/// Letters of keyspace events in the order they are printed, and the classes that `A` stands for.
+const EVENT_LETTERS: &str = "g$lshzxetdnKEm";
+const ALL_EVENT_LETTERS: &str = "g$lshzxetd";
+
+/// Why a value is refused, to stand behind a dash.
+pub(super) type Reason = Cow<'static, str>;
+
+/// Checks the words of a value and brings them into the form in which they are kept. `current` is the value before.
+pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<String, Reason> {
+    match kind {
+        Kind::Words { min, max } => {
+            let is_count_right = (min..=max).contains(&words.len());
+            is_count_right
+                .then(|| words.join(" "))
+                .ok_or(Cow::Borrowed("wrong number of arguments"))
+        }
+        Kind::OutputBufferLimits => output_buffer_limits(words, current),
+        Kind::SavePoints => save_points(words),
+        Kind::Percentiles => percentiles(words),
+        Kind::Choices(choices) => several(words, choices),
+        _ => match words {
+            [word] => single(kind, word),
+            _ => Err(Cow::Borrowed("wrong number of arguments")),
+        },
+    }
+}
+
+/// The words of a value that came as one text, by CONFIG SET.
+pub(super) fn words_of(kind: Kind, text: &str) -> Vec<&str> {
+    match kind {
+        Kind::Words { .. }
+        | Kind::OutputBufferLimits
+        | Kind::SavePoints
+        | Kind::Percentiles
+        | Kind::Choices(_)
+            if text.is_empty() =>
+        {
+            Vec::new()
+        }
+        Kind::Words { .. }
+        | Kind::OutputBufferLimits
+        | Kind::SavePoints
+        | Kind::Percentiles
+        | Kind::Choices(_) => text.split(' ').collect(),
+        _ => vec![text],
+    }
+}
+
+fn single(kind: Kind, word: &str) -> Result<String, Reason> {
+    match kind {
+        Kind::Flag => {
+            choice(word, &["yes", "no"]).ok_or(Cow::Borrowed("argument must be 'yes' or 'no'"))
+        }
+        Kind::Integer { min, max } => {
+            let value = parse_integer(word.as_bytes())
+                .ok_or(Cow::Borrowed("argument couldn't be parsed into an integer"))?;
+            within(value, min, max)
+        }
+        Kind::Memory { min, max } => {
+            // Where negative values have a meaning, they have no unit.
+            let negative = parse_integer(word.as_bytes()).filter(|&value| min < 0 && value < 0);
+            let bytes = negative
+                .or_else(|| parse_memory(word))
+                .ok_or(Cow::Borrowed("argument must be a memory value"))?;
+            within(bytes, min, max)
+        }
+        Kind::MemoryOrPercent => memory_or_percent(word),
+        Kind::Permissions => permissions(word),
+        Kind::Choice(choices) => choice(word, choices).ok_or_else(|| not_a_choice(choices)),
+        Kind::CpuList if !is_cpu_list(word) => {
+            Err(Cow::Borrowed("argument must be a list of CPUs like 0-3,8 or 0-7:2"))
+        }
+        Kind::KeyspaceEvents => keyspace_events(word),
+        _ => Ok(word.to_owned()),
+    }
+}
+
+fn choice(word: &str, choices: &[&str]) -> Option<String> {
+    let chosen = choices.iter().find(|choice| choice.eq_ignore_ascii_case(word))?;
+    Some((*chosen).to_owned())
+}
+
+fn not_a_choice(choices: &[&str]) -> Reason {
+    format!("argument(s) must be one of the following: {}", choices.join(", ")).into()
+}
+
+fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
+    let chosen: Option<Vec<String>> = words.iter().map(|word| choice(word, choices)).collect();
+    let chosen = chosen.filter(|chosen| !chosen.is_empty()).ok_or_else(|| not_a_choice(choices))?;
+    if chosen.len() > 1 && chosen.iter().any(|word| word == choices[0]) {
+        return Err(not_a_choice(choices));
+    }
+    Ok(chosen.join(" "))
+}
+
+fn within(value: i64, min: i64, max: i64) -> Result<String, Reason> {
+    if (min..=max).contains(&value) {
+        return Ok(value.to_string());
+    }
+    Err(format!("argument must be between {min} and {max} inclusive").into())
+}
+
+/// Bytes from a number with a unit or without.
+pub(super) fn parse_memory(word: &str) -> Option<i64> {
+    let digits_end = word.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(word.len());
+    let (digits, unit) = word.split_at(digits_end);
+    let unit_bytes: i64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(unit_bytes)
+}
+
+/// Bytes with the largest unit that divides them: how CONFIG REWRITE writes them.
+pub(super) fn format_memory(bytes: i64) -> String {
+    for (unit_bytes, unit) in [(1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")] {
+        if bytes > 0 && bytes % unit_bytes == 0 {
+            return format!("{}{unit}", bytes / unit_bytes);
+        }
+    }
+    bytes.to_string()
+}
+
+fn memory_or_percent(word: &str) -> Result<String, Reason> {
+    const REASON: Reason = Cow::Borrowed("argument must be a memory or percent value");
+    let Some(percent) = word.strip_suffix('%') else {
+        return parse_memory(word)
+            .filter(|&bytes| bytes >= 0)
+            .map(|bytes| bytes.to_string())
+            .ok_or(REASON);
+    };
+    match parse_integer(percent.as_bytes()) {
+        Some(percent @ 0..=100) => Ok(format!("{percent}%")),
+        Some(101..) => Err(Cow::Borrowed("percentage argument must be less or equal to 100")),
+        _ => Err(REASON),
+    }
+}
+
+fn permissions(word: &str) -> Result<String, Reason> {
+    const MAX: i64 = 0o777;
+    let value = i64::from_str_radix(word, 8)
+        .map_err(|_| Cow::Borrowed("argument couldn't be parsed as an octal number"))?;
+    if (0..=MAX).contains(&value) {
+        return Ok(format!("{value:o}"));
+    }
+    Err(format!("argument must be between 0 and {MAX:o} inclusive").into())
+}
+
+fn is_cpu_list(word: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u16>().is_ok() && !text.starts_with('+');
+    let is_range = |range: &str| match range.split_once('-') {
+        Some((first, rest)) => {
+            let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
+            is_number(first) && is_number(last) && is_number(step)
+        }
+        None => is_number(range),
+    };
+    word.is_empty() || word.split(',').all(is_range)
+}
+
+fn output_buffer_limits(words: &[&str], current: &str) -> Result<String, Reason> {
+    if !words.len().is_multiple_of(4) {
+        return Err(Cow::Borrowed("Wrong number of arguments in buffer limit configuration."));
+    }
+    let mut limits: Vec<&str> = current.split(' ').collect();
+    let mut parsed: Vec<(usize, [String; 3])> = Vec::new();
+    for limit in words.chunks(4) {
+        let name = if limit[0].eq_ignore_ascii_case("replica") { "slave" } else { limit[0] };
+        let class = CLASSES
+            .iter()
+            .position(|class| class.eq_ignore_ascii_case(name))
+            .ok_or("Invalid client class specified in buffer limit configuration.")?;
+        let size = |word: &str| parse_memory(word).filter(|&bytes| bytes >= 0);
+        let seconds = parse_integer(limit[3].as_bytes()).filter(|&seconds| seconds >= 0);
+        match (size(limit[1]), size(limit[2]), seconds) {
+            (Some(hard), Some(soft), Some(seconds)) => {
+                parsed.push((class, [hard.to_string(), soft.to_string(), seconds.to_string()]));
+            }
+            _ => {
+                return Err(Cow::Borrowed(
+                    "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+                ));
+            }
+        }
+    }
+    for (class, values) in &parsed {
+        for (index, value) in values.iter().enumerate() {
+            limits[class * 4 + 1 + index] = value;
+        }
+    }
+    Ok(limits.join(" "))
+}
+
+fn save_points(words: &[&str]) -> Result<String, Reason> {
+    const REASON: Reason = Cow::Borrowed("Invalid save parameters");
+    if words == [""] || words.is_empty() {
+        return Ok(String::new());
+    }
+    if !words.len().is_multiple_of(2) {
+        return Err(REASON);
+    }
+    for point in words.chunks(2) {
+        let seconds = parse_integer(point[0].as_bytes()).filter(|&seconds| seconds >= 1);
+        let changes = parse_integer(point[1].as_bytes()).filter(|&changes| changes >= 0);
+        seconds.zip(changes).ok_or(REASON)?;
+    }
+    Ok(words.join(" "))
+}
+
+fn percentiles(words: &[&str]) -> Result<String, Reason> {
+    if words == [""] || words.is_empty() {
+        return Ok(String::new());
+    }
+    let mut texts = Vec::new();
+    for word in words {
+        let value: f64 = word
+            .parse()
+            .ok()
+            .filter(|value: &f64| !value.is_nan())
+            .ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        if !(0.0..=100.0).contains(&value) {
+            return Err(Cow::Borrowed(
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+            ));
+        }
+        texts.push(value.to_string());
+    }
+    Ok(texts.join(" "))
+}
+
+fn keyspace_events(word: &str) -> Result<String, Reason> {
+    let expanded = word.replace('A', ALL_EVENT_LETTERS);
+    if !expanded.chars().all(|letter| EVENT_LETTERS.contains(letter)) {
+        return Err(Cow::Borrowed("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."));
+    }
+    let has = |letter: char| expanded.contains(letter);
+    let has_all = ALL_EVENT_LETTERS.chars().all(has);
+    // `A` hides `n` as well: Valkey prints it that way.
+    let is_hidden = |letter: char| has_all && (ALL_EVENT_LETTERS.contains(letter) || letter == 'n');
+    let letters = EVENT_LETTERS.chars().filter(|&letter| has(letter) && !is_hidden(letter));
+    Ok(if has_all { std::iter::once('A').chain(letters).collect() } else { letters.collect() })
+}

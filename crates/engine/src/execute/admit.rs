@@ -1,0 +1,154 @@
+//! Whether a request may run: known, complete, permitted, affordable; or whether it is queued in `MULTI`.
+
+use tidemill_resp::request::{ArgumentView, OwnedArguments};
+
+use super::turn::Client;
+use crate::command::{Command, CommandId, Flags, Handler};
+use crate::error::CommandError;
+use crate::session::Queued;
+
+/// What becomes of an admissible request.
+pub(crate) enum Admitted {
+    Run(CommandId, &'static Command),
+    Queued,
+}
+
+/// Bytes of a request that an error about it quotes.
+const QUOTED_BYTES_MAX: usize = 128;
+
+/// Checks a request; queues it in a transaction.
+#[inline]
+pub(crate) fn admit<E>(
+    client: &mut Client<'_, '_, E>,
+    id: Option<CommandId>,
+    args: &ArgumentView<'_>,
+) -> Result<Admitted, CommandError> {
+    let resolved = resolve(client, id, args).and_then(|(id, command)| {
+        permit(client, id, command)?;
+        Ok((id, command))
+    });
+    match resolved {
+        Ok((id, command)) if client.session.transaction.is_some() => {
+            enqueue(client, id, command, args)
+        }
+        Ok((id, command)) => Ok(Admitted::Run(id, command)),
+        Err(error) => {
+            if let Some(transaction) = &mut client.session.transaction {
+                transaction.is_aborted = true;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The command or subcommand that the arguments call, with the right number of arguments.
+#[inline]
+fn resolve<E>(
+    client: &Client<'_, '_, E>,
+    id: Option<CommandId>,
+    args: &ArgumentView<'_>,
+) -> Result<(CommandId, &'static Command), CommandError> {
+    let id = id.ok_or_else(|| unknown_command(args))?;
+    let command = client.shared.commands.command(id);
+    if command.subcommands.is_empty() || args.len() < 2 {
+        check_arity(command, args)?;
+        return Ok((id, command));
+    }
+    let table = &client.shared.commands;
+    let sub = table.find_subcommand(command, args.get(1));
+    let Some(id) = sub else {
+        // A container with a handler of its own answers without a subcommand only.
+        return Err(unknown_subcommand(command, args));
+    };
+    let command = table.command(id);
+    check_arity(command, args)?;
+    Ok((id, command))
+}
+
+fn check_arity(command: &'static Command, args: &ArgumentView<'_>) -> Result<(), CommandError> {
+    if command.takes(args.len()) { Ok(()) } else { Err(CommandError::Arity(command.name.into())) }
+}
+
+#[inline]
+fn permit<E>(
+    client: &Client<'_, '_, E>,
+    id: CommandId,
+    command: &'static Command,
+) -> Result<(), CommandError> {
+    let error = if !client.session.is_authenticated && !command.flags.contains(Flags::NO_AUTH) {
+        CommandError::NotAuthenticated
+    } else if client.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
+        CommandError::OutOfMemory
+    } else {
+        return Ok(());
+    };
+    client.worker.stats(client.shared).command(id).rejected.add(1);
+    Err(error)
+}
+
+/// Commands that a transaction runs at once instead of queueing them.
+fn runs_in_multi(command: &Command) -> bool {
+    matches!(command.name, "exec" | "discard" | "multi" | "watch" | "reset" | "quit")
+}
+
+#[cold]
+fn enqueue<E>(
+    client: &mut Client<'_, '_, E>,
+    id: CommandId,
+    command: &'static Command,
+    args: &ArgumentView<'_>,
+) -> Result<Admitted, CommandError> {
+    if runs_in_multi(command) {
+        return Ok(Admitted::Run(id, command));
+    }
+    let transaction =
+        client.session.transaction.as_mut().expect("the caller saw an open transaction");
+    if command.flags.contains(Flags::NO_MULTI) {
+        transaction.is_aborted = true;
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    let arguments = OwnedArguments::new(args.iter());
+    transaction.queued.push(Queued { id, arguments });
+    Ok(Admitted::Queued)
+}
+
+#[cold]
+fn unknown_command(args: &ArgumentView<'_>) -> CommandError {
+    let mut text = b"ERR unknown command '".to_vec();
+    let name = args.get(0);
+    text.extend_from_slice(&name[..name.len().min(QUOTED_BYTES_MAX)]);
+    text.extend_from_slice(b"', with args beginning with: ");
+    let mut quoted = 0;
+    for argument in args.iter().skip(1) {
+        if quoted >= QUOTED_BYTES_MAX {
+            break;
+        }
+        let shown = &argument[..argument.len().min(QUOTED_BYTES_MAX - quoted)];
+        text.push(b'\'');
+        text.extend_from_slice(shown);
+        text.extend_from_slice(b"' ");
+        quoted += shown.len() + 3;
+    }
+    CommandError::Bytes(text)
+}
+
+#[cold]
+fn unknown_subcommand(command: &Command, args: &ArgumentView<'_>) -> CommandError {
+    let sub = args.get(1);
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(&sub[..sub.len().min(QUOTED_BYTES_MAX)]);
+    text.extend_from_slice(b"'. Try ");
+    text.extend_from_slice(command.name.to_uppercase().as_bytes());
+    text.extend_from_slice(b" HELP.");
+    CommandError::Bytes(text)
+}
+
+/// What a container answers that was called by itself.
+pub(crate) fn container_error(command: &Command, args: &ArgumentView<'_>) -> CommandError {
+    debug_assert!(matches!(command.handler, Handler::Container));
+    if args.len() < 2 {
+        CommandError::Arity(command.name.into())
+    } else {
+        unknown_subcommand(command, args)
+    }
+}

@@ -1,0 +1,243 @@
+//! How a command on keys is run: without a lock, under one, or under several.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidemill_rcu::Section;
+use tidemill_resp::encode::Protocol;
+use tidemill_resp::request::{ArgumentView, OwnedArguments};
+use tidemill_store::{KeyHash, SlotNumber};
+
+use super::serve;
+use super::turn::Client;
+use crate::blocking::{Block, Waiter};
+use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
+use crate::context::{Access, Cx, Verdict};
+use crate::error::CommandError;
+use crate::limits::{LOCK_ATTEMPTS_MAX, SPIN_ROUNDS};
+use crate::locks::{LockSet, Slots, ascending};
+use crate::parking::Place;
+use crate::section::{Enter, OpenSection};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// A handler of a command on keys.
+pub(crate) type KeyedHandler = fn(&mut Cx<'_, '_>) -> Outcome;
+
+/// Runs a command on keys outside of transactions.
+#[inline]
+pub(crate) fn run<E: Enter>(
+    client: &mut Client<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
+    if command.flags.contains(Flags::READONLY) {
+        match read(client, (command, handler), args, key) {
+            Err(Stop::NeedLocks) => {}
+            outcome => return outcome,
+        }
+    }
+    write(client, (command, handler), args, key)
+}
+
+/// Runs a reading command without a lock, and again until what it saw counts.
+#[inline]
+fn read<E: Enter>(
+    client: &mut Client<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
+    let mark = client.reply.mark();
+    let guard = client.reader.enter();
+    let mut stale = None;
+    for _ in 0..SPIN_ROUNDS {
+        let mut cx = Cx {
+            args,
+            reply: &mut *client.reply,
+            worker: &mut *client.worker,
+            shared: client.shared,
+            database: client.session.database,
+            section: guard.section(),
+            access: Access::Optimistic(SmallVec::new()),
+            known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
+            touch: !client.session.no_touch,
+            may_block: false,
+            ready_key: None,
+            command,
+        };
+        let outcome = handler(&mut cx);
+        match cx.verdict() {
+            Verdict::Valid => return outcome,
+            Verdict::Stale(slot) => stale = Some(slot),
+        }
+        client.reply.truncate(mark);
+        std::hint::spin_loop();
+    }
+    // Whoever reads many keys may never see all of them still: it locks them.
+    let slot = stale.expect("only a stale read is repeated");
+    if client.shared.keyspace.word(slot).load().is_held() {
+        Err(Stop::Wait(Place::Slot(slot)))
+    } else {
+        Err(Stop::NeedLocks)
+    }
+}
+
+/// Runs a command under the locks of its keys' slots.
+fn write<E: Enter>(
+    client: &mut Client<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
+    let shared = client.shared;
+    let positions = key_positions(command, &args)?;
+    let locks = match (positions.as_slice(), key) {
+        (&[position], Some((index, hash))) if position == index => LockSet::one(shared, hash.slot),
+        _ => {
+            let slots = slots_of(&args, &positions);
+            lock(shared, &slots, client.session.lock_attempts)
+        }
+    };
+    let mut locks = locks.map_err(Stop::Wait)?;
+    // Several changes are one to readers even within one slot: who saw the first must see the second.
+    let makes_several = positions.len() > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
+    if makes_several && command.flags.contains(Flags::WRITE) {
+        locks.mark_held();
+    }
+    let guard = client.reader.enter();
+    let section = guard.section();
+    let mut cx = Cx {
+        args,
+        reply: &mut *client.reply,
+        worker: &mut *client.worker,
+        shared,
+        database: client.session.database,
+        section,
+        access: Access::Locked(locks),
+        known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
+        touch: !client.session.no_touch,
+        may_block: command.flags.contains(Flags::BLOCKING),
+        ready_key: None,
+        command,
+    };
+    let outcome = handler(&mut cx);
+    let Access::Locked(mut locks) = cx.access else { unreachable!("a write stays locked") };
+    let outcome = match outcome {
+        Err(Stop::Block(block)) => {
+            let protocol = client.reply.protocol();
+            let (worker, session) = (&mut *client.worker, &mut *client.session);
+            register(shared, worker, session, protocol, &mut locks, (command, args), block);
+            release(shared, worker, locks, section);
+            return Err(Stop::Block(Block::registered()));
+        }
+        outcome => outcome,
+    };
+    finish(client.shared, client.worker, client.session.database, &args, locks, section);
+    outcome
+}
+
+/// Locks slots: by trying, or with the token after many failures.
+pub(crate) fn lock<'k>(
+    shared: &'k Shared,
+    slots: &Slots,
+    attempts: u32,
+) -> Result<LockSet<'k>, Place> {
+    if attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
+        LockSet::several(shared, slots)
+    } else {
+        LockSet::with_token(shared, slots)
+    }
+}
+
+/// The positions of a command's keys.
+pub(crate) fn key_positions(
+    command: &Command,
+    args: &ArgumentView<'_>,
+) -> Result<KeyPositions, CommandError> {
+    // Arguments that do not fit are the handler's to complain about; it cannot touch a key then.
+    Ok(command.key_positions(args).unwrap_or_default())
+}
+
+/// The slots of the keys at `positions`.
+fn slots_of(args: &ArgumentView<'_>, positions: &KeyPositions) -> Slots {
+    ascending(positions.iter().map(|&position| SlotNumber::of_key(args.get(position))))
+}
+
+/// What follows the handler under the locks: waiters are served, the journal is written. Then the locks go.
+pub(crate) fn finish<'k>(
+    shared: &'k Shared,
+    worker: &mut Worker,
+    database: usize,
+    args: &ArgumentView<'_>,
+    locks: LockSet<'k>,
+    section: Section<'_>,
+) {
+    let changes = std::mem::take(&mut worker.changes);
+    if shared.sinks.journal.is_some() {
+        worker.effects.end_command(database, args, changes);
+    }
+    if changes > 0 {
+        worker.stats(shared).changes.add(changes);
+    }
+    release(shared, worker, locks, section);
+}
+
+/// Serves waiters, writes the journal and releases.
+pub(crate) fn release<'k>(
+    shared: &'k Shared,
+    worker: &mut Worker,
+    mut locks: LockSet<'k>,
+    section: Section<'_>,
+) {
+    if !worker.ready.is_empty() {
+        locks = serve::serve_ready(shared, worker, locks, section);
+    }
+    if let Some(journal) = &shared.sinks.journal {
+        let record = worker.effects.take();
+        if !record.is_empty() {
+            journal.append(record);
+        }
+    }
+    drop(locks);
+}
+
+/// Registers the client as a waiter, under the locks of all its keys.
+fn register(
+    shared: &Shared,
+    worker: &mut Worker,
+    session: &mut Session,
+    protocol: Protocol,
+    locks: &mut LockSet<'_>,
+    (command, args): (&'static Command, ArgumentView<'_>),
+    block: Block,
+) {
+    let timeout_us = block.timeout_us;
+    let waiter = Arc::new(Waiter::new(
+        shared.next_waiter_id(),
+        (worker.index, session.id()),
+        session.database,
+        (command, OwnedArguments::new(args.iter())),
+        protocol,
+        block,
+    ));
+    let mut seen: SmallVec<[&[u8]; 4]> = SmallVec::new();
+    for key in waiter.keys() {
+        if seen.contains(&key) {
+            continue;
+        }
+        seen.push(key);
+        let lock =
+            locks.lock(SlotNumber::of_key(key)).expect("a blocking command locks all its keys");
+        lock.side().wait(waiter.database, key, &waiter);
+    }
+    if timeout_us > 0 {
+        let now_us = shared.clock.monotonic_us();
+        worker.deadlines.push(now_us.saturating_add(timeout_us), &waiter);
+    }
+    session.client.set_waiter(Some(Arc::clone(&waiter)));
+    session.waiter = Some(Arc::clone(&waiter));
+    worker.changes = 0;
+}

@@ -1,0 +1,228 @@
+//! `EXEC`: all queued commands as one.
+//!
+//! The slots of all queued commands' keys and of all watched keys are locked together; then the watch is judged, the
+//! clock taken, and the commands run one after the other. A transaction with a command on the whole keyspace runs with
+//! all other workers stopped instead: nothing else is simple to understand, and such transactions are rare.
+
+use smallvec::SmallVec;
+use tidemill_store::SlotNumber;
+use tidemill_store::gate::ClosedGate;
+
+use super::keyed::{self, key_positions, lock};
+use super::turn::{Client, Step};
+use crate::command::{Flags, Handler, Stop};
+use crate::context::{Access, Cx, SessionCx};
+use crate::locks::{LockSet, Slots, ascending};
+use crate::parking::{Place, TokenGuard};
+use crate::section::{Enter, OpenSection};
+use crate::session::{Queued, Session, Transaction};
+use crate::shared::Shared;
+
+/// What a transaction holds while it runs.
+struct Exclusion<'k> {
+    locks: LockSet<'k>,
+    gate: Option<ClosedGate<'k>>,
+    token: Option<TokenGuard<'k>>,
+}
+
+/// Runs `EXEC` for a session with an open transaction.
+pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
+    let Some(transaction) = client.session.transaction.take() else {
+        client.error(&"ERR EXEC without MULTI".into());
+        return Step::Done;
+    };
+    if transaction.is_aborted {
+        unwatch(client.shared, client.session, None);
+        client.error(&"EXECABORT Transaction discarded because of previous errors.".into());
+        return Step::Done;
+    }
+    if is_refused_for_memory(client, &transaction) {
+        unwatch(client.shared, client.session, None);
+        client.error(
+            &"EXECABORT Transaction discarded because of: OOM command not allowed when used \
+              memory > 'maxmemory'."
+                .into(),
+        );
+        return Step::Done;
+    }
+    let shared = client.shared;
+    let mut exclusion = match exclude(client, &transaction) {
+        Ok(exclusion) => exclusion,
+        Err(place) => {
+            client.session.transaction = Some(transaction);
+            return Step::Wait(place);
+        }
+    };
+    client.worker.refresh_clock(shared);
+    if is_watch_broken(client, &mut exclusion.locks) {
+        unwatch(shared, client.session, Some(&mut exclusion.locks));
+        client.reply.null_array();
+        return Step::Done;
+    }
+    unwatch(shared, client.session, Some(&mut exclusion.locks));
+    let writes = |queued: &Queued| shared.commands.command(queued.id).flags.contains(Flags::WRITE);
+    if transaction.queued.len() > 1 && transaction.queued.iter().any(writes) {
+        exclusion.locks.mark_held();
+    }
+    client.reply.array(transaction.queued.len());
+    let mut locks = std::mem::take(&mut exclusion.locks);
+    for queued in &transaction.queued {
+        locks = run_queued(client, queued, locks, exclusion.gate.as_ref());
+        client.reader.quiescent();
+    }
+    let guard = client.reader.enter();
+    keyed::release(shared, client.worker, locks, guard.section());
+    drop((exclusion.gate, exclusion.token));
+    Step::Done
+}
+
+fn is_refused_for_memory<E>(client: &Client<'_, '_, E>, transaction: &Transaction) -> bool {
+    let denied =
+        |queued: &Queued| client.shared.commands.command(queued.id).flags.contains(Flags::DENYOOM);
+    client.worker.out_of_memory && transaction.queued.iter().any(denied)
+}
+
+/// Locks what the transaction touches, or stops everybody else if it touches everything.
+fn exclude<'k, E: Enter>(
+    client: &Client<'k, '_, E>,
+    transaction: &Transaction,
+) -> Result<Exclusion<'k>, Place> {
+    let shared: &'k Shared = client.shared;
+    let slots = slots_of(client, transaction);
+    let is_whole = transaction
+        .queued
+        .iter()
+        .any(|queued| matches!(shared.commands.command(queued.id).handler, Handler::Whole(_)));
+    if !is_whole {
+        let locks = lock(shared, &slots, client.session.lock_attempts)?;
+        return Ok(Exclusion { locks, gate: None, token: None });
+    }
+    let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
+    let gate = shared.close_gate(client.worker.index).ok_or(Place::Pause)?;
+    let locks = LockSet::all(shared, &slots).ok_or(Place::Pause)?;
+    Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
+}
+
+fn slots_of<E>(client: &Client<'_, '_, E>, transaction: &Transaction) -> Slots {
+    let mut slots: SmallVec<[SlotNumber; 16]> = SmallVec::new();
+    for queued in &transaction.queued {
+        let args = queued.arguments.view();
+        let command = client.shared.commands.command(queued.id);
+        if let Ok(positions) = key_positions(command, &args) {
+            slots.extend(positions.iter().map(|&index| SlotNumber::of_key(args.get(index))));
+        }
+    }
+    if let Some(watch) = &client.session.watch {
+        slots.extend(watch.keys.iter().map(|watched| SlotNumber::of_key(&watched.key)));
+    }
+    ascending(slots)
+}
+
+/// Whether a watched key changed, or has expired since it was watched. All watched slots are locked.
+fn is_watch_broken<E: Enter>(client: &Client<'_, '_, E>, locks: &mut LockSet<'_>) -> bool {
+    let Some(watch) = &client.session.watch else { return false };
+    if watch.flag.is_set() {
+        return true;
+    }
+    let shared = client.shared;
+    let guard = client.reader.enter();
+    let now_ms = shared.expiry_clock_ms(client.worker.now_ms());
+    watch.keys.iter().any(|watched| {
+        let key_hash = shared.keyspace.key_hash(&watched.key);
+        let lock = locks.lock(key_hash.slot).expect("watched slots are locked");
+        let found = lock.find(watched.database, key_hash, &watched.key, guard.section());
+        let expires_at_ms = found.and_then(|found| found.entry.expires_at_ms());
+        !watched.was_expired && expires_at_ms.is_some_and(|at_ms| now_ms > at_ms)
+    })
+}
+
+/// Runs one queued command under the transaction's locks.
+fn run_queued<'k, E: Enter>(
+    client: &mut Client<'k, '_, E>,
+    queued: &Queued,
+    locks: LockSet<'k>,
+    alone: Option<&ClosedGate<'_>>,
+) -> LockSet<'k> {
+    let shared: &'k Shared = client.shared;
+    let command = shared.commands.command(queued.id);
+    let args = queued.arguments.view();
+    let start_us = shared.clock.monotonic_us();
+    let database = client.session.database;
+    let (outcome, locks) = match command.handler {
+        Handler::Keyed(handler) => {
+            let guard = client.reader.enter();
+            let mut cx = Cx {
+                args,
+                reply: &mut *client.reply,
+                worker: &mut *client.worker,
+                shared,
+                database,
+                section: guard.section(),
+                access: Access::Locked(locks),
+                known: None,
+                touch: !client.session.no_touch,
+                may_block: false,
+                ready_key: None,
+                command,
+            };
+            let outcome = handler(&mut cx);
+            let Access::Locked(locks) = cx.access else { unreachable!("it stays locked") };
+            (outcome, locks)
+        }
+        Handler::Session(handler) | Handler::Whole(handler) => {
+            let mut cx = SessionCx {
+                args,
+                reply: &mut *client.reply,
+                worker: &mut *client.worker,
+                session: &mut *client.session,
+                shared: client.shared,
+                reader: &mut *client.reader,
+                command,
+                in_transaction: true,
+                alone,
+            };
+            (handler(&mut cx), locks)
+        }
+        Handler::Container => {
+            (Err(Stop::Error(super::admit::container_error(command, &args))), locks)
+        }
+    };
+    let changes = std::mem::take(&mut client.worker.changes);
+    if shared.sinks.journal.is_some() {
+        client.worker.effects.end_command(database, &args, changes);
+    }
+    let stats = client.worker.stats(shared);
+    stats.changes.add(changes);
+    stats.commands_processed.add(1);
+    let of_command = stats.command(queued.id);
+    of_command.calls.add(1);
+    of_command.us.add(shared.clock.monotonic_us() - start_us);
+    match outcome {
+        Ok(()) => {}
+        Err(Stop::Error(error)) => {
+            of_command.failed.add(1);
+            client.error(&error);
+        }
+        Err(stop) => unreachable!("a queued command neither blocks nor waits: {stop:?}"),
+    }
+    locks
+}
+
+/// Stops watching: under the locks at hand, or of each slot that is free.
+pub(crate) fn unwatch(shared: &Shared, session: &mut Session, locks: Option<&mut LockSet<'_>>) {
+    let Some(watch) = session.watch.take() else { return };
+    session.client.watched.store(0, std::sync::atomic::Ordering::Relaxed);
+    let mut locks = locks;
+    for watched in &watch.keys {
+        let slot = SlotNumber::of_key(&watched.key);
+        match locks.as_mut().and_then(|locks| locks.lock(slot)) {
+            Some(lock) => lock.side().unwatch(watched.database, &watched.key, &watch.flag),
+            // A slot that is taken keeps the flag; only the slot holds it then, and the next to register drops it.
+            None => {
+                if let Some(mut lock) = shared.keyspace.try_lock(slot) {
+                    lock.side().unwatch(watched.database, &watched.key, &watch.flag);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Glob patterns, exactly as Redis matches them.
+//!
+//! `*` any run, `?` any byte, `[abc]`, `[^a]`, `[a-z]`, `\x` the byte itself. A pattern is tried in time linear in the
+//! text for each `*`: a star that has failed never lets an earlier one try again, because whatever an earlier star could
+//! still skip, the later one has skipped already.
+
+/// Whether `text` matches `pattern`.
+#[must_use]
+pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Behind the last star: where the pattern goes on, and how far the star reaches.
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if p < pattern.len() && pattern[p] == b'*' {
+            while p < pattern.len() && pattern[p] == b'*' {
+                p += 1;
+            }
+            if p == pattern.len() {
+                return true;
+            }
+            star = Some((p, t));
+            continue;
+        }
+        if t == text.len() {
+            return p == pattern.len();
+        }
+        if let Some(next) = one(pattern, p, text[t], ignore_case) {
+            p = next;
+            t += 1;
+            continue;
+        }
+        match &mut star {
+            Some((behind, reach)) => {
+                *reach += 1;
+                (p, t) = (*behind, *reach);
+            }
+            None => return false,
+        }
+    }
+}
+
+fn fold(byte: u8, ignore_case: bool) -> u8 {
+    if ignore_case { byte.to_ascii_lowercase() } else { byte }
+}
+
+/// Where the pattern goes on if its element at `p` matches `byte`.
+fn one(pattern: &[u8], p: usize, byte: u8, ignore_case: bool) -> Option<usize> {
+    match *pattern.get(p)? {
+        b'?' => Some(p + 1),
+        b'[' => {
+            let (is_match, next) = class(pattern, p + 1, byte, ignore_case);
+            is_match.then_some(next)
+        }
+        b'\\' if p + 1 < pattern.len() => {
+            (fold(pattern[p + 1], ignore_case) == fold(byte, ignore_case)).then_some(p + 2)
+        }
+        literal => (fold(literal, ignore_case) == fold(byte, ignore_case)).then_some(p + 1),
+    }
+}
+
+/// Whether the class that begins at `p` holds `byte`, and where it ends. An unclosed class ends with the pattern.
+fn class(pattern: &[u8], mut p: usize, byte: u8, ignore_case: bool) -> (bool, usize) {
+    let byte = fold(byte, ignore_case);
+    let is_negated = pattern.get(p) == Some(&b'^');
+    p += usize::from(is_negated);
+    let mut is_in = false;
+    loop {
+        match pattern.get(p) {
+            None => return (is_in != is_negated, p),
+            Some(b']') => return (is_in != is_negated, p + 1),
+            Some(b'\\') if p + 1 < pattern.len() => {
+                p += 1;
+                is_in |= pattern[p] == byte;
+            }
+            Some(&first) if pattern.get(p + 1) == Some(&b'-') && p + 2 < pattern.len() => {
+                let last = pattern[p + 2];
+                let (low, high) = (first.min(last), first.max(last));
+                is_in |= (fold(low, ignore_case)..=fold(high, ignore_case)).contains(&byte);
+                p += 2;
+            }
+            Some(&member) => is_in |= fold(member, ignore_case) == byte,
+        }
+        p += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_as_in_redis() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("a*c", "abc", true),
+            ("a*c", "abd", false),
+            ("a**c", "ac", true),
+            ("?", "", false),
+            ("h?llo", "hello", true),
+            ("h[ae]llo", "hallo", true),
+            ("h[ae]llo", "hillo", false),
+            ("h[^e]llo", "hello", false),
+            ("h[a-c]llo", "hbllo", true),
+            ("h[c-a]llo", "hbllo", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("[", "", false),
+            ("a[", "ab", false),
+            ("*a*b*c", "xxaxxbxxc", true),
+            ("*a*b*c", "xxbxxaxxc", false),
+            ("[\\]]", "]", true),
+        ] {
+            let got = matches(pattern.as_bytes(), text.as_bytes(), false);
+            assert_eq!(got, expected, "{pattern} against {text}");
+        }
+        assert!(matches(b"ABC", b"abc", true));
+        assert!(matches(b"[A-C]x", b"bX", true));
+    }
+
+    #[test]
+    fn many_stars_stay_cheap() {
+        let pattern = b"*a".repeat(10_000);
+        let text = vec![b'a'; 9_999];
+        assert!(!matches(&pattern, &text, false));
+    }
+}

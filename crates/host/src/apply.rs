@@ -1,0 +1,86 @@
+//! Putting a placement in force on threads of this process, by system calls.
+//!
+//! The calls act on the calling thread and return at once; threads started afterwards inherit what was set.
+//! Whole-machine settings are not changed here.
+
+use std::io;
+
+use crate::{CpuSet, sys};
+
+/// Pins the calling thread to a set of CPUs of any size, and reads back what the kernel made of it.
+///
+/// # Errors
+/// The kernel's error; `InvalidInput` for an empty set, and when the kernel granted fewer CPUs than asked
+/// (a cpuset takes the others away).
+pub fn pin_current_thread(cpus: &CpuSet) -> io::Result<()> {
+    pin_thread(0, cpus)
+}
+
+/// As [`pin_current_thread`], for another thread by its number.
+///
+/// # Errors
+/// As [`pin_current_thread`].
+pub fn pin_thread(thread: i32, cpus: &CpuSet) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no CPU to pin to"));
+    }
+    sys::set_affinity(thread, cpus)?;
+    let granted = sys::affinity(thread)?;
+    if granted != *cpus {
+        let message = format!("asked for CPU {cpus}, the kernel granted {granted}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Ok(())
+}
+
+/// The affinity mask of the calling thread.
+///
+/// # Errors
+/// The kernel's error.
+pub fn current_affinity() -> io::Result<CpuSet> {
+    sys::affinity(0)
+}
+
+/// An interface's interrupt coalescing as the kernel tells it: `rx-usecs=3 rx-frames=0 ...`.
+///
+/// # Errors
+/// The kernel's error; EOPNOTSUPP when the driver has no such setting.
+pub fn coalescing(interface: &str) -> io::Result<String> {
+    let values = sys::coalescing(interface)?;
+    Ok(format!(
+        "rx-usecs={} rx-frames={} tx-usecs={} tx-frames={}",
+        values.rx_usecs, values.rx_frames, values.tx_usecs, values.tx_frames
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinning_is_read_back_and_other_threads_keep_their_mask() {
+        let before = current_affinity().unwrap();
+        let one = CpuSet::single(before.first().unwrap());
+        let pinned = one.clone();
+        std::thread::spawn(move || {
+            pin_current_thread(&pinned).unwrap();
+            assert_eq!(current_affinity().unwrap(), pinned);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(current_affinity().unwrap(), before);
+    }
+
+    #[test]
+    fn pinning_to_absent_cpus_or_none_is_an_error() {
+        assert!(pin_current_thread(&CpuSet::single(40_000)).is_err());
+        assert!(pin_current_thread(&CpuSet::new()).is_err());
+        let partly = current_affinity().unwrap().or(&CpuSet::single(2_000));
+        std::thread::spawn(move || {
+            let error = pin_current_thread(&partly).unwrap_err();
+            assert!(error.to_string().contains("granted"), "{error}");
+        })
+        .join()
+        .unwrap();
+    }
+}

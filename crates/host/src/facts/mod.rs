@@ -1,0 +1,13 @@
+//! What is known about a host at one moment: topology, limits, the inspected server, two samples of counters.
+//!
+//! Files are read on demand through [`Host`], each reading leaving its evidence. Counters count since boot and
+//! say nothing alone, so they are read twice, an interval apart; a capture keeps its second sample below
+//! `second/`. Facts judge nothing: that is [`crate::rules`].
+
+mod host;
+mod sample;
+mod server;
+
+pub use host::{Host, HostError, Inspect, Knob, Probe};
+pub use sample::{Growth, Sample};
+pub use server::{Kind, Server};

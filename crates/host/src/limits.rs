@@ -1,0 +1,31 @@
+//! Bounds on what a host, or a capture of one, may make this crate read or allocate.
+
+/// Highest CPU number accepted from any list or mask; the kernel's own ceiling is 8,192 on x86.
+pub const CPU_ID_MAX: u32 = 65_535;
+
+/// Largest file read as text, in bytes; `/proc/interrupts` of a 512-CPU host is about 2 MiB.
+pub const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// A core whose speed is at least this share of the fastest, in percent, belongs to the top class.
+///
+/// Favoured cores of one class differ by a few percent (5.2 against 5.0 GHz), classes by more than a fifth.
+pub const TOP_CLASS_SPEED_PERCENT: u64 = 90;
+
+/// From this many cores on, interrupts and background work get cores of their own.
+pub const SEPARATE_ROLES_CORES_MIN: usize = 8;
+
+/// From this many cores on, interrupts have a core of their own, shared with background work.
+pub const SEPARATE_INTERRUPTS_CORES_MIN: usize = 3;
+
+/// From this many cores on, interrupts get two cores.
+pub const TWO_INTERRUPT_CORES_MIN: usize = 16;
+
+/// On large nodes one core per this many takes interrupts.
+pub const CORES_PER_INTERRUPT_CORE: usize = 16;
+
+/// Most workers a plan may name; above it a request is a typing error.
+pub const WORKERS_MAX: usize = 4_096;
+
+const _: () = assert!(SEPARATE_INTERRUPTS_CORES_MIN < SEPARATE_ROLES_CORES_MIN);
+const _: () = assert!(SEPARATE_ROLES_CORES_MIN < TWO_INTERRUPT_CORES_MIN);
+const _: () = assert!(TWO_INTERRUPT_CORES_MIN / CORES_PER_INTERRUPT_CORE <= 2);

@@ -1,0 +1,210 @@
+//! The doctor's rules: what to look at, when it matters, what to do.
+//!
+//! A rule is one constant: its number, why it matters, the effect its source measured, and a function from a
+//! [`Probe`] to a [`Judgement`]. Reports, plans, exit status and documents derive from [`RULES`]. Rules change
+//! nothing; the [`Change`]s they propose are written by [`crate::tune`].
+//!
+//! A rule that cannot read what it needs returns the [`ReadError`] and the verdict becomes *cannot tell*;
+//! absence alone never makes a machine healthy.
+
+mod change;
+mod cpu;
+mod memory;
+mod network;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use change::{Change, Persistence};
+
+use crate::ReadError;
+use crate::facts::{Host, Probe};
+
+/// What a rule found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// The rule has no subject here.
+    NotApplicable,
+    /// Something needed could not be read.
+    CannotTell,
+    /// Better otherwise, or worth an experiment.
+    Advice,
+    /// Harm is happening or certain.
+    Problem,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::NotApplicable => "not applicable",
+            Self::CannotTell => "cannot tell",
+            Self::Advice => "advice",
+            Self::Problem => "problem",
+        })
+    }
+}
+
+/// What carrying out the advice takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Root's rights.
+    pub root: bool,
+    /// A restart of the server.
+    pub restart: bool,
+    /// The owner of the host below the container or virtual machine.
+    pub host_owner: bool,
+}
+
+/// One rule of the doctor.
+pub struct Rule {
+    /// `R1` to `R27`, or a word for settings of the server itself.
+    pub id: &'static str,
+    /// A few words.
+    pub title: &'static str,
+    /// Order among findings of the same verdict: the higher, the earlier. Throttling has the highest.
+    pub harm: u8,
+    /// Why it matters.
+    pub why: &'static str,
+    /// What its source measured; empty when it measured nothing.
+    pub effect: &'static str,
+    judge: fn(&mut Probe<'_>) -> Outcome,
+}
+
+type Outcome = Result<Judgement, ReadError>;
+
+/// What a rule says about one host.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    verdict: Verdict,
+    summary: String,
+    action: String,
+    needs: Needs,
+    changes: Vec<Change>,
+}
+
+/// A judgement with its rule and evidence.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule's id.
+    pub id: &'static str,
+    /// The rule's title.
+    pub title: &'static str,
+    /// The rule's harm.
+    pub harm: u8,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What is the case, in one line.
+    pub summary: String,
+    /// What was read.
+    pub evidence: Vec<String>,
+    /// Why it matters.
+    pub why: &'static str,
+    /// The effect its source measured.
+    pub effect: &'static str,
+    /// What to do; empty when nothing is.
+    pub action: String,
+    /// What that takes.
+    pub needs: Needs,
+    /// The writes that would do it.
+    pub changes: Vec<Change>,
+}
+
+impl Judgement {
+    fn new(verdict: Verdict, summary: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            summary: summary.into(),
+            action: String::new(),
+            needs: Needs::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn ok(summary: impl Into<String>) -> Self {
+        Self::new(Verdict::Ok, summary)
+    }
+
+    fn not_applicable(summary: impl Into<String>) -> Self {
+        Self::new(Verdict::NotApplicable, summary)
+    }
+
+    fn cannot_tell(summary: impl Into<String>) -> Self {
+        Self::new(Verdict::CannotTell, summary)
+    }
+
+    fn advice(summary: impl Into<String>) -> Self {
+        Self::new(Verdict::Advice, summary)
+    }
+
+    fn problem(summary: impl Into<String>) -> Self {
+        Self::new(Verdict::Problem, summary)
+    }
+
+    fn so(mut self, action: impl Into<String>) -> Self {
+        self.action = action.into();
+        self
+    }
+
+    fn changing(mut self, changes: Vec<Change>) -> Self {
+        self.needs.root = !changes.is_empty();
+        self.changes = changes;
+        self
+    }
+
+    fn with_root(mut self) -> Self {
+        self.needs.root = true;
+        self
+    }
+
+    fn with_restart(mut self) -> Self {
+        self.needs.restart = true;
+        self
+    }
+
+    fn by_host_owner(mut self) -> Self {
+        self.needs.host_owner = true;
+        self
+    }
+}
+
+impl Rule {
+    /// Judges a host by this rule.
+    pub fn judge(&self, host: &Host<'_>) -> Finding {
+        let mut probe = Probe::new(host);
+        let outcome = (self.judge)(&mut probe);
+        let judgement = outcome.unwrap_or_else(|error| Judgement::cannot_tell(error.to_string()));
+        Finding {
+            id: self.id,
+            title: self.title,
+            harm: self.harm,
+            verdict: judgement.verdict,
+            summary: judgement.summary,
+            evidence: probe.evidence,
+            why: self.why,
+            effect: self.effect,
+            action: judgement.action,
+            needs: judgement.needs,
+            changes: judgement.changes,
+        }
+    }
+}
+
+/// Every rule, in the order of the numbers.
+pub const RULES: &[&[Rule]] = &[memory::RULES, network::RULES, cpu::RULES, process::RULES];
+
+/// All rules one after the other.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().copied().flatten()
+}
+
+/// Judges a host by every rule, most harmful first.
+pub fn examine(host: &Host<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = all().map(|rule| rule.judge(host)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse((finding.verdict, finding.harm)));
+    findings
+}

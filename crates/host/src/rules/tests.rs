@@ -1,0 +1,97 @@
+//! Verdicts on trees made up here: what each says, and that nothing readable never means healthy.
+
+use super::*;
+use crate::Root;
+use crate::facts::{Inspect, Server};
+use crate::testing::tree;
+
+const CPUS: &[(&str, &str)] = &[
+    ("sys/devices/system/cpu/online", "0-1\n"),
+    ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n"),
+    ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
+];
+
+fn judge(root: &Root, id: &str) -> Finding {
+    let server = Server::captured(root).unwrap();
+    let host = Host::read(root, Inspect { server, ..Inspect::default() });
+    all().find(|rule| rule.id == id).unwrap().judge(&host)
+}
+
+fn verdict(id: &str, files: &[(&str, &str)]) -> Verdict {
+    let all: Vec<_> = CPUS.iter().chain(files).copied().collect();
+    judge(&tree(&all).1, id).verdict
+}
+
+#[test]
+fn an_empty_capture_is_never_called_healthy_by_a_rule_of_the_kernel() {
+    let (_directory, root) = tree(&[("nothing", "")]);
+    let host = Host::read(&root, Inspect::default());
+    for finding in examine(&host).iter().filter(|finding| finding.id.starts_with('R')) {
+        assert!(
+            matches!(finding.verdict, Verdict::CannotTell | Verdict::NotApplicable),
+            "{} {}",
+            finding.id,
+            finding.summary
+        );
+    }
+}
+
+#[test]
+fn huge_pages_are_a_problem_only_to_a_server_that_forks() {
+    const ENABLED: &str = "sys/kernel/mm/transparent_hugepage/enabled";
+    let always = (ENABLED, "[always] madvise never");
+    assert_eq!(verdict("R1", &[always]), Verdict::Advice);
+    let valkey = ("tidemill/info", "valkey_version:9.1.2\ntotal_forks:3\n");
+    assert_eq!(verdict("R1", &[always, valkey]), Verdict::Problem);
+    assert_eq!(verdict("R1", &[(ENABLED, "always [madvise] never"), valkey]), Verdict::Ok);
+    let ours = ("tidemill/info", "tidemill_version:1\n");
+    assert_eq!(verdict("R1", &[(ENABLED, "always madvise [never]"), ours]), Verdict::Advice);
+    let other = ("sys/kernel/mm/other", "");
+    assert_eq!(verdict("R1", &[other]), Verdict::CannotTell);
+    let sysctl = ("proc/sys/vm/swappiness", "1\n");
+    assert_eq!(verdict("R1", &[other, sysctl]), Verdict::NotApplicable);
+    assert_eq!(verdict("R1", &[(ENABLED, "nonsense")]), Verdict::CannotTell);
+}
+
+#[test]
+fn throttling_outranks_every_other_problem() {
+    let mounts = ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+    let group = ("proc/self/cgroup", "0::/a\n");
+    let limit = ("sys/fs/cgroup/a/cpu.max", "200000 100000\n");
+    let stat = ("sys/fs/cgroup/a/cpu.stat", "nr_periods 9\nnr_throttled 4\n");
+    let never = ("sys/fs/cgroup/a/cpu.stat", "nr_periods 9\nnr_throttled 0\n");
+    assert_eq!(verdict("R20", &[mounts, group, limit, never]), Verdict::Ok);
+    assert_eq!(verdict("R20", &[mounts, group, limit]), Verdict::CannotTell);
+    let swaps = ("proc/sys/vm/zone_reclaim_mode", "1\n");
+    let files: Vec<_> = CPUS.iter().chain(&[mounts, group, limit, stat, swaps]).copied().collect();
+    let (_directory, root) = tree(&files);
+    let findings = examine(&Host::read(&root, Inspect::default()));
+    assert_eq!((findings[0].id, findings[0].verdict), ("R20", Verdict::Problem));
+    assert!(findings.iter().any(|other| other.id == "R5" && other.verdict == Verdict::Problem));
+}
+
+#[test]
+fn counters_are_judged_by_growth_between_two_samples() {
+    let scale = ("proc/sys/vm/watermark_scale_factor", "10\n");
+    let first = ("proc/vmstat", "allocstall_normal 5\n");
+    assert_eq!(verdict("R4", &[scale, first]), Verdict::CannotTell);
+    assert_eq!(
+        verdict("R4", &[scale, first, ("second/proc/vmstat", "allocstall_normal 5\n")]),
+        Verdict::Ok
+    );
+    let grown = ("second/proc/vmstat", "allocstall_normal 6\n");
+    assert_eq!(verdict("R4", &[scale, first, grown]), Verdict::Problem);
+    assert_eq!(verdict("R4", &[("proc/sys/vm/swappiness", "1\n"), first]), Verdict::NotApplicable);
+}
+
+#[test]
+fn sysctls_of_forking_swapping_and_reclaiming_machines() {
+    const OVERCOMMIT: &str = "proc/sys/vm/overcommit_memory";
+    assert_eq!(verdict("R2", &[(OVERCOMMIT, "1\n")]), Verdict::Ok);
+    assert_eq!(verdict("R2", &[(OVERCOMMIT, "2\n")]), Verdict::NotApplicable);
+    assert_eq!(verdict("R2", &[(OVERCOMMIT, "0\n")]), Verdict::Advice);
+    assert_eq!(verdict("R2", &[]), Verdict::CannotTell);
+    assert_eq!(verdict("R5", &[("proc/sys/vm/zone_reclaim_mode", "0\n")]), Verdict::Ok);
+    assert_eq!(verdict("R5", &[("proc/sys/vm/swappiness", "1\n")]), Verdict::NotApplicable);
+    assert_eq!(verdict("R3", &[("proc/swaps", "Filename\n")]), Verdict::NotApplicable);
+}

@@ -1,0 +1,141 @@
+//! The data model of a machine; plain values, no I/O.
+
+use std::fmt;
+
+use crate::{CpuSet, ReadError};
+
+/// A machine as far as placement is concerned.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// Online CPUs in ascending order.
+    pub cpus: Vec<Cpu>,
+    /// Physical cores with at least one online CPU, ordered by their first CPU.
+    pub cores: Vec<Core>,
+    /// Groups of CPUs around one memory, ordered by number; those without an online CPU are left out.
+    pub nodes: Vec<Node>,
+    /// Network interfaces that have a device of their own, by name.
+    pub nics: Vec<Nic>,
+    /// CPUs the kernel could ever bring online.
+    pub possible: CpuSet,
+    /// CPUs that run.
+    pub online: CpuSet,
+    /// CPUs taken from the scheduler at boot (`isolcpus=`) or by an isolated cgroup partition.
+    pub isolated: CpuSet,
+    /// CPUs without a periodic tick (`nohz_full=`).
+    pub tickless: CpuSet,
+    /// What was missing or contradictory, and what was assumed instead.
+    pub notes: Vec<String>,
+}
+
+/// One logical CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The kernel's number.
+    pub id: u32,
+    /// Index into [`Topology::cores`].
+    pub core: usize,
+}
+
+/// One physical core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// Its online logical CPUs: the siblings.
+    pub cpus: CpuSet,
+    /// Physical package (socket), -1 where the platform does not say.
+    pub package: i32,
+    /// Online CPUs below the same last-level cache; empty when sysfs does not say.
+    pub last_level_cache: CpuSet,
+    /// Online CPUs in the same cluster (a shared L2 or interconnect stop); empty when sysfs does not say.
+    pub cluster: CpuSet,
+    /// Index into [`Topology::nodes`].
+    pub node: usize,
+    /// Whether it belongs to the fastest kind of core of this machine.
+    pub is_top_class: bool,
+}
+
+/// CPUs around one memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The kernel's node number; `None` for a group that stands in for unknown or contradictory nodes.
+    pub id: Option<u32>,
+    /// Its online CPUs.
+    pub cpus: CpuSet,
+    /// Its memory in KiB; `None` when not told.
+    pub memory_kib: Option<u64>,
+    /// Distances to all nodes in node order, 10 being local; empty when not told.
+    pub distances: Vec<u32>,
+}
+
+/// A network interface with a device behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nic {
+    /// Its name, such as `eth0`.
+    pub name: String,
+    /// The device's memory node; `None` when the platform says -1 or nothing.
+    pub node: Option<u32>,
+    /// The CPUs near the device as far as it tells; empty when it does not.
+    pub local_cpus: CpuSet,
+    /// Whether the link is up (`operstate` up or unknown).
+    pub is_up: bool,
+    /// Receive queues.
+    pub receive_queue_count: usize,
+    /// Transmit queues.
+    pub transmit_queue_count: usize,
+    /// Numbers of its message-signalled interrupts.
+    pub interrupts: Vec<u32>,
+}
+
+/// Why no topology could be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopologyError {
+    /// `sys/devices/system/cpu` is not there or cannot be listed.
+    NoCpuDirectory(ReadError),
+    /// The directory is there, but no CPU is online in it.
+    NoCpuOnline,
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpuDirectory(error) => write!(f, "no CPUs to read: {error}"),
+            Self::NoCpuOnline => f.write_str("/sys/devices/system/cpu: no CPU is online there"),
+        }
+    }
+}
+
+impl std::error::Error for TopologyError {}
+
+impl Topology {
+    /// The core a CPU belongs to; `None` when it is not online.
+    pub fn core_of(&self, cpu: u32) -> Option<&Core> {
+        let position = self.cpus.binary_search_by_key(&cpu, |cpu| cpu.id).ok()?;
+        self.cores.get(self.cpus[position].core)
+    }
+
+    /// Index of the node with this number.
+    pub fn node_index(&self, id: u32) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == Some(id))
+    }
+
+    /// Index of the one node that holds all these CPUs; `None` when they are spread or none.
+    pub fn node_holding(&self, cpus: &CpuSet) -> Option<usize> {
+        let cpus = cpus.and(&self.online);
+        if cpus.is_empty() {
+            return None;
+        }
+        self.nodes.iter().position(|node| cpus.is_subset(&node.cpus))
+    }
+
+    /// Whether the machine has cores of different kinds.
+    pub fn is_hybrid(&self) -> bool {
+        self.cores.iter().any(|core| !core.is_top_class)
+    }
+
+    /// Number of packages (sockets).
+    pub fn package_count(&self) -> usize {
+        let mut packages: Vec<i32> = self.cores.iter().map(|core| core.package).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        packages.len()
+    }
+}

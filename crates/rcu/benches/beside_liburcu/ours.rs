@@ -1,0 +1,207 @@
+//! Our side of the comparison: the same work as `liburcu.c`.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidemill_rcu::{
+    Bp, Budget, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
+};
+
+use crate::{Counts, Work};
+
+const READS_PER_ANNOUNCEMENT: u64 = 1024;
+/// Writes between two polls of the retire list, as an event loop would poll once per iteration.
+const WRITES_PER_POLL: u64 = 64;
+const CONTENTS: u64 = 8;
+
+struct Object {
+    contents: u64,
+}
+
+#[repr(align(128))]
+struct OwnLine<T>(T);
+
+struct Shared<F: Flavour> {
+    domain: Arc<Domain<F>>,
+    published: OwnLine<AtomicPtr<Object>>,
+    running: OwnLine<AtomicBool>,
+    start: Barrier,
+}
+
+/// How a flavour's users open a section: by their reader, or (`Bp`) without one.
+trait Sections: Flavour {
+    type Registration;
+    fn register(domain: &Arc<Domain<Self>>) -> Self::Registration;
+    fn read(shared: &Shared<Self>, registration: &Self::Registration) -> u64;
+    fn quiescent(_registration: &mut Self::Registration) {}
+}
+
+macro_rules! explicit_sections {
+    ($($flavour:ty),*) => {$(
+        impl Sections for $flavour {
+            type Registration = Reader<Self>;
+
+            fn register(domain: &Arc<Domain<Self>>) -> Reader<Self> {
+                domain.register()
+            }
+
+            #[inline(always)]
+            fn read(shared: &Shared<Self>, reader: &Reader<Self>) -> u64 {
+                let _guard = reader.enter();
+                shared.load()
+            }
+
+            #[inline(always)]
+            fn quiescent(reader: &mut Reader<Self>) {
+                reader.quiescent();
+            }
+        }
+    )*};
+}
+
+explicit_sections!(Qsbr, Memb, Mb, Signal);
+
+impl Sections for Bp {
+    type Registration = ();
+
+    fn register(_domain: &Arc<Domain<Self>>) {}
+
+    #[inline(always)]
+    fn read(shared: &Shared<Self>, (): &()) -> u64 {
+        let _guard = shared.domain.enter();
+        shared.load()
+    }
+}
+
+fn create() -> *mut Object {
+    Box::into_raw(Box::new(Object { contents: CONTENTS }))
+}
+
+unsafe fn destroy(pointer: NonNull<u8>) {
+    let object = pointer.cast::<Object>();
+    // SAFETY: made by `create`; a reader that still looked would find the wrong contents and abort the run.
+    unsafe { object.as_ptr().write_volatile(Object { contents: 0 }) };
+    // SAFETY: as above, and destroyed once.
+    drop(unsafe { Box::from_raw(object.as_ptr()) });
+}
+
+impl<F: Sections> Shared<F> {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        let object = self.published.0.load(Ordering::Acquire);
+        // SAFETY: the caller's section is open, and objects are destroyed after a grace period.
+        unsafe { (*object).contents }
+    }
+
+    fn read_on(&self) -> u64 {
+        self.start.wait();
+        let mut registration = F::register(&self.domain);
+        let (mut reads, mut wrong) = (0, 0);
+        while self.running.0.load(Ordering::Relaxed) {
+            for _ in 0..READS_PER_ANNOUNCEMENT {
+                wrong += u64::from(F::read(self, &registration) != CONTENTS);
+            }
+            F::quiescent(&mut registration);
+            reads += READS_PER_ANNOUNCEMENT;
+        }
+        assert_eq!(wrong, 0, "a reader saw a destroyed object");
+        reads
+    }
+
+    fn replace(&self) -> NonNull<u8> {
+        let old = self.published.0.swap(create(), Ordering::AcqRel);
+        NonNull::new(old.cast()).expect("an object is always published")
+    }
+
+    /// Waits for a grace period after each write.
+    fn write_one_by_one(&self) -> u64 {
+        self.start.wait();
+        let mut writes = 0;
+        while self.running.0.load(Ordering::Relaxed) {
+            let old = self.replace();
+            writes += 1;
+            self.domain.synchronize();
+            // SAFETY: unlinked before the grace period.
+            unsafe { destroy(old) };
+        }
+        writes
+    }
+
+    /// Retires, polls now and then, and holds back while as much waits as liburcu's side gathers.
+    fn write_in_batches(&self, batch: usize) -> u64 {
+        self.start.wait();
+        let limits = Limits { bytes: usize::MAX, items: batch };
+        let list = RetireList::for_domain(&self.domain, limits);
+        let mut writes = 0;
+        while self.running.0.load(Ordering::Relaxed) {
+            // SAFETY: unlinked by `replace`; the list belongs to the readers' domain.
+            list.retire(unsafe { Garbage::new(self.replace(), size_of::<Object>(), destroy) });
+            writes += 1;
+            if writes % WRITES_PER_POLL == 0 {
+                list.reclaim(&self.domain, Budget::UNLIMITED);
+            }
+            if list.is_over_limit() {
+                self.domain.synchronize();
+                list.reclaim(&self.domain, Budget::UNLIMITED);
+            }
+        }
+        writes
+    }
+
+    fn write_on(&self, batch: usize) -> u64 {
+        if batch == 1 { self.write_one_by_one() } else { self.write_in_batches(batch) }
+    }
+}
+
+fn run<F: Sections>(work: &Work) -> Counts {
+    let shared = Shared::<F> {
+        domain: Domain::new().expect("nobody else uses the signal here"),
+        published: OwnLine(AtomicPtr::new(create())),
+        running: OwnLine(AtomicBool::new(true)),
+        start: Barrier::new(work.readers + work.writers + 1),
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..work.readers).map(|_| scope.spawn(|| shared.read_on())).collect();
+        let writers: Vec<_> =
+            (0..work.writers).map(|_| scope.spawn(|| shared.write_on(work.batch))).collect();
+        shared.start.wait();
+        let began = Instant::now();
+        thread::sleep(Duration::from_millis(work.milliseconds));
+        shared.running.0.store(false, Ordering::Relaxed);
+        let elapsed = began.elapsed();
+        let sum = |threads: Vec<thread::ScopedJoinHandle<'_, u64>>| {
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).sum()
+        };
+        Counts { reads: sum(readers), writes: sum(writers), elapsed }
+    })
+}
+
+/// Runs the work in this process.
+pub fn run_flavour(flavour: &str, work: &Work) -> Counts {
+    match flavour {
+        "qsbr" => run::<Qsbr>(work),
+        "memb" => run::<Memb>(work),
+        "mb" => run::<Mb>(work),
+        "bp" => run::<Bp>(work),
+        "signal" => run::<Signal>(work),
+        other => panic!("no such flavour: {other}"),
+    }
+}
+
+/// What orders readers against writers here, flavour by flavour.
+pub fn descriptions() -> Vec<String> {
+    fn describe<F: Flavour>() -> String {
+        Domain::<F>::new().map_or_else(|error| error.to_string(), |domain| domain.description())
+    }
+    vec![
+        describe::<Qsbr>(),
+        describe::<Memb>(),
+        describe::<Mb>(),
+        describe::<Bp>(),
+        describe::<Signal>(),
+    ]
+}

@@ -1,0 +1,201 @@
+//! Retire lists: when memory is freed, how much at a time, and where it goes.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::{Budget, Domain, Garbage, Limits, Mb, Qsbr, Reclaimed, Reclaimer, RetireList};
+
+/// Tells its counter, and the thread it happens on, when it is freed.
+struct Probe {
+    freed: Arc<AtomicUsize>,
+    owner: thread::ThreadId,
+    freed_elsewhere: Arc<AtomicUsize>,
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.freed.fetch_add(1, Ordering::SeqCst);
+        if thread::current().id() != self.owner {
+            self.freed_elsewhere.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Probes {
+    freed: Arc<AtomicUsize>,
+    freed_elsewhere: Arc<AtomicUsize>,
+}
+
+impl Probes {
+    fn garbage(&self, bytes: usize, deep: bool) -> Garbage {
+        unsafe fn free(pointer: NonNull<u8>) {
+            // SAFETY: made by `Box::leak` below, freed once.
+            drop(unsafe { Box::from_raw(pointer.cast::<Probe>().as_ptr()) });
+        }
+        let probe = Box::new(Probe {
+            freed: Arc::clone(&self.freed),
+            owner: thread::current().id(),
+            freed_elsewhere: Arc::clone(&self.freed_elsewhere),
+        });
+        let pointer = NonNull::from(Box::leak(probe)).cast();
+        let describe = if deep { Garbage::deep } else { Garbage::new };
+        // SAFETY: the probe is reachable by nobody and may be dropped anywhere.
+        unsafe { describe(pointer, bytes, free) }
+    }
+
+    fn freed(&self) -> usize {
+        self.freed.load(Ordering::SeqCst)
+    }
+}
+
+const NOTHING: Reclaimed = Reclaimed { items: 0, bytes: 0 };
+
+#[test]
+fn garbage_is_freed_after_its_grace_period_and_not_before() {
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let mut reader = domain.register();
+    let (list, probes) = (RetireList::new(), Probes::default());
+    list.retire(probes.garbage(100, false));
+    assert_eq!((list.len(), list.retired_bytes()), (1, 100));
+    for _ in 0..10 {
+        assert_eq!(list.reclaim(&domain, Budget::UNLIMITED), NOTHING);
+    }
+    reader.quiescent();
+    list.retire(probes.garbage(7, false));
+    let first = list.reclaim(&domain, Budget::UNLIMITED);
+    assert_eq!(first, Reclaimed { items: 1, bytes: 100 });
+    assert_eq!((probes.freed(), list.len(), list.retired_bytes()), (1, 1, 7));
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED), NOTHING, "retired after the announcement");
+    reader.quiescent();
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED), Reclaimed { items: 1, bytes: 7 });
+    assert!(list.is_empty());
+}
+
+#[test]
+fn a_budget_bounds_each_call_and_lets_one_large_item_pass() {
+    let domain = Domain::<Mb>::new().unwrap();
+    let (list, probes) = (RetireList::new(), Probes::default());
+    for _ in 0..10 {
+        list.retire(probes.garbage(10, false));
+    }
+    list.retire(probes.garbage(1000, false));
+    list.reclaim(&domain, Budget { items: 0, bytes: 0 });
+    let budget = Budget { items: 4, bytes: 35 };
+    let freed: Vec<usize> = (0..5).map(|_| list.reclaim(&domain, budget).items).collect();
+    assert_eq!(freed, [3, 3, 3, 1, 1]);
+    assert_eq!(probes.freed(), 11);
+    list.retire(probes.garbage(1, false));
+    list.reclaim(&domain, budget);
+    assert_eq!(list.reclaim(&domain, Budget { items: 0, bytes: 9 }), NOTHING);
+}
+
+#[test]
+fn limits_ask_for_back_pressure_until_enough_is_freed() {
+    let domain = Domain::<Mb>::new().unwrap();
+    let list = RetireList::for_domain(&domain, Limits { bytes: 100, items: 3 });
+    let probes = Probes::default();
+    list.retire(probes.garbage(100, false));
+    assert!(!list.is_over_limit());
+    list.retire(probes.garbage(1, false));
+    assert!(list.is_over_limit(), "bytes");
+    list.set_limits(Limits { bytes: 1000, items: 1 });
+    assert!(list.is_over_limit(), "items");
+    list.reclaim(&domain, Budget::UNLIMITED);
+    list.reclaim(&domain, Budget::UNLIMITED);
+    assert!(!list.is_over_limit());
+}
+
+#[test]
+fn deep_garbage_is_freed_by_the_reclaimer_thread() {
+    let domain = Domain::<Mb>::new().unwrap();
+    let (list, probes) = (RetireList::new(), Probes::default());
+    let reclaimer = Reclaimer::spawn("reclaimer").unwrap();
+    list.set_reclaimer(reclaimer.handle());
+    list.retire(probes.garbage(1 << 20, true));
+    list.retire(probes.garbage(10, false));
+    list.reclaim(&domain, Budget::UNLIMITED);
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED).items, 2);
+    drop(reclaimer);
+    assert_eq!((probes.freed(), probes.freed_elsewhere.load(Ordering::SeqCst)), (2, 1));
+    list.retire(probes.garbage(1 << 20, true));
+    list.reclaim(&domain, Budget::UNLIMITED);
+    list.reclaim(&domain, Budget::UNLIMITED);
+    assert_eq!(probes.freed(), 3, "without the thread it is freed here");
+}
+
+#[test]
+fn what_a_thread_leaves_behind_is_adopted_and_still_waits() {
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let mut reader = domain.register();
+    let probes = Arc::new(Probes::default());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let list = RetireList::for_domain(&domain, Limits::default());
+            list.retire(probes.garbage(10, false));
+            list.retire(probes.garbage(20, true));
+        });
+    });
+    assert_eq!(probes.freed(), 0);
+    let list = RetireList::new();
+    list.reclaim(&domain, Budget::UNLIMITED);
+    assert_eq!((list.len(), list.retired_bytes()), (2, 30));
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED), NOTHING, "the reader has not announced");
+    reader.quiescent();
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED).items, 2);
+}
+
+#[test]
+fn the_last_owner_of_a_domain_frees_what_is_left() {
+    let probes = Probes::default();
+    let domain = Domain::<Mb>::new().unwrap();
+    let list = RetireList::for_domain(&domain, Limits::default());
+    list.retire(probes.garbage(10, false));
+    drop(domain);
+    assert_eq!(probes.freed(), 0);
+    drop(list);
+    assert_eq!(probes.freed(), 1);
+}
+
+#[test]
+#[should_panic(expected = "belongs to another domain")]
+fn a_list_refuses_a_second_domain() {
+    let list = RetireList::new();
+    list.reclaim(&*Domain::<Mb>::new().unwrap(), Budget::UNLIMITED);
+    list.reclaim(&*Domain::<Mb>::new().unwrap(), Budget::UNLIMITED);
+}
+
+#[test]
+fn freeing_may_retire() {
+    struct Chain(Arc<RetireList>, u32);
+    // SAFETY: the test runs on one thread.
+    unsafe impl Send for Chain {}
+    impl Drop for Chain {
+        fn drop(&mut self) {
+            if self.1 > 0 {
+                let next = Box::new(Chain(Arc::clone(&self.0), self.1 - 1));
+                // SAFETY: reachable by nobody.
+                self.0.retire(unsafe { Garbage::from_box(next) });
+            }
+        }
+    }
+    let domain = Domain::<Mb>::new().unwrap();
+    #[allow(clippy::arc_with_non_send_sync)]
+    let list = Arc::new(RetireList::new());
+    // SAFETY: reachable by nobody.
+    list.retire(unsafe { Garbage::from_box(Box::new(Chain(Arc::clone(&list), 3))) });
+    let freed: usize = (0..10).map(|_| list.reclaim(&domain, Budget::UNLIMITED).items).sum();
+    assert_eq!(freed, 4);
+}
+
+#[test]
+fn free_all_frees_without_waiting() {
+    let (list, probes) = (RetireList::new(), Probes::default());
+    list.retire(probes.garbage(10, false));
+    list.retire(probes.garbage(5, true));
+    // SAFETY: there are no readers.
+    assert_eq!(unsafe { list.free_all() }, Reclaimed { items: 2, bytes: 15 });
+    assert_eq!((probes.freed(), list.retired_bytes()), (2, 0));
+}

@@ -1,0 +1,130 @@
+//! Configuration files on the disk. Everything here blocks; none of it runs on a worker after start but a rewrite, which an
+//! administrator asked for.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use tidemill_engine::config::Files;
+
+/// Files of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFiles;
+
+impl Files for DiskFiles {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn matching(&self, pattern: &str) -> Vec<String> {
+        let paths = glob::glob(pattern).into_iter().flatten().flatten();
+        paths.map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    fn standard_input(&self) -> io::Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        io::stdin().read_to_end(&mut contents)?;
+        Ok(contents)
+    }
+}
+
+/// Puts `contents` in the place of the file at `path`, as a whole or not at all, also across a crash: a new file beside it
+/// is written and synced, takes over the permissions, is renamed, and the directory synced. A symbolic link is followed.
+///
+/// # Errors
+/// When any step fails; the old file is then untouched, unless only the last step, syncing the directory, failed.
+pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let path = fs::canonicalize(path)?;
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let temporary = temporary_beside(&path)?;
+    let written = write_synced(&temporary, contents, &path)
+        .and_then(|()| fs::rename(&temporary, &path))
+        .inspect_err(|_| drop(fs::remove_file(&temporary)));
+    written?;
+    File::open(directory)?.sync_all()
+}
+
+fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    Ok(path.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
+}
+
+fn write_synced(temporary: &Path, contents: &[u8], original: &Path) -> io::Result<()> {
+    // A file with passwords must not be readable by others for a moment either: the mode comes before the contents.
+    let mut file = File::create(temporary)?;
+    file.set_permissions(fs::metadata(original)?.permissions())?;
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tidemill_engine::config::{CommandLine, load};
+
+    use super::*;
+
+    /// A directory of our own that goes away with the value.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Directory {
+            let path = std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a directory of our own");
+            Directory(path)
+        }
+
+        fn file(&self, name: &str, contents: &str) -> PathBuf {
+            let path = self.0.join(name);
+            fs::write(&path, contents).expect("a file of our own");
+            path
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn replacing_keeps_the_mode_and_leaves_nothing_beside() {
+        let directory = Directory::new("replace");
+        let path = directory.file("a.conf", "old");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("our file");
+        let link = directory.0.join("link.conf");
+        std::os::unix::fs::symlink(&path, &link).expect("our directory");
+        replace(&link, b"new").expect("a writable directory");
+        assert_eq!(fs::read(&path).expect("the file is there"), b"new");
+        assert!(fs::symlink_metadata(&link).expect("the link is there").is_symlink());
+        let mode = fs::metadata(&path).expect("the file is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(fs::read_dir(&directory.0).expect("our directory").count(), 2);
+        assert!(replace(&directory.0.join("none.conf"), b"").is_err());
+    }
+
+    #[test]
+    fn included_files_are_found_by_pattern_in_order() {
+        let directory = Directory::new("include");
+        directory.file("10.conf", "hz 20\ntimeout 5\n");
+        directory.file("20.conf", "hz 30\n");
+        let main = directory.file("main", &format!("include {}/*.conf\n", directory.0.display()));
+        let arguments = [main.to_string_lossy().into_owned()];
+        let command_line = CommandLine::parse(arguments).expect("one file");
+        let loaded = load(&command_line, &DiskFiles).expect("all is right");
+        assert_eq!((loaded.value("hz"), loaded.value("timeout")), (Some("30"), Some("5")));
+    }
+
+    #[test]
+    fn debians_redis_conf_loads() {
+        let path = "/etc/redis/redis.conf";
+        if fs::read(path).is_err() {
+            eprintln!("skipped: cannot read {path}, which the package redis-server installs");
+            return;
+        }
+        let command_line = CommandLine::parse([path.to_owned()]).expect("one file");
+        let loaded = load(&command_line, &DiskFiles).expect("every line is known");
+        assert_eq!(loaded.value("pidfile"), Some("/run/redis/redis-server.pid"));
+    }
+}

@@ -1,0 +1,119 @@
+//! New connections on their way to the worker with the fewest.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidemill_engine::mailbox::Notify;
+
+use crate::listen::Origin;
+
+/// A connection that was accepted and has no worker yet.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) socket: OwnedFd,
+    pub(crate) origin: Origin,
+}
+
+/// Wakes a worker's event loop.
+#[derive(Clone, Debug)]
+pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(crate) fn new() -> std::io::Result<Waker> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(Waker(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Takes back all wake-ups so far.
+    pub(crate) fn drain(&self) {
+        let mut count = [0_u8; 8];
+        // Nothing to read means that another wake-up was drained before: fine.
+        let _ = rustix::io::read(&*self.0, &mut count);
+    }
+}
+
+impl Notify for Waker {
+    fn notify(&self) {
+        // A full counter wakes as well.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Connections per worker, and those on their way.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    state: Mutex<State>,
+    wakers: Vec<Waker>,
+}
+
+#[derive(Debug)]
+struct State {
+    counts: Vec<usize>,
+    waiting: Vec<Vec<Accepted>>,
+    clients_max: usize,
+}
+
+impl Handover {
+    pub(crate) fn new(wakers: Vec<Waker>, clients_max: usize) -> Handover {
+        let state = State {
+            counts: vec![0; wakers.len()],
+            waiting: wakers.iter().map(|_| Vec::new()).collect(),
+            clients_max,
+        };
+        Handover { state: Mutex::new(state), wakers }
+    }
+
+    /// Sets the most clients there may be; those beyond stay.
+    pub(crate) fn set_clients_max(&self, clients_max: usize) {
+        self.state().clients_max = clients_max;
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a new connection for the worker with the fewest and hands it over; gives it back when there are too many,
+    /// or when `acceptor` itself is to keep it.
+    pub(crate) fn place(&self, acceptor: usize, accepted: Accepted) -> Placed {
+        let mut state = self.state();
+        if state.counts.iter().sum::<usize>() >= state.clients_max {
+            return Placed::TooMany(accepted);
+        }
+        let least = state.counts.iter().min().copied().unwrap_or(0);
+        let worker = if state.counts[acceptor] == least {
+            acceptor
+        } else {
+            state.counts.iter().position(|&count| count == least).unwrap_or(acceptor)
+        };
+        state.counts[worker] += 1;
+        if worker == acceptor {
+            return Placed::Here(accepted);
+        }
+        state.waiting[worker].push(accepted);
+        drop(state);
+        self.wakers[worker].notify();
+        Placed::Elsewhere
+    }
+
+    /// The connections that were handed to a worker.
+    pub(crate) fn take(&self, worker: usize) -> Vec<Accepted> {
+        std::mem::take(&mut self.state().waiting[worker])
+    }
+
+    /// A worker's connection has ended.
+    pub(crate) fn ended(&self, worker: usize) {
+        self.state().counts[worker] -= 1;
+    }
+}
+
+/// Where a new connection went.
+#[derive(Debug)]
+pub(crate) enum Placed {
+    Here(Accepted),
+    Elsewhere,
+    TooMany(Accepted),
+}

@@ -1,0 +1,31 @@
+//! Tunables of the server, with their units.
+
+/// Bytes that a worker reads from one socket at a time.
+pub const READ_BYTES: usize = 64 * 1024;
+
+/// Events that a worker takes from the kernel at a time.
+pub const EVENTS_MAX: usize = 512;
+
+/// Milliseconds between two rounds of a worker's periodic work.
+pub const TICK_MS: u64 = 100;
+
+/// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
+pub const RECLAIM_MS: u64 = 5;
+
+/// Pieces of retired memory that a worker frees in one iteration at most.
+pub const FREED_ITEMS_MAX: usize = 4096;
+
+/// Bytes of retired memory that a worker frees in one iteration at most.
+pub const FREED_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of a worker's reply buffer that are kept between connections.
+pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
+
+/// Bytes that are reserved for a request that announced more, before they arrive.
+pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of unread requests that a client may pile up while it is blocked or parked, before it is no longer read.
+pub const PILED_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Segments that one `writev` takes at most.
+pub const SEGMENTS_MAX: usize = 64;

@@ -1,0 +1,115 @@
+//! Listening sockets.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{
+    self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
+
+/// Where a connection comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    Tcp { peer: String, local: String, is_loopback: bool },
+    Unix { path: String },
+}
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) unix_path: Option<String>,
+}
+
+fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    Ok(socket)
+}
+
+/// Whether another process listens at the address already.
+///
+/// Listeners share their address with `SO_REUSEPORT`, which a second server would too; a socket without it is refused.
+pub(crate) fn check_free(address: SocketAddr) -> io::Result<()> {
+    let probe = tcp_socket(address)?;
+    net::bind(&probe, &address)?;
+    net::listen(&probe, 1)?;
+    Ok(())
+}
+
+/// One worker's listener at a TCP address.
+pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let socket = tcp_socket(address)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, backlog)?;
+    Ok(Listener { socket, unix_path: None })
+}
+
+/// The listener at a Unix socket.
+pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let address = SocketAddrUnix::new(path)?;
+    if path.exists() {
+        let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        if net::connect(&probe, &address).is_ok() {
+            return Err(io::Error::from(rustix::io::Errno::ADDRINUSE));
+        }
+        // Left behind by a server that is gone.
+        fs::remove_file(path)?;
+    }
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &address)?;
+    if mode != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    }
+    net::listen(&socket, backlog)?;
+    Ok(Listener { socket, unix_path: Some(path.display().to_string()) })
+}
+
+fn tcp_address(address: SocketAddrAny) -> Option<SocketAddr> {
+    SocketAddr::try_from(address).ok()
+}
+
+impl Listener {
+    /// The next connection, if one waits.
+    pub(crate) fn accept(&self, keepalive_s: u32) -> io::Result<(OwnedFd, Origin)> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        if let Some(path) = &self.unix_path {
+            let socket = net::accept_with(&self.socket, flags)?;
+            return Ok((socket, Origin::Unix { path: path.clone() }));
+        }
+        let (socket, peer) = net::acceptfrom_with(&self.socket, flags)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        if keepalive_s > 0 {
+            set_keepalive(&socket, keepalive_s)?;
+        }
+        let peer = peer.and_then(tcp_address);
+        let local = net::getsockname(&socket).ok().and_then(tcp_address);
+        let text = |address: Option<SocketAddr>| address.map_or("?:0".into(), |at| at.to_string());
+        let is_loopback = peer.is_some_and(|peer| match peer.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback(),
+        });
+        Ok((socket, Origin::Tcp { peer: text(peer), local: text(local), is_loopback }))
+    }
+}
+
+fn set_keepalive(socket: &OwnedFd, idle_s: u32) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(u64::from(idle_s)))?;
+    // A dead peer is noticed within twice the idle time, as in Redis: three probes in a third of it each.
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(u64::from((idle_s / 3).max(1))))?;
+    sockopt::set_tcp_keepcnt(socket, 3)?;
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Fields whose hashes collide, which no test could find by looking for them.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use super::*;
+
+thread_local! {
+    /// The bits of a hash that count.
+    pub(super) static KEY_MASK: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+#[test]
+fn fields_with_equal_hashes_share_a_leaf_of_any_size() {
+    for mask in [0, 1, 7] {
+        KEY_MASK.set(mask);
+        let (heap, seed) = (Heap::new(), Seed::new(1, 2));
+        let mut root = None;
+        let mut model = HashMap::new();
+        for number in 0..600_usize {
+            let field = format!("field-{}", number * 7919 % 400).into_bytes();
+            // Some values make a leaf longer than narrow starts can tell.
+            let value = vec![number as u8; if number % 100 == 3 { 70_000 } else { number % 40 }];
+            // SAFETY: the root is the current version, and this is the only editor.
+            let mut edit = unsafe { HashEdit::new(root, &seed, &heap) };
+            if number % 5 == 4 {
+                assert_eq!(edit.remove(&field), model.remove(&field).is_some());
+            } else {
+                assert_eq!(edit.set(&field, &value, None), model.insert(field, value).is_none());
+            }
+            let built = edit.finish();
+            root = built.root();
+            built.retire_replaced();
+            // SAFETY: nothing else reads.
+            unsafe { heap.retired().free_all() };
+            check(root, &seed, &model);
+        }
+        // SAFETY: the root is not used any more.
+        root.into_iter().for_each(|root| unsafe { root.retire(&heap) });
+        assert_eq!(heap.live_bytes(), 0);
+        // SAFETY: nothing else reads.
+        unsafe { heap.retired().free_all() };
+    }
+    KEY_MASK.set(u64::MAX);
+}
+
+fn check(root: Option<Root>, seed: &Seed, model: &HashMap<Vec<u8>, Vec<u8>>) {
+    let Some(root) = root else { return assert!(model.is_empty()) };
+    // SAFETY: nothing is freed while the view is in use.
+    let section = unsafe { Section::assume() };
+    // SAFETY: as above.
+    let view = unsafe { Hash::from_root(root, seed, section) };
+    view.check();
+    assert_eq!(view.len(), model.len() as u64);
+    for (field, value) in model {
+        assert_eq!(view.get(field).map(|found| found.value), Some(value.as_slice()));
+    }
+}
+
+#[test]
+fn prefixes_of_any_length_are_read_back() {
+    for length in [0, 1, 63, 64, 127, 128, 8191, 8192, 8193, 2_000_000] {
+        for expires_at_ms in [None, Some(0), Some(NEVER - 1)] {
+            let field = vec![b'f'; length];
+            let element = [prefix(&field, expires_at_ms).as_slice(), &field, b"value"].concat();
+            let value: &[u8] = b"value";
+            assert_eq!(decode(&element), Entry { field: &field, value, expires_at_ms });
+            assert!(is_of(&element, &field));
+            assert!(!is_of(&element, &[field.as_slice(), b"f"].concat()));
+        }
+    }
+}

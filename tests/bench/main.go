@@ -1,0 +1,130 @@
+// Command bench measures the server beside Valkey, redis-server and a floor, and judges the budgets of the design.
+//
+//	bench --budget [--quick] [--json FILE]    the budgets: figure, verdict, exit status 1 on a miss
+//	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers and large values
+//
+// All servers run at once and are measured in turns, in an order that rotates, so that what disturbs the machine
+// disturbs all of them; ratios are taken within one turn and their median counts. Servers have CPU 0, the load has CPU
+// 1. Figures are CPU time of the server process per operation, from /proc, because on a shared machine wall time
+// belongs to the neighbours. Exit status 3 says that the run is void: the floor was too close to Valkey, so the
+// machine or the load was too noisy to tell servers apart.
+//
+// The load comes from native/load.c and the floor is native/floor.c.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"tidemill/tests/internal/instance"
+)
+
+// Exit statuses.
+const (
+	exitMissed = 1
+	exitFailed = 2
+	exitVoid   = 3
+)
+
+var (
+	budgetOnly = flag.Bool("budget", false, "judge the budgets")
+	quick      = flag.Bool("quick", false, "short runs: shows that everything works, says little about speed")
+	jsonPath   = flag.String("json", "", "where to write all figures; default build/bench/<mode>.json")
+)
+
+// settings are the lengths of the run.
+type settings struct {
+	Rounds          int
+	Seconds         float64
+	KeyCount        int
+	ConnectionCount int
+}
+
+func chosenSettings() settings {
+	switch {
+	case *quick:
+		return settings{Rounds: 3, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
+	case *budgetOnly:
+		return settings{Rounds: 7, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
+	}
+	return settings{Rounds: 15, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
+}
+
+func main() {
+	flag.Parse()
+	report, err := run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(exitFailed)
+	}
+	path := *jsonPath
+	if path == "" {
+		path = filepath.Join(buildDirectory(), map[bool]string{true: "budget.json", false: "bench.json"}[*budgetOnly])
+	}
+	if err := writeJSON(path, report); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(exitFailed)
+	}
+	report.print(os.Stdout)
+	fmt.Println("figures:", path)
+	switch {
+	case report.Void != "":
+		os.Exit(exitVoid)
+	case report.missed():
+		os.Exit(exitMissed)
+	}
+}
+
+func run() (*Report, error) {
+	if runtime.NumCPU() < 2 {
+		return nil, fmt.Errorf("needs two CPUs, one for the server and one for the load")
+	}
+	if err := buildNative(); err != nil {
+		return nil, err
+	}
+	chosen := chosenSettings()
+	report := &Report{Machine: describeMachine(), Command: fmt.Sprint(os.Args), Settings: chosen}
+	started := time.Now()
+	steps := []func(*Report, settings) error{measureSmallValues, measureKeyMemory, measureIdleConnections}
+	if !*budgetOnly {
+		steps = append(steps, measureTwoCores, measureLargeValues)
+	}
+	for _, step := range steps {
+		if err := step(report, chosen); err != nil {
+			return nil, err
+		}
+	}
+	report.Seconds = time.Since(started).Seconds()
+	report.judge()
+	return report, nil
+}
+
+func buildDirectory() string { return filepath.Join(instance.Root(), "build", "bench") }
+
+func buildNative() error {
+	if err := os.MkdirAll(buildDirectory(), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"floor", "load"} {
+		source := filepath.Join(instance.Root(), "tests", "bench", "native", name+".c")
+		output, err := exec.Command("cc", "-O3", "-Wall", "-o", filepath.Join(buildDirectory(), name), source).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("cc %s: %w\n%s", source, err, output)
+		}
+	}
+	return nil
+}
+
+func writeJSON(path string, report *Report) error {
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

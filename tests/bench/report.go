@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+
+	"tidemill/tests/internal/instance"
+)
+
+// Report is everything that a run found.
+type Report struct {
+	Machine  string    `json:"machine"`
+	Command  string    `json:"command"`
+	Settings settings  `json:"settings"`
+	Seconds  float64   `json:"seconds"`
+	Series   []*Series `json:"series"`
+	Figures  []Figure  `json:"figures"`
+	Verdicts []Verdict `json:"verdicts"`
+	Void     string    `json:"void,omitempty"`
+}
+
+// Series holds the samples of one load on one server, one per round.
+type Series struct {
+	Load    string   `json:"load"`
+	Server  string   `json:"server"`
+	Samples []Sample `json:"samples"`
+}
+
+// Figure is one number without repetitions.
+type Figure struct {
+	Name   string  `json:"name"`
+	Server string  `json:"server"`
+	Value  float64 `json:"value"`
+}
+
+// Verdict is one budget: met when Value is at most Limit.
+type Verdict struct {
+	Budget string  `json:"budget"`
+	Limit  float64 `json:"limit"`
+	Value  float64 `json:"value"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Met    bool    `json:"met"`
+}
+
+func (r *Report) add(load, server string, sample Sample) {
+	series := r.series(load, server)
+	if series == nil {
+		series = &Series{Load: load, Server: server}
+		r.Series = append(r.Series, series)
+	}
+	series.Samples = append(series.Samples, sample)
+}
+
+func (r *Report) addFigure(name, server string, value float64) {
+	r.Figures = append(r.Figures, Figure{name, server, value})
+}
+
+func (r *Report) series(load, server string) *Series {
+	for _, series := range r.Series {
+		if series.Load == load && series.Server == server {
+			return series
+		}
+	}
+	return nil
+}
+
+// spread is a median with the quartiles around it.
+type spread struct{ low, median, high float64 }
+
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{math.NaN(), math.NaN(), math.NaN()}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := func(share float64) float64 {
+		position := share * float64(len(sorted)-1)
+		low := int(position)
+		high := min(low+1, len(sorted)-1)
+		return sorted[low] + (sorted[high]-sorted[low])*(position-float64(low))
+	}
+	return spread{at(.25), at(.5), at(.75)}
+}
+
+func (s *Series) spread(figure func(Sample) float64) spread {
+	values := make([]float64, len(s.Samples))
+	for index, sample := range s.Samples {
+		values[index] = figure(sample)
+	}
+	return spreadOf(values)
+}
+
+// ratio compares two servers round by round.
+func (r *Report) ratio(load, server, reference string, figure func(Sample) float64) spread {
+	left, right := r.series(load, server), r.series(load, reference)
+	var ratios []float64
+	for index := range min(len(left.Samples), len(right.Samples)) {
+		ratios = append(ratios, figure(left.Samples[index])/figure(right.Samples[index]))
+	}
+	return spreadOf(ratios)
+}
+
+// judge compares the figures with the design's budgets.
+func (r *Report) judge() {
+	user := func(s Sample) float64 { return s.UserUs }
+	ratios := []struct {
+		budget, load string
+		figure       func(Sample) float64
+		limit        float64
+	}{
+		{"pipeline 1: CPU per operation / Valkey's", "pipeline 1", Sample.TotalUs, 0.92},
+		{"pipeline 1: user CPU per operation / Valkey's", "pipeline 1", user, 0.45},
+		{"pipeline 16: CPU per operation / Valkey's", "pipeline 16", Sample.TotalUs, 0.50},
+		{"pipeline 100: CPU per operation / Valkey's", "pipeline 100", Sample.TotalUs, 0.28},
+	}
+	for _, each := range ratios {
+		r.verdict(each.budget, each.limit, r.ratio(each.load, "tidemill", "valkey", each.figure))
+	}
+	for _, each := range []struct {
+		name  string
+		limit float64
+	}{{"resident bytes per key", 117}, {"resident bytes per idle connection", 1024}} {
+		for _, figure := range r.Figures {
+			if figure.Name == each.name && figure.Server == "tidemill" {
+				r.verdict(each.name, each.limit, spread{figure.Value, figure.Value, figure.Value})
+			}
+		}
+	}
+	for load, limit := range map[string]float64{"pipeline 1": 0.87, "pipeline 100": 0.12} {
+		if floor := r.ratio(load, "floor", "valkey", Sample.TotalUs); !(floor.median <= limit) {
+			r.Void += fmt.Sprintf("%s: the floor costs %.3f of Valkey, at most %.2f is needed; ", load, floor.median, limit)
+		}
+	}
+}
+
+func (r *Report) verdict(budget string, limit float64, value spread) {
+	r.Verdicts = append(r.Verdicts, Verdict{budget, limit, value.median, value.low, value.high, value.median <= limit})
+}
+
+func (r *Report) missed() bool {
+	return slices.ContainsFunc(r.Verdicts, func(v Verdict) bool { return !v.Met })
+}
+
+func (r *Report) print(out io.Writer) {
+	fmt.Fprintf(out, "%s\n%s, %.0f s; medians, quartiles in brackets\n", r.Machine, r.Command, r.Seconds)
+	last := ""
+	for _, series := range r.Series {
+		if series.Load != last {
+			fmt.Fprintf(out, "\n%s\n%-22s %14s %22s %20s %9s %9s %7s\n", series.Load, "", "operations/s", "CPU us per operation", "user + system", "p50 us", "p99 us", "hits %")
+			last = series.Load
+		}
+		total := series.spread(Sample.TotalUs)
+		median := func(figure func(Sample) float64) float64 { return series.spread(figure).median }
+		fmt.Fprintf(out, "%-22s %14.0f %8.3f [%.3f-%.3f] %9.3f + %7.3f %9.0f %9.0f %7.1f\n", series.Server,
+			median(func(s Sample) float64 { return float64(s.Operations) / s.Seconds }),
+			total.median, total.low, total.high,
+			median(func(s Sample) float64 { return s.UserUs }), median(func(s Sample) float64 { return s.SystemUs }),
+			median(func(s Sample) float64 { return s.P50us }), median(func(s Sample) float64 { return s.P99us }),
+			median(func(s Sample) float64 { return 100 * float64(s.Hits) / float64(max(1, s.Hits+s.Misses)) }))
+	}
+	fmt.Fprintln(out)
+	for _, figure := range r.Figures {
+		fmt.Fprintf(out, "%-36s %-22s %10.1f\n", figure.Name, figure.Server, figure.Value)
+	}
+	fmt.Fprintf(out, "\n%-50s %8s %8s %19s  %s\n", "budget", "limit", "figure", "quartiles", "verdict")
+	for _, verdict := range r.Verdicts {
+		word := "met"
+		if !verdict.Met {
+			word = "MISSED"
+		}
+		fmt.Fprintf(out, "%-50s %8.2f %8.3f   [%.3f-%.3f]  %s\n", verdict.Budget, verdict.Limit, verdict.Value, verdict.Low, verdict.High, word)
+	}
+	if r.Void != "" {
+		fmt.Fprintln(out, "\nVOID:", r.Void)
+	}
+}
+
+// describeMachine names what the figures depend on.
+func describeMachine() string {
+	model := "unknown CPU"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for _, line := range strings.Split(string(text), "\n") {
+			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+			}
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	load, _ := os.ReadFile("/proc/loadavg")
+	parts := []string{fmt.Sprintf("%s, %d CPUs, Linux %s, load average %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)), strings.TrimSpace(string(load)))}
+	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey, instance.Redis} {
+		version, _ := exec.Command(instance.Binary(kind), "--version").Output()
+		parts = append(parts, fmt.Sprintf("%s: %s", kind, strings.TrimSpace(string(version))))
+	}
+	return strings.Join(parts, "\n")
+}

@@ -1,0 +1,212 @@
+package differential
+
+import (
+	"bytes"
+	"sort"
+	"strings"
+
+	"tidemill/tests/internal/wire"
+)
+
+// A comparison decides whether two replies to one command mean the same.
+type comparison func(call Call, valkey, subject wire.Reply) bool
+
+// Commands of one test run reach the servers at different moments; deadlines are far enough apart that a wrong one
+// is still seen.
+const clockToleranceMs = 5000
+
+// comparisons lists the commands whose replies are not compared byte for byte.
+var comparisons = map[string]comparison{
+	"keys":            unordered,
+	"hkeys":           unordered,
+	"hvals":           unordered,
+	"hgetall":         unorderedPairs,
+	"scan":            scanned,
+	"hscan":           scanned,
+	"hrandfield":      sameShape,
+	"randomkey":       sameShape,
+	"ttl":             closeTimes(clockToleranceMs / 1000),
+	"pttl":            closeTimes(clockToleranceMs),
+	"expiretime":      closeTimes(clockToleranceMs / 1000),
+	"pexpiretime":     closeTimes(clockToleranceMs),
+	"httl":            closeTimes(clockToleranceMs / 1000),
+	"hpttl":           closeTimes(clockToleranceMs),
+	"hexpiretime":     closeTimes(clockToleranceMs / 1000),
+	"hpexpiretime":    closeTimes(clockToleranceMs),
+	"object|idletime": closeTimes(clockToleranceMs / 1000),
+	"object|refcount": sameShape, // what is shared is the allocator's business
+	"client|id":       sameShape,
+	"client|info":     sameFieldNames,
+	"client|list":     sameFieldNames,
+	"client|help":     sameKind,
+	"object|help":     sameKind,
+	"hello":           sameHello,
+}
+
+// equal compares two replies to one call, those inside EXEC included: queued are the calls that EXEC ran.
+func equal(call Call, queued []Call, valkey, subject wire.Reply) bool {
+	if call.Name == "exec" && valkey.Kind == '*' && !valkey.Null && len(valkey.Items) == len(queued) {
+		if subject.Kind != '*' || len(subject.Items) != len(valkey.Items) {
+			return false
+		}
+		for index := range queued {
+			if !equal(queued[index], nil, valkey.Items[index], subject.Items[index]) {
+				return false
+			}
+		}
+		return true
+	}
+	if sameReply(call, valkey, subject) {
+		return true
+	}
+	if compare := comparisons[call.Name]; compare != nil && !valkey.IsError() && !subject.IsError() && compare(call, valkey, subject) {
+		return true
+	}
+	return intended(call.Name, valkey, subject)
+}
+
+func sameReply(_ Call, a, b wire.Reply) bool {
+	if a.Kind != b.Kind || a.Null != b.Null || len(a.Items) != len(b.Items) || !bytes.Equal(a.Text, b.Text) {
+		return false
+	}
+	for index := range a.Items {
+		if !sameReply(Call{}, a.Items[index], b.Items[index]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameKind(_ Call, a, b wire.Reply) bool { return a.Kind == b.Kind && a.Null == b.Null }
+
+// sameShape compares types and lengths and leaves out the values.
+func sameShape(call Call, a, b wire.Reply) bool {
+	if a.Kind != b.Kind || a.Null != b.Null || len(a.Items) != len(b.Items) {
+		return false
+	}
+	for index := range a.Items {
+		if !sameShape(call, a.Items[index], b.Items[index]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameMultiset(a, b []wire.Reply, stride int) bool {
+	if len(a) != len(b) || len(a)%stride != 0 {
+		return false
+	}
+	render := func(items []wire.Reply) []string {
+		var lines []string
+		for index := 0; index < len(items); index += stride {
+			line := ""
+			for _, item := range items[index : index+stride] {
+				line += item.String() + " "
+			}
+			lines = append(lines, line)
+		}
+		sort.Strings(lines)
+		return lines
+	}
+	left, right := render(a), render(b)
+	for index := range left {
+		if left[index] != right[index] {
+			return false
+		}
+	}
+	return true
+}
+
+func unordered(_ Call, a, b wire.Reply) bool {
+	return a.Kind == b.Kind && a.Null == b.Null && sameMultiset(a.Items, b.Items, 1)
+}
+
+func unorderedPairs(_ Call, a, b wire.Reply) bool {
+	return a.Kind == b.Kind && a.Null == b.Null && sameMultiset(a.Items, b.Items, 2)
+}
+
+// scanned compares the elements when both servers finished the scan in one call that began at cursor 0. Cursors in
+// between are each server's own, and so is what one step returns: there only the types count.
+func scanned(call Call, a, b wire.Reply) bool {
+	if a.Kind != '*' || b.Kind != '*' || len(a.Items) != 2 || len(b.Items) != 2 {
+		return false
+	}
+	cursors := [2]wire.Reply{a.Items[0], b.Items[0]}
+	elements := [2]wire.Reply{a.Items[1], b.Items[1]}
+	if !sameKind(call, cursors[0], cursors[1]) || !sameKind(call, elements[0], elements[1]) {
+		return false
+	}
+	start := call.Arguments[len(call.Words())]
+	if call.Name == "hscan" {
+		start = call.Arguments[len(call.Words())+1]
+	}
+	if string(start) != "0" || string(cursors[0].Text) != "0" || string(cursors[1].Text) != "0" {
+		return true
+	}
+	stride := 1
+	if call.Name == "hscan" && !call.mentions("NOVALUES") {
+		stride = 2
+	}
+	return sameMultiset(elements[0].Items, elements[1].Items, stride)
+}
+
+// closeTimes compares integers, alone or in arrays: negative ones have a meaning and must be equal, others may differ
+// by the tolerance.
+func closeTimes(tolerance int64) comparison {
+	var compare comparison
+	compare = func(call Call, a, b wire.Reply) bool {
+		if a.Kind != b.Kind || a.Null != b.Null || len(a.Items) != len(b.Items) {
+			return false
+		}
+		for index := range a.Items {
+			if !compare(call, a.Items[index], b.Items[index]) {
+				return false
+			}
+		}
+		if a.Kind != ':' {
+			return sameText(a, b)
+		}
+		left, right := a.Int(), b.Int()
+		if left < 0 || right < 0 {
+			return left == right
+		}
+		return left-right <= tolerance && right-left <= tolerance
+	}
+	return compare
+}
+
+// sameFieldNames compares lines of `name=value` by their names.
+func sameFieldNames(_ Call, a, b wire.Reply) bool {
+	names := func(reply wire.Reply) string {
+		var out strings.Builder
+		for _, line := range strings.Split(strings.TrimSpace(string(reply.Text)), "\n") {
+			for _, pair := range strings.Fields(line) {
+				name, _, _ := strings.Cut(pair, "=")
+				out.WriteString(name + " ")
+			}
+			out.WriteByte('\n')
+		}
+		return out.String()
+	}
+	return a.Kind == b.Kind && names(a) == names(b)
+}
+
+// sameHello compares HELLO's map but for who answers.
+func sameHello(_ Call, a, b wire.Reply) bool {
+	if a.Kind != b.Kind || len(a.Items) != len(b.Items) {
+		return false
+	}
+	for index := 0; index+1 < len(a.Items); index += 2 {
+		name := string(a.Items[index].Text)
+		if !sameText(a.Items[index], b.Items[index]) || a.Items[index+1].Kind != b.Items[index+1].Kind {
+			return false
+		}
+		if name == "server" || name == "version" || name == "id" {
+			continue
+		}
+		if !sameReply(Call{}, a.Items[index+1], b.Items[index+1]) {
+			return false
+		}
+	}
+	return true
+}

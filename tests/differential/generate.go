@@ -1,0 +1,256 @@
+package differential
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Call is one generated command line.
+type Call struct {
+	// Name is the command's name as in COMMAND DOCS.
+	Name      string
+	Arguments [][]byte
+	// Tokens are the option tokens in it, as Command.tokens names them.
+	Tokens []string
+}
+
+// Words returns the words of the command's name.
+func (c Call) Words() []string { return strings.Split(c.Name, "|") }
+
+func (c Call) mentions(word string) bool {
+	return slices.ContainsFunc(c.Arguments, func(argument []byte) bool {
+		return strings.EqualFold(string(argument), word)
+	})
+}
+
+// String renders the call so that a reader can type it again.
+func (c Call) String() string {
+	quoted := make([]string, len(c.Arguments))
+	for index, argument := range c.Arguments {
+		quoted[index] = string(argument)
+		if strings.ContainsFunc(quoted[index], func(r rune) bool { return r <= ' ' || r >= 127 || r == '"' }) || len(argument) == 0 {
+			quoted[index] = strconv.Quote(quoted[index])
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// Sequence is what one connection sends, derived from its seed alone.
+type Sequence struct {
+	Seed     uint64
+	Protocol int
+	Calls    []Call
+}
+
+// weights change how often a command is chosen; 100 is usual. Commands that end a connection, empty the keyspace,
+// leave the database or wait would otherwise crowd out the rest.
+var weights = map[string]int{
+	"quit": 2, "reset": 15, "client|kill": 60, "client|pause": 8, "client|reply": 20, "hello": 30, "auth": 30,
+	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
+	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
+	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
+	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "get": 150, "setex": 60, "append": 150, "hsetex": 200,
+	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
+}
+
+type generator struct {
+	random   *rand.Rand
+	commands []Command
+	ladder   []int // running sums of weights
+	// inTransaction follows MULTI and EXEC closely enough to end most transactions by EXEC.
+	inTransaction bool
+	// mute is set while replies may be off.
+	mute   bool
+	tokens []string
+}
+
+func newGenerator(commands []Command, seed uint64) *generator {
+	g := &generator{random: rand.New(rand.NewPCG(seed, 0x7469_6465)), commands: commands}
+	sum := 0
+	for index := range commands {
+		weight, listed := weights[commands[index].Name]
+		if !listed {
+			weight = 100
+		}
+		sum += weight
+		g.ladder = append(g.ladder, sum)
+	}
+	return g
+}
+
+// Generate makes the sequence of a seed.
+func Generate(commands []Command, seed uint64, callCount int) Sequence {
+	g := newGenerator(commands, seed)
+	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2)}
+	for len(sequence.Calls) < callCount {
+		if call, ok := g.call(); ok {
+			sequence.Calls = append(sequence.Calls, call)
+		}
+	}
+	if seed%4 < 2 {
+		sequence.Calls = append(sequence.Calls, closingCalls()...)
+	}
+	return sequence
+}
+
+// closingCalls read all that a sequence left behind, so that a write with a right reply and a wrong effect is seen.
+func closingCalls() []Call {
+	var calls []Call
+	add := func(name string, arguments ...string) {
+		call := Call{Name: name}
+		for _, word := range append(strings.Split(name, "|"), arguments...) {
+			call.Arguments = append(call.Arguments, []byte(word))
+		}
+		calls = append(calls, call)
+	}
+	add("discard") // first: inside MULTI the next would only be queued
+	add("client|reply", "ON")
+	for _, database := range []string{"1", "2", "0"} {
+		add("select", database)
+		add("dbsize")
+		add("keys", "*")
+	}
+	for _, key := range keys {
+		add("type", key)
+		add("object|encoding", key)
+		add("pttl", key)
+		add("get", key)
+		add("lrange", key, "0", "-1")
+		add("hgetall", key)
+	}
+	return calls
+}
+
+// call makes one command line, or nothing when what it made is too dangerous to run.
+func (g *generator) call() (Call, bool) {
+	command := g.choose()
+	g.tokens = nil
+	values := g.arguments(command, command.Arguments)
+	g.setCounts(values)
+	call := Call{Name: command.Name, Tokens: g.tokens}
+	for _, word := range command.Words {
+		call.Arguments = append(call.Arguments, []byte(g.anyCase(word)))
+	}
+	for _, value := range values {
+		call.Arguments = append(call.Arguments, []byte(value.text))
+	}
+	if command.Name == "client|reply" && g.inTransaction {
+		return call, false // refused there, which silenced() does not follow
+	}
+	if g.mute && (command.Name == "client|kill" || command.Name == "quit") {
+		return call, false // Valkey closes after the reply, and never when there is none
+	}
+	g.spoil(&call)
+	if hazardous(call) {
+		return call, false
+	}
+	switch wellFormed := len(call.Arguments) == 1; {
+	case command.Name == "client|reply":
+		g.mute = !call.mentions("ON")
+	case command.Name == "reset" && wellFormed:
+		g.mute, g.inTransaction = false, false
+	case command.Name == "multi":
+		g.inTransaction = true
+	case wellFormed && slices.Contains([]string{"exec", "discard"}, command.Name):
+		g.inTransaction = false
+	}
+	return call, true
+}
+
+func (g *generator) choose() *Command {
+	if g.inTransaction && g.random.IntN(6) == 0 {
+		for index := range g.commands {
+			if g.commands[index].Name == "exec" {
+				return &g.commands[index]
+			}
+		}
+	}
+	at := g.random.IntN(g.ladder[len(g.ladder)-1])
+	index, _ := slices.BinarySearch(g.ladder, at+1)
+	return &g.commands[index]
+}
+
+type generatedValue struct{ name, text string }
+
+func (g *generator) arguments(command *Command, arguments []Argument) []generatedValue {
+	optional := 0
+	for index := range arguments {
+		if arguments[index].has("optional") {
+			optional++
+		}
+	}
+	var values []generatedValue
+	for index := range arguments {
+		argument := &arguments[index]
+		if argument.has("optional") && g.random.Float64() > min(0.4, 2/float64(optional)) {
+			continue
+		}
+		values = append(values, g.argument(command, argument)...)
+	}
+	return values
+}
+
+func (g *generator) argument(command *Command, argument *Argument) []generatedValue {
+	var values []generatedValue
+	repetitions := 1
+	if argument.has("multiple") {
+		repetitions = g.repetitions(command)
+	}
+	for repetition := range repetitions {
+		if argument.Token != "" && (repetition == 0 || argument.has("multiple_token")) {
+			g.tokens = append(g.tokens, command.Name+" "+argument.Token)
+			values = append(values, generatedValue{"", g.anyCase(argument.Token)})
+		}
+		switch argument.Type {
+		case "pure-token":
+		case "block":
+			values = append(values, g.arguments(command, argument.Arguments)...)
+		case "oneof":
+			choice := &argument.Arguments[g.random.IntN(len(argument.Arguments))]
+			values = append(values, g.argument(command, choice)...)
+		default:
+			values = append(values, generatedValue{argument.Name, g.value(command, argument)})
+		}
+	}
+	return values
+}
+
+// repetitions is small, but collections must sometimes outgrow their compact encodings.
+func (g *generator) repetitions(command *Command) int {
+	switch choice := g.random.IntN(300); {
+	case choice == 0 && slices.Contains([]string{"hset", "rpush", "lpush"}, command.Name):
+		return 100 + g.random.IntN(500)
+	case choice < 20:
+		return 4 + g.random.IntN(9)
+	}
+	return 1 + g.random.IntN(3)
+}
+
+// setCounts makes numkeys and numfields say how many follow; one time in sixteen it leaves them wrong.
+func (g *generator) setCounts(values []generatedValue) {
+	for index := range values {
+		counted, known := map[string]string{"numkeys": "key", "numfields": "field"}[values[index].name]
+		if !known {
+			continue
+		}
+		count := 0
+		for _, value := range values[index+1:] {
+			if value.name == counted {
+				count++
+			}
+		}
+		values[index].text = strconv.Itoa(count)
+		if g.random.IntN(16) == 0 {
+			values[index].text = pick(g.random, []string{"0", "-1", "1", "2", "100", "abc", "9223372036854775807"})
+		}
+	}
+}
+
+func (g *generator) anyCase(word string) string {
+	if g.random.IntN(4) == 0 {
+		return strings.ToLower(word)
+	}
+	return word
+}

@@ -1,0 +1,287 @@
+// Package instance starts and stops the servers that the tests run against: the server under test and the two oracles.
+//
+// Every server runs in a directory of its own, on a port that was free a moment ago (retried when somebody was
+// faster), and ends with the test: by Stop, or by the kernel when the test process dies first. Only processes started
+// here are ever signalled.
+package instance
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/wire"
+)
+
+// Kind names which server program to start.
+type Kind string
+
+// The servers that tests know.
+const (
+	// Subject is the server under test: TIDEMILL_SERVER, by default target/release/tidemill.
+	Subject Kind = "subject"
+	// Valkey is the first oracle: VALKEY_SERVER, by default build/tools/bin/valkey-server.
+	Valkey Kind = "valkey"
+	// Redis is the second oracle: REDIS_SERVER, by default redis-server of the PATH.
+	Redis Kind = "redis"
+	// Floor is the do-nothing server of the benchmarks: FLOOR_SERVER, by default build/bench/floor.
+	Floor Kind = "floor"
+)
+
+const (
+	startAttemptsMax = 5
+	startTimeout     = 20 * time.Second
+	stopTimeout      = 10 * time.Second
+)
+
+// Root returns the top directory of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// Binary returns the program of a kind, as the environment or the default names it.
+func Binary(kind Kind) string {
+	choose := func(variable, fallback string) string {
+		if path := os.Getenv(variable); path != "" {
+			return path
+		}
+		return fallback
+	}
+	switch kind {
+	case Subject:
+		return choose("TIDEMILL_SERVER", filepath.Join(Root(), "target", "release", "tidemill"))
+	case Valkey:
+		return choose("VALKEY_SERVER", filepath.Join(Root(), "build", "tools", "bin", "valkey-server"))
+	case Floor:
+		return choose("FLOOR_SERVER", filepath.Join(Root(), "build", "bench", "floor"))
+	default:
+		return choose("REDIS_SERVER", "redis-server")
+	}
+}
+
+// SubjectIsTidemill tells whether the server under test is Tidemill itself and not a stand-in: only it knows
+// Tidemill's own directives.
+func SubjectIsTidemill() bool { return strings.HasPrefix(filepath.Base(Binary(Subject)), "tidemill") }
+
+// Server is one running server.
+type Server struct {
+	Kind    Kind
+	Address string
+	Port    int
+	PID     int
+	// Directory holds its log and is its working directory.
+	Directory string
+
+	process *exec.Cmd
+	exited  chan struct{}
+	exitErr error
+	stop    sync.Once
+}
+
+var errPortTaken = errors.New("port was taken")
+
+// Start runs a server with further directives (`--name`, `value`, ...) and stops it when the test ends. A server
+// that crashed in the meantime fails the test.
+func Start(t testing.TB, kind Kind, directives ...string) *Server {
+	t.Helper()
+	server, err := Launch(kind, t.TempDir(), directives...)
+	if err != nil {
+		t.Fatalf("start %s: %v", kind, err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	})
+	return server
+}
+
+// Launch runs a server outside of a test; the caller stops it.
+func Launch(kind Kind, directory string, directives ...string) (*Server, error) {
+	return LaunchOn("", kind, directory, directives...)
+}
+
+// LaunchOn runs a server on a list of CPUs as taskset names them; all CPUs when the list is empty.
+func LaunchOn(cpus string, kind Kind, directory string, directives ...string) (*Server, error) {
+	var err error
+	for range startAttemptsMax {
+		var server *Server
+		if server, err = launchOnce(kind, directory, cpus, directives); err == nil {
+			return server, nil
+		}
+		if !errors.Is(err, errPortTaken) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// Command builds the command line of a server without starting it.
+func Command(kind Kind, port int, directives ...string) *exec.Cmd {
+	arguments := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", ""}
+	arguments = append(arguments, directives...)
+	if kind == Subject && SubjectIsTidemill() {
+		arguments = append([]string{"server"}, arguments...)
+	}
+	command := exec.Command(Binary(kind), arguments...)
+	// Children die with the test process, however it ends.
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return command
+}
+
+// FreePort returns a port that nobody listened on a moment ago.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+func launchOnce(kind Kind, directory, cpus string, directives []string) (*Server, error) {
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.CreateTemp(directory, "server-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	command := Command(kind, port, directives...)
+	if cpus != "" {
+		pinned := exec.Command("taskset", append([]string{"-c", cpus}, command.Args...)...)
+		pinned.SysProcAttr = command.SysProcAttr
+		command = pinned
+	}
+	command.Dir, command.Stdout, command.Stderr = directory, log, log
+	server := &Server{
+		Kind: kind, Port: port, Address: "127.0.0.1:" + strconv.Itoa(port),
+		Directory: directory, process: command, exited: make(chan struct{}),
+	}
+	started := make(chan error, 1)
+	go server.run(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	server.PID = command.Process.Pid
+	if err := server.awaitReady(log.Name()); err != nil {
+		_ = server.Stop()
+		return nil, err
+	}
+	return server, nil
+}
+
+// run starts the process and waits for it on one thread that lives as long as the process: the parent-death signal
+// is sent when the starting thread ends, and Go ends threads that it does not need.
+func (s *Server) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := s.process.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	s.exitErr = s.process.Wait()
+	close(s.exited)
+}
+
+func (s *Server) awaitReady(log string) error {
+	deadline := time.Now().Add(startTimeout)
+	for time.Now().Before(deadline) {
+		select {
+		case <-s.exited:
+			text, _ := os.ReadFile(log)
+			if strings.Contains(strings.ToLower(string(text)), "address already in use") {
+				return errPortTaken
+			}
+			return fmt.Errorf("ended at start (%v):\n%s", s.exitErr, tail(text))
+		default:
+		}
+		if s.answersPing() {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	text, _ := os.ReadFile(log)
+	return fmt.Errorf("did not answer PING within %v:\n%s", startTimeout, tail(text))
+}
+
+func (s *Server) answersPing() bool {
+	conn, err := wire.Dial(s.Address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.Timeout = time.Second
+	reply, err := conn.Do("PING")
+	return err == nil && (string(reply.Text) == "PONG" || s.Kind == Floor)
+}
+
+func tail(text []byte) []byte { return text[max(0, len(text)-4000):] }
+
+// Dial connects to the server and closes the connection when the test ends.
+func (s *Server) Dial(t testing.TB) *wire.Conn {
+	t.Helper()
+	conn, err := wire.Dial(s.Address)
+	if err != nil {
+		t.Fatalf("connect to %s: %v", s.Kind, err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// Running tells whether the process still runs.
+func (s *Server) Running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Log returns all that the server has printed.
+func (s *Server) Log() string {
+	files, _ := filepath.Glob(filepath.Join(s.Directory, "server-*.log"))
+	var all strings.Builder
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// Stop ends the server by SIGTERM, then SIGKILL. The error tells of a server that had crashed before or that did not
+// end by itself.
+func (s *Server) Stop() (err error) {
+	s.stop.Do(func() {
+		select {
+		case <-s.exited:
+			err = fmt.Errorf("had ended before the test did (%v):\n%s", s.exitErr, tail([]byte(s.Log())))
+			return
+		default:
+		}
+		_ = s.process.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-s.exited:
+		case <-time.After(stopTimeout):
+			_ = s.process.Process.Kill()
+			<-s.exited
+			err = fmt.Errorf("did not end within %v of SIGTERM", stopTimeout)
+		}
+	})
+	return err
+}

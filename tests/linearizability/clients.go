@@ -1,0 +1,206 @@
+package linearizability
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"tidemill/tests/internal/wire"
+)
+
+// Limits of one round: long enough for operations to meet, short enough for porcupine to decide at once.
+const (
+	clientCount      = 6
+	operationsOfEach = 10
+	checkTimeout     = 20 * time.Second
+)
+
+// profile says which operations a round mixes.
+type profile struct {
+	name string
+	// make returns the next operation's commands and whether they form a transaction.
+	make func(c *client) (commands [][]string, transaction bool)
+	// pause is the longest wait between two operations of one client; expiry needs rounds that outlast deadlines.
+	pause time.Duration
+}
+
+// client is one connection and the part of the history that it made.
+type client struct {
+	number   int
+	database int
+	address  string
+	conn     *wire.Conn
+	random   *rand.Rand
+	serial   int
+	watching bool
+	history  []porcupine.Operation
+}
+
+var expirySerial atomic.Int64
+
+func (c *client) connect() error {
+	conn, err := wire.Dial(c.address)
+	if err != nil {
+		return err
+	}
+	c.conn = conn
+	_, err = conn.Do("SELECT", strconv.Itoa(c.database))
+	return err
+}
+
+// unique makes a value that no other operation writes.
+func (c *client) unique() string {
+	c.serial++
+	return fmt.Sprintf("v%d.%d", c.number, c.serial)
+}
+
+func (c *client) pick(from ...string) string { return from[c.random.IntN(len(from))] }
+
+// run makes the client's part of one round.
+func (c *client) run(mix profile, clock time.Time) error {
+	c.history = nil
+	for range operationsOfEach {
+		if mix.pause > 0 {
+			time.Sleep(time.Duration(c.random.Int64N(int64(mix.pause))))
+		}
+		commands, transaction := mix.make(c)
+		asked := operation{client: c.number, database: c.database, commands: commands, transaction: transaction}
+		if setsDeadline(commands) {
+			asked.expiry = int(expirySerial.Add(1))
+		}
+		if err := c.perform(asked, clock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setsDeadline(commands [][]string) bool {
+	for _, command := range commands {
+		if command[0] == "SET" && len(command) > 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// perform sends one operation and records it. One in a hundred loses its connection right after sending.
+func (c *client) perform(asked operation, clock time.Time) error {
+	request, replies := encode(asked)
+	call := time.Since(clock)
+	if err := c.conn.SendRaw(request); err != nil {
+		return fmt.Errorf("%v: %w", asked, err)
+	}
+	outcome := unknown
+	// Not while watching: WATCH dies with its connection, and the model knows of no connections.
+	if !c.watching && !asked.transaction && c.random.IntN(100) == 0 {
+		c.conn.Close()
+		if err := c.connect(); err != nil {
+			return err
+		}
+	} else {
+		var last wire.Reply
+		for range replies {
+			var err error
+			if last, err = c.conn.Receive(); err != nil {
+				return fmt.Errorf("%v: %w", asked, err)
+			}
+		}
+		outcome = normalize(asked, last)
+	}
+	done := time.Since(clock)
+	c.history = append(c.history, entry(asked, outcome, call, done))
+	if asked.expiry != 0 {
+		c.history = append(c.history, deadline(asked, call, done, outcome))
+	}
+	return nil
+}
+
+func encode(asked operation) (request []byte, replies int) {
+	if asked.transaction {
+		request = wire.AppendCommand(request, []byte("MULTI"))
+	}
+	for _, command := range asked.commands {
+		request = wire.AppendCommand(request, wire.Arguments(command...)...)
+	}
+	if asked.transaction {
+		request = wire.AppendCommand(request, []byte("EXEC"))
+		return request, len(asked.commands) + 2
+	}
+	return request, 1
+}
+
+// arena is a server and the clients that meet on it.
+type arena struct {
+	control *wire.Conn
+	clients []*client
+}
+
+func newArena(address string, seed uint64) (*arena, error) {
+	control, err := wire.Dial(address)
+	if err != nil {
+		return nil, err
+	}
+	a := &arena{control: control}
+	for number := range clientCount {
+		c := &client{number: number, address: address, random: rand.New(rand.NewPCG(seed, uint64(number)))}
+		// One client looks from the other database: SWAPDB and COPY DB have a witness.
+		c.database = number / (clientCount - 1)
+		if err := c.connect(); err != nil {
+			return nil, err
+		}
+		a.clients = append(a.clients, c)
+	}
+	return a, nil
+}
+
+func (a *arena) close() {
+	a.control.Close()
+	for _, c := range a.clients {
+		c.conn.Close()
+	}
+}
+
+// round empties the server, lets the clients run at once and returns the verdict on their history.
+func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation, error) {
+	if err := a.reset(); err != nil {
+		return porcupine.Unknown, nil, err
+	}
+	clock := time.Now()
+	errs := make([]error, len(a.clients))
+	var group sync.WaitGroup
+	for index, c := range a.clients {
+		group.Go(func() { errs[index] = c.run(mix, clock) })
+	}
+	group.Wait()
+	if mix.pause > 0 {
+		time.Sleep(expiryTTL + expiryLate)
+		errs = append(errs, a.clients[0].perform(operation{commands: [][]string{{"MGET", "e1", "e2"}}}, clock))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return porcupine.Unknown, nil, err
+	}
+	var history []porcupine.Operation
+	for _, c := range a.clients {
+		history = append(history, c.history...)
+	}
+	return porcupine.CheckOperationsTimeout(model, history, checkTimeout), history, nil
+}
+
+// reset empties the server and forgets what a client watched when the round before ended.
+func (a *arena) reset() error {
+	for _, c := range a.clients {
+		c.watching = false
+		if _, err := c.conn.Do("UNWATCH"); err != nil {
+			return err
+		}
+	}
+	_, err := a.control.Do("FLUSHALL")
+	return err
+}

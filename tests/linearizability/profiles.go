@@ -1,0 +1,135 @@
+package linearizability
+
+import (
+	"strconv"
+	"time"
+)
+
+// profiles are the mixes of operations. Each keeps few keys, in different slots, so that operations meet.
+var profiles = []profile{
+	{name: "strings", make: stringMix},
+	{name: "lists", make: listMix},
+	{name: "keyspace", make: keyspaceMix},
+	{name: "transactions", make: transactionMix},
+	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond},
+}
+
+func single(words ...string) ([][]string, bool) { return [][]string{words}, false }
+
+// blockTimeout is long enough to be served within a round and short enough not to dominate it.
+const blockTimeout = "0.01"
+
+func stringMix(c *client) ([][]string, bool) {
+	switch c.random.IntN(8) {
+	case 0:
+		return single("SET", c.pick("s1", "s2"), c.unique())
+	case 1:
+		return single("APPEND", c.pick("s1", "s2"), c.unique())
+	case 2, 3:
+		return single("MSET", "s1", c.unique(), "s2", c.unique(), "s3", c.unique())
+	case 4:
+		return single("INCR", "n1")
+	case 5, 6:
+		return single("MGET", "s1", "s2", "s3", "n1")
+	}
+	return single("GET", c.pick("s1", "s2", "n1"))
+}
+
+func listMix(c *client) ([][]string, bool) {
+	side := func() string { return c.pick("LEFT", "RIGHT") }
+	switch c.random.IntN(10) {
+	case 0, 1, 2:
+		return single("LPUSH", c.pick("l1", "l2"), c.unique())
+	case 3:
+		return single("RPUSH", c.pick("l1", "l2"), c.unique(), c.unique())
+	case 4:
+		return single("LMOVE", c.pick("l1", "l2"), c.pick("l1", "l2"), side(), side())
+	case 5, 6:
+		return single("BLPOP", "l1", "l2", blockTimeout)
+	case 7:
+		return single("BLMOVE", c.pick("l1", "l2"), c.pick("l1", "l2", "l3"), side(), side(), blockTimeout)
+	}
+	return single("LRANGE", c.pick("l1", "l2", "l3"), "0", "-1")
+}
+
+// keyspaceMix moves values of all types between names and databases.
+func keyspaceMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("k1", "k2", "k3") }
+	switch c.random.IntN(14) {
+	case 0, 1:
+		return single("SET", key(), c.unique())
+	case 2:
+		return single("HSET", key(), c.pick("f", "g"), c.unique(), "h", c.unique())
+	case 3, 4:
+		return single("HGETALL", key())
+	case 5:
+		return single("LPUSH", key(), c.unique())
+	case 6, 7:
+		return single("RENAME", key(), key())
+	case 8:
+		return single("COPY", "k1", "k2", "DB", strconv.Itoa(c.random.IntN(databaseCount)), "REPLACE")
+	case 9:
+		return single("COPY", "k2", "k3", "DB", strconv.Itoa(c.random.IntN(databaseCount)))
+	case 10:
+		if c.random.IntN(3) == 0 {
+			return single("FLUSHALL")
+		}
+		return single("SWAPDB", "0", "1")
+	case 11:
+		return single("MGET", "k1", "k2", "k3")
+	case 12:
+		return single("MSET", "k1", c.unique(), "k2", c.unique())
+	}
+	return single("GET", key())
+}
+
+// transactionMix runs MULTI with and without WATCH beside plain commands.
+func transactionMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("t1", "t2", "t3") }
+	if c.watching {
+		if c.random.IntN(3) == 0 {
+			return single("GET", key())
+		}
+		c.watching = false
+		return [][]string{{"GET", "t1"}, {"SET", key(), c.unique()}}, true
+	}
+	switch c.random.IntN(10) {
+	case 0, 1:
+		c.watching = true
+		return single("WATCH", key())
+	case 2, 3:
+		return [][]string{{"GET", key()}, {"SET", "t1", c.unique()}, {"SET", "t2", c.unique()}, {"APPEND", "t3", "x"}}, true
+	case 4:
+		return [][]string{{"LPUSH", "u1", c.unique()}, {"LMOVE", "u1", "u2", "LEFT", "RIGHT"}, {"MGET", "t1", "t2", "t3"}}, true
+	case 5:
+		return single("MGET", "t1", "t2", "t3")
+	case 6:
+		return single("BLPOP", "u2", "u1", blockTimeout)
+	case 7:
+		if c.random.IntN(4) == 0 {
+			return single("FLUSHALL")
+		}
+		return single("RENAME", key(), key())
+	}
+	return single("SET", key(), c.unique())
+}
+
+// expiryMix needs deadlines to pass within the round.
+func expiryMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("e1", "e2") }
+	switch c.random.IntN(12) {
+	case 0, 1:
+		return single("SET", key(), c.unique(), "PX", strconv.FormatInt(expiryTTL.Milliseconds(), 10))
+	case 2:
+		return single("SET", key(), c.unique())
+	case 3:
+		return single("APPEND", key(), "+")
+	case 4:
+		return single("RENAME", "e1", "e2")
+	case 5:
+		return single("COPY", "e1", "e2", "DB", "0", "REPLACE")
+	case 6, 7:
+		return single("MGET", "e1", "e2")
+	}
+	return single("GET", key())
+}

@@ -37,7 +37,6 @@ plant "a hit counts unless held afterwards" loom word.rs 's/!self.is_held\(\) &&
 plant "held only after the first publication" loom word/model.rs 's/(        slots.iter\(\).for_each\(\|slot\| slot.word.mark_held\(\)\);\n)(.*?slots\[0\].change\(1, 9\);\n)/$2$1/s'
 plant "unlocked with Relaxed" loom word.rs 's/self.word.swap\(released, Ordering::SeqCst\)/self.word.swap(released, Ordering::Relaxed)/'
 plant "locked with Relaxed" loom word.rs 's/Ordering::Acquire, Ordering::Relaxed\)/Ordering::Relaxed, Ordering::Relaxed)/'
-plant "the version turns even with Relaxed" loom word.rs 's/(starts from this version sees the publication.\n.*?)Ordering::Release/$1Ordering::Relaxed/'
 plant "a waiter looks before it announces itself" loom word.rs 's/(        self.waiting.store\(1, Ordering::SeqCst\);\n\s*total_order_for_loom\(\);\n)(.*?;\n)/$2$1/s'
 plant "the walk rounds a bucket's first hash down" model table/segment.rs 's/\(u128::from\(shifted\).div_ceil\(1 << depth\)\) as u64/shifted >> depth/'
 plant "bits beyond the tag are taken for zero" model table/rebuild.rs 's/lowest \| u64::MAX >> known_bits/lowest/'

@@ -48,7 +48,7 @@ bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verd
 	$(CARGO) bench -p tidemill-rcu --locked
 	@true
 
-.PHONY: test-loom-store bench-store
+.PHONY: test-loom-store bench-store planted-store
 test-loom-store: ## loom models of the slot word
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
 
@@ -57,3 +57,8 @@ bench-store: ## keyspace: longest step, lookups, hashes, bytes per key
 	$(CARGO) bench -p tidemill-store --bench memory_mimalloc
 	$(CARGO) bench -p tidemill-store --bench memory_jemalloc
 	$(CARGO) bench -p tidemill-store --bench keyspace
+
+planted-store: ## each bug planted in the store must make a test fail
+	crates/store/tests/planted.sh
+
+planted: planted-store

@@ -1,5 +1,8 @@
 //! Bytes per key, with jemalloc as the allocator.
 
+// A bench that cannot go on stops.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 #[global_allocator]

@@ -10,10 +10,13 @@ pub const INLINE_VALUE_BYTES_MAX: usize = 1024;
 pub const PACKED_KEY_BYTES_MAX: usize = (1 << 21) - 1;
 
 /// Home buckets of a segment at most. More than this and the segment splits, which bounds every resize step.
-pub const SEGMENT_BUCKETS_MAX: usize = 128;
+pub const SEGMENT_BUCKETS_MAX: usize = 64;
 
-/// Entries that a freshly built segment gives each home bucket on average, in tenths.
-pub const SEGMENT_LOAD_TENTHS: usize = 52;
+/// Entries that a freshly built segment has for each of its buckets at most, in tenths; a bucket has room for seven.
+pub const SEGMENT_LOAD_TENTHS: usize = 48;
+
+/// One of so many buckets of a fresh segment is an overflow bucket.
+pub const OVERFLOW_SHARE: usize = 4;
 
 /// Two neighbouring segments join when they have no more entries than this together.
 pub const MERGED_ENTRIES_MAX: usize = SEGMENT_BUCKETS_MAX * 5 / 2;
@@ -30,6 +33,6 @@ pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
 
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
-// A resize step moves at most one segment: 128 buckets of 7 entries, each a cache miss in the worst case,
+// A resize step moves at most one segment: 64 buckets of 7 entries, each a cache miss in the worst case,
 // stay below 100 µs.
-const _: () = assert!(SEGMENT_BUCKETS_MAX <= 128);
+const _: () = assert!(SEGMENT_BUCKETS_MAX <= 64);

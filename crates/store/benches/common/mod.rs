@@ -98,34 +98,38 @@ fn gcd(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { gcd(right, left % right) }
 }
 
+/// Bytes per key while a keyspace grows.
 pub fn memory(allocator: &str) {
-    const COUNT: u64 = 1_000_000;
+    const COUNTS: [u64; 8] =
+        [250_000, 500_000, 700_000, 1_000_000, 1_400_000, 2_000_000, 2_800_000, 4_000_000];
     describe();
+    println!("{allocator}: keys of 16 bytes with values of 64, bytes per key");
+    let before = resident_bytes();
     let keyspace = keyspace();
     let heap = Heap::new();
-    let before = resident_bytes();
-    for number in 0..COUNT {
-        insert(&keyspace, &heap, &spread_key(number));
-        if number.is_multiple_of(1000) {
-            free_garbage(&heap);
+    let mut number = 0;
+    for count in COUNTS {
+        while number < count {
+            insert(&keyspace, &heap, &spread_key(number));
+            number += 1;
+            if number.is_multiple_of(1000) {
+                free_garbage(&heap);
+            }
         }
+        let resident = (resident_bytes() - before) as f64;
+        let mut table_bytes = 0;
+        let mut entry_bytes = 0;
+        for slot in SlotNumber::all() {
+            table_bytes += keyspace.table_shape(0, slot, section()).bytes;
+            let entries = keyspace.entries(0, slot, section());
+            entry_bytes += entries.map(|entry| entry.entry_bytes()).sum::<usize>();
+        }
+        println!(
+            "{count:8} keys: entries {:.1}, tables {:.1}, live {:.1}, resident {:.1}",
+            entry_bytes as f64 / count as f64,
+            table_bytes as f64 / count as f64,
+            heap.live_bytes() as f64 / count as f64,
+            resident / count as f64,
+        );
     }
-    free_garbage(&heap);
-    let mut table_bytes = 0;
-    let mut entry_bytes = 0;
-    for slot in SlotNumber::all() {
-        table_bytes += keyspace.table_shape(0, slot, section()).bytes;
-        let entries = keyspace.entries(0, slot, section());
-        entry_bytes += entries.map(|entry| entry.entry_bytes()).sum::<usize>();
-    }
-    let resident = resident_bytes();
-    println!(
-        "{allocator}: {COUNT} keys of 16 bytes with values of 64: entries {:.1}, tables {:.1}, \
-         live {:.1}, resident {:.1} (all of the process {:.1}) bytes per key",
-        entry_bytes as f64 / COUNT as f64,
-        table_bytes as f64 / COUNT as f64,
-        heap.live_bytes() as f64 / COUNT as f64,
-        (resident - before) as f64 / COUNT as f64,
-        resident as f64 / COUNT as f64,
-    );
 }

@@ -12,16 +12,26 @@ use super::segment::{
 };
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
-use crate::limits::{SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
+use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
+
+/// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; four in each doubling, or three.
+///
+/// They are size classes of common allocators, so that nothing is lost to rounding there. Narrower steps keep more
+/// classes in use while all segments of a keyspace grow together, and each one that is nearly left stays resident.
+fn rounded_lines(lines: usize) -> usize {
+    lines.next_multiple_of((lines.next_power_of_two() / 4).max(1))
+}
 
 /// How many home buckets a segment of `entry_count` entries is built with.
 fn home_count_for(entry_count: usize) -> usize {
-    (entry_count * 10).div_ceil(SEGMENT_LOAD_TENTHS).clamp(1, SEGMENT_BUCKETS_MAX)
+    let buckets = (entry_count * 10).div_ceil(SEGMENT_LOAD_TENTHS);
+    let lines = rounded_lines(1 + buckets);
+    home_share(lines - 1).min(SEGMENT_BUCKETS_MAX)
 }
 
-/// The next larger count: an eighth more, so that a table is never far from full.
-fn grown(home_count: usize) -> usize {
-    home_count + (home_count / 8).max(1)
+/// How many of so many buckets are home buckets; the others are for overflow.
+fn home_share(buckets: usize) -> usize {
+    buckets - buckets / OVERFLOW_SHARE
 }
 
 /// An entry's word in the segment under construction, and its home bucket there.
@@ -68,8 +78,9 @@ impl Plan {
             .iter()
             .map(|&count| count.saturating_sub(1) / BUCKET_ENTRIES)
             .sum();
-        let spare = home_count / 12 + usize::from(home_count > 1 || needed > 0);
-        let segment = SegmentWord::allocate(depth, prefix, home_count, needed + spare, heap);
+        let lines = rounded_lines(1 + home_count + needed + usize::from(home_count > 1));
+        let overflow_count = lines - 1 - home_count;
+        let segment = SegmentWord::allocate(depth, prefix, home_count, overflow_count, heap);
         for entry in moving {
             segment.put(entry.home, entry.word);
         }
@@ -100,6 +111,11 @@ impl SegmentWord {
         plan.build(&moving, heap)
     }
 
+    fn larger_home_count(self) -> usize {
+        let lines = rounded_lines(1 + self.home_count() + self.overflow_count() + 1);
+        home_share(lines - 1).max(self.home_count() + 1)
+    }
+
     /// The next larger build of this segment, or none when it must split.
     pub(super) fn grow(
         self,
@@ -107,7 +123,7 @@ impl SegmentWord {
         section: Section<'_>,
         heap: &Heap,
     ) -> Option<SegmentWord> {
-        let home_count = grown(self.home_count()).max(home_count_for(self.entry_count() + 1));
+        let home_count = self.larger_home_count();
         if home_count > SEGMENT_BUCKETS_MAX && self.depth() < SEGMENT_DEPTH_MAX {
             return None;
         }

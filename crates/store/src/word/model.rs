@@ -6,7 +6,7 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::SlotWord;
@@ -34,12 +34,18 @@ impl Slot {
     fn move_to_front(&self) {
         self.word.begin_change();
         self.places[0].store(self.places[1].load(Ordering::Relaxed), Ordering::Release);
-        self.places[1].store(0, Ordering::Release);
+        self.places[1].store(0, Ordering::Relaxed);
         self.word.end_change();
     }
 
     fn lookup(&self) -> Option<u64> {
-        self.places.iter().map(|place| place.load(Ordering::Acquire)).find(|&value| value != 0)
+        // As in the real table: an acquire fence for what is found, none for what is passed over.
+        let found =
+            self.places.iter().map(|place| place.load(Ordering::Relaxed)).find(|&value| value != 0);
+        if found.is_some() {
+            fence(Ordering::Acquire);
+        }
+        found
     }
 
     /// One optimistic read; `None` when it does not count.

@@ -62,8 +62,8 @@ func dialSocket(ctx context.Context, options *Options, address string) (net.Conn
 	return secured, nil
 }
 
-// handshake sends everything at once and judges the replies: what an older or managed server may refuse
-// is no failure. Only when HELLO is refused does authentication take a second round trip.
+// handshake asks for RESP3, authenticating with it, and sends the rest in a second round trip. What an
+// older or managed server may refuse is no failure.
 func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]any) error {
 	username, password := options.Username, options.Password
 	if options.Credentials != nil {

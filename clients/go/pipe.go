@@ -154,7 +154,9 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	p.writing = true
 	cut := p.pausing && (len(p.queue) >= flushRequests || float64(len(p.queue)) >= p.gauge.peak)
 	if cut {
+		// Under the mutex, because the writer's role keeps the timer open only while it pauses.
 		p.pausing = false
+		p.writer.pauser.cut()
 	}
 	if p.gathering && len(p.queue) >= p.gauge.enough {
 		p.gathering, p.urgent, wake = false, true, true
@@ -163,8 +165,6 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	p.mu.Unlock()
 	if wake {
 		p.writeGo <- struct{}{}
-	} else if cut {
-		p.writer.pauser.cut()
 	}
 	return false, nil
 }

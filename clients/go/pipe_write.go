@@ -12,11 +12,6 @@ func (p *pipe) writeLoop() {
 		select {
 		case <-p.writeGo:
 		case <-p.closed:
-			p.mu.Lock()
-			if p.writer.pauser != nil {
-				p.writer.pauser.close()
-			}
-			p.mu.Unlock()
 			return
 		}
 		for p.gatherCompany() && p.flush() {
@@ -161,9 +156,11 @@ func (p *pipe) writeChunk(taken int) (int, error) {
 	return n, err
 }
 
+// ensureReader wakes the pipe's reader when replies are due and nobody reads. On a dead pipe the reader
+// has left for good: a role given to it would never come back, and the pipe would never end.
 func (p *pipe) ensureReader() {
 	p.mu.Lock()
-	wake := !p.reading && len(p.flight) > 0
+	wake := !p.reading && len(p.flight) > 0 && p.dead == nil
 	if wake {
 		p.reading = true
 	}

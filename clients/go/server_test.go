@@ -107,10 +107,9 @@ func checkLeaks(t testing.TB) {
 		}
 		deadline := time.Now().Add(5 * time.Second)
 		for {
-			runtime.GC() // known: a gather timer may outlive its pipe until collected (README, "Not done yet")
 			stacks := ownGoroutines()
 			after := descriptors()
-			if stacks == "" && after <= before+2 { // 2: the open timer leak of README, "Not done yet"
+			if stacks == "" && after <= before {
 				return
 			}
 			if time.Now().After(deadline) {
@@ -142,7 +141,7 @@ func ownGoroutines() string {
 	buffer = buffer[:runtime.Stack(buffer, true)]
 	var own []string
 	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
-		if strings.Contains(stack, "tidemill.(*") && !strings.Contains(stack, "testing.tRunner") {
+		if strings.Contains(stack, "go.tidemill.dev/client.(*") && !strings.Contains(stack, "testing.tRunner") {
 			own = append(own, stack)
 		}
 	}

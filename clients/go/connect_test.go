@@ -1,0 +1,161 @@
+package tidemill
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestDial_UnixSocketServesCommands(t *testing.T) {
+	for _, binary := range serverBinaries {
+		t.Run(binary, func(t *testing.T) {
+			checkLeaks(t)
+			path := filepath.Join(t.TempDir(), "s")
+			startServer(t, binary, "--unixsocket", path)
+			c := newTestClient(t, path)
+			ctx := testContext(t, 10*time.Second)
+			info, err := c.Do(ctx, "CLIENT", "INFO").Text()
+			if err != nil || !strings.Contains(info, " flags=U ") {
+				t.Fatal(info, err)
+			}
+		})
+	}
+}
+
+// Each connection asks for credentials, so that a token that expired is followed by the next one.
+func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) {
+		ctx := testContext(t, 20*time.Second)
+		admin := newTestClient(t, s.address)
+		var token atomic.Int64
+		allow := func(n int64) {
+			password := fmt.Sprintf(">secret%d", n)
+			if err := admin.Do(ctx, "ACL", "SETUSER", "app", "reset", "on", password, "~*", "+@all").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		allow(0)
+		c := newTestClient(t, s.address, func(o *Options) {
+			o.Credentials = func(context.Context) (string, string, error) {
+				return "app", fmt.Sprintf("secret%d", token.Load()), nil
+			}
+		})
+		for n := range int64(3) {
+			allow(n)
+			token.Store(n)
+			// Removes the authenticated connection, as a server does when its user changes.
+			_ = admin.Do(ctx, "CLIENT", "KILL", "USER", "app").Err()
+			if who, err := c.Do(WithIdempotent(ctx), "ACL", "WHOAMI").Text(); err != nil || who != "app" {
+				t.Fatal(n, who, err)
+			}
+		}
+		stale := newTestClient(t, s.address, func(o *Options) { o.Username, o.Password = "app", "secret0" })
+		err := stale.Do(ctx, "PING").Err()
+		if !errors.Is(err, ServerCode("WRONGPASS")) || !errors.Is(err, ErrNotSent) {
+			t.Error("a stale token:", err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret0") {
+			t.Error("the error shows the password:", err)
+		}
+	})
+}
+
+func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
+	checkLeaks(t)
+	s := startServer(t, "valkey-server")
+	certificate, roots := selfSigned(t)
+	ctx := testContext(t, 20*time.Second)
+	dialed := func(server, client *tls.Config) error {
+		server.Certificates = []tls.Certificate{certificate}
+		address := startTLS(t, s.address, server)
+		c := newTestClient(t, address, func(o *Options) {
+			o.TLS, o.ConnectWait = client, 300*time.Millisecond
+		})
+		return c.Set(ctx, "key", strings.Repeat("x", 1<<20)).Err()
+	}
+	if err := dialed(&tls.Config{}, &tls.Config{RootCAs: roots}); err != nil {
+		t.Error("TLS:", err)
+	}
+	var unknown *tls.CertificateVerificationError
+	if err := dialed(&tls.Config{}, &tls.Config{}); !errors.Is(err, ErrNotSent) || !errors.As(err, &unknown) {
+		t.Error("an unknown authority:", err)
+	}
+	old := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	if err := dialed(old, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10}); !errors.Is(err, ErrNotSent) {
+		t.Error("TLS 1.1:", err)
+	}
+}
+
+func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// startTLS ends TLS in front of a server.
+func startTLS(t *testing.T, target string, config *tls.Config) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { joinConns(near, target) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		group.Wait()
+	})
+	return listener.Addr().String()
+}
+
+func joinConns(near net.Conn, target string) {
+	defer near.Close()
+	far, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(far, near)
+		far.Close()
+	}()
+	_, _ = io.Copy(near, far)
+}

@@ -4,11 +4,13 @@
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --locked --quiet
 
-test-end-to-end: ## the real binary against real clients and oracles
-	@true
+test-end-to-end: ## the real binary: linearizability, abuse, real clients
+	$(CARGO) build --release --locked --quiet -p tidemill
+	cd tests && go vet ./... && go test -count=1 -p 1 ./linearizability ./abuse ./clients
 
+.PHONY: docs-fresh
 docs-fresh: ## generated documents match their sources
-	@true
+	$(CARGO) test --locked --quiet -p tidemill-engine config::
 
 .PHONY: fuzz-resp
 fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the stable toolchain
@@ -46,7 +48,6 @@ soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60
 
 bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
 	$(CARGO) bench -p tidemill-rcu --locked
-	@true
 
 .PHONY: test-loom-store bench-store planted-store
 test-loom-store: ## loom models of the slot word

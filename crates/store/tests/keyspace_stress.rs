@@ -89,7 +89,7 @@ fn value_of(number: u64) -> Vec<u8> {
 
 fn number_of(entry: EntryRef<'_>) -> u64 {
     let Some(StringValue::Plain(bytes)) = entry.string() else { panic!("a string in one run") };
-    let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    let number = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     assert!(bytes == value_of(number), "a torn or freed value");
     number
 }
@@ -169,7 +169,10 @@ impl<'w> Actor<'w> {
         let mut locks = slots.map(|slot| self.lock(slot));
         locks.iter_mut().for_each(SlotLock::mark_held);
         let lock_of = |locks: &mut [SlotLock<'w, ()>; 2], key: &[u8]| {
-            locks.iter().position(|lock| lock.slot() == SlotNumber::of_key(key)).unwrap()
+            locks
+                .iter()
+                .position(|lock| lock.slot() == SlotNumber::of_key(key))
+                .expect("the key's slot is locked")
         };
         let left = lock_of(&mut locks, PAIR_KEYS[0]);
         let number = Self::next_number(&locks[left], self.world, PAIR_KEYS[0], section);
@@ -298,9 +301,9 @@ fn read<F: Flavour>(world: &World, domain: &std::sync::Arc<Domain<F>>, seed: u64
 }
 
 fn stress<F: Flavour>() {
-    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
     println!("SEED={seed}");
-    let domain = Domain::<F>::new().unwrap();
+    let domain = Domain::<F>::new().expect("the flavour is supported");
     let world = World {
         keyspace: Keyspace::new(1, Seed::new(seed, 2), Nobody),
         ended: AtomicBool::new(false),

@@ -6,7 +6,7 @@
 //! - of one key, a reader never sees an older value after a newer one;
 //! - of a change of two slots a reader sees neither a half nor a value that was overwritten within it;
 //! - a read of two keys that nothing changed meanwhile saw both at one moment.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 mod tree_common;
 

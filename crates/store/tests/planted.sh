@@ -42,6 +42,7 @@ plant "the walk rounds a bucket's first hash down" model table/segment.rs 's/\(u
 plant "bits beyond the tag are taken for zero" model table/rebuild.rs 's/lowest \| u64::MAX >> known_bits/lowest/'
 plant "joined neighbours keep the deeper tag" model table/rebuild.rs 's/word: tagged\(word, lowest, self.depth\), home/word, home/'
 plant "a resized segment is not retired" model table/root.rs 's/(None => self.divide.*?\}\n).*?unsafe \{ path.segment.retire\(heap\) \};/$1/s'
+plant "a nested directory forgets the bits above it" model table/directory.rs 's/\(segment.prefix\(\) << base\) >>/segment.prefix() >>/'
 plant "garbage is freed at once" stress heap.rs 's/self.retired.retire\(garbage\);/unsafe { garbage.free() };/; s/(\nuse std::cell)/\n#![allow(unsafe_code)]$1/'
 plant "a hit counts unless held afterwards" stress word.rs 's/!self.is_held\(\) && \(self.0 \^ now.0\) & HELD_COUNT == 0/!now.is_held()/'
 plant "a resize is published before it is built" stress table/rebuild.rs 's/for entry in moving \{\n(\s*)segment.put/for entry in moving.iter().skip(1) {\n$1segment.put/'

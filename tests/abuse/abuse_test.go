@@ -229,6 +229,7 @@ func sendAndDrop(server *instance.Server, request []byte) {
 func sendHalves(t *testing.T, server *instance.Server) {
 	whole := wire.AppendCommand(nil, []byte("SET"), []byte("half"), bytes.Repeat([]byte("y"), 100))
 	conn := server.Dial(t)
+	defer conn.Close()
 	// Byte by byte the request must still be understood.
 	for _, each := range whole {
 		if err := conn.SendRaw([]byte{each}); err != nil {

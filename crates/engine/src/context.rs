@@ -314,8 +314,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         let alone = seen.len() == 1;
         for seen in seen {
             let now = self.shared.keyspace.word(seen.slot).load_after();
-            let valid =
-                if alone && seen.hit { !now.is_held() } else { seen.before.is_unchanged(now) };
+            let valid = if alone && seen.hit {
+                seen.before.confirms_hit(now)
+            } else {
+                seen.before.is_unchanged(now)
+            };
             if !valid {
                 return Verdict::Stale(seen.slot);
             }

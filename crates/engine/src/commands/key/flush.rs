@@ -46,7 +46,8 @@ pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outcome {
     let is_lazy = is_lazy(cx)?;
     let detached: Vec<Detached> = alone(cx, |cx, gate| {
-        touch_watched(cx, gate, &databases.clone().collect::<Vec<_>>());
+        let changes: Vec<_> = databases.clone().map(|database| (database, database)).collect();
+        touch_watched(cx, gate, &changes);
         databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect()
     })?;
     cx.worker.changes += detached.iter().map(Detached::key_count).sum::<u64>().max(1);
@@ -59,8 +60,9 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outco
     Ok(())
 }
 
-/// Marks who watches a key that exists in one of the databases. The others are stopped.
-fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &[usize]) {
+/// Marks who watches a key that the change of a database takes or brings: one that exists in the database itself or in
+/// the one that comes in its place. The others are stopped.
+fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, changes: &[(usize, usize)]) {
     let shared = cx.shared;
     cx.reader.section(&mut |section| {
         shared.keyspace.for_each_side(gate, |_, side| {
@@ -68,8 +70,9 @@ fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &
                 let key_hash = shared.keyspace.key_hash(key);
                 let exists =
                     |database| shared.keyspace.find(database, key_hash, key, section).is_some();
-                let is_touched = databases.contains(&database)
-                    && databases.iter().any(|&database| exists(database));
+                let is_touched = changes
+                    .iter()
+                    .any(|&(old, new)| old == database && (exists(old) || exists(new)));
                 if is_touched {
                     flags.iter().for_each(|flag| flag.set());
                 }
@@ -94,7 +97,7 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     };
     if first != second {
         alone(cx, |cx, gate| {
-            touch_watched(cx, gate, &[first, second]);
+            touch_watched(cx, gate, &[(first, second), (second, first)]);
             cx.shared.keyspace.swap_databases(first, second, gate);
             note_ready(cx, gate, &[first, second]);
         })?;

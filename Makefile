@@ -18,7 +18,7 @@ setup: ## install what building and testing need (apt, cargo, go, pip); prints t
 run: ## install what is missing, build release, start the server on 127.0.0.1:6379
 	@scripts/setup build
 	@$(CARGO) build --release --locked --quiet -p tidemill
-	@exec target/release/tidemill server
+	@exec target/release/tidemill server --bind 127.0.0.1 --port 6379
 
 test: setup test-rust test-end-to-end test-go test-host ## all tests of every part, at most 15 minutes on two cores
 

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Frees across threads cheaply: what one worker retires another may have allocated.
+/// The fewest resident bytes per key of those compared (ARCHITECTURE.md, "Dependencies of the binary").
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const USAGE: &str = "\
 Usage: tidemill <part> [options]

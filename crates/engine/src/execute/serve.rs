@@ -57,9 +57,31 @@ fn serve_key<'k>(
             return locks;
         }
         if waiter.serve() {
-            locks = serve_one(shared, worker, locks, section, &waiter, &ready.key);
+            let key = first_useful_key(shared, &mut locks, section, &waiter, &ready.key);
+            locks = serve_one(shared, worker, locks, section, &waiter, &key);
         }
     }
+}
+
+/// The first of a waiter's keys that is of use to it, as its command would find it.
+///
+/// One that this unit has just written may stand before the key at hand, with its waiters still to be served. A key whose
+/// slot is not locked here is of no use: whoever wrote it served its waiters first.
+fn first_useful_key(
+    shared: &Shared,
+    locks: &mut LockSet<'_>,
+    section: Section<'_>,
+    waiter: &Waiter,
+    ready_key: &[u8],
+) -> Box<[u8]> {
+    let mut is_useful = |key: &[u8]| {
+        let key_hash = shared.keyspace.key_hash(key);
+        locks
+            .lock(key_hash.slot)
+            .and_then(|lock| lock.find(waiter.database, key_hash, key, section))
+            .is_some_and(|found| found.entry.kind() == waiter.block.kind)
+    };
+    waiter.keys().find(|key| is_useful(key)).unwrap_or(ready_key).into()
 }
 
 /// Adds the slots of what the waiter's command writes besides the key it waits for.

@@ -185,7 +185,7 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("maxmemory_policy", "noeviction");
     let ratio = if used == 0 { 0.0 } else { rss as f64 / used as f64 };
     lines.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
-    lines.line("mem_allocator", "mimalloc");
+    lines.line("mem_allocator", "jemalloc");
 }
 
 fn stats(shared: &Shared, lines: &mut Lines<'_>) {

@@ -289,6 +289,7 @@ func sendInlineJunk(t *testing.T, server *instance.Server) {
 	expectClosed(t, server, bytes.Repeat([]byte("a"), 100_000), "too big inline request")
 	expectClosed(t, server, []byte("SET k \"unbalanced\r\n"), "unbalanced quotes")
 	conn := server.Dial(t)
+	defer conn.Close()
 	if err := conn.SendRaw([]byte(strings.Repeat("\r\n", 1000) + strings.Repeat("nosuch ", 2000) + "\r\nPING\r\n")); err != nil {
 		t.Fatal(err)
 	}

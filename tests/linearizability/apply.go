@@ -233,6 +233,9 @@ func (s session) applyKey(name string, arguments []string) string {
 		if !exists {
 			return replyError
 		}
+		if arguments[0] == arguments[1] {
+			return replyOK // not a change: nobody who watches the key is told
+		}
 		s.remove(s.database, arguments[0])
 		s.put(s.database, arguments[1], content)
 		return replyOK

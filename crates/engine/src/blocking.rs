@@ -141,6 +141,11 @@ impl Waiter {
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.block.keys.iter().map(|&position| self.arguments.view().get(position))
     }
+
+    /// The keys that its command looks at before it comes to `key`.
+    pub(crate) fn keys_before<'w>(&'w self, key: &'w [u8]) -> impl Iterator<Item = &'w [u8]> {
+        self.keys().take_while(move |&before| before != key)
+    }
 }
 
 #[derive(Debug)]

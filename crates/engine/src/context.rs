@@ -294,11 +294,12 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// The keys that a blocking command looks at, of the arguments from `first` to before `end`: all of them, or in the
-    /// place of a blocked client the one that became ready.
+    /// place of a blocked client those up to the one that became ready.
     pub fn candidate_keys(&self, first: usize, end: usize) -> SmallVec<[&'g [u8]; 2]> {
+        let keys = (first..end).map(|index| self.args.get(index));
         match self.ready_key {
-            Some(key) => SmallVec::from_iter([key]),
-            None => (first..end).map(|index| self.args.get(index)).collect(),
+            Some(ready) => keys.clone().take_while(|&key| key != ready).chain([ready]).collect(),
+            None => keys.collect(),
         }
     }
 

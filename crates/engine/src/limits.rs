@@ -33,4 +33,16 @@ pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 /// Different codes of error replies that are counted.
 pub const ERROR_CODES_MAX: usize = 128;
 
+/// Microseconds that one call of the sweep for expired keys takes at most, by and large.
+pub const SWEEP_US_MAX: u64 = 1000;
+
+/// Buckets or slots that the sweep looks at between two readings of the clock.
+pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
+
+/// The sweep goes on soon when one in so many of the entries that it met had expired.
+pub const SWEEP_BUSY_SHARE: usize = 10;
+
+/// Expired fields of one hash that one step of the sweep deletes at most.
+pub const SWEPT_FIELDS_MAX: usize = 1024;
+
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);

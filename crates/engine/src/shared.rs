@@ -47,6 +47,8 @@ pub struct Shared {
     /// Unix time, in ms, that a key was found expired at: who judges an expiry later judges at this time or later, so
     /// that what was seen expired stays so, whatever the clocks of two workers say.
     expired_ms: AtomicU64,
+    /// Whether any field of a hash was ever given an expiry.
+    has_expiring_fields: AtomicBool,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
     current: Mutex<Current>,
@@ -151,6 +153,7 @@ impl Shared {
             clock: spec.clock,
             started_us,
             expired_ms: AtomicU64::new(0),
+            has_expiring_fields: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
             current: Mutex::new(Current {
                 settings: Arc::new(spec.configuration.settings()),
@@ -217,6 +220,25 @@ impl Shared {
         if self.expired_ms.load(Ordering::Relaxed) < judged_ms {
             // Release: pairs with the Acquire in `expiry_clock_ms`.
             self.expired_ms.fetch_max(judged_ms, Ordering::Release);
+        }
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        self.stats.len()
+    }
+
+    /// Whether any hash may have fields that expire: the sweep has to look for them then.
+    pub(crate) fn has_expiring_fields(&self) -> bool {
+        // Relaxed: a round of the sweep that misses the first such field is followed by another.
+        self.has_expiring_fields.load(Ordering::Relaxed)
+    }
+
+    /// A field got an expiry.
+    pub(crate) fn note_expiring_field(&self) {
+        if !self.has_expiring_fields() {
+            self.has_expiring_fields.store(true, Ordering::Relaxed);
         }
     }
 
@@ -301,7 +323,7 @@ impl Shared {
         self.pause.until_us.store(0, Ordering::Relaxed);
     }
 
-    fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         let until_us = self.pause.until_us.load(Ordering::Relaxed);
         until_us != 0 && self.clock.monotonic_us() < until_us
     }

@@ -8,6 +8,7 @@ use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
+use crate::execute::SweepPosition;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -50,6 +51,7 @@ pub struct Worker {
     /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
     pub(crate) postponed: Vec<ReadyKey>,
     pub(crate) effects: Effects,
+    pub(crate) sweep: SweepPosition,
     /// Changes that the present command made.
     pub(crate) changes: u64,
 }
@@ -71,6 +73,7 @@ impl Worker {
             ready: Vec::new(),
             postponed: Vec::new(),
             effects: Effects::default(),
+            sweep: SweepPosition::new(index),
             changes: 0,
         }
     }
@@ -97,6 +100,12 @@ impl Worker {
     /// A key that somebody waits for may be there: it is looked at as soon as this worker holds no lock.
     pub fn postpone(&mut self, database: usize, key: &[u8], key_hash: KeyHash) {
         self.postponed.push(ReadyKey { database, key: key.into(), key_hash });
+    }
+
+    /// Whether waiters could not be served because a slot was taken: their turn is the next boundary.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        !self.postponed.is_empty()
     }
 
     /// Unix time in milliseconds, as of the last boundary.

@@ -9,6 +9,9 @@ pub const EVENTS_MAX: usize = 512;
 /// Milliseconds between two rounds of a worker's periodic work.
 pub const TICK_MS: u64 = 100;
 
+/// Microseconds between two steps of the sweep for expired keys while it finds many: it takes a quarter of the time then.
+pub const SWEEP_SOON_US: u64 = 4000;
+
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
 

@@ -30,7 +30,7 @@ use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Handover, Placed, Waker};
 use crate::limits::{
     EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, PILED_INPUT_BYTES_MAX,
-    READ_BYTES, RECLAIM_MS, TICK_MS,
+    READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
 
@@ -67,6 +67,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     input: Vec<u8>,
     reply: ReplyBuffer,
     next_tick_us: u64,
+    next_sweep_us: u64,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -96,6 +97,7 @@ impl<F: Flavour> EventLoop<F> {
             input: vec![0; READ_BYTES],
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
+            next_sweep_us: 0,
             spec,
         })
     }
@@ -133,11 +135,11 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn timeout(&mut self) -> Timespec {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || self.worker.has_postponed() {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let now_us = self.spec.shared.clock.monotonic_us();
-        let mut until_us = now_us + TICK_MS * 1000;
+        let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
         if !self.worker.heap.retired().is_empty() {
             until_us = now_us + RECLAIM_MS * 1000;
         }
@@ -165,6 +167,10 @@ impl<F: Flavour> EventLoop<F> {
             execute::serve_postponed(&shared, worker, section);
         });
         let now_us = shared.clock.monotonic_us();
+        if now_us >= self.next_sweep_us {
+            let is_behind = execute::sweep(&shared, &mut self.worker, &mut self.reader);
+            self.next_sweep_us = now_us + if is_behind { SWEEP_SOON_US } else { TICK_MS * 1000 };
+        }
         if now_us >= self.next_tick_us {
             self.next_tick_us = now_us + TICK_MS * 1000;
             self.tick();

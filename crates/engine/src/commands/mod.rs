@@ -2,7 +2,7 @@
 
 mod bitmap;
 mod connection;
-mod hash;
+pub(crate) mod hash;
 mod help;
 mod key;
 mod list;

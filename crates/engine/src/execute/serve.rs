@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tidemill_rcu::Section;
 use tidemill_resp::encode::ReplyBuffer;
-use tidemill_store::SlotNumber;
+use tidemill_store::{Found, SlotNumber};
 
 use super::keyed::release;
 use crate::blocking::Waiter;
@@ -27,73 +26,90 @@ pub(crate) fn serve_ready<'k>(
     let mut index = 0;
     // Serving can make more keys ready: they are served too.
     while index < worker.ready.len() {
-        let ready = worker.ready[index].clone();
-        locks = serve_key(shared, worker, locks, section, &ready);
+        locks = serve_key(shared, worker, locks, section, index);
         index += 1;
     }
     worker.ready.clear();
     locks
 }
 
+/// Serves the waiters of the ready key at `index`.
 fn serve_key<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
     mut locks: LockSet<'k>,
     section: Section<'_>,
-    ready: &ReadyKey,
+    index: usize,
 ) -> LockSet<'k> {
+    let ready = worker.ready[index].clone();
+    let now_ms = shared.expiry_clock_ms(worker.now_ms());
     loop {
         let lock = locks.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
         let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
         let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key) else {
             return locks;
         };
-        let is_useful = found.is_some_and(|found| found.entry.kind() == waiter.block.kind);
-        if !is_useful {
+        if !is_of_use(found, &waiter, now_ms) {
             return locks;
         }
-        if !add_slots(shared, &mut locks, &waiter) {
-            worker.postponed.push(ready.clone());
+        if !add_slots(shared, &mut locks, &waiter, &ready.key) {
+            worker.postponed.push(ready);
+            return locks;
+        }
+        let upcoming = &worker.ready[index + 1..];
+        let before = (&*ready.key, now_ms);
+        if let Some(owed) = owed_before(shared, &mut locks, section, &waiter, before, upcoming) {
+            worker.postponed.extend([owed, ready]);
             return locks;
         }
         if waiter.serve() {
-            let key = first_useful_key(shared, &mut locks, section, &waiter, &ready.key);
-            locks = serve_one(shared, worker, locks, section, &waiter, &key);
+            locks = serve_one(shared, worker, locks, section, &waiter, &ready.key);
         }
     }
 }
 
-/// The first of a waiter's keys that is of use to it, as its command would find it.
+/// Adds the slots of what the waiter's command looks at before it comes to `key`, and of what it writes besides.
+fn add_slots<'k>(shared: &'k Shared, locks: &mut LockSet<'k>, waiter: &Waiter, key: &[u8]) -> bool {
+    let view = waiter.arguments.view();
+    let mut before = waiter.keys_before(key);
+    let also = waiter.block.also.iter().map(|&position| view.get(position));
+    let is_locked = before.all(|key| locks.try_add(shared, SlotNumber::of_key(key)))
+        && also.clone().all(|key| locks.try_add(shared, SlotNumber::of_key(key)));
+    if is_locked && also.len() > 0 {
+        locks.mark_held();
+    }
+    is_locked
+}
+
+/// Whether a key has what a waiter waits for.
+fn is_of_use(found: Option<Found<'_>>, waiter: &Waiter, now_ms: u64) -> bool {
+    found.is_some_and(|found| {
+        let is_expired = found.entry.expires_at_ms().is_some_and(|at_ms| now_ms > at_ms);
+        found.entry.kind() == waiter.block.kind && !is_expired
+    })
+}
+
+/// A key that the waiter's command comes to before `key`, with something for its waiters that they have not got yet.
 ///
-/// One that this unit has just written may stand before the key at hand, with its waiters still to be served. A key whose
-/// slot is not locked here is of no use: whoever wrote it served its waiters first.
-fn first_useful_key(
+/// Whoever wrote it could not lock all that serving them takes, and tries again. Until then its waiters keep their order,
+/// and the one at hand is not served from a later key. A key among `upcoming` is none of these: this unit wrote it, and
+/// the waiter's command takes from it first, as it would if it were sent now.
+fn owed_before(
     shared: &Shared,
     locks: &mut LockSet<'_>,
     section: Section<'_>,
     waiter: &Waiter,
-    ready_key: &[u8],
-) -> Box<[u8]> {
-    let mut is_useful = |key: &[u8]| {
+    (key, now_ms): (&[u8], u64),
+    upcoming: &[ReadyKey],
+) -> Option<ReadyKey> {
+    let database = waiter.database;
+    let owed = waiter.keys_before(key).find_map(|key| {
         let key_hash = shared.keyspace.key_hash(key);
-        locks
-            .lock(key_hash.slot)
-            .and_then(|lock| lock.find(waiter.database, key_hash, key, section))
-            .is_some_and(|found| found.entry.kind() == waiter.block.kind)
-    };
-    waiter.keys().find(|key| is_useful(key)).unwrap_or(ready_key).into()
-}
-
-/// Adds the slots of what the waiter's command writes besides the key it waits for.
-fn add_slots<'k>(shared: &'k Shared, locks: &mut LockSet<'k>, waiter: &Waiter) -> bool {
-    let view = waiter.arguments.view();
-    let slots: SmallVec<[SlotNumber; 1]> =
-        waiter.block.also.iter().map(|&position| SlotNumber::of_key(view.get(position))).collect();
-    let all = slots.iter().all(|&slot| locks.try_add(shared, slot));
-    if all && !slots.is_empty() {
-        locks.mark_held();
-    }
-    all
+        let lock = locks.lock(key_hash.slot).expect("keys before the ready one are locked");
+        let found = lock.find(database, key_hash, key, section);
+        is_of_use(found, waiter, now_ms).then(|| ReadyKey { database, key: key.into(), key_hash })
+    })?;
+    (!upcoming.contains(&owed)).then_some(owed)
 }
 
 /// Runs the waiter's command in its place and sends the reply to its worker.
@@ -182,21 +198,23 @@ pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>
     }
     for expired in std::mem::take(&mut worker.expired) {
         let Ok(locks) = LockSet::one(shared, expired.key_hash.slot) else { continue };
-        let locks =
-            delete_if_expired(shared, worker, locks, section, expired.database, &expired.key);
+        // Beginning an edit deletes what has expired.
+        let locks = edit_beside(shared, worker, locks, section, expired.database, |cx| {
+            let _ = cx.edit(&expired.key).is_gone();
+        });
         worker.changes = 0;
         release(shared, worker, locks, section);
     }
 }
 
-/// Deletes a key if its time is over. Its slot is locked.
-pub(crate) fn delete_if_expired<'k>(
+/// Changes keys on behalf of no client. Their slots are locked.
+pub(crate) fn edit_beside<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
     locks: LockSet<'k>,
     section: Section<'_>,
     database: usize,
-    key: &[u8],
+    edit: impl FnOnce(&mut Cx<'k, '_>),
 ) -> LockSet<'k> {
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
@@ -214,8 +232,7 @@ pub(crate) fn delete_if_expired<'k>(
         ready_key: None,
         command: &crate::command::Command::BASE_REF,
     };
-    // Beginning an edit deletes what has expired.
-    let _ = cx.edit_in(database, key).is_gone();
+    edit(&mut cx);
     let Access::Locked(locks) = cx.access else { unreachable!("a write stays locked") };
     locks
 }

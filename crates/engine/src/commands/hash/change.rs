@@ -6,6 +6,7 @@ use tidemill_store::{Encoding, Kind};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::limits::SWEPT_FIELDS_MAX;
 
 pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
 pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
@@ -18,6 +19,7 @@ pub(super) struct Change<'e, 'h> {
     value_bytes_max: usize,
     is_table: bool,
     is_changed: bool,
+    sets_expiry: bool,
 }
 
 impl Change<'_, '_> {
@@ -30,15 +32,20 @@ impl Change<'_, '_> {
     pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
         self.is_changed = true;
         self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
-        self.is_table |= expires_at_ms.is_some();
+        self.note_expiry(expires_at_ms);
         self.edit.set(field, value, expires_at_ms)
     }
 
     /// Sets or clears the expiry of a field that is there.
     pub(super) fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) {
         self.is_changed = true;
-        self.is_table |= expires_at_ms.is_some();
+        self.note_expiry(expires_at_ms);
         self.edit.set_expiry(field, expires_at_ms);
+    }
+
+    fn note_expiry(&mut self, expires_at_ms: Option<u64>) {
+        self.sets_expiry |= expires_at_ms.is_some();
+        self.is_table |= expires_at_ms.is_some();
     }
 
     /// Removes a field; tells whether it was there.
@@ -75,8 +82,9 @@ pub(super) fn change<T>(
     let old = edit.entry_of(Kind::Hash)?;
     let mut result = None;
     let mut expired_count = 0;
+    let mut sets_expiry = false;
     edit.change_hash(event, |hash| {
-        for field in due_fields(hash, now_ms) {
+        for field in due_fields(hash, now_ms, usize::MAX) {
             expired_count += u64::from(hash.remove(&field));
         }
         let mut changing = Change {
@@ -86,23 +94,50 @@ pub(super) fn change<T>(
             value_bytes_max: settings.hash_listpack_value_bytes_max,
             is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
             is_changed: false,
+            sets_expiry: false,
         };
         result = Some(change(&mut changing)?);
+        sets_expiry = changing.sets_expiry;
         Ok(changing.is_changed.then(|| (changing.encoding(), ())))
     })?;
     cx.worker.stats(cx.shared).expired_fields.add(expired_count);
+    if sets_expiry {
+        cx.shared.note_expiring_field();
+    }
     result.ok_or(CommandError::Syntax)
 }
 
-/// The fields whose time is over.
-fn due_fields(hash: &HashEdit<'_>, now_ms: u64) -> Vec<Vec<u8>> {
+/// Deletes fields of a hash whose time is over, a bounded number of them. For the sweep.
+pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) {
+    let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
+    let edit = cx.edit(key);
+    let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return };
+    let mut due = Vec::new();
+    let changed = edit.change_hash(Event::new(EventClass::HASH, "hexpired"), |hash| {
+        due = due_fields(hash, now_ms, SWEPT_FIELDS_MAX);
+        for field in &due {
+            hash.remove(field);
+        }
+        Ok((!due.is_empty()).then(|| (entry.encoding(), ())))
+    });
+    debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
+    cx.worker.stats(cx.shared).expired_fields.add(due.len() as u64);
+    if cx.is_journaled() && !due.is_empty() {
+        let fields = due.iter().map(Vec::as_slice);
+        let arguments = [&b"HDEL"[..], key].into_iter().chain(fields);
+        cx.worker.effects.push_beside(cx.database, arguments);
+    }
+}
+
+/// The fields whose time is over, at most so many.
+fn due_fields(hash: &HashEdit<'_>, now_ms: u64, count_max: usize) -> Vec<Vec<u8>> {
     let mut due = Vec::new();
     if let Some(view) = hash.view()
         && view.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
     {
         view.due(now_ms.saturating_sub(1), |entry| {
             due.push(entry.field.to_vec());
-            true
+            due.len() < count_max
         });
     }
     due

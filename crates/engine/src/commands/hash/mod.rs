@@ -6,6 +6,8 @@ mod many;
 mod read;
 mod write;
 
+pub(crate) use change::delete_expired_fields;
+
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
     Start,

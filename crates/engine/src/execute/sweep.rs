@@ -1,0 +1,126 @@
+//! The sweep: deletes expired keys and fields that nobody reads.
+//!
+//! Every worker has the slots whose number leaves its index when divided by the number of workers. It goes round through
+//! its slots and all databases for a bounded time, and skips slots in which nothing expires. A bucket is looked at without
+//! a lock; what has expired in it is then deleted as a write of its own. A slot that is taken is left to the next round.
+
+use tidemill_rcu::Section;
+use tidemill_store::{EntryRef, SlotNumber};
+
+use super::keyed::release;
+use super::serve::edit_beside;
+use crate::commands;
+use crate::limits::{SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS, SWEEP_US_MAX};
+use crate::locks::LockSet;
+use crate::section::ReadSide;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// Where a worker's sweep stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    database: usize,
+    slot: usize,
+    hash: u64,
+}
+
+impl Position {
+    /// The beginning of a worker's share.
+    pub(crate) fn new(worker: usize) -> Position {
+        Position { database: 0, slot: worker, hash: 0 }
+    }
+}
+
+/// What one call of the sweep met.
+#[derive(Clone, Copy, Debug, Default)]
+struct Met {
+    entries: usize,
+    expired: usize,
+}
+
+/// Sweeps on from where the worker's last sweep ended, for a bounded time or once around.
+///
+/// Tells whether so much of what it met had expired that it should go on soon.
+#[must_use]
+pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) -> bool {
+    if shared.is_paused() {
+        return false;
+    }
+    let start_us = shared.clock.monotonic_us();
+    let mut met = Met::default();
+    let mut is_over = false;
+    let mut databases_left = shared.keyspace.database_count() + 1;
+    while !is_over && shared.clock.monotonic_us() - start_us < SWEEP_US_MAX {
+        reader.section(&mut |section| {
+            for _ in 0..SWEEP_STEPS_BETWEEN_CLOCKS {
+                let database = worker.sweep.database;
+                step(shared, worker, section, &mut met);
+                databases_left -= usize::from(worker.sweep.database != database);
+                is_over = databases_left == 0;
+                if is_over {
+                    break;
+                }
+            }
+        });
+        reader.quiescent();
+    }
+    !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
+}
+
+/// Looks at one bucket, or skips a slot in which nothing expires.
+fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) {
+    let Position { database, slot, hash } = worker.sweep;
+    let Some(slot) = SlotNumber::from_index(slot) else {
+        let next = (database + 1) % shared.keyspace.database_count();
+        worker.sweep = Position { database: next, ..Position::new(worker.index) };
+        return;
+    };
+    let keyspace = &shared.keyspace;
+    let has_fields =
+        shared.has_expiring_fields() && keyspace.slot_key_count(database, slot, section) > 0;
+    let mut next = None;
+    if has_fields || keyspace.has_expiring(database, slot, section) {
+        let now_ms = shared.expiry_clock_ms(worker.now_ms());
+        let mut due: Vec<Box<[u8]>> = Vec::new();
+        next = keyspace.visit_bucket(database, slot, hash, 1, section, &mut |entry| {
+            met.entries += 1;
+            if is_due(shared, entry, now_ms) {
+                due.push(entry.key().into());
+            }
+        });
+        met.expired += due.len();
+        for key in due {
+            delete(shared, worker, section, (database, slot), &key);
+        }
+    }
+    worker.sweep = match next {
+        Some(hash) => Position { database, slot: slot.index(), hash },
+        None => Position { database, slot: slot.index() + shared.worker_count(), hash: 0 },
+    };
+}
+
+/// Whether an entry has expired, or a field of it.
+fn is_due(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
+    let first_field_ms = || entry.hash(shared.keyspace.seed()).and_then(|hash| hash.first_expiry());
+    let is_over = |at_ms| now_ms > at_ms;
+    entry.expires_at_ms().is_some_and(is_over) || first_field_ms().is_some_and(is_over)
+}
+
+/// Deletes a key, or fields of it, if their time is over.
+fn delete(
+    shared: &Shared,
+    worker: &mut Worker,
+    section: Section<'_>,
+    (database, slot): (usize, SlotNumber),
+    key: &[u8],
+) {
+    let Ok(locks) = LockSet::one(shared, slot) else { return };
+    let locks = edit_beside(shared, worker, locks, section, database, |cx| {
+        // Beginning an edit deletes what has expired.
+        if !cx.edit(key).is_gone() {
+            commands::hash::delete_expired_fields(cx, key);
+        }
+    });
+    worker.changes = 0;
+    release(shared, worker, locks, section);
+}

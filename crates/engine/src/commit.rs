@@ -94,8 +94,8 @@ impl fmt::Debug for Sinks {
 pub(crate) struct Effects {
     /// Effects of the commands of this record that are done.
     record: Vec<Effect>,
-    /// The command has said what its effect is; otherwise it is the command itself.
-    explicit: bool,
+    /// What the present command says that its effect is; otherwise it is the command itself.
+    explicit: Option<Vec<Effect>>,
 }
 
 impl Effects {
@@ -105,8 +105,8 @@ impl Effects {
         database: usize,
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) {
-        self.explicit = true;
-        self.record.push(Effect { database, arguments: OwnedArguments::new(arguments) });
+        let effect = Effect { database, arguments: OwnedArguments::new(arguments) };
+        self.explicit.get_or_insert_default().push(effect);
     }
 
     /// An effect beside the command's own.
@@ -120,15 +120,21 @@ impl Effects {
 
     /// The command has no effect worth a record, although it changed something.
     pub(crate) fn suppress(&mut self) {
-        self.explicit = true;
+        self.explicit.get_or_insert_default();
     }
 
-    /// A command is done; it made `changes` changes.
+    /// A command is done; it made `changes` changes. Without any it has no effect, whatever it said.
     pub(crate) fn end_command(&mut self, database: usize, args: &ArgumentView<'_>, changes: u64) {
-        if changes > 0 && !self.explicit {
-            self.record.push(Effect { database, arguments: OwnedArguments::new(args.iter()) });
+        let explicit = self.explicit.take();
+        if changes == 0 {
+            return;
         }
-        self.explicit = false;
+        match explicit {
+            Some(effects) => self.record.extend(effects),
+            None => {
+                self.record.push(Effect { database, arguments: OwnedArguments::new(args.iter()) });
+            }
+        }
     }
 
     /// The record of everything since the last call.

@@ -81,12 +81,10 @@ pub(super) fn change<T>(
     let edit = cx.edit(key);
     let old = edit.entry_of(Kind::Hash)?;
     let mut result = None;
-    let mut expired_count = 0;
+    let mut expired = Vec::new();
     let mut sets_expiry = false;
-    edit.change_hash(event, |hash| {
-        for field in due_fields(hash, now_ms, usize::MAX) {
-            expired_count += u64::from(hash.remove(&field));
-        }
+    let published = edit.change_hash(event, |hash| {
+        expired = delete_due_fields(hash, now_ms, usize::MAX);
         let mut changing = Change {
             edit: hash,
             now_ms,
@@ -100,7 +98,9 @@ pub(super) fn change<T>(
         sets_expiry = changing.sets_expiry;
         Ok(changing.is_changed.then(|| (changing.encoding(), ())))
     })?;
-    cx.worker.stats(cx.shared).expired_fields.add(expired_count);
+    if published.is_some() {
+        note_expired(cx, key, &expired);
+    }
     if sets_expiry {
         cx.shared.note_expiring_field();
     }
@@ -112,25 +112,29 @@ pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) {
     let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
     let edit = cx.edit(key);
     let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return };
-    let mut due = Vec::new();
+    let mut expired = Vec::new();
     let changed = edit.change_hash(Event::new(EventClass::HASH, "hexpired"), |hash| {
-        due = due_fields(hash, now_ms, SWEPT_FIELDS_MAX);
-        for field in &due {
-            hash.remove(field);
-        }
-        Ok((!due.is_empty()).then(|| (entry.encoding(), ())))
+        expired = delete_due_fields(hash, now_ms, SWEPT_FIELDS_MAX);
+        Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
     });
     debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
-    cx.worker.stats(cx.shared).expired_fields.add(due.len() as u64);
-    if cx.is_journaled() && !due.is_empty() {
-        let fields = due.iter().map(Vec::as_slice);
-        let arguments = [&b"HDEL"[..], key].into_iter().chain(fields);
+    note_expired(cx, key, &expired);
+}
+
+/// Counts and journals fields that were deleted because their time was over, before the command's own effect.
+fn note_expired(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>]) {
+    if fields.is_empty() {
+        return;
+    }
+    cx.worker.stats(cx.shared).expired_fields.add(fields.len() as u64);
+    if cx.is_journaled() {
+        let arguments = [&b"HDEL"[..], key].into_iter().chain(fields.iter().map(Vec::as_slice));
         cx.worker.effects.push_beside(cx.database, arguments);
     }
 }
 
-/// The fields whose time is over, at most so many.
-fn due_fields(hash: &HashEdit<'_>, now_ms: u64, count_max: usize) -> Vec<Vec<u8>> {
+/// Deletes the fields whose time is over, at most so many, and returns them.
+fn delete_due_fields(hash: &mut HashEdit<'_>, now_ms: u64, count_max: usize) -> Vec<Vec<u8>> {
     let mut due = Vec::new();
     if let Some(view) = hash.view()
         && view.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
@@ -140,5 +144,8 @@ fn due_fields(hash: &HashEdit<'_>, now_ms: u64, count_max: usize) -> Vec<Vec<u8>
             due.len() < count_max
         });
     }
+    due.iter().for_each(|field| {
+        hash.remove(field);
+    });
     due
 }

@@ -93,9 +93,13 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// The effect of a change of expiries, in absolute times.
+/// The effect of a change of expiries, in absolute times. One that has passed already has deleted the fields.
 fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry: Expiry) {
     let Expiry::At(at_ms) = expiry else { return };
+    if at_ms <= cx.shared.expiry_clock_ms(cx.now_ms()) {
+        cx.propagate([&b"HDEL"[..], key].into_iter().chain(fields));
+        return;
+    }
     let (at, count) = (at_ms.to_string(), fields.len().to_string());
     let head = [&b"HPEXPIREAT"[..], key, at.as_bytes(), b"FIELDS", count.as_bytes()];
     cx.propagate(head.into_iter().chain(fields));

@@ -8,9 +8,12 @@ use crate::command::{Outcome, Stop};
 use crate::commands::options::is;
 use crate::context::SessionCx;
 use crate::error::CommandError;
+use crate::execute::keyed;
+use crate::locks::LockSet;
 use crate::parking::Place;
 
-/// Runs `work` with all other workers stopped: by the transaction at hand, or now.
+/// Runs `work` with all other workers stopped: by the transaction at hand, or now. Its effect is journaled before they
+/// go on.
 fn alone<T>(
     cx: &mut SessionCx<'_, '_>,
     work: impl FnOnce(&mut SessionCx<'_, '_>, &ClosedGate<'_>) -> T,
@@ -21,7 +24,12 @@ fn alone<T>(
     let shared = cx.shared;
     let _token = shared.token.try_take(&shared.parking).ok_or(Stop::Wait(Place::Token))?;
     let gate = shared.close_gate(cx.worker.index).ok_or(Stop::Wait(Place::Pause))?;
-    Ok(work(cx, &gate))
+    let result = work(cx, &gate);
+    let (worker, args, database) = (&mut *cx.worker, cx.args, cx.session.database);
+    cx.reader.section(&mut |section| {
+        keyed::finish(shared, worker, database, &args, LockSet::default(), section);
+    });
+    Ok(result)
 }
 
 fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
@@ -48,9 +56,11 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outco
     let detached: Vec<Detached> = alone(cx, |cx, gate| {
         let changes: Vec<_> = databases.clone().map(|database| (database, database)).collect();
         touch_watched(cx, gate, &changes);
-        databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect()
+        let detached: Vec<Detached> =
+            databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect();
+        cx.worker.changes += detached.iter().map(Detached::key_count).sum::<u64>().max(1);
+        detached
     })?;
-    cx.worker.changes += detached.iter().map(Detached::key_count).sum::<u64>().max(1);
     if is_lazy {
         cx.shared.free_in_background(detached);
     } else {
@@ -100,8 +110,8 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
             touch_watched(cx, gate, &[(first, second), (second, first)]);
             cx.shared.keyspace.swap_databases(first, second, gate);
             note_ready(cx, gate, &[first, second]);
+            cx.worker.changes += 1;
         })?;
-        cx.worker.changes += 1;
     }
     cx.reply.ok();
     Ok(())

@@ -1,0 +1,245 @@
+//! A server without sockets: sessions on workers, driven one turn at a time by a single thread, with a clock that stands
+//! still until it is moved.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::clock::Clock;
+use tidemill_engine::commit::{Journal, MemoryJournal, Sinks};
+use tidemill_engine::config::Configuration;
+use tidemill_engine::execute::{self, Batch, Next, run_turn};
+use tidemill_engine::mailbox::{Message, Notify};
+use tidemill_engine::section::ReadSide;
+use tidemill_engine::session::Session;
+use tidemill_engine::shared::{Host, Shared, SharedSpec};
+use tidemill_engine::worker::Worker;
+use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::RequestParser;
+use tidemill_store::Heap;
+use tidemill_store::hash::Seed;
+
+/// Time that stands still.
+#[derive(Clone, Debug)]
+pub struct StoppedClock(Arc<AtomicU64>);
+
+impl StoppedClock {
+    /// Milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) / 1000
+    }
+
+    /// Moves it on.
+    pub fn advance_ms(&self, by_ms: u64) {
+        self.0.fetch_add(by_ms * 1000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for StoppedClock {
+    fn unix_us(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+struct Silent;
+
+impl Notify for Silent {
+    fn notify(&self) {}
+}
+
+struct NoProcess;
+
+impl Host for NoProcess {
+    fn shut_down(&self) {}
+
+    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+struct Seat {
+    worker: Worker,
+    reader: Reader<Qsbr>,
+    batch: Batch,
+}
+
+struct Connection {
+    seat: usize,
+    session: Session,
+    parser: RequestParser,
+    input: Vec<u8>,
+    output: ReplyBuffer,
+}
+
+/// The server.
+pub struct Server {
+    pub clock: StoppedClock,
+    pub journal: Arc<MemoryJournal>,
+    shared: Arc<Shared>,
+    domain: Arc<Domain<Qsbr>>,
+    seats: Vec<Seat>,
+    connections: BTreeMap<u64, Connection>,
+}
+
+impl Server {
+    /// A server with so many workers whose clock shows `now_ms`.
+    pub fn new(worker_count: usize, now_ms: u64) -> Server {
+        let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)));
+        let journal = Arc::new(MemoryJournal::default());
+        let shared = Arc::new(Shared::new(SharedSpec {
+            database_count: 16,
+            seed: Seed::new(1, 2),
+            notifiers: (0..worker_count).map(|_| Box::new(Silent) as Box<dyn Notify>).collect(),
+            clock: Box::new(clock.clone()),
+            configuration: Configuration::default(),
+            host: Box::new(NoProcess),
+            sinks: Sinks {
+                events: None,
+                journal: Some(Box::new(Arc::clone(&journal)) as Box<dyn Journal>),
+            },
+        }));
+        let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
+        let seat = |index| {
+            let retired = RetireList::for_domain(&domain, Limits::default());
+            Seat {
+                worker: Worker::new(&shared, index, Heap::with_retired(retired), index as u64),
+                reader: domain.register(),
+                batch: Batch::default(),
+            }
+        };
+        let seats = (0..worker_count).map(seat).collect();
+        Server { clock, journal, shared, domain, seats, connections: BTreeMap::new() }
+    }
+
+    /// A connection to a worker.
+    pub fn connect(&mut self, seat: usize) -> u64 {
+        let client =
+            self.shared.clients.register(seat, ClientOrigin::default(), self.clock.now_ms());
+        let id = client.id;
+        let connection = Connection {
+            seat,
+            session: Session::new(client, true),
+            parser: RequestParser::new(),
+            input: Vec::new(),
+            output: ReplyBuffer::new(Protocol::Resp2),
+        };
+        self.connections.insert(id, connection);
+        id
+    }
+
+    /// Whether a connection waits in a blocking command.
+    pub fn is_blocked(&self, connection: u64) -> bool {
+        self.connections[&connection].session.is_blocked()
+    }
+
+    /// Sends one command and returns what has come back until nothing more happens; empty for a client that waits.
+    pub fn call(&mut self, connection: u64, words: &[&str]) -> String {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.call_bytes(connection, &words)
+    }
+
+    /// As [`Server::call`], with any bytes.
+    pub fn call_bytes(&mut self, connection: u64, words: &[&[u8]]) -> String {
+        let input = &mut self.connections.get_mut(&connection).expect("connected").input;
+        input.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            input.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            input.extend_from_slice(word);
+            input.extend_from_slice(b"\r\n");
+        }
+        self.turn(connection);
+        self.settle();
+        self.take_output(connection)
+    }
+
+    /// What has come for a connection.
+    pub fn take_output(&mut self, connection: u64) -> String {
+        let output = &mut self.connections.get_mut(&connection).expect("connected").output;
+        let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
+        output.clear();
+        text
+    }
+
+    /// One pass of each worker's loop: messages, waits that are over, what is left between commands.
+    pub fn settle(&mut self) {
+        for index in 0..self.seats.len() {
+            self.pass(index);
+        }
+    }
+
+    /// One call of a worker's sweep.
+    pub fn sweep(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        self.shared.gate.enter(index);
+        seat.worker.boundary(&self.shared);
+        let _ = execute::sweep(&self.shared, &mut seat.worker, &mut seat.reader);
+        self.shared.gate.leave(index);
+    }
+
+    fn turn(&mut self, connection: u64) {
+        let state = self.connections.get_mut(&connection).expect("connected");
+        let seat = &mut self.seats[state.seat];
+        self.shared.gate.enter(state.seat);
+        seat.worker.boundary(&self.shared);
+        let turn = run_turn(
+            &self.shared,
+            &mut seat.worker,
+            &mut state.session,
+            &mut seat.reader,
+            &mut seat.batch,
+            &mut state.parser,
+            &state.input,
+            &mut state.output,
+        );
+        state.input.drain(..turn.consumed);
+        assert!(
+            matches!(turn.next, Next::Input { .. } | Next::Unblock),
+            "a single thread has nobody to wait for: {:?}",
+            turn.next
+        );
+        self.shared.gate.leave(state.seat);
+    }
+
+    fn pass(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        self.shared.gate.enter(index);
+        seat.worker.boundary(&self.shared);
+        for message in self.shared.mailboxes.take(index) {
+            if let Message::Unblocked { session, waiter, mut reply } = message
+                && let Some(connection) = self.connections.get_mut(&session)
+                && connection.session.unblock(waiter)
+            {
+                connection.output.append(&mut reply);
+            }
+        }
+        while let Some(waiter) = seat.worker.deadlines.end_next(self.clock.monotonic_us()) {
+            execute::end_wait(&self.shared, &waiter);
+            let connection = self.connections.get_mut(&waiter.session).expect("connected");
+            if connection.session.unblock(waiter.id) {
+                waiter.block.on_timeout.write(&mut connection.output);
+            }
+        }
+        let shared = &self.shared;
+        let worker = &mut seat.worker;
+        seat.reader.section(&mut |section| {
+            execute::delete_expired(shared, worker, section);
+            execute::serve_postponed(shared, worker, section);
+        });
+        self.shared.gate.leave(index);
+        seat.worker
+            .heap
+            .retired()
+            .reclaim(&self.domain, Budget { items: usize::MAX, bytes: usize::MAX });
+        seat.reader.quiescent();
+    }
+}

@@ -1,12 +1,12 @@
 //! How hashes are changed: fields whose time is over go first.
 
 use tidemill_store::value::hash::{Field, HashEdit};
-use tidemill_store::{Encoding, Kind};
+use tidemill_store::{Encoding, EntryRef, Kind};
 
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
-use crate::limits::SWEPT_FIELDS_MAX;
+use crate::shared::Shared;
 
 pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
 pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
@@ -78,8 +78,14 @@ pub(super) fn change<T>(
 ) -> Result<T, CommandError> {
     let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
     let settings = std::sync::Arc::clone(&cx.worker.settings);
-    let edit = cx.edit(key);
-    let old = edit.entry_of(Kind::Hash)?;
+    let shared = cx.shared;
+    let mut edit = cx.edit(key);
+    let mut old = edit.entry_of(Kind::Hash)?;
+    if old.is_some_and(|entry| is_over(shared, entry, now_ms)) {
+        delete_expired_fields(cx, key, usize::MAX);
+        edit = cx.edit(key);
+        old = None;
+    }
     let mut result = None;
     let mut expired = Vec::new();
     let mut sets_expiry = false;
@@ -107,18 +113,33 @@ pub(super) fn change<T>(
     result.ok_or(CommandError::Syntax)
 }
 
-/// Deletes fields of a hash whose time is over, a bounded number of them. For the sweep.
-pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) {
+/// Whether the time of all fields of a hash is over: the key is no more then, and what comes next has no time limit.
+fn is_over(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
+    let Some(hash) = entry.hash(shared.keyspace.seed()) else { return false };
+    let mut due_count = 0;
+    if hash.first_expiry().is_some_and(|first_ms| first_ms < now_ms) {
+        hash.due(now_ms.saturating_sub(1), |_| {
+            due_count += 1;
+            true
+        });
+    }
+    due_count == hash.len()
+}
+
+/// Deletes fields of a hash whose time is over, at most so many. It is no change of the command's.
+pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8], count_max: usize) {
     let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
+    let changes = cx.worker.changes;
     let edit = cx.edit(key);
     let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return };
     let mut expired = Vec::new();
     let changed = edit.change_hash(Event::new(EventClass::HASH, "hexpired"), |hash| {
-        expired = delete_due_fields(hash, now_ms, SWEPT_FIELDS_MAX);
+        expired = delete_due_fields(hash, now_ms, count_max);
         Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
     });
     debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
     note_expired(cx, key, &expired);
+    cx.worker.changes = changes;
 }
 
 /// Counts and journals fields that were deleted because their time was over, before the command's own effect.

@@ -1,5 +1,6 @@
 //! A server without sockets: sessions on workers, driven one turn at a time by a single thread, with a clock that stands
 //! still until it is moved.
+#![allow(dead_code, reason = "each test uses some of it")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -184,6 +185,39 @@ impl Server {
         seat.worker.boundary(&self.shared);
         let _ = execute::sweep(&self.shared, &mut seat.worker, &mut seat.reader);
         self.shared.gate.leave(index);
+    }
+
+    /// Executes pipelined requests on a worker between two of its boundaries, and drops the replies. Returns their bytes.
+    pub fn pipeline(&mut self, connection: u64, input: &[u8]) -> usize {
+        let state = self.connections.get_mut(&connection).expect("connected");
+        let seat = &mut self.seats[state.seat];
+        let (mut done, mut replied) = (0, 0);
+        while done < input.len() {
+            let turn = run_turn(
+                &self.shared,
+                &mut seat.worker,
+                &mut state.session,
+                &mut seat.reader,
+                &mut seat.batch,
+                &mut state.parser,
+                &input[done..],
+                &mut state.output,
+            );
+            done += turn.consumed;
+            replied += state.output.len();
+            state.output.clear();
+        }
+        replied
+    }
+
+    /// Lets a worker run, or stand, outside of its loop.
+    pub fn set_running(&mut self, index: usize, runs: bool) {
+        if runs {
+            self.shared.gate.enter(index);
+            self.seats[index].worker.boundary(&self.shared);
+        } else {
+            self.shared.gate.leave(index);
+        }
     }
 
     fn turn(&mut self, connection: u64) {

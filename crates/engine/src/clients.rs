@@ -46,6 +46,8 @@ pub struct Client {
     pub watched: AtomicU64,
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
+    /// Sees all commands (`MONITOR`).
+    pub is_monitor: AtomicBool,
     /// RESP version, 2 or 3.
     pub protocol: AtomicU32,
     /// What it waits for in a blocking command.
@@ -116,6 +118,7 @@ impl Clients {
             queued: AtomicU64::new(u64::MAX),
             watched: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
             waiter: Mutex::default(),
         });

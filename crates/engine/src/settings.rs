@@ -3,6 +3,8 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a worker picks it up at its
 //! next boundary, so that reading a setting costs nothing shared.
 
+use crate::observe::command_log::LogLimits;
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -20,12 +22,13 @@ pub struct Settings {
     pub hash_listpack_value_bytes_max: usize,
     /// `list-max-listpack-size`: elements (or, when negative, a class of bytes) beyond which a list is a quicklist.
     pub list_listpack_size_max: i64,
-    /// `slowlog-log-slower-than` in microseconds; negative is off.
-    pub slowlog_us_min: i64,
-    /// `slowlog-max-len`.
-    pub slowlog_entries_max: usize,
-    /// `latency-monitor-threshold` in milliseconds; 0 is off.
-    pub latency_ms_min: u64,
+    /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large reply (in bytes), by
+    /// [`LogKind`](crate::observe::command_log::LogKind).
+    pub command_logs: [LogLimits; 3],
+    /// `latency-monitor-threshold` in nanoseconds; `u64::MAX` is off.
+    pub latency_ns_min: u64,
+    /// `latency-tracking`: whether the times of commands are kept in histograms.
+    pub latency_tracking: bool,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by default.
     pub lazy_user_flush: bool,
 }
@@ -40,9 +43,10 @@ impl Default for Settings {
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
             list_listpack_size_max: -2,
-            slowlog_us_min: 10_000,
-            slowlog_entries_max: 128,
-            latency_ms_min: 0,
+            command_logs: [10_000, 1 << 20, 1 << 20]
+                .map(|value_min| LogLimits { value_min, entries_max: 128 }),
+            latency_ns_min: u64::MAX,
+            latency_tracking: true,
             lazy_user_flush: true,
         }
     }

@@ -11,12 +11,16 @@ use tidemill_store::{Detached, Keyspace};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::command::{Command, CommandTable, Flags, Group};
+use crate::command::{Command, CommandId, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
 use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX};
 use crate::mailbox::{Mailboxes, Notify};
+use crate::observe::command_log::CommandLogs;
+use crate::observe::histogram::Times;
+use crate::observe::latency::LatencyEvents;
+use crate::observe::monitor::Monitors;
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
 use crate::side::Side;
@@ -42,6 +46,12 @@ pub struct Shared {
     pub sinks: Sinks,
     /// The time.
     pub clock: Box<dyn Clock>,
+    /// Logs of slow commands, large requests and large replies.
+    pub command_logs: CommandLogs,
+    /// What took longer than `latency-monitor-threshold`.
+    pub latency: LatencyEvents,
+    /// Who sees all commands.
+    pub monitors: Monitors,
     /// Counters by worker.
     pub stats: Box<[WorkerStats]>,
     /// Unix time, in ms, that a key was found expired at: who judges an expiry later judges at this time or later, so
@@ -143,6 +153,9 @@ impl Shared {
             stats: (0..worker_count).map(|_| WorkerStats::new(commands.len())).collect(),
             commands,
             clients: Clients::default(),
+            command_logs: CommandLogs::default(),
+            latency: LatencyEvents::default(),
+            monitors: Monitors::default(),
             mailboxes,
             parking,
             token: Token::default(),
@@ -276,6 +289,12 @@ impl Shared {
     #[must_use]
     pub fn error_counts(&self) -> BTreeMap<String, u64> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the times of a command spread, on all workers together.
+    #[must_use]
+    pub fn command_times(&self, id: CommandId) -> Times {
+        Times::of(self.stats.iter().map(|stats| &stats.command(id).times))
     }
 
     /// Begins the statistics anew. What a worker counts at this very moment may survive.

@@ -8,6 +8,7 @@ use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
+use crate::execute::Run;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -50,6 +51,8 @@ pub struct Worker {
     /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
     pub(crate) postponed: Vec<ReadyKey>,
     pub(crate) effects: Effects,
+    /// What ran since the clock was read last.
+    pub(crate) run: Run,
     /// Changes that the present command made.
     pub(crate) changes: u64,
 }
@@ -71,6 +74,7 @@ impl Worker {
             ready: Vec::new(),
             postponed: Vec::new(),
             effects: Effects::default(),
+            run: Run::default(),
             changes: 0,
         }
     }
@@ -78,15 +82,20 @@ impl Worker {
     /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
     pub fn boundary(&mut self, shared: &Shared) {
         self.refresh_clock(shared);
-        if shared.settings_version() != self.settings_version {
-            self.settings_version = shared.settings_version();
-            self.settings = shared.settings();
-        }
+        self.refresh_settings(shared);
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         stats.retired_bytes.set(self.heap.retired().retired_bytes() as u64);
         let limit = self.settings.maxmemory_bytes;
         self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
+    }
+
+    /// Picks up settings that were changed.
+    pub fn refresh_settings(&mut self, shared: &Shared) {
+        if shared.settings_version() != self.settings_version {
+            self.settings_version = shared.settings_version();
+            self.settings = shared.settings();
+        }
     }
 
     /// Takes the time anew.

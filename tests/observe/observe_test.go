@@ -413,3 +413,119 @@ func TestMonitor_SeesEveryClientInOrder(t *testing.T) {
 		next[client]++
 	}
 }
+
+func TestMemoryAndDebug_ArgumentsAndErrorsAreValkeys(t *testing.T) {
+	requireEqual(t, `
+SET a b
+MEMORY STATS x
+MEMORY PURGE
+MEMORY PURGE x
+MEMORY DOCTOR x
+MEMORY USAGE nothing
+MEMORY USAGE a SAMPLES
+MEMORY USAGE a SAMPLES -1
+MEMORY USAGE a SAMPLES x
+MEMORY USAGE a FOO 0
+MEMORY FOO
+DEBUG OBJECT nothing
+DEBUG OBJECT
+DEBUG OBJECT a fast x
+DEBUG SET-ACTIVE-EXPIRE 0
+DEBUG SET-ACTIVE-EXPIRE 1
+DEBUG SET-ACTIVE-EXPIRE 2
+DEBUG SET-ACTIVE-EXPIRE x
+DEBUG SET-ACTIVE-EXPIRE
+DEBUG SLEEP
+DEBUG SLEEP x
+DEBUG SLEEP -1
+DEBUG SLEEP 0.001
+DEBUG SLEEP 0 1
+DEBUG HELP x
+LOLWUT VERSION x
+LOLWUT foo bar
+LOLWUT 10
+LOLWUT 1 2 3
+LOLWUT 1 2 3 4 5
+LOLWUT 10 2 x 0.2
+LOLWUT 2 1 nan 0
+LOLWUT VERSION
+`)
+}
+
+// names returns every second item: the names of a map in RESP2.
+func names(reply wire.Reply) []string {
+	var found []string
+	for index := 0; index < len(reply.Items); index += 2 {
+		found = append(found, string(reply.Items[index].Text))
+	}
+	return found
+}
+
+func TestMemoryStats_FieldsAreValkeys(t *testing.T) {
+	valkey, subject := both(t)
+	for _, conn := range []*wire.Conn{valkey, subject} {
+		for index := range 1000 {
+			do(t, conn, "SET", strconv.Itoa(index), strings.Repeat("x", 1000))
+		}
+		do(t, conn, "SELECT", "3")
+		do(t, conn, "SET", "a", "b")
+	}
+	want, got := do(t, valkey, "MEMORY", "STATS"), do(t, subject, "MEMORY", "STATS")
+	if fmt.Sprint(names(want)) != fmt.Sprint(names(got)) {
+		t.Errorf("valkey:  %v\nsubject: %v", names(want), names(got))
+	}
+	value := map[string]int64{}
+	for index, name := range names(got) {
+		value[name] = got.Items[2*index+1].Int()
+	}
+	if value["keys.count"] != 1001 || value["total.allocated"] < 1e6 || value["dataset.bytes"] < 1e6 ||
+		value["peak.allocated"] < value["total.allocated"] || value["allocator.allocated"] < value["dataset.bytes"] ||
+		value["allocator.active"] < value["allocator.allocated"] {
+		t.Errorf("figures that cannot be: %s", got)
+	}
+	if report := string(do(t, subject, "MEMORY", "MALLOC-STATS").Text); !strings.Contains(report, "jemalloc") {
+		t.Errorf("MEMORY MALLOC-STATS: %.200s", report)
+	}
+}
+
+func TestDebugObject_IsWrittenAsInValkey(t *testing.T) {
+	valkey, subject := both(t)
+	shape := regexp.MustCompile(`at:0x[0-9a-f]+|serializedlength:\d+|lru:\d+`)
+	for _, call := range []string{"SET a 1", "SET b text", "RPUSH l a", "HSET h f v", "DEBUG OBJECT a", "DEBUG OBJECT b fast", "DEBUG OBJECT l", "DEBUG OBJECT h x"} {
+		rendered := func(conn *wire.Conn) string {
+			return shape.ReplaceAllString(do(t, conn, words(call)...).String(), "_")
+		}
+		if want, got := rendered(valkey), rendered(subject); want != got {
+			t.Errorf("%s\n  valkey:  %s\n  subject: %s", call, want, got)
+		}
+	}
+}
+
+func TestDebug_IsRefusedUnlessEnabled(t *testing.T) {
+	for _, enable := range []string{"no", "local", "yes"} {
+		var replies [2]string
+		for index, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+			conn := instance.Start(t, kind, "--enable-debug-command", enable).Dial(t)
+			replies[index] = do(t, conn, "DEBUG", "SLEEP", "0").String()
+		}
+		if replies[0] != replies[1] || strings.HasPrefix(replies[0], "-") != (enable == "no") {
+			t.Errorf("%s: valkey %s, subject %s", enable, replies[0], replies[1])
+		}
+	}
+}
+
+func TestLolwut_DrawsAsLargeAsAsked(t *testing.T) {
+	valkey, subject := both(t)
+	for _, call := range []string{"LOLWUT", "LOLWUT 10 3", "LOLWUT -1 -1", "LOLWUT 5000 5000", "LOLWUT VERSION 9 4 2 0.5 -0.25", "LOLWUT VERSION 7", "LOLWUT VERSION 7 x y z"} {
+		size := func(conn *wire.Conn) string {
+			lines := strings.Split(string(do(t, conn, words(call)...).Text), "\n")
+			if len(lines) < 4 {
+				return strconv.Itoa(len(lines))
+			}
+			return fmt.Sprint(len(lines[0]), "x", len(lines))
+		}
+		if want, got := size(valkey), size(subject); want != got {
+			t.Errorf("%s: valkey %s, subject %s", call, want, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 //! The connected clients, as others may see them: `CLIENT LIST`, `CLIENT KILL`, `INFO clients`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,6 +56,13 @@ pub struct Client {
 }
 
 impl Client {
+    /// Whether it is on this host.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        // What is no address is the path of a Unix socket.
+        self.address.parse::<SocketAddr>().map_or(true, |address| address.ip().is_loopback())
+    }
+
     /// Its texts.
     #[must_use]
     pub fn texts(&self) -> ClientTexts {

@@ -5,6 +5,17 @@
 
 use crate::observe::command_log::LogLimits;
 
+/// Who may run `DEBUG`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugCommand {
+    /// Nobody.
+    Never,
+    /// Clients on this host.
+    Local,
+    /// Everybody.
+    Always,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -14,8 +25,8 @@ pub struct Settings {
     pub maxmemory_bytes: u64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
-    /// `enable-debug-command`: whether `DEBUG` runs.
-    pub enable_debug_command: bool,
+    /// `enable-debug-command`: who may run `DEBUG`.
+    pub debug_command: DebugCommand,
     /// `hash-max-listpack-entries`: fields beyond which a hash is called a hash table.
     pub hash_listpack_entries_max: u64,
     /// `hash-max-listpack-value`: bytes of a field or value beyond which a hash is called a hash table.
@@ -39,7 +50,7 @@ impl Default for Settings {
             requirepass: Vec::new(),
             maxmemory_bytes: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
-            enable_debug_command: false,
+            debug_command: DebugCommand::Never,
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
             list_listpack_size_max: -2,

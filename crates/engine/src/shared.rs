@@ -59,6 +59,8 @@ pub struct Shared {
     expired_ms: AtomicU64,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    expires_actively: AtomicBool,
     current: Mutex<Current>,
     settings_version: AtomicU64,
     /// When the server started, Unix time in microseconds.
@@ -78,6 +80,19 @@ impl fmt::Debug for Shared {
     }
 }
 
+/// What the allocator holds, in bytes. All zero when it does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorMemory {
+    /// Handed out.
+    pub allocated_bytes: u64,
+    /// Pages that something handed out stands on.
+    pub active_bytes: u64,
+    /// Pages that are in physical memory, as far as the allocator knows.
+    pub resident_bytes: u64,
+    /// Pages that the system may take back when it needs them.
+    pub muzzy_bytes: u64,
+}
+
 /// What commands ask of the server around the engine.
 pub trait Host: Send + Sync + 'static {
     /// Stops the server soon.
@@ -89,6 +104,15 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// The text for the client.
     fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+
+    /// What the allocator holds.
+    fn allocator(&self) -> AllocatorMemory;
+
+    /// What the allocator reports of itself, in its own words.
+    fn allocator_report(&self) -> String;
+
+    /// Lets the allocator give unused memory back to the system.
+    fn purge_memory(&self);
 
     /// Facts about the process and its listeners for `INFO`: field and value.
     fn facts(&self) -> Vec<(&'static str, String)>;
@@ -165,6 +189,8 @@ impl Shared {
             started_us,
             expired_ms: AtomicU64::new(0),
             freed_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            expires_actively: AtomicBool::new(true),
             current: Mutex::new(Current {
                 settings: Arc::new(spec.configuration.settings()),
                 configuration: Arc::new(spec.configuration),
@@ -272,6 +298,33 @@ impl Shared {
         // Relaxed: a statistic.
         let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64
+    }
+
+    /// Bytes that live and retired data take.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let retired = |stats: &WorkerStats| stats.retired_bytes.value();
+        self.live_bytes() + self.stats.iter().map(retired).sum::<u64>()
+    }
+
+    /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second or so.
+    pub fn peak_bytes(&self) -> u64 {
+        let used = self.used_bytes();
+        // Relaxed: a statistic.
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Whether keys are deleted when their time is over although nobody looks at them (`DEBUG SET-ACTIVE-EXPIRE`).
+    #[must_use]
+    pub fn expires_actively(&self) -> bool {
+        // Relaxed: a switch for tests; whoever sweeps sees it soon.
+        self.expires_actively.load(Ordering::Relaxed)
+    }
+
+    /// Switches active expiry on or off.
+    pub fn set_active_expiry(&self, is_on: bool) {
+        // Relaxed: as in `expires_actively`.
+        self.expires_actively.store(is_on, Ordering::Relaxed);
     }
 
     /// Counts an error reply by the code that it begins with.

@@ -3,7 +3,7 @@
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::observe::command_log::LogLimits;
-use crate::settings::Settings;
+use crate::settings::{DebugCommand, Settings};
 
 /// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,7 +154,11 @@ impl Configuration {
             requirepass: self.text("requirepass").as_bytes().to_vec(),
             maxmemory_bytes: self.number("maxmemory"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
-            enable_debug_command: self.flag("enable-debug-command"),
+            debug_command: match self.text("enable-debug-command") {
+                "yes" => DebugCommand::Always,
+                "local" => DebugCommand::Local,
+                _ => DebugCommand::Never,
+            },
             hash_listpack_entries_max: self.number("hash-max-listpack-entries"),
             hash_listpack_value_bytes_max: self.number("hash-max-listpack-value"),
             list_listpack_size_max: self.number("list-max-listpack-size"),

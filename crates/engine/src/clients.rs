@@ -1,6 +1,7 @@
 //! The connected clients, as others may see them: `CLIENT LIST`, `CLIENT KILL`, `INFO clients`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,6 +47,8 @@ pub struct Client {
     pub watched: AtomicU64,
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
+    /// Sees all commands (`MONITOR`).
+    pub is_monitor: AtomicBool,
     /// RESP version, 2 or 3.
     pub protocol: AtomicU32,
     /// What it waits for in a blocking command.
@@ -53,6 +56,13 @@ pub struct Client {
 }
 
 impl Client {
+    /// Whether it is on this host.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        // What is no address is the path of a Unix socket.
+        self.address.parse::<SocketAddr>().map_or(true, |address| address.ip().is_loopback())
+    }
+
     /// Its texts.
     #[must_use]
     pub fn texts(&self) -> ClientTexts {
@@ -116,6 +126,7 @@ impl Clients {
             queued: AtomicU64::new(u64::MAX),
             watched: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
             waiter: Mutex::default(),
         });

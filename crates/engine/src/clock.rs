@@ -7,4 +7,9 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Microseconds since some moment in the past. Never goes back.
     fn monotonic_us(&self) -> u64;
+
+    /// As [`Clock::monotonic_us`], in nanoseconds.
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic_us().saturating_mul(1000)
+    }
 }

@@ -21,6 +21,7 @@ pub mod glob;
 pub mod limits;
 pub mod locks;
 pub mod mailbox;
+pub mod observe;
 pub mod parking;
 pub mod reply;
 pub mod section;

@@ -30,6 +30,21 @@ pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;
 /// Longest string, in bytes, that a write in the middle copies whole; longer ones become chunks.
 pub const COPIED_STRING_BYTES_MAX: usize = 4096;
 
+/// Longest request, in bytes, whose command is timed together with its neighbours.
+pub const BRIEF_REQUEST_BYTES_MAX: usize = 16 * 1024;
+
+/// Threshold of the slow log, in microseconds, below which every command is timed by itself.
+pub const EXACT_SLOWLOG_US_MAX: u64 = 1000;
+
+/// Arguments of a command that a log keeps.
+pub const LOGGED_ARGUMENTS_MAX: usize = 32;
+
+/// Bytes of an argument that a log keeps.
+pub const LOGGED_ARGUMENT_BYTES_MAX: usize = 128;
+
+/// Seconds that the history of a latency event holds.
+pub const LATENCY_SAMPLES_MAX: usize = 160;
+
 /// Different codes of error replies that are counted.
 pub const ERROR_CODES_MAX: usize = 128;
 

@@ -3,6 +3,19 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a worker picks it up at its
 //! next boundary, so that reading a setting costs nothing shared.
 
+use crate::observe::command_log::LogLimits;
+
+/// Who may run `DEBUG`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebugCommand {
+    /// Nobody.
+    Never,
+    /// Clients on this host.
+    Local,
+    /// Everybody.
+    Always,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -12,20 +25,21 @@ pub struct Settings {
     pub maxmemory_bytes: u64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
-    /// `enable-debug-command`: whether `DEBUG` runs.
-    pub enable_debug_command: bool,
+    /// `enable-debug-command`: who may run `DEBUG`.
+    pub debug_command: DebugCommand,
     /// `hash-max-listpack-entries`: fields beyond which a hash is called a hash table.
     pub hash_listpack_entries_max: u64,
     /// `hash-max-listpack-value`: bytes of a field or value beyond which a hash is called a hash table.
     pub hash_listpack_value_bytes_max: usize,
     /// `list-max-listpack-size`: elements (or, when negative, a class of bytes) beyond which a list is a quicklist.
     pub list_listpack_size_max: i64,
-    /// `slowlog-log-slower-than` in microseconds; negative is off.
-    pub slowlog_us_min: i64,
-    /// `slowlog-max-len`.
-    pub slowlog_entries_max: usize,
-    /// `latency-monitor-threshold` in milliseconds; 0 is off.
-    pub latency_ms_min: u64,
+    /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large reply (in bytes), by
+    /// [`LogKind`](crate::observe::command_log::LogKind).
+    pub command_logs: [LogLimits; 3],
+    /// `latency-monitor-threshold` in nanoseconds; `u64::MAX` is off.
+    pub latency_ns_min: u64,
+    /// `latency-tracking`: whether the times of commands are kept in histograms.
+    pub latency_tracking: bool,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by default.
     pub lazy_user_flush: bool,
 }
@@ -36,13 +50,14 @@ impl Default for Settings {
             requirepass: Vec::new(),
             maxmemory_bytes: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
-            enable_debug_command: false,
+            debug_command: DebugCommand::Never,
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
             list_listpack_size_max: -2,
-            slowlog_us_min: 10_000,
-            slowlog_entries_max: 128,
-            latency_ms_min: 0,
+            command_logs: [10_000, 1 << 20, 1 << 20]
+                .map(|value_min| LogLimits { value_min, entries_max: 128 }),
+            latency_ns_min: u64::MAX,
+            latency_tracking: true,
             lazy_user_flush: true,
         }
     }

@@ -11,12 +11,16 @@ use tidemill_store::{Detached, Keyspace};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::command::{Command, CommandTable, Flags, Group};
+use crate::command::{Command, CommandId, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
 use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX};
 use crate::mailbox::{Mailboxes, Notify};
+use crate::observe::command_log::CommandLogs;
+use crate::observe::histogram::Times;
+use crate::observe::latency::LatencyEvents;
+use crate::observe::monitor::Monitors;
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
 use crate::side::Side;
@@ -42,6 +46,12 @@ pub struct Shared {
     pub sinks: Sinks,
     /// The time.
     pub clock: Box<dyn Clock>,
+    /// Logs of slow commands, large requests and large replies.
+    pub command_logs: CommandLogs,
+    /// What took longer than `latency-monitor-threshold`.
+    pub latency: LatencyEvents,
+    /// Who sees all commands.
+    pub monitors: Monitors,
     /// Counters by worker.
     pub stats: Box<[WorkerStats]>,
     /// Unix time, in ms, that a key was found expired at: who judges an expiry later judges at this time or later, so
@@ -51,6 +61,8 @@ pub struct Shared {
     has_expiring_fields: AtomicBool,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    expires_actively: AtomicBool,
     current: Mutex<Current>,
     settings_version: AtomicU64,
     /// When the server started, Unix time in microseconds.
@@ -70,6 +82,19 @@ impl fmt::Debug for Shared {
     }
 }
 
+/// What the allocator holds, in bytes. All zero when it does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorMemory {
+    /// Handed out.
+    pub allocated_bytes: u64,
+    /// Pages that something handed out stands on.
+    pub active_bytes: u64,
+    /// Pages that are in physical memory, as far as the allocator knows.
+    pub resident_bytes: u64,
+    /// Pages that the system may take back when it needs them.
+    pub muzzy_bytes: u64,
+}
+
 /// What commands ask of the server around the engine.
 pub trait Host: Send + Sync + 'static {
     /// Stops the server soon.
@@ -81,6 +106,15 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// The text for the client.
     fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+
+    /// What the allocator holds.
+    fn allocator(&self) -> AllocatorMemory;
+
+    /// What the allocator reports of itself, in its own words.
+    fn allocator_report(&self) -> String;
+
+    /// Lets the allocator give unused memory back to the system.
+    fn purge_memory(&self);
 
     /// Facts about the process and its listeners for `INFO`: field and value.
     fn facts(&self) -> Vec<(&'static str, String)>;
@@ -145,6 +179,9 @@ impl Shared {
             stats: (0..worker_count).map(|_| WorkerStats::new(commands.len())).collect(),
             commands,
             clients: Clients::default(),
+            command_logs: CommandLogs::default(),
+            latency: LatencyEvents::default(),
+            monitors: Monitors::default(),
             mailboxes,
             parking,
             token: Token::default(),
@@ -155,6 +192,8 @@ impl Shared {
             expired_ms: AtomicU64::new(0),
             has_expiring_fields: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            expires_actively: AtomicBool::new(true),
             current: Mutex::new(Current {
                 settings: Arc::new(spec.configuration.settings()),
                 configuration: Arc::new(spec.configuration),
@@ -283,6 +322,33 @@ impl Shared {
         live.max(0) as u64
     }
 
+    /// Bytes that live and retired data take.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let retired = |stats: &WorkerStats| stats.retired_bytes.value();
+        self.live_bytes() + self.stats.iter().map(retired).sum::<u64>()
+    }
+
+    /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second or so.
+    pub fn peak_bytes(&self) -> u64 {
+        let used = self.used_bytes();
+        // Relaxed: a statistic.
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Whether keys are deleted when their time is over although nobody looks at them (`DEBUG SET-ACTIVE-EXPIRE`).
+    #[must_use]
+    pub fn expires_actively(&self) -> bool {
+        // Relaxed: a switch for tests; whoever sweeps sees it soon.
+        self.expires_actively.load(Ordering::Relaxed)
+    }
+
+    /// Switches active expiry on or off.
+    pub fn set_active_expiry(&self, is_on: bool) {
+        // Relaxed: as in `expires_actively`.
+        self.expires_actively.store(is_on, Ordering::Relaxed);
+    }
+
     /// Counts an error reply by the code that it begins with.
     #[cold]
     pub fn count_error(&self, wire: &[u8]) {
@@ -298,6 +364,12 @@ impl Shared {
     #[must_use]
     pub fn error_counts(&self) -> BTreeMap<String, u64> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How the times of a command spread, on all workers together.
+    #[must_use]
+    pub fn command_times(&self, id: CommandId) -> Times {
+        Times::of(self.stats.iter().map(|stats| &stats.command(id).times))
     }
 
     /// Begins the statistics anew. What a worker counts at this very moment may survive.

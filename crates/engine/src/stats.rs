@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::command::CommandId;
+use crate::observe::histogram::TimeHistogram;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -35,12 +36,26 @@ impl Counter {
 pub struct CommandStats {
     /// Calls that ran.
     pub calls: Counter,
-    /// Microseconds spent in them.
-    pub us: Counter,
+    /// Nanoseconds spent in them.
+    pub ns: Counter,
+    /// How they spread over times.
+    pub times: TimeHistogram,
     /// Calls refused before they ran.
     pub rejected: Counter,
     /// Calls that ran and failed.
     pub failed: Counter,
+}
+
+impl CommandStats {
+    /// Counts a call that took `ns` nanoseconds, in the histogram if `tracking`. Only the owning worker may call this.
+    #[inline]
+    pub fn ran(&self, ns: u64, tracking: bool) {
+        self.calls.add(1);
+        self.ns.add(ns);
+        if tracking {
+            self.times.record(ns, 1);
+        }
+    }
 }
 
 /// All counters of one worker.
@@ -107,9 +122,10 @@ impl WorkerStats {
     /// Sets to zero what `CONFIG RESETSTAT` does; counts of what is there now stay.
     pub fn reset(&self) {
         for command in &self.commands {
-            for counter in [&command.calls, &command.us, &command.rejected, &command.failed] {
+            for counter in [&command.calls, &command.ns, &command.rejected, &command.failed] {
                 counter.set(0);
             }
+            command.times.reset();
         }
         for counter in [
             &self.commands_processed,

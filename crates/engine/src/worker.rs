@@ -8,7 +8,7 @@ use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
-use crate::execute::SweepPosition;
+use crate::execute::{Run, SweepPosition};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -52,6 +52,8 @@ pub struct Worker {
     pub(crate) postponed: Vec<ReadyKey>,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
+    /// What ran since the clock was read last.
+    pub(crate) run: Run,
     /// Changes that the present command made.
     pub(crate) changes: u64,
 }
@@ -74,6 +76,7 @@ impl Worker {
             postponed: Vec::new(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
+            run: Run::default(),
             changes: 0,
         }
     }
@@ -81,15 +84,20 @@ impl Worker {
     /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
     pub fn boundary(&mut self, shared: &Shared) {
         self.refresh_clock(shared);
-        if shared.settings_version() != self.settings_version {
-            self.settings_version = shared.settings_version();
-            self.settings = shared.settings();
-        }
+        self.refresh_settings(shared);
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         stats.retired_bytes.set(self.heap.retired().retired_bytes() as u64);
         let limit = self.settings.maxmemory_bytes;
         self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
+    }
+
+    /// Picks up settings that were changed.
+    pub fn refresh_settings(&mut self, shared: &Shared) {
+        if shared.settings_version() != self.settings_version {
+            self.settings_version = shared.settings_version();
+            self.settings = shared.settings();
+        }
     }
 
     /// Takes the time anew.

@@ -24,4 +24,8 @@ impl Clock for SystemClock {
     fn monotonic_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::mailbox::Notify;
-use tidemill_engine::shared::{Host, Shared, SharedSpec};
+use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
 use tidemill_host::apply::pin_current_thread;
 use tidemill_host::placement::{Allowed, Placement, plan};
@@ -20,6 +20,7 @@ use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Retir
 use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
 
+use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::handover::{Handover, Waker};
@@ -271,6 +272,18 @@ impl Host for Process {
         let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
         let old = std::fs::read(path).map_err(failed)?;
         replace(path, &configuration.rewrite(&old)).map_err(failed)
+    }
+
+    fn allocator(&self) -> AllocatorMemory {
+        allocator::memory().unwrap_or_default()
+    }
+
+    fn allocator_report(&self) -> String {
+        allocator::report()
+    }
+
+    fn purge_memory(&self) {
+        allocator::purge();
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

@@ -179,6 +179,7 @@ impl<F: Flavour> EventLoop<F> {
 
     fn tick(&mut self) {
         self.batch.shrink();
+        self.spec.shared.peak_bytes();
         self.reply.shrink(KEPT_REPLY_BYTES);
         self.config = self.spec.shared.configuration().server();
         self.spec.handover.set_clients_max(self.config.clients_max);

@@ -6,6 +6,7 @@ pub(crate) mod hash;
 mod help;
 mod key;
 mod list;
+mod observe;
 mod options;
 mod server;
 mod string;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<&'static Command> {
         hash::COMMANDS,
         key::COMMANDS,
         list::COMMANDS,
+        observe::COMMANDS,
         server::COMMANDS,
         string::COMMANDS,
         transactions::COMMANDS,

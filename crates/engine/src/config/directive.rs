@@ -168,3 +168,14 @@ impl Directive {
         self
     }
 }
+
+/// Whether a directive of this name, in any case, holds a secret.
+#[must_use]
+pub fn is_secret(name: &[u8]) -> bool {
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let mut all = super::table::FAMILIES.iter().flat_map(|family| family.directives);
+    all.any(|directive| {
+        matches!(directive.kind, Kind::Secret)
+            && directive.names().any(|known| known.eq_ignore_ascii_case(name))
+    })
+}

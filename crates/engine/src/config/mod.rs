@@ -20,7 +20,7 @@ mod typed;
 mod value;
 
 pub use configuration::Configuration;
-pub use directive::{Change, Directive, Kind, Status};
+pub use directive::{Change, Directive, Kind, Status, is_secret};
 pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};
 pub use manual::manual;

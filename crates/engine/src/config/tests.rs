@@ -66,7 +66,7 @@ fn every_default_is_accepted_by_its_own_directive() {
     // Reads every typed value, so a name or bound that does not fit shows here.
     let configuration = Configuration::default();
     assert_eq!(configuration.server().port, 6379);
-    assert_eq!(configuration.settings().slowlog_us_min, 10_000);
+    assert_eq!(configuration.settings().command_logs[0].value_min, 10_000);
 }
 
 #[test]

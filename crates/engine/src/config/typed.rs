@@ -2,7 +2,8 @@
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
-use crate::settings::Settings;
+use crate::observe::command_log::LogLimits;
+use crate::settings::{DebugCommand, Settings};
 
 /// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,15 +154,38 @@ impl Configuration {
             requirepass: self.text("requirepass").as_bytes().to_vec(),
             maxmemory_bytes: self.number("maxmemory"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
-            enable_debug_command: self.flag("enable-debug-command"),
+            debug_command: match self.text("enable-debug-command") {
+                "yes" => DebugCommand::Always,
+                "local" => DebugCommand::Local,
+                _ => DebugCommand::Never,
+            },
             hash_listpack_entries_max: self.number("hash-max-listpack-entries"),
             hash_listpack_value_bytes_max: self.number("hash-max-listpack-value"),
             list_listpack_size_max: self.number("list-max-listpack-size"),
-            slowlog_us_min: self.number("slowlog-log-slower-than"),
-            slowlog_entries_max: self.number("slowlog-max-len"),
-            latency_ms_min: self.number("latency-monitor-threshold"),
+            command_logs: [
+                self.log_limits(
+                    "commandlog-execution-slower-than",
+                    "commandlog-slow-execution-max-len",
+                ),
+                self.log_limits(
+                    "commandlog-request-larger-than",
+                    "commandlog-large-request-max-len",
+                ),
+                self.log_limits("commandlog-reply-larger-than", "commandlog-large-reply-max-len"),
+            ],
+            latency_ns_min: match self.number::<u64>("latency-monitor-threshold") {
+                0 => u64::MAX,
+                ms => ms.saturating_mul(1_000_000),
+            },
+            latency_tracking: self.flag("latency-tracking"),
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
         }
+    }
+
+    fn log_limits(&self, value: &str, entries: &str) -> LogLimits {
+        // -1 logs nothing.
+        let value_min = u64::try_from(self.number::<i64>(value)).unwrap_or(u64::MAX);
+        LogLimits { value_min, entries_max: self.number(entries) }
     }
 
     fn text(&self, name: &str) -> &str {

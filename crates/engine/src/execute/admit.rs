@@ -87,6 +87,9 @@ fn check_arity(command: &'static Command, args: &ArgumentView<'_>) -> Result<(),
     if command.takes(args.len()) { Ok(()) } else { Err(CommandError::Arity(command.name.into())) }
 }
 
+/// Commands that touch data: not for a session that watches others.
+const DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::MAY_REPLICATE);
+
 #[inline]
 fn permit<E>(
     client: &Client<'_, '_, E>,
@@ -95,6 +98,8 @@ fn permit<E>(
 ) -> Result<(), CommandError> {
     let error = if !client.session.is_authenticated && !command.flags.contains(Flags::NO_AUTH) {
         CommandError::NotAuthenticated
+    } else if client.session.is_monitor && command.flags.intersects(DATA) {
+        CommandError::from("ERR Replica can't interact with the keyspace")
     } else if client.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
         CommandError::OutOfMemory
     } else {

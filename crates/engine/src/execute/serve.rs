@@ -184,6 +184,9 @@ pub fn end_wait(shared: &Shared, waiter: &Arc<Waiter>) {
 /// A connection is gone: whatever its session was in the middle of ends.
 pub fn end_session(shared: &Shared, mut session: Session) {
     super::transaction::unwatch(shared, &mut session, None);
+    if session.is_monitor {
+        shared.monitors.remove(session.id());
+    }
     if let Some(waiter) = session.waiter.take()
         && waiter.end()
     {

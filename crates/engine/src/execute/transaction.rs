@@ -66,8 +66,15 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     }
     client.reply.array(transaction.queued.len());
     let mut locks = std::mem::take(&mut exclusion.locks);
+    let mut start_ns = shared.clock.monotonic_ns();
     for queued in &transaction.queued {
+        let mark = client.reply.mark();
         locks = run_queued(client, queued, locks, exclusion.gate.as_ref());
+        let now_ns = shared.clock.monotonic_ns();
+        let called = (queued.id, shared.commands.command(queued.id));
+        let reply_bytes = client.reply.appended_bytes(mark);
+        client.note_queued(called, queued.arguments.view(), now_ns - start_ns, reply_bytes);
+        start_ns = now_ns;
         client.reader.quiescent();
     }
     let guard = client.reader.enter();
@@ -146,7 +153,6 @@ fn run_queued<'k, E: Enter>(
     let shared: &'k Shared = client.shared;
     let command = shared.commands.command(queued.id);
     let args = queued.arguments.view();
-    let start_us = shared.clock.monotonic_us();
     let database = client.session.database;
     let (outcome, locks) = match command.handler {
         Handler::Keyed(handler) => {
@@ -195,8 +201,6 @@ fn run_queued<'k, E: Enter>(
     stats.changes.add(changes);
     stats.commands_processed.add(1);
     let of_command = stats.command(queued.id);
-    of_command.calls.add(1);
-    of_command.us.add(shared.clock.monotonic_us() - start_us);
     match outcome {
         Ok(()) => {}
         Err(Stop::Error(error)) => {

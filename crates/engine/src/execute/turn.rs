@@ -11,7 +11,7 @@ use tidemill_resp::request::{
 use tidemill_store::KeyHash;
 
 use super::{admit, keyed, transaction};
-use crate::command::{Command, CommandId, Find, Flags, Handler, Start, Stop};
+use crate::command::{Command, CommandId, Find, Handler, Start, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{BATCH_REQUESTS_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_US_MAX};
@@ -79,6 +79,11 @@ impl Default for Batch {
 }
 
 impl Batch {
+    /// The arguments of the request at an index.
+    fn view<'a>(&'a self, index: usize, input: &'a [u8]) -> ArgumentView<'a> {
+        self.arguments[index].view(&input[self.requests[index].start..])
+    }
+
     /// Gives memory back that large requests left allocated.
     pub fn shrink(&mut self) {
         self.arguments.iter_mut().for_each(Arguments::shrink);
@@ -126,12 +131,15 @@ pub fn run_turn<E: Enter>(
     reply: &mut ReplyBuffer,
 ) -> Turn {
     let mut client = Client { shared, worker, session, reader, reply };
-    let start_us = shared.clock.monotonic_us();
+    let mut start_us = None;
     let mut consumed = 0;
     let mut count = 0;
     loop {
         shared.gate.pass(client.worker.index);
         let parsed = client.parse(batch, parser, &input[consumed..]);
+        let now_ns = shared.clock.monotonic_ns();
+        client.worker.run.begin(now_ns);
+        let start_us = *start_us.get_or_insert(now_ns / 1000);
         let executed = client.execute_batch(batch, &input[consumed..]);
         count += batch.requests.len();
         consumed += executed.consumed;
@@ -152,7 +160,7 @@ pub fn run_turn<E: Enter>(
                 return Turn { consumed: input.len(), next: Next::Close };
             }
         }
-        let now_us = shared.clock.monotonic_us();
+        let now_us = client.worker.run.start_us();
         if count >= TURN_COMMANDS_MAX || now_us - start_us > TURN_US_MAX {
             return Turn { consumed, next: Next::Turn };
         }
@@ -205,10 +213,36 @@ impl<E: Enter> Client<'_, '_, E> {
             let guard = self.reader.enter();
             prefetch(self.shared, self.session.database, &batch.requests, guard.section());
         }
+        let executed = self.execute_requests(batch, input);
+        self.end_run(|index| batch.view(index, input));
+        if executed.next.is_none() {
+            self.note_activity(batch);
+        }
+        executed
+    }
+
+    fn execute_requests(&mut self, batch: &Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
-        for (request, arguments) in batch.requests.iter().zip(&batch.arguments) {
-            let view = arguments.view(&input[request.start..]);
-            let next = match self.execute(request, view) {
+        for (index, request) in batch.requests.iter().enumerate() {
+            let view = batch.view(index, input);
+            let request_bytes = request.end - request.start;
+            let alone = self.is_timed_alone(request.id, request_bytes);
+            if alone {
+                self.end_run(|index| batch.view(index, input));
+            }
+            self.worker.run.request = index;
+            let (mark, ran) = (self.reply.mark(), self.worker.run.count());
+            let step = self.execute(request, view);
+            if self.worker.run.count() > ran
+                && let Some(command) = self.command_that_ran()
+            {
+                let reply_bytes = self.reply.appended_bytes(mark);
+                self.note_sizes(command, view, request_bytes, reply_bytes);
+            }
+            if alone {
+                self.end_run(|index| batch.view(index, input));
+            }
+            let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
                 Step::Done => None,
                 Step::Wait(place) => {
@@ -222,7 +256,6 @@ impl<E: Enter> Client<'_, '_, E> {
                 return Executed { consumed, next };
             }
         }
-        self.note_activity(batch);
         Executed { consumed, next: None }
     }
 
@@ -318,10 +351,8 @@ impl<E: Enter> Client<'_, '_, E> {
         if shared.holds_back(command) {
             return Step::Wait(Place::Pause);
         }
-        let timed = !command.flags.contains(Flags::FAST);
-        let start_us = if timed { shared.clock.monotonic_us() } else { 0 };
         if command.name == "exec" && self.session.transaction.is_some() {
-            return self.exec(id);
+            return self.exec(id, command, args);
         }
         let result = match command.handler {
             Handler::Keyed(handler) => keyed::run(self, (command, handler), args, key),
@@ -341,11 +372,14 @@ impl<E: Enter> Client<'_, '_, E> {
             }
             Handler::Container => Err(Stop::Error(admit::container_error(command, &args))),
         };
-        let elapsed_us = if timed { shared.clock.monotonic_us() - start_us } else { 0 };
-        self.settle(id, result, elapsed_us)
+        let step = self.settle(id, result);
+        if !matches!(step, Step::Wait(_)) {
+            self.note_ran(id, command, args);
+        }
+        step
     }
 
-    fn settle(&mut self, id: CommandId, result: Result<(), Stop>, elapsed_us: u64) -> Step {
+    fn settle(&mut self, id: CommandId, result: Result<(), Stop>) -> Step {
         let stats = self.worker.stats(self.shared);
         let step = match result {
             Ok(()) => Step::Done,
@@ -360,18 +394,16 @@ impl<E: Enter> Client<'_, '_, E> {
         };
         let stats = self.worker.stats(self.shared);
         stats.commands_processed.add(1);
-        stats.command(id).calls.add(1);
-        stats.command(id).us.add(elapsed_us);
         step
     }
 
-    /// Runs `EXEC`. Its commands count for themselves; what they take is not counted twice.
-    fn exec(&mut self, id: CommandId) -> Step {
+    /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
+    fn exec(&mut self, id: CommandId, command: &'static Command, args: ArgumentView<'_>) -> Step {
         let step = transaction::exec(self);
         if matches!(step, Step::Done) {
             // Relaxed: for others' information only.
             self.session.client.queued.store(u64::MAX, Ordering::Relaxed);
-            self.worker.stats(self.shared).command(id).calls.add(1);
+            self.note_ran(id, command, args);
         }
         step
     }

@@ -14,7 +14,7 @@ use tidemill_engine::execute::{self, Batch, Next, run_turn};
 use tidemill_engine::mailbox::{Message, Notify};
 use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
-use tidemill_engine::shared::{Host, Shared, SharedSpec};
+use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -46,6 +46,10 @@ impl Clock for StoppedClock {
     fn monotonic_us(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic_us() * 1000
+    }
 }
 
 struct Silent;
@@ -62,6 +66,16 @@ impl Host for NoProcess {
     fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
         Ok(())
     }
+
+    fn allocator(&self) -> AllocatorMemory {
+        AllocatorMemory::default()
+    }
+
+    fn allocator_report(&self) -> String {
+        String::new()
+    }
+
+    fn purge_memory(&self) {}
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         Vec::new()

@@ -90,6 +90,9 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
             .map_or("NULL", |(_, command)| command.name),
     };
     let mut flags = String::new();
+    if client.is_monitor.load(Ordering::Relaxed) {
+        flags.push('O');
+    }
     if queued != u64::MAX {
         flags.push('x');
     }

@@ -167,7 +167,10 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.select(0);
     cx.session.reply_mode = ReplyMode::On;
     cx.session.no_touch = false;
-    cx.session.is_monitor = false;
+    if std::mem::take(&mut cx.session.is_monitor) {
+        cx.shared.monitors.remove(cx.session.id());
+        cx.session.client.is_monitor.store(false, Ordering::Relaxed);
+    }
     cx.session.is_authenticated = cx.worker.settings.requirepass.is_empty();
     change_name(cx, b"");
     set_protocol(cx, Protocol::Resp2);

@@ -25,7 +25,7 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::LOADING, "loading"),
     (Flags::STALE, "stale"),
     (Flags::SKIP_MONITOR, "skip_monitor"),
-    (Flags::SKIP_SLOWLOG, "skip_slowlog"),
+    (Flags::SKIP_SLOWLOG, "skip_commandlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
     (Flags::MAY_REPLICATE, "may_replicate"),

@@ -20,6 +20,7 @@ const SECTIONS: &[(&str, bool)] = &[
     ("modules", true),
     ("commandstats", false),
     ("errorstats", true),
+    ("latencystats", false),
     ("cluster", true),
     ("keyspace", true),
 ];
@@ -85,6 +86,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.line("restart_loses_all_data", 1);
         }
         "stats" => stats(shared, &mut lines),
+        "latencystats" => latency_stats(shared, &mut lines),
         "replication" => {
             lines.title("Replication");
             lines.line("role", "master");
@@ -219,12 +221,13 @@ fn command_stats(shared: &Shared, lines: &mut Lines<'_>) {
         let of = |pick: fn(&crate::stats::CommandStats) -> &Counter| {
             shared.stats.iter().map(|stats| pick(stats.command(id)).value()).sum::<u64>()
         };
-        let (calls, us) = (of(|stats| &stats.calls), of(|stats| &stats.us));
+        let (calls, ns) = (of(|stats| &stats.calls), of(|stats| &stats.ns));
         let (rejected, failed) = (of(|stats| &stats.rejected), of(|stats| &stats.failed));
         if calls + rejected == 0 {
             continue;
         }
-        let per_call = if calls == 0 { 0.0 } else { us as f64 / calls as f64 };
+        let us = ns / 1000;
+        let per_call = if calls == 0 { 0.0 } else { ns as f64 / 1000.0 / calls as f64 };
         lines.line(
             &format!("cmdstat_{}", command.name),
             format_args!(
@@ -232,6 +235,28 @@ fn command_stats(shared: &Shared, lines: &mut Lines<'_>) {
                  failed_calls={failed}"
             ),
         );
+    }
+}
+
+/// Percentiles of the times of all commands that ran, in microseconds.
+fn latency_stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Latencystats");
+    if !shared.settings().latency_tracking {
+        return;
+    }
+    let configuration = shared.configuration();
+    let percents = configuration.value("latency-tracking-info-percentiles").unwrap_or_default();
+    for (id, command) in shared.commands.iter() {
+        let times = shared.command_times(id);
+        if times.calls == 0 {
+            continue;
+        }
+        let percentile = |percent: &str| {
+            let us = times.percentile_ns(percent.parse().unwrap_or(0.0)) as f64 / 1000.0;
+            format!("p{percent}={us:.3}")
+        };
+        let values: Vec<String> = percents.split_whitespace().map(percentile).collect();
+        lines.line(&format!("latency_percentiles_usec_{}", command.name), values.join(","));
     }
 }
 

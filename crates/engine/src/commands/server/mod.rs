@@ -2,7 +2,10 @@
 
 mod command;
 mod config;
+mod debug;
 mod info;
+mod lolwut;
+mod memory;
 mod other;
 
 use crate::command::{
@@ -272,7 +275,7 @@ const DEBUG: Command = Command {
     arity: -2,
     flags: Flags::ADMIN.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE),
     categories: Categories::ADMIN.union(Categories::DANGEROUS),
-    handler: Handler::Session(other::debug),
+    handler: Handler::Session(debug::debug),
     ..Command::BASE
 };
 
@@ -285,7 +288,7 @@ const LOLWUT: Command = Command {
     flags: Flags::FAST.union(Flags::READONLY),
     categories: Categories::empty(),
     arguments: &[Argument::new("version", ArgumentKind::Integer).token("VERSION").optional()],
-    handler: Handler::Session(other::lolwut),
+    handler: Handler::Session(lolwut::lolwut),
     ..Command::BASE
 };
 
@@ -340,7 +343,80 @@ const MEMORY: Command = Command {
     arity: -2,
     flags: Flags::empty(),
     categories: Categories::empty(),
-    subcommands: &[&MEMORY_HELP, &MEMORY_USAGE],
+    subcommands: &[
+        &MEMORY_DOCTOR,
+        &MEMORY_HELP,
+        &MEMORY_MALLOC_STATS,
+        &MEMORY_PURGE,
+        &MEMORY_STATS,
+        &MEMORY_USAGE,
+    ],
+    ..Command::BASE
+};
+
+const MEMORY_DOCTOR: Command = Command {
+    name: "memory|doctor",
+    summary: "Judges the use of memory in words.",
+    since: "4.0.0",
+    group: Group::Server,
+    arity: 2,
+    flags: Flags::empty(),
+    categories: Categories::empty(),
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    handler: Handler::Session(memory::doctor),
+    ..Command::BASE
+};
+
+const MEMORY_HELP: Command = Command {
+    name: "memory|help",
+    summary: "Lists the subcommands.",
+    since: "4.0.0",
+    group: Group::Server,
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::STALE),
+    categories: Categories::empty(),
+    handler: Handler::Session(memory::help),
+    ..Command::BASE
+};
+
+const MEMORY_MALLOC_STATS: Command = Command {
+    name: "memory|malloc-stats",
+    summary: "Answers what the allocator reports.",
+    since: "4.0.0",
+    complexity: "Depends on how much memory is allocated, could be slow",
+    group: Group::Server,
+    arity: 2,
+    flags: Flags::LOADING,
+    categories: Categories::empty(),
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    handler: Handler::Session(memory::malloc_stats),
+    ..Command::BASE
+};
+
+const MEMORY_PURGE: Command = Command {
+    name: "memory|purge",
+    summary: "Gives memory that is not used back to the system.",
+    since: "4.0.0",
+    complexity: "Depends on how much memory is allocated, could be slow",
+    group: Group::Server,
+    arity: 2,
+    flags: Flags::LOADING,
+    categories: Categories::empty(),
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    handler: Handler::Session(memory::purge),
+    ..Command::BASE
+};
+
+const MEMORY_STATS: Command = Command {
+    name: "memory|stats",
+    summary: "Answers how memory is used.",
+    since: "4.0.0",
+    group: Group::Server,
+    arity: 2,
+    flags: Flags::empty(),
+    categories: Categories::empty(),
+    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    handler: Handler::Session(memory::stats),
     ..Command::BASE
 };
 
@@ -363,18 +439,6 @@ const MEMORY_USAGE: Command = Command {
         Argument::new("key", ArgumentKind::Key(0)),
         Argument::new("count", ArgumentKind::Integer).token("SAMPLES").optional(),
     ],
-    handler: Handler::Keyed(other::memory_usage),
-    ..Command::BASE
-};
-
-const MEMORY_HELP: Command = Command {
-    name: "memory|help",
-    summary: "Lists the subcommands.",
-    since: "4.0.0",
-    group: Group::Server,
-    arity: 2,
-    flags: Flags::LOADING.union(Flags::STALE),
-    categories: Categories::empty(),
-    handler: Handler::Session(other::memory_help),
+    handler: Handler::Keyed(memory::usage),
     ..Command::BASE
 };

@@ -3,8 +3,6 @@
 use super::super::directive::{Directive, Kind};
 use super::{ANY, flag, integer};
 
-const NO_LARGE_LOG: &str = "the log holds slow commands only";
-
 pub(super) const DIRECTIVES: &[Directive] = &[
     integer(
         "commandlog-execution-slower-than",
@@ -28,26 +26,22 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         -1,
         ANY,
         "Bytes from which a request is logged as large.",
-    )
-    .without_effect(NO_LARGE_LOG),
+    ),
     integer(
         "commandlog-large-request-max-len",
         "128",
         0,
         ANY,
         "Large requests that are remembered.",
-    )
-    .without_effect(NO_LARGE_LOG),
+    ),
     integer(
         "commandlog-reply-larger-than",
         "1048576",
         -1,
         ANY,
         "Bytes from which a reply is logged as large.",
-    )
-    .without_effect(NO_LARGE_LOG),
-    integer("commandlog-large-reply-max-len", "128", 0, ANY, "Large replies that are remembered.")
-        .without_effect(NO_LARGE_LOG),
+    ),
+    integer("commandlog-large-reply-max-len", "128", 0, ANY, "Large replies that are remembered."),
     integer(
         "latency-monitor-threshold",
         "0",

@@ -49,8 +49,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .only(&["default", "nosave"], "the server shuts down without saving"),
     integer("shutdown-timeout", "10", 0, I32, "Seconds a shutdown waits for replicas.").without_effect("there are no replicas"),
     choice("enable-debug-command", "no", DEBUG, "Whether DEBUG is allowed.")
-        .at_start()
-        .only(&["no", "yes"], "DEBUG is not told where a client comes from"),
+        .at_start(),
     choice("enable-module-command", "no", DEBUG, "Whether MODULE is allowed.").at_start().only(&["no"], NO_MODULES),
     choice("enable-protected-configs", "no", DEBUG, "Whether CONFIG SET may change protected directives.")
         .at_start()

@@ -1,0 +1,204 @@
+//! What is noted of a command that ran: its time, its sizes, its line for monitors.
+//!
+//! Reading the clock around each command would cost a tenth of what a `GET` in a pipeline costs. So brief commands (fast
+//! or O(1) by declaration, with a small request) that follow each other within a batch are timed together, and the time is
+//! divided evenly among them: at most one reading more per batch. All others are timed by themselves, and so is everything
+//! while the slow log asks for less than a millisecond. A client that waits for each reply has one command in a batch and
+//! exact times.
+//!
+//! What that means: the log of slow commands compares the share of a command in such a run, so that a stall of the worker
+//! in the middle of a pipeline does not blame a command; the latency event compares the run's whole time.
+
+use tidemill_resp::request::ArgumentView;
+
+use super::turn::Client;
+use crate::command::{Command, CommandId, Flags, Handler};
+use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
+use crate::observe::command_log::{LogEntry, LogKind, shortened};
+use crate::observe::latency::Sample;
+use crate::observe::{monitor, shown_arguments};
+
+/// Commands that ran since the clock was read last.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    start_ns: u64,
+    /// With each command, the index of its request in the batch.
+    ran: Vec<(CommandId, usize)>,
+    /// The index of the request that is executed now.
+    pub(crate) request: usize,
+}
+
+impl Run {
+    /// Begins anew at a time in monotonic nanoseconds.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.start_ns = now_ns;
+        self.ran.clear();
+    }
+
+    /// When it began or the last one ended, in monotonic microseconds.
+    pub(crate) fn start_us(&self) -> u64 {
+        self.start_ns / 1000
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ran.len()
+    }
+}
+
+impl<E> Client<'_, '_, E> {
+    /// Whether a request of so many bytes is timed by itself.
+    #[inline]
+    pub(crate) fn is_timed_alone(&self, id: Option<CommandId>, request_bytes: usize) -> bool {
+        let Some(id) = id else { return false };
+        let command = self.shared.commands.command(id);
+        let is_keyed = matches!(command.handler, Handler::Keyed(_));
+        let is_brief = request_bytes <= BRIEF_REQUEST_BYTES_MAX
+            && (command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)"));
+        let slow = self.worker.settings.command_logs[LogKind::Slow as usize];
+        !is_brief || slow.value_min < EXACT_SLOWLOG_US_MAX
+    }
+
+    /// A command of the present request ran: it will get its share of the time, and monitors see it.
+    #[inline]
+    pub(crate) fn note_ran(
+        &mut self,
+        id: CommandId,
+        command: &'static Command,
+        args: ArgumentView<'_>,
+    ) {
+        let run = &mut self.worker.run;
+        run.ran.push((id, run.request));
+        self.show(command, args);
+    }
+
+    /// Reads the clock if anything ran, and divides the time among what did.
+    ///
+    /// `request` gives a request's arguments by its index in the batch.
+    #[inline]
+    pub(crate) fn end_run<'a>(&mut self, request: impl Fn(usize) -> ArgumentView<'a>) {
+        let count = self.worker.run.ran.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let now_ns = self.shared.clock.monotonic_ns();
+        let elapsed_ns = now_ns.saturating_sub(self.worker.run.start_ns);
+        let share_ns = elapsed_ns / count;
+        let tracking = self.worker.settings.latency_tracking;
+        let stats = self.worker.stats(self.shared);
+        for &(id, _) in &self.worker.run.ran {
+            stats.command(id).ran(share_ns, tracking);
+        }
+        let settings = &self.worker.settings;
+        if share_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
+            for &(id, index) in &self.worker.run.ran {
+                let command = self.shared.commands.command(id);
+                self.log(LogKind::Slow, share_ns / 1000, command, request(index));
+            }
+        }
+        if elapsed_ns >= settings.latency_ns_min {
+            let is_fast = |&(id, _): &(CommandId, usize)| {
+                self.shared.commands.command(id).flags.contains(Flags::FAST)
+            };
+            self.note_latency(self.worker.run.ran.iter().all(is_fast), elapsed_ns);
+        }
+        self.worker.run.begin(now_ns);
+    }
+
+    /// Logs a command if its request or reply is large.
+    #[inline]
+    pub(crate) fn note_sizes(
+        &self,
+        command: &'static Command,
+        args: ArgumentView<'_>,
+        request_bytes: usize,
+        reply_bytes: usize,
+    ) {
+        let sizes = [(LogKind::LargeRequest, request_bytes), (LogKind::LargeReply, reply_bytes)];
+        for (kind, bytes) in sizes {
+            if bytes as u64 >= self.worker.settings.command_logs[kind as usize].value_min {
+                self.log(kind, bytes as u64, command, args);
+            }
+        }
+    }
+
+    /// The command of the present request, if it ran.
+    pub(crate) fn command_that_ran(&self) -> Option<&'static Command> {
+        let (id, _) = self.worker.run.ran.last()?;
+        Some(self.shared.commands.command(*id))
+    }
+
+    /// Notes all about one command of a transaction.
+    pub(crate) fn note_queued(
+        &self,
+        (id, command): (CommandId, &'static Command),
+        args: ArgumentView<'_>,
+        elapsed_ns: u64,
+        reply_bytes: usize,
+    ) {
+        let settings = &self.worker.settings;
+        let stats = self.worker.stats(self.shared);
+        stats.command(id).ran(elapsed_ns, settings.latency_tracking);
+        if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
+            self.log(LogKind::Slow, elapsed_ns / 1000, command, args);
+        }
+        if elapsed_ns >= settings.latency_ns_min {
+            self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
+        }
+        self.note_sizes(command, args, request_bytes(args), reply_bytes);
+        self.show(command, args);
+    }
+
+    #[cold]
+    fn log(&self, kind: LogKind, value: u64, command: &'static Command, args: ArgumentView<'_>) {
+        if command.flags.contains(Flags::SKIP_SLOWLOG) {
+            return;
+        }
+        let entry = LogEntry {
+            id: 0,
+            unix_s: self.shared.clock.unix_us() / 1_000_000,
+            value,
+            arguments: shortened(shown_arguments(command, args)),
+            client_address: self.session.client.address.clone(),
+            client_name: self.session.client.texts().name,
+        };
+        let entries_max = self.worker.settings.command_logs[kind as usize].entries_max;
+        self.shared.command_logs.push(kind, entries_max, entry);
+    }
+
+    #[cold]
+    fn note_latency(&self, is_fast: bool, elapsed_ns: u64) {
+        let unix_s = self.shared.clock.unix_us() / 1_000_000;
+        let event = if is_fast { "fast-command" } else { "command" };
+        self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
+    }
+
+    /// Shows a command to those who watch.
+    #[inline]
+    fn show(&self, command: &'static Command, args: ArgumentView<'_>) {
+        if self.shared.monitors.is_watched() {
+            self.show_now(command, args);
+        }
+    }
+
+    #[cold]
+    fn show_now(&self, command: &'static Command, args: ArgumentView<'_>) {
+        if command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN) {
+            return;
+        }
+        let client = &self.session.client;
+        let line = monitor::line(
+            self.shared.clock.unix_us(),
+            self.session.database,
+            &client.address,
+            shown_arguments(command, args),
+        );
+        self.shared.monitors.send(&self.shared.mailboxes, &line.into());
+    }
+}
+
+/// Bytes that a request takes on the wire.
+fn request_bytes(args: ArgumentView<'_>) -> usize {
+    let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let arguments = args.iter().map(|argument| argument.len() + digits(argument.len()) + 5);
+    arguments.sum::<usize>() + digits(args.len()) + 3
+}

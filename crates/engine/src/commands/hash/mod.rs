@@ -6,6 +6,8 @@ mod many;
 mod read;
 mod write;
 
+pub(super) use read::field_value;
+
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
     Start,

@@ -9,13 +9,9 @@ import (
 // excluded names the commands of the families under test that the generator leaves out, each with the reason.
 // TestExcluded_CommandsThatAreMissingStayListed fails when a command listed with notYet starts to exist.
 var excluded = map[string]string{
-	"sort":            notYet,
-	"sort_ro":         notYet,
 	"dump":            notYet,
 	"restore":         notYet,
 	"migrate":         notYet,
-	"wait":            notYet,
-	"waitaof":         notYet,
 	"client|tracking": notYet,
 	"client|caching":  "an error without CLIENT TRACKING, which is not there yet",
 }

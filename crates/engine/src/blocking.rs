@@ -23,6 +23,10 @@ pub enum TimeoutReply {
     NullArray,
     /// A null bulk string in RESP2.
     Null,
+    /// The number 0.
+    Zero,
+    /// Twice the number 0.
+    TwoZeros,
 }
 
 impl TimeoutReply {
@@ -31,6 +35,12 @@ impl TimeoutReply {
         match self {
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Null => reply.null(),
+            TimeoutReply::Zero => reply.integer(0),
+            TimeoutReply::TwoZeros => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use tidemill_store::{
     Published, SlotNumber, StringValue, TreeSpec,
 };
 
-use crate::command::Command;
+use crate::command::{Command, Stop};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::locks::LockSet;
@@ -240,6 +240,20 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         }
     }
 
+    /// Gets hold of a key that the arguments do not name, before it is read: where locks are held, its slot is locked too.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Wait`] when it is taken. The command must not have changed anything yet.
+    pub fn meet(&mut self, key: &[u8]) -> Result<(), Stop> {
+        match &mut self.access {
+            Access::Optimistic(_) => Ok(()),
+            Access::Locked(locks) => {
+                locks.add(self.shared, SlotNumber::of_key(key)).map_err(Stop::Wait)
+            }
+        }
+    }
+
     /// Begins a change of a key. A key that has expired is deleted first.
     ///
     /// # Panics
@@ -426,6 +440,40 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             }
             None => lock.insert(database, key_hash.hash, entry, section, heap),
         }
+        cx.changed(database, key, key_hash, event, found.is_none());
+    }
+
+    /// Puts a list of elements, of which there is one at least, under the key in the place of whatever is there.
+    pub fn put_list<'e>(
+        self,
+        elements: impl Iterator<Item = &'e [u8]>,
+        encoding: Encoding,
+        event: Event,
+    ) {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let mut list = ListEdit::create(heap);
+        elements.for_each(|element| list.push_back(element));
+        let built = list.finish();
+        let root = built.root().expect("a list of elements is not empty");
+        let spec = EntrySpec {
+            key,
+            kind: Kind::List,
+            encoding,
+            expires_at_ms: None,
+            recency: cx.worker.recency(),
+            value: NewValue::Tree(root),
+        };
+        let entry = OwnedEntry::new(spec, heap);
+        let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
+        match found {
+            Some(found) => {
+                lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap);
+            }
+            None => lock.insert(database, key_hash.hash, entry, section, heap),
+        }
+        built.retire_replaced();
         cx.changed(database, key, key_hash, event, found.is_none());
     }
 

@@ -29,6 +29,8 @@ pub fn ascending(slots: impl IntoIterator<Item = SlotNumber>) -> Slots {
 pub struct LockSet<'k> {
     locks: SmallVec<[SlotLock<'k, Side>; 1]>,
     held: bool,
+    /// Nobody else runs.
+    alone: bool,
     token: Option<TokenGuard<'k>>,
 }
 
@@ -43,7 +45,7 @@ impl<'k> LockSet<'k> {
         let lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(Place::Slot(slot))?;
         let mut locks = SmallVec::new();
         locks.push(lock);
-        Ok(LockSet { locks, held: false, token: None })
+        Ok(LockSet { locks, ..LockSet::default() })
     }
 
     /// Locks several slots by trying in ascending order; gives all back when one is taken.
@@ -72,7 +74,7 @@ impl<'k> LockSet<'k> {
     /// The token is taken.
     pub fn with_token(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
         let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
-        let mut set = LockSet { locks: SmallVec::new(), held: false, token: Some(token) };
+        let mut set = LockSet { token: Some(token), ..LockSet::default() };
         for &slot in slots {
             set.locks.push(wait_for(shared, slot));
         }
@@ -84,7 +86,7 @@ impl<'k> LockSet<'k> {
     pub fn all(shared: &'k Shared, slots: &Slots) -> Option<LockSet<'k>> {
         let locks: Option<SmallVec<_>> =
             slots.iter().map(|&slot| shared.keyspace.try_lock(slot)).collect();
-        locks.map(|locks| LockSet { locks, held: false, token: None })
+        locks.map(|locks| LockSet { locks, alone: true, ..LockSet::default() })
     }
 
     /// Marks all slots held: what follows is one change to readers.
@@ -97,12 +99,32 @@ impl<'k> LockSet<'k> {
     #[must_use]
     pub fn try_add(&mut self, shared: &'k Shared, slot: SlotNumber) -> bool {
         let Err(index) = self.position(slot) else { return true };
-        let Some(mut lock) = shared.keyspace.try_lock(slot) else { return false };
+        let Some(lock) = shared.keyspace.try_lock(slot) else { return false };
+        self.insert(index, lock);
+        true
+    }
+
+    fn insert(&mut self, index: usize, mut lock: SlotLock<'k, Side>) {
         if self.held {
             lock.mark_held();
         }
         self.locks.insert(index, lock);
-        true
+    }
+
+    /// Adds a slot; waits for it if this set may: with the token in hand, or while nobody else runs.
+    ///
+    /// # Errors
+    ///
+    /// What to wait for with nothing in hand.
+    pub fn add(&mut self, shared: &'k Shared, slot: SlotNumber) -> Result<(), Place> {
+        let Err(index) = self.position(slot) else { return Ok(()) };
+        let lock = match spin(|| shared.keyspace.try_lock(slot)) {
+            Some(lock) => lock,
+            None if self.alone || self.token.is_some() => wait_for(shared, slot),
+            None => return Err(Place::Slot(slot)),
+        };
+        self.insert(index, lock);
+        Ok(())
     }
 
     /// How many slots are locked.

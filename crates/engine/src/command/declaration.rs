@@ -52,6 +52,8 @@ bitflags! {
         const MAY_REPLICATE = 1 << 17;
         /// Makes several changes although it names one key. Not shown to clients.
         const SEVERAL_CHANGES = 1 << 18;
+        /// Reads keys that its arguments do not name. Not shown to clients.
+        const MEETS_KEYS = 1 << 19;
     }
 }
 
@@ -121,6 +123,9 @@ pub enum Handler {
 /// How a handler ends: it has replied, or it stops for a reason.
 pub type Outcome = Result<(), Stop>;
 
+/// Appends the positions of keys to those that specifications found.
+pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
+
 /// Why a handler stops without a reply.
 #[derive(Debug)]
 pub enum Stop {
@@ -167,6 +172,8 @@ pub struct Command {
     pub categories: Categories,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Finds keys that no specification can describe, for commands that have such.
+    pub more_keys: Option<MoreKeys>,
     /// Its syntax.
     pub arguments: &'static [Argument],
     /// Hints for clients and proxies.
@@ -199,6 +206,7 @@ impl Command {
         flags: Flags::empty(),
         categories: Categories::empty(),
         keys: &[],
+        more_keys: None,
         arguments: &[],
         tips: &[],
         history: &[],
@@ -223,6 +231,12 @@ impl Command {
     #[must_use]
     pub fn key_positions(&self, args: &ArgumentView<'_>) -> Option<KeyPositions> {
         let mut positions = KeyPositions::new();
-        self.keys.iter().all(|spec| spec.positions(args, &mut positions)).then_some(positions)
+        if !self.keys.iter().all(|spec| spec.positions(args, &mut positions)) {
+            return None;
+        }
+        if let Some(more_keys) = self.more_keys {
+            more_keys(args, &mut positions);
+        }
+        Some(positions)
     }
 }

@@ -119,7 +119,7 @@ impl KeySpec {
     #[must_use]
     pub fn positions(&self, args: &ArgumentView<'_>, into: &mut KeyPositions) -> bool {
         let Some(start) = self.start_of(args) else {
-            return matches!(self.start, Start::Keyword(..));
+            return matches!(self.start, Start::Keyword(..) | Start::Unknown);
         };
         match self.find {
             Find::Range { last, step, limit } => {

@@ -94,11 +94,20 @@ fn write<E: Enter>(
 ) -> Outcome {
     let shared = client.shared;
     let positions = key_positions(command, &args)?;
+    // Slots that it meets later count as well.
+    let needs_token = command.flags.contains(Flags::MEETS_KEYS)
+        && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let locks = match (positions.as_slice(), key) {
-        (&[position], Some((index, hash))) if position == index => LockSet::one(shared, hash.slot),
+        (&[position], Some((index, hash))) if position == index && !needs_token => {
+            LockSet::one(shared, hash.slot)
+        }
         _ => {
             let slots = slots_of(&args, &positions);
-            lock(shared, &slots, client.session.lock_attempts)
+            if needs_token {
+                LockSet::with_token(shared, &slots)
+            } else {
+                lock(shared, &slots, client.session.lock_attempts)
+            }
         }
     };
     let mut locks = locks.map_err(Stop::Wait)?;

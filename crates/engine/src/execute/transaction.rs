@@ -96,10 +96,11 @@ fn exclude<'k, E: Enter>(
 ) -> Result<Exclusion<'k>, Place> {
     let shared: &'k Shared = client.shared;
     let slots = slots_of(client, transaction);
-    let is_whole = transaction
-        .queued
-        .iter()
-        .any(|queued| matches!(shared.commands.command(queued.id).handler, Handler::Whole(_)));
+    let is_whole =
+        transaction.queued.iter().map(|queued| shared.commands.command(queued.id)).any(|command| {
+            matches!(command.handler, Handler::Whole(_))
+                || command.flags.contains(Flags::MEETS_KEYS)
+        });
     if !is_whole {
         let locks = lock(shared, &slots, client.session.lock_attempts)?;
         return Ok(Exclusion { locks, gate: None, token: None });

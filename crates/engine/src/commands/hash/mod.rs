@@ -7,6 +7,7 @@ mod read;
 mod write;
 
 pub(crate) use change::delete_expired_fields;
+pub(super) use read::field_value;
 
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,

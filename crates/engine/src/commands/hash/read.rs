@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use rand_xoshiro::rand_core::Rng;
+use tidemill_store::EntryRef;
 use tidemill_store::value::hash::{Entry, Hash};
 
 use crate::command::Outcome;
@@ -46,6 +47,17 @@ impl<'g> Reading<'g> {
     fn entries(&self) -> impl Iterator<Item = Entry<'g>> {
         self.hash.iter().filter(|entry| self.is_alive(entry.expires_at_ms))
     }
+}
+
+/// The value of a field, if the entry is a hash and has it.
+pub(in crate::commands) fn field_value<'g>(
+    cx: &Cx<'_, 'g>,
+    entry: EntryRef<'g>,
+    field: &[u8],
+) -> Option<&'g [u8]> {
+    let hash = entry.hash(cx.shared.keyspace.seed())?;
+    let reading = Reading { hash, now_ms: cx.shared.expiry_clock_ms(cx.now_ms()) };
+    reading.get(field).map(|(value, _)| value)
 }
 
 pub(super) fn hget(cx: &mut Cx<'_, '_>) -> Outcome {

@@ -6,6 +6,8 @@ mod look;
 mod object;
 mod remove;
 mod rename;
+mod sort;
+mod wait;
 mod walk;
 
 pub(super) use expire::{Conditions, unsupported};
@@ -44,6 +46,10 @@ pub const COMMANDS: &[&Command] = &[
     &FLUSHDB,
     &FLUSHALL,
     &SWAPDB,
+    &SORT,
+    &SORT_RO,
+    &WAIT,
+    &WAITAOF,
 ];
 
 const DEL: Command = Command {
@@ -723,5 +729,162 @@ const SWAPDB: Command = Command {
         Argument::new("index2", ArgumentKind::Integer),
     ],
     handler: Handler::Whole(flush::swapdb),
+    ..Command::BASE
+};
+
+const SORT: Command = Command {
+    name: "sort",
+    summary: "Sorts the elements of a list and answers or stores them.",
+    since: "1.0.0",
+    complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+    group: Group::Generic,
+    arity: -2,
+    flags: Flags::DENYOOM.union(Flags::MOVABLEKEYS).union(Flags::WRITE).union(Flags::MEETS_KEYS),
+    categories: Categories::DANGEROUS
+        .union(Categories::LIST)
+        .union(Categories::SET)
+        .union(Categories::SORTED_SET),
+    keys: &[
+        KeySpec {
+            flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+            start: Start::Index(1),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: None,
+        },
+        KeySpec {
+            flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+            start: Start::Unknown,
+            find: Find::Unknown,
+            notes: Some("The keys of BY and GET are made of the elements that are sorted."),
+        },
+        KeySpec {
+            flags: KeyFlags::OW.union(KeyFlags::UPDATE),
+            start: Start::Unknown,
+            find: Find::Unknown,
+            notes: Some("STORE may stand anywhere among the options."),
+        },
+    ],
+    arguments: &[
+        Argument::new("key", ArgumentKind::Key(0)),
+        Argument::new("by-pattern", ArgumentKind::Pattern)
+            .token("BY")
+            .optional()
+            .display("pattern"),
+        Argument::new(
+            "limit",
+            ArgumentKind::Block(&[
+                Argument::new("offset", ArgumentKind::Integer),
+                Argument::new("count", ArgumentKind::Integer),
+            ]),
+        )
+        .token("LIMIT")
+        .optional(),
+        Argument::new("get-pattern", ArgumentKind::Pattern)
+            .token("GET")
+            .optional()
+            .multiple_token()
+            .display("pattern"),
+        Argument::new(
+            "order",
+            ArgumentKind::OneOf(&[Argument::flag("asc", "ASC"), Argument::flag("desc", "DESC")]),
+        )
+        .optional(),
+        Argument::flag("sorting", "ALPHA").optional(),
+        Argument::new("destination", ArgumentKind::Key(2)).token("STORE").optional(),
+    ],
+    more_keys: Some(sort::stored_key),
+    handler: Handler::Keyed(sort::sort),
+    ..Command::BASE
+};
+
+const SORT_RO: Command = Command {
+    name: "sort_ro",
+    summary: "Sorts the elements of a list and answers them.",
+    since: "7.0.0",
+    complexity: "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of returned elements. When the elements are not sorted, complexity is O(N).",
+    group: Group::Generic,
+    arity: -2,
+    flags: Flags::MOVABLEKEYS.union(Flags::READONLY).union(Flags::MEETS_KEYS),
+    categories: Categories::DANGEROUS
+        .union(Categories::LIST)
+        .union(Categories::SET)
+        .union(Categories::SORTED_SET),
+    keys: &[
+        KeySpec {
+            flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+            start: Start::Index(1),
+            find: Find::Range { last: 0, step: 1, limit: 0 },
+            notes: None,
+        },
+        KeySpec {
+            flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+            start: Start::Unknown,
+            find: Find::Unknown,
+            notes: Some("The keys of BY and GET are made of the elements that are sorted."),
+        },
+    ],
+    arguments: &[
+        Argument::new("key", ArgumentKind::Key(0)),
+        Argument::new("by-pattern", ArgumentKind::Pattern)
+            .token("BY")
+            .optional()
+            .display("pattern"),
+        Argument::new(
+            "limit",
+            ArgumentKind::Block(&[
+                Argument::new("offset", ArgumentKind::Integer),
+                Argument::new("count", ArgumentKind::Integer),
+            ]),
+        )
+        .token("LIMIT")
+        .optional(),
+        Argument::new("get-pattern", ArgumentKind::Pattern)
+            .token("GET")
+            .optional()
+            .multiple_token()
+            .display("pattern"),
+        Argument::new(
+            "order",
+            ArgumentKind::OneOf(&[Argument::flag("asc", "ASC"), Argument::flag("desc", "DESC")]),
+        )
+        .optional(),
+        Argument::flag("sorting", "ALPHA").optional(),
+    ],
+    handler: Handler::Keyed(sort::sort),
+    ..Command::BASE
+};
+
+const WAIT: Command = Command {
+    name: "wait",
+    summary: "Waits until replicas have what the client wrote.",
+    since: "3.0.0",
+    group: Group::Generic,
+    arity: 3,
+    flags: Flags::BLOCKING,
+    categories: Categories::CONNECTION,
+    arguments: &[
+        Argument::new("numreplicas", ArgumentKind::Integer),
+        Argument::new("timeout", ArgumentKind::Integer),
+    ],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    handler: Handler::Keyed(wait::wait),
+    ..Command::BASE
+};
+
+const WAITAOF: Command = Command {
+    name: "waitaof",
+    summary: "Waits until what the client wrote is on disk, here and on replicas.",
+    since: "7.2.0",
+    group: Group::Generic,
+    arity: 4,
+    flags: Flags::BLOCKING,
+    categories: Categories::CONNECTION,
+    arguments: &[
+        Argument::new("numlocal", ArgumentKind::Integer),
+        Argument::new("numreplicas", ArgumentKind::Integer),
+        Argument::new("timeout", ArgumentKind::Integer),
+    ],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    handler: Handler::Keyed(wait::waitaof),
     ..Command::BASE
 };

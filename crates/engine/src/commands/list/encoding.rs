@@ -110,3 +110,13 @@ pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit
         Encoding::Quicklist
     }
 }
+
+/// The encoding of a new list of elements.
+pub(in crate::commands) fn new_encoding<'e>(
+    elements: impl Iterator<Item = &'e [u8]>,
+    listpack_size_max: i64,
+) -> Encoding {
+    let added =
+        elements.fold((0, 0), |(count, bytes), next| (count + 1, bytes + next.len() as u64));
+    after_addition(None, added, Limit::of_setting(listpack_size_max))
+}

@@ -7,6 +7,8 @@ mod movement;
 mod pop;
 mod push;
 
+pub(super) use encoding::new_encoding;
+
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
     Start,

@@ -403,10 +403,14 @@ pub(super) fn getkeysandflags(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (command, words, positions) = called(cx)?;
     let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
     cx.reply.array(positions.len());
-    for spec in command.keys {
+    for (index, spec) in command.keys.iter().enumerate() {
         let mut of_spec = KeyPositions::new();
         // The whole command's positions were found, so those of each specification are.
         let _ = spec.positions(&owned.view(), &mut of_spec);
+        // Keys that no specification describes belong to the last one.
+        if let Some(more_keys) = command.more_keys.filter(|_| index + 1 == command.keys.len()) {
+            more_keys(&owned.view(), &mut of_spec);
+        }
         let names: Vec<&str> = KEY_FLAG_NAMES
             .iter()
             .filter(|(flag, _)| spec.flags.contains(*flag))

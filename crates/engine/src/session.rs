@@ -21,6 +21,8 @@ pub(crate) struct Queued {
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) queued: Vec<Queued>,
+    /// Memory that the queued commands' arguments take.
+    pub(crate) queued_bytes: usize,
     /// A command could not be queued: `EXEC` will refuse.
     pub(crate) is_aborted: bool,
 }
@@ -102,6 +104,12 @@ impl Session {
     #[must_use]
     pub fn id(&self) -> u64 {
         self.client.id
+    }
+
+    /// Memory of the commands queued in `MULTI`: requests that were read and not executed yet.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes)
     }
 
     /// Whether it waits in a blocking command.

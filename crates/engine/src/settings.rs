@@ -4,7 +4,7 @@
 //! next boundary, so that reading a setting costs nothing shared.
 
 /// One snapshot of the settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `requirepass`: the default user's password; empty when none is needed.
     pub requirepass: Vec<u8>,

@@ -74,6 +74,12 @@ pub struct WorkerStats {
     pub connections: Counter,
     /// Connections that this worker accepted.
     pub connections_accepted: Counter,
+    /// Connections refused because there were too many.
+    pub rejected_connections: Counter,
+    /// Clients disconnected because their requests outgrew `client-query-buffer-limit`.
+    pub query_limit_disconnections: Counter,
+    /// Clients disconnected because their replies outgrew `client-output-buffer-limit`.
+    pub output_limit_disconnections: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -99,6 +105,9 @@ impl WorkerStats {
             output_bytes: Counter::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
+            rejected_connections: Counter::default(),
+            query_limit_disconnections: Counter::default(),
+            output_limit_disconnections: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -121,6 +130,9 @@ impl WorkerStats {
             &self.input_bytes,
             &self.output_bytes,
             &self.connections_accepted,
+            &self.rejected_connections,
+            &self.query_limit_disconnections,
+            &self.output_limit_disconnections,
             &self.parked,
         ] {
             counter.set(0);

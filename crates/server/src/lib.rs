@@ -3,13 +3,17 @@
 //! One worker is one thread with one `epoll` loop, its own listeners, connections and RCU reader. Nothing on a request's
 //! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
+mod backlog;
 pub mod cli;
 mod clock;
 pub mod config;
 mod connection;
 mod handover;
+mod input;
 mod limits;
 mod listen;
+mod log;
 mod options;
+mod process;
 mod start;
 mod worker;

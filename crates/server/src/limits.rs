@@ -24,8 +24,14 @@ pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 /// Bytes that are reserved for a request that announced more, before they arrive.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of unread requests that a client may pile up while it is blocked or parked, before it is no longer read.
-pub const PILED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of requests that a client without authentication may pile up, whatever `client-query-buffer-limit` says.
+pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of unsent replies from which a client without a hard limit is read but no longer executed for.
+pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// Bytes of a refused client's requests that the log shows.
+pub const LOGGED_INPUT_BYTES_MAX: usize = 64;
 
 /// Segments that one `writev` takes at most.
 pub const SEGMENTS_MAX: usize = 64;

@@ -33,5 +33,8 @@ pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
 /// Bytes of a refused client's requests that the log shows.
 pub const LOGGED_INPUT_BYTES_MAX: usize = 64;
 
+/// Niceness of background threads that share CPUs with workers.
+pub const BACKGROUND_NICE: i32 = 10;
+
 /// Segments that one `writev` takes at most.
 pub const SEGMENTS_MAX: usize = 64;

@@ -24,6 +24,7 @@ use tidemill_store::hash::Seed;
 use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::handover::{Handover, Waker};
+use crate::limits::BACKGROUND_NICE;
 use crate::listen::{self, Listener};
 use crate::options::{self, FlavourName, bind_address};
 use crate::process::background::{self, PidFile};
@@ -233,12 +234,17 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     result
 }
 
-/// Starts the thread that frees large structures, on the background CPUs: a thread inherits its parent's affinity.
+/// Starts the thread that frees large structures, on the background CPUs: a thread inherits its parent's affinity and priority.
 fn spawn_reclaimer(placement: &Placement) -> Result<Reclaimer, String> {
     let cpus = placement.background_affinity().cloned();
+    let is_low_priority = placement.is_background_low_priority;
     let parent = move || {
         if let Some(cpus) = cpus {
             pin_current_thread(&cpus)?;
+        }
+        if is_low_priority {
+            // Of this thread, by Linux; refused is no reason not to start.
+            let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
         }
         Reclaimer::spawn("reclaim")
     };

@@ -360,6 +360,10 @@ impl<F: Flavour> EventLoop<F> {
         use std::os::fd::AsRawFd;
         let Accepted { socket, origin } = accepted;
         let descriptor = socket.as_raw_fd();
+        match &origin {
+            Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
+            Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
+        }
         let (origin, is_refused) = match origin {
             Origin::Tcp { peer, local, is_loopback } => {
                 let is_open = !self.config.protected_mode
@@ -428,7 +432,13 @@ impl<F: Flavour> EventLoop<F> {
             rustix::io::read(&connection.socket, connection.input.spare())
         };
         let count = match result {
-            Ok(0) => return self.close(index),
+            Ok(0) => {
+                log::debug!(
+                    "Client closed connection {}",
+                    connection.describe(self.worker.now_ms())
+                );
+                return self.close(index);
+            }
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => return self.close(index),

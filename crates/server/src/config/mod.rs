@@ -15,6 +15,7 @@ mod tests {
     const AWAITED: &[&str] = &[
         "latency_tracking",
         "latency_percentiles",
+        "slowlog_us_min",
         "slowlog_entries_max",
         "latency_ms_min",
         "replica",

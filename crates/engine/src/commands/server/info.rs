@@ -22,6 +22,7 @@ const SECTIONS: &[(&str, bool)] = &[
     ("errorstats", true),
     ("cluster", true),
     ("keyspace", true),
+    ("workers", false),
 ];
 
 pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -109,7 +110,24 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.title("Cluster");
             lines.line("cluster_enabled", 0);
         }
+        "workers" => workers(shared, &mut lines),
         _ => keyspace(cx, &mut lines),
+    }
+}
+
+/// What Redis does not have: a line per worker.
+fn workers(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Workers");
+    for (index, stats) in shared.stats.iter().enumerate() {
+        lines.line(
+            &format!("worker{index}"),
+            format_args!(
+                "connections={},commands={},parked={}",
+                stats.connections.value(),
+                stats.commands_processed.value(),
+                stats.parked.value()
+            ),
+        );
     }
 }
 

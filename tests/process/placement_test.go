@@ -118,10 +118,14 @@ func workersOf(t *testing.T, byName map[string]cpus) (workers []cpus) {
 
 func placed(t *testing.T, directives ...string) (map[string]cpus, []cpus) {
 	t.Helper()
-	byName := threads(t, instance.Start(t, instance.Subject, directives...).PID)
-	if _, exists := byName["reclaim"]; !exists {
-		t.Errorf("no thread is called reclaim: %v", byName)
-	}
+	server := instance.Start(t, instance.Subject, directives...)
+	var byName map[string]cpus
+	// A thread takes its name when it first runs, which one of low priority may do late.
+	waitFor(t, "thread called reclaim", func() bool {
+		byName = threads(t, server.PID)
+		_, exists := byName["reclaim"]
+		return exists
+	})
 	return byName, workersOf(t, byName)
 }
 

@@ -120,6 +120,7 @@ func placed(t *testing.T, directives ...string) (map[string]cpus, []cpus) {
 	t.Helper()
 	server := instance.Start(t, instance.Subject, directives...)
 	var byName map[string]cpus
+	waitFor(t, "ready server", func() bool { return strings.Contains(server.Log(), "Ready to accept connections") })
 	// A thread takes its name when it first runs, which one of low priority may do late.
 	waitFor(t, "thread called reclaim", func() bool {
 		byName = threads(t, server.PID)

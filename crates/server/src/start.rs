@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use rustix::io::Errno;
@@ -192,6 +193,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     let reclaimer = spawn_reclaimer(placement)?;
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     let stop = Arc::new(AtomicBool::new(false));
+    let (is_ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
     for (index, (waker, own)) in wakers.iter().zip(listeners.by_worker).enumerate() {
         let spec = WorkerSpec {
@@ -206,13 +208,20 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         let domain = Arc::clone(&domain);
         let reclaimer = reclaimer.handle();
         let seed = random()?;
-        let body = move || worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed);
+        let is_ready = is_ready.clone();
+        let body = move || {
+            let _last = LastWords(Arc::clone(&spec.stop));
+            worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed, is_ready)
+        };
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
+    drop(is_ready);
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
-    announce(options, placement, &listeners.addresses);
-    start.supervisor.tell_ready();
+    if readiness.iter().count() == worker_count {
+        announce(options, placement, &listeners.addresses);
+        start.supervisor.tell_ready();
+    }
     signals.wait();
     start.supervisor.tell_stopping();
     // Release: pairs with the Acquire in the workers' loops.
@@ -254,12 +263,31 @@ fn spawn_reclaimer(placement: &Placement) -> Result<Reclaimer, String> {
     }
 }
 
+/// Stops the server when its thread ends unasked, by an error or a panic: clients of a worker that is gone would wait for ever.
+struct LastWords(Arc<AtomicBool>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        // Acquire: pairs with the Release of whoever stops the server.
+        if !self.0.load(Ordering::Acquire) {
+            stop_this_process();
+        }
+    }
+}
+
+/// Makes the main thread stop the workers in order.
+fn stop_this_process() {
+    // A process can always signal itself.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+}
+
 fn worker_thread<F: Flavour>(
     spec: WorkerSpec,
     domain: Arc<Domain<F>>,
     reclaimer: tidemill_rcu::ReclaimerHandle,
     affinity: Option<&CpuSet>,
     seed: u64,
+    is_ready: mpsc::Sender<()>,
 ) -> Result<(), String> {
     if let Some(cpus) = affinity {
         pin_current_thread(cpus)
@@ -270,6 +298,9 @@ fn worker_thread<F: Flavour>(
     let worker = Worker::new(&spec.shared, spec.index, Heap::with_retired(retired), seed);
     let mut event_loop =
         EventLoop::new(spec, domain, worker).map_err(|error| format!("no event loop: {error}"))?;
+    // The receiver lives until all workers have said so or ended.
+    let _ = is_ready.send(());
+    drop(is_ready);
     event_loop.run().map_err(|error| format!("the event loop ended: {error}"))
 }
 
@@ -286,10 +317,7 @@ struct Process {
 
 impl Host for Process {
     fn shut_down(&self) {
-        // The main thread waits for this signal and stops the workers in order.
-        let own = rustix::process::getpid();
-        // A process can always signal itself.
-        let _ = rustix::process::kill_process(own, rustix::process::Signal::TERM);
+        stop_this_process();
     }
 
     fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String> {

@@ -13,6 +13,7 @@ mod input;
 mod limits;
 mod listen;
 mod log;
+mod metrics;
 mod options;
 mod process;
 mod start;

@@ -1,5 +1,7 @@
 //! Tunables of the server, with their units.
 
+use std::time::Duration;
+
 /// Bytes that a worker reads from one socket at a time.
 pub const READ_BYTES: usize = 64 * 1024;
 
@@ -35,6 +37,18 @@ pub const LOGGED_INPUT_BYTES_MAX: usize = 64;
 
 /// Niceness of background threads that share CPUs with workers.
 pub const BACKGROUND_NICE: i32 = 10;
+
+/// Time that a scrape may take to ask, and to take its answer.
+pub const METRICS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Time until the metrics listener tries again to accept after an error.
+pub const METRICS_RETRY: Duration = Duration::from_millis(100);
+
+/// Bytes of a scrape's request.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// Header lines of a scrape's request.
+pub const METRICS_HEADERS_MAX: usize = 64;
 
 /// Segments that one `writev` takes at most.
 pub const SEGMENTS_MAX: usize = 64;

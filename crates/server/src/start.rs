@@ -1,7 +1,7 @@
 //! From options to running workers.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,7 @@ use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen::{self, Listener};
+use crate::metrics;
 use crate::options::{self, FlavourName, bind_address};
 use crate::process::background::{self, PidFile};
 use crate::process::descriptors;
@@ -141,6 +142,19 @@ fn listen_at(
     Ok(())
 }
 
+/// The listeners of the metrics; none without a port.
+fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
+    let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
+    let listen = |text: &String| {
+        let (ip, _) = bind_address(text).map_err(|error| format!("metrics-{error}"))?;
+        let address = SocketAddr::new(ip, options.metrics_port);
+        let refused =
+            |error| format!("Failed listening on {address} (metrics): bind: {}", reason(&error));
+        metrics::listen(address).map_err(refused)
+    };
+    binds.iter().map(listen).collect()
+}
+
 fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAddr]) {
     log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
@@ -172,6 +186,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
     let listeners = listen_everywhere(options, worker_count)?;
+    let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
@@ -190,7 +205,11 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         }),
         sinks: Sinks::default(),
     }));
-    let reclaimer = spawn_reclaimer(placement)?;
+    let reclaimer = in_background(placement, || Reclaimer::spawn("reclaim"))?;
+    for listener in metrics_listeners {
+        let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
+        in_background(placement, || metrics::serve(listener, shared, domain))?;
+    }
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
@@ -243,22 +262,24 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     result
 }
 
-/// Starts the thread that frees large structures, on the background CPUs: a thread inherits its parent's affinity and priority.
-fn spawn_reclaimer(placement: &Placement) -> Result<Reclaimer, String> {
-    let cpus = placement.background_affinity().cloned();
-    let is_low_priority = placement.is_background_low_priority;
-    let parent = move || {
-        if let Some(cpus) = cpus {
-            pin_current_thread(&cpus)?;
+/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its parent's affinity
+/// and priority.
+fn in_background<T: Send>(
+    placement: &Placement,
+    spawn: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<T, String> {
+    let parent = || {
+        if let Some(cpus) = placement.background_affinity() {
+            pin_current_thread(cpus)?;
         }
-        if is_low_priority {
+        if placement.is_background_low_priority {
             // Of this thread, by Linux; refused is no reason not to start.
             let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
         }
-        Reclaimer::spawn("reclaim")
+        spawn()
     };
-    match thread::spawn(parent).join() {
-        Ok(reclaimer) => reclaimer.map_err(|error| format!("no background thread: {error}")),
+    match thread::scope(|scope| scope.spawn(parent).join()) {
+        Ok(spawned) => spawned.map_err(|error| format!("no background thread: {error}")),
         Err(_) => Err("no background thread: its parent has panicked".into()),
     }
 }

@@ -20,8 +20,6 @@ mod tests {
         "latency_ms_min",
         "replica",
         "pubsub",
-        "metrics_port",
-        "metrics_bind",
         "rcu_read_section",
         "rcu_quiescent",
     ];

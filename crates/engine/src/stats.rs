@@ -80,6 +80,8 @@ pub struct WorkerStats {
     pub query_limit_disconnections: Counter,
     /// Clients disconnected because their replies outgrew `client-output-buffer-limit`.
     pub output_limit_disconnections: Counter,
+    /// Connections handed to a less busy worker.
+    pub moved_connections: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -108,6 +110,7 @@ impl WorkerStats {
             rejected_connections: Counter::default(),
             query_limit_disconnections: Counter::default(),
             output_limit_disconnections: Counter::default(),
+            moved_connections: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -133,6 +136,7 @@ impl WorkerStats {
             &self.rejected_connections,
             &self.query_limit_disconnections,
             &self.output_limit_disconnections,
+            &self.moved_connections,
             &self.parked,
         ] {
             counter.set(0);

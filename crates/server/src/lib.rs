@@ -4,6 +4,7 @@
 //! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
 mod backlog;
+mod balance;
 pub mod cli;
 mod clock;
 pub mod config;

@@ -50,5 +50,14 @@ pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// Header lines of a scrape's request.
 pub const METRICS_HEADERS_MAX: usize = 64;
 
+/// Permille of a tick from which a worker counts as busy.
+pub const BUSY_PERMILLE: u32 = 900;
+
+/// Busy ticks in a row after which connections leave a worker.
+pub const BALANCE_TICKS: u32 = 5;
+
+/// Permille by which another worker must be less busy to be given connections.
+pub const BALANCE_MARGIN_PERMILLE: u32 = 200;
+
 /// Segments that one `writev` takes at most.
 pub const SEGMENTS_MAX: usize = 64;

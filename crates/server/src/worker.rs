@@ -27,8 +27,9 @@ use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
 use crate::backlog::{self, SoftLimit};
+use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Mode, Sent, send};
-use crate::handover::{Accepted, Handover, Placed, Waker};
+use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
     EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX,
@@ -70,6 +71,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     input: Vec<u8>,
     reply: ReplyBuffer,
     next_tick_us: u64,
+    load: Load,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -100,6 +102,7 @@ impl<F: Flavour> EventLoop<F> {
             input: vec![0; READ_BYTES],
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
+            load: Load::default(),
             spec,
         })
     }
@@ -110,7 +113,8 @@ impl<F: Flavour> EventLoop<F> {
         let shared = Arc::clone(&self.spec.shared);
         // Acquire: pairs with the Release of whoever stops the server.
         while !self.spec.stop.load(Ordering::Acquire) {
-            let timeout = self.timeout();
+            let idle_from_us = shared.clock.monotonic_us();
+            let timeout = self.timeout(idle_from_us);
             events.clear();
             let epoll = &self.epoll;
             let waited = self.reader.offline(|| {
@@ -120,12 +124,14 @@ impl<F: Flavour> EventLoop<F> {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            let now_us = shared.clock.monotonic_us();
+            self.load.idle(now_us - idle_from_us);
             shared.gate.enter(self.spec.index);
             self.worker.boundary(&shared);
             if self.config_version != shared.settings_version() {
                 self.reconfigure();
             }
-            self.deliver();
+            self.deliver(now_us);
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
@@ -139,11 +145,10 @@ impl<F: Flavour> EventLoop<F> {
         Ok(())
     }
 
-    fn timeout(&mut self) -> Timespec {
+    fn timeout(&mut self, now_us: u64) -> Timespec {
         if !self.queue.is_empty() {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
-        let now_us = self.spec.shared.clock.monotonic_us();
         let mut until_us = now_us + TICK_MS * 1000;
         if !self.worker.heap.retired().is_empty() {
             until_us = now_us + RECLAIM_MS * 1000;
@@ -175,6 +180,71 @@ impl<F: Flavour> EventLoop<F> {
         if now_us >= self.next_tick_us {
             self.next_tick_us = now_us + TICK_MS * 1000;
             self.tick();
+            self.balance(now_us);
+        }
+    }
+
+    /// Measures how busy the worker is, and hands connections on when it is too busy.
+    fn balance(&mut self, now_us: u64) {
+        let handover = Arc::clone(&self.spec.handover);
+        let busy_permille = self.load.tick(now_us);
+        handover.publish_load(self.spec.index, busy_permille);
+        if self.load.begins_to_be_busy() {
+            self.connections.iter_mut().for_each(|(_, connection)| connection.work = 0);
+        }
+        if !self.load.is_overloaded() {
+            return;
+        }
+        let (other, other_permille) = handover.least_busy();
+        let demand = |(index, connection): (usize, &Connection)| Demand {
+            index,
+            work: connection.work,
+            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
+        };
+        let demands = self.connections.iter().map(demand).collect();
+        let leaving = balance::leaving(busy_permille, other_permille, demands);
+        if !leaving.is_empty() {
+            // Until the other worker's next tick, so that not all of the busy ones choose it.
+            handover.publish_load(other, u32::midpoint(busy_permille, other_permille));
+        }
+        leaving.into_iter().for_each(|index| self.hand_on(index, other));
+    }
+
+    /// Gives a connection to another worker.
+    fn hand_on(&mut self, index: usize, other: usize) {
+        let mut connection = self.connections.remove(index);
+        self.by_session.remove(&connection.session.id());
+        connection.is_queued = false;
+        // It is registered, so this cannot fail; and the next owner would notice.
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        let client = Arc::clone(&connection.session.client);
+        self.spec.handover.transfer(self.spec.index, other, connection);
+        // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
+        // reaches the new owner finds the connection there.
+        client.worker.store(other, Ordering::Release);
+        let stats = self.worker.stats(&self.spec.shared);
+        stats.moved_connections.add(1);
+        stats.connections.set(self.connections.len() as u64);
+    }
+
+    /// Takes a connection over from another worker.
+    fn take_over(&mut self, mut connection: Connection) {
+        let shared = &self.spec.shared;
+        connection.session.client.worker.store(self.spec.index, Ordering::Release);
+        connection.work = 0;
+        let id = connection.session.id();
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        let data = EventData::new_u64(index as u64);
+        let is_added = epoll::add(&self.epoll, &connection.socket, data, connection.interest);
+        let has_requests = !connection.input.is_empty();
+        entry.insert(connection);
+        self.by_session.insert(id, index);
+        self.worker.stats(shared).connections.set(self.connections.len() as u64);
+        if is_added.is_err() {
+            self.close(index);
+        } else if has_requests {
+            self.enqueue(index);
         }
     }
 
@@ -217,14 +287,18 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Takes what others sent: messages and new connections.
-    fn deliver(&mut self) {
-        for message in self.spec.shared.mailboxes.take(self.spec.index) {
+    fn deliver(&mut self, now_us: u64) {
+        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it came.
+        let messages = self.spec.shared.mailboxes.take(self.spec.index);
+        for arrival in self.spec.handover.take(self.spec.index) {
+            match arrival {
+                Arrival::New(accepted) => self.adopt(accepted),
+                Arrival::Moved(connection) => self.take_over(*connection),
+            }
+        }
+        for message in messages {
             self.receive(message);
         }
-        for accepted in self.spec.handover.take(self.spec.index) {
-            self.adopt(accepted);
-        }
-        let now_us = self.spec.shared.clock.monotonic_us();
         let mut due = Vec::new();
         self.retries.retain(|&(at_us, session)| {
             let is_due = at_us <= now_us;
@@ -237,6 +311,9 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn receive(&mut self, message: Message) {
+        if !self.by_session.contains_key(&message.session()) {
+            return self.forward(message);
+        }
         match message {
             Message::Wake { session } => {
                 if let Some(&index) = self.by_session.get(&session)
@@ -265,6 +342,18 @@ impl<F: Flavour> EventLoop<F> {
                 if let Some(&index) = self.by_session.get(&session) {
                     self.close(index);
                 }
+            }
+        }
+    }
+
+    /// Sends a message after a connection that has moved; there is nobody to tell when it has ended.
+    fn forward(&self, message: Message) {
+        let shared = &self.spec.shared;
+        if let Some(client) = shared.clients.find(message.session()) {
+            // Acquire: pairs with the Release in `hand_on`.
+            let owner = client.worker.load(Ordering::Acquire);
+            if owner != self.spec.index {
+                shared.mailboxes.post(owner, message);
             }
         }
     }
@@ -407,6 +496,7 @@ impl<F: Flavour> EventLoop<F> {
             parser: RequestParser::new(),
             input: Input::default(),
             soft_limit: SoftLimit::default(),
+            work: 0,
             output: ReplyBuffer::new(Protocol::Resp2),
             mode: Mode::Open,
             interest,
@@ -510,6 +600,7 @@ impl<F: Flavour> EventLoop<F> {
             &mut reply,
         );
         connection.output.set_protocol(reply.protocol());
+        connection.work += (turn.consumed + reply.len()) as u64;
         (turn, reply)
     }
 

@@ -125,6 +125,12 @@ fn workers(shared: &Shared, out: &mut Exposition) {
         "Commands that a worker executed.",
         |stats| &stats.commands_processed,
     );
+    family(
+        "tidemill_worker_moved_connections_total",
+        Kind::Counter,
+        "Connections that a worker handed to a less busy one.",
+        |stats| &stats.moved_connections,
+    );
 }
 
 fn commands(shared: &Shared, out: &mut Exposition) {

@@ -122,10 +122,11 @@ fn workers(shared: &Shared, lines: &mut Lines<'_>) {
         lines.line(
             &format!("worker{index}"),
             format_args!(
-                "connections={},commands={},parked={}",
+                "connections={},commands={},parked={},moved={}",
                 stats.connections.value(),
                 stats.commands_processed.value(),
-                stats.parked.value()
+                stats.parked.value(),
+                stats.moved_connections.value()
             ),
         );
     }

@@ -8,6 +8,12 @@ test-rust: ## unit and integration tests of the Rust workspace
 test-end-to-end: ## the real binary beside real clients
 	$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go vet ./... && go test -count=1 -p 1 ./clients ./observe
+	cd tests && go vet ./... && go test -count=1 -p 1 ./clients ./process ./packaging ./abuse
+
+.PHONY: deb
+deb: ## Debian package of the release build, in target/deb
+	$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/deb target/release/tidemill target/deb
 
 .PHONY: docs-fresh
 docs-fresh: ## generated documents match their sources
@@ -19,8 +25,8 @@ fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the
 
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness
-end-to-end: ## differential, linearizability and abuse tests against TIDEMILL_SERVER
-	cd tests && go vet ./... && go test -count=1 -p 1 ./differential ./linearizability ./abuse ./clients
+end-to-end: ## all end-to-end tests against TIDEMILL_SERVER
+	cd tests && go vet ./... && go test -count=1 -p 1 ./differential ./linearizability ./abuse ./process ./packaging ./clients
 
 test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability

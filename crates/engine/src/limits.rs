@@ -21,6 +21,9 @@ pub const SPIN_ROUNDS: u32 = 100;
 /// Microseconds that the gate's closer waits for the other workers before it reopens and tries again later.
 pub const GATE_WAIT_US_MAX: u64 = 200;
 
+/// Bytes of replies after which a connection's turn ends, so that they are sent before more are made.
+pub const TURN_REPLY_BYTES_MAX: usize = 1 << 20;
+
 /// Microseconds after which a session tries again to get what does not announce itself.
 pub const PAUSE_US: u64 = 500;
 

@@ -37,6 +37,19 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The session that it is for.
+    #[must_use]
+    pub fn session(&self) -> u64 {
+        match *self {
+            Message::Wake { session }
+            | Message::Unblocked { session, .. }
+            | Message::Push { session, .. }
+            | Message::Kill { session } => session,
+        }
+    }
+}
+
 /// Wakes a worker that may be waiting for events.
 pub trait Notify: Send + Sync + 'static {
     /// Makes the worker look into its mailbox soon. Must not block.

@@ -21,6 +21,8 @@ pub(crate) struct Queued {
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) queued: Vec<Queued>,
+    /// Memory that the queued commands' arguments take.
+    pub(crate) queued_bytes: usize,
     /// A command could not be queued: `EXEC` will refuse.
     pub(crate) is_aborted: bool,
 }
@@ -104,16 +106,23 @@ impl Session {
         self.client.id
     }
 
+    /// Memory of the commands queued in `MULTI`: requests that were read and not executed yet.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes)
+    }
+
     /// Whether it waits in a blocking command.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.waiter.is_some()
     }
 
-    /// Whether the session has nothing going on that ties it to its worker: it may be moved.
+    /// Whether the session has nothing going on that ties it to its worker: it may be moved. What a monitor sees is ordered by the
+    /// mailbox of its worker.
     #[must_use]
     pub fn is_movable(&self) -> bool {
-        self.waiter.is_none() && self.lock_attempts == 0
+        self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor
     }
 
     /// Selects a database that exists.

@@ -17,7 +17,7 @@ pub enum DebugCommand {
 }
 
 /// One snapshot of the settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `requirepass`: the default user's password; empty when none is needed.
     pub requirepass: Vec<u8>,

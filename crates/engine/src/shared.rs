@@ -116,6 +116,15 @@ pub trait Host: Send + Sync + 'static {
     /// Lets the allocator give unused memory back to the system.
     fn purge_memory(&self);
 
+    /// Gets ready for a configuration that is about to be in force, or declines it.
+    ///
+    /// # Errors
+    ///
+    /// The directive that cannot be had, and why.
+    fn prepare(&self, _next: &Configuration) -> Result<(), (&'static str, String)> {
+        Ok(())
+    }
+
     /// Facts about the process and its listeners for `INFO`: field and value.
     fn facts(&self) -> Vec<(&'static str, String)>;
 }
@@ -237,6 +246,9 @@ impl Shared {
     pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
         let mut current = self.current();
         let next = current.configuration.with_changes(changes)?;
+        self.host
+            .prepare(&next)
+            .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
         current.settings = Arc::new(next.settings());
         current.configuration = Arc::new(next);
         // Release: pairs with the Acquire in `settings_version`.

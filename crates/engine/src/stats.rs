@@ -89,6 +89,14 @@ pub struct WorkerStats {
     pub connections: Counter,
     /// Connections that this worker accepted.
     pub connections_accepted: Counter,
+    /// Connections refused because there were too many.
+    pub rejected_connections: Counter,
+    /// Clients disconnected because their requests outgrew `client-query-buffer-limit`.
+    pub query_limit_disconnections: Counter,
+    /// Clients disconnected because their replies outgrew `client-output-buffer-limit`.
+    pub output_limit_disconnections: Counter,
+    /// Connections handed to a less busy worker.
+    pub moved_connections: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -114,6 +122,10 @@ impl WorkerStats {
             output_bytes: Counter::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
+            rejected_connections: Counter::default(),
+            query_limit_disconnections: Counter::default(),
+            output_limit_disconnections: Counter::default(),
+            moved_connections: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -137,6 +149,10 @@ impl WorkerStats {
             &self.input_bytes,
             &self.output_bytes,
             &self.connections_accepted,
+            &self.rejected_connections,
+            &self.query_limit_disconnections,
+            &self.output_limit_disconnections,
+            &self.moved_connections,
             &self.parked,
         ] {
             counter.set(0);

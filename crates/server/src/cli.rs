@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use tidemill_engine::config::{CommandLine, load};
 
 use crate::config::DiskFiles;
+use crate::process::background;
+use crate::process::supervisor::Supervisor;
 use crate::start::{self, Start};
 
 const USAGE: &str = "\
@@ -39,7 +41,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some("--version" | "-v") => {
-            println!("Tidemill server v={}", env!("CARGO_PKG_VERSION"));
+            println!("Tidemill server v={} bits={}", env!("CARGO_PKG_VERSION"), usize::BITS);
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -61,11 +63,23 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let config = configuration.server();
+    if let Err(error) = crate::log::start(config.log_file.as_deref(), &config.log_level) {
+        eprintln!("{error}");
+        return ExitCode::from(1);
+    }
+    let supervisor = Supervisor::detect(&config.supervised);
+    let in_background =
+        if background::is_wanted(&config, supervisor) { background::enter() } else { Ok(()) };
     let file = line.file.map(PathBuf::from);
-    match start::run(&Start { configuration, config, file }) {
+    let logs_to_file = config.log_file.is_some();
+    let start = Start { configuration, config, supervisor, file };
+    match in_background.and_then(|()| start::run(&start)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidemill server: {error}");
+            log::error!("{error}");
+            if logs_to_file {
+                eprintln!("tidemill server: {error}");
+            }
             ExitCode::from(1)
         }
     }

@@ -8,6 +8,8 @@ use tidemill_engine::session::Session;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
+use crate::backlog::SoftLimit;
+use crate::input::Input;
 use crate::limits::{RESERVED_INPUT_BYTES_MAX, SEGMENTS_MAX};
 
 /// What the event loop must do for a connection.
@@ -17,6 +19,8 @@ pub(crate) enum Mode {
     Open,
     /// Its last request waits for something: keep what arrives, execute nothing.
     Waiting,
+    /// Its replies pile up: keep what arrives, execute nothing until it has taken some.
+    Held,
     /// Send what is left, then close.
     Closing,
 }
@@ -28,9 +32,12 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) parser: RequestParser,
     /// Bytes read and not executed yet. No memory while idle.
-    pub(crate) input: Vec<u8>,
+    pub(crate) input: Input,
     /// Replies that the socket did not take yet. No memory while idle.
     pub(crate) output: ReplyBuffer,
+    pub(crate) soft_limit: SoftLimit,
+    /// Bytes of requests and replies since its worker began to be busy: what it asks of the worker, beside its neighbours.
+    pub(crate) work: u64,
     pub(crate) mode: Mode,
     /// The events that the kernel was asked for last.
     pub(crate) interest: rustix::event::epoll::EventFlags,
@@ -51,6 +58,27 @@ impl Connection {
     /// What the client speaks.
     pub(crate) fn protocol(&self) -> Protocol {
         self.output.protocol()
+    }
+
+    /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.
+    pub(crate) fn describe(&self, now_ms: u64) -> String {
+        let client = &self.session.client;
+        // Relaxed: written by this thread.
+        let last_ms = client.last_command_ms.load(std::sync::atomic::Ordering::Relaxed);
+        format!(
+            "id={} addr={} laddr={} fd={} name=*redacted* age={} idle={} db={} qbuf={} multi-mem={} omem={} \
+             user=*redacted*",
+            client.id,
+            client.address,
+            client.local_address,
+            client.descriptor,
+            now_ms.saturating_sub(client.connected_ms) / 1000,
+            now_ms.saturating_sub(last_ms) / 1000,
+            self.session.database,
+            self.input.len(),
+            self.session.queued_bytes(),
+            self.output.len(),
+        )
     }
 
     /// Makes room for what the next request is known to lack.

@@ -1,10 +1,12 @@
-//! New connections on their way to the worker with the fewest.
+//! Connections on their way to another worker: new ones to the worker with the fewest, hot ones to the least busy.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_engine::mailbox::Notify;
 
+use crate::connection::Connection;
 use crate::listen::Origin;
 
 /// A connection that was accepted and has no worker yet.
@@ -12,6 +14,14 @@ use crate::listen::Origin;
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Origin,
+}
+
+/// A connection that a worker is given.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    New(Accepted),
+    /// From another worker, in the middle of its life.
+    Moved(Box<Connection>),
 }
 
 /// Wakes a worker's event loop.
@@ -48,12 +58,14 @@ impl Notify for Waker {
 pub(crate) struct Handover {
     state: Mutex<State>,
     wakers: Vec<Waker>,
+    /// How busy each worker was in its last tick, in permille.
+    loads: Vec<AtomicU32>,
 }
 
 #[derive(Debug)]
 struct State {
     counts: Vec<usize>,
-    waiting: Vec<Vec<Accepted>>,
+    waiting: Vec<Vec<Arrival>>,
     clients_max: usize,
 }
 
@@ -64,7 +76,8 @@ impl Handover {
             waiting: wakers.iter().map(|_| Vec::new()).collect(),
             clients_max,
         };
-        Handover { state: Mutex::new(state), wakers }
+        let loads = wakers.iter().map(|_| AtomicU32::new(0)).collect();
+        Handover { state: Mutex::new(state), wakers, loads }
     }
 
     /// Sets the most clients there may be; those beyond stay.
@@ -93,15 +106,38 @@ impl Handover {
         if worker == acceptor {
             return Placed::Here(accepted);
         }
-        state.waiting[worker].push(accepted);
+        state.waiting[worker].push(Arrival::New(accepted));
         drop(state);
         self.wakers[worker].notify();
         Placed::Elsewhere
     }
 
     /// The connections that were handed to a worker.
-    pub(crate) fn take(&self, worker: usize) -> Vec<Accepted> {
+    pub(crate) fn take(&self, worker: usize) -> Vec<Arrival> {
         std::mem::take(&mut self.state().waiting[worker])
+    }
+
+    /// A worker tells how busy it was.
+    pub(crate) fn publish_load(&self, worker: usize, busy_permille: u32) {
+        // Relaxed, here and below: a hint, renewed at every tick.
+        self.loads[worker].store(busy_permille, Ordering::Relaxed);
+    }
+
+    /// The least busy worker, and how busy it is.
+    pub(crate) fn least_busy(&self) -> (usize, u32) {
+        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed));
+        let least = loads.enumerate().min_by_key(|&(_, load)| load);
+        least.expect("there is a worker")
+    }
+
+    /// Gives a connection of the worker `from` to the worker `to`.
+    pub(crate) fn transfer(&self, from: usize, to: usize, connection: Connection) {
+        let mut state = self.state();
+        state.counts[from] -= 1;
+        state.counts[to] += 1;
+        state.waiting[to].push(Arrival::Moved(Box::new(connection)));
+        drop(state);
+        self.wakers[to].notify();
     }
 
     /// A worker's connection has ended.

@@ -4,13 +4,19 @@
 //! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
 mod allocator;
+mod backlog;
+mod balance;
 pub mod cli;
 mod clock;
 pub mod config;
 mod connection;
 mod handover;
+mod input;
 mod limits;
 mod listen;
+mod log;
+mod metrics;
 mod options;
+mod process;
 mod start;
 mod worker;

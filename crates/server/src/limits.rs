@@ -1,5 +1,7 @@
 //! Tunables of the server, with their units.
 
+use std::time::Duration;
+
 /// Bytes that a worker reads from one socket at a time.
 pub const READ_BYTES: usize = 64 * 1024;
 
@@ -27,8 +29,38 @@ pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 /// Bytes that are reserved for a request that announced more, before they arrive.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of unread requests that a client may pile up while it is blocked or parked, before it is no longer read.
-pub const PILED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of requests that a client without authentication may pile up, whatever `client-query-buffer-limit` says.
+pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of unsent replies from which a client without a hard limit is read but no longer executed for.
+pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// Bytes of a refused client's requests that the log shows.
+pub const LOGGED_INPUT_BYTES_MAX: usize = 64;
+
+/// Niceness of background threads that share CPUs with workers.
+pub const BACKGROUND_NICE: i32 = 10;
+
+/// Time that a scrape may take to ask, and to take its answer.
+pub const METRICS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Time until the metrics listener tries again to accept after an error.
+pub const METRICS_RETRY: Duration = Duration::from_millis(100);
+
+/// Bytes of a scrape's request.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+/// Header lines of a scrape's request.
+pub const METRICS_HEADERS_MAX: usize = 64;
+
+/// Permille of a tick from which a worker counts as busy.
+pub const BUSY_PERMILLE: u32 = 900;
+
+/// Busy ticks in a row after which connections leave a worker.
+pub const BALANCE_TICKS: u32 = 5;
+
+/// Permille by which another worker must be less busy to be given connections.
+pub const BALANCE_MARGIN_PERMILLE: u32 = 200;
 
 /// Segments that one `writev` takes at most.
 pub const SEGMENTS_MAX: usize = 64;

@@ -37,18 +37,20 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether another process listens at the address already.
+/// The first worker's listener at a TCP address.
 ///
-/// Listeners share their address with `SO_REUSEPORT`, which a second server would too; a socket without it is refused.
-pub(crate) fn check_free(address: SocketAddr) -> io::Result<()> {
-    let probe = tcp_socket(address)?;
-    net::bind(&probe, &address)?;
-    net::listen(&probe, 1)?;
-    Ok(())
+/// Listeners share their address with `SO_REUSEPORT`, by which a second server could join them. So the first is alone when it begins
+/// to listen, which the kernel refuses while anybody else listens there, and permits sharing only afterwards.
+pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let socket = tcp_socket(address)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, backlog)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    Ok(Listener { socket, unix_path: None })
 }
 
-/// One worker's listener at a TCP address.
-pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+/// Another worker's listener at an address that the first worker listens at.
+pub(crate) fn tcp_beside(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     let socket = tcp_socket(address)?;
     sockopt::set_socket_reuseport(&socket, true)?;
     net::bind(&socket, &address)?;

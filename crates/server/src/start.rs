@@ -1,12 +1,14 @@
 //! From options to running workers.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
+use rustix::io::Errno;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::mailbox::Notify;
@@ -24,8 +26,14 @@ use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::handover::{Handover, Waker};
+use crate::limits::BACKGROUND_NICE;
 use crate::listen::{self, Listener};
+use crate::metrics;
 use crate::options::{self, FlavourName, bind_address};
+use crate::process::background::{self, PidFile};
+use crate::process::descriptors;
+use crate::process::signals::StopSignals;
+use crate::process::supervisor::Supervisor;
 use crate::worker::{EventLoop, WorkerSpec};
 
 /// What the server is started with.
@@ -33,6 +41,7 @@ use crate::worker::{EventLoop, WorkerSpec};
 pub(crate) struct Start {
     pub(crate) configuration: Configuration,
     pub(crate) config: ServerConfig,
+    pub(crate) supervisor: Supervisor,
     /// The file that the configuration came from.
     pub(crate) file: Option<PathBuf>,
 }
@@ -43,24 +52,19 @@ pub(crate) struct Start {
 ///
 /// Text for the operator: what could not be done, and why.
 pub(crate) fn run(start: &Start) -> Result<(), String> {
+    log::info!(
+        "Tidemill version={}, bits={}, pid={}, just started",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        std::process::id()
+    );
     let placement = place(start)?;
-    let options = &start.config;
-    let addresses = addresses(options)?;
-    for &address in &addresses {
-        listen::check_free(address).map_err(|error| {
-            format!(
-                "Could not create server TCP listening socket {address}: bind: {}",
-                reason(&error)
-            )
-        })?;
-    }
-    announce(options, &placement, &addresses);
-    match options::flavour(options) {
-        FlavourName::Qsbr => run_with::<Qsbr>(start, &placement, &addresses),
-        FlavourName::Memb => run_with::<Memb>(start, &placement, &addresses),
-        FlavourName::Mb => run_with::<Mb>(start, &placement, &addresses),
-        FlavourName::Bp => run_with::<Bp>(start, &placement, &addresses),
-        FlavourName::Signal => run_with::<Signal>(start, &placement, &addresses),
+    match options::flavour(&start.config) {
+        FlavourName::Qsbr => run_with::<Qsbr>(start, &placement),
+        FlavourName::Memb => run_with::<Memb>(start, &placement),
+        FlavourName::Mb => run_with::<Mb>(start, &placement),
+        FlavourName::Bp => run_with::<Bp>(start, &placement),
+        FlavourName::Signal => run_with::<Signal>(start, &placement),
     }
 }
 
@@ -77,77 +81,113 @@ fn place(start: &Start) -> Result<Placement, String> {
     plan(&topology, &Allowed::of_current_process(), &wishes).map_err(|error| error.to_string())
 }
 
-fn addresses(options: &ServerConfig) -> Result<Vec<SocketAddr>, String> {
-    let mut addresses = Vec::new();
-    if options.port == 0 {
-        return Ok(addresses);
-    }
-    for text in &options.bind {
+/// Whether an address behind `-` may be passed over for this.
+fn is_missing(error: &io::Error) -> bool {
+    let missing =
+        [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
+    Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
+}
+
+/// The listeners of all workers, by worker.
+struct Listeners {
+    by_worker: Vec<Vec<Listener>>,
+    addresses: Vec<SocketAddr>,
+}
+
+fn listen_everywhere(options: &ServerConfig, worker_count: usize) -> Result<Listeners, String> {
+    let mut all = Listeners {
+        by_worker: (0..worker_count).map(|_| Vec::new()).collect(),
+        addresses: Vec::new(),
+    };
+    let binds = if options.port == 0 { &[] } else { &options.bind[..] };
+    for text in binds {
         let (ip, is_optional) = bind_address(text)?;
-        let address = SocketAddr::new(ip, options.port);
-        match listen::check_free(address) {
-            Err(error) if is_optional && error.kind() == io::ErrorKind::AddrNotAvailable => {}
-            _ => addresses.push(address),
-        }
+        listen_at(options, SocketAddr::new(ip, options.port), is_optional, &mut all)?;
     }
-    Ok(addresses)
+    // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
+    if let Some(path) = &options.unix_socket {
+        let mode = options.unix_socket_permissions.unwrap_or(0);
+        let listener =
+            listen::unix(Path::new(path), mode, options.tcp_backlog).map_err(|error| {
+                format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
+            })?;
+        all.by_worker[0].push(listener);
+    }
+    Ok(all)
+}
+
+fn listen_at(
+    options: &ServerConfig,
+    address: SocketAddr,
+    is_optional: bool,
+    all: &mut Listeners,
+) -> Result<(), String> {
+    let refused = |error: &io::Error| {
+        log::warn!(
+            "Warning: Could not create server TCP listening socket {address}: bind: {}",
+            reason(error)
+        );
+        format!("Failed listening on port {} (tcp), aborting.", address.port())
+    };
+    let first = match listen::tcp(address, options.tcp_backlog) {
+        Err(error) if is_optional && is_missing(&error) => return Ok(()),
+        first => first.map_err(|error| refused(&error))?,
+    };
+    let (first_worker, others) = all.by_worker.split_first_mut().expect("a plan has a worker");
+    first_worker.push(first);
+    for listeners in others {
+        let listener = listen::tcp_beside(address, options.tcp_backlog);
+        listeners.push(listener.map_err(|error| refused(&error))?);
+    }
+    all.addresses.push(address);
+    Ok(())
+}
+
+/// The listeners of the metrics; none without a port.
+fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
+    let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
+    let listen = |text: &String| {
+        let (ip, _) = bind_address(text).map_err(|error| format!("metrics-{error}"))?;
+        let address = SocketAddr::new(ip, options.metrics_port);
+        let refused =
+            |error| format!("Failed listening on {address} (metrics): bind: {}", reason(&error));
+        metrics::listen(address).map_err(refused)
+    };
+    binds.iter().map(listen).collect()
 }
 
 fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAddr]) {
-    println!(
-        "Tidemill {} starting: {} worker(s), placement {}, pid {}",
-        env!("CARGO_PKG_VERSION"),
-        placement.workers.len(),
-        placement.mode,
-        std::process::id()
-    );
+    log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
-        println!("  {reason}");
+        log::info!("  {reason}");
     }
-    println!("  no persistence is configured: a restart loses all data");
+    log::info!("No persistence is configured: a restart loses all data");
     for address in addresses {
-        println!("Ready to accept connections on {address}");
+        log::info!("Ready to accept connections tcp {address}");
     }
     if let Some(path) = &options.unix_socket {
-        println!("Ready to accept connections on {path}");
+        log::info!("Ready to accept connections unix {path}");
     }
     if let Some(address) = addresses.first() {
-        println!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
+        log::info!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
     }
-}
-
-fn listeners(
-    options: &ServerConfig,
-    addresses: &[SocketAddr],
-    worker: usize,
-) -> Result<Vec<Listener>, String> {
-    let mut listeners = Vec::new();
-    for &address in addresses {
-        let listener = listen::tcp(address, options.tcp_backlog);
-        listeners.push(listener.map_err(|error| format!("{address}: {}", reason(&error)))?);
-    }
-    // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
-    if worker == 0
-        && let Some(path) = &options.unix_socket
-    {
-        let mode = options.unix_socket_permissions.unwrap_or(0);
-        let listener = listen::unix(Path::new(path), mode, options.tcp_backlog);
-        listeners.push(listener.map_err(|error| format!("{path}: {}", reason(&error)))?);
-    }
-    Ok(listeners)
 }
 
 fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
 }
 
-fn run_with<F: Flavour>(
-    start: &Start,
-    placement: &Placement,
-    addresses: &[SocketAddr],
-) -> Result<(), String> {
+fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), String> {
     let options = &start.config;
     let worker_count = placement.workers.len();
+    let mut signals = StopSignals::install()?;
+    let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
+    let configuration = start
+        .configuration
+        .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
+        .map_err(|error| error.to_string())?;
+    let listeners = listen_everywhere(options, worker_count)?;
+    let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
@@ -156,23 +196,30 @@ fn run_with<F: Flavour>(
         seed: Seed::new(random()?, random()?),
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::new()),
-        configuration: start.configuration.clone(),
+        configuration,
         host: Box::new(Process {
             run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
             file: start.file.clone(),
             config: options.clone(),
+            supervisor: start.supervisor,
+            worker_count,
         }),
         sinks: Sinks::default(),
     }));
-    let reclaimer = spawn_reclaimer(placement)?;
-    let handover = Arc::new(Handover::new(wakers.clone(), options.clients_max));
+    let reclaimer = in_background(placement, || Reclaimer::spawn("reclaim"))?;
+    for listener in metrics_listeners {
+        let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
+        in_background(placement, || metrics::serve(listener, shared, domain))?;
+    }
+    let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     let stop = Arc::new(AtomicBool::new(false));
+    let (is_ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
-    for (index, waker) in wakers.iter().enumerate() {
+    for (index, (waker, own)) in wakers.iter().zip(listeners.by_worker).enumerate() {
         let spec = WorkerSpec {
             index,
             shared: Arc::clone(&shared),
-            listeners: listeners(options, addresses, index)?,
+            listeners: own,
             waker: waker.clone(),
             handover: Arc::clone(&handover),
             stop: Arc::clone(&stop),
@@ -181,12 +228,22 @@ fn run_with<F: Flavour>(
         let domain = Arc::clone(&domain);
         let reclaimer = reclaimer.handle();
         let seed = random()?;
-        let body = move || worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed);
+        let is_ready = is_ready.clone();
+        let body = move || {
+            let _last = LastWords(Arc::clone(&spec.stop));
+            worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed, is_ready)
+        };
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
-    write_pid_file(options.pid_file.as_deref().map(Path::new))?;
-    wait_for_signal()?;
+    drop(is_ready);
+    let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
+    if readiness.iter().count() == worker_count {
+        announce(options, placement, &listeners.addresses);
+        start.supervisor.tell_ready();
+    }
+    signals.wait();
+    start.supervisor.tell_stopping();
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
     wakers.iter().for_each(Notify::notify);
@@ -198,29 +255,52 @@ fn run_with<F: Flavour>(
         }
     }
     if let Some(path) = &options.unix_socket {
+        log::info!("Removing the unix socket file.");
         // Gone already is as good.
         let _ = std::fs::remove_file(path);
     }
-    if let Some(path) = &options.pid_file {
-        let _ = std::fs::remove_file(path);
-    }
-    println!("Tidemill is now ready to exit, bye bye...");
+    log::warn!("Tidemill is now ready to exit, bye bye...");
     result
 }
 
-/// Starts the thread that frees large structures, on the background CPUs: a thread inherits its parent's affinity.
-fn spawn_reclaimer(placement: &Placement) -> Result<Reclaimer, String> {
-    let cpus = placement.background_affinity().cloned();
-    let parent = move || {
-        if let Some(cpus) = cpus {
-            pin_current_thread(&cpus)?;
+/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its parent's affinity
+/// and priority.
+fn in_background<T: Send>(
+    placement: &Placement,
+    spawn: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<T, String> {
+    let parent = || {
+        if let Some(cpus) = placement.background_affinity() {
+            pin_current_thread(cpus)?;
         }
-        Reclaimer::spawn("reclaim")
+        if placement.is_background_low_priority {
+            // Of this thread, by Linux; refused is no reason not to start.
+            let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
+        }
+        spawn()
     };
-    match thread::spawn(parent).join() {
-        Ok(reclaimer) => reclaimer.map_err(|error| format!("no background thread: {error}")),
+    match thread::scope(|scope| scope.spawn(parent).join()) {
+        Ok(spawned) => spawned.map_err(|error| format!("no background thread: {error}")),
         Err(_) => Err("no background thread: its parent has panicked".into()),
     }
+}
+
+/// Stops the server when its thread ends unasked, by an error or a panic: clients of a worker that is gone would wait for ever.
+struct LastWords(Arc<AtomicBool>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        // Acquire: pairs with the Release of whoever stops the server.
+        if !self.0.load(Ordering::Acquire) {
+            stop_this_process();
+        }
+    }
+}
+
+/// Makes the main thread stop the workers in order.
+fn stop_this_process() {
+    // A process can always signal itself.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
 }
 
 fn worker_thread<F: Flavour>(
@@ -229,6 +309,7 @@ fn worker_thread<F: Flavour>(
     reclaimer: tidemill_rcu::ReclaimerHandle,
     affinity: Option<&CpuSet>,
     seed: u64,
+    is_ready: mpsc::Sender<()>,
 ) -> Result<(), String> {
     if let Some(cpus) = affinity {
         pin_current_thread(cpus)
@@ -239,13 +320,10 @@ fn worker_thread<F: Flavour>(
     let worker = Worker::new(&spec.shared, spec.index, Heap::with_retired(retired), seed);
     let mut event_loop =
         EventLoop::new(spec, domain, worker).map_err(|error| format!("no event loop: {error}"))?;
+    // The receiver lives until all workers have said so or ended.
+    let _ = is_ready.send(());
+    drop(is_ready);
     event_loop.run().map_err(|error| format!("the event loop ended: {error}"))
-}
-
-fn write_pid_file(path: Option<&Path>) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    std::fs::write(path, format!("{}\n", std::process::id()))
-        .map_err(|error| format!("pidfile {}: {error}", path.display()))
 }
 
 /// The process around the engine.
@@ -255,14 +333,13 @@ struct Process {
     run_id: String,
     file: Option<PathBuf>,
     config: ServerConfig,
+    supervisor: Supervisor,
+    worker_count: usize,
 }
 
 impl Host for Process {
     fn shut_down(&self) {
-        // The main thread waits for this signal and stops the workers in order.
-        let own = rustix::process::getpid();
-        // A process can always signal itself.
-        let _ = rustix::process::kill_process(own, rustix::process::Signal::TERM);
+        stop_this_process();
     }
 
     fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String> {
@@ -284,6 +361,20 @@ impl Host for Process {
 
     fn purge_memory(&self) {
         allocator::purge();
+    }
+
+    fn prepare(&self, next: &Configuration) -> Result<(), (&'static str, String)> {
+        let wanted = next.server().clients_max;
+        let fitting = descriptors::fit_clients(wanted, self.worker_count).unwrap_or(0);
+        if fitting < wanted {
+            return Err((
+                "maxclients",
+                format!(
+                    "The operating system is not able to handle the specified number of clients, try with {fitting}"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -320,7 +411,7 @@ impl Host for Process {
                 "config_file",
                 self.file.as_deref().map_or(String::new(), |path| path.display().to_string()),
             ),
-            ("maxclients", self.config.clients_max.to_string()),
+            ("process_supervised", self.supervisor.name().to_owned()),
             ("rcu_flavour", self.config.rcu_flavour.clone()),
         ]
     }
@@ -334,16 +425,4 @@ fn cpu_seconds() -> Option<(f64, f64)> {
     let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
     let mut next = || Some(fields.next()?.parse::<f64>().ok()? / ticks_per_second);
     Some((next()?, next()?))
-}
-
-/// Sleeps until SIGINT or SIGTERM.
-fn wait_for_signal() -> Result<(), String> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| format!("signals cannot be handled: {error}"))?;
-    if let Some(signal) = signals.forever().next() {
-        let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-        println!("Received {name} scheduling shutdown...");
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use slab::Slab;
 use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::config::ServerConfig;
-use tidemill_engine::execute::{self, Batch, Next};
+use tidemill_engine::execute::{self, Batch, Next, Turn};
 use tidemill_engine::mailbox::Message;
 use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
@@ -26,10 +26,13 @@ use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
+use crate::backlog::{self, SoftLimit};
+use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Mode, Sent, send};
-use crate::handover::{Accepted, Handover, Placed, Waker};
+use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
+use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, PILED_INPUT_BYTES_MAX,
+    EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX,
     READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
@@ -57,8 +60,9 @@ pub(crate) struct EventLoop<F: Flavour> {
     batch: Batch,
     connections: Slab<Connection>,
     by_session: HashMap<u64, usize>,
-    /// The configuration as of the last tick.
+    /// The configuration as of the last iteration.
     config: ServerConfig,
+    config_version: u64,
     /// Connections that have more to do than one turn.
     queue: VecDeque<usize>,
     /// Sessions that try again at a time, in monotonic microseconds.
@@ -68,6 +72,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     reply: ReplyBuffer,
     next_tick_us: u64,
     next_sweep_us: u64,
+    load: Load,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -91,6 +96,7 @@ impl<F: Flavour> EventLoop<F> {
             batch: Batch::default(),
             connections: Slab::new(),
             by_session: HashMap::new(),
+            config_version: spec.shared.settings_version(),
             config: spec.shared.configuration().server(),
             queue: VecDeque::new(),
             retries: Vec::new(),
@@ -98,6 +104,7 @@ impl<F: Flavour> EventLoop<F> {
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
             next_sweep_us: 0,
+            load: Load::default(),
             spec,
         })
     }
@@ -108,7 +115,8 @@ impl<F: Flavour> EventLoop<F> {
         let shared = Arc::clone(&self.spec.shared);
         // Acquire: pairs with the Release of whoever stops the server.
         while !self.spec.stop.load(Ordering::Acquire) {
-            let timeout = self.timeout();
+            let idle_from_us = shared.clock.monotonic_us();
+            let timeout = self.timeout(idle_from_us);
             events.clear();
             let epoll = &self.epoll;
             let waited = self.reader.offline(|| {
@@ -118,9 +126,14 @@ impl<F: Flavour> EventLoop<F> {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            let now_us = shared.clock.monotonic_us();
+            self.load.idle(now_us - idle_from_us);
             shared.gate.enter(self.spec.index);
             self.worker.boundary(&shared);
-            self.deliver();
+            if self.config_version != shared.settings_version() {
+                self.reconfigure();
+            }
+            self.deliver(now_us);
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
@@ -134,11 +147,10 @@ impl<F: Flavour> EventLoop<F> {
         Ok(())
     }
 
-    fn timeout(&mut self) -> Timespec {
+    fn timeout(&mut self, now_us: u64) -> Timespec {
         if !self.queue.is_empty() || self.worker.has_postponed() {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
-        let now_us = self.spec.shared.clock.monotonic_us();
         let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
         if !self.worker.heap.retired().is_empty() {
             until_us = now_us + RECLAIM_MS * 1000;
@@ -174,15 +186,95 @@ impl<F: Flavour> EventLoop<F> {
         if now_us >= self.next_tick_us {
             self.next_tick_us = now_us + TICK_MS * 1000;
             self.tick();
+            self.balance(now_us);
         }
+    }
+
+    /// Measures how busy the worker is, and hands connections on when it is too busy.
+    fn balance(&mut self, now_us: u64) {
+        let handover = Arc::clone(&self.spec.handover);
+        let busy_permille = self.load.tick(now_us);
+        handover.publish_load(self.spec.index, busy_permille);
+        if self.load.begins_to_be_busy() {
+            self.connections.iter_mut().for_each(|(_, connection)| connection.work = 0);
+        }
+        if !self.load.is_overloaded() {
+            return;
+        }
+        let (other, other_permille) = handover.least_busy();
+        let demand = |(index, connection): (usize, &Connection)| Demand {
+            index,
+            work: connection.work,
+            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
+        };
+        let demands = self.connections.iter().map(demand).collect();
+        let leaving = balance::leaving(busy_permille, other_permille, demands);
+        if !leaving.is_empty() {
+            // Until the other worker's next tick, so that not all of the busy ones choose it.
+            handover.publish_load(other, u32::midpoint(busy_permille, other_permille));
+        }
+        leaving.into_iter().for_each(|index| self.hand_on(index, other));
+    }
+
+    /// Gives a connection to another worker.
+    fn hand_on(&mut self, index: usize, other: usize) {
+        let mut connection = self.connections.remove(index);
+        self.by_session.remove(&connection.session.id());
+        connection.is_queued = false;
+        // It is registered, so this cannot fail; and the next owner would notice.
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        let client = Arc::clone(&connection.session.client);
+        self.spec.handover.transfer(self.spec.index, other, connection);
+        // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
+        // reaches the new owner finds the connection there.
+        client.worker.store(other, Ordering::Release);
+        let stats = self.worker.stats(&self.spec.shared);
+        stats.moved_connections.add(1);
+        stats.connections.set(self.connections.len() as u64);
+    }
+
+    /// Takes a connection over from another worker.
+    fn take_over(&mut self, mut connection: Connection) {
+        let shared = &self.spec.shared;
+        connection.session.client.worker.store(self.spec.index, Ordering::Release);
+        connection.work = 0;
+        let id = connection.session.id();
+        let entry = self.connections.vacant_entry();
+        let index = entry.key();
+        let data = EventData::new_u64(index as u64);
+        let is_added = epoll::add(&self.epoll, &connection.socket, data, connection.interest);
+        let has_requests = !connection.input.is_empty();
+        entry.insert(connection);
+        self.by_session.insert(id, index);
+        self.worker.stats(shared).connections.set(self.connections.len() as u64);
+        if is_added.is_err() {
+            self.close(index);
+        } else if has_requests {
+            self.enqueue(index);
+        }
+    }
+
+    /// Takes the configuration that is in force now.
+    fn reconfigure(&mut self) {
+        // The version first: a change in between is taken again.
+        self.config_version = self.spec.shared.settings_version();
+        self.config = self.spec.shared.configuration().server();
+        self.spec.handover.set_clients_max(self.config.clients_max);
+        log::set_max_level(crate::log::level(&self.config.log_level));
     }
 
     fn tick(&mut self) {
         self.batch.shrink();
         self.spec.shared.peak_bytes();
         self.reply.shrink(KEPT_REPLY_BYTES);
-        self.config = self.spec.shared.configuration().server();
-        self.spec.handover.set_clients_max(self.config.clients_max);
+        if self.config.output_buffer_limits.normal.soft_bytes > 0 {
+            let slow =
+                self.connections.iter().filter(|(_, connection)| !connection.output.is_empty());
+            let slow: Vec<usize> = slow.map(|(index, _)| index).collect();
+            slow.into_iter().for_each(|index| {
+                self.check_output(index);
+            });
+        }
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
         if timeout_ms == 0 {
             return;
@@ -202,14 +294,18 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Takes what others sent: messages and new connections.
-    fn deliver(&mut self) {
-        for message in self.spec.shared.mailboxes.take(self.spec.index) {
+    fn deliver(&mut self, now_us: u64) {
+        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it came.
+        let messages = self.spec.shared.mailboxes.take(self.spec.index);
+        for arrival in self.spec.handover.take(self.spec.index) {
+            match arrival {
+                Arrival::New(accepted) => self.adopt(accepted),
+                Arrival::Moved(connection) => self.take_over(*connection),
+            }
+        }
+        for message in messages {
             self.receive(message);
         }
-        for accepted in self.spec.handover.take(self.spec.index) {
-            self.adopt(accepted);
-        }
-        let now_us = self.spec.shared.clock.monotonic_us();
         let mut due = Vec::new();
         self.retries.retain(|&(at_us, session)| {
             let is_due = at_us <= now_us;
@@ -222,6 +318,9 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn receive(&mut self, message: Message) {
+        if !self.by_session.contains_key(&message.session()) {
+            return self.forward(message);
+        }
         match message {
             Message::Wake { session } => {
                 if let Some(&index) = self.by_session.get(&session)
@@ -254,10 +353,22 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
+    /// Sends a message after a connection that has moved; there is nobody to tell when it has ended.
+    fn forward(&self, message: Message) {
+        let shared = &self.spec.shared;
+        if let Some(client) = shared.clients.find(message.session()) {
+            // Acquire: pairs with the Release in `hand_on`.
+            let owner = client.worker.load(Ordering::Acquire);
+            if owner != self.spec.index {
+                shared.mailboxes.post(owner, message);
+            }
+        }
+    }
+
     /// A connection goes on with what it has read.
     fn resume(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        if connection.mode == Mode::Waiting {
+        if matches!(connection.mode, Mode::Waiting | Mode::Held) {
             connection.mode = Mode::Open;
         }
         self.enqueue(index);
@@ -331,6 +442,7 @@ impl<F: Flavour> EventLoop<F> {
                 Placed::Here(accepted) => self.adopt(accepted),
                 Placed::Elsewhere => {}
                 Placed::TooMany(accepted) => {
+                    self.worker.stats(&self.spec.shared).rejected_connections.add(1);
                     let text = b"-ERR max number of clients reached\r\n";
                     // A client that cannot even take this is closed all the same.
                     let _ = rustix::io::write(&accepted.socket, text);
@@ -344,6 +456,10 @@ impl<F: Flavour> EventLoop<F> {
         use std::os::fd::AsRawFd;
         let Accepted { socket, origin } = accepted;
         let descriptor = socket.as_raw_fd();
+        match &origin {
+            Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
+            Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
+        }
         let (origin, is_refused) = match origin {
             Origin::Tcp { peer, local, is_loopback } => {
                 let is_open = !self.config.protected_mode
@@ -385,7 +501,9 @@ impl<F: Flavour> EventLoop<F> {
             socket,
             session,
             parser: RequestParser::new(),
-            input: Vec::new(),
+            input: Input::default(),
+            soft_limit: SoftLimit::default(),
+            work: 0,
             output: ReplyBuffer::new(Protocol::Resp2),
             mode: Mode::Open,
             interest,
@@ -397,63 +515,84 @@ impl<F: Flavour> EventLoop<F> {
         stats.connections.set(self.connections.len() as u64);
     }
 
-    /// Reads once from a socket and executes what is complete.
+    /// Reads once from a socket and executes what came.
     fn read(&mut self, index: usize) {
         let connection = &mut self.connections[index];
+        if connection.is_queued {
+            // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
+            return;
+        }
         let is_fresh = connection.input.is_empty();
         let result = if is_fresh {
             rustix::io::read(&connection.socket, &mut self.input[..])
         } else {
-            if connection.input.spare_capacity_mut().len() < READ_BYTES / 4 {
-                connection.input.reserve(READ_BYTES);
-            }
-            let spare = rustix::buffer::spare_capacity(&mut connection.input);
-            rustix::io::read(&connection.socket, spare)
+            rustix::io::read(&connection.socket, connection.input.spare())
         };
         let count = match result {
-            Ok(0) => return self.close(index),
+            Ok(0) => {
+                log::debug!(
+                    "Client closed connection {}",
+                    connection.describe(self.worker.now_ms())
+                );
+                return self.close(index);
+            }
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => return self.close(index),
         };
         self.worker.stats(&self.spec.shared).input_bytes.add(count as u64);
-        let connection = &mut self.connections[index];
-        if connection.mode != Mode::Open {
-            if is_fresh && connection.mode == Mode::Waiting {
-                connection.input.extend_from_slice(&self.input[..count]);
-            }
-            self.update_interest(index);
-        } else if is_fresh {
-            let input = std::mem::take(&mut self.input);
-            self.execute(index, &input[..count]);
-            self.input = input;
-        } else {
-            self.execute_kept(index);
+        match (connection.mode, is_fresh) {
+            (Mode::Open, true) => self.execute_fresh(index, count),
+            (Mode::Open, false) => self.execute_kept(index),
+            (Mode::Waiting | Mode::Held, true) => connection.input.extend(&self.input[..count]),
+            (Mode::Waiting | Mode::Held, false) => {}
+            (Mode::Closing, _) => connection.input = Input::default(),
         }
+        self.check_input(index);
+    }
+
+    /// Ends a client that has piled up more requests than it may.
+    fn check_input(&mut self, index: usize) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let bytes = connection.input.len() + connection.session.queued_bytes();
+        let is_authenticated = connection.session.is_authenticated;
+        if bytes > backlog::input_bytes_max(&self.config, is_authenticated) {
+            let client = connection.describe(self.worker.now_ms());
+            let bytes = connection.input.pending();
+            let initial = bytes[..bytes.len().min(LOGGED_INPUT_BYTES_MAX)].escape_ascii();
+            log::warn!(
+                "Closing client that reached max query buffer length: {client} (qbuf initial bytes: \"{initial}\")"
+            );
+            self.worker.stats(&self.spec.shared).query_limit_disconnections.add(1);
+            self.close(index);
+        }
+    }
+
+    /// Executes what was just read into the worker's buffer; what is left of it is kept.
+    fn execute_fresh(&mut self, index: usize, count: usize) {
+        let input = std::mem::take(&mut self.input);
+        let (turn, reply) = self.run_turn(index, &input[..count]);
+        self.connections[index].input.extend(&input[turn.consumed..count]);
+        self.input = input;
+        self.finish_turn(index, turn.next, reply);
     }
 
     /// Executes what a connection has kept.
     fn execute_kept(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.mode == Mode::Open && !connection.input.is_empty() {
-            let input = std::mem::take(&mut connection.input);
-            self.execute(index, &input);
-            // The memory is kept while a request is being gathered, so that its parts are not copied again and again.
-            if let Some(connection) = self.connections.get_mut(index)
-                && !connection.input.is_empty()
-            {
-                let rest = input.len() - connection.input.len();
-                let mut input = input;
-                input.drain(..rest);
-                connection.input = input;
-            }
+            let mut input = std::mem::take(&mut connection.input);
+            let (turn, reply) = self.run_turn(index, input.pending());
+            input.consume(turn.consumed);
+            self.connections[index].input = input;
+            self.finish_turn(index, turn.next, reply);
         } else {
             self.flush(index);
         }
     }
 
-    /// Gives a connection its turn on `input`; what is left of it is kept.
-    fn execute(&mut self, index: usize, input: &[u8]) {
+    /// Gives a connection its turn on `input`.
+    fn run_turn(&mut self, index: usize, input: &[u8]) -> (Turn, ReplyBuffer) {
         let connection = &mut self.connections[index];
         let mut reply = std::mem::take(&mut self.reply);
         reply.set_protocol(connection.protocol());
@@ -468,9 +607,14 @@ impl<F: Flavour> EventLoop<F> {
             &mut reply,
         );
         connection.output.set_protocol(reply.protocol());
-        connection.input.clear();
-        connection.input.extend_from_slice(&input[turn.consumed..]);
-        match turn.next {
+        connection.work += (turn.consumed + reply.len()) as u64;
+        (turn, reply)
+    }
+
+    /// Does what a turn came to.
+    fn finish_turn(&mut self, index: usize, next: Next, reply: ReplyBuffer) {
+        let connection = &mut self.connections[index];
+        match next {
             Next::Input { wanted } => {
                 if !connection.input.is_empty() {
                     connection.expect_input(wanted);
@@ -486,7 +630,7 @@ impl<F: Flavour> EventLoop<F> {
             Next::Unblock => connection.mode = Mode::Waiting,
             Next::Close => {
                 connection.mode = Mode::Closing;
-                connection.input = Vec::new();
+                connection.input = Input::default();
             }
         }
         self.send_replies(index, reply);
@@ -525,8 +669,39 @@ impl<F: Flavour> EventLoop<F> {
         let is_done = self.connections[index].mode == Mode::Closing && sent == Sent::All;
         if is_done || sent == Sent::Broken {
             self.close(index);
-        } else {
+        } else if !self.check_output(index) {
+            self.hold_or_release(index);
             self.update_interest(index);
+        }
+    }
+
+    /// Ends a client that has piled up more replies than it may; tells whether it did.
+    fn check_output(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        let unsent_bytes = connection.output.len() as u64;
+        // All clients are normal ones: there are no subscribers and no replicas.
+        let limit = self.config.output_buffer_limits.normal;
+        let clock = &self.spec.shared.clock;
+        let is_exceeded =
+            connection.soft_limit.is_exceeded(limit, unsent_bytes, || clock.monotonic_us());
+        if is_exceeded {
+            let client = connection.describe(self.worker.now_ms());
+            log::warn!("Client {client} closed for overcoming of output buffer limits.");
+            self.worker.stats(&self.spec.shared).output_limit_disconnections.add(1);
+            self.close(index);
+        }
+        is_exceeded
+    }
+
+    /// Stops executing for a client that does not take its replies, and goes on once it has taken half of them.
+    fn hold_or_release(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let unsent_bytes = connection.output.len() as u64;
+        let held_from = backlog::held_from_bytes(self.config.output_buffer_limits.normal);
+        if connection.mode == Mode::Open && unsent_bytes > held_from {
+            connection.mode = Mode::Held;
+        } else if connection.mode == Mode::Held && unsent_bytes <= held_from / 2 {
+            self.resume(index);
         }
     }
 
@@ -534,8 +709,7 @@ impl<F: Flavour> EventLoop<F> {
     fn update_interest(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let mut interest = EventFlags::empty();
-        let has_piled_up = connection.input.len() > PILED_INPUT_BYTES_MAX;
-        if connection.mode == Mode::Open || (connection.mode == Mode::Waiting && !has_piled_up) {
+        if connection.mode != Mode::Closing {
             interest |= EventFlags::IN;
         }
         if !connection.output.is_empty() {

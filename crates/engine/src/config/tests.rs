@@ -5,7 +5,8 @@ use std::io;
 
 use super::configuration::directives;
 use super::{
-    CommandLine, Configuration, Files, LoadError, Status, load, manual, matches_ignoring_case,
+    CommandLine, Configuration, Directive, FAMILIES, Files, LoadError, Status, load, manual,
+    matches_ignoring_case,
 };
 
 /// Files in a map; standard input is the file `-`.
@@ -356,4 +357,52 @@ fn the_manual_is_fresh() {
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(written, manual(), "run with TIDEMILL_WRITE_DOCS=1 to write docs/configuration.md");
+}
+
+/// Another value than the default that the directive accepts; `None` when it accepts no other.
+fn another_value(directive: &Directive) -> Option<String> {
+    let candidates = [
+        "yes",
+        "no",
+        "1",
+        "2",
+        "7",
+        "3145728",
+        "0700",
+        "0-1",
+        "debug",
+        "systemd",
+        "off",
+        "mb",
+        "command",
+        "local",
+        "text",
+        "normal 9 8 7",
+        "1.5",
+    ];
+    let mut loader = Configuration::default();
+    let (index, _) = super::configuration::find(directive.name)?;
+    candidates.iter().find_map(|candidate| {
+        loader.set_words(index, &super::value::words_of(directive.kind, candidate)).ok()?;
+        (loader.value_at(index) != directive.default).then(|| (*candidate).to_owned())
+    })
+}
+
+/// A directive that works reaches what the server and the engine read; one that does not says so in its status.
+#[test]
+fn a_directive_that_works_is_read() {
+    // Read by name: lists of CPUs go to the placement, which has types of its own.
+    let by_name = ["server-cpulist", "bio-cpulist"];
+    let before = Configuration::default();
+    for directive in FAMILIES.iter().flat_map(|family| family.directives) {
+        let works = matches!(directive.status, Status::Works) && !by_name.contains(&directive.name);
+        let Some(value) = another_value(directive).filter(|_| works) else { continue };
+        let name = format!("--{}", directive.name);
+        let after = load_with(&[], &[&name, &value]).expect("the value was accepted before");
+        assert!(
+            before.server() != after.server() || before.settings() != after.settings(),
+            "nothing reads {} {value}",
+            directive.name
+        );
+    }
 }

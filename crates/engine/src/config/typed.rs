@@ -30,20 +30,8 @@ pub struct ServerConfig {
     pub output_buffer_limits: OutputBufferLimits,
     /// Most bytes of one client's requests.
     pub query_buffer_bytes_max: usize,
-    /// Password of the default user; empty for none.
-    pub requirepass: String,
     /// How many databases there are.
     pub databases: usize,
-    /// Bytes of live data beyond which writes are refused; 0 for no limit.
-    pub maxmemory_bytes: u64,
-    /// Rounds of background work per second, 1 to 500.
-    pub hz: u32,
-    /// How slowly a key's frequency grows.
-    pub lfu_log_factor: u32,
-    /// Minutes after which a key's frequency drops by one.
-    pub lfu_decay_minutes: u32,
-    /// Classes of keyspace events, as CONFIG GET prints them.
-    pub keyspace_events: String,
     /// Whether command times are kept in histograms.
     pub latency_tracking: bool,
     /// Percentiles that INFO shows.
@@ -64,10 +52,6 @@ pub struct ServerConfig {
     pub worker_threads: usize,
     /// Workers on one physical core.
     pub workers_per_core: usize,
-    /// CPUs of the workers, as a list; empty for the placement's choice.
-    pub server_cpulist: String,
-    /// CPUs of background threads, as a list; empty for the placement's choice.
-    pub bio_cpulist: String,
     /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
     pub rcu_flavour: String,
     /// `iteration` or `command`.
@@ -120,13 +104,7 @@ impl Configuration {
             clients_max: self.number("maxclients"),
             output_buffer_limits: self.output_buffer_limits(),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
-            requirepass: self.text("requirepass").to_owned(),
             databases: self.number("databases"),
-            maxmemory_bytes: self.number("maxmemory"),
-            hz: self.number::<u32>("hz").clamp(1, 500),
-            lfu_log_factor: self.number("lfu-log-factor"),
-            lfu_decay_minutes: self.number("lfu-decay-time"),
-            keyspace_events: self.text("notify-keyspace-events").to_owned(),
             latency_tracking: self.flag("latency-tracking"),
             latency_percentiles: self.numbers("latency-tracking-info-percentiles"),
             daemonize: self.flag("daemonize"),
@@ -137,8 +115,6 @@ impl Configuration {
             cpu_placement: self.text("cpu-placement").to_owned(),
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),
-            server_cpulist: self.text("server-cpulist").to_owned(),
-            bio_cpulist: self.text("bio-cpulist").to_owned(),
             rcu_flavour: self.text("rcu-flavour").to_owned(),
             rcu_read_section: self.text("rcu-read-section").to_owned(),
             rcu_quiescent: self.text("rcu-quiescent").to_owned(),

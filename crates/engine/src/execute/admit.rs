@@ -134,6 +134,7 @@ fn enqueue<E>(
         )));
     }
     let arguments = OwnedArguments::new(args.iter());
+    transaction.queued_bytes += arguments.allocated_bytes();
     transaction.queued.push(Queued { id, arguments });
     Ok(Admitted::Queued)
 }

@@ -14,7 +14,9 @@ use super::{admit, keyed, transaction};
 use crate::command::{Command, CommandId, Find, Handler, Start, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
-use crate::limits::{BATCH_REQUESTS_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_US_MAX};
+use crate::limits::{
+    BATCH_REQUESTS_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
+};
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
 use crate::session::{ReplyMode, Session};
@@ -215,9 +217,6 @@ impl<E: Enter> Client<'_, '_, E> {
         }
         let executed = self.execute_requests(batch, input);
         self.end_run(|index| batch.view(index, input));
-        if executed.next.is_none() {
-            self.note_activity(batch);
-        }
         executed
     }
 
@@ -244,6 +243,7 @@ impl<E: Enter> Client<'_, '_, E> {
             }
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
+                Step::Done if self.reply.len() > TURN_REPLY_BYTES_MAX => Some(Next::Turn),
                 Step::Done => None,
                 Step::Wait(place) => {
                     return Executed { consumed, next: Some(self.park(place)) };
@@ -253,14 +253,16 @@ impl<E: Enter> Client<'_, '_, E> {
             self.session.lock_attempts = 0;
             consumed = request.end;
             if next.is_some() {
+                self.note_activity(request.id);
                 return Executed { consumed, next };
             }
         }
+        self.note_activity(batch.requests.last().and_then(|request| request.id));
         Executed { consumed, next: None }
     }
 
-    fn note_activity(&self, batch: &Batch) {
-        if let Some(Request { id: Some(id), .. }) = batch.requests.last() {
+    fn note_activity(&self, id: Option<CommandId>) {
+        if let Some(id) = id {
             let client = &self.session.client;
             // Relaxed: for others' information only.
             client.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);

@@ -3,3 +3,58 @@
 mod disk;
 
 pub use disk::{DiskFiles, replace};
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    const CRATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+    /// What commands read that do not exist yet.
+    const AWAITED: &[&str] = &[
+        "latency_tracking",
+        "latency_percentiles",
+        "slowlog_us_min",
+        "slowlog_entries_max",
+        "latency_ms_min",
+        "replica",
+        "pubsub",
+        "rcu_read_section",
+        "rcu_quiescent",
+    ];
+
+    fn sources(directory: &Path, all: &mut String) {
+        for entry in fs::read_dir(directory).expect("our sources").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().into_string().expect("our sources have plain names");
+            if path.is_dir() {
+                sources(&path, all);
+            } else if !["typed.rs", "settings.rs", "tests.rs"].contains(&name.as_str()) {
+                all.push_str(&fs::read_to_string(path).expect("our sources"));
+            }
+        }
+    }
+
+    /// With the engine's test that directives reach the typed configuration: no directive is declared to work and ignored.
+    #[test]
+    fn every_field_of_the_typed_configuration_is_used() {
+        let mut all = String::new();
+        sources(&Path::new(CRATES).join("engine/src"), &mut all);
+        sources(&Path::new(CRATES).join("server/src"), &mut all);
+        for file in ["engine/src/config/typed.rs", "engine/src/settings.rs"] {
+            let text = fs::read_to_string(Path::new(CRATES).join(file)).expect("our source");
+            let fields = text.lines().filter_map(|line| {
+                line.strip_prefix("    pub ")?.split_once(": ").map(|(name, _)| name)
+            });
+            for field in fields.filter(|field| !AWAITED.contains(field)) {
+                let access = format!(".{field}");
+                let uses = all.match_indices(&access).filter(|(at, found)| {
+                    let next = all[at + found.len()..].chars().next();
+                    next.is_none_or(|next| !next.is_alphanumeric() && !"_(".contains(next))
+                });
+                assert!(uses.count() > 0, "nothing reads {field} of {file}");
+            }
+        }
+    }
+}

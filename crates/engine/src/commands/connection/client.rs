@@ -270,7 +270,8 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
             cx.session.close_after_reply = true;
         } else {
             // Relaxed: a client that moves on takes its messages along.
-            let worker = client.worker.load(Ordering::Relaxed);
+            // Acquire: pairs with the Release of the worker that handed the connection on.
+            let worker = client.worker.load(Ordering::Acquire);
             cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
         }
     }

@@ -23,6 +23,7 @@ const SECTIONS: &[(&str, bool)] = &[
     ("latencystats", false),
     ("cluster", true),
     ("keyspace", true),
+    ("workers", false),
 ];
 
 pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -73,7 +74,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
     let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
     match name {
         "server" => server(cx, &mut lines, &fact),
-        "clients" => clients(shared, &mut lines, &fact),
+        "clients" => clients(shared, &mut lines),
         "memory" => memory(shared, &mut lines, &fact),
         "persistence" => {
             lines.title("Persistence");
@@ -111,7 +112,25 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.title("Cluster");
             lines.line("cluster_enabled", 0);
         }
+        "workers" => workers(shared, &mut lines),
         _ => keyspace(cx, &mut lines),
+    }
+}
+
+/// What Redis does not have: a line per worker.
+fn workers(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Workers");
+    for (index, stats) in shared.stats.iter().enumerate() {
+        lines.line(
+            &format!("worker{index}"),
+            format_args!(
+                "connections={},commands={},parked={},moved={}",
+                stats.connections.value(),
+                stats.commands_processed.value(),
+                stats.parked.value(),
+                stats.moved_connections.value()
+            ),
+        );
     }
 }
 
@@ -126,7 +145,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("arch_bits", usize::BITS);
     lines.line("multiplexing_api", "epoll");
     lines.line("process_id", fact("process_id"));
-    lines.line("process_supervised", "no");
+    lines.line("process_supervised", fact("process_supervised"));
     lines.line("run_id", fact("run_id"));
     lines.line("tcp_port", fact("tcp_port"));
     lines.line("server_time_usec", cx.worker.now_us());
@@ -141,7 +160,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("rcu_flavour", fact("rcu_flavour"));
 }
 
-fn clients(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     let all = shared.clients.all();
     let blocked = all.iter().filter(|client| client.waiter().is_some()).count();
     let watched =
@@ -149,7 +168,7 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String
     lines.title("Clients");
     lines.line("connected_clients", all.len());
     lines.line("cluster_connections", 0);
-    lines.line("maxclients", fact("maxclients"));
+    lines.line("maxclients", shared.configuration().value("maxclients").unwrap_or_default());
     lines.line("blocked_clients", blocked);
     lines.line("tracking_clients", 0);
     lines.line("pubsub_clients", 0);
@@ -197,11 +216,14 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         ("total_commands_processed", |stats| &stats.commands_processed),
         ("total_net_input_bytes", |stats| &stats.input_bytes),
         ("total_net_output_bytes", |stats| &stats.output_bytes),
+        ("rejected_connections", |stats| &stats.rejected_connections),
         ("expired_keys", |stats| &stats.expired_keys),
         ("expired_fields", |stats| &stats.expired_fields),
         ("keyspace_hits", |stats| &stats.keyspace_hits),
         ("keyspace_misses", |stats| &stats.keyspace_misses),
         ("total_error_replies", |stats| &stats.error_replies),
+        ("client_query_buffer_limit_disconnections", |stats| &stats.query_limit_disconnections),
+        ("client_output_buffer_limit_disconnections", |stats| &stats.output_limit_disconnections),
         ("parked_sessions", |stats| &stats.parked),
     ] {
         lines.line(name, sum(shared, counter));

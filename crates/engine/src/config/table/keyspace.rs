@@ -7,6 +7,8 @@ const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noe
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
 const NO_DEFRAG: &str = "`activedefrag` is refused";
+const NO_SETS: &str = "there are no sets";
+const NO_SORTED_SETS: &str = "there are no sorted sets";
 const NEVER_IN_ENCODING: &str = "values have one layout; OBJECT ENCODING does not depend on it";
 const POLICIES: &[&str] = &[
     "volatile-lru",
@@ -33,23 +35,27 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(NO_EVICTION),
     integer("maxmemory-eviction-tenacity", "10", 0, 100, "Effort of eviction.")
         .without_effect(NO_EVICTION),
-    integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows."),
-    integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one."),
+    integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows.")
+        .without_effect(NO_EVICTION),
+    integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one.")
+        .without_effect(NO_EVICTION),
     integer(
         "hz",
         "10",
         0,
         I32,
         "Rounds of background work per second; below 1 is 1, above 500 is 500.",
-    ),
+    )
+    .without_effect("workers do their periodic work ten times a second"),
     integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
-        .without_effect("the sweep has one effort"),
+        .without_effect("there is no sweep; a key is deleted when a command finds it expired"),
     Directive::new(
         "notify-keyspace-events",
         Kind::KeyspaceEvents,
         "",
         "Classes of events published for keys.",
-    ),
+    )
+    .without_effect("there is no pub/sub, so nobody could hear an event"),
     integer(
         "hash-max-listpack-entries",
         "512",
@@ -82,15 +88,18 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         0,
         ANY,
         "Members up to which a set of integers calls itself `intset`.",
-    ),
+    )
+    .without_effect(NO_SETS),
     integer(
         "set-max-listpack-entries",
         "128",
         0,
         ANY,
         "Members up to which a set calls itself `listpack`.",
-    ),
-    integer("set-max-listpack-value", "64", 0, ANY, "Bytes of a member up to which it does."),
+    )
+    .without_effect(NO_SETS),
+    integer("set-max-listpack-value", "64", 0, ANY, "Bytes of a member up to which it does.")
+        .without_effect(NO_SETS),
     integer(
         "zset-max-listpack-entries",
         "128",
@@ -98,10 +107,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         ANY,
         "Members up to which a sorted set calls itself `listpack`.",
     )
-    .aliases(&["zset-max-ziplist-entries"]),
+    .aliases(&["zset-max-ziplist-entries"])
+    .without_effect(NO_SORTED_SETS),
     memory("zset-max-listpack-value", "64", 0, "Bytes of a member up to which it does.")
-        .aliases(&["zset-max-ziplist-value"]),
-    memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse."),
+        .aliases(&["zset-max-ziplist-value"])
+        .without_effect(NO_SORTED_SETS),
+    memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse.")
+        .without_effect("there are no HyperLogLogs"),
     memory("stream-node-max-bytes", "4096", 0, "Bytes of a stream's node.")
         .without_effect(NEVER_IN_ENCODING),
     integer("stream-node-max-entries", "100", 0, ANY, "Entries of a stream's node.")

@@ -11,8 +11,9 @@ const SIGNALS: &[&str] = &["default", "save", "nosave", "now", "force", "safe", 
 pub(super) const DIRECTIVES: &[Directive] = &[
     flag("daemonize", false, "Detaches from the terminal and runs in the background.").at_start(),
     text("pidfile", "", "File that holds the process's number while it runs; empty for none.").at_start(),
-    choice("supervised", "no", &["upstart", "systemd", "auto", "no"], "Supervisor to notify when the server is ready.")
-        .at_start(),
+    choice("supervised", "no", &["upstart", "systemd", "auto", "no"], "Supervisor to notify when the server is ready; `auto` is systemd where it asks for it.")
+        .at_start()
+        .only(&["no", "systemd", "auto"], "upstart is not notified"),
     choice("loglevel", "notice", &["debug", "verbose", "notice", "warning", "nothing"], "Least important messages that are logged."),
     text("logfile", "", "File to log to; empty for standard output.").at_start(),
     choice("log-format", "legacy", &["legacy", "logfmt", "json"], "Form of a log line.")

@@ -1,0 +1,151 @@
+//! Which connections leave an overloaded worker.
+//!
+//! New connections go where the fewest are, which says nothing about what they will ask for. So each worker measures the share of
+//! time in which it had something to do, and one that has been busy for several ticks hands connections to the least busy one:
+//! as many as even the two out; or, when one connection alone is more than that, this one, so that its neighbours get a worker
+//! back. A connection whose worker would be as busy as the one it left stays: it would only move to and fro.
+
+use crate::limits::{BALANCE_MARGIN_PERMILLE, BALANCE_TICKS, BUSY_PERMILLE};
+
+/// How busy a worker is.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    idle_us: u64,
+    since_us: u64,
+    busy_ticks: u32,
+}
+
+impl Load {
+    /// The worker waited for events with nothing else to do.
+    pub(crate) fn idle(&mut self, waited_us: u64) {
+        self.idle_us += waited_us;
+    }
+
+    /// Ends a tick: the permille of it in which the worker was busy.
+    pub(crate) fn tick(&mut self, now_us: u64) -> u32 {
+        let elapsed_us = now_us.saturating_sub(self.since_us).max(1);
+        let busy_us = elapsed_us.saturating_sub(self.idle_us);
+        self.since_us = now_us;
+        self.idle_us = 0;
+        let permille = (busy_us * 1000 / elapsed_us) as u32;
+        self.busy_ticks = if permille >= BUSY_PERMILLE { self.busy_ticks + 1 } else { 0 };
+        permille
+    }
+
+    /// Whether the last tick was the first busy one.
+    pub(crate) fn begins_to_be_busy(&self) -> bool {
+        self.busy_ticks == 1
+    }
+
+    /// Whether it has been busy for so long that connections should leave; asked anew only after as long again.
+    pub(crate) fn is_overloaded(&mut self) -> bool {
+        let is_overloaded = self.busy_ticks >= BALANCE_TICKS;
+        if is_overloaded {
+            self.busy_ticks = 0;
+        }
+        is_overloaded
+    }
+}
+
+/// What a connection has asked for since the last tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand {
+    /// The connection, as its worker knows it.
+    pub(crate) index: usize,
+    /// Its work, in any unit that is the same for all.
+    pub(crate) work: u64,
+    pub(crate) is_movable: bool,
+}
+
+/// The connections that go from a worker as busy as `own_permille` to one as busy as `other_permille`.
+pub(crate) fn leaving(
+    own_permille: u32,
+    other_permille: u32,
+    mut demands: Vec<Demand>,
+) -> Vec<usize> {
+    let total: u64 = demands.iter().map(|demand| demand.work).sum();
+    let gap = own_permille.saturating_sub(other_permille);
+    if total == 0 || gap < BALANCE_MARGIN_PERMILLE {
+        return Vec::new();
+    }
+    let share = |demand: &Demand| (demand.work * u64::from(own_permille) / total) as u32;
+    demands.retain(|demand| demand.work > 0);
+    let is_alone = demands.len() == 1;
+    demands.retain(|demand| demand.is_movable);
+    demands.sort_unstable_by_key(|demand| std::cmp::Reverse(demand.work));
+    let mut rest = gap / 2;
+    let mut leaving = Vec::new();
+    for demand in &demands {
+        if share(demand) <= rest {
+            rest -= share(demand);
+            leaving.push(demand.index);
+        }
+    }
+    if leaving.is_empty() && !is_alone {
+        let hottest = demands.first().filter(|demand| share(demand) < gap);
+        leaving.extend(hottest.map(|demand| demand.index));
+    }
+    leaving
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demands(works: &[u64]) -> Vec<Demand> {
+        let demand = |(index, &work)| Demand { index, work, is_movable: true };
+        works.iter().enumerate().map(demand).collect()
+    }
+
+    #[test]
+    fn equal_connections_are_halved() {
+        assert_eq!(leaving(1000, 0, demands(&[10, 10, 10, 10])).len(), 2);
+        assert_eq!(leaving(1000, 500, demands(&[10, 10, 10, 10])).len(), 1);
+    }
+
+    #[test]
+    fn a_hot_connection_leaves_its_neighbours() {
+        assert_eq!(leaving(1000, 50, demands(&[3, 90, 2, 5])), [0, 3, 2]);
+        let mut pinned = demands(&[3, 90, 2, 5]);
+        for index in [0, 2, 3] {
+            pinned[index].is_movable = false;
+        }
+        assert_eq!(leaving(1000, 50, pinned), [1]);
+    }
+
+    #[test]
+    fn what_would_only_move_to_and_fro_stays() {
+        assert!(leaving(1000, 0, demands(&[100])).is_empty(), "alone, it gains nothing");
+        assert!(leaving(1000, 0, demands(&[100, 0, 0])).is_empty(), "its neighbours are silent");
+        assert!(
+            leaving(950, 100, demands(&[95, 2])).iter().all(|&index| index != 0),
+            "it would fill the other"
+        );
+        assert!(leaving(1000, 950, demands(&[1, 1, 1, 1])).is_empty(), "both are busy");
+        let mut fixed = demands(&[5, 5]);
+        fixed.iter_mut().for_each(|demand| demand.is_movable = false);
+        assert!(leaving(1000, 0, fixed).is_empty());
+    }
+
+    #[test]
+    fn one_busy_tick_is_no_overload() {
+        let mut load = Load::default();
+        let mut now_us = 0;
+        let mut tick = |load: &mut Load, idle_us| {
+            now_us += 100_000;
+            load.idle(idle_us);
+            load.tick(now_us)
+        };
+        for _ in 1..BALANCE_TICKS {
+            assert_eq!(tick(&mut load, 0), 1000);
+            assert!(!load.is_overloaded());
+        }
+        assert_eq!(tick(&mut load, 50_000), 500);
+        for _ in 0..BALANCE_TICKS {
+            assert!(!load.is_overloaded());
+            tick(&mut load, 1_000);
+        }
+        assert!(load.is_overloaded());
+        assert!(!load.is_overloaded());
+    }
+}

@@ -1,0 +1,77 @@
+//! Prometheus' text format, version 0.0.4.
+
+use std::fmt::{Display, Write};
+
+/// The media type of the format.
+pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether a figure only grows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A text under construction.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    text: String,
+    family: &'static str,
+}
+
+impl Exposition {
+    /// Begins a family of samples. Names are words of letters and underscores, help is one line.
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Exposition {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        self.family = name;
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        self
+    }
+
+    /// Adds a sample of the present family.
+    pub(super) fn sample(
+        &mut self,
+        labels: &[(&str, &str)],
+        value: impl Display,
+    ) -> &mut Exposition {
+        self.text.push_str(self.family);
+        for (index, (name, value)) in labels.iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
+            let _ = write!(self.text, "{name}=\"{}\"", escaped(value));
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+        self
+    }
+
+    /// The text.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut exposition = Exposition::default();
+        exposition
+            .family("a_total", Kind::Counter, "Help.")
+            .sample(&[("x", "a\"\\\n"), ("y", "1")], 7);
+        exposition.sample(&[], 0.5);
+        let want = "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"a\\\"\\\\\\n\",y=\"1\"} 7\na_total 0.5\n";
+        assert_eq!(exposition.finish(), want);
+    }
+}

@@ -1,0 +1,192 @@
+//! What is told, and from where: the counters of the workers, the facts of the process, the sizes of the databases.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use tidemill_engine::section::ReadSide;
+use tidemill_engine::shared::Shared;
+use tidemill_engine::stats::{CommandStats, Counter, WorkerStats};
+
+use super::exposition::{Exposition, Kind};
+
+/// All figures as they are now. Time in proportion to commands, clients and databases.
+pub(super) fn render(shared: &Shared, reader: &mut dyn ReadSide) -> String {
+    let mut out = Exposition::default();
+    process(shared, &mut out);
+    traffic(shared, &mut out);
+    workers(shared, &mut out);
+    commands(shared, &mut out);
+    databases(shared, reader, &mut out);
+    out.finish()
+}
+
+fn process(shared: &Shared, out: &mut Exposition) {
+    let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
+    let fact = |name: &str| facts.get(name).map_or("0", String::as_str);
+    out.family("tidemill_build_info", Kind::Gauge, "The version, and what it was started with.")
+        .sample(
+            &[
+                ("version", env!("CARGO_PKG_VERSION")),
+                ("rcu_flavour", fact("rcu_flavour")),
+                ("run_id", fact("run_id")),
+            ],
+            1,
+        );
+    let uptime_us = shared.clock.unix_us().saturating_sub(shared.started_us);
+    out.family("tidemill_uptime_seconds", Kind::Gauge, "Seconds since the start.")
+        .sample(&[], uptime_us as f64 / 1e6);
+    out.family("tidemill_cpu_seconds_total", Kind::Counter, "Processor time of all threads.")
+        .sample(&[("mode", "user")], fact("used_cpu_user"))
+        .sample(&[("mode", "system")], fact("used_cpu_sys"));
+    out.family("tidemill_resident_bytes", Kind::Gauge, "Resident memory of the process.")
+        .sample(&[], fact("used_memory_rss"));
+    out.family(
+        "tidemill_memory_bytes",
+        Kind::Gauge,
+        "Memory of the dataset: live, and retired but not freed yet.",
+    )
+    .sample(&[("state", "live")], shared.live_bytes())
+    .sample(&[("state", "retired")], sum(shared, |stats| &stats.retired_bytes));
+    out.family("tidemill_memory_limit_bytes", Kind::Gauge, "maxmemory; 0 is no limit.")
+        .sample(&[], shared.settings().maxmemory_bytes);
+}
+
+fn traffic(shared: &Shared, out: &mut Exposition) {
+    let clients = shared.clients.all();
+    // Relaxed: a snapshot of what goes on changing.
+    let blocked = clients.iter().filter(|client| client.is_blocked.load(Ordering::Relaxed)).count();
+    out.family("tidemill_clients", Kind::Gauge, "Connected clients.").sample(&[], clients.len());
+    out.family("tidemill_clients_blocked", Kind::Gauge, "Clients blocked in a command.")
+        .sample(&[], blocked);
+    let limit = shared.configuration().value("maxclients").unwrap_or("0").to_owned();
+    out.family("tidemill_clients_limit", Kind::Gauge, "maxclients.").sample(&[], limit);
+    for (name, help, counter) in [
+        (
+            "tidemill_connections_total",
+            "Connections accepted.",
+            (|stats| &stats.connections_accepted) as CounterOf,
+        ),
+        (
+            "tidemill_connections_rejected_total",
+            "Connections refused beyond maxclients.",
+            |stats| &stats.rejected_connections,
+        ),
+        ("tidemill_input_bytes_total", "Bytes read from clients.", |stats| &stats.input_bytes),
+        ("tidemill_output_bytes_total", "Bytes sent to clients.", |stats| &stats.output_bytes),
+        ("tidemill_keyspace_hits_total", "Keys found by reads.", |stats| &stats.keyspace_hits),
+        ("tidemill_keyspace_misses_total", "Keys not found by reads.", |stats| {
+            &stats.keyspace_misses
+        }),
+        ("tidemill_keys_expired_total", "Keys deleted because they expired.", |stats| {
+            &stats.expired_keys
+        }),
+        ("tidemill_fields_expired_total", "Hash fields deleted because they expired.", |stats| {
+            &stats.expired_fields
+        }),
+        ("tidemill_changes_total", "Changes of the dataset.", |stats| &stats.changes),
+        ("tidemill_sessions_parked_total", "Times a session waited for a slot.", |stats| {
+            &stats.parked
+        }),
+    ] {
+        out.family(name, Kind::Counter, help).sample(&[], sum(shared, counter));
+    }
+    out.family(
+        "tidemill_clients_cut_off_total",
+        Kind::Counter,
+        "Clients disconnected for what they piled up.",
+    )
+    .sample(&[("buffer", "query")], sum(shared, |stats| &stats.query_limit_disconnections))
+    .sample(&[("buffer", "output")], sum(shared, |stats| &stats.output_limit_disconnections));
+    out.family("tidemill_error_replies_total", Kind::Counter, "Error replies by their first word.");
+    for (code, count) in shared.error_counts() {
+        out.sample(&[("code", &code)], count);
+    }
+}
+
+type CounterOf = fn(&WorkerStats) -> &Counter;
+
+fn sum(shared: &Shared, counter: CounterOf) -> u64 {
+    shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
+}
+
+fn workers(shared: &Shared, out: &mut Exposition) {
+    let mut family = |name, kind, help, counter: CounterOf| {
+        out.family(name, kind, help);
+        for (index, stats) in shared.stats.iter().enumerate() {
+            out.sample(&[("worker", &index.to_string())], counter(stats).value());
+        }
+    };
+    family("tidemill_worker_connections", Kind::Gauge, "Connections of a worker.", |stats| {
+        &stats.connections
+    });
+    family(
+        "tidemill_worker_commands_total",
+        Kind::Counter,
+        "Commands that a worker executed.",
+        |stats| &stats.commands_processed,
+    );
+    family(
+        "tidemill_worker_moved_connections_total",
+        Kind::Counter,
+        "Connections that a worker handed to a less busy one.",
+        |stats| &stats.moved_connections,
+    );
+}
+
+fn commands(shared: &Shared, out: &mut Exposition) {
+    let mut family = |name, help, pick: fn(&CommandStats) -> &Counter, unit: f64| {
+        out.family(name, Kind::Counter, help);
+        for (id, command) in shared.commands.iter() {
+            let of = |pick: fn(&CommandStats) -> &Counter| {
+                shared.stats.iter().map(|stats| pick(stats.command(id)).value()).sum::<u64>()
+            };
+            // A command that was never called has no sample, as in INFO.
+            if of(|stats| &stats.calls) + of(|stats| &stats.rejected) > 0 {
+                out.sample(&[("command", command.name)], of(pick) as f64 * unit);
+            }
+        }
+    };
+    family("tidemill_commands_total", "Calls by command.", |stats| &stats.calls, 1.0);
+    family(
+        "tidemill_commands_seconds_total",
+        "Time spent. Brief commands of a pipeline share theirs evenly.",
+        |stats| &stats.ns,
+        1e-9,
+    );
+    family(
+        "tidemill_commands_rejected_total",
+        "Calls refused before they ran.",
+        |stats| &stats.rejected,
+        1.0,
+    );
+    family(
+        "tidemill_commands_failed_total",
+        "Calls that ran and failed.",
+        |stats| &stats.failed,
+        1.0,
+    );
+}
+
+fn databases(shared: &Shared, reader: &mut dyn ReadSide, out: &mut Exposition) {
+    let mut counts = Vec::new();
+    for database in 0..shared.keyspace.database_count() {
+        reader.section(&mut |section| {
+            let keys = shared.keyspace.key_count(database, section);
+            counts.push((
+                database.to_string(),
+                keys,
+                shared.keyspace.expiring_count(database, section),
+            ));
+        });
+        reader.quiescent();
+    }
+    counts.retain(|&(_, keys, _)| keys > 0);
+    out.family("tidemill_keys", Kind::Gauge, "Keys by database.");
+    for (database, keys, _) in &counts {
+        out.sample(&[("db", database)], keys);
+    }
+    out.family("tidemill_keys_expiring", Kind::Gauge, "Keys with an expiry, by database.");
+    for (database, _, expiring) in &counts {
+        out.sample(&[("db", database)], expiring);
+    }
+}

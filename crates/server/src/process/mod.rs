@@ -1,0 +1,6 @@
+//! The process around the workers: background, supervisor, signals, descriptors.
+
+pub(crate) mod background;
+pub(crate) mod descriptors;
+pub(crate) mod signals;
+pub(crate) mod supervisor;

@@ -1,0 +1,39 @@
+//! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed terminal sends, is ignored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+/// The handlers, installed.
+#[derive(Debug)]
+pub(crate) struct StopSignals {
+    signals: Signals,
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl StopSignals {
+    /// Installs the handlers; a signal from now on is kept for [`StopSignals::wait`].
+    pub(crate) fn install() -> Result<StopSignals, String> {
+        let failed = |error| format!("signals cannot be handled: {error}");
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        // Handled by a flag that nobody reads, which is to be ignored.
+        flag::register(SIGHUP, Arc::default()).map_err(failed)?;
+        flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&is_stopping)).map_err(failed)?;
+        let signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+        Ok(StopSignals { signals, is_stopping })
+    }
+
+    /// Sleeps until the server is to stop.
+    pub(crate) fn wait(&mut self) {
+        if let Some(signal) = self.signals.forever().next() {
+            // SeqCst: read by a signal handler, wherever it runs; this happens once.
+            self.is_stopping.store(true, Ordering::SeqCst);
+            let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+            log::warn!("Received {name} scheduling shutdown...");
+        }
+        log::info!("User requested shutdown...");
+    }
+}

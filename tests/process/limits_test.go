@@ -1,0 +1,237 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+const (
+	megabyte     = 1 << 20
+	closeTimeout = 15 * time.Second
+)
+
+// field returns one number of INFO.
+func field(t *testing.T, conn *wire.Conn, section, name string) int {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + name + `:(\d+)`).FindSubmatch(do(t, conn, "INFO", section).Text)
+	if match == nil {
+		t.Fatalf("INFO %s has no %s", section, name)
+	}
+	value, _ := strconv.Atoi(string(match[1]))
+	return value
+}
+
+func do(t *testing.T, conn *wire.Conn, words ...string) wire.Reply {
+	t.Helper()
+	reply, err := conn.Do(words...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func expectOK(t *testing.T, conn *wire.Conn, words ...string) {
+	t.Helper()
+	if reply := do(t, conn, words...); string(reply.Text) != "OK" {
+		t.Fatalf("%.60q answered %s", words, reply)
+	}
+}
+
+// drain reads until the server closes the connection and returns how much came before.
+func drain(t *testing.T, conn net.Conn) (count int64) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	count, err := io.Copy(io.Discard, conn)
+	if errors.Is(err, syscall.ECONNRESET) {
+		return count
+	}
+	if err != nil {
+		t.Errorf("the connection is still open after %d bytes: %v", count, err)
+	}
+	return count
+}
+
+func requireLog(t *testing.T, server *instance.Server, pattern string) {
+	t.Helper()
+	if !regexp.MustCompile(pattern).MatchString(server.Log()) {
+		t.Errorf("the log has no %s:\n%s", pattern, server.Log())
+	}
+}
+
+// withLargeValue returns a server whose key `large` holds a megabyte, and a connection to it.
+func withLargeValue(t *testing.T, kind instance.Kind, directives ...string) (*instance.Server, *wire.Conn) {
+	t.Helper()
+	server := instance.Start(t, kind, directives...)
+	conn := server.Dial(t)
+	expectOK(t, conn, "SET", "large", strings.Repeat("x", megabyte))
+	return server, conn
+}
+
+// requestLarge asks for the large value so many times and reads nothing.
+func requestLarge(t *testing.T, server *instance.Server, count int) *wire.Conn {
+	t.Helper()
+	conn := server.Dial(t)
+	request := wire.AppendCommand(nil, []byte("GET"), []byte("large"))
+	if err := conn.SendRaw(bytes.Repeat(request, count)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// both runs a claim against Tidemill and, so that the claim itself is known to be right, against Valkey.
+func both(t *testing.T, claim func(*testing.T, instance.Kind)) {
+	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
+		t.Run(string(kind), func(t *testing.T) { claim(t, kind) })
+	}
+}
+
+func TestOutputLimit_HardEndsAClientAtOnce(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server, conn := withLargeValue(t, kind)
+		expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 4mb 0 0")
+		slow := requestLarge(t, server, 60)
+		// Unread until the limit has struck; what the sockets hold comes before the end.
+		waitFor(t, "a disconnection", func() bool {
+			return field(t, conn, "stats", "client_output_buffer_limit_disconnections") == 1
+		})
+		if count := drain(t, slow); count > 30*megabyte {
+			t.Errorf("%d MiB came through a limit of 4", count/megabyte)
+		}
+		requireLog(t, server, `# Client id=\d+ addr=127\.0\.0\.1:\d+ .* closed for overcoming of output buffer limits\.`)
+	})
+}
+
+func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server, conn := withLargeValue(t, kind)
+		expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 0 1mb 1")
+		start := time.Now()
+		slow := requestLarge(t, server, 30)
+		waitFor(t, "a disconnection", func() bool {
+			return field(t, conn, "stats", "client_output_buffer_limit_disconnections") == 1
+		})
+		// Valkey counts in whole seconds of the clock.
+		if elapsed := time.Since(start); elapsed < time.Second || elapsed > 8*time.Second {
+			t.Errorf("disconnected after %v", elapsed)
+		}
+		drain(t, slow)
+	})
+}
+
+func TestOutputLimit_SparesAClientThatReads(t *testing.T) {
+	server, conn := withLargeValue(t, instance.Subject)
+	expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 64mb 32mb 1")
+	reader := requestLarge(t, server, 20)
+	for range 20 {
+		if reply, err := reader.Receive(); err != nil || len(reply.Text) != megabyte {
+			t.Fatalf("%d bytes, %v", len(reply.Text), err)
+		}
+	}
+	if count := field(t, conn, "stats", "client_output_buffer_limit_disconnections"); count != 0 {
+		t.Errorf("%d disconnections", count)
+	}
+}
+
+// Without a limit Valkey's memory grows by all the replies. Ours stays bounded, and every reply comes all the same.
+func TestSlowReader_DoesNotGrowMemoryWithoutBound(t *testing.T) {
+	const requests = 400
+	server, conn := withLargeValue(t, instance.Subject)
+	expectOK(t, conn, "SET", "piece", strings.Repeat("p", 8<<10))
+	// Small values are copied into the replies, so that unsent ones are memory of their own.
+	slow := server.Dial(t)
+	piece := wire.AppendCommand(nil, []byte("GET"), []byte("piece"))
+	if err := slow.SendRaw(bytes.Repeat(piece, requests*megabyte/(8<<10))); err != nil {
+		t.Fatal(err)
+	}
+	large := requestLarge(t, server, requests)
+	time.Sleep(time.Second)
+	resident, err := instance.ResidentBytes(server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resident > 200*megabyte {
+		t.Errorf("%d MiB resident for replies that nobody reads", resident/megabyte)
+	}
+	for index := range requests {
+		if reply, err := large.Receive(); err != nil || len(reply.Text) != megabyte {
+			t.Fatalf("reply %d: %d bytes, %v", index, len(reply.Text), err)
+		}
+	}
+	for index := range requests * megabyte / (8 << 10) {
+		if reply, err := slow.Receive(); err != nil || len(reply.Text) != 8<<10 {
+			t.Fatalf("reply %d: %d bytes, %v", index, len(reply.Text), err)
+		}
+	}
+}
+
+func TestQueryLimit_EndsAClientThatPilesUp(t *testing.T) {
+	argument := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n" + strings.Repeat("v", 4*megabyte)
+	queued := "MULTI\r\n" + strings.Repeat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n"+strings.Repeat("v", 100_000)+"\r\n", 40)
+	blocked := "BLPOP nothing 0\r\n" + strings.Repeat("*1\r\n$4\r\nPING\r\n", 4*megabyte/14)
+	for name, request := range map[string]string{"argument": argument, "transaction": queued, "while blocked": blocked} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, kind instance.Kind) {
+				server := instance.Start(t, kind, "--client-query-buffer-limit", "2mb")
+				conn := server.Dial(t)
+				greedy := server.Dial(t)
+				go func() { _ = greedy.SendRaw([]byte(request)) }()
+				waitFor(t, "a disconnection", func() bool {
+					return field(t, conn, "stats", "client_query_buffer_limit_disconnections") == 1
+				})
+				drain(t, greedy)
+				requireLog(t, server, `# Closing client that reached max query buffer length: id=\d+ `)
+			})
+		})
+	}
+}
+
+func TestQueryLimit_CountsOnlyWhatIsNotExecuted(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--client-query-buffer-limit", "1mb")
+	conn := server.Dial(t)
+	const requests = 300_000 // some 8 MiB in all
+	go func() { _ = conn.SendRaw(bytes.Repeat([]byte("*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n"), requests)) }()
+	for index := range requests {
+		if reply, err := conn.Receive(); err != nil || string(reply.Text) != "x" {
+			t.Fatalf("reply %d: %s, %v", index, reply, err)
+		}
+	}
+}
+
+func TestBulkLimit_FollowsConfigSet(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		conn := server.Dial(t)
+		other := server.Dial(t)
+		expectOK(t, conn, "CONFIG", "SET", "proto-max-bulk-len", "1mb")
+		expectOK(t, other, "SET", "k", strings.Repeat("v", megabyte))
+		// Without the argument itself: what a server leaves unread may cost its last reply.
+		if err := other.SendRaw([]byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := other.Receive(); err != nil || string(reply.Text) != "ERR Protocol error: invalid bulk length" {
+			t.Errorf("%s, %v", reply, err)
+		}
+		drain(t, other)
+	})
+}
+
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(closeTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("no %s within %v", what, closeTimeout)
+}

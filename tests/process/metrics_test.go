@@ -1,0 +1,265 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"tidemill/tests/internal/instance"
+)
+
+// scrape returns the families of a metrics page.
+func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
+	t.Helper()
+	client := http.Client{Timeout: closeTimeout}
+	response, err := client.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("%s, %v", response.Status, response.Header)
+	}
+	var parser expfmt.TextParser
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// sum adds the samples of a family that have all the labels.
+func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (total float64) {
+	for _, metric := range families[name].GetMetric() {
+		matches := 0
+		for _, label := range metric.GetLabel() {
+			for index := 0; index < len(labels); index += 2 {
+				if label.GetName() == labels[index] && label.GetValue() == labels[index+1] {
+					matches++
+				}
+			}
+		}
+		if 2*matches == len(labels) {
+			total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetUntyped().GetValue()
+		}
+	}
+	return total
+}
+
+func startWithMetrics(t *testing.T) (*instance.Server, string) {
+	t.Helper()
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port), "--worker-threads", "2")
+	return server, "127.0.0.1:" + strconv.Itoa(port)
+}
+
+func TestMetrics_AreThoseOfInfo(t *testing.T) {
+	server, address := startWithMetrics(t)
+	before := scrape(t, address)
+	conn := server.Dial(t)
+	for index := range 100 {
+		expectOK(t, conn, "SET", "key"+strconv.Itoa(index), "value", "EX", "1000")
+	}
+	for range 30 {
+		do(t, conn, "GET", "key1")
+		do(t, conn, "GET", "missing")
+	}
+	do(t, conn, "NOSUCHCOMMAND")
+	do(t, conn, "SELECT", "3")
+	expectOK(t, conn, "SET", "other", "value")
+	after := scrape(t, address)
+	grown := func(name string, labels ...string) float64 {
+		return sum(after, name, labels...) - sum(before, name, labels...)
+	}
+	for name, pair := range map[string][2]float64{
+		"commands SET":    {grown("tidemill_commands_total", "command", "set"), 101},
+		"commands GET":    {grown("tidemill_commands_total", "command", "get"), 60},
+		"hits":            {grown("tidemill_keyspace_hits_total"), 30},
+		"misses":          {grown("tidemill_keyspace_misses_total"), 30},
+		"errors":          {grown("tidemill_error_replies_total", "code", "ERR"), 1},
+		"keys of 0":       {sum(after, "tidemill_keys", "db", "0"), 100},
+		"expiring of 0":   {sum(after, "tidemill_keys_expiring", "db", "0"), 100},
+		"keys of 3":       {sum(after, "tidemill_keys", "db", "3"), 1},
+		"expiring of 3":   {sum(after, "tidemill_keys_expiring", "db", "3"), 0},
+		"clients":         {sum(after, "tidemill_clients"), 1},
+		"of workers":      {sum(after, "tidemill_worker_connections"), 1},
+		"workers":         {float64(len(after["tidemill_worker_connections"].GetMetric())), 2},
+		"client limit":    {sum(after, "tidemill_clients_limit"), float64(field(t, conn, "clients", "maxclients"))},
+		"connections":     {sum(after, "tidemill_connections_total"), float64(field(t, conn, "stats", "total_connections_received"))},
+		"build and flags": {sum(after, "tidemill_build_info", "rcu_flavour", "qsbr"), 1},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %v, want %v", name, pair[0], pair[1])
+		}
+	}
+	// A worker publishes what it counted once per iteration.
+	waitFor(t, "agreement about memory", func() bool {
+		live := sum(scrape(t, address), "tidemill_memory_bytes", "state", "live")
+		return live == float64(field(t, conn, "memory", "used_memory_dataset"))
+	})
+	for name, family := range after {
+		if len(family.GetMetric()) == 0 && name != "tidemill_error_replies_total" {
+			t.Errorf("%s has no samples", name)
+		}
+		isCounter := family.GetType() == dto.MetricType_COUNTER
+		if family.GetHelp() == "" || isCounter != strings.HasSuffix(name, "_total") {
+			t.Errorf("%s: type %v, help %q", name, family.GetType(), family.GetHelp())
+		}
+	}
+}
+
+// A scrape must not stop grace periods, nor writers the scrape.
+func TestMetrics_BesideWriters(t *testing.T) {
+	server, address := startWithMetrics(t)
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for number := range 4 {
+		conn := server.Dial(t)
+		writers.Go(func() {
+			for index := 0; ; index++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := fmt.Sprintf("key%d.%d", number, index%1000)
+				if _, err := conn.Do("SET", key, strings.Repeat("v", 500)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		families := scrape(t, address)
+		if keys := sum(families, "tidemill_keys"); keys > 4000 {
+			t.Errorf("%v keys", keys)
+		}
+	}
+	close(stop)
+	writers.Wait()
+	waitFor(t, "end of retired memory", func() bool {
+		return sum(scrape(t, address), "tidemill_memory_bytes", "state", "retired") == 0
+	})
+}
+
+func TestMetrics_ListenerSurvivesAbuse(t *testing.T) {
+	_, address := startWithMetrics(t)
+	for request, want := range map[string]string{
+		"GET /other HTTP/1.1\r\n\r\n":               "HTTP/1.1 404 ",
+		"DELETE /metrics HTTP/1.1\r\n\r\n":          "HTTP/1.1 405 ",
+		"*1\r\n$4\r\nPING\r\n\r\n":                  "HTTP/1.1 400 ",
+		"GET /" + strings.Repeat("x", 100_000):      "HTTP/1.1 400 ",
+		strings.Repeat("\x00\xff", 100):             "HTTP/1.1 400 ",
+		"GET /metrics HTTP/1.1\r\nHost: x\r\n":      "", // never whole
+		"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n": "HTTP/1.1 200 ",
+	} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(closeTimeout))
+		_, _ = conn.Write([]byte(request))
+		answer, _ := io.ReadAll(conn)
+		conn.Close()
+		if !strings.HasPrefix(string(answer), want) || want == "" && len(answer) > 0 {
+			t.Errorf("%.40q answered %.40q", request, answer)
+		}
+	}
+	if len(scrape(t, address)) == 0 {
+		t.Error("no metrics afterwards")
+	}
+}
+
+func TestMetrics_AreOffByDefault(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	if _, exists := threads(t, server.PID)["metrics"]; exists {
+		t.Error("there is a thread called metrics")
+	}
+}
+
+func TestMetrics_PortTaken(t *testing.T) {
+	_, address := startWithMetrics(t)
+	_, port, _ := net.SplitHostPort(address)
+	output, err := startToEnd(t, "--metrics-port", port)
+	if err == nil || !strings.Contains(output, "Address already in use") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
+// The exporter that most installations have reads INFO and CONFIG; it must find what it looks for.
+func TestRedisExporter_ScrapesWithoutError(t *testing.T) {
+	binary := "prometheus-redis-exporter"
+	if path := os.Getenv("REDIS_EXPORTER"); path != "" {
+		binary = path
+	}
+	if _, err := exec.LookPath(binary); err != nil {
+		t.Fatalf("%v: `make setup` installs it", err)
+	}
+	server := instance.Start(t, instance.Subject)
+	conn := server.Dial(t)
+	expectOK(t, conn, "SET", "key", "value")
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	exporter := exec.Command(binary, "-redis.addr", "redis://"+server.Address, "-web.listen-address", address, "-is-cluster=false")
+	exporter.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var output strings.Builder
+	exporter.Stdout, exporter.Stderr = &output, &output
+	if err := exporter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = exporter.Process.Kill(); _ = exporter.Wait() }()
+	waitFor(t, "listening exporter", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	families := scrapeAny(t, address)
+	for name, want := range map[string]float64{
+		"redis_up": 1, "redis_exporter_last_scrape_error": 0, "redis_target_scrape_request_errors_total": 0,
+		"redis_connected_clients": 2, "redis_config_maxclients": 10000,
+	} {
+		if families[name] == nil || sum(families, name) != want {
+			t.Errorf("%s is %v, want %v", name, sum(families, name), want)
+		}
+	}
+	if keys := sum(families, "redis_db_keys", "db", "db0"); keys != 1 {
+		t.Errorf("%v keys", keys)
+	}
+}
+
+func scrapeAny(t *testing.T, address string) map[string]*dto.MetricFamily {
+	t.Helper()
+	client := http.Client{Timeout: closeTimeout}
+	response, err := client.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var parser expfmt.TextParser
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}

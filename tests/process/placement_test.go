@@ -1,0 +1,235 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"tidemill/tests/internal/instance"
+)
+
+// cpus is a set of CPUs in ascending order.
+type cpus []int
+
+func parseCPUs(t *testing.T, text string) (set cpus) {
+	t.Helper()
+	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		low, err := strconv.Atoi(first)
+		if err != nil {
+			t.Fatalf("CPU list %q: %v", text, err)
+		}
+		high, err := strconv.Atoi(last)
+		if err != nil {
+			t.Fatalf("CPU list %q: %v", text, err)
+		}
+		for cpu := low; cpu <= high; cpu++ {
+			set = append(set, cpu)
+		}
+	}
+	return set
+}
+
+func (c cpus) within(other cpus) bool {
+	for _, cpu := range c {
+		if index := sort.SearchInts(other, cpu); index == len(other) || other[index] != cpu {
+			return false
+		}
+	}
+	return true
+}
+
+func (c cpus) String() string { return fmt.Sprint([]int(c)) }
+
+// allowed are the CPUs of the test process, which a server inherits.
+func allowed(t *testing.T) (set cpus) {
+	t.Helper()
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mask); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range 1024 {
+		if mask.IsSet(cpu) {
+			set = append(set, cpu)
+		}
+	}
+	return set
+}
+
+// core returns the CPUs that share a physical core with one.
+func core(t *testing.T, cpu int) cpus {
+	t.Helper()
+	path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Skipf("the kernel does not tell its topology: %v", err)
+	}
+	return parseCPUs(t, string(text))
+}
+
+// threads returns the CPUs of each thread of a process, by thread name.
+func threads(t *testing.T, pid int) map[string]cpus {
+	t.Helper()
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	byName := map[string]cpus{}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var name string
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+			switch key {
+			case "Name":
+				name = value
+			case "Cpus_allowed_list":
+				byName[name] = parseCPUs(t, value)
+			}
+		}
+	}
+	return byName
+}
+
+// workersOf returns the CPUs of worker-0, worker-1, ...
+func workersOf(t *testing.T, byName map[string]cpus) (workers []cpus) {
+	t.Helper()
+	for index := 0; ; index++ {
+		set, exists := byName["worker-"+strconv.Itoa(index)]
+		if !exists {
+			break
+		}
+		workers = append(workers, set)
+	}
+	if len(workers) == 0 {
+		t.Fatalf("no thread is called worker-0: %v", byName)
+	}
+	return workers
+}
+
+func placed(t *testing.T, directives ...string) (map[string]cpus, []cpus) {
+	t.Helper()
+	server := instance.Start(t, instance.Subject, directives...)
+	var byName map[string]cpus
+	waitFor(t, "ready server", func() bool { return strings.Contains(server.Log(), "Ready to accept connections") })
+	// A thread takes its name when it first runs, which one of low priority may do late.
+	waitFor(t, "thread called reclaim", func() bool {
+		byName = threads(t, server.PID)
+		_, exists := byName["reclaim"]
+		return exists
+	})
+	return byName, workersOf(t, byName)
+}
+
+func requireDistinct(t *testing.T, workers []cpus) {
+	t.Helper()
+	taken := map[int]int{}
+	for index, set := range workers {
+		for _, cpu := range set {
+			if other, isTaken := taken[cpu]; isTaken {
+				t.Errorf("workers %d and %d share CPU %d", other, index, cpu)
+			}
+			taken[cpu] = index
+		}
+	}
+}
+
+func TestPlacement_Off_SetsNoAffinity(t *testing.T) {
+	all := allowed(t)
+	byName, _ := placed(t, "--cpu-placement", "off", "--worker-threads", "3")
+	for name, set := range byName {
+		if set.String() != all.String() {
+			t.Errorf("%s may run on %v; the process on %v", name, set, all)
+		}
+	}
+}
+
+func TestPlacement_PinsWorkersToCores(t *testing.T) {
+	all := allowed(t)
+	for _, mode := range []string{"auto", "logical", "physical", "split"} {
+		t.Run(mode, func(t *testing.T) {
+			byName, workers := placed(t, "--cpu-placement", mode)
+			requireDistinct(t, workers)
+			for index, set := range workers {
+				siblings := core(t, set[0])
+				if !set.within(all) || !set.within(siblings) {
+					t.Errorf("worker %d runs on %v: not one core of %v", index, set, all)
+				}
+				if (mode == "logical" || mode == "auto") && len(set) != 1 {
+					t.Errorf("worker %d runs on %v: not one CPU", index, set)
+				}
+				if mode == "physical" && siblings.within(all) && set.String() != siblings.String() {
+					t.Errorf("worker %d runs on %v, its core is %v", index, set, siblings)
+				}
+				if mode == "split" && len(all) > len(workers)*len(siblings) && !disjoint(set, byName["reclaim"]) {
+					t.Errorf("worker %d runs on %v, background threads on %v", index, set, byName["reclaim"])
+				}
+			}
+		})
+	}
+}
+
+func disjoint(one, other cpus) bool {
+	for _, cpu := range one {
+		if (cpus{cpu}).within(other) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestPlacement_WorkerThreadsAreCounted(t *testing.T) {
+	for _, count := range []int{1, 2, 5} {
+		if _, workers := placed(t, "--worker-threads", strconv.Itoa(count)); len(workers) != count {
+			t.Errorf("worker-threads %d: %d workers", count, len(workers))
+		}
+	}
+}
+
+func TestPlacement_TwoWorkersPerCore(t *testing.T) {
+	_, one := placed(t, "--workers-per-core", "1")
+	_, two := placed(t, "--workers-per-core", "2")
+	perCore := map[string]int{}
+	for _, set := range two {
+		perCore[core(t, set[0]).String()]++
+	}
+	for name, count := range perCore {
+		if count > 2 {
+			t.Errorf("%d workers on core %s", count, name)
+		}
+	}
+	if len(two) != 2*len(one) {
+		t.Errorf("%d workers, with one per core %d", len(two), len(one))
+	}
+}
+
+func TestPlacement_ListsOfCPUs(t *testing.T) {
+	all := allowed(t)
+	first, last := strconv.Itoa(all[0]), strconv.Itoa(all[len(all)-1])
+	for _, directive := range []string{"server-cpulist", "server_cpulist"} {
+		_, workers := placed(t, "--"+directive, last)
+		if len(workers) != 1 || workers[0].String() != (cpus{all[len(all)-1]}).String() {
+			t.Errorf("%s %s: %v", directive, last, workers)
+		}
+	}
+	byName, _ := placed(t, "--bio-cpulist", first, "--bgsave-cpulist", last, "--aof-rewrite-cpulist", last)
+	if byName["reclaim"].String() != (cpus{all[0]}).String() {
+		t.Errorf("bio-cpulist %s: the background thread runs on %v", first, byName["reclaim"])
+	}
+}
+
+func TestPlacement_RefusesCPUsThatAreNotThere(t *testing.T) {
+	output, err := startToEnd(t, "--server-cpulist", "1000")
+	if err == nil || !strings.Contains(output, "server-cpulist") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}

@@ -1,0 +1,459 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// startToEnd runs a server that is to end by itself, and returns what it printed.
+func startToEnd(t *testing.T, directives ...string) (string, error) {
+	t.Helper()
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runToEnd(t, instance.Command(instance.Subject, port, directives...))
+}
+
+func runToEnd(t *testing.T, command *exec.Cmd) (string, error) {
+	t.Helper()
+	var output strings.Builder
+	command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	overdue := time.AfterFunc(closeTimeout, func() { _ = command.Process.Kill() })
+	defer overdue.Stop()
+	err := command.Wait()
+	return output.String(), err
+}
+
+func TestPort_TakenByAnotherServer(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	output, err := runToEnd(t, instance.Command(instance.Subject, server.Port))
+	if err == nil || !strings.Contains(output, "bind: Address already in use") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+	if !strings.Contains(output, fmt.Sprintf("Failed listening on port %d (tcp), aborting.", server.Port)) {
+		t.Error(output)
+	}
+}
+
+// Two that start at the same moment must not both get the port.
+func TestPort_HasOneOwnerAmongServersThatStartTogether(t *testing.T) {
+	const rounds, servers = 5, 4
+	for range rounds {
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var commands []*exec.Cmd
+		ended := make(chan int, servers)
+		for index := range servers {
+			command := instance.Command(instance.Subject, port)
+			command.Dir = t.TempDir()
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			commands = append(commands, command)
+			go func() { _ = command.Wait(); ended <- index }()
+		}
+		owners := servers
+		for overdue := time.After(5 * time.Second); owners > 1; {
+			select {
+			case <-ended:
+				owners--
+			case <-overdue:
+				t.Errorf("%d servers listen on one port", owners)
+				owners = 1
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+		select {
+		case <-ended:
+			t.Error("nobody has the port")
+		default:
+		}
+		for _, command := range commands {
+			_ = command.Process.Kill()
+		}
+	}
+}
+
+func TestUnixSocket_TakenByAnotherServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	server := instance.Start(t, instance.Subject, "--unixsocket", path, "--unixsocketperm", "700")
+	output, err := startToEnd(t, "--unixsocket", path)
+	if err == nil || !strings.Contains(output, "Address already in use") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+	if state, err := os.Stat(path); err != nil || state.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", state, err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is still there after the server")
+	}
+}
+
+func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
+	const workers, burst = 4, 203
+	directory := t.TempDir()
+	path := filepath.Join(directory, "socket")
+	server := instance.Start(t, instance.Subject, "--worker-threads", strconv.Itoa(workers), "--unixsocket", path)
+	for _, address := range []string{path, server.Address} {
+		opened := make(chan *wire.Conn, burst)
+		for range burst {
+			go func() {
+				conn, err := wire.Dial(address)
+				if err == nil {
+					_, err = conn.Do("PING")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				opened <- conn
+			}()
+		}
+		var all []*wire.Conn
+		for range burst {
+			all = append(all, <-opened)
+		}
+		// Every connection is one more than the last that it finds; a reply shows that its worker has it.
+		info := string(do(t, all[0], "INFO", "workers").Text)
+		var counts []int
+		for _, match := range regexp.MustCompile(`worker\d+:connections=(\d+)`).FindAllStringSubmatch(info, -1) {
+			count, _ := strconv.Atoi(match[1])
+			counts = append(counts, count)
+		}
+		if len(counts) != workers {
+			t.Fatalf("INFO workers: %s", info)
+		}
+		least, most := counts[0], counts[0]
+		for _, count := range counts {
+			least, most = min(least, count), max(most, count)
+		}
+		if most-least > 1 {
+			t.Errorf("%s: connections by worker %v", address, counts)
+		}
+		for _, conn := range all {
+			conn.Close()
+		}
+		waitFor(t, "end of the burst", func() bool {
+			conn := server.Dial(t)
+			defer conn.Close()
+			return field(t, conn, "clients", "connected_clients") == 1
+		})
+	}
+}
+
+func TestLog_HasValkeysFormAndLevels(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		file := filepath.Join(t.TempDir(), "server.log")
+		server := instance.Start(t, kind, "--logfile", file, "--loglevel", "verbose")
+		line := regexp.MustCompile(`^\d+:M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} [.*#-] .`)
+		read := func() string {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		for _, each := range strings.Split(strings.TrimSpace(read()), "\n") {
+			if !line.MatchString(each) {
+				t.Errorf("%q", each)
+			}
+		}
+		conn := server.Dial(t)
+		if !regexp.MustCompile(` - Accepted 127\.0\.0\.1:\d+\n`).MatchString(read()) {
+			t.Error(read())
+		}
+		// Whoever rotates the file needs to tell nobody.
+		if err := os.Rename(file, file+".1"); err != nil {
+			t.Fatal(err)
+		}
+		server.Dial(t).Close()
+		waitFor(t, "line in the new file", func() bool {
+			text, _ := os.ReadFile(file)
+			return strings.Contains(string(text), "- Client closed connection id=")
+		})
+		expectOK(t, conn, "CONFIG", "SET", "loglevel", "warning")
+		before := read()
+		server.Dial(t).Close()
+		time.Sleep(200 * time.Millisecond)
+		if after := read(); after != before {
+			t.Errorf("logged below the level: %s", strings.TrimPrefix(after, before))
+		}
+	})
+}
+
+func TestLogFile_ThatCannotBeWrittenStopsTheStart(t *testing.T) {
+	output, err := startToEnd(t, "--logfile", "/nonexistent/server.log")
+	if err == nil || !strings.Contains(output, "Can't open the log file") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
+func TestSignals_StopTheServerInOrder(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			port, err := instance.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := instance.Command(kind, port, "--pidfile", pidFile)
+			var output strings.Builder
+			command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer command.Process.Kill()
+			waitFor(t, "ready server", func() bool { return answers(port) })
+			text, err := os.ReadFile(pidFile)
+			if strings.TrimSpace(string(text)) != strconv.Itoa(command.Process.Pid) {
+				t.Errorf("pid file: %q, %v", text, err)
+			}
+			// A closed terminal is no reason to stop.
+			_ = command.Process.Signal(syscall.SIGHUP)
+			time.Sleep(100 * time.Millisecond)
+			if !answers(port) {
+				t.Error("SIGHUP ended the server")
+			}
+			_ = command.Process.Signal(signal)
+			if err := command.Wait(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, text := range []string{
+				"Received " + name + " scheduling shutdown...", "* User requested shutdown...",
+				"* Removing the pid file.", "is now ready to exit, bye bye...",
+			} {
+				if !strings.Contains(output.String(), text) {
+					t.Errorf("no %q in:\n%s", text, output.String())
+				}
+			}
+			if _, err := os.Stat(pidFile); err == nil {
+				t.Error("the pid file is still there")
+			}
+		}
+	})
+}
+
+func answers(port int) bool {
+	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	reply, err := conn.Do("PING")
+	return err == nil && string(reply.Text) == "PONG"
+}
+
+func TestDaemonize_RunsOnInTheBackground(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		directory := t.TempDir()
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pidFile, logFile := filepath.Join(directory, "pid"), filepath.Join(directory, "log")
+		command := instance.Command(kind, port, "--daemonize", "yes", "--pidfile", pidFile, "--logfile", logFile)
+		if output, err := runToEnd(t, command); err != nil || output != "" {
+			t.Fatalf("the first process: %v:\n%s", err, output)
+		}
+		waitFor(t, "answer", func() bool { return answers(port) })
+		text, err := os.ReadFile(pidFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		if pid <= 1 || pid == command.Process.Pid {
+			t.Fatalf("pid file: %q", text)
+		}
+		// The process is of another session, has no terminal, and its streams lead nowhere.
+		if session, _ := unix.Getsid(pid); session == os.Getpid() || session == 0 {
+			t.Errorf("session %d", session)
+		}
+		for descriptor := range 3 {
+			if target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, descriptor)); target != "/dev/null" {
+				t.Errorf("descriptor %d is %s, %v", descriptor, target, err)
+			}
+		}
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "end", func() bool {
+			log, _ := os.ReadFile(logFile)
+			_, err := os.Stat(pidFile)
+			return os.IsNotExist(err) && strings.Contains(string(log), "bye bye")
+		})
+	})
+}
+
+func TestSupervised_TellsSystemd(t *testing.T) {
+	for _, mode := range []string{"systemd", "auto"} {
+		path := filepath.Join(t.TempDir(), "notify")
+		socket, err := net.ListenPacket("unixgram", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Under a supervisor a server stays in the foreground, as in Redis.
+		command := instance.Command(instance.Subject, port, "--supervised", mode, "--daemonize", "yes")
+		command.Dir, command.Env = t.TempDir(), append(os.Environ(), "NOTIFY_SOCKET="+path)
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer command.Process.Kill()
+		expectNotice(t, socket, "READY=1")
+		if !answers(port) {
+			t.Error("it said that it is ready and is not")
+		}
+		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := string(do(t, conn, "INFO", "server").Text); !strings.Contains(info, "process_supervised:systemd") {
+			t.Error(info)
+		}
+		_ = command.Process.Signal(syscall.SIGTERM)
+		expectNotice(t, socket, "STOPPING=1")
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func expectNotice(t *testing.T, socket net.PacketConn, line string) {
+	t.Helper()
+	buffer := make([]byte, 4096)
+	_ = socket.SetReadDeadline(time.Now().Add(closeTimeout))
+	count, _, err := socket.ReadFrom(buffer)
+	if err != nil || !strings.Contains("\n"+string(buffer[:count])+"\n", "\n"+line+"\n") {
+		t.Errorf("notice %q, %v; want %s", buffer[:count], err, line)
+	}
+}
+
+// underFileLimit starts a server under a limit of open files, and returns its maxclients and its log.
+func underFileLimit(t *testing.T, kind instance.Kind, limit string) (string, string) {
+	t.Helper()
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := instance.Command(kind, port, "--maxclients", "200")
+	limited := exec.Command("prlimit", append([]string{"--nofile=" + limit}, command.Args...)...)
+	limited.SysProcAttr = command.SysProcAttr
+	var output strings.Builder
+	limited.Dir, limited.Stdout, limited.Stderr = t.TempDir(), &output, &output
+	if err := limited.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer limited.Process.Kill()
+	waitFor(t, "ready server", func() bool { return answers(port) })
+	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := do(t, conn, "CONFIG", "GET", "maxclients")
+	conn.Close()
+	_ = limited.Process.Signal(syscall.SIGTERM)
+	_ = limited.Wait()
+	return string(reply.Items[1].Text), output.String()
+}
+
+// What a limit leaves depends on who runs the test: root may raise even the hard one. So Valkey is asked, which
+// lowers its wish in steps of 16 and may leave some of the limit unused.
+func TestMaxclients_FollowsTheLimitOfOpenFiles(t *testing.T) {
+	aboutFiles := regexp.MustCompile(`[*#] (Increased maximum number of open files|You requested maxclients|` +
+		`Server can't set maximum open files|Current maximum open files).*`)
+	number := regexp.MustCompile(`\d+`)
+	phrases := func(log string) string {
+		return number.ReplaceAllString(strings.Join(aboutFiles.FindAllString(log, -1), "\n"), "N")
+	}
+	for _, limit := range []string{"100:300", "100:132", "300:300"} {
+		wantClients, wantLog := underFileLimit(t, instance.Valkey, limit)
+		clients, log := underFileLimit(t, instance.Subject, limit)
+		want, _ := strconv.Atoi(wantClients)
+		if got, _ := strconv.Atoi(clients); got < want || got >= want+16 {
+			t.Errorf("limit %s: maxclients %d, Valkey's %d", limit, got, want)
+		}
+		if got, want := phrases(log), phrases(wantLog); got != want {
+			t.Errorf("limit %s: logged\n%s\nValkey\n%s", limit, got, want)
+		}
+	}
+}
+
+func TestMaxclients_RefusesWhatTheSystemCannotHold(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind, "--maxclients", "7")
+		conn := server.Dial(t)
+		reply := do(t, conn, "CONFIG", "SET", "maxclients", "100000000")
+		const want = "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is " +
+			"not able to handle the specified number of clients, try with "
+		if !strings.HasPrefix(string(reply.Text), want) {
+			t.Errorf("%s", reply)
+		}
+		if got := string(do(t, conn, "CONFIG", "GET", "maxclients").Items[1].Text); got != "7" {
+			t.Errorf("maxclients is %s afterwards", got)
+		}
+		expectOK(t, conn, "CONFIG", "SET", "maxclients", "1")
+		other := server.Dial(t)
+		if reply, err := other.Receive(); err != nil || string(reply.Text) != "ERR max number of clients reached" {
+			t.Errorf("%s, %v", reply, err)
+		}
+		if count := field(t, conn, "stats", "rejected_connections"); count != 1 {
+			t.Errorf("%d rejected", count)
+		}
+	})
+}
+
+func TestCommandLine_ChecksAndVersions(t *testing.T) {
+	run := func(arguments ...string) (string, int) {
+		command := exec.Command(instance.Binary(instance.Subject), append([]string{"server"}, arguments...)...)
+		output, _ := runToEnd(t, command)
+		return output, command.ProcessState.ExitCode()
+	}
+	if output, status := run("--version"); status != 0 || !regexp.MustCompile(`^Tidemill server v=\d+\.\d+\.\d+ `).MatchString(output) {
+		t.Errorf("%d: %s", status, output)
+	}
+	file := filepath.Join(t.TempDir(), "redis.conf")
+	for contents, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"port 1234\nmaxmemory 1gb\n":        {0, "the configuration is correct"},
+		"port 1234\n\nappendonly yes\n":     {2, "at line 3\n>>> 'appendonly yes'"},
+		"port 1234\nno-such-directive 1\n":  {2, "at line 2\n>>> 'no-such-directive 1'"},
+		"server-cpulist 0-x\nport 70000\n":  {2, "at line 1\n>>> 'server-cpulist 0-x'"},
+		"supervised upstart\nbind 1.1.1.1 ": {2, "at line 1\n>>> 'supervised upstart'"},
+	} {
+		if err := os.WriteFile(file, []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		output, status := run(file, "--check-config")
+		if status != want.status || !strings.Contains(output, want.text) {
+			t.Errorf("%q: status %d:\n%s", contents, status, output)
+		}
+	}
+}

@@ -8,7 +8,7 @@ mod remove;
 mod rename;
 mod walk;
 
-pub(super) use expire::{Conditions, unsupported};
+pub(super) use expire::conditions;
 pub(super) use walk::parse_cursor;
 
 use crate::command::{

@@ -51,6 +51,12 @@ pub struct Client {
     pub is_monitor: AtomicBool,
     /// RESP version, 2 or 3.
     pub protocol: AtomicU32,
+    /// `CLIENT NO-EVICT`.
+    pub no_evict: AtomicBool,
+    /// `CLIENT NO-TOUCH`.
+    pub no_touch: AtomicBool,
+    /// `CLIENT CAPA redirect`.
+    pub follows_redirects: AtomicBool,
     /// What it waits for in a blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
 }
@@ -67,6 +73,13 @@ impl Client {
     #[must_use]
     pub fn texts(&self) -> ClientTexts {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The letters of what it said it can do (`CLIENT CAPA`).
+    #[must_use]
+    pub fn capabilities(&self) -> &'static str {
+        // Relaxed: for others' information only.
+        if self.follows_redirects.load(Ordering::Relaxed) { "r" } else { "" }
     }
 
     /// What it waits for in a blocking command, if it does.
@@ -128,6 +141,9 @@ impl Clients {
             is_blocked: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            follows_redirects: AtomicBool::new(false),
             waiter: Mutex::default(),
         });
         let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);

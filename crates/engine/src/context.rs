@@ -415,17 +415,35 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
 
     /// Puts a value under the key in the place of whatever is there.
     pub fn put(self, new: NewEntry<'_>, event: Event) {
-        let recency = self.cx.worker.recency();
+        let entry = self.build(new);
+        self.put_entry(entry, event);
+    }
+
+    /// Puts the value that the key has already, otherwise encoded: no change that a sink hears of.
+    ///
+    /// # Panics
+    ///
+    /// When the key does not exist.
+    pub fn put_same(self, new: NewEntry<'_>) {
+        let entry = self.build(new);
+        let Edit { cx, database, key_hash, found, .. } = self;
+        let found = found.expect("only an existing key is encoded anew");
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
+        lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap);
+    }
+
+    fn build(&self, new: NewEntry<'_>) -> OwnedEntry {
         let spec = EntrySpec {
             key: self.key,
             kind: new.kind,
             encoding: new.encoding,
             expires_at_ms: new.expires_at_ms,
-            recency,
+            recency: self.cx.worker.recency(),
             value: new.value,
         };
-        let entry = OwnedEntry::new(spec, &self.cx.worker.heap);
-        self.put_entry(entry, event);
+        OwnedEntry::new(spec, &self.cx.worker.heap)
     }
 
     /// Puts an entry that was built for this key in the place of whatever is there.

@@ -37,6 +37,12 @@ impl CommandError {
         CommandError::Text(Cow::Owned(format!("ERR {text}")))
     }
 
+    /// An error, code included, that quotes what a client sent: up to its first NUL, where a C string ends.
+    #[must_use]
+    pub fn quoting(before: &str, quoted: &[u8], after: &str) -> CommandError {
+        CommandError::Bytes([before.as_bytes(), until_nul(quoted), after.as_bytes()].concat())
+    }
+
     /// The wire text: code, space, explanation; without the leading dash.
     #[must_use]
     pub fn wire(&self) -> Cow<'_, [u8]> {
@@ -60,6 +66,11 @@ impl CommandError {
         };
         Cow::Borrowed(text.as_bytes())
     }
+}
+
+/// What Valkey sees of an argument that it takes for a C string.
+pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 impl From<&'static str> for CommandError {

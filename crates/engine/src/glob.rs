@@ -7,6 +7,10 @@
 /// Whether `text` matches `pattern`.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
+    if text.is_empty() {
+        // Redis looks at no pattern but a single star before it sees that the text has ended.
+        return pattern.is_empty() || pattern == b"*";
+    }
     let (mut p, mut t) = (0, 0);
     // Behind the last star: where the pattern goes on, and how far the star reaches.
     let mut star: Option<(usize, usize)> = None;
@@ -93,6 +97,7 @@ mod tests {
         for (pattern, text, expected) in [
             ("", "", true),
             ("*", "", true),
+            ("**", "", false),
             ("*", "anything", true),
             ("a*c", "abc", true),
             ("a*c", "abd", false),

@@ -9,6 +9,16 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::NotAnInteger)
 }
 
+/// An argument that must be a 64-bit integer whose negative exists too.
+pub(crate) fn symmetric_integer(argument: &[u8]) -> Result<i64, CommandError> {
+    match integer(argument)? {
+        i64::MIN => Err("ERR value is out of range, value must between -9223372036854775807 and \
+                         9223372036854775807"
+            .into()),
+        value => Ok(value),
+    }
+}
+
 /// An argument that must be the number of a database that exists.
 pub(crate) fn database(argument: &[u8], count: usize) -> Result<usize, CommandError> {
     let index = integer(argument)?;

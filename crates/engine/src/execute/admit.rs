@@ -5,7 +5,7 @@ use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use super::transaction::unwatch;
 use super::turn::Client;
 use crate::command::{Command, CommandId, Flags, Handler};
-use crate::error::CommandError;
+use crate::error::{CommandError, until_nul};
 use crate::session::Queued;
 
 /// What becomes of an admissible request.
@@ -142,7 +142,7 @@ fn enqueue<E>(
 #[cold]
 fn unknown_command(args: &ArgumentView<'_>) -> CommandError {
     let mut text = b"ERR unknown command '".to_vec();
-    let name = args.get(0);
+    let name = until_nul(args.get(0));
     text.extend_from_slice(&name[..name.len().min(QUOTED_BYTES_MAX)]);
     text.extend_from_slice(b"', with args beginning with: ");
     let mut quoted = 0;
@@ -150,6 +150,7 @@ fn unknown_command(args: &ArgumentView<'_>) -> CommandError {
         if quoted >= QUOTED_BYTES_MAX {
             break;
         }
+        let argument = until_nul(argument);
         let shown = &argument[..argument.len().min(QUOTED_BYTES_MAX - quoted)];
         text.push(b'\'');
         text.extend_from_slice(shown);
@@ -162,12 +163,9 @@ fn unknown_command(args: &ArgumentView<'_>) -> CommandError {
 #[cold]
 fn unknown_subcommand(command: &Command, args: &ArgumentView<'_>) -> CommandError {
     let sub = args.get(1);
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(&sub[..sub.len().min(QUOTED_BYTES_MAX)]);
-    text.extend_from_slice(b"'. Try ");
-    text.extend_from_slice(command.name.to_uppercase().as_bytes());
-    text.extend_from_slice(b" HELP.");
-    CommandError::Bytes(text)
+    let shown = &sub[..sub.len().min(QUOTED_BYTES_MAX)];
+    let after = format!("'. Try {} HELP.", command.name.to_uppercase());
+    CommandError::quoting("ERR unknown subcommand '", shown, &after)
 }
 
 /// What a container answers that was called by itself.

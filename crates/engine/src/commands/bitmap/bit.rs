@@ -61,6 +61,8 @@ pub(super) fn setbit(cx: &mut Cx<'_, '_>) -> Outcome {
     if is_change {
         let new = old & !(1 << shift) | on << shift;
         string::write(cx, key, index, &[new], SETBIT_EVENT)?;
+    } else {
+        string::make_raw(cx, key);
     }
     cx.reply.integer(i64::from(old >> shift & 1));
     Ok(())

@@ -47,9 +47,6 @@ struct BitRange {
 /// The range from `start` to `end`, in bytes or bits, of a string; `None` when it is empty.
 fn bit_range(start: i64, end: i64, in_bits: bool, length_bytes: u64) -> Option<BitRange> {
     let total = (if in_bits { length_bytes * 8 } else { length_bytes }) as i64;
-    if start < 0 && end < 0 && start > end {
-        return None;
-    }
     let from_end = |index: i64| {
         if index < 0 { index.saturating_add(total).max(0) } else { index }
     };
@@ -82,13 +79,16 @@ pub(super) fn bitcount(cx: &mut Cx<'_, '_>) -> Outcome {
         return Err(CommandError::Syntax.into());
     }
     let start = if cx.args.len() > 2 { integer(cx.arg(2))? } else { 0 };
-    let end = if cx.args.len() > 3 { integer(cx.arg(3))? } else { -1 };
     let in_bits = unit(cx, 4)?;
+    let end = if cx.args.len() > 3 { integer(cx.arg(3))? } else { -1 };
     let Some(value) = cx.read_string(cx.arg(1))? else {
         cx.reply.integer(0);
         return Ok(());
     };
-    let count = bit_range(start, end, in_bits, value.len()).map_or(0, |range| {
+    // Unlike for BITPOS, two ends before the beginning do not meet at the first byte.
+    let is_crossed = start < 0 && end < 0 && start > end;
+    let range = bit_range(start, end, in_bits, value.len()).filter(|_| !is_crossed);
+    let count = range.map_or(0, |range| {
         let bytes = range.first / 8..range.last / 8 + 1;
         let whole: u64 = pieces(value, bytes.clone())
             .map(|piece| match piece {

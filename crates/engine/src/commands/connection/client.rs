@@ -1,23 +1,29 @@
 //! `CLIENT`.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_resp::number::parse_integer;
 
+use super::filter::Filter;
 use crate::clients::Client;
 use crate::command::Outcome;
 use crate::commands::options::{integer, is};
 use crate::context::SessionCx;
-use crate::error::CommandError;
+use crate::error::{CommandError, until_nul};
 use crate::mailbox::Message;
 use crate::session::ReplyMode;
 use crate::shared::{PauseMode, Shared};
 
 /// Fails with `error` when a name has a byte that a listing could not show.
 pub(super) fn check_printable(name: &[u8], error: &'static str) -> Result<(), CommandError> {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) { Ok(()) } else { Err(error.into()) }
+    if is_printable(name) { Ok(()) } else { Err(error.into()) }
+}
+
+fn is_printable(text: &[u8]) -> bool {
+    until_nul(text).iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 pub(super) fn change_name(cx: &mut SessionCx<'_, '_>, name: &[u8]) {
@@ -49,21 +55,16 @@ pub(super) fn setinfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (option, value) = (cx.arg(2), cx.arg(3));
     let is_name = is(option, "LIB-NAME");
     if is_name || is(option, "LIB-VER") {
-        if !value.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-            let mut text = b"ERR ".to_vec();
-            text.extend_from_slice(option);
-            text.extend_from_slice(b" cannot contain spaces, newlines or special characters.");
-            return Err(CommandError::Bytes(text).into());
+        if !is_printable(value) {
+            let after = " cannot contain spaces, newlines or special characters.";
+            return Err(CommandError::quoting("ERR ", option, after).into());
         }
         cx.session.client.change_texts(|texts| {
             let place = if is_name { &mut texts.library_name } else { &mut texts.library_version };
             *place = value.to_vec();
         });
     } else {
-        let mut text = b"ERR Unrecognized option '".to_vec();
-        text.extend_from_slice(option);
-        text.push(b'\'');
-        return Err(CommandError::Bytes(text).into());
+        return Err(CommandError::quoting("ERR Unrecognized option '", option, "'").into());
     }
     cx.reply.ok();
     Ok(())
@@ -74,10 +75,38 @@ pub(super) fn id(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The letters of a client's `flags=`, in Valkey's order. Relaxed loads, as for [`describe`].
+pub(super) fn flags(client: &Client) -> String {
+    let queued = client.queued.load(Ordering::Relaxed);
+    let mut flags = String::new();
+    if client.is_monitor.load(Ordering::Relaxed) {
+        flags.push('O');
+    }
+    if queued != u64::MAX {
+        flags.push('x');
+    }
+    if client.is_blocked.load(Ordering::Relaxed) {
+        flags.push('b');
+    }
+    if client.address.parse::<SocketAddr>().is_err() {
+        flags.push('U');
+    }
+    if client.no_evict.load(Ordering::Relaxed) {
+        flags.push('e');
+    }
+    if client.no_touch.load(Ordering::Relaxed) {
+        flags.push('T');
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    flags
+}
+
 /// A client as one line. Relaxed loads: a listing is a snapshot of things that go on changing.
 fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
     let texts = client.texts();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(until_nul(bytes)).into_owned();
     let age_s = now_ms.saturating_sub(client.connected_ms) / 1000;
     let idle_s = now_ms.saturating_sub(client.last_command_ms.load(Ordering::Relaxed)) / 1000;
     let queued = client.queued.load(Ordering::Relaxed);
@@ -89,24 +118,11 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
             .find(|(id, _)| id.index() + 1 == number as usize)
             .map_or("NULL", |(_, command)| command.name),
     };
-    let mut flags = String::new();
-    if client.is_monitor.load(Ordering::Relaxed) {
-        flags.push('O');
-    }
-    if queued != u64::MAX {
-        flags.push('x');
-    }
-    if client.is_blocked.load(Ordering::Relaxed) {
-        flags.push('b');
-    }
-    if flags.is_empty() {
-        flags.push('N');
-    }
     let mut line = String::new();
     // Writing into a string cannot fail.
     let _ = write!(
         line,
-        "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={flags} capa= db={} \
+        "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
          sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
          rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
          lib-name={} lib-ver={} tot-net-in=0 tot-net-out=0 tot-cmds=0",
@@ -115,6 +131,8 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
         client.local_address,
         client.descriptor,
         text(&texts.name),
+        flags(client),
+        client.capabilities(),
         client.database.load(Ordering::Relaxed),
         if queued == u64::MAX { -1 } else { queued as i64 },
         client.watched.load(Ordering::Relaxed),
@@ -131,22 +149,8 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Checks a client type; all clients are normal ones.
-fn is_normal(kind: &[u8]) -> Result<bool, CommandError> {
-    if is(kind, "normal") {
-        return Ok(true);
-    }
-    if ["replica", "slave", "master", "primary", "pubsub"].iter().any(|known| is(kind, known)) {
-        return Ok(false);
-    }
-    let mut text = b"ERR Unknown client type '".to_vec();
-    text.extend_from_slice(kind);
-    text.push(b'\'');
-    Err(CommandError::Bytes(text))
-}
-
 pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let filter = Filter::parse(cx, 2)?;
+    let filter = Filter::parse(cx)?;
     let now_ms = cx.worker.now_ms();
     let mut lines = String::new();
     for client in cx.shared.clients.all() {
@@ -159,104 +163,13 @@ pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Which clients `CLIENT LIST` and `CLIENT KILL` mean: those to which everything given applies.
-#[derive(Default)]
-struct Filter<'s> {
-    ids: Vec<u64>,
-    address: Option<&'s [u8]>,
-    local_address: Option<&'s [u8]>,
-    user: Option<&'s [u8]>,
-    name: Option<&'s [u8]>,
-    is_normal: Option<bool>,
-    age_s_min: Option<i64>,
-    skips_me: bool,
-}
-
-impl<'s> Filter<'s> {
-    fn parse(cx: &SessionCx<'_, 's>, from: usize) -> Result<Filter<'s>, CommandError> {
-        let mut filter = Filter::default();
-        let mut index = from;
-        while index < cx.args.len() {
-            let option = cx.arg(index);
-            if index + 1 == cx.args.len() {
-                return Err(CommandError::Syntax);
-            }
-            let value = cx.arg(index + 1);
-            index += 2;
-            match () {
-                () if is(option, "ID") => {
-                    filter.ids.push(positive(value)?);
-                    while index < cx.args.len()
-                        && let Ok(id) = positive(cx.arg(index))
-                    {
-                        filter.ids.push(id);
-                        index += 1;
-                    }
-                }
-                () if is(option, "TYPE") => filter.is_normal = Some(is_normal(value)?),
-                () if is(option, "ADDR") => filter.address = Some(value),
-                () if is(option, "LADDR") => filter.local_address = Some(value),
-                () if is(option, "NAME") => filter.name = Some(value),
-                () if is(option, "USER") => {
-                    if value != b"default" {
-                        let mut text = b"ERR No such user '".to_vec();
-                        text.extend_from_slice(value);
-                        text.push(b'\'');
-                        return Err(CommandError::Bytes(text));
-                    }
-                    filter.user = Some(value);
-                }
-                () if is(option, "MAXAGE") => {
-                    let age = integer(value).map_err(|_| {
-                        CommandError::from("ERR maxage is not an integer or out of range")
-                    })?;
-                    if age <= 0 {
-                        return Err("ERR maxage should be greater than 0".into());
-                    }
-                    filter.age_s_min = Some(age);
-                }
-                () if is(option, "SKIPME") => {
-                    filter.skips_me = match () {
-                        () if is(value, "yes") => true,
-                        () if is(value, "no") => false,
-                        () => return Err(CommandError::Syntax),
-                    };
-                }
-                () => return Err(CommandError::Syntax),
-            }
-        }
-        Ok(filter)
-    }
-
-    fn accepts(&self, client: &Client, own_id: u64, now_ms: u64) -> bool {
-        let age_s = (now_ms.saturating_sub(client.connected_ms) / 1000) as i64;
-        (self.ids.is_empty() || self.ids.contains(&client.id))
-            && self.address.is_none_or(|address| address == client.address.as_bytes())
-            && self.local_address.is_none_or(|address| address == client.local_address.as_bytes())
-            && self.name.is_none_or(|name| name == client.texts().name)
-            && self.is_normal.is_none_or(|is_normal| is_normal)
-            && self.age_s_min.is_none_or(|least| age_s >= least)
-            && !(self.skips_me && client.id == own_id)
-    }
-}
-
-fn positive(argument: &[u8]) -> Result<u64, CommandError> {
-    parse_integer(argument)
-        .and_then(|value| u64::try_from(value).ok())
-        .filter(|&value| value > 0)
-        .ok_or(CommandError::Syntax)
-}
-
 pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let is_old_form = cx.args.len() == 3;
     let filter = if is_old_form {
-        Filter { address: Some(cx.arg(2)), ..Filter::default() }
+        Filter::of_address(cx.arg(2))
     } else {
         // Unlike the old form, the new one spares the caller by default.
-        let mut filter = Filter::parse(cx, 2)?;
-        let says_skipme = (2..cx.args.len()).step_by(2).any(|index| is(cx.arg(index), "SKIPME"));
-        filter.skips_me |= !says_skipme;
-        filter
+        Filter::parse(cx)?.with_default_skipme(true)
     };
     let own_id = cx.session.id();
     let now_ms = cx.worker.now_ms();
@@ -310,22 +223,27 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
 
 pub(super) fn no_evict(cx: &mut SessionCx<'_, '_>) -> Outcome {
     // Clients are never closed for the memory they take together, so the promise is kept either way.
-    on_or_off(cx.arg(2))?;
+    let is_on = on_or_off(cx.arg(2))?;
+    // Relaxed: for others' information only.
+    cx.session.client.no_evict.store(is_on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
 pub(super) fn no_touch(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.no_touch = on_or_off(cx.arg(2))?;
+    // Relaxed: for others' information only.
+    cx.session.client.no_touch.store(cx.session.no_touch, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
 pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    // Valkey does not look at what follows the reason.
     let with_error = match cx.args.len() {
         3 => false,
-        4 if is(cx.arg(3), "TIMEOUT") => false,
-        4 if is(cx.arg(3), "ERROR") => true,
+        _ if is(cx.arg(3), "TIMEOUT") => false,
+        _ if is(cx.arg(3), "ERROR") => true,
         _ => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
     };
     let id = integer(cx.arg(2))?;
@@ -364,9 +282,13 @@ pub(super) fn trackinginfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// What a client can do is noted by nobody: the one thing it could say, that it follows redirections of a failover,
-/// needs replicas.
+/// The one thing that a client can say of itself, that it follows redirections of a failover, is shown in listings;
+/// nobody redirects without replicas.
 pub(super) fn capa(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.args.iter().skip(2).any(|capability| is(capability, "redirect")) {
+        // Relaxed: for others' information only.
+        cx.session.client.follows_redirects.store(true, Ordering::Relaxed);
+    }
     cx.reply.ok();
     Ok(())
 }
@@ -382,15 +304,17 @@ pub(super) fn import_source(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn pause(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mode = match cx.args.len() {
         3 => PauseMode::All,
-        4 if is(cx.arg(3), "ALL") => PauseMode::All,
-        4 if is(cx.arg(3), "WRITE") => PauseMode::Write,
-        4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(CommandError::Syntax.into()),
+        _ if is(cx.arg(3), "ALL") => PauseMode::All,
+        _ if is(cx.arg(3), "WRITE") => PauseMode::Write,
+        _ => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
     };
     let timeout_ms =
         parse_integer(cx.arg(2)).ok_or("ERR timeout is not an integer or out of range")?;
     let timeout_ms =
         u64::try_from(timeout_ms).map_err(|_| CommandError::from("ERR timeout is negative"))?;
+    if timeout_ms > i64::MAX as u64 - cx.worker.now_ms() {
+        return Err("ERR timeout is out of range".into());
+    }
     cx.shared.pause(mode, timeout_ms);
     cx.reply.ok();
     Ok(())

@@ -107,10 +107,8 @@ pub(super) fn hello(cx: &mut SessionCx<'_, '_>) -> Outcome {
             name = Some(cx.arg(index + 1));
             index += 2;
         } else {
-            let mut text = b"ERR Syntax error in HELLO option '".to_vec();
-            text.extend_from_slice(option);
-            text.push(b'\'');
-            return Err(CommandError::Bytes(text).into());
+            let before = "ERR Syntax error in HELLO option '";
+            return Err(CommandError::quoting(before, option, "'").into());
         }
     }
     if let Some((user, password)) = credentials {
@@ -171,6 +169,8 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
         cx.shared.monitors.remove(cx.session.id());
         cx.session.client.is_monitor.store(false, Ordering::Relaxed);
     }
+    cx.session.client.no_touch.store(false, Ordering::Relaxed);
+    cx.session.client.no_evict.store(false, Ordering::Relaxed);
     cx.session.is_authenticated = cx.worker.settings.requirepass.is_empty();
     change_name(cx, b"");
     set_protocol(cx, Protocol::Resp2);

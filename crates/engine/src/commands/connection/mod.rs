@@ -1,6 +1,7 @@
 //! Commands about connections.
 
 mod client;
+mod filter;
 mod hello;
 
 pub(super) use hello::REDIS_VERSION;

@@ -1,9 +1,11 @@
 //! The time that fields have left.
 
+use std::ops::Range;
+
 use super::change::change;
 use super::read::Reading;
 use crate::command::Outcome;
-use crate::commands::key::{Conditions, unsupported};
+use crate::commands::key::conditions;
 use crate::commands::options::{TimeUnit, integer, is};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
@@ -17,10 +19,33 @@ pub(super) fn fields(
     cx: &Cx<'_, '_>,
     index: usize,
     width: usize,
-) -> Result<std::ops::Range<usize>, CommandError> {
+) -> Result<Range<usize>, CommandError> {
     if index + 1 >= cx.args.len() || !is(cx.arg(index), "FIELDS") {
         return Err(CommandError::Syntax);
     }
+    counted_fields(cx, index, width)
+}
+
+/// As [`fields`], with options before `FIELDS`, the first of them at `index`. They are parsed only when `FIELDS` is there,
+/// and before the fields are counted.
+pub(super) fn fields_behind<T>(
+    cx: &Cx<'_, '_>,
+    index: usize,
+    width: usize,
+    parse: impl FnOnce(Range<usize>) -> Result<T, CommandError>,
+) -> Result<(T, Range<usize>), CommandError> {
+    let at = (index..cx.args.len() - 1)
+        .find(|&at| is(cx.arg(at), "FIELDS"))
+        .ok_or(CommandError::from(FIELD_COUNT_ERROR))?;
+    let options = parse(index..at)?;
+    Ok((options, counted_fields(cx, at, width)?))
+}
+
+fn counted_fields(
+    cx: &Cx<'_, '_>,
+    index: usize,
+    width: usize,
+) -> Result<Range<usize>, CommandError> {
     let count = integer(cx.arg(index + 1))?;
     let first = index + 2;
     let given = cx.args.len() - first;
@@ -43,16 +68,7 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
     let name = cx.command.name;
     let key = cx.arg(1);
     let unit = TimeUnit { is_seconds: !name.contains("pexp"), is_absolute: name.ends_with("at") };
-    let mut conditions = Conditions::default();
-    let mut index = 3;
-    while index < cx.args.len() && !is(cx.arg(index), "FIELDS") {
-        if !conditions.add(cx.arg(index)) {
-            return Err(unsupported(cx.arg(index)).into());
-        }
-        index += 1;
-    }
-    conditions.check()?;
-    let range = fields(cx, index, 1)?;
+    let (conditions, range) = fields_behind(cx, 3, 1, |options| conditions(cx, options))?;
     let value = integer(cx.arg(2))?;
     let invalid = || CommandError::err(format_args!("invalid expire time in '{name}' command"));
     if value < 0 {

@@ -1,47 +1,68 @@
 //! Commands on several fields at once, with their expiry.
 
 use super::change::{DELETED_EVENT, SET_EVENT, change};
-use super::expire::fields;
+use super::expire::{fields, fields_behind};
 use crate::command::Outcome;
-use crate::commands::options::{TimeUnit, is};
+use crate::commands::options::{TimeUnit, integer, is};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
 
-/// What becomes of the expiry of fields.
+/// What becomes of the expiry of fields. `T` is a Unix time in milliseconds, or a [`Time`] that was not looked at yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expiry {
+enum Expiry<T> {
     /// As the command does without options.
     Default,
     /// It stays.
     Keep,
     /// It goes.
     Remove,
-    At(u64),
+    At(T),
 }
 
-/// An expiry option at `index`, and how many arguments it takes. A time in the past is one that is over.
-fn expiry_option(
-    cx: &Cx<'_, '_>,
-    index: usize,
-    plain: (&str, Expiry),
-) -> Result<Option<(Expiry, usize)>, CommandError> {
-    let option = cx.arg(index);
-    if is(option, plain.0) {
-        return Ok(Some((plain.1, 1)));
+/// A time as it was given.
+type Time<'g> = (TimeUnit, &'g [u8]);
+
+impl<'g> Expiry<Time<'g>> {
+    /// Adds the option at `index`, of which the last argument is before `end`; tells how many arguments it takes. `plain` is
+    /// the one option of the command that takes no time. An option may be repeated; two different ones contradict.
+    fn add(
+        &mut self,
+        cx: &Cx<'_, 'g>,
+        index: usize,
+        end: usize,
+        plain: (&str, Self),
+    ) -> Result<usize, CommandError> {
+        let option = cx.arg(index);
+        let (new, width) = match TimeUnit::of_option(option) {
+            Some(unit) if index + 1 < end => (Expiry::At((unit, cx.arg(index + 1))), 2),
+            None if is(option, plain.0) => (plain.1, 1),
+            _ => return Err(CommandError::Syntax),
+        };
+        let is_fine = match (*self, new) {
+            (Expiry::Default, _) => true,
+            (Expiry::At((old, _)), Expiry::At((new, _))) => old == new,
+            (old, new) => old == new,
+        };
+        *self = new;
+        if is_fine { Ok(width) } else { Err(CommandError::Syntax) }
     }
-    let Some(unit) = TimeUnit::of_option(option) else { return Ok(None) };
-    if index + 1 >= cx.args.len() {
-        return Err(CommandError::Syntax);
+
+    /// With its time as a Unix time. One that has passed is one that is over.
+    fn resolve(self, cx: &Cx<'_, '_>) -> Result<Expiry<u64>, CommandError> {
+        let (unit, argument) = match self {
+            Expiry::Default => return Ok(Expiry::Default),
+            Expiry::Keep => return Ok(Expiry::Keep),
+            Expiry::Remove => return Ok(Expiry::Remove),
+            Expiry::At(time) => time,
+        };
+        let value = Some(integer(argument)?).filter(|&value| value >= 0);
+        let at_ms = value.and_then(|value| unit.milliseconds(value, cx.now_ms()));
+        let name = cx.command.name;
+        at_ms.map(Expiry::At).ok_or_else(|| {
+            CommandError::err(format_args!("invalid expire time in '{name}' command"))
+        })
     }
-    let value = crate::commands::options::integer(cx.arg(index + 1))?;
-    let at_ms = Some(value)
-        .filter(|&value| value >= 0)
-        .and_then(|value| unit.milliseconds(value, cx.now_ms()))
-        .ok_or_else(|| {
-            CommandError::err(format_args!("invalid expire time in '{}' command", cx.command.name))
-        })?;
-    Ok(Some((Expiry::At(at_ms), 2)))
 }
 
 fn reply_values(cx: &mut Cx<'_, '_>, values: &[Option<Vec<u8>>]) {
@@ -56,18 +77,16 @@ fn reply_values(cx: &mut Cx<'_, '_>, values: &[Option<Vec<u8>>]) {
 
 pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    let mut expiry = Expiry::Default;
-    let mut index = 2;
-    while index < cx.args.len() && !is(cx.arg(index), "FIELDS") {
-        match expiry_option(cx, index, ("PERSIST", Expiry::Remove))? {
-            Some((found, width)) if expiry == Expiry::Default => {
-                expiry = found;
-                index += width;
-            }
-            _ => return Err(CommandError::Syntax.into()),
+    let (expiry, range) = fields_behind(cx, 2, 1, |options| {
+        let mut expiry = Expiry::Default;
+        let mut index = options.start;
+        while index < options.end {
+            index += expiry.add(cx, index, options.end, ("PERSIST", Expiry::Remove))?;
         }
-    }
-    let range = fields(cx, index, 1)?;
+        Ok(expiry)
+    })?;
+    cx.peek_hash(key)?;
+    let expiry = expiry.resolve(cx)?;
     let args = cx.args;
     let name = if expiry == Expiry::Remove { "hpersist" } else { "hexpire" };
     let values = change(cx, key, Event::new(EventClass::HASH, name), |hash| {
@@ -94,7 +113,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 /// The effect of a change of expiries, in absolute times. One that has passed already has deleted the fields.
-fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry: Expiry) {
+fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry: Expiry<u64>) {
     let Expiry::At(at_ms) = expiry else { return };
     if at_ms <= cx.shared.expiry_clock_ms(cx.now_ms()) {
         cx.propagate([&b"HDEL"[..], key].into_iter().chain(fields));
@@ -112,36 +131,44 @@ struct Conditions {
     fields: Option<bool>,
 }
 
+impl Conditions {
+    /// Adds the condition that an option states; `false` when it states none.
+    fn add(&mut self, option: &[u8]) -> Result<bool, CommandError> {
+        let (condition, wanted) = match () {
+            () if is(option, "NX") => (&mut self.key, false),
+            () if is(option, "XX") => (&mut self.key, true),
+            () if is(option, "FNX") => (&mut self.fields, false),
+            () if is(option, "FXX") => (&mut self.fields, true),
+            () => return Ok(false),
+        };
+        if condition.replace(wanted).is_some_and(|old| old != wanted) {
+            return Err(CommandError::Syntax);
+        }
+        Ok(true)
+    }
+}
+
 pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    let mut conditions = Conditions::default();
-    let mut expiry = Expiry::Default;
-    let mut index = 2;
-    while index < cx.args.len() && !is(cx.arg(index), "FIELDS") {
-        let option = cx.arg(index);
-        let (of_key, of_fields) = (conditions.key.is_none(), conditions.fields.is_none());
-        let mut width = 1;
-        match () {
-            () if is(option, "NX") && of_key => conditions.key = Some(false),
-            () if is(option, "XX") && of_key => conditions.key = Some(true),
-            () if is(option, "FNX") && of_fields => conditions.fields = Some(false),
-            () if is(option, "FXX") && of_fields => conditions.fields = Some(true),
-            () => match expiry_option(cx, index, ("KEEPTTL", Expiry::Keep))? {
-                Some((found, taken)) if expiry == Expiry::Default => {
-                    (expiry, width) = (found, taken)
-                }
-                _ => return Err(CommandError::Syntax.into()),
-            },
+    let ((conditions, expiry), range) = fields_behind(cx, 2, 2, |options| {
+        let mut conditions = Conditions::default();
+        let mut expiry = Expiry::Default;
+        let mut index = options.start;
+        while index < options.end {
+            index += match conditions.add(cx.arg(index))? {
+                true => 1,
+                false => expiry.add(cx, index, options.end, ("KEEPTTL", Expiry::Keep))?,
+            };
         }
-        index += width;
-    }
-    let range = fields(cx, index, 2)?;
+        Ok((conditions, expiry))
+    })?;
     let args = cx.args;
     let is_present = cx.peek_hash(key)?.is_some();
     if conditions.key.is_some_and(|wanted| wanted != is_present) {
         cx.reply.integer(0);
         return Ok(());
     }
+    let expiry = expiry.resolve(cx)?;
     let is_set = change(cx, key, SET_EVENT, |hash| {
         let mut names = range.clone().step_by(2).map(|index| args.get(index));
         let is_met = match conditions.fields {

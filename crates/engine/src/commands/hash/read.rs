@@ -8,7 +8,7 @@ use tidemill_store::value::hash::{Entry, Hash};
 
 use crate::command::Outcome;
 use crate::commands::key::parse_cursor;
-use crate::commands::options::{integer, is};
+use crate::commands::options::{integer, is, symmetric_integer};
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::glob;
@@ -168,12 +168,7 @@ pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         return Ok(());
     }
-    let count = integer(cx.arg(2))?;
-    if count == i64::MIN {
-        return Err("ERR value is out of range, value must between -9223372036854775807 and \
-                    9223372036854775807"
-            .into());
-    }
+    let count = symmetric_integer(cx.arg(2))?;
     let with_values = match cx.args.len() {
         3 => false,
         4 if is(cx.arg(3), "WITHVALUES") => true,

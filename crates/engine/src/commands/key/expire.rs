@@ -1,5 +1,7 @@
 //! The time that keys have left.
 
+use std::ops::Range;
+
 use crate::command::Outcome;
 use crate::commands::options::{TimeUnit, integer, is};
 use crate::commit::{Event, EventClass};
@@ -16,15 +18,17 @@ pub(in crate::commands) struct Conditions {
 }
 
 /// The error for an option that there is not.
-pub(in crate::commands) fn unsupported(option: &[u8]) -> CommandError {
-    let mut text = b"ERR Unsupported option ".to_vec();
-    text.extend_from_slice(option);
-    CommandError::Bytes(text)
+fn unsupported(option: &[u8]) -> CommandError {
+    CommandError::quoting("ERR Unsupported option ", option, "")
 }
 
-fn conditions(cx: &Cx<'_, '_>) -> Result<Conditions, CommandError> {
+/// The conditions that the arguments in `options` state.
+pub(in crate::commands) fn conditions(
+    cx: &Cx<'_, '_>,
+    options: Range<usize>,
+) -> Result<Conditions, CommandError> {
     let mut conditions = Conditions::default();
-    for index in 3..cx.args.len() {
+    for index in options {
         if !conditions.add(cx.arg(index)) {
             return Err(unsupported(cx.arg(index)));
         }
@@ -35,7 +39,7 @@ fn conditions(cx: &Cx<'_, '_>) -> Result<Conditions, CommandError> {
 
 impl Conditions {
     /// Adds the condition that an option means; `false` when it means none.
-    pub(in crate::commands) fn add(&mut self, option: &[u8]) -> bool {
+    fn add(&mut self, option: &[u8]) -> bool {
         match () {
             () if is(option, "NX") => self.if_none = true,
             () if is(option, "XX") => self.if_any = true,
@@ -47,7 +51,7 @@ impl Conditions {
     }
 
     /// Fails when conditions contradict each other.
-    pub(in crate::commands) fn check(&self) -> Result<(), CommandError> {
+    fn check(&self) -> Result<(), CommandError> {
         if self.if_none && (self.if_any || self.if_greater || self.if_less) {
             return Err(
                 "ERR NX and XX, GT or LT options at the same time are not compatible".into()
@@ -74,7 +78,7 @@ impl Conditions {
 /// `EXPIRE`, `PEXPIRE`, `EXPIREAT` and `PEXPIREAT`.
 pub(super) fn expire(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    let conditions = conditions(cx)?;
+    let conditions = conditions(cx, 3..cx.args.len())?;
     let name = cx.command.name;
     let unit = TimeUnit { is_seconds: !name.starts_with('p'), is_absolute: name.ends_with("at") };
     let value = integer(cx.arg(2))?;

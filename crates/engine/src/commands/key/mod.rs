@@ -10,7 +10,7 @@ mod sort;
 mod wait;
 mod walk;
 
-pub(super) use expire::{Conditions, unsupported};
+pub(super) use expire::conditions;
 pub(super) use walk::parse_cursor;
 
 use crate::command::{

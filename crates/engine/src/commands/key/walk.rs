@@ -113,10 +113,7 @@ fn scan_options<'s>(cx: &SessionCx<'_, 's>) -> Result<ScanOptions<'s>, CommandEr
             options.filter.pattern = Some(value).filter(|pattern| *pattern != b"*");
         } else if is(option, "TYPE") {
             if kind_of_name(value).is_none() {
-                let mut text = b"ERR unknown type name '".to_vec();
-                text.extend_from_slice(value);
-                text.push(b'\'');
-                return Err(CommandError::Bytes(text));
+                return Err(CommandError::quoting("ERR unknown type name '", value, "'"));
             }
             options.filter.kind = Some(value);
         } else {

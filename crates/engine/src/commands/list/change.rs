@@ -5,8 +5,7 @@ use tidemill_store::Kind;
 use super::encoding::{Limit, after_addition, after_removal};
 use super::look::position;
 use crate::command::Outcome;
-use crate::commands::options::clamp_list_range;
-use crate::commands::options::{integer, is};
+use crate::commands::options::{clamp_list_range, integer, is, symmetric_integer};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
@@ -70,7 +69,7 @@ pub(super) fn linsert(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn lrem(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, element) = (cx.arg(1), cx.arg(3));
-    let count = integer(cx.arg(2))?;
+    let count = symmetric_integer(cx.arg(2))?;
     let limit = limit(cx);
     let edit = cx.edit(key);
     let Some(entry) = edit.entry_of(Kind::List)? else {

@@ -10,7 +10,7 @@ mod number;
 mod range;
 mod set;
 
-pub(super) use range::{new_raw_string, write, write_runs};
+pub(super) use range::{make_raw, new_raw_string, write, write_runs};
 
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,

@@ -91,6 +91,18 @@ pub(in crate::commands) fn write_runs<B: AsRef<[u8]>>(
     Ok(())
 }
 
+/// Makes the string under `key`, if there is one, raw. It stays the same string: nobody hears of it.
+pub(in crate::commands) fn make_raw(cx: &mut Cx<'_, '_>, key: &[u8]) {
+    let edit = cx.edit(key);
+    if let Some(entry) = edit.entry()
+        && entry.encoding() != Encoding::Raw
+        && let Some(value) = entry.string()
+    {
+        let bytes = reply::to_bytes(value);
+        edit.put_same(NewEntry { expires_at_ms: entry.expires_at_ms(), ..new_raw_string(&bytes) });
+    }
+}
+
 /// The entry of a string that was put together here.
 pub(in crate::commands) fn new_raw_string(bytes: &[u8]) -> NewEntry<'_> {
     NewEntry {

@@ -198,3 +198,46 @@ fn an_experiment_goes_on_from_its_journal() {
     assert!(!html.contains("http") && !html.contains("<script"));
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+/// Judges a change that makes `LRANGE l` long (harmful) or short (helpful) on a real server; gives the exit
+/// code and the length of the list afterwards.
+fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
+    let redis = Redis::start(name, &[]);
+    let cli = |command: &str| format!("redis-cli -e -p {} {command}", redis.port);
+    let long = cli("eval \"for i = 1, 2000 do redis.call('rpush', KEYS[1], i) end\" 1 l");
+    let short = cli("del l");
+    let (apply, revert) = if harmful { (&long, &short) } else { (&short, &long) };
+    let revert_twice_is_harmless = format!("{short} && {revert}");
+    let status = Command::new("sh").args(["-c", &revert_twice_is_harmless]).status().unwrap();
+    assert!(status.success());
+    let address = format!("127.0.0.1:{}", redis.port);
+    let json = redis.directory.join("ab.json");
+    let load = "-t 1 -c 2 --test-time 0.15 --command 'LRANGE l 0 -1'";
+    let mut words = vec!["ab", "--apply", apply, "--revert", &revert_twice_is_harmless];
+    words.extend(["--address", &address, "--load", load, "--blocks", "7"]);
+    words.extend(["--json", json.to_str().unwrap()]);
+    words.extend(extra);
+    let code = run_experiment(words.iter().map(Into::into).collect());
+    if let Ok(text) = std::fs::read_to_string(&json) {
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["kept"], code == ExitCode::SUCCESS);
+        assert_eq!(document["with"].as_array().unwrap().len(), 7);
+    }
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    (code, control.call(&["LLEN", "l"]).unwrap())
+}
+
+#[test]
+fn ab_rolls_a_harmful_change_back_and_keeps_a_helpful_one() {
+    assert_eq!(judge_list("ab-harmful", true, &[]), (ExitCode::from(4), Reply::Integer(0)));
+    assert_eq!(judge_list("ab-helpful", false, &[]), (ExitCode::SUCCESS, Reply::Integer(0)));
+}
+
+#[test]
+fn ab_reverts_when_a_run_fails() {
+    // A metric the load does not give fails the first run, a wrong one no run at all.
+    let (code, length) = judge_list("ab-fails", true, &["--metric", "set_p99_ms"]);
+    assert_eq!((code, length), (ExitCode::from(1), Reply::Integer(0)));
+    let (code, length) = judge_list("ab-wrong", true, &["--metric", "speed"]);
+    assert_eq!((code, length), (ExitCode::from(2), Reply::Integer(0)));
+}

@@ -1,4 +1,4 @@
-//! `tidemill experiment`: init, list, run.
+//! `tidemill experiment`: init, list, run, ab.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 
+use crate::cli::ab::{self, AbFlags, ChangeFlags};
 use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
@@ -24,7 +25,7 @@ use crate::load::Stop;
     name = "tidemill experiment",
     disable_version_flag = true,
     after_help = "Exit codes: 0 done; 1 a run failed; 2 a wrong option or file; 3 fewer than two arms can run here \
-                  (no verdict); 130 ended by Ctrl-C (the same command goes on where it stopped)."
+                  (no verdict); 4 ab: the change was reverted; 130 ended by Ctrl-C (the same command goes on where it stopped)."
 )]
 struct Flags {
     #[command(subcommand)]
@@ -55,6 +56,13 @@ enum Action {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Judge one reversible change by interleaved runs; keep it only when it is better beyond the noise
+    Ab {
+        #[command(flatten)]
+        change: ChangeFlags,
+        #[command(flatten)]
+        flags: Box<AbFlags>,
+    },
 }
 
 pub(super) fn main(args: Vec<OsString>) -> ExitCode {
@@ -74,6 +82,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
             }
             return ExitCode::SUCCESS;
         }
+        Action::Ab { change, flags } => return ab::main(change, &flags),
         Action::Run { experiment, blocks, seconds, out } => {
             match load_spec(&experiment, blocks, seconds) {
                 Err(error) => (EXIT_USAGE, Err(error)),

@@ -13,6 +13,7 @@ pub mod analysis;
 pub mod html;
 pub mod report;
 pub mod runner;
+pub mod shell_change;
 pub mod spec;
 
 mod server;

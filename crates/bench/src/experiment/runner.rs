@@ -98,7 +98,7 @@ pub fn run_experiment(
             if records.iter().any(done) {
                 continue;
             }
-            let record = one_run(arm, load, block, directory, stop)
+            let record = measure_once(arm, load, block, directory, stop)
                 .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
             if stop.load(Ordering::Relaxed) {
                 interrupted = true;
@@ -133,10 +133,7 @@ fn describe(record: &Record, blocks: usize) -> String {
 fn open_journal(path: &Path, spec: &Spec) -> Result<(u64, Vec<Record>), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if !path.exists() {
-        let drawn = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000);
-        let seed = spec.seed.unwrap_or(drawn);
+        let seed = spec.seed.unwrap_or_else(crate::cli::drawn_seed);
         let header = Header { version: 1, seed, spec: spec.clone() };
         let line = serde_json::to_string(&header).map_err(|error| wrong(&error))?;
         std::fs::write(path, line + "\n").map_err(|error| wrong(&error))?;
@@ -233,7 +230,11 @@ fn server_words(arm: &Arm) -> Result<Vec<String>, String> {
         .collect())
 }
 
-fn one_run(
+/// One run of an arm under a load, with a server of its own if the arm starts one. Blocks.
+///
+/// # Errors
+/// When the server does not start, the load cannot reach it, or the flags are wrong.
+pub(crate) fn measure_once(
     arm: &Arm,
     load: &Load,
     block: usize,

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, revert_on_signals};
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
 use crate::experiment::analysis::{METRICS, Metric};
-use crate::experiment::runner::measure_once;
+use crate::experiment::measure::measure_once;
 use crate::experiment::shell_change::ShellChange;
 use crate::experiment::spec::{Arm, Load};
 use crate::load::Stop;
@@ -149,7 +149,7 @@ fn check(flags: &AbFlags) -> Result<(&'static Metric, Arm, Load), String> {
         .map_err(|error| format!("--load: {error}"))?;
     let address = flags.server.is_none().then(|| flags.address.clone());
     let arm = Arm { name: "ab".into(), server: flags.server.clone(), address, ..Arm::default() };
-    Ok((metric, arm, Load { name: "ab".into(), flags: flags.load.clone() }))
+    Ok((metric, arm, Load { name: "ab".into(), flags: flags.load.clone(), ..Load::default() }))
 }
 
 fn write_table(

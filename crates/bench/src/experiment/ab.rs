@@ -93,13 +93,13 @@ pub fn ab(
 }
 
 /// Reverts when dropped with the change in force: on errors and panics too.
-struct Revert<'a> {
-    change: &'a mut dyn Change,
-    applied: bool,
+pub(super) struct Revert<'a> {
+    pub change: &'a mut dyn Change,
+    pub applied: bool,
 }
 
 impl Revert<'_> {
-    fn apply(&mut self) -> io::Result<()> {
+    pub fn apply(&mut self) -> io::Result<()> {
         if !self.applied {
             // Set first: a change that failed half way is reverted.
             self.applied = true;
@@ -108,7 +108,7 @@ impl Revert<'_> {
         Ok(())
     }
 
-    fn revert(&mut self) -> io::Result<()> {
+    pub fn revert(&mut self) -> io::Result<()> {
         if self.applied {
             self.change.revert()?;
             self.applied = false;

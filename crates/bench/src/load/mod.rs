@@ -13,6 +13,7 @@ pub mod command;
 pub mod control;
 pub mod keys;
 pub mod observe;
+pub(crate) mod preload;
 pub mod scan;
 pub mod settings;
 pub mod values;

@@ -49,6 +49,8 @@ mod tests {
             let spec = Spec::parse(experiment.text)
                 .unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
             assert_eq!(spec.name, experiment.name);
+            let page = format!("../../docs/experiments/{}.md", experiment.name);
+            assert!(std::path::Path::new(&page).exists(), "{page}");
             // Enough blocks for Holm to let one difference be significant.
             let comparisons = (spec.arms.len() - 1) * spec.primary.len() * spec.loads.len();
             let smallest = 2.0 * 0.5f64.powi(spec.blocks as i32) * comparisons as f64;

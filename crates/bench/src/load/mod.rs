@@ -16,6 +16,7 @@ pub mod observe;
 pub(crate) mod preload;
 pub mod scan;
 pub mod settings;
+pub mod tls;
 pub mod values;
 
 mod connection;

@@ -17,6 +17,8 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
+use crate::limits::TLS_READ_BYTES;
+
 /// What the command line says about TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
@@ -184,6 +186,13 @@ impl ServerCertVerifier for AcceptAny {
     }
 }
 
+/// What the last read of the socket says about the next.
+#[derive(Clone, Copy)]
+enum Asked {
+    Full,
+    Drained,
+}
+
 /// A TLS session over its socket.
 #[derive(Debug)]
 pub struct TlsStream {
@@ -199,18 +208,45 @@ impl TlsStream {
         self.holds_plaintext
     }
 
-    /// Reads decrypted bytes; `WouldBlock` when there are none, 0 at the end of the stream. Reads
-    /// the socket at most once.
+    /// Reads decrypted bytes until the socket seems empty or the buffer is full; `WouldBlock` when
+    /// there are none, 0 at the end of the stream.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.holds_plaintext {
-            // An end without close_notify is told by the reader below.
-            self.session.read_tls(&mut self.socket)?;
-            self.session.process_new_packets().map_err(io::Error::other)?;
+        let mut filled = 0;
+        // Decrypted bytes of the last call come first; then the socket is asked.
+        let mut asked = if self.holds_plaintext { Asked::Full } else { self.ask_socket()? };
+        self.holds_plaintext = false;
+        loop {
+            match self.session.reader().read(&mut buffer[filled..]) {
+                // The end, or no room; what arrived before the end is handed over first.
+                Ok(0) => return Ok(filled),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match asked {
+                    Asked::Full => {
+                        asked = self.ask_socket().or_else(|error| match filled {
+                            0 => Err(error),
+                            // It comes again with the next event.
+                            _ => Ok(Asked::Drained),
+                        })?
+                    }
+                    Asked::Drained if filled > 0 => return Ok(filled),
+                    Asked::Drained => return Err(error),
+                },
+                Err(error) if filled == 0 => return Err(error),
+                Err(_) => return Ok(filled),
+            }
+            if filled == buffer.len() {
+                self.holds_plaintext = true;
+                return Ok(filled);
+            }
         }
-        let received = self.session.reader().read(buffer);
-        // A full buffer may have left some; one call too many only finds none.
-        self.holds_plaintext = matches!(received, Ok(count) if count > 0 && count == buffer.len());
-        received
+    }
+
+    /// Reads the socket once and decrypts. A read that was not full found everything there was.
+    fn ask_socket(&mut self) -> io::Result<Asked> {
+        // An end without close_notify is told by the reader.
+        let count = self.session.read_tls(&mut self.socket)?;
+        self.session.process_new_packets().map_err(io::Error::other)?;
+        Ok(if count < TLS_READ_BYTES { Asked::Drained } else { Asked::Full })
     }
 
     /// Encrypts bytes for `flush_socket`.
@@ -240,5 +276,65 @@ impl Write for TlsStream {
 
     fn flush(&mut self) -> io::Result<()> {
         rustls::Stream::new(&mut self.session, &mut self.socket).flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::KeyPair;
+    use rustls::{ServerConfig, ServerConnection};
+    use std::net::TcpListener;
+
+    #[test]
+    fn nothing_stays_in_the_session_when_the_buffer_is_smaller_than_a_record() {
+        let key = KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut session = ServerConnection::new(Arc::new(config)).unwrap();
+            let mut stream = rustls::Stream::new(&mut session, &mut socket);
+            stream.read_exact(&mut [0; 4]).unwrap();
+            stream.write_all(&[b'x'; 10_000]).unwrap();
+            // Open until the client is done, so that its end is not what shows it the bytes.
+            let _ = stream.read(&mut [0; 1]);
+        });
+        let tls = Tls::new(&TlsOptions { skip_verify: true, ..TlsOptions::default() }).unwrap();
+        let socket = TcpStream::connect(address).unwrap();
+        let mut stream = tls.wrap(socket, "127.0.0.1").unwrap();
+        stream.write_all(b"PING").unwrap();
+        let mut received = 0;
+        while received < 10_000 {
+            // One readiness event: what the poller tells, then what it cannot see.
+            stream.socket.peek(&mut [0; 1]).unwrap();
+            stream.socket.set_nonblocking(true).unwrap();
+            loop {
+                match stream.receive(&mut [0; 7]) {
+                    Ok(count) => received += count,
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                }
+                if !stream.holds_plaintext() {
+                    break;
+                }
+            }
+            stream.socket.set_nonblocking(false).unwrap();
+            stream.socket.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+        }
+        assert_eq!(received, 10_000);
+        drop(stream);
+        server.join().unwrap();
     }
 }

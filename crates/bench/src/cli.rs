@@ -1,5 +1,6 @@
 //! `tidemill bench` and `tidemill experiment`: command lines.
 
+mod ab;
 mod bench;
 mod experiment;
 pub(crate) mod flags;
@@ -10,9 +11,13 @@ use std::process::ExitCode;
 
 use crate::load::Stop;
 
+pub use ab::{AbFlags, judge_change};
+
 const EXIT_TROUBLE: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 const EXIT_UNREACHABLE: u8 = 3;
+/// `experiment ab`: the change was not proven better.
+const EXIT_REVERTED: u8 = 4;
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Runs `tidemill bench` with the arguments that follow the subcommand. Blocks until the run ends.
@@ -23,6 +28,24 @@ pub fn run_bench(args: Vec<OsString>) -> ExitCode {
 /// Runs `tidemill experiment` with the arguments that follow the subcommand. Blocks until it ends.
 pub fn run_experiment(args: Vec<OsString>) -> ExitCode {
     experiment::main(args)
+}
+
+/// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not prevent the revert that
+/// the first one asked for.
+fn revert_on_signals(stop: &Stop) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if let Err(error) = signal_hook::flag::register(signal, stop.clone()) {
+            eprintln!("tidemill: signal {signal} cannot be handled: {error}");
+        }
+    }
+}
+
+/// A seed from the clock, short enough to be typed again.
+pub(crate) fn drawn_seed() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000)
 }
 
 /// SIGINT and SIGTERM set `stop`; the second one ends the process at once.

@@ -58,3 +58,7 @@ pub(crate) const CLIENT_CORE_SHARE_WARNING: f64 = 0.80;
 /// Little's law: relative difference of `operations x latency` and `clients x pipeline` from which
 /// a closed-loop run is called inconsistent.
 pub(crate) const LITTLES_LAW_TOLERANCE: f64 = 0.10;
+
+/// A read of this size or more may have left something in the socket: rustls reads 4 KiB at a time.
+/// Were it more, the poller would call once more than needed.
+pub(crate) const TLS_READ_BYTES: usize = 4096;

@@ -198,3 +198,137 @@ fn an_experiment_goes_on_from_its_journal() {
     assert!(!html.contains("http") && !html.contains("<script"));
     std::fs::remove_dir_all(&directory).unwrap();
 }
+
+/// Judges a change that makes `LRANGE l` long (harmful) or short (helpful) on a real server; gives the exit
+/// code and the length of the list afterwards.
+fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
+    let redis = Redis::start(name, &[]);
+    let cli = |command: &str| format!("redis-cli -e -p {} {command}", redis.port);
+    let long = cli("eval \"for i = 1, 2000 do redis.call('rpush', KEYS[1], i) end\" 1 l");
+    let short = cli("del l");
+    let (apply, revert) = if harmful { (&long, &short) } else { (&short, &long) };
+    let revert_twice_is_harmless = format!("{short} && {revert}");
+    let status = Command::new("sh").args(["-c", &revert_twice_is_harmless]).status().unwrap();
+    assert!(status.success());
+    let address = format!("127.0.0.1:{}", redis.port);
+    let json = redis.directory.join("ab.json");
+    let load = "-t 1 -c 2 --test-time 0.15 --command 'LRANGE l 0 -1'";
+    let mut words = vec!["ab", "--apply", apply, "--revert", &revert_twice_is_harmless];
+    words.extend(["--address", &address, "--load", load, "--blocks", "7"]);
+    words.extend(["--json", json.to_str().unwrap()]);
+    words.extend(extra);
+    let code = run_experiment(words.iter().map(Into::into).collect());
+    if let Ok(text) = std::fs::read_to_string(&json) {
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["kept"], code == ExitCode::SUCCESS);
+        assert_eq!(document["with"].as_array().unwrap().len(), 7);
+    }
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    (code, control.call(&["LLEN", "l"]).unwrap())
+}
+
+#[test]
+fn ab_rolls_a_harmful_change_back_and_keeps_a_helpful_one() {
+    assert_eq!(judge_list("ab-harmful", true, &[]), (ExitCode::from(4), Reply::Integer(0)));
+    assert_eq!(judge_list("ab-helpful", false, &[]), (ExitCode::SUCCESS, Reply::Integer(0)));
+}
+
+#[test]
+fn ab_reverts_when_a_run_fails() {
+    // A metric the load does not give fails the first run, a wrong one no run at all.
+    let (code, length) = judge_list("ab-fails", true, &["--metric", "set_p99_ms"]);
+    assert_eq!((code, length), (ExitCode::from(1), Reply::Integer(0)));
+    let (code, length) = judge_list("ab-wrong", true, &["--metric", "speed"]);
+    assert_eq!((code, length), (ExitCode::from(2), Reply::Integer(0)));
+}
+
+/// Runs an experiment file of one 0.2 s block; gives the exit code and its report, if there is one.
+fn run_text(name: &str, text: &str, extra: &[&str]) -> (ExitCode, Option<Value>) {
+    let directory = std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("e.toml");
+    std::fs::write(&file, format!("name = \"{name}\"\nblocks = 1\n{text}")).unwrap();
+    let out = directory.join("out");
+    let words = ["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let words = words.iter().chain(extra).map(Into::into).collect();
+    let code = run_experiment(words);
+    let report = std::fs::read_to_string(out.join("report.json")).ok();
+    std::fs::remove_dir_all(&directory).unwrap();
+    (code, report.map(|text| serde_json::from_str(&text).unwrap()))
+}
+
+fn metric(report: &Value, arm: &str, name: &str) -> f64 {
+    let runs = report["runs"].as_array().unwrap();
+    let run = runs.iter().find(|run| run["arm"] == arm).unwrap();
+    run["metrics"][name].as_f64().unwrap()
+}
+
+fn skip_reason(report: &Value, arm: &str) -> String {
+    let skipped = report["skipped"].as_array().unwrap();
+    let entry = skipped.iter().find(|entry| entry[0] == arm).unwrap();
+    entry[1].as_str().unwrap().to_string()
+}
+
+#[test]
+fn arms_have_instances_and_idle_connections_and_are_skipped_for_what_the_server_says() {
+    let server = "server = \"redis-server --port {port} --bind 127.0.0.1 --save ''\"\n";
+    // The list of clients tells how many connections were open, the load's own among them.
+    let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2 -P resp3 --command='CLIENT LIST'\"\n";
+    let text = format!(
+        "aa = false\nprimary = [\"ops_per_second\"]\n\
+         [[arm]]\nname = \"plain\"\n{server}\
+         [[arm]]\nname = \"three\"\ninstances = 3\n{server}\
+         [[arm]]\nname = \"idle\"\nidle_connections = 1000\n{server}\
+         [[arm]]\nname = \"cluster\"\nrequires = {{ redis_mode = \"cluster\" }}\n{server}\
+         [[arm]]\nname = \"flavour\"\nrequires = {{ rcu_flavour = \"qsbr\" }}\n{server}\
+         [[arm]]\nname = \"crowd\"\nidle_connections = 100000000\n{server}\
+         [[arm]]\nname = \"missing\"\nserver = \"no-such-server\"\n{load}"
+    );
+    let (code, report) = run_text("arms", &text, &[]);
+    let report = report.unwrap();
+    assert_eq!(code, ExitCode::SUCCESS);
+    assert!(skip_reason(&report, "cluster").contains("redis_mode standalone"));
+    assert!(skip_reason(&report, "flavour").contains("reports no rcu_flavour"));
+    assert!(skip_reason(&report, "crowd").contains("open files"));
+    assert!(skip_reason(&report, "missing").contains("not installed"));
+    // A list of 1,000 clients takes far longer than one of three.
+    let rate = |arm| metric(&report, arm, "ops_per_second");
+    assert!(rate("idle") < rate("plain") / 5.0, "{} {}", rate("idle"), rate("plain"));
+    assert!(rate("three") > 0.0);
+}
+
+#[test]
+fn programs_measure_under_the_arms_change_and_the_change_is_undone() {
+    let directory = std::env::temp_dir().join(format!("tidemill-mark-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (script, mark) = (directory.join("measure.sh"), directory.join("mark"));
+    let measure = format!(
+        "if [ -e {} ]; then value=2; else value=1; fi\necho \"{{\\\"ops_per_second\\\": $value}}\"\n",
+        mark.display()
+    );
+    std::fs::write(&script, &measure).unwrap();
+    let program = format!("program = \"sh {}\"\n", script.display());
+    let (apply, revert) =
+        (format!("touch {}", mark.display()), format!("rm -f {}", mark.display()));
+    let text = format!(
+        "aa = false\nprimary = [\"ops_per_second\"]\n\
+         [[arm]]\nname = \"without\"\n{program}\
+         [[arm]]\nname = \"with\"\napply = \"{apply}\"\nrevert = \"{revert}\"\n{program}\
+         [[load]]\nname = \"l\"\nflags = \"\"\n"
+    );
+    let (code, report) = run_text("change-refused", &text, &[]);
+    assert_eq!((code, report), (ExitCode::from(3), None));
+    let (code, report) = run_text("change-allowed", &text, &["--change-machine"]);
+    assert_eq!(code, ExitCode::SUCCESS);
+    let report = report.unwrap();
+    assert_eq!(metric(&report, "without", "ops_per_second"), 1.0);
+    assert_eq!(metric(&report, "with", "ops_per_second"), 2.0);
+    assert!(!mark.exists());
+    // A program that fails ends the experiment; the change is undone all the same.
+    std::fs::write(&script, measure.replace("value=2", "exit 7")).unwrap();
+    let (code, _) = run_text("change-fails", &text, &["--change-machine"]);
+    assert_eq!(code, ExitCode::from(1));
+    assert!(!mark.exists());
+    std::fs::remove_dir_all(&directory).unwrap();
+}

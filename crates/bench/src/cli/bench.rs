@@ -44,7 +44,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         println!("{settings:#?}");
     }
     if flags.preload
-        && let Err(error) = crate::experiment::runner::write_all_keys(&settings)
+        && let Err(error) = crate::load::preload::write_all_keys(&settings)
     {
         eprintln!("tidemill bench: preload: {error}");
         return ExitCode::from(EXIT_UNREACHABLE);

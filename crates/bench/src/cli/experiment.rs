@@ -1,4 +1,4 @@
-//! `tidemill experiment`: init, list, run.
+//! `tidemill experiment`: init, list, run, ab.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +9,10 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
 
-use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
+use crate::cli::ab::{self, AbFlags, ChangeFlags};
+use crate::cli::{
+    EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals, revert_on_signals,
+};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
 use crate::experiment::report::{json_document, write_report};
@@ -24,7 +27,7 @@ use crate::load::Stop;
     name = "tidemill experiment",
     disable_version_flag = true,
     after_help = "Exit codes: 0 done; 1 a run failed; 2 a wrong option or file; 3 fewer than two arms can run here \
-                  (no verdict); 130 ended by Ctrl-C (the same command goes on where it stopped)."
+                  (no verdict); 4 ab: the change was reverted; 130 ended by Ctrl-C (the same command goes on where it stopped)."
 )]
 struct Flags {
     #[command(subcommand)]
@@ -54,6 +57,16 @@ enum Action {
         /// Directory for journal and reports [default: experiments-out/NAME]
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Allow arms that change settings of this machine (each is undone after its run)
+        #[arg(long = "change-machine")]
+        change_machine: bool,
+    },
+    /// Judge one reversible change by interleaved runs; keep it only when it is better beyond the noise
+    Ab {
+        #[command(flatten)]
+        change: ChangeFlags,
+        #[command(flatten)]
+        flags: Box<AbFlags>,
     },
 }
 
@@ -74,12 +87,13 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
             }
             return ExitCode::SUCCESS;
         }
-        Action::Run { experiment, blocks, seconds, out } => {
+        Action::Ab { change, flags } => return ab::main(change, &flags),
+        Action::Run { experiment, blocks, seconds, out, change_machine } => {
             match load_spec(&experiment, blocks, seconds) {
                 Err(error) => (EXIT_USAGE, Err(error)),
                 Ok(spec) => {
                     let out = out.unwrap_or_else(|| Path::new("experiments-out").join(&spec.name));
-                    match run(&spec, &out) {
+                    match run(&spec, &out, change_machine) {
                         Ok(code) => return code,
                         Err(error) => (EXIT_TROUBLE, Err(error)),
                     }
@@ -118,24 +132,30 @@ fn load_spec(name: &str, blocks: Option<usize>, seconds: Option<f64>) -> Result<
         spec.blocks = blocks;
     }
     if let Some(seconds) = seconds {
+        if !(seconds > 0.0 && seconds < 1e6) {
+            return Err("--seconds: must be above 0".into());
+        }
+        let own_flags = spec.arms.iter().all(|arm| arm.program.is_none());
         for load in &mut spec.loads {
-            load.flags += &format!(" --test-time {seconds} --warmup {}", seconds / 10.0);
+            load.seconds = seconds;
+            if own_flags {
+                load.flags += &format!(" --test-time {seconds} --warmup {}", seconds / 10.0);
+            }
         }
     }
-    for load in &spec.loads {
-        for arm in &spec.arms {
-            let line = format!("{} {}", load.flags, arm.client);
-            super::settings::settings_from_words(&line)
-                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
-        }
-    }
+    spec.check_flags()?;
     Ok(spec)
 }
 
-fn run(spec: &Spec, out: &Path) -> Result<ExitCode, String> {
+fn run(spec: &Spec, out: &Path, change_machine: bool) -> Result<ExitCode, String> {
     let stop: Stop = Arc::new(AtomicBool::new(false));
-    handle_signals(&stop);
-    let outcome = run_experiment(spec, out, &stop, |line| eprintln!("{line}"))?;
+    if change_machine {
+        // The second Ctrl-C must not leave a change behind.
+        revert_on_signals(&stop);
+    } else {
+        handle_signals(&stop);
+    }
+    let outcome = run_experiment(spec, out, change_machine, &stop, |line| eprintln!("{line}"))?;
     let ran: Vec<_> = spec
         .arms
         .iter()

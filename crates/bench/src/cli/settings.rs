@@ -11,8 +11,9 @@ use crate::load::command::{Command, Piece, Role, split_words};
 use crate::load::keys::Pattern;
 use crate::load::settings::{
     Arrivals, End, Endpoint, Family, Keys, Pace, Protocol, Reconnect, Secret, Seeds, Settings,
-    Sizes, Staircase, Target, Tls, Values, Window,
+    Sizes, Staircase, Target, Values, Window,
 };
+use crate::load::tls::{Tls, TlsOptions};
 
 /// Seed when none is given: memtier's runs repeat, so do ours.
 const DEFAULT_SEED: u64 = 12_345;
@@ -95,7 +96,6 @@ pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String
 fn refuse_missing(flags: &Flags) -> Result<(), String> {
     let missing = [
         ("--cluster-mode", flags.cluster_mode),
-        ("--tls", flags.tls || flags.uri.as_ref().is_some_and(|uri| uri.starts_with("rediss:"))),
         ("--reconnect-interval", flags.reconnect_interval > 0),
         ("--reconnect-on-error", flags.reconnect_on_error),
         ("--monitor-input", flags.monitor_input.is_some()),
@@ -247,21 +247,14 @@ fn target(flags: &Flags) -> Result<Target, String> {
     if let Some(path) = &flags.unix_socket {
         target.endpoint = Endpoint::Unix(path.clone());
     }
+    if target.tls.is_some() && matches!(target.endpoint, Endpoint::Unix(_)) {
+        return Err("--tls: not over a Unix socket".into());
+    }
     Ok(target)
 }
 
 fn tls(flags: &Flags) -> Result<Tls, String> {
-    for version in &flags.tls_protocols {
-        if !matches!(version.as_str(), "TLSv1.2" | "TLSv1.3") {
-            return Err(format!(
-                "--tls-protocols: {version} is not offered, TLSv1.2 and TLSv1.3 are"
-            ));
-        }
-    }
-    if flags.cert.is_some() != flags.key.is_some() {
-        return Err("--cert and --key belong together".into());
-    }
-    Ok(Tls {
+    Tls::new(&TlsOptions {
         certificate: flags.cert.clone(),
         key: flags.key.clone(),
         authorities: flags.cacert.clone(),

@@ -1,7 +1,8 @@
 //! One reversible change, judged by interleaved runs and kept only when it helped.
 //!
 //! Each block holds three runs in random order: without the change twice (their difference is the
-//! noise of the machine) and with it once. Whatever happens, the change is reverted before anything
+//! noise of the machine) and with it once. The gain must exceed the far end of the 95 % interval of
+//! that noise, not its mean: two identical arms may agree by luck. Whatever happens, the change is reverted before anything
 //! else: it is applied again at the very end, and only when the verdict is "better".
 
 use std::io;
@@ -79,7 +80,8 @@ pub fn ab(
     let noise = compare_metric(without, again, plan.direction, plan.seed);
     let mut comparisons: Vec<Comparison> =
         compare_metric(without, with, plan.direction, plan.seed).into_iter().collect();
-    let noise = vec![noise.map(|comparison| comparison.ratio); comparisons.len()];
+    let noise = noise.map(|same| same.interval.upper.max(1.0 / same.interval.lower));
+    let noise = vec![noise; comparisons.len()];
     conclude(&mut comparisons, &noise, plan.threshold);
     let comparison = comparisons.pop();
     let kept = comparison.as_ref().is_some_and(|found| found.verdict == Verdict::Better);
@@ -91,13 +93,13 @@ pub fn ab(
 }
 
 /// Reverts when dropped with the change in force: on errors and panics too.
-struct Revert<'a> {
-    change: &'a mut dyn Change,
-    applied: bool,
+pub(super) struct Revert<'a> {
+    pub change: &'a mut dyn Change,
+    pub applied: bool,
 }
 
 impl Revert<'_> {
-    fn apply(&mut self) -> io::Result<()> {
+    pub fn apply(&mut self) -> io::Result<()> {
         if !self.applied {
             // Set first: a change that failed half way is reverted.
             self.applied = true;
@@ -106,7 +108,7 @@ impl Revert<'_> {
         Ok(())
     }
 
-    fn revert(&mut self) -> io::Result<()> {
+    pub fn revert(&mut self) -> io::Result<()> {
         if self.applied {
             self.change.revert()?;
             self.applied = false;
@@ -171,6 +173,24 @@ mod tests {
         assert!(!judgement.kept && !applied);
         let (judgement, applied) = judge(1.0);
         assert!(!judgement.kept && !applied);
+    }
+
+    #[test]
+    fn a_gain_within_the_interval_of_the_noise_is_not_kept() {
+        let applied = Cell::new(false);
+        let mut change = Factor { applied: &applied, fails: false };
+        let mut runs = 0;
+        // Without the change, runs differ by +-15 % in turn, so that the means agree; with it, all
+        // are 10 % better.
+        let judgement = ab(&mut change, PLAN, || {
+            runs += 1;
+            let swing = if runs % 2 == 0 { 0.85 } else { 1.15 };
+            Ok(if applied.get() { 135.0 } else { 100.0 * swing })
+        })
+        .unwrap();
+        let comparison = judgement.comparison.unwrap();
+        assert!(comparison.interval.lower > 1.02 && comparison.p < 0.05, "{comparison:?}");
+        assert!(!judgement.kept && !applied.get(), "{comparison:?}");
     }
 
     #[test]

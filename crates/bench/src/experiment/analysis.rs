@@ -48,6 +48,8 @@ pub const METRICS: &[Metric] = &[
     down("server_cpu_us", "server CPU per operation, us"),
     down("server_switches", "server context switches per second"),
     down("client_cpu_us", "client CPU per operation, us"),
+    up("reads_per_second", "reads/s"),
+    up("writes_per_second", "writes/s"),
 ];
 
 /// The metrics of a run; those without enough samples are left out.

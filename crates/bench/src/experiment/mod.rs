@@ -11,10 +11,16 @@
 pub mod ab;
 pub mod analysis;
 pub mod html;
+pub(crate) mod measure;
 pub mod report;
 pub mod runner;
+pub mod shell_change;
 pub mod spec;
 
+mod idle;
+mod obstacle;
+mod places;
+mod program;
 mod server;
 mod shipped;
 

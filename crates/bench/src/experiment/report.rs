@@ -11,7 +11,7 @@ use crate::experiment::runner::Outcome;
 pub const JSON_VERSION: u32 = 1;
 
 /// A number with four significant digits.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let digits = 3 - (value.abs().max(1e-12).log10().floor() as i32).clamp(-6, 3);
     format!("{value:.*}", digits.max(0) as usize)
 }

@@ -8,20 +8,12 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::settings::settings_from_words;
-use crate::experiment::analysis::metrics_of;
-use crate::experiment::server::Server;
+use crate::experiment::analysis::title;
+use crate::experiment::measure::measure_once;
+use crate::experiment::obstacle::obstacle;
 use crate::experiment::spec::{Arm, Load, Spec};
-use crate::load::command::split_words;
-use crate::load::control::Control;
+use crate::load::Stop;
 use crate::load::keys::{Random, below};
-use crate::load::settings::{Endpoint, Settings};
-use crate::load::{Stop, run};
-use crate::report::warnings;
-use crate::stats::steadiness;
-
-/// Percentiles of the curves in the report.
-pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// One run, as the journal and the JSON report hold it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -68,13 +60,14 @@ pub struct Outcome {
 }
 
 /// Runs what the journal in `directory` does not hold yet. Blocks; prints a line per run through
-/// `on_line`.
+/// `on_line`. Arms that change the machine are skipped unless `change_machine` is set.
 ///
 /// # Errors
 /// When the journal belongs to another experiment, cannot be written, or a run fails.
 pub fn run_experiment(
     spec: &Spec,
     directory: &Path,
+    change_machine: bool,
     stop: &Stop,
     mut on_line: impl FnMut(&str),
 ) -> Result<Outcome, String> {
@@ -83,7 +76,7 @@ pub fn run_experiment(
     let (seed, mut records) = open_journal(&path, spec)?;
     let mut journal =
         OpenOptions::new().append(true).open(&path).map_err(|error| error.to_string())?;
-    let (arms, skipped) = runnable(spec);
+    let (arms, skipped) = runnable(spec, directory, change_machine);
     for (arm, reason) in &skipped {
         on_line(&format!("skipped arm {arm}: {reason}"));
     }
@@ -98,7 +91,7 @@ pub fn run_experiment(
             if records.iter().any(done) {
                 continue;
             }
-            let record = one_run(arm, load, block, directory, stop)
+            let record = measure_once(arm, load, block, directory, stop)
                 .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
             if stop.load(Ordering::Relaxed) {
                 interrupted = true;
@@ -116,13 +109,15 @@ pub fn run_experiment(
 }
 
 fn describe(record: &Record, blocks: usize) -> String {
-    let rate = record.metrics.get("ops_per_second").copied().unwrap_or(0.0);
+    let shown = ["ops_per_second", "reads_per_second"];
+    let rate = shown.iter().find_map(|name| Some((title(name), record.metrics.get(*name)?)));
+    let rate = rate.map_or(String::new(), |(title, value)| format!("{value:>12.0} {title}"));
     let doubts = match record.warnings.len() {
         0 => String::new(),
         count => format!("  ({count} warnings)"),
     };
     format!(
-        "block {}/{blocks}  {:<20} {:<16} {rate:>12.0} ops/s{doubts}",
+        "block {}/{blocks}  {:<20} {:<16} {rate}{doubts}",
         record.block + 1,
         record.arm,
         record.load
@@ -133,10 +128,7 @@ fn describe(record: &Record, blocks: usize) -> String {
 fn open_journal(path: &Path, spec: &Spec) -> Result<(u64, Vec<Record>), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if !path.exists() {
-        let drawn = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000);
-        let seed = spec.seed.unwrap_or(drawn);
+        let seed = spec.seed.unwrap_or_else(crate::cli::drawn_seed);
         let header = Header { version: 1, seed, spec: spec.clone() };
         let line = serde_json::to_string(&header).map_err(|error| wrong(&error))?;
         std::fs::write(path, line + "\n").map_err(|error| wrong(&error))?;
@@ -189,141 +181,22 @@ fn order<'a>(
 }
 
 /// The arms that can run here, and why the others cannot.
-fn runnable(spec: &Spec) -> (Vec<Arm>, Vec<(String, String)>) {
+fn runnable(
+    spec: &Spec,
+    directory: &Path,
+    change_machine: bool,
+) -> (Vec<Arm>, Vec<(String, String)>) {
     let mut skipped = Vec::new();
-    let arms = spec.arms_to_run().into_iter().filter(|arm| match obstacle(arm) {
-        None => true,
-        Some(reason) => {
-            skipped.push((arm.name.clone(), reason));
-            false
+    let arms = spec.arms_to_run().into_iter().filter(|arm| {
+        match obstacle(arm, directory, change_machine) {
+            None => true,
+            Some(reason) => {
+                skipped.push((arm.name.clone(), reason));
+                false
+            }
         }
     });
     (arms.collect(), skipped)
-}
-
-fn obstacle(arm: &Arm) -> Option<String> {
-    if let Some(needs) = &arm.needs {
-        let own = std::env::current_exe().unwrap_or_default();
-        let needs = needs.replace("{tidemill}", &own.display().to_string());
-        let output = std::process::Command::new("sh").args(["-c", needs.as_str()]).output();
-        match output {
-            Ok(output) if output.status.success() => {}
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
-                let text = if text.is_empty() { format!("`{needs}` failed") } else { text };
-                return Some(text);
-            }
-            Err(error) => return Some(error.to_string()),
-        }
-    }
-    let words = server_words(arm).ok()?;
-    let program = words.first()?;
-    let found = program.contains('/') && Path::new(program).exists()
-        || std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()));
-    (!found).then(|| format!("{program} is not installed"))
-}
-
-fn server_words(arm: &Arm) -> Result<Vec<String>, String> {
-    let words = split_words(arm.server.as_deref().unwrap_or_default())?;
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    Ok(words
-        .iter()
-        .map(|word| String::from_utf8_lossy(word).replace("{tidemill}", &own.display().to_string()))
-        .collect())
-}
-
-fn one_run(
-    arm: &Arm,
-    load: &Load,
-    block: usize,
-    directory: &Path,
-    stop: &Stop,
-) -> Result<Record, String> {
-    let directory = std::fs::canonicalize(directory).map_err(|error| error.to_string())?;
-    let server = match &arm.server {
-        None => None,
-        Some(_) => {
-            let words = server_words(arm)?;
-            Some(Server::start(&words, arm.cpus.as_deref(), &arm.environment, &directory)?)
-        }
-    };
-    let (host, port, socket) = match (&server, &arm.address) {
-        (Some(server), _) => ("127.0.0.1".to_string(), server.port, server.socket.clone()),
-        (None, Some(address)) => {
-            let (host, port) = address.rsplit_once(':').ok_or("address: not host:port")?;
-            let port = port.parse().map_err(|_| "address: not host:port")?;
-            (host.to_string(), port, Default::default())
-        }
-        (None, None) => return Err("neither server nor address".into()),
-    };
-    let line =
-        format!("{} {}", load.flags, arm.client).replace("{socket}", &socket.display().to_string());
-    let (mut settings, preload) = settings_from_words(&line)?;
-    if !matches!(settings.target.endpoint, Endpoint::Unix(_)) {
-        settings.target.endpoint = Endpoint::Tcp(host, port);
-    }
-    // Every block draws other keys; all arms of a block the same.
-    settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
-    if preload {
-        write_all_keys(&settings)?;
-    }
-    let pid = server.as_ref().map(Server::pid);
-    let result = run(&settings, pid, stop, |_| {}).map_err(|error| error.to_string())?;
-    let mut doubts = warnings(&settings, &result);
-    doubts.extend(steadiness(&result.slots));
-    let total = result.total();
-    let curve = CURVE
-        .iter()
-        .filter(|&&percentile| total.latency.supports_percentile(percentile))
-        .map(|&percentile| (percentile, total.latency.percentile_ns(percentile) as f64 / 1e6))
-        .collect();
-    Ok(Record {
-        block,
-        arm: arm.name.clone(),
-        load: load.name.clone(),
-        started_ms: result.started_ms,
-        metrics: metrics_of(&settings, &result),
-        slots: result.slots.clone(),
-        curve,
-        warnings: doubts,
-    })
-}
-
-/// Writes every key once, so that reads find something. Blocks; one connection, pipelined.
-///
-/// # Errors
-/// When the server cannot be reached or refuses a write.
-pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
-    const IN_FLIGHT: u64 = 256;
-    let slab = crate::load::values::Slab::new(
-        &settings.values,
-        &settings.keys,
-        settings.seeds.run,
-        settings.verify,
-    );
-    let mut random = Random::new(settings.seeds.run);
-    let mut control = Control::connect(&settings.target).map_err(|error| error.to_string())?;
-    let keys = &settings.keys;
-    let mut waiting = 0;
-    for number in keys.minimum..=keys.maximum {
-        let key = format!("{}{number}", keys.prefix);
-        let value = slab.bytes(slab.draw(number, &mut random));
-        control
-            .send(&[b"SET".as_slice(), key.as_bytes(), value])
-            .map_err(|error| error.to_string())?;
-        waiting += 1;
-        if waiting == IN_FLIGHT || number == keys.maximum {
-            for _ in 0..waiting {
-                let reply = control.receive().map_err(|error| error.to_string())?;
-                if let crate::load::control::Reply::Error(text) = reply {
-                    return Err(format!("preload: {text}"));
-                }
-            }
-            waiting = 0;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -334,7 +207,7 @@ mod tests {
     fn blocks_are_complete_shuffled_and_repeatable() {
         let arms: Vec<Arm> =
             ["a", "b", "c"].map(|name| Arm { name: name.into(), ..Arm::default() }).into();
-        let loads = [Load { name: "l".into(), flags: String::new() }];
+        let loads = [Load { name: "l".into(), ..Load::default() }];
         let names = |block| -> Vec<String> {
             order(&arms, &loads, 7, block).iter().map(|(arm, _)| arm.name.clone()).collect()
         };

@@ -20,12 +20,19 @@ primary = ["ops_per_second", "get_p99_ms"]   # the metrics that get verdicts
 # The first arm is the baseline. {port} and {socket} stand for what the runner chose.
 [[arm]]
 name = "redis"
-server = "redis-server --port {port} --save '' --appendonly no"
+server = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 
 [[arm]]
 name = "valkey"
-server = "valkey-server --port {port} --save '' --appendonly no"
-# cpus = "0"                     # bind the server (taskset -c)
+server = "valkey-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
+# cpus = "{core0}"               # bind the server: a list, or {cpuN}, {coreN}, {othersN}, {nodeN}
+# instances = 2                  # so many servers and loads side by side; cpus = "{core0};{core1}"
+# idle_connections = 1000        # held open beside the load
+# requires = { redis_mode = "standalone" }   # of INFO; otherwise the arm is skipped
+# needs = "test -e /dev/kvm"     # a shell command; what it says on stderr is the reason to skip
+# apply = "sysctl -qw a.b=1"     # with revert: changes the machine; needs --change-machine
+# revert = "sysctl -qw a.b=0"
+# program = "./measure {address} {pid} {seconds} {flags}"  # prints {"ops_per_second": 1.5} at its end
 # environment = { MALLOC_CONF = "thp:always" }
 # address = "host:port"          # instead of server: one that runs already
 # client = "-S {socket}"         # more flags of tidemill bench for this arm
@@ -38,6 +45,14 @@ flags = "-t 1 -c 50 --test-time 10 --warmup 5 --preload --key-maximum 100000 --d
 
 fn yes() -> bool {
     true
+}
+
+fn one() -> usize {
+    1
+}
+
+fn one_second() -> f64 {
+    1.0
 }
 
 fn default_blocks() -> usize {
@@ -84,7 +99,7 @@ pub struct Spec {
 }
 
 /// A variant.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
     /// Name in the report.
@@ -96,8 +111,23 @@ pub struct Arm {
     /// Variables for the server.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// CPUs for the server.
+    /// CPUs for the server; lists for several instances are divided by `;` and used in turn.
     pub cpus: Option<String>,
+    /// Servers started side by side; each gets the load, and their results are added.
+    #[serde(default = "one")]
+    pub instances: usize,
+    /// Connections that are held open beside the load and do nothing.
+    #[serde(default)]
+    pub idle_connections: u64,
+    /// Fields of the server's INFO that must have these values for the arm to be what it says.
+    #[serde(default)]
+    pub requires: BTreeMap<String, String>,
+    /// A program that measures instead of `tidemill bench`: its last line is a JSON object of metrics.
+    pub program: Option<String>,
+    /// A shell command that changes the machine for the arm; needs `revert`.
+    pub apply: Option<String>,
+    /// Undoes `apply`, also when it was made half way.
+    pub revert: Option<String>,
     /// Further flags for the client.
     #[serde(default)]
     pub client: String,
@@ -105,14 +135,64 @@ pub struct Arm {
     pub needs: Option<String>,
 }
 
+impl Default for Arm {
+    /// One instance of nothing.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            server: None,
+            address: None,
+            environment: BTreeMap::new(),
+            cpus: None,
+            instances: 1,
+            idle_connections: 0,
+            requires: BTreeMap::new(),
+            program: None,
+            apply: None,
+            revert: None,
+            client: String::new(),
+            needs: None,
+        }
+    }
+}
+
 /// A load.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Name in the report.
     pub name: String,
-    /// Flags of `tidemill bench`.
+    /// Flags of `tidemill bench`, or of the arms' programs.
     pub flags: String,
+    /// Length of a run for programs, in seconds.
+    #[serde(default = "one_second")]
+    pub seconds: f64,
+}
+
+impl Arm {
+    fn check(&self) -> Result<(), &'static str> {
+        match (&self.server, &self.address, &self.program) {
+            (Some(_), Some(_), _) => return Err("exactly one of server and address"),
+            (None, None, None) => return Err("neither server nor address nor program"),
+            _ => {}
+        }
+        if self.apply.is_some() != self.revert.is_some() {
+            return Err("apply and revert belong together");
+        }
+        if !(1..=1024).contains(&self.instances) {
+            return Err("instances: 1 to 1024");
+        }
+        if self.server.is_none() && (self.instances > 1 || self.cpus.is_some()) {
+            return Err("instances and cpus need a server to start");
+        }
+        if self.server.is_none() && (self.idle_connections > 0 || !self.requires.is_empty()) {
+            return Err("idle_connections and requires need a server to start");
+        }
+        if self.program.is_some() && self.instances > 1 {
+            return Err("a program measures one instance");
+        }
+        Ok(())
+    }
 }
 
 impl Spec {
@@ -151,13 +231,28 @@ impl Spec {
             return Err(format!("arm names must differ from each other and from {AA_ARM}"));
         }
         for arm in &self.arms {
-            if arm.server.is_some() == arm.address.is_some() {
-                return Err(format!("arm {:?}: exactly one of server and address", arm.name));
-            }
+            arm.check().map_err(|error| format!("arm {:?}: {error}", arm.name))?;
         }
         for metric in &self.primary {
             if !super::analysis::METRICS.iter().any(|known| known.name == metric) {
                 return Err(format!("primary: unknown metric {metric:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the flags of every load with every arm.
+    ///
+    /// # Errors
+    /// Names arm and load.
+    pub fn check_flags(&self) -> Result<(), String> {
+        for load in &self.loads {
+            for arm in self.arms.iter().filter(|arm| arm.program.is_none()) {
+                crate::cli::settings::settings_from_words(&format!(
+                    "{} {}",
+                    load.flags, arm.client
+                ))
+                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
             }
         }
         Ok(())

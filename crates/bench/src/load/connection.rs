@@ -11,6 +11,7 @@ use crate::load::command::{Output, Template, Unsent};
 use crate::load::control::Stream;
 use crate::load::keys::{KeySource, Random};
 use crate::load::scan::Scanner;
+use crate::load::tls::TlsStream;
 use crate::load::values::Slab;
 
 /// A request whose reply has not arrived.
@@ -89,9 +90,22 @@ impl Connection {
         kind
     }
 
+    /// Whether another `receive` would find bytes although the socket is not readable.
+    #[inline]
+    pub fn holds_plaintext(&self) -> bool {
+        matches!(&self.stream, Stream::Tls(stream) if stream.holds_plaintext())
+    }
+
     /// Receives once into the buffer; `None` when nothing is there.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Stream::Tls(stream) = &mut self.stream {
+            return match stream.receive(buffer) {
+                Ok(count) => Ok(Some(count)),
+                Err(error) if may_come_back(&error) => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
         match rustix::net::recv(&self.stream, buffer, RecvFlags::empty()) {
             Ok((count, _)) => Ok(Some(count)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -102,6 +116,13 @@ impl Connection {
     /// Sends what waits, as far as the socket takes it.
     #[inline]
     pub fn flush(&mut self, slab: &Slab) -> Sent {
+        if let Stream::Tls(stream) = &mut self.stream {
+            return match flush_tls(stream, &mut self.output, slab) {
+                Ok(()) => Sent::Everything,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Blocked,
+                Err(error) => Sent::Lost(error),
+            };
+        }
         while !self.output.is_empty() {
             let sent = match self.output.unsent(slab, VECTORED_SLICES) {
                 Unsent::One(bytes) => rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL),
@@ -119,5 +140,26 @@ impl Connection {
             }
         }
         Sent::Everything
+    }
+}
+
+fn may_come_back(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Encrypts what waits, a round at a time so that little is held twice, and sends it.
+fn flush_tls(stream: &mut TlsStream, output: &mut Output, slab: &Slab) -> io::Result<()> {
+    loop {
+        stream.flush_socket()?;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let encrypted = match output.unsent(slab, VECTORED_SLICES) {
+            Unsent::One(bytes) => stream.encrypt(bytes)?,
+            Unsent::Many(slices) => {
+                slices.iter().map(|slice| stream.encrypt(slice)).sum::<io::Result<usize>>()?
+            }
+        };
+        output.advance(encrypted);
     }
 }

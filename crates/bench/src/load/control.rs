@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::limits::HANDSHAKE_TIMEOUT;
 use crate::load::settings::{Endpoint, Family, Protocol, Target};
+use crate::load::tls::TlsStream;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub enum Stream {
     Tcp(TcpStream),
     /// Unix domain socket.
     Unix(UnixStream),
+    /// TCP with TLS.
+    Tls(Box<TlsStream>),
 }
 
 impl AsFd for Stream {
@@ -26,6 +29,7 @@ impl AsFd for Stream {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.socket.as_fd(),
         }
     }
 }
@@ -35,6 +39,7 @@ impl Read for Stream {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
         }
     }
 }
@@ -44,10 +49,14 @@ impl Write for Stream {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if let Self::Tls(stream) = self {
+            return stream.flush();
+        }
         Ok(())
     }
 }
@@ -63,6 +72,10 @@ impl Stream {
                 stream.set_read_timeout(limit)?;
                 stream.set_write_timeout(limit)
             }
+            Self::Tls(stream) => {
+                stream.socket.set_read_timeout(limit)?;
+                stream.socket.set_write_timeout(limit)
+            }
         }
     }
 
@@ -74,6 +87,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.set_nonblocking(true),
             Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tls(stream) => stream.socket.set_nonblocking(true),
         }
     }
 }
@@ -110,13 +124,22 @@ pub struct Control {
     reader: BufReader<Stream>,
 }
 
-fn connect_socket(target: &Target, endpoint: &Endpoint) -> io::Result<Stream> {
-    let (host, port) = match endpoint {
-        Endpoint::Unix(path) => return Ok(Stream::Unix(UnixStream::connect(path)?)),
-        Endpoint::Tcp(host, port) => (host, *port),
-    };
+fn connect_stream(target: &Target, endpoint: &Endpoint) -> io::Result<Stream> {
+    match endpoint {
+        Endpoint::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path)?)),
+        Endpoint::Tcp(host, port) => {
+            let socket = connect_socket(target, host, *port)?;
+            match &target.tls {
+                Some(tls) => Ok(Stream::Tls(Box::new(tls.wrap(socket, host)?))),
+                None => Ok(Stream::Tcp(socket)),
+            }
+        }
+    }
+}
+
+fn connect_socket(target: &Target, host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-    for address in (host.as_str(), port).to_socket_addrs()? {
+    for address in (host, port).to_socket_addrs()? {
         let wanted = match target.family {
             Family::Any => true,
             Family::V4 => address.is_ipv4(),
@@ -133,7 +156,7 @@ fn connect_socket(target: &Target, endpoint: &Endpoint) -> io::Result<Stream> {
         match connected {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                return Ok(Stream::Tcp(stream));
+                return Ok(stream);
             }
             Err(error) => last = error,
         }
@@ -155,11 +178,15 @@ impl Control {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub fn connect_to(target: &Target, endpoint: &Endpoint) -> io::Result<Self> {
-        let stream = connect_socket(target, endpoint)?;
+        let stream = connect_stream(target, endpoint)?;
         let limit = if target.timeout.is_zero() { HANDSHAKE_TIMEOUT } else { target.timeout };
         stream.set_timeout(Some(limit))?;
         let mut control = Self { reader: BufReader::new(stream) };
         control.handshake(target)?;
+        if target.tls.is_some() {
+            // The TLS handshake happens with the first bytes; its errors belong here.
+            control.call(&["PING"])?;
+        }
         Ok(control)
     }
 
@@ -215,7 +242,8 @@ impl Control {
             wire.extend_from_slice(argument);
             wire.extend_from_slice(b"\r\n");
         }
-        self.reader.get_mut().write_all(&wire)
+        self.reader.get_mut().write_all(&wire)?;
+        self.reader.get_mut().flush()
     }
 
     /// Waits for one reply.

@@ -13,8 +13,10 @@ pub mod command;
 pub mod control;
 pub mod keys;
 pub mod observe;
+pub(crate) mod preload;
 pub mod scan;
 pub mod settings;
+pub mod tls;
 pub mod values;
 
 mod connection;

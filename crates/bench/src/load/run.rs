@@ -105,6 +105,26 @@ impl RunResult {
         total
     }
 
+    /// Loads that ran side by side, as one; `None` for no load. The duration is the longest.
+    pub fn sum(results: Vec<RunResult>) -> Option<RunResult> {
+        let mut results = results.into_iter();
+        let mut sum = results.next()?;
+        for other in results {
+            for (kind, theirs) in sum.kinds.iter_mut().zip(&other.kinds) {
+                kind.add(theirs);
+            }
+            add_slots(&mut sum.slots, &other.slots);
+            sum.duration = sum.duration.max(other.duration);
+            sum.started_ms = sum.started_ms.min(other.started_ms);
+            sum.trouble.add(&other.trouble);
+            sum.client.extend(other.client);
+            sum.connections.extend(other.connections);
+            sum.server = sum.server.plus(other.server);
+            sum.interrupted |= other.interrupted;
+        }
+        Some(sum)
+    }
+
     /// CPU of the load threads together, nanoseconds.
     pub fn client_cpu_ns(&self) -> u64 {
         self.client.iter().map(ThreadUsage::busy_ns).sum()
@@ -229,12 +249,7 @@ fn gather(
         for (kind, theirs) in kinds.iter_mut().zip(&result.kinds) {
             kind.add(theirs);
         }
-        if slots.len() < result.slots.len() {
-            slots.resize(result.slots.len(), 0);
-        }
-        for (slot, theirs) in slots.iter_mut().zip(&result.slots) {
-            *slot += theirs;
-        }
+        add_slots(&mut slots, &result.slots);
         trouble.add(&result.trouble);
         client.push(result.usage);
         connections.extend(result.connections);
@@ -251,6 +266,15 @@ fn gather(
         connections,
         server: ServerUsage::Unknown,
         interrupted,
+    }
+}
+
+fn add_slots(slots: &mut Vec<u64>, others: &[u64]) {
+    if slots.len() < others.len() {
+        slots.resize(others.len(), 0);
+    }
+    for (slot, theirs) in slots.iter_mut().zip(others) {
+        *slot += theirs;
     }
 }
 

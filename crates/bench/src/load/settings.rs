@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::load::command::Command;
+use crate::load::tls::Tls;
 
 /// A password: never printed, not even by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,25 +58,8 @@ pub enum Protocol {
     Resp3,
 }
 
-/// TLS of the connections.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Tls {
-    /// Client certificate chain, PEM.
-    pub certificate: Option<PathBuf>,
-    /// Client private key, PEM.
-    pub key: Option<PathBuf>,
-    /// Certificates to trust, PEM.
-    pub authorities: Option<PathBuf>,
-    /// Accept any server certificate.
-    pub skip_verify: bool,
-    /// Name for SNI and verification instead of the host.
-    pub server_name: Option<String>,
-    /// Versions allowed, as memtier names them; empty for all.
-    pub versions: Vec<String>,
-}
-
 /// The server and how a connection to it is set up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// Address.
     pub endpoint: Endpoint,

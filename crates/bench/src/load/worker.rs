@@ -324,6 +324,14 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn receive(&mut self, index: usize) {
+        self.receive_once(index);
+        while self.connections[index].as_ref().is_some_and(Connection::holds_plaintext) {
+            self.receive_once(index);
+        }
+    }
+
+    #[inline]
+    fn receive_once(&mut self, index: usize) {
         let Some(connection) = &mut self.connections[index] else { return };
         let kept = connection.kept.len();
         if self.buffer.len() < kept + RECEIVE_BUFFER_BYTES / 2 {

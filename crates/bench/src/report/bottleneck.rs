@@ -19,6 +19,22 @@ pub enum ServerUsage {
 }
 
 impl ServerUsage {
+    /// What two servers used together; unknown when one of them is.
+    pub fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Local(mut ours), Self::Local(theirs)) => {
+                ours.resident_bytes += theirs.resident_bytes;
+                // Thread ids are unique on a machine.
+                ours.threads.extend(theirs.threads);
+                Self::Local(ours)
+            }
+            (Self::Remote(user, system), Self::Remote(their_user, their_system)) => {
+                Self::Remote(user + their_user, system + their_system)
+            }
+            _ => Self::Unknown,
+        }
+    }
+
     /// CPU microseconds per operation.
     pub fn cpu_us_per_operation(&self, ops: u64) -> Option<f64> {
         let ops = ops.max(1) as f64;

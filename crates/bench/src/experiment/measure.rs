@@ -1,0 +1,218 @@
+//! One run: servers, idle connections, load, figures.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::cli::settings::settings_from_words;
+use crate::experiment::ab::Revert;
+use crate::experiment::analysis::metrics_of;
+use crate::experiment::idle::hold_open;
+use crate::experiment::places::fill_places;
+use crate::experiment::program::run_program;
+use crate::experiment::runner::Record;
+use crate::experiment::server::Server;
+use crate::experiment::shell_change::ShellChange;
+use crate::experiment::spec::{Arm, Load};
+use crate::load::command::split_words;
+use crate::load::preload::write_all_keys;
+use crate::load::settings::Endpoint;
+use crate::load::{RunResult, Settings, Stop, run};
+use crate::report::warnings;
+use crate::stats::steadiness;
+
+/// Percentiles of the curves in the report.
+pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// One run of an arm under a load, with servers of its own if the arm starts some, and with its
+/// change of the machine in force meanwhile. Blocks.
+///
+/// # Errors
+/// When a server does not start, the load cannot reach it, the flags are wrong, or the change can
+/// not be made or undone.
+pub(crate) fn measure_once(
+    arm: &Arm,
+    load: &Load,
+    block: usize,
+    directory: &Path,
+    stop: &Stop,
+) -> Result<Record, String> {
+    let (Some(apply), Some(revert)) = (&arm.apply, &arm.revert) else {
+        return measure(arm, load, block, directory, stop);
+    };
+    let mut change = ShellChange { apply: apply.clone(), revert: revert.clone() };
+    let mut guard = Revert { change: &mut change, applied: false };
+    guard.apply().map_err(|error| error.to_string())?;
+    let record = measure(arm, load, block, directory, stop);
+    guard.revert().map_err(|error| error.to_string())?;
+    record
+}
+
+fn measure(
+    arm: &Arm,
+    load: &Load,
+    block: usize,
+    directory: &Path,
+    stop: &Stop,
+) -> Result<Record, String> {
+    let directory = std::fs::canonicalize(directory).map_err(|error| error.to_string())?;
+    let servers = start_servers(arm, &directory)?;
+    let mut held = Vec::new();
+    for server in &servers {
+        let streams = hold_open(server.port, arm.idle_connections);
+        held.push(streams.map_err(|error| format!("idle connections: {error}"))?);
+    }
+    let record = Record {
+        block,
+        arm: arm.name.clone(),
+        load: load.name.clone(),
+        started_ms: 0,
+        metrics: BTreeMap::new(),
+        slots: Vec::new(),
+        curve: Vec::new(),
+        warnings: Vec::new(),
+    };
+    match &arm.program {
+        Some(program) => by_program(program, arm, load, servers.first(), stop, record),
+        None => by_load(arm, load, &servers, stop, record),
+    }
+}
+
+/// Starts the arm's servers; none when it measures one that runs already.
+pub(super) fn start_servers(arm: &Arm, directory: &Path) -> Result<Vec<Server>, String> {
+    let Some(line) = &arm.server else { return Ok(Vec::new()) };
+    let words = fill_words(line, &[])?;
+    let cpus = arm.cpus.as_deref().map(fill_places).transpose()?;
+    let lists: Vec<&str> = cpus.as_deref().map_or(Vec::new(), |text| text.split(';').collect());
+    let start = |instance: usize| {
+        let list = lists.get(instance % lists.len().max(1)).copied();
+        Server::start(&words, list, &arm.environment, directory)
+    };
+    (0..arm.instances).map(start).collect()
+}
+
+/// The words of a command with the places of this machine, the own program, and `values` filled in.
+///
+/// # Errors
+/// When a quote is open or the machine lacks a place.
+pub(super) fn fill_words(line: &str, values: &[(&str, String)]) -> Result<Vec<String>, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut line = fill_places(line)?;
+    for (name, value) in values {
+        line = line.replace(name, value);
+    }
+    let fill = |word: &Vec<u8>| {
+        String::from_utf8_lossy(word).replace("{tidemill}", &own.display().to_string())
+    };
+    Ok(split_words(&line)?.iter().map(fill).collect())
+}
+
+fn by_program(
+    program: &str,
+    arm: &Arm,
+    load: &Load,
+    server: Option<&Server>,
+    stop: &Stop,
+    record: Record,
+) -> Result<Record, String> {
+    let address = match (server, &arm.address) {
+        (Some(server), _) => format!("127.0.0.1:{}", server.port),
+        (None, address) => address.clone().unwrap_or_default(),
+    };
+    let words = fill_words(
+        program,
+        &[
+            ("{address}", address),
+            ("{pid}", server.map_or(String::new(), |server| server.pid().to_string())),
+            ("{seconds}", load.seconds.to_string()),
+            ("{flags}", load.flags.clone()),
+        ],
+    )?;
+    let started_ms = SystemTime::now().duration_since(UNIX_EPOCH);
+    let started_ms = started_ms.map_or(0, |since| since.as_millis() as u64);
+    Ok(Record { started_ms, metrics: run_program(&words, stop)?, ..record })
+}
+
+fn by_load(
+    arm: &Arm,
+    load: &Load,
+    servers: &[Server],
+    stop: &Stop,
+    record: Record,
+) -> Result<Record, String> {
+    let mut loads = Vec::new();
+    for server in servers {
+        let endpoint = Endpoint::Tcp("127.0.0.1".into(), server.port);
+        let socket = server.socket.display().to_string();
+        let settings = prepare(arm, load, record.block, endpoint, &socket)?;
+        loads.push((settings, Some(server.pid())));
+    }
+    if let Some(address) = &arm.address {
+        let (host, port) = address.rsplit_once(':').ok_or("address: not host:port")?;
+        let port = port.parse().map_err(|_| "address: not host:port")?;
+        let endpoint = Endpoint::Tcp(host.to_string(), port);
+        loads.push((prepare(arm, load, record.block, endpoint, "")?, None));
+    }
+    let results = run_side_by_side(&loads, stop)?;
+    let mut doubts = Vec::new();
+    for ((settings, _), result) in loads.iter().zip(&results) {
+        doubts.extend(warnings(settings, result));
+    }
+    let (settings, _) = loads.first().ok_or("neither server nor address")?;
+    let result = RunResult::sum(results).ok_or("no load ran")?;
+    doubts.extend(steadiness(&result.slots));
+    let total = result.total();
+    let curve = CURVE
+        .iter()
+        .filter(|&&percentile| total.latency.supports_percentile(percentile))
+        .map(|&percentile| (percentile, total.latency.percentile_ns(percentile) as f64 / 1e6))
+        .collect();
+    Ok(Record {
+        started_ms: result.started_ms,
+        metrics: metrics_of(settings, &result),
+        slots: result.slots.clone(),
+        curve,
+        warnings: doubts,
+        ..record
+    })
+}
+
+/// The settings of one load; writes the keys if the flags say so.
+fn prepare(
+    arm: &Arm,
+    load: &Load,
+    block: usize,
+    endpoint: Endpoint,
+    socket: &str,
+) -> Result<Settings, String> {
+    let line = format!("{} {}", load.flags, arm.client).replace("{socket}", socket);
+    let (mut settings, preload) = settings_from_words(&line)?;
+    if !matches!(settings.target.endpoint, Endpoint::Unix(_)) {
+        settings.target.endpoint = endpoint;
+    }
+    // Every block draws other keys; all arms of a block the same.
+    settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
+    if preload {
+        write_all_keys(&settings)?;
+    }
+    Ok(settings)
+}
+
+fn run_side_by_side(
+    loads: &[(Settings, Option<u32>)],
+    stop: &Stop,
+) -> Result<Vec<RunResult>, String> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = loads
+            .iter()
+            .map(|(settings, pid)| scope.spawn(move || run(settings, *pid, stop, |_| {})))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| match thread.join() {
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    })
+}

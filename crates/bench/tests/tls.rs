@@ -1,0 +1,122 @@
+//! TLS against a real redis-server that wants client certificates.
+
+#![allow(clippy::unwrap_used)] // A helper that fails fails its test.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tidemill_bench::cli::run_bench;
+
+struct Redis {
+    child: Child,
+    port: u16,
+    directory: PathBuf,
+}
+
+/// An authority, and a certificate for 127.0.0.1 and `redis.test` that server and client share.
+fn write_certificates(directory: &std::path::Path) {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    // OpenSSL takes a certificate with its issuer's name for a self-signed one.
+    params.distinguished_name.push(DnType::CommonName, "test authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).unwrap();
+    let issuer = Issuer::new(params, authority_key);
+    let key = KeyPair::generate().unwrap();
+    let names = ["127.0.0.1", "redis.test"].map(String::from);
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    std::fs::write(directory.join("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(directory.join("cert.pem"), certificate.pem()).unwrap();
+    std::fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+}
+
+impl Redis {
+    fn start(name: &str, auth_clients: &str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let directory =
+            std::env::temp_dir().join(format!("tidemill-tls-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        write_certificates(&directory);
+        let child = Command::new("redis-server")
+            .args(["--port", "0", "--tls-port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"])
+            .args(["--tls-ca-cert-file", "ca.pem", "--tls-auth-clients", auth_clients])
+            .args(["--save", ""])
+            .current_dir(&directory)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed (scripts/setup)");
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { child, port, directory }
+    }
+
+    fn bench(&self, words: &str) -> ExitCode {
+        let directory = self.directory.display().to_string();
+        let words = words.replace("{dir}", &directory);
+        let own = format!("-h 127.0.0.1 -p {} -t 1 -c 3 -o {directory}/out.txt", self.port);
+        run_bench(own.split(' ').chain(words.split_whitespace()).map(Into::into).collect())
+    }
+
+    fn report(&self) -> String {
+        std::fs::read_to_string(self.directory.join("out.txt")).unwrap()
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn loads_run_over_tls_with_client_certificates() {
+    let redis = Redis::start("clients", "yes");
+    let tls = "--tls --cert {dir}/cert.pem --key {dir}/key.pem --cacert {dir}/ca.pem";
+    for words in [
+        "-n 2000",
+        "-n 2000 --pipeline 64 --tls-protocols TLSv1.2",
+        "-n 2000 --pipeline 64 --tls-protocols TLSv1.3 --verify --preload --key-maximum 500 -R",
+        // Replies far beyond one TLS record and beyond the receive buffer.
+        "-n 60 --pipeline 8 -d 700000 --ratio 1:1 --key-maximum 5 --verify --preload",
+        "--test-time 0.3 --rate 2000",
+        "-n 500 --sni redis.test",
+    ] {
+        assert_eq!(redis.bench(&format!("{tls} {words}")), ExitCode::SUCCESS, "{words}");
+        assert!(!redis.report().contains("WARNING"), "{words}: {}", redis.report());
+    }
+    // Without a certificate of its own the client is refused.
+    assert_eq!(redis.bench("-n 10 --tls --cacert {dir}/ca.pem"), ExitCode::from(3));
+}
+
+#[test]
+fn a_server_certificate_must_be_signed_and_for_the_name() {
+    let redis = Redis::start("names", "no");
+    let uri = format!("-u rediss://127.0.0.1:{}", redis.port);
+    for (words, code) in [
+        ("--tls --cacert {dir}/ca.pem", 0),
+        ("--tls --cacert {dir}/ca.pem --sni another.test", 3),
+        // Signed by nobody the system knows.
+        ("--tls", 3),
+        ("--tls --tls-skip-verify", 0),
+        ("--tls --tls-skip-verify --sni another.test", 0),
+        (&format!("{uri} --cacert {{dir}}/ca.pem"), 0),
+        // Not TLS at all: the server closes.
+        ("", 1),
+        ("--tls --cacert {dir}/missing.pem", 2),
+        ("--tls --cacert {dir}/key.pem", 2),
+        ("--tls --tls-skip-verify --cert {dir}/cert.pem", 2),
+        ("--tls --tls-skip-verify --tls-protocols SSLv3", 2),
+        ("--tls --tls-skip-verify -S /tmp/redis.sock", 2),
+    ] {
+        assert_eq!(redis.bench(&format!("-n 10 {words}")), ExitCode::from(code), "{words}");
+    }
+}

@@ -1,7 +1,8 @@
 //! The host under the server: facts (read), plan (pure), apply (system calls).
 //!
 //! Three layers that do not mix: [`topology`] and what else is read through a [`Root`] directory, [`placement`]
-//! as a pure function of it, and [`apply`], which changes something. So a captured machine can be diagnosed and
+//! and [`rules`] as functions of it, and what changes something: [`apply`] threads of this process, [`tune`]
+//! the machine, with an undo journal. So a captured machine can be diagnosed and
 //! planned for elsewhere, and a plan can be tested on machines nobody has at hand. This crate knows neither the
 //! server nor the load generator.
 
@@ -13,6 +14,7 @@ pub mod limits;
 pub mod placement;
 pub mod rules;
 pub mod topology;
+pub mod tune;
 
 mod cpuset;
 mod root;

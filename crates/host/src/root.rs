@@ -3,7 +3,7 @@
 //! Every answer about a missing or refused file keeps its reason, because *absent*, *read-only*, *not
 //! permitted* and *locked down* lead to different advice. Below a captured directory symbolic links are
 //! resolved inside it (`openat2`, `RESOLVE_IN_ROOT`), so that a capture cannot show files of the machine
-//! it is read on. Writing is in [`crate::apply`], not here.
+//! it is read on. Writing is in [`crate::tune`], not here.
 
 use std::fmt;
 use std::fs::File;
@@ -42,6 +42,8 @@ pub enum Refusal {
     Device,
     /// The file was read but is not what it should be.
     Malformed,
+    /// The write succeeded and changed nothing.
+    Ignored,
     /// Anything else, by its errno.
     Other,
 }
@@ -84,6 +86,7 @@ impl fmt::Display for Refusal {
             Self::Invalid => "value refused",
             Self::Device => "refused by the device",
             Self::Malformed => "not understood",
+            Self::Ignored => "written without effect",
             Self::Other => "failed",
         })
     }
@@ -95,7 +98,7 @@ impl ReadError {
         Self { path: shown(path), refusal: Refusal::Malformed, errno: 0 }
     }
 
-    fn from_io(path: &str, error: &io::Error) -> Self {
+    pub(crate) fn from_io(path: &str, error: &io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(0);
         let refusal = match errno {
             0 => Refusal::Malformed,
@@ -152,7 +155,7 @@ impl Root {
         &self.directory
     }
 
-    /// Opens a file below the root for reading; also used with other flags by [`crate::apply`].
+    /// Opens a file below the root for reading; also used with other flags by [`crate::tune`].
     pub(crate) fn open_file(&self, path: &str, flags: OFlags) -> io::Result<File> {
         let relative = path.trim_start_matches('/');
         let relative = if relative.is_empty() { "." } else { relative };

@@ -5,9 +5,11 @@
 //! `second/`. Facts judge nothing: that is [`crate::rules`].
 
 mod host;
+mod processes;
 mod sample;
 mod server;
 
 pub use host::{Host, HostError, Inspect, Knob, Probe};
+pub use processes::{process_names, runs, unit_of};
 pub use sample::{Growth, Sample};
 pub use server::{Kind, Server};

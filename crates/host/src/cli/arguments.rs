@@ -1,0 +1,108 @@
+//! The flags, one declaration each.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+const STATUS: &str = "\
+Exit status: 2 wrong usage, or something needed cannot be read (nothing was changed); otherwise
+  doctor                  0 nothing to do, 1 advice, 3 a problem
+  apply, revert, verify   0 done or in force, 1 something was refused, declined or left alone
+  plan                    0";
+
+/// Doctor and tuner for the host of a Redis-protocol server.
+#[derive(Debug, Parser)]
+#[command(name = "tidemill tune", after_help = STATUS, arg_required_else_help = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Judges this host by every rule, with evidence; changes nothing.
+    Doctor(DoctorArguments),
+    /// Draws the machine with workers, interrupts and background threads, and the changes the rules propose; writes nothing.
+    Plan(PlanArguments),
+    /// Shows the changes, asks, writes them, reads them back, and keeps an undo journal in /var/lib/tidemill-tune.
+    Apply(ApplyArguments),
+    /// Undoes what was applied, last first; leaves alone what somebody else changed since.
+    Revert(RevertArguments),
+    /// Tells whether what was applied is in force.
+    Verify(VerifyArguments),
+}
+
+/// Which machine.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Machine {
+    /// A captured machine below this directory instead of the running one.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(super) root: PathBuf,
+}
+
+/// Which server on it, and how it is looked at.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Look {
+    #[command(flatten)]
+    pub(super) machine: Machine,
+    /// The server's process.
+    #[arg(long, value_name = "N")]
+    pub(super) pid: Option<u32>,
+    /// Time between the two samples of counters; 0 takes one sample.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(super) interval: Duration,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct DoctorArguments {
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct PlanArguments {
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ApplyArguments {
+    #[command(flatten)]
+    pub(super) plan: PlanArguments,
+    /// Only the changes of these rules.
+    #[arg(long, value_name = "RULE", num_args = 1.., value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Makes the changes last: sysctl.d, tmpfiles.d, udev rules, systemd units and drop-ins, marked as ours.
+    #[arg(long)]
+    pub(super) persist: bool,
+    /// Does not ask.
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Writes what tuned, irqbalance or bpftune manage, too; they may write it back.
+    #[arg(long)]
+    pub(super) take_over: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct RevertArguments {
+    #[command(flatten)]
+    pub(super) machine: Machine,
+    /// Only the changes of these rules.
+    #[arg(long, value_name = "RULE", num_args = 1.., value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Forgets what somebody else changed since, and leaves it as it is.
+    #[arg(long)]
+    pub(super) forget: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct VerifyArguments {
+    #[command(flatten)]
+    pub(super) machine: Machine,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

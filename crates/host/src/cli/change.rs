@@ -18,12 +18,19 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
     let findings = rules::examine(&host);
     let changes = tune::select(&findings, &arguments.only).map_err(|error| error.to_string())?;
     let planned = tune::plan(&root, changes);
-    if planned.is_empty() {
+    let fleeting = match arguments.persist {
+        true => tune::fleeting(&root, &arguments.only).map_err(|error| error.to_string())?,
+        false => Vec::new(),
+    };
+    if planned.is_empty() && fleeting.is_empty() {
         return Ok(Outcome { text: "nothing to change\n".to_owned(), status: 0 });
     }
     if !arguments.yes {
         let mut output = std::io::stdout();
-        let question = format!("{}\nwrite these? [y/N] ", show::changes(&planned));
+        let changes = show::changes(&planned);
+        let fleeting: String =
+            fleeting.iter().map(|line| format!("{line}\n  is made to last\n")).collect();
+        let question = format!("{changes}{fleeting}\nwrite these? [y/N] ");
         // Without a reader nobody can agree.
         output
             .write_all(question.as_bytes())
@@ -33,8 +40,12 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
             return Ok(Outcome { text: "nothing was changed\n".to_owned(), status: STATUS_LEFT });
         }
     }
-    let options = ApplyOptions { persist: arguments.persist, take_over: arguments.take_over };
-    tune::apply(&root, &planned, options).map(outcome).map_err(|error| error.to_string())
+    let options = ApplyOptions {
+        only: arguments.only.clone(),
+        persist: arguments.persist,
+        take_over: arguments.take_over,
+    };
+    tune::apply(&root, &planned, &options).map(outcome).map_err(|error| error.to_string())
 }
 
 /// Whether the next line says yes; the end of input says no.

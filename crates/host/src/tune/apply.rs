@@ -8,8 +8,10 @@ use crate::rules::{self, Change, Finding};
 use crate::{ReadError, Root};
 
 /// How to apply.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ApplyOptions {
+    /// Rules whose earlier changes shall be made to last, too; empty for all.
+    pub only: Vec<String>,
     /// Whether changes shall outlive a reboot.
     pub persist: bool,
     /// Whether to write what tuned, irqbalance or bpftune manage, too.
@@ -65,12 +67,33 @@ pub fn plan(root: &Root, changes: Vec<Change>) -> Vec<Planned> {
     planned.collect()
 }
 
-/// Writes a plan: the journal first, then each value, which is read back, then the files that make it last.
-/// Single refusals go to the report. Blocks on file writes.
+/// Values applied before that no file makes last yet, as `rule path: value`.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn fleeting(root: &Root, only: &[String]) -> Result<Vec<String>, TuneError> {
+    let journal = Journal::read(root)?;
+    let entries = journal.entries.iter().filter(|entry| is_fleeting(&journal, entry, only));
+    Ok(entries.map(|entry| format!("{} {}: {}", entry.rule, entry.path, entry.to)).collect())
+}
+
+fn is_fleeting(journal: &Journal<'_>, entry: &Entry, only: &[String]) -> bool {
+    let is_chosen =
+        only.is_empty() || only.iter().any(|rule| rule.eq_ignore_ascii_case(&entry.rule));
+    let is_safe = persist::file_of(&entry.path, &entry.to, &entry.persistence).is_some();
+    is_chosen && is_safe && !entry.is_persisted && journal.is_of_this_boot(entry)
+}
+
+/// Writes a plan: the journal first, then each value, which is read back, then the files that make it last, also
+/// those of values applied earlier without them. Single refusals go to the report. Blocks on file writes.
 ///
 /// # Errors
 /// When the journal cannot be read or written before the first change: nothing was changed then.
-pub fn apply(root: &Root, planned: &[Planned], options: ApplyOptions) -> Result<Report, TuneError> {
+pub fn apply(
+    root: &Root,
+    planned: &[Planned],
+    options: &ApplyOptions,
+) -> Result<Report, TuneError> {
     let mut journal = Journal::open(root)?;
     let mut report = Report::default();
     drop_what_was_never_written(root, &mut journal);
@@ -79,10 +102,6 @@ pub fn apply(root: &Root, planned: &[Planned], options: ApplyOptions) -> Result<
         if let Some(entry) = accept(root, planned, options, &journal.boot_id, &mut report) {
             journal.entries.push(entry);
         }
-    }
-    if journal.entries.len() == old_count {
-        journal.save()?;
-        return Ok(report);
     }
     journal.save()?;
     let mut index = old_count;
@@ -96,8 +115,9 @@ pub fn apply(root: &Root, planned: &[Planned], options: ApplyOptions) -> Result<
         }
     }
     if options.persist {
-        for entry in &mut journal.entries[old_count..] {
-            entry.is_persisted = true;
+        for index in 0..journal.entries.len() {
+            let is_fleeting = is_fleeting(&journal, &journal.entries[index], &options.only);
+            journal.entries[index].is_persisted |= is_fleeting;
         }
     }
     journal.save()?;
@@ -108,14 +128,19 @@ pub fn apply(root: &Root, planned: &[Planned], options: ApplyOptions) -> Result<
     Ok(report)
 }
 
-/// Drops the last entries of each file that holds the value found: a process was killed before it wrote them.
+/// Drops entries a process was killed before it wrote: the last ones of each file that holds the value found.
 fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
     let mut settled: Vec<String> = Vec::new();
     for index in (0..journal.entries.len()).rev() {
         let entry = &journal.entries[index];
-        if settled.contains(&entry.path) || entry.is_persisted || !entry.persistence.is_runtime() {
+        if settled.contains(&entry.path) || entry.is_persisted {
             continue;
         }
+        if !entry.persistence.is_runtime() {
+            journal.entries.remove(index);
+            continue;
+        }
+        store::sweep_value(root, &entry.path);
         let now = store::value(root, &entry.path);
         let is_original = now.is_ok_and(|now| is_same(&entry.path, &now, &entry.from));
         if is_original || !journal.is_of_this_boot(entry) {
@@ -130,7 +155,7 @@ fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
 fn accept(
     root: &Root,
     planned: &Planned,
-    options: ApplyOptions,
+    options: &ApplyOptions,
     boot_id: &str,
     report: &mut Report,
 ) -> Option<Entry> {

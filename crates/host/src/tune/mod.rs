@@ -22,7 +22,7 @@ mod verify;
 
 use std::fmt;
 
-pub use apply::{ApplyOptions, Planned, apply, plan, select};
+pub use apply::{ApplyOptions, Planned, apply, fleeting, plan, select};
 pub use managers::{Manager, managers};
 pub use revert::{RevertOptions, revert};
 pub use verify::verify;

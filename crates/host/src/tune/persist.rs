@@ -48,13 +48,14 @@ pub(super) fn file_of_change(change: &Change) -> Option<String> {
 
 /// The texts of all files the entries need, by path.
 fn texts(entries: &[Entry]) -> BTreeMap<String, String> {
+    // The last entry of a setting wins; a text must not depend on the order of the work.
+    let mut lasting: BTreeMap<(&str, String), &Entry> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.is_persisted) {
+        lasting.insert((&entry.path, format!("{:?}", entry.persistence)), entry);
+    }
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_persisted) {
-        let is_superseded = entries[index + 1..].iter().any(|later| {
-            later.is_persisted && later.path == entry.path && later.persistence == entry.persistence
-        });
-        let file = file_of(&entry.path, &entry.to, &entry.persistence);
-        let (Some(file), false) = (file, is_superseded) else { continue };
+    for entry in lasting.into_values() {
+        let Some(file) = file_of(&entry.path, &entry.to, &entry.persistence) else { continue };
         let head = head(&file);
         let text = files.entry(file).or_insert_with(|| format!("{MARK}\n{head}"));
         text.push_str(&line(entry));

@@ -77,9 +77,7 @@ fn undo(
         let known = journal.files.iter().find(|file| file.path == *path);
         return known.is_none_or(|file| persist::is_as_written(root, file));
     }
-    if !root.is_live() {
-        store::sweep(root, path);
-    }
+    store::sweep_value(root, path);
     match judge(root, journal, entry, foreign) {
         Ok(Undo::Original) => report.done(format!("kept    {rule} {path}: {from} already")),
         Ok(Undo::Gone) if had_file => report.done(format!(

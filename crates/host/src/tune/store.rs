@@ -42,7 +42,10 @@ pub(super) fn replace(root: &Root, path: &str, text: &str, mode: Mode) -> Result
     let fail = |error: io::Error| ReadError::from_io(path, &error);
     let (parent, name) = split(path);
     let directory = make_directory(root, parent, Mode::from_raw_mode(0o755)).map_err(fail)?;
-    replace_in(&directory, name, text, mode).map_err(fail)
+    replace_in(&directory, name, text, mode).map_err(|error| {
+        sweep(root, path);
+        fail(error)
+    })
 }
 
 fn replace_in(directory: &OwnedFd, name: &str, text: &str, mode: Mode) -> io::Result<()> {
@@ -84,6 +87,13 @@ pub(super) fn sweep(root: &Root, path: &str) {
     let (parent, name) = split(path);
     if let Ok(directory) = root.open_file(parent, OFlags::RDONLY | OFlags::DIRECTORY) {
         let _ = rustix::fs::unlinkat(&directory, format!(".{name}{NEW}"), AtFlags::empty());
+    }
+}
+
+/// As [`sweep`], for a setting: below a captured root those are replaced, too.
+pub(super) fn sweep_value(root: &Root, path: &str) {
+    if !root.is_live() {
+        sweep(root, path);
     }
 }
 

@@ -41,10 +41,10 @@ fn changes() -> Vec<Change> {
     ]
 }
 
-const LASTING: ApplyOptions = ApplyOptions { persist: true, take_over: false };
+const LASTING: ApplyOptions = ApplyOptions { only: Vec::new(), persist: true, take_over: false };
 
 fn apply_all(root: &Root, options: ApplyOptions) -> Report {
-    apply(root, &plan(root, changes()), options).unwrap()
+    apply(root, &plan(root, changes()), &options).unwrap()
 }
 
 fn text(directory: &Path, path: &str) -> String {
@@ -83,7 +83,7 @@ fn what_is_applied_is_in_force_lasts_and_is_undone_to_the_byte() {
             .lines()
             .filter(|line| !line.starts_with('#'))
             .collect::<Vec<_>>(),
-        ["vm.swappiness = 1", "vm.overcommit_memory = 1"]
+        ["vm.overcommit_memory = 1", "vm.swappiness = 1"]
     );
     assert!(text(directory.path(), SYSCTL).starts_with("# Written by `tidemill tune apply"));
     assert!(
@@ -180,8 +180,8 @@ fn two_changes_of_one_file_are_undone_one_after_the_other() {
     let change = |from: i32, to: i32| {
         plan(&root, vec![Change::new("R3", SWAPPINESS, from, to, Persistence::Sysctl)])
     };
-    apply(&root, &change(60, 10), LASTING).unwrap();
-    apply(&root, &change(10, 1), LASTING).unwrap();
+    apply(&root, &change(60, 10), &LASTING).unwrap();
+    apply(&root, &change(10, 1), &LASTING).unwrap();
     assert_eq!(text(directory.path(), SYSCTL).matches("vm.swappiness").count(), 1);
     let report = revert(&root, &RevertOptions::default()).unwrap();
     let restored: Vec<_> =
@@ -212,7 +212,7 @@ fn what_another_tuner_manages_is_left_to_it_unless_told_otherwise() {
     assert_eq!(text(directory.path(), IRQ), "0-3\n");
     let take_over = ApplyOptions { take_over: true, ..LASTING };
     let interrupt = vec![changes().remove(4)];
-    assert_eq!(apply(&root, &plan(&root, interrupt), take_over).unwrap().left_count, 0);
+    assert_eq!(apply(&root, &plan(&root, interrupt), &take_over).unwrap().left_count, 0);
     assert_eq!(text(directory.path(), IRQ), "3\n");
 }
 
@@ -229,7 +229,7 @@ fn absent_files_links_and_stale_plans_are_refused_one_by_one() {
             Change::new("R3", SWAPPINESS, 60, 1, Persistence::Sysctl),
         ],
     );
-    let report = apply(&root, &planned, ApplyOptions::default()).unwrap();
+    let report = apply(&root, &planned, &ApplyOptions::default()).unwrap();
     assert_eq!(report.left_count, 3, "{report:#?}");
     assert!(report.lines[0].contains("/proc/sys/vm/none: absent"), "{report:#?}");
     assert!(report.lines[1].contains("0 by now, 2 in the plan"), "{report:#?}");
@@ -244,7 +244,7 @@ fn a_name_that_a_shell_would_run_never_gets_into_a_file() {
     let evil = Persistence::Interrupt { interface: "$(reboot)".to_owned(), index: 0 };
     let planned = plan(&root, vec![Change::new("R11", IRQ, "0-3", 3, evil)]);
     assert_eq!(planned[0].lasting_file, None);
-    assert_eq!(apply(&root, &planned, LASTING).unwrap().left_count, 1);
+    assert_eq!(apply(&root, &planned, &LASTING).unwrap().left_count, 1);
     assert_eq!(revert(&root, &RevertOptions::default()).unwrap(), Report::default());
 }
 
@@ -260,7 +260,7 @@ fn a_foreign_or_broken_journal_stops_everything_before_the_first_write() {
         write(directory.path(), "var/lib/tidemill-tune/journal.json", journal);
         let planned = plan(&root, changes());
         let errors = [
-            apply(&root, &planned, LASTING).unwrap_err(),
+            apply(&root, &planned, &LASTING).unwrap_err(),
             revert(&root, &RevertOptions::default()).unwrap_err(),
             verify(&root).unwrap_err(),
         ];
@@ -277,7 +277,7 @@ fn an_unwritable_journal_stops_apply_before_the_first_write() {
     let (directory, root) = tree(MACHINE);
     write(directory.path(), "var/lib", "a file where the directory should be\n");
     let before = files(directory.path());
-    let error = apply(&root, &plan(&root, changes()), LASTING).unwrap_err();
+    let error = apply(&root, &plan(&root, changes()), &LASTING).unwrap_err();
     let TuneError::Journal(error) = error else { panic!("{error}") };
     assert_eq!(error.refusal, Refusal::Absent);
     assert_eq!(files(directory.path()), before);
@@ -288,13 +288,24 @@ fn two_processes_do_not_work_on_one_journal() {
     let (_directory, root) = tree(MACHINE);
     let held = journal::Journal::open(&root).unwrap();
     let planned = plan(&root, changes());
-    assert!(matches!(apply(&root, &planned, LASTING), Err(TuneError::Busy(_))));
+    assert!(matches!(apply(&root, &planned, &LASTING), Err(TuneError::Busy(_))));
     drop(held);
-    assert!(apply(&root, &planned, LASTING).is_ok());
+    assert!(apply(&root, &planned, &LASTING).is_ok());
 }
 
 #[test]
 fn unknown_rules_are_named() {
     let error = select(&[], &["R99".to_owned()]).unwrap_err();
     assert_eq!(error.to_string(), "there is no rule R99");
+}
+
+#[test]
+fn values_applied_before_are_made_to_last_later() {
+    let (directory, root) = tree(MACHINE);
+    apply_all(&root, ApplyOptions::default());
+    assert_eq!(fleeting(&root, &["R3".to_owned()]).unwrap(), [format!("R3 {SWAPPINESS}: 1")]);
+    let only = ApplyOptions { only: vec!["R3".to_owned()], ..LASTING };
+    assert_eq!(apply(&root, &[], &only).unwrap().lines, [format!("wrote   /{SYSCTL}")]);
+    assert!(text(directory.path(), SYSCTL).ends_with("# R3\nvm.swappiness = 1\n"));
+    assert!(!text(directory.path(), SYSCTL).contains("overcommit"));
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const STATUS: &str = "\
 Exit status: 2 wrong usage, or something needed cannot be read (nothing was changed); otherwise
@@ -46,24 +46,54 @@ pub(super) struct Machine {
 pub(super) struct Look {
     #[command(flatten)]
     pub(super) machine: Machine,
-    /// The server's process.
-    #[arg(long, value_name = "N")]
+    /// The server's process; it is asked over the lowest port it listens on.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) pid: Option<u32>,
+    /// The server that listens on this TCP port. The password is taken from REDISCLI_AUTH or VALKEYCLI_AUTH, or asked for.
+    #[arg(long, value_name = "N", conflicts_with = "pid", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: Option<u16>,
+    /// The user to authenticate as.
+    #[arg(long, value_name = "NAME")]
+    pub(super) user: Option<String>,
     /// Time between the two samples of counters; 0 takes one sample.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(super) interval: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Profile {
+    Latency,
+    Throughput,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Role {
+    Server,
+    Client,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArguments {
     #[command(flatten)]
     pub(super) look: Look,
+    /// Prints the findings as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct PlanArguments {
     #[command(flatten)]
     pub(super) look: Look,
+    /// What counts: with throughput, sleep states and interrupt coalescing are left alone.
+    #[arg(long, value_enum, default_value = "latency")]
+    pub(super) profile: Profile,
+    /// What runs here: rules about servers alone are passed over for clients.
+    #[arg(long, value_enum, default_value = "server")]
+    pub(super) role: Role,
+    /// Places so many servers: on one node or spread, and why.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(super) instances: usize,
 }
 
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
     let root = examine::open(look)?;
     // A typing error is told before the samples are taken.
     tune::select(&[], &arguments.only).map_err(|error| error.to_string())?;
-    let host = Host::read(&root, examine::inspect(&root, look)?);
+    let host = Host::read(&root, examine::planned_inspect(&root, &arguments.plan)?);
     let findings = rules::examine(&host);
     let changes = tune::select(&findings, &arguments.only).map_err(|error| error.to_string())?;
     let planned = tune::plan(&root, changes);

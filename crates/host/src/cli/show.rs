@@ -1,6 +1,9 @@
 //! Findings and changes as text.
 
+use serde_json::json;
+
 use crate::facts::Host;
+use crate::placement::{Allowed, Placement, instances};
 use crate::rules::{Finding, Verdict};
 use crate::tune::Planned;
 
@@ -37,15 +40,63 @@ fn needs(finding: &Finding) -> String {
     if words.is_empty() { String::new() } else { format!(" (needs {})", words.join(", ")) }
 }
 
-/// The placement with its reasons, or why there is none.
-pub(super) fn placement(host: &Host<'_>) -> String {
-    match (&host.placement, &host.topology) {
-        (Ok(placement), Ok(topology)) => {
-            format!("{}\n\n{}\n", placement.reasons.join("\n"), placement.picture(topology))
-        }
-        (Err(error), _) => format!("no placement: {error}\n"),
-        (_, Err(error)) => format!("no placement: {error}\n"),
+/// All findings as one JSON object; texts are those of the plain output.
+pub(super) fn json(findings: &[Finding]) -> String {
+    let list: Vec<_> = findings.iter().map(finding_json).collect();
+    let mut text = format!("{:#}", json!({ "version": 1, "findings": list }));
+    text.push('\n');
+    text
+}
+
+fn finding_json(finding: &Finding) -> serde_json::Value {
+    let changes: Vec<_> = finding
+        .changes
+        .iter()
+        .map(|change| json!({ "path": change.path, "from": change.from, "to": change.to }))
+        .collect();
+    json!({
+        "verdict": finding.verdict.to_string(),
+        "id": finding.id,
+        "title": finding.title,
+        "summary": finding.summary,
+        "evidence": finding.evidence,
+        "why": finding.why,
+        "measured": finding.effect,
+        "action": finding.action,
+        "needs": {
+            "root": finding.needs.root,
+            "restart": finding.needs.restart,
+            "host_owner": finding.needs.host_owner,
+        },
+        "changes": changes,
+    })
+}
+
+/// The placement of one server, or of several, with its reasons, or why there is none.
+pub(super) fn placement(host: &Host<'_>, instance_count: usize) -> Result<String, String> {
+    let (placement, topology) = match (&host.placement, &host.topology) {
+        (Ok(placement), Ok(topology)) => (placement, topology),
+        (Err(error), _) => return Ok(format!("no placement: {error}\n")),
+        (_, Err(error)) => return Ok(format!("no placement: {error}\n")),
+    };
+    let draw = |placement: &Placement| {
+        format!("{}\n\n{}\n", placement.reasons.join("\n"), placement.picture(topology))
+    };
+    if instance_count == 1 {
+        return Ok(draw(placement));
     }
+    let limits = Allowed { mask: None, ..host.allowed.clone() };
+    let several = instances(topology, &limits, &host.inspect.placement, instance_count)
+        .map_err(|error| error.to_string())?;
+    let mut text = draw(&several.placement);
+    text.push_str(&format!("{instance_count} servers: {}\n", several.reason));
+    for (number, instance) in (1..).zip(&several.list) {
+        let memory =
+            instance.memory_node.map_or(String::new(), |node| format!(", memory of node {node}"));
+        text.push_str(&format!("  server {number}: CPU {}{memory}\n", instance.cpus));
+    }
+    text.push('\n');
+    Ok(text)
 }
 
 /// Changes as a diff, with what makes each last and who else manages it.

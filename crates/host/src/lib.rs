@@ -7,6 +7,7 @@
 //! server nor the load generator.
 
 pub mod apply;
+pub mod capture;
 pub mod cgroup;
 pub mod cli;
 pub mod facts;
@@ -17,6 +18,7 @@ pub mod topology;
 pub mod tune;
 
 mod cpuset;
+mod recording;
 mod root;
 mod sys;
 #[cfg(test)]

@@ -5,15 +5,19 @@
 //! resolved inside it (`openat2`, `RESOLVE_IN_ROOT`), so that a capture cannot show files of the machine
 //! it is read on. Writing is in [`crate::tune`], not here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::FILE_BYTES_MAX;
+use crate::recording::Recording;
 
 /// The directory a host is read from.
 #[derive(Debug)]
@@ -21,10 +25,14 @@ pub struct Root {
     directory: PathBuf,
     /// `None` for the running machine.
     captured: Option<OwnedFd>,
+    /// What was refused where a capture was made, by path.
+    refused: BTreeMap<String, ReadError>,
+    /// What is being read, while a capture is made.
+    recording: Option<Mutex<Recording>>,
 }
 
 /// Why a file could not be read or written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
     /// The kernel or this machine has no such file (ENOENT, ENOTDIR, ENODEV, ENXIO).
     Absent,
@@ -49,7 +57,7 @@ pub enum Refusal {
 }
 
 /// A refusal with the path it concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadError {
     /// The absolute path on the host that was asked, without the capture's directory.
     pub path: String,
@@ -127,7 +135,7 @@ fn shown(path: &str) -> String {
 impl Root {
     /// The running machine.
     pub fn live() -> Self {
-        Self { directory: PathBuf::from("/"), captured: None }
+        Self::new(PathBuf::from("/"), None)
     }
 
     /// Opens a directory that holds `sys`, `proc` and what else of a host; `/` is the running machine.
@@ -142,7 +150,40 @@ impl Root {
         let descriptor = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
             ReadError::from_io(&directory.to_string_lossy(), &io::Error::from(errno))
         })?;
-        Ok(Self { directory: directory.to_owned(), captured: Some(descriptor) })
+        Ok(Self::new(directory.to_owned(), Some(descriptor)))
+    }
+
+    fn new(directory: PathBuf, captured: Option<OwnedFd>) -> Self {
+        Self { directory, captured, refused: BTreeMap::new(), recording: None }
+    }
+
+    /// Lets these paths answer as they did where the capture was made.
+    pub(crate) fn refuse(&mut self, errors: Vec<ReadError>) {
+        self.refused = errors.into_iter().map(|error| (error.path.clone(), error)).collect();
+    }
+
+    /// Keeps everything read from now on.
+    pub(crate) fn record(&mut self) {
+        self.recording = Some(Mutex::default());
+    }
+
+    /// What was read since [`Root::record`].
+    pub(crate) fn recorded(&mut self) -> Recording {
+        let recording = self.recording.take().unwrap_or_default();
+        recording.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Recording)) {
+        if let Some(recording) = &self.recording {
+            note(&mut recording.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn check_refused(&self, path: &str) -> Result<(), ReadError> {
+        if self.refused.is_empty() {
+            return Ok(());
+        }
+        self.refused.get(&shown(path)).map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Whether this is the running machine rather than a capture.
@@ -175,6 +216,12 @@ impl Root {
     /// # Errors
     /// The refusal; text that is not UTF-8 or beyond [`FILE_BYTES_MAX`] is malformed.
     pub fn text(&self, path: &str) -> Result<String, ReadError> {
+        let text = self.check_refused(path).and_then(|()| self.read_text(path));
+        self.note(|recording| recording.text(&shown(path), &text));
+        text
+    }
+
+    fn read_text(&self, path: &str) -> Result<String, ReadError> {
         // A capture may hold a FIFO in a file's place: opening one to read would wait for ever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fail = |error: io::Error| ReadError::from_io(path, &error);
@@ -217,6 +264,12 @@ impl Root {
     /// # Errors
     /// The refusal of the directory.
     pub fn names(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        let names = self.check_refused(path).and_then(|()| self.read_names(path));
+        self.note(|recording| recording.names(&shown(path), &names));
+        names
+    }
+
+    fn read_names(&self, path: &str) -> Result<Vec<String>, ReadError> {
         let fail = |error: io::Error| ReadError::from_io(path, &error);
         let directory = self.open_file(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
         let mut names = Vec::new();
@@ -233,7 +286,11 @@ impl Root {
 
     /// Whether the path exists and could be looked up.
     pub fn exists(&self, path: &str) -> bool {
-        self.open_file(path, OFlags::PATH).is_ok()
+        let exists = self.open_file(path, OFlags::PATH).is_ok();
+        if exists {
+            self.note(|recording| recording.seen(&shown(path)));
+        }
+        exists
     }
 
     /// The last component of the path a symbolic link points to, such as a device's driver.
@@ -242,6 +299,7 @@ impl Root {
         let (parent, name) = relative.rsplit_once('/').unwrap_or((".", relative));
         let directory = self.open_file(parent, OFlags::PATH | OFlags::DIRECTORY).ok()?;
         let target = rustix::fs::readlinkat(&directory, name, Vec::new()).ok()?;
+        self.note(|recording| recording.seen(&shown(path)));
         Some(target.to_str().ok()?.rsplit('/').next()?.to_owned())
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Command {
     Revert(RevertArguments),
     /// Tells whether what was applied is in force.
     Verify(VerifyArguments),
+    /// Copies what doctor reads, without secrets, into an archive; unpacked, it is a DIR for --root.
+    Capture(CaptureArguments),
 }
 
 /// Which machine.
@@ -124,6 +126,15 @@ pub(super) struct RevertArguments {
     /// Forgets what somebody else changed since, and leaves it as it is.
     #[arg(long)]
     pub(super) forget: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CaptureArguments {
+    #[command(flatten)]
+    pub(super) look: Look,
+    /// The archive; must not exist.
+    #[arg(value_name = "OUT.tar")]
+    pub(super) out: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 
 use super::arguments::{ApplyArguments, RevertArguments, VerifyArguments};
 use super::{Outcome, STATUS_LEFT, examine, show};
-use crate::Root;
+use crate::capture;
 use crate::facts::Host;
 use crate::rules;
 use crate::tune::{self, ApplyOptions, Report, RevertOptions};
@@ -56,7 +56,7 @@ fn is_agreed(input: &mut impl BufRead) -> bool {
 }
 
 pub(super) fn revert(arguments: &RevertArguments) -> Result<Outcome, String> {
-    let root = Root::open(&arguments.machine.root).map_err(|error| error.to_string())?;
+    let root = capture::open(&arguments.machine.root)?;
     tune::select(&[], &arguments.only).map_err(|error| error.to_string())?;
     let options = RevertOptions { only: arguments.only.clone(), forget: arguments.forget };
     let report = tune::revert(&root, &options).map_err(|error| error.to_string())?;
@@ -67,7 +67,7 @@ pub(super) fn revert(arguments: &RevertArguments) -> Result<Outcome, String> {
 }
 
 pub(super) fn verify(arguments: &VerifyArguments) -> Result<Outcome, String> {
-    let root = Root::open(&arguments.machine.root).map_err(|error| error.to_string())?;
+    let root = capture::open(&arguments.machine.root)?;
     let report = tune::verify(&root).map_err(|error| error.to_string())?;
     if report == Report::default() {
         return Ok(Outcome { text: "nothing is applied\n".to_owned(), status: 0 });

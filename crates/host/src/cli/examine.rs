@@ -1,15 +1,17 @@
-//! `doctor` and `plan`: what only reads.
+//! `doctor`, `plan` and `capture`: what only reads.
 
-use std::io::IsTerminal;
+use std::fs::OpenOptions;
+use std::io::{BufWriter, IsTerminal};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::Outcome;
-use super::arguments::{DoctorArguments, Look, PlanArguments, Profile, Role};
+use super::arguments::{CaptureArguments, DoctorArguments, Look, PlanArguments, Profile, Role};
 use super::show;
-use crate::Root;
 use crate::facts::{self, AskError, Credentials, Host, Inspect, Server};
 use crate::rules::{self, Verdict};
 use crate::tune;
+use crate::{Root, capture};
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> Result<Outcome, String> {
     let root = open(&arguments.look)?;
@@ -38,7 +40,24 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<Outcome, String> {
 }
 
 pub(super) fn open(look: &Look) -> Result<Root, String> {
-    Root::open(&look.machine.root).map_err(|error| error.to_string())
+    capture::open(&look.machine.root)
+}
+
+pub(super) fn capture(arguments: &CaptureArguments) -> Result<Outcome, String> {
+    let mut root = open(&arguments.look)?;
+    let inspect = inspect(&root, &arguments.look)?;
+    let out = &arguments.out;
+    let fail = |error: std::io::Error| format!("{}: {error}", out.display());
+    let file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(out).map_err(fail)?;
+    let written =
+        capture::capture(&mut root, inspect, BufWriter::new(&file)).and_then(|_| file.sync_all());
+    if let Err(error) = written {
+        // Half an archive is worth less than none.
+        let _ = std::fs::remove_file(out);
+        return Err(fail(error));
+    }
+    Ok(Outcome { text: format!("wrote {}\n", out.display()), status: 0 })
 }
 
 pub(super) fn planned_inspect(root: &Root, arguments: &PlanArguments) -> Result<Inspect, String> {

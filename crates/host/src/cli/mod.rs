@@ -41,6 +41,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let outcome = match arguments.command {
         Command::Doctor(arguments) => examine::doctor(&arguments),
         Command::Plan(arguments) => examine::plan(&arguments),
+        Command::Capture(arguments) => examine::capture(&arguments),
         Command::Apply(arguments) => change::apply(&arguments),
         Command::Revert(arguments) => change::revert(&arguments),
         Command::Verify(arguments) => change::verify(&arguments),

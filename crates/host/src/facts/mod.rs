@@ -14,6 +14,7 @@ mod server;
 pub use ask::{Answers, AskError, Credentials, ask};
 pub use host::{Host, HostError, Inspect, Knob, Probe};
 pub use listen::{Listening, address_of, listening};
+pub(crate) use processes::CAPTURED_PROCESSES;
 pub use processes::{process_names, runs, unit_of};
 pub use sample::{Growth, Sample};
 pub use server::{Kind, Server};

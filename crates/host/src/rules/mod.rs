@@ -18,6 +18,7 @@ mod tests;
 use std::fmt;
 
 pub use change::{Change, Persistence};
+pub(crate) use network::UNSUPPORTED;
 
 use crate::ReadError;
 use crate::facts::{Host, Probe};

@@ -363,6 +363,9 @@ fn irqbalance(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
+/// What a capture holds for an interface without interrupt coalescing.
+pub(crate) const UNSUPPORTED: &str = "unsupported";
+
 fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     let nics = nics(probe)?;
     if nics.is_empty() {
@@ -371,6 +374,7 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     let mut told = Vec::new();
     for nic in nics {
         match probe.host.root.text(&format!("/tidemill/ethtool/{}", nic.name)) {
+            Ok(text) if text == UNSUPPORTED => {}
             Ok(text) => told.push(format!("{}: {}", nic.name, text.replace('\n', " "))),
             Err(error) if !probe.host.root.is_live() => return Err(error),
             Err(_) => {
@@ -426,7 +430,7 @@ fn unix_socket(probe: &mut Probe<'_>) -> Outcome {
     };
     let has_socket = server.config.get("unixsocket").is_some_and(|path| !path.is_empty());
     probe.note(format!("CONFIG unixsocket: {}", if has_socket { "set" } else { "none" }));
-    let clients = loopback_clients(&probe.text("/proc/net/tcp")?, port);
+    let clients = loopback_clients(&probe.host.root.text("/proc/net/tcp")?, port);
     probe.note(format!("/proc/net/tcp: {clients} clients of port {port} on this host"));
     Ok(match (clients, has_socket) {
         (0, _) => Judgement::ok("no client comes over the loopback"),

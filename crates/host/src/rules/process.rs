@@ -311,7 +311,7 @@ fn data_directory(probe: &mut Probe<'_>) -> Outcome {
         Ok(directory) => directory,
         Err(judgement) => return Ok(judgement),
     };
-    let mounts = probe.text("/proc/mounts")?;
+    let mounts = probe.host.root.text("/proc/mounts")?;
     let rows = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let inside = |point: &str| {
         let prefix = point.trim_end_matches('/');

@@ -28,6 +28,9 @@ pub const CORES_PER_INTERRUPT_CORE: usize = 16;
 /// Most workers a plan may name; above it a request is a typing error.
 pub const WORKERS_MAX: usize = 4_096;
 
+/// Highest memory node number a command line may name; the kernel's own ceiling is 1,023.
+pub const MEMORY_NODE_MAX: u32 = 1_023;
+
 /// How long a server may take to accept a connection and for each part of an answer.
 pub const ASK_DEADLINE: Duration = Duration::from_secs(2);
 

@@ -1,15 +1,20 @@
 //! The flags, one declaration each.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::CpuSet;
+use crate::limits::MEMORY_NODE_MAX;
+
 const STATUS: &str = "\
 Exit status: 2 wrong usage, or something needed cannot be read (nothing was changed); otherwise
   doctor                  0 nothing to do, 1 advice, 3 a problem
   apply, revert, verify   0 done or in force, 1 something was refused, declined or left alone
-  plan                    0";
+  plan, capture           0
+  run                     the command's own; 126 it cannot be started, 127 there is none";
 
 /// Doctor and tuner for the host of a Redis-protocol server.
 #[derive(Debug, Parser)]
@@ -31,6 +36,8 @@ pub(super) enum Command {
     Revert(RevertArguments),
     /// Tells whether what was applied is in force.
     Verify(VerifyArguments),
+    /// Starts a command with affinity, memory node, scheduling, huge pages and limits set for it.
+    Run(RunArguments),
     /// Copies what doctor reads, without secrets, into an archive; unpacked, it is a DIR for --root.
     Capture(CaptureArguments),
 }
@@ -138,9 +145,86 @@ pub(super) struct CaptureArguments {
 }
 
 #[derive(Args, Debug)]
+pub(super) struct RunArguments {
+    /// CPUs it may use: a list, `auto` (workers and background threads of the plan) or `all` (as inherited).
+    #[arg(long, value_name = "LIST", default_value = "auto", value_parser = cpus)]
+    pub(super) cpus: Cpus,
+    /// The memory node it takes memory from: a number, `auto` (the plan's) or `any`.
+    #[arg(long, value_name = "NODE", default_value = "auto", value_parser = node)]
+    pub(super) memory_node: MemoryNode,
+    /// Scheduling policy; batch is for clients and exporters beside a server, never for the server.
+    #[arg(long, value_enum)]
+    pub(super) policy: Option<PolicyName>,
+    /// Scheduler slice in microseconds, 100 to 100000 (Linux 6.12 or newer).
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    pub(super) slice_us: Option<u32>,
+    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting.
+    #[arg(long, value_enum)]
+    pub(super) thp: Option<HugePages>,
+    /// File descriptors it may open, soft and hard limit.
+    #[arg(long, value_name = "N")]
+    pub(super) nofile: Option<u64>,
+    /// Bytes of memory it may lock, soft and hard limit.
+    #[arg(long, value_name = "BYTES")]
+    pub(super) memlock: Option<u64>,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cpus {
+    Auto,
+    All,
+    List(CpuSet),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryNode {
+    Auto,
+    Any,
+    Node(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PolicyName {
+    Other,
+    Batch,
+    Idle,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum HugePages {
+    Never,
+    System,
+}
+
+#[derive(Args, Debug)]
 pub(super) struct VerifyArguments {
     #[command(flatten)]
     pub(super) machine: Machine,
+}
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    match text {
+        "auto" => Ok(Cpus::Auto),
+        "all" => Ok(Cpus::All),
+        list => {
+            let list = CpuSet::parse_list(list).map_err(|error| error.to_string())?;
+            if list.is_empty() { Err("the list is empty".to_owned()) } else { Ok(Cpus::List(list)) }
+        }
+    }
+}
+
+fn node(text: &str) -> Result<MemoryNode, String> {
+    match text {
+        "auto" => Ok(MemoryNode::Auto),
+        "any" => Ok(MemoryNode::Any),
+        number => match number.parse() {
+            Ok(number) if number <= MEMORY_NODE_MAX => Ok(MemoryNode::Node(number)),
+            _ => Err(format!("not a number up to {MEMORY_NODE_MAX}, `auto` or `any`")),
+        },
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

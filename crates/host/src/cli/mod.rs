@@ -2,11 +2,13 @@
 //!
 //! Every command ends with 2, after one line that says why, when it was used wrongly or could not read what it
 //! needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1 (advice) or 3 (a problem),
-//! `plan` with 0, and `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
+//! `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
+//! `run` ends as the command does.
 
 mod arguments;
 mod change;
 mod examine;
+mod launch;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         Command::Doctor(arguments) => examine::doctor(&arguments),
         Command::Plan(arguments) => examine::plan(&arguments),
         Command::Capture(arguments) => examine::capture(&arguments),
+        Command::Run(arguments) => launch::launch(&arguments),
         Command::Apply(arguments) => change::apply(&arguments),
         Command::Revert(arguments) => change::revert(&arguments),
         Command::Verify(arguments) => change::verify(&arguments),

@@ -1,9 +1,10 @@
 //! Putting a placement in force on threads of this process, by system calls.
 //!
-//! The calls act on the calling thread and return at once; threads started afterwards inherit what was set.
-//! Whole-machine settings are not changed here.
+//! The calls act on the calling thread or process and return at once; threads started afterwards, and a program
+//! started in its place, inherit what was set. Settings of the machine are changed by [`crate::tune`].
 
 use std::io;
+use std::time::Duration;
 
 use crate::{CpuSet, sys};
 
@@ -39,6 +40,58 @@ pub fn pin_thread(thread: i32, cpus: &CpuSet) -> io::Result<()> {
 /// The kernel's error.
 pub fn current_affinity() -> io::Result<CpuSet> {
     sys::affinity(0)
+}
+
+/// How the scheduler treats a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`: the default.
+    Other,
+    /// `SCHED_BATCH`: waking up does not preempt others.
+    Batch,
+    /// `SCHED_IDLE`: only what others leave.
+    Idle,
+}
+
+/// Sets policy and slice of the calling thread and reads them back; either stays as it is when not given.
+///
+/// # Errors
+/// The kernel's error; `Unsupported` when it took the slice without effect, as kernels before 6.12 do.
+pub fn set_scheduling(policy: Option<Policy>, slice: Option<Duration>) -> io::Result<()> {
+    let mut wanted = sys::scheduling()?;
+    if let Some(policy) = policy {
+        wanted.policy = match policy {
+            Policy::Other => libc::SCHED_OTHER,
+            Policy::Batch => libc::SCHED_BATCH,
+            Policy::Idle => libc::SCHED_IDLE,
+        } as u32;
+    }
+    if let Some(slice) = slice {
+        wanted.runtime_ns = slice.as_nanos().try_into().unwrap_or(u64::MAX);
+    }
+    sys::set_scheduling(wanted)?;
+    let granted = sys::scheduling()?;
+    if slice.is_some() && granted.runtime_ns != wanted.runtime_ns {
+        let message = format!("the kernel's slice is {} ns", granted.runtime_ns);
+        return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
+/// Takes the calling process's memory from one node only.
+///
+/// # Errors
+/// The kernel's error: EINVAL for a node without memory or outside the cpuset, ENOSYS without NUMA.
+pub fn bind_memory(node: u32) -> io::Result<()> {
+    sys::bind_memory(&CpuSet::single(node))
+}
+
+/// Forbids transparent huge pages to the calling process, or leaves them to the machine's setting.
+///
+/// # Errors
+/// The kernel's error.
+pub fn forbid_huge_pages(forbidden: bool) -> io::Result<()> {
+    sys::forbid_huge_pages(forbidden)
 }
 
 /// An interface's interrupt coalescing as the kernel tells it: `rx-usecs=3 rx-frames=0 ...`.

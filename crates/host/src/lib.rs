@@ -1,11 +1,13 @@
 //! The host under the server: facts (read), plan (pure), apply (system calls).
 //!
 //! Three layers that do not mix: [`topology`] and what else is read through a [`Root`] directory, [`placement`]
-//! as a pure function of it, and [`apply`], which changes something. So a captured machine can be diagnosed and
+//! and [`rules`] as functions of it, and what changes something: [`apply`] threads of this process, [`tune`]
+//! the machine, with an undo journal. So a captured machine can be diagnosed and
 //! planned for elsewhere, and a plan can be tested on machines nobody has at hand. This crate knows neither the
 //! server nor the load generator.
 
 pub mod apply;
+pub mod capture;
 pub mod cgroup;
 pub mod cli;
 pub mod facts;
@@ -13,8 +15,10 @@ pub mod limits;
 pub mod placement;
 pub mod rules;
 pub mod topology;
+pub mod tune;
 
 mod cpuset;
+mod recording;
 mod root;
 mod sys;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Bounds on what a host, or a capture of one, may make this crate read or allocate.
 
+use std::time::Duration;
+
 /// Highest CPU number accepted from any list or mask; the kernel's own ceiling is 8,192 on x86.
 pub const CPU_ID_MAX: u32 = 65_535;
 
@@ -25,6 +27,18 @@ pub const CORES_PER_INTERRUPT_CORE: usize = 16;
 
 /// Most workers a plan may name; above it a request is a typing error.
 pub const WORKERS_MAX: usize = 4_096;
+
+/// Highest memory node number a command line may name; the kernel's own ceiling is 1,023.
+pub const MEMORY_NODE_MAX: u32 = 1_023;
+
+/// How long a server may take to accept a connection and for each part of an answer.
+pub const ASK_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Most bytes taken from a server that was asked for INFO and CONFIG.
+pub const REPLY_BYTES_MAX: u64 = 8 << 20;
+
+/// Most elements of a reply; a server has some 400 parameters, each a name and a value.
+pub const REPLY_ELEMENTS_MAX: usize = 100_000;
 
 const _: () = assert!(SEPARATE_INTERRUPTS_CORES_MIN < SEPARATE_ROLES_CORES_MIN);
 const _: () = assert!(SEPARATE_ROLES_CORES_MIN < TWO_INTERRUPT_CORES_MIN);

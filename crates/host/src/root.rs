@@ -3,17 +3,21 @@
 //! Every answer about a missing or refused file keeps its reason, because *absent*, *read-only*, *not
 //! permitted* and *locked down* lead to different advice. Below a captured directory symbolic links are
 //! resolved inside it (`openat2`, `RESOLVE_IN_ROOT`), so that a capture cannot show files of the machine
-//! it is read on. Writing is in [`crate::apply`], not here.
+//! it is read on. Writing is in [`crate::tune`], not here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::FILE_BYTES_MAX;
+use crate::recording::Recording;
 
 /// The directory a host is read from.
 #[derive(Debug)]
@@ -21,10 +25,14 @@ pub struct Root {
     directory: PathBuf,
     /// `None` for the running machine.
     captured: Option<OwnedFd>,
+    /// What was refused where a capture was made, by path.
+    refused: BTreeMap<String, ReadError>,
+    /// What is being read, while a capture is made.
+    recording: Option<Mutex<Recording>>,
 }
 
 /// Why a file could not be read or written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
     /// The kernel or this machine has no such file (ENOENT, ENOTDIR, ENODEV, ENXIO).
     Absent,
@@ -42,12 +50,14 @@ pub enum Refusal {
     Device,
     /// The file was read but is not what it should be.
     Malformed,
+    /// The write succeeded and changed nothing.
+    Ignored,
     /// Anything else, by its errno.
     Other,
 }
 
 /// A refusal with the path it concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadError {
     /// The absolute path on the host that was asked, without the capture's directory.
     pub path: String,
@@ -84,6 +94,7 @@ impl fmt::Display for Refusal {
             Self::Invalid => "value refused",
             Self::Device => "refused by the device",
             Self::Malformed => "not understood",
+            Self::Ignored => "written without effect",
             Self::Other => "failed",
         })
     }
@@ -95,7 +106,7 @@ impl ReadError {
         Self { path: shown(path), refusal: Refusal::Malformed, errno: 0 }
     }
 
-    fn from_io(path: &str, error: &io::Error) -> Self {
+    pub(crate) fn from_io(path: &str, error: &io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(0);
         let refusal = match errno {
             0 => Refusal::Malformed,
@@ -124,7 +135,7 @@ fn shown(path: &str) -> String {
 impl Root {
     /// The running machine.
     pub fn live() -> Self {
-        Self { directory: PathBuf::from("/"), captured: None }
+        Self::new(PathBuf::from("/"), None)
     }
 
     /// Opens a directory that holds `sys`, `proc` and what else of a host; `/` is the running machine.
@@ -139,7 +150,40 @@ impl Root {
         let descriptor = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| {
             ReadError::from_io(&directory.to_string_lossy(), &io::Error::from(errno))
         })?;
-        Ok(Self { directory: directory.to_owned(), captured: Some(descriptor) })
+        Ok(Self::new(directory.to_owned(), Some(descriptor)))
+    }
+
+    fn new(directory: PathBuf, captured: Option<OwnedFd>) -> Self {
+        Self { directory, captured, refused: BTreeMap::new(), recording: None }
+    }
+
+    /// Lets these paths answer as they did where the capture was made.
+    pub(crate) fn refuse(&mut self, errors: Vec<ReadError>) {
+        self.refused = errors.into_iter().map(|error| (error.path.clone(), error)).collect();
+    }
+
+    /// Keeps everything read from now on.
+    pub(crate) fn record(&mut self) {
+        self.recording = Some(Mutex::default());
+    }
+
+    /// What was read since [`Root::record`].
+    pub(crate) fn recorded(&mut self) -> Recording {
+        let recording = self.recording.take().unwrap_or_default();
+        recording.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Recording)) {
+        if let Some(recording) = &self.recording {
+            note(&mut recording.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn check_refused(&self, path: &str) -> Result<(), ReadError> {
+        if self.refused.is_empty() {
+            return Ok(());
+        }
+        self.refused.get(&shown(path)).map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Whether this is the running machine rather than a capture.
@@ -152,7 +196,7 @@ impl Root {
         &self.directory
     }
 
-    /// Opens a file below the root for reading; also used with other flags by [`crate::apply`].
+    /// Opens a file below the root for reading; also used with other flags by [`crate::tune`].
     pub(crate) fn open_file(&self, path: &str, flags: OFlags) -> io::Result<File> {
         let relative = path.trim_start_matches('/');
         let relative = if relative.is_empty() { "." } else { relative };
@@ -172,6 +216,12 @@ impl Root {
     /// # Errors
     /// The refusal; text that is not UTF-8 or beyond [`FILE_BYTES_MAX`] is malformed.
     pub fn text(&self, path: &str) -> Result<String, ReadError> {
+        let text = self.check_refused(path).and_then(|()| self.read_text(path));
+        self.note(|recording| recording.text(&shown(path), &text));
+        text
+    }
+
+    fn read_text(&self, path: &str) -> Result<String, ReadError> {
         // A capture may hold a FIFO in a file's place: opening one to read would wait for ever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fail = |error: io::Error| ReadError::from_io(path, &error);
@@ -214,6 +264,12 @@ impl Root {
     /// # Errors
     /// The refusal of the directory.
     pub fn names(&self, path: &str) -> Result<Vec<String>, ReadError> {
+        let names = self.check_refused(path).and_then(|()| self.read_names(path));
+        self.note(|recording| recording.names(&shown(path), &names));
+        names
+    }
+
+    fn read_names(&self, path: &str) -> Result<Vec<String>, ReadError> {
         let fail = |error: io::Error| ReadError::from_io(path, &error);
         let directory = self.open_file(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
         let mut names = Vec::new();
@@ -230,7 +286,11 @@ impl Root {
 
     /// Whether the path exists and could be looked up.
     pub fn exists(&self, path: &str) -> bool {
-        self.open_file(path, OFlags::PATH).is_ok()
+        let exists = self.open_file(path, OFlags::PATH).is_ok();
+        if exists {
+            self.note(|recording| recording.seen(&shown(path)));
+        }
+        exists
     }
 
     /// The last component of the path a symbolic link points to, such as a device's driver.
@@ -239,6 +299,7 @@ impl Root {
         let (parent, name) = relative.rsplit_once('/').unwrap_or((".", relative));
         let directory = self.open_file(parent, OFlags::PATH | OFlags::DIRECTORY).ok()?;
         let target = rustix::fs::readlinkat(&directory, name, Vec::new()).ok()?;
+        self.note(|recording| recording.seen(&shown(path)));
         Some(target.to_str().ok()?.rsplit('/').next()?.to_owned())
     }
 }

@@ -81,3 +81,65 @@ pub(crate) fn coalescing(interface: &str) -> io::Result<Coalescing> {
     let [_, rx_usecs, rx_frames, _, _, tx_usecs, tx_frames, ..] = fields;
     Ok(Coalescing { rx_usecs, rx_frames, tx_usecs, tx_frames })
 }
+
+/// Scheduling of a thread, as `sched_getattr` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Scheduling {
+    size_bytes: u32,
+    /// `SCHED_OTHER`, `SCHED_BATCH` and so on.
+    pub(crate) policy: u32,
+    flags: u64,
+    /// -20 to 19.
+    pub(crate) nice: i32,
+    priority: u32,
+    /// The slice of a thread under EEVDF since 6.12; 0 where the kernel tells none.
+    pub(crate) runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+const SCHEDULING_BYTES: u32 = size_of::<Scheduling>() as u32;
+// The first published size of `struct sched_attr`, which every kernel takes.
+const _: () = assert!(SCHEDULING_BYTES == 48);
+
+/// The scheduling of the calling thread.
+pub(crate) fn scheduling() -> io::Result<Scheduling> {
+    let mut scheduling = Scheduling::default();
+    // SAFETY: the kernel writes at most the given number of bytes to the struct, which is exactly that large.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getattr, 0, &raw mut scheduling, SCHEDULING_BYTES, 0)
+    };
+    if result == 0 { Ok(scheduling) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets the scheduling of the calling thread; a program started in its place keeps it.
+pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
+    let scheduling = Scheduling { size_bytes: SCHEDULING_BYTES, ..scheduling };
+    // SAFETY: the kernel reads as many bytes as the struct's first field says, which is its size.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes the calling process's memory from these nodes only (`MPOL_BIND`); kept by a program started in its place.
+pub(crate) fn bind_memory(nodes: &CpuSet) -> io::Result<()> {
+    let words = nodes.words();
+    // The kernel reads one bit less than it is told.
+    let bit_count = words.len() * u64::BITS as usize + 1;
+    // SAFETY: the kernel reads `bit_count - 1` bits from `words`, which holds exactly as many.
+    let result = unsafe {
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, words.as_ptr(), bit_count)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Switches transparent huge pages off, or back to the machine's setting, for the calling process and the program
+/// started in its place.
+pub(crate) fn forbid_huge_pages(forbidden: bool) -> io::Result<()> {
+    let forbidden = libc::c_ulong::from(forbidden);
+    let unused: libc::c_ulong = 0;
+    // SAFETY: this operation takes numbers only, and no memory is shared with the kernel.
+    let result =
+        unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, forbidden, unused, unused, unused) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -4,10 +4,17 @@
 //! say nothing alone, so they are read twice, an interval apart; a capture keeps its second sample below
 //! `second/`. Facts judge nothing: that is [`crate::rules`].
 
+mod ask;
 mod host;
+mod listen;
+mod processes;
 mod sample;
 mod server;
 
+pub use ask::{Answers, AskError, Credentials, ask};
 pub use host::{Host, HostError, Inspect, Knob, Probe};
+pub use listen::{Listening, address_of, listening};
+pub(crate) use processes::CAPTURED_PROCESSES;
+pub use processes::{process_names, runs, unit_of};
 pub use sample::{Growth, Sample};
 pub use server::{Kind, Server};

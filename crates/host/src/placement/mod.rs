@@ -13,6 +13,7 @@
 //! [`crate::apply`].
 
 mod allowed;
+mod instances;
 mod options;
 mod picture;
 mod plan;
@@ -20,5 +21,6 @@ mod plan;
 mod tests;
 
 pub use allowed::Allowed;
+pub use instances::{Instance, Instances, instances};
 pub use options::{Mode, PlacementError, PlacementOptions};
 pub use plan::{GivenUp, Placement, plan};

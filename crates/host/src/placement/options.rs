@@ -87,6 +87,8 @@ pub enum PlacementError {
     WorkerCount(usize),
     /// `workers-per-core` above 2.
     WorkersPerCore(usize),
+    /// Number of servers outside 1 to [`WORKERS_MAX`].
+    InstanceCount(usize),
     /// There is no such network interface.
     NoSuchNic(String),
 }
@@ -107,6 +109,9 @@ impl fmt::Display for PlacementError {
             }
             Self::WorkersPerCore(count) => {
                 write!(f, "workers-per-core {count}: must be 1 or 2")
+            }
+            Self::InstanceCount(count) => {
+                write!(f, "instances {count}: must be between 1 and {WORKERS_MAX}")
             }
             Self::NoSuchNic(name) => {
                 write!(f, "there is no network interface `{name}` with a device")

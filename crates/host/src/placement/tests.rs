@@ -396,3 +396,45 @@ proptest! {
         }
     }
 }
+
+fn dealt(machine: &Topology, count: usize) -> Instances {
+    instances(machine, &Allowed::default(), &PlacementOptions::default(), count).unwrap()
+}
+
+#[test]
+fn servers_stay_on_one_node_while_its_cores_suffice_and_are_spread_after_that() {
+    let whole = shape(2, 16, 1);
+    let machine = whole.machine(&(0..32).collect());
+    let few = dealt(&machine, 4);
+    assert!(few.reason.starts_with("one node"), "{}", few.reason);
+    assert!(few.list.iter().all(|one| one.cpus.len() == 3 && one.memory_node == Some(0)));
+    let many = dealt(&machine, 20);
+    assert!(many.reason.starts_with("spread"), "{}", many.reason);
+    for node in [0, 1] {
+        let share = many.list.iter().filter(|one| one.memory_node == Some(node)).count();
+        assert!((9..12).contains(&share), "{share} on node {node}");
+    }
+    let small = dealt(&shape(1, 2, 1).machine(&(0..2).collect()), 5);
+    assert!(small.reason.contains("share"), "{}", small.reason);
+    assert_eq!(small.list.len(), 5);
+}
+
+proptest! {
+    #[test]
+    fn no_server_of_several_is_on_two_nodes_or_shares_a_cpu_it_need_not(
+        nodes in 1u32..5, cores in 1u32..20, threads in 1u32..3, count in 1usize..40,
+    ) {
+        let cpu_count = nodes * cores * threads;
+        let machine = shape(nodes, cores, threads).machine(&(0..cpu_count).collect());
+        let several = dealt(&machine, count);
+        prop_assert_eq!(several.list.len(), count);
+        let mut taken = CpuSet::new();
+        for one in &several.list {
+            prop_assert!(machine.node_holding(&one.cpus).is_some(), "{}", one.cpus);
+            if several.placement.workers.len() >= count {
+                prop_assert!(!taken.intersects(&one.cpus), "{} twice", one.cpus);
+            }
+            taken = taken.or(&one.cpus);
+        }
+    }
+}

@@ -1,7 +1,9 @@
 //! One proposed write and how it would outlive a reboot.
 
+use serde::{Deserialize, Serialize};
+
 /// How a change is made to last.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persistence {
     /// A line `key = value` in a file of sysctl.d.
     Sysctl,
@@ -9,8 +11,31 @@ pub enum Persistence {
     Tmpfiles,
     /// An `echo` in a oneshot unit: for paths that appear late, such as queues of a network interface.
     Oneshot,
-    /// The given shell command in the oneshot unit: for paths whose numbers change from boot to boot.
-    OneshotCommand(String),
+    /// A command in the oneshot unit that finds an interrupt by its position on the network interface, because
+    /// interrupt numbers change from boot to boot.
+    Interrupt {
+        /// The network interface.
+        interface: String,
+        /// Position among its message-signalled interrupts, in the order of their numbers, from 0.
+        index: usize,
+    },
+    /// A udev rule that sets an attribute when the network interface appears.
+    Udev,
+    /// A setting in the `[Service]` section of a drop-in for the server's systemd unit; nothing is written to the
+    /// running kernel, because the unit takes it at its next start.
+    DropIn {
+        /// The unit, such as `valkey-server.service`.
+        unit: String,
+        /// The setting, such as `LimitNOFILE`.
+        key: String,
+    },
+}
+
+impl Persistence {
+    /// Whether the change is a write to the running kernel, too, and not only a file for the next start.
+    pub fn is_runtime(&self) -> bool {
+        !matches!(self, Self::DropIn { .. })
+    }
 }
 
 /// A write of one value to one file.
@@ -60,7 +85,31 @@ impl Change {
         Self::new(rule, path, from, to, Persistence::Oneshot)
     }
 
-    pub(super) fn new(
+    /// An attribute of a network interface, by its path below `/sys/class/net`.
+    pub(super) fn udev(
+        rule: &'static str,
+        path: &str,
+        from: impl ToString,
+        to: impl ToString,
+    ) -> Self {
+        debug_assert!(path.starts_with("/sys/class/net/"));
+        Self::new(rule, path, from, to, Persistence::Udev)
+    }
+
+    /// A setting of a systemd unit, by a drop-in of our own.
+    pub(super) fn drop_in(
+        rule: &'static str,
+        unit: &str,
+        key: &str,
+        from: impl ToString,
+        to: impl ToString,
+    ) -> Self {
+        let path = format!("/etc/systemd/system/{unit}.d/90-tidemill.conf");
+        let persistence = Persistence::DropIn { unit: unit.to_owned(), key: key.to_owned() };
+        Self::new(rule, &path, from, to, persistence)
+    }
+
+    pub(crate) fn new(
         rule: &'static str,
         path: &str,
         from: impl ToString,

@@ -282,7 +282,7 @@ fn quota(probe: &mut Probe<'_>) -> Outcome {
     let directories = probe.host.groups.directories("cpu");
     if directories.is_empty() {
         let process = probe.host.pid().map_or("self".to_owned(), |pid| pid.to_string());
-        probe.text("/proc/mounts")?;
+        probe.host.root.text("/proc/mounts")?;
         probe.text(&format!("/proc/{process}/cgroup"))?;
         return Ok(Judgement::not_applicable("no control group is mounted"));
     }
@@ -502,7 +502,7 @@ fn guest(probe: &mut Probe<'_>) -> Outcome {
 }
 
 fn is_read_only(probe: &mut Probe<'_>) -> bool {
-    let mounts = probe.text("/proc/mounts").unwrap_or_default();
+    let mounts = probe.host.root.text("/proc/mounts").unwrap_or_default();
     mounts.lines().any(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
         fields.len() > 3

@@ -18,6 +18,7 @@ mod tests;
 use std::fmt;
 
 pub use change::{Change, Persistence};
+pub(crate) use network::UNSUPPORTED;
 
 use crate::ReadError;
 use crate::facts::{Host, Probe};
@@ -176,7 +177,10 @@ impl Rule {
     /// Judges a host by this rule.
     pub fn judge(&self, host: &Host<'_>) -> Finding {
         let mut probe = Probe::new(host);
-        let outcome = (self.judge)(&mut probe);
+        let outcome = match host.inspect.is_client && SERVERS_ONLY.contains(&self.id) {
+            true => Ok(Judgement::not_applicable("about servers; clients run here")),
+            false => (self.judge)(&mut probe),
+        };
         let judgement = outcome.unwrap_or_else(|error| Judgement::cannot_tell(error.to_string()));
         Finding {
             id: self.id,
@@ -196,6 +200,9 @@ impl Rule {
 
 /// Every rule, in the order of the numbers.
 pub const RULES: &[&[Rule]] = &[memory::RULES, network::RULES, cpu::RULES, process::RULES];
+
+/// Rules without a meaning for machines that run clients: they neither fork nor accept.
+const SERVERS_ONLY: &[&str] = &["R2", "R7"];
 
 /// All rules one after the other.
 pub fn all() -> impl Iterator<Item = &'static Rule> {

@@ -1,7 +1,7 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
 use super::{Change, Judgement, Outcome, Persistence, Rule};
-use crate::facts::{Growth, Probe};
+use crate::facts::{self, Growth, Probe};
 use crate::topology::{Nic, Topology};
 use crate::{CpuSet, ReadError, Refusal};
 
@@ -241,7 +241,7 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
             seen += 1;
             let mask = CpuSet::parse_mask(&text).map_err(|_| ReadError::malformed(&path))?;
             let to = if target.is_empty() { CpuSet::new() } else { target.clone() };
-            let change = Change::oneshot("R10", &path, text.trim(), mask_like(&to, &text));
+            let change = Change::udev("R10", &path, text.trim(), mask_like(&to, &text));
             if mask.intersects(&workers) && mask != target {
                 on_workers.push(change);
             } else if mask.is_empty() && nic.receive_queue_count < placement.irq.len().max(1) {
@@ -315,8 +315,8 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
             }
             probe.note(format!("{path}: {list}, in effect {effective}"));
             let to = targets[index % targets.len()];
-            let command = interrupt_command(&nic.name, index, to);
-            changes.push(Change::new("R11", &path, list, to, Persistence::OneshotCommand(command)));
+            let lasting = Persistence::Interrupt { interface: nic.name.clone(), index };
+            changes.push(Change::new("R11", &path, list, to, lasting));
         }
     }
     Ok(match (changes.is_empty(), placement.irq.is_empty()) {
@@ -330,28 +330,10 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// Finds the interrupt by its position on the device, because numbers change from boot to boot.
-fn interrupt_command(nic: &str, index: usize, cpu: u32) -> String {
-    format!(
-        "cd /sys/class/net/{nic}/device/msi_irqs 2>/dev/null || cd -P /sys/class/net/{nic}/device/../msi_irqs; \
-         n=$(ls | sort -n | sed -n {}p); echo {cpu} > /proc/irq/$n/smp_affinity_list",
-        index + 1
-    )
-}
-
-/// Whether a program of this name runs; captures keep the names they saw.
+/// Whether a program of this name runs.
 pub(super) fn runs(probe: &mut Probe<'_>, program: &str) -> Result<bool, ReadError> {
-    let root = probe.host.root;
-    if !root.is_live() {
-        let running = probe.text("/tidemill/processes")?;
-        return Ok(running.lines().any(|name| name == program));
-    }
-    let processes = root.names("/proc")?;
-    let mut numbers =
-        processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let found = numbers
-        .any(|pid| root.text(&format!("/proc/{pid}/comm")).is_ok_and(|name| name == program));
-    probe.note(format!("/proc/*/comm: {program} {}", if found { "runs" } else { "does not run" }));
+    let found = facts::runs(probe.host.root, program)?;
+    probe.note(format!("processes: {program} {}", if found { "runs" } else { "does not run" }));
     Ok(found)
 }
 
@@ -381,6 +363,9 @@ fn irqbalance(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
+/// What a capture holds for an interface without interrupt coalescing.
+pub(crate) const UNSUPPORTED: &str = "unsupported";
+
 fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     let nics = nics(probe)?;
     if nics.is_empty() {
@@ -389,6 +374,7 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     let mut told = Vec::new();
     for nic in nics {
         match probe.host.root.text(&format!("/tidemill/ethtool/{}", nic.name)) {
+            Ok(text) if text == UNSUPPORTED => {}
             Ok(text) => told.push(format!("{}: {}", nic.name, text.replace('\n', " "))),
             Err(error) if !probe.host.root.is_live() => return Err(error),
             Err(_) => {
@@ -444,7 +430,7 @@ fn unix_socket(probe: &mut Probe<'_>) -> Outcome {
     };
     let has_socket = server.config.get("unixsocket").is_some_and(|path| !path.is_empty());
     probe.note(format!("CONFIG unixsocket: {}", if has_socket { "set" } else { "none" }));
-    let clients = loopback_clients(&probe.text("/proc/net/tcp")?, port);
+    let clients = loopback_clients(&probe.host.root.text("/proc/net/tcp")?, port);
     probe.note(format!("/proc/net/tcp: {clients} clients of port {port} on this host"));
     Ok(match (clients, has_socket) {
         (0, _) => Judgement::ok("no client comes over the loopback"),

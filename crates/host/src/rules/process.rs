@@ -2,7 +2,7 @@
 
 use super::{Change, Judgement, Outcome, Rule};
 use crate::ReadError;
-use crate::facts::{Probe, Server};
+use crate::facts::{self, Probe, Server};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -152,6 +152,8 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     let soft = soft.ok_or_else(|| ReadError::malformed(&path))?;
     probe.note(format!("{path} Max open files: {soft}"));
     let enough = soft == "unlimited" || soft.parse::<u64>().is_ok_and(|limit| limit >= needed);
+    let unit = facts::unit_of(probe.host.root, pid);
+    let lasting = unit.map(|unit| Change::drop_in("R15", &unit, "LimitNOFILE", soft, needed));
     Ok(match enough {
         true => Judgement::ok(format!("{soft} descriptors for {needed}")),
         false => Judgement::problem(format!(
@@ -160,6 +162,7 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
         .so(format!(
             "LimitNOFILE={needed} in a drop-in of its systemd unit, or ulimit -n, and restart"
         ))
+        .changing(lasting.into_iter().collect())
         .with_root()
         .with_restart(),
     })
@@ -308,7 +311,7 @@ fn data_directory(probe: &mut Probe<'_>) -> Outcome {
         Ok(directory) => directory,
         Err(judgement) => return Ok(judgement),
     };
-    let mounts = probe.text("/proc/mounts")?;
+    let mounts = probe.host.root.text("/proc/mounts")?;
     let rows = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let inside = |point: &str| {
         let prefix = point.trim_end_matches('/');

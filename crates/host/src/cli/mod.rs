@@ -1,0 +1,81 @@
+//! `tidemill tune`: command line of the host doctor and tuner.
+//!
+//! Every command ends with 2, after one line that says why, when it was used wrongly or could not read what it
+//! needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1 (advice) or 3 (a problem),
+//! `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
+//! `run` ends as the command does.
+
+mod arguments;
+mod change;
+mod examine;
+mod launch;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use arguments::{Arguments, Command};
+
+/// Wrong usage, or something needed cannot be read; nothing was changed.
+const STATUS_USAGE: u8 = 2;
+/// Something was refused or left alone.
+const STATUS_LEFT: u8 = 1;
+
+/// What a command prints and how it ends.
+struct Outcome {
+    text: String,
+    status: u8,
+}
+
+/// Runs `tidemill tune` with the arguments that follow the subcommand.
+pub fn run(args: Vec<OsString>) -> ExitCode {
+    let words = std::iter::once(OsString::from("tidemill tune")).chain(args);
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let outcome = match arguments.command {
+        Command::Doctor(arguments) => examine::doctor(&arguments),
+        Command::Plan(arguments) => examine::plan(&arguments),
+        Command::Capture(arguments) => examine::capture(&arguments),
+        Command::Run(arguments) => launch::launch(&arguments),
+        Command::Apply(arguments) => change::apply(&arguments),
+        Command::Revert(arguments) => change::revert(&arguments),
+        Command::Verify(arguments) => change::verify(&arguments),
+    };
+    match outcome {
+        Ok(outcome) => {
+            // A reader that went away, such as `head`, is no error of ours.
+            let _ = std::io::stdout().write_all(outcome.text.as_bytes());
+            ExitCode::from(outcome.status)
+        }
+        Err(message) => {
+            eprintln!("tidemill tune: {message}");
+            ExitCode::from(STATUS_USAGE)
+        }
+    }
+}
+
+/// Help where it was asked for or nothing else was said, else the parser's complaint in one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp => {
+            print!("{error}");
+            return ExitCode::SUCCESS;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => eprint!("{error}"),
+        _ => {
+            let text = error.to_string();
+            let told: Vec<&str> =
+                text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+            eprintln!("tidemill tune: {}", told.join(" ").trim_start_matches("error: "));
+        }
+    }
+    ExitCode::from(STATUS_USAGE)
+}

@@ -1,0 +1,80 @@
+//! Flags that must fit together, and what the commands print for trees made up here.
+
+use clap::{CommandFactory, Parser};
+
+use super::arguments::{Arguments, Command};
+use super::{Outcome, examine};
+use crate::testing::tree;
+
+const MACHINE: &[(&str, &str)] = &[
+    ("sys/devices/system/cpu/online", "0-1\n"),
+    ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n"),
+    ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
+    ("proc/sys/vm/overcommit_memory", "0\n"),
+    ("proc/sys/vm/zone_reclaim_mode", "1\n"),
+];
+
+fn examine(words: &[&str]) -> Result<Outcome, String> {
+    let (_directory, root) = tree(MACHINE);
+    let words = ["tidemill tune"].iter().chain(words);
+    let mut arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
+    match &mut arguments.command {
+        Command::Doctor(arguments) => {
+            arguments.look.machine.root = root.directory().to_owned();
+            examine::doctor(arguments)
+        }
+        Command::Plan(arguments) => {
+            arguments.look.machine.root = root.directory().to_owned();
+            examine::plan(arguments)
+        }
+        other => panic!("{other:?} does not examine"),
+    }
+}
+
+#[test]
+fn the_flags_are_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn json_tells_what_the_text_tells() {
+    let plain = examine(&["doctor"]).unwrap();
+    let told = examine(&["doctor", "--json"]).unwrap();
+    assert_eq!((plain.status, told.status), (3, 3));
+    let value: serde_json::Value = serde_json::from_str(&told.text).unwrap();
+    let findings = value["findings"].as_array().unwrap();
+    assert_eq!(findings[0]["verdict"], "problem");
+    assert_eq!(findings[0]["id"], "R5");
+    assert_eq!(findings[0]["changes"][0]["to"], "0");
+    for finding in findings {
+        let (id, summary) = (finding["id"].as_str().unwrap(), finding["summary"].as_str().unwrap());
+        assert!(plain.text.lines().any(|line| line.contains(id) && line.ends_with(summary)));
+    }
+}
+
+#[test]
+fn a_client_machine_gets_no_advice_about_forks() {
+    let change = "R2 /proc/sys/vm/overcommit_memory";
+    assert!(examine(&["plan"]).unwrap().text.contains(change));
+    assert!(!examine(&["plan", "--role", "client"]).unwrap().text.contains(change));
+}
+
+#[test]
+fn a_plan_for_several_servers_says_why() {
+    let text = examine(&["plan", "--instances", "2"]).unwrap().text;
+    assert!(text.contains("2 servers: one node"), "{text}");
+    assert!(text.contains("server 2: CPU 1\n"), "{text}");
+    assert!(
+        examine(&["plan", "--instances", "0"]).is_err_and(|error| error.contains("instances 0"))
+    );
+}
+
+#[test]
+fn processes_and_ports_that_are_not_there_are_errors() {
+    assert!(examine(&["doctor", "--pid", "7"]).is_err_and(|error| error.contains("/proc/7/task")));
+    assert!(
+        examine(&["doctor", "--port", "7"]).is_err_and(|error| error.contains("/proc/net/tcp"))
+    );
+    assert!(examine(&["doctor", "--port", "7", "--pid", "7"]).is_err());
+    assert!(examine(&["doctor", "--interval", "-1"]).is_err());
+}

@@ -116,6 +116,22 @@ func (c *conn) split() (urgent bool) {
 	return urgent || c.malformed
 }
 
+// takeTurn waits for the turn. A free one is taken even when ctx has ended: go-redis may read once more
+// after a failure, and has to be told the same again.
+func (c *conn) takeTurn(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return failure(ctx.Err())
+	}
+}
+
 // sendNow sends what is complete from within Write.
 func (c *conn) sendNow(deadline time.Time) error {
 	ctx := c.life
@@ -124,10 +140,8 @@ func (c *conn) sendNow(deadline time.Time) error {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return failure(ctx.Err())
+	if err := c.takeTurn(ctx); err != nil {
+		return err
 	}
 	defer func() { <-c.turn }()
 	if c.err == nil {
@@ -139,10 +153,8 @@ func (c *conn) sendNow(deadline time.Time) error {
 // Read returns replies, after it has sent the commands they belong to.
 func (c *conn) Read(buffer []byte) (int, error) {
 	for {
-		select {
-		case c.turn <- struct{}{}:
-		case <-c.limit.Done():
-			return 0, failure(c.limit.Err())
+		if err := c.takeTurn(c.limit); err != nil {
+			return 0, err
 		}
 		n, s, err := c.readOrSend(buffer)
 		<-c.turn

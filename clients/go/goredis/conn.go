@@ -316,8 +316,7 @@ func (c *conn) hold(ctx context.Context, batch []byte, commands []command) error
 	var err error
 	c.in, err = c.held.Forward(ctx, batch, len(commands), c.in)
 	if err != nil {
-		c.drop()
-		return err
+		return err // the connection is of no use any more; Close drops the link
 	}
 	for _, sent := range commands {
 		c.note(sent.kind)

@@ -97,8 +97,12 @@ func TestClient_PasswordChangeShowsOnceTheConnectionIsLost(t *testing.T) {
 	client := newTestClient(t, s, func(o *redis.Options) { o.Password = "first" })
 	other := redis.NewClient(&redis.Options{Addr: s.address, Password: "first", ClientName: "outside"})
 	defer other.Close()
-	if err := client.Ping(ctx).Err(); err != nil {
-		t.Fatal(err)
+	idle := client.Conn() // keeps alive what is remembered of the server
+	defer idle.Close()
+	for _, used := range []redis.Cmdable{idle, client} {
+		if err := used.Ping(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := other.ConfigSet(ctx, "requirepass", "second").Err(); err != nil {
 		t.Fatal(err)
@@ -448,7 +452,10 @@ func TestClient_CloseLeavesNoConnection(t *testing.T) {
 	s := startServer(t)
 	client, outside, ctx := newTestClient(t, s), s.plain(t), testContext(t)
 	client.Ping(ctx)
-	client.BLPop(ctx, 10*time.Millisecond, "nothing")
+	client.BLPop(ctx, time.Second, "nothing")
+	watching := client.Conn()
+	watching.Do(ctx, "WATCH", "key")
+	watching.Close()
 	if connections(t, outside) == 0 {
 		t.Error("no connection before Close")
 	}

@@ -112,7 +112,7 @@ def run_specs(work, source, binary, adapter, arguments):
     with tempfile.TemporaryDirectory() as directory:
         process, port = start_server(directory)
         try:
-            files = [f"--ginkgo.focus-file={name}_test.go" for name in arguments.files]
+            files = [f"--ginkgo.focus-file=/(?:{'|'.join(arguments.files)})_test[.]go$"]
             skip = [f"--ginkgo.skip={pattern}" for pattern in arguments.skip]
             focus = [f"--ginkgo.focus={arguments.focus}"] if arguments.focus else []
             with open(work / f"log-{adapter}.txt", "w") as log:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,10 @@ func (c *conn) Write(data []byte) (int, error) {
 	if c.life.Err() != nil {
 		c.mu.Unlock()
 		return 0, net.ErrClosed
+	}
+	if !c.writeAt.IsZero() && !time.Now().Before(c.writeAt) {
+		c.mu.Unlock()
+		return 0, os.ErrDeadlineExceeded
 	}
 	c.out = append(c.out, data...)
 	urgent := c.split() || len(c.out) > shareBytesMax
@@ -491,8 +496,11 @@ func failure(err error) error {
 type connError struct{ cause error }
 
 func (e *connError) Error() string   { return e.cause.Error() }
-func (e *connError) Unwrap() error   { return e.cause }
 func (e *connError) Temporary() bool { return false }
+
+// Unwrap returns a list because go-redis takes a single cause for the better error and drops this one,
+// with its Timeout.
+func (e *connError) Unwrap() []error { return []error{e.cause} }
 
 // Timeout reports whether a deadline passed.
 func (e *connError) Timeout() bool {

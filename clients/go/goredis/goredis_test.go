@@ -381,6 +381,20 @@ func TestClient_TimeoutSkipsTheLateReply(t *testing.T) {
 	}
 }
 
+func TestClient_PassedDeadlinesAreNetErrors(t *testing.T) {
+	s := startServer(t)
+	for name, set := range map[string]func(*redis.Options){
+		"read":  func(o *redis.Options) { o.ReadTimeout, o.WriteTimeout = time.Nanosecond, -1 },
+		"write": func(o *redis.Options) { o.ReadTimeout, o.WriteTimeout = -1, time.Nanosecond },
+	} {
+		client := newTestClient(t, s, set, func(o *redis.Options) { o.MaxRetries = -1 })
+		err := client.Ping(testContext(t)).Err()
+		if timeout, ok := err.(net.Error); !ok || !timeout.Timeout() {
+			t.Errorf("%s: %T %v", name, err, err)
+		}
+	}
+}
+
 func TestClient_ContextEndsTheWait(t *testing.T) {
 	s := startServer(t)
 	client := newTestClient(t, s, func(o *redis.Options) { o.ContextTimeoutEnabled = true })

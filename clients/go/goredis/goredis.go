@@ -11,6 +11,7 @@ package goredis
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"time"
 
@@ -35,11 +36,10 @@ type dialer = func(ctx context.Context, network, address string) (net.Conn, erro
 // pooled sockets take other defaults: PoolSize 512, buffers of 4 KiB, maintenance notifications off.
 func NewClient(options *redis.Options) *redis.Client {
 	own := *options
-	if own.Dialer == nil {
-		own.Dialer = netDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
-	}
-	own.Dialer = share(own.Dialer, own.DialTimeout, own.ReadTimeout)
-	pooled(&own.PoolSize, &own.ReadBufferSize, &own.WriteBufferSize)
+	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
+	setDefault(&own.PoolSize, poolSizeDefault)
+	setDefault(&own.ReadBufferSize, bufferBytesDefault)
+	setDefault(&own.WriteBufferSize, bufferBytesDefault)
 	quiet(&own.MaintNotificationsConfig)
 	return redis.NewClient(&own)
 }
@@ -47,11 +47,10 @@ func NewClient(options *redis.Options) *redis.Client {
 // NewClusterClient is redis.NewClusterClient with one shared pipelined connection for each node.
 func NewClusterClient(options *redis.ClusterOptions) *redis.ClusterClient {
 	own := *options
-	if own.Dialer == nil {
-		own.Dialer = netDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
-	}
-	own.Dialer = share(own.Dialer, own.DialTimeout, own.ReadTimeout)
-	pooled(&own.PoolSize, &own.ReadBufferSize, &own.WriteBufferSize)
+	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
+	setDefault(&own.PoolSize, poolSizeDefault)
+	setDefault(&own.ReadBufferSize, bufferBytesDefault)
+	setDefault(&own.WriteBufferSize, bufferBytesDefault)
 	quiet(&own.MaintNotificationsConfig)
 	return redis.NewClusterClient(&own)
 }
@@ -69,64 +68,55 @@ func NewFailoverClusterClient(options *redis.FailoverOptions) *redis.ClusterClie
 
 func failover(options *redis.FailoverOptions) *redis.FailoverOptions {
 	own := *options
-	if own.Dialer == nil {
-		own.Dialer = netDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
-	}
-	own.Dialer = share(own.Dialer, own.DialTimeout, own.ReadTimeout)
-	pooled(&own.PoolSize, &own.ReadBufferSize, &own.WriteBufferSize)
+	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
+	setDefault(&own.PoolSize, poolSizeDefault)
+	setDefault(&own.ReadBufferSize, bufferBytesDefault)
+	setDefault(&own.WriteBufferSize, bufferBytesDefault)
 	return &own
 }
 
 // NewRing is redis.NewRing with one shared pipelined connection for each shard.
 func NewRing(options *redis.RingOptions) *redis.Ring {
 	own := *options
-	if own.Dialer == nil {
-		own.Dialer = netDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
-	}
-	own.Dialer = share(own.Dialer, own.DialTimeout, own.ReadTimeout)
-	pooled(&own.PoolSize, &own.ReadBufferSize, &own.WriteBufferSize)
+	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
+	setDefault(&own.PoolSize, poolSizeDefault)
+	setDefault(&own.ReadBufferSize, bufferBytesDefault)
+	setDefault(&own.WriteBufferSize, bufferBytesDefault)
 	return redis.NewRing(&own)
 }
 
 // NewUniversalClient is redis.NewUniversalClient on shared pipelined connections.
 func NewUniversalClient(options *redis.UniversalOptions) redis.UniversalClient {
 	own := *options
-	if own.Dialer == nil {
-		own.Dialer = netDialer(&redis.Options{DialTimeout: own.DialTimeout, TLSConfig: own.TLSConfig})
-	}
-	own.Dialer = share(own.Dialer, own.DialTimeout, own.ReadTimeout)
-	pooled(&own.PoolSize, &own.ReadBufferSize, &own.WriteBufferSize)
+	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
+	setDefault(&own.PoolSize, poolSizeDefault)
+	setDefault(&own.ReadBufferSize, bufferBytesDefault)
+	setDefault(&own.WriteBufferSize, bufferBytesDefault)
 	quiet(&own.MaintNotificationsConfig)
 	return redis.NewUniversalClient(&own)
 }
 
-// netDialer is the dialer that go-redis would use itself.
-func netDialer(options *redis.Options) dialer {
-	if options.DialTimeout == 0 {
-		options.DialTimeout = dialTimeoutDefault
+// share puts virtual connections in front of what dial opens; without dial, of what go-redis would open
+// itself. A shared connection that sends nothing for the read timeout while replies are due, and at least
+// for ten seconds, is closed.
+func share(dial dialer, secure *tls.Config, dialTimeout, readTimeout time.Duration) dialer {
+	if dialTimeout <= 0 {
+		dialTimeout = dialTimeoutDefault
 	}
-	return redis.NewDialer(options)
-}
-
-// share puts virtual connections in front of what dial opens. A shared connection that sends nothing for
-// the read timeout while replies are due, and at least for ten seconds, is closed.
-func share(dial dialer, dialTimeout, readTimeout time.Duration) dialer {
+	if dial == nil {
+		dial = redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: secure})
+	}
 	t := &transport{dial: dial, timeout: dialTimeout, ioTimeout: max(readTimeout, ioTimeoutDefault),
 		endpoints: map[place]*endpoint{}}
-	if t.timeout <= 0 {
-		t.timeout = dialTimeoutDefault
-	}
 	if readTimeout < 0 {
 		t.ioTimeout = -1
 	}
 	return t.connect
 }
 
-func pooled(poolSize, readBuffer, writeBuffer *int) {
-	for size, standard := range map[*int]int{poolSize: poolSizeDefault, readBuffer: bufferBytesDefault, writeBuffer: bufferBytesDefault} {
-		if *size == 0 {
-			*size = standard
-		}
+func setDefault(size *int, standard int) {
+	if *size == 0 {
+		*size = standard
 	}
 }
 

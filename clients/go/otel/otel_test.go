@@ -32,6 +32,8 @@ func newBench(t *testing.T, options Options) *bench {
 	server := tidemilltest.Start(t)
 	server.On("GET", func(args []string) any { return "value" })
 	server.On("SET", func(args []string) any { return tidemilltest.Status("OK") })
+	server.On("MULTI", func(args []string) any { return tidemilltest.Status("OK") })
+	server.On("EXEC", func(args []string) any { return []any{"one", "two", "three"} })
 	server.On("INCR", func(args []string) any { return errors.New("WRONGTYPE no number") })
 	b := &bench{spans: tracetest.NewSpanRecorder(), reader: sdkmetric.NewManualReader()}
 	b.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans))
@@ -84,6 +86,13 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 	if _, err := b.client.RunBatch(ctx, batch); err != nil {
 		t.Fatal(err)
 	}
+	tx := &tidemill.Tx{}
+	for range 3 {
+		tx.Add("GET", "a")
+	}
+	if _, err := b.client.RunTx(ctx, tx); err != nil {
+		t.Fatal(err)
+	}
 	parent.End()
 
 	common := map[string]string{"db.system.name": "redis", "server.address": "cache.example", "server.port": "6379",
@@ -95,7 +104,8 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 	}{
 		{"GET", nil, codes.Unset},
 		{"INCR", map[string]string{"db.response.status_code": "WRONGTYPE", "error.type": "WRONGTYPE"}, codes.Error},
-		{"BATCH", nil, codes.Unset},
+		{"BATCH", map[string]string{"db.operation.batch.size": "2"}, codes.Unset},
+		{"TX", map[string]string{"db.operation.batch.size": "3"}, codes.Unset},
 	}
 	spans := b.spans.Ended()
 	if len(spans) != len(want)+1 {

@@ -54,7 +54,7 @@ func (c *Client) Do(ctx context.Context, args ...any) Reply {
 // run sends one encoded command to where its row of the table says.
 func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	if c.options.Hook != nil {
-		return observe(ctx, c.options.Hook, info.name, 1, func(ctx context.Context) Reply {
+		return observe(ctx, c.options.Hook, info.name, commandCount(r, info), func(ctx context.Context) Reply {
 			return c.route(ctx, r, info)
 		})
 	}

@@ -83,7 +83,7 @@ func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	if c.options.Hook == nil {
 		return c.follow(ctx, r, info, slot)
 	}
-	return observe(ctx, c.options.Hook, info.name, r.want, func(ctx context.Context) Reply { return c.follow(ctx, r, info, slot) })
+	return observe(ctx, c.options.Hook, info.name, commandCount(r, info), func(ctx context.Context) Reply { return c.follow(ctx, r, info, slot) })
 }
 
 // follow sends r to where its slot is, after redirections and failures as far as repeating is safe.

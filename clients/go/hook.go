@@ -15,3 +15,11 @@ func observe(ctx context.Context, hook Hook, name string, commands int, run func
 	end(reply.Err())
 	return reply
 }
+
+// commandCount is how many commands of the user a request holds.
+func commandCount(r *request, info *commandInfo) int {
+	if info.name == "TX" {
+		return r.want - 2 // MULTI and EXEC
+	}
+	return r.want
+}

@@ -17,7 +17,8 @@ type parser struct {
 	bulk     []byte
 	bulkLeft int // bytes still to come, line end excluded
 	bulkKind Kind
-	bulkTail int // bytes of the line end still to come
+	bulkTail int       // bytes of the line end still to come
+	raw      *rawReply // non-nil: replies are not decoded, see [Link]
 }
 
 type frame struct {
@@ -30,6 +31,9 @@ var errProtocolDepth = fmt.Errorf("%w: nesting too deep", ErrProtocol)
 
 // next consumes bytes of data and returns how many. done is true when reply is complete.
 func (p *parser) next(data []byte) (used int, reply Reply, done bool, err error) {
+	if p.raw != nil {
+		return p.raw.next(data)
+	}
 	for {
 		var value Reply
 		var complete bool

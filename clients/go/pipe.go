@@ -62,6 +62,15 @@ type writerRole struct {
 }
 
 func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
+	return startPipe(conn, options, onPush, nil)
+}
+
+// newRawPipe is a pipe whose replies are not decoded.
+func newRawPipe(conn net.Conn, options *Options) *pipe {
+	return startPipe(conn, options, nil, &rawReply{})
+}
+
+func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawReply) *pipe {
 	p := &pipe{
 		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
 		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
@@ -73,6 +82,7 @@ func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
 		p.pauseLength = options.MaxGatherDelay
 	}
 	p.reader.buffer = make([]byte, readBufferBytes)
+	p.reader.parser.raw = raw
 	if p.attached {
 		p.reading = true
 		p.readGo <- struct{}{}

@@ -1,0 +1,158 @@
+package goredis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// testServer is a server process that a test started and ends.
+type testServer struct {
+	address string
+	command *exec.Cmd
+}
+
+// serverBinary prefers the server that the project builds with, then what is installed.
+func serverBinary(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"valkey-server", "../../../build/tools/bin/valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			path, _ = filepath.Abs(path)
+			return path
+		}
+	}
+	t.Skip("no valkey-server or redis-server is installed")
+	return ""
+}
+
+func startServer(t testing.TB, arguments ...string) *testServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port)}
+	s.command = exec.Command(serverBinary(t), append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning"}, arguments...)...)
+	s.command.Stderr = os.Stderr
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.command.Process.Kill()
+		_ = s.command.Wait()
+	})
+	waitFor(t, "the server", func() bool {
+		conn, err := net.Dial("tcp", s.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return s
+}
+
+func (s *testServer) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := s.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// plain is a client of go-redis itself, to look at the server from outside. It is named "outside".
+func (s *testServer) plain(t testing.TB) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.address, ClientName: "outside", PoolSize: 1})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// connections counts the real connections to the server, that of outside excluded.
+func connections(t testing.TB, outside *redis.Client) (count int) {
+	t.Helper()
+	list, err := outside.ClientList(context.Background()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(list), "\n") {
+		if !strings.Contains(line, "name=outside") {
+			count++
+		}
+	}
+	return count
+}
+
+func newTestClient(t testing.TB, s *testServer, change ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	options := &redis.Options{Addr: s.address}
+	for _, apply := range change {
+		apply(options)
+	}
+	client := NewClient(options)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func waitFor(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// checkLeaks fails the test when a goroutine of the adapter or of the client below outlives it. Call it
+// first: cleanups run in reverse order.
+func checkLeaks(t testing.TB) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		deadline := time.Now().Add(5 * time.Second)
+		for {
+			left := ownGoroutines()
+			if left == "" {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("goroutines left:\n%s", left)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+func ownGoroutines() string {
+	buffer := make([]byte, 1<<20)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	var own []string
+	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
+		if strings.Contains(stack, "go.tidemill.dev/client") && !strings.Contains(stack, "testing.tRunner") {
+			own = append(own, stack)
+		}
+	}
+	return strings.Join(own, "\n\n")
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""go-redis's own specs against one Valkey, with go-redis's constructors and with those of clients/go/goredis.
+
+The sources of the specs come from the Go module cache and are changed only in a copy under build/: where
+they call a constructor of go-redis, they call one that a variable chooses. Every spec that go-redis
+passes has to pass; those that do not are listed with what they said. Exit status 1 below the target.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "clients" / "go"
+MODULE = "github.com/redis/go-redis/v9"
+CONSTRUCTORS = ["NewClient", "NewClusterClient", "NewFailoverClient", "NewFailoverClusterClient", "NewRing",
+                "NewUniversalClient"]
+TARGET = 0.98
+
+# Specs of one server. Left out: cluster, ring, sentinel and TLS, which want servers on fixed ports, and
+# the commands of modules (search, JSON, time series, probabilistic), which Valkey does not have.
+FILES = ["acl_commands", "array_commands", "bitmap_commands", "command", "commands", "csc_e2e", "error",
+         "himport_commands", "hotkeys_commands", "iterator", "monitor", "pipeline", "pool", "pubsub", "race",
+         "redis", "script_server_sha_integration", "tx", "universal", "autopipeline"]
+
+SWITCH = """package redis_test
+
+import (
+	"os"
+
+	"github.com/redis/go-redis/v9"
+	"go.tidemill.dev/client/goredis"
+)
+
+// Chosen by the script that runs the specs twice.
+var (
+%s)
+
+func init() {
+	if os.Getenv("SPECS_ADAPTER") == "1" {
+%s	}
+}
+"""
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, text=True, **options)
+
+
+def prepare(work):
+    """Copy the module, route its constructors through variables, build the test binary."""
+    found = run("go", "mod", "download", "-json", MODULE, cwd=CLIENT / "goredis", stdout=subprocess.PIPE)
+    module = json.loads(found.stdout)
+    source = work / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(module["Dir"], source)
+    for directory, _, files in os.walk(source):
+        os.chmod(directory, 0o755)
+        for name in files:
+            os.chmod(os.path.join(directory, name), 0o644)
+    calls = re.compile(r"\bredis\.(%s)\(" % "|".join(CONSTRUCTORS))
+    for path in source.glob("*_test.go"):
+        text = path.read_text()
+        if re.search(r"^package redis_test", text, re.M):
+            text = calls.sub(r"specs\1(", text)
+            text = text.replace('redisStackPort = "6379"', 'redisStackPort = os.Getenv("SPECS_PORT")')
+            path.write_text(text)
+    (source / "specs_switch_test.go").write_text(SWITCH % (
+        "".join(f"\tspecs{name} = redis.{name}\n" for name in CONSTRUCTORS),
+        "".join(f"\t\tspecs{name} = goredis.{name}\n" for name in CONSTRUCTORS)))
+    (work / "go.work").write_text(
+        f"go 1.26.0\n\nuse (\n\t{source}\n\t{CLIENT}\n\t{CLIENT / 'goredis'}\n)\n\n"
+        f"replace go.tidemill.dev/client v0.0.0 => {CLIENT}\n")
+    binary = work / "specs.test"
+    run("go", "test", "-c", "-o", str(binary), ".", cwd=source, env=os.environ | {"GOWORK": str(work / "go.work")})
+    return module["Version"], source, binary
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_server(directory):
+    server = shutil.which("valkey-server") or str(ROOT / "build" / "tools" / "bin" / "valkey-server")
+    port = free_port()
+    process = subprocess.Popen([server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory,
+                                "--enable-debug-command", "yes"], stdout=subprocess.DEVNULL)
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return process, port
+        except OSError:
+            time.sleep(0.05)
+    process.kill()
+    sys.exit("goredis-specs: the server does not start")
+
+
+def connections_opened(port):
+    """What the server counted: it shows that the adapter was used."""
+    with socket.create_connection(("127.0.0.1", port), 5) as conn:
+        conn.sendall(b"INFO stats\r\n")
+        conn.settimeout(5)
+        text = b""
+        while b"total_commands_processed" not in text:
+            received = conn.recv(65536)
+            if not received:
+                break
+            text += received
+    found = re.search(rb"total_connections_received:(\d+)", text)
+    return int(found[1]) - 2 if found else "?"  # the script opened two itself
+
+
+def run_specs(work, source, binary, adapter, arguments):
+    """Run the specs once; the outcome of each by its full name."""
+    report = work / f"report-{adapter}.json"
+    report.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        process, port = start_server(directory)
+        try:
+            files = [f"--ginkgo.focus-file=/({'|'.join(arguments.files)})_test[.]go$"]
+            skip = [f"--ginkgo.skip={pattern}" for pattern in arguments.skip]
+            focus = [f"--ginkgo.focus={arguments.focus}"] if arguments.focus else []
+            with open(work / f"log-{adapter}.txt", "w") as log:
+                subprocess.run(
+                    [str(binary), "-test.run=^TestGinkgoSuite$", "-test.timeout=30m", f"--ginkgo.json-report={report}",
+                     "--ginkgo.timeout=25m", "--ginkgo.seed=1", *files, *focus, *skip],
+                    cwd=source, stdout=log, stderr=log,
+                    env=os.environ | {"SPECS_ADAPTER": str(adapter), "SPECS_PORT": str(port), "RE_CLUSTER": "true"})
+            print(f"{'goredis' if adapter else 'go-redis'} opened {connections_opened(port)} connections", flush=True)
+        finally:
+            process.kill()
+            process.wait()
+    if not report.exists():
+        sys.exit(f"goredis-specs: no specs were run, see {work / f'log-{adapter}.txt'}")
+    outcomes = {}
+    for spec in json.loads(report.read_text())[0]["SpecReports"] or []:
+        if spec["LeafNodeType"] != "It":
+            continue
+        name = " / ".join((spec["ContainerHierarchyTexts"] or []) + [spec["LeafNodeText"]])
+        location = spec["LeafNodeLocation"]
+        name = f"{name} ({pathlib.Path(location['FileName']).name}:{location['LineNumber']})"
+        message = (spec.get("Failure") or {}).get("Message", "")
+        outcomes[name] = (spec["State"], message)
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", nargs="*", default=FILES, help="spec files, without _test.go")
+    parser.add_argument("--focus", default="", help="only specs whose name matches")
+    parser.add_argument("--skip", nargs="*", default=[], help="no specs whose name matches")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "goredis-specs")
+    parser.add_argument("--keep-baseline", action="store_true", help="take go-redis's own outcomes from the last run")
+    arguments = parser.parse_args()
+    work = arguments.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    version, source, binary = prepare(work)
+    baseline = work / "baseline.json"
+    if arguments.keep_baseline and baseline.exists():
+        theirs = json.loads(baseline.read_text())
+    else:
+        theirs = run_specs(work, source, binary, 0, arguments)
+        baseline.write_text(json.dumps(theirs))
+    ours = run_specs(work, source, binary, 1, arguments)
+    passed_by_them = [name for name, (state, _) in theirs.items() if state == "passed"]
+    failing = [name for name in passed_by_them if ours.get(name, ("missing", ""))[0] != "passed"]
+    total = len(passed_by_them)
+    for name in sorted(failing):
+        state, message = ours.get(name, ("missing", ""))
+        print(f"FAIL {name}: {state}: {' '.join(message.split())[:400]}")
+    skipped = sum(state in ("skipped", "pending") for state, _ in theirs.values())
+    failed = sum(state not in ("passed", "skipped", "pending") for state, _ in theirs.values())
+    passed = total - len(failing)
+    print(f"go-redis {version}: {len(theirs)} specs, of which go-redis itself passes {total}, fails {failed}, skips {skipped}")
+    print(f"goredis: {passed}/{total} passed ({100 * passed / max(total, 1):.2f} %), target {100 * TARGET:.0f} %")
+    sys.exit(passed < TARGET * total or total == 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -116,7 +116,13 @@ func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags comm
 
 // mayRepeat decides by the error alone whether a failed request may be sent again.
 func mayRepeat(ctx context.Context, err error, flags commandFlags, options *Options) bool {
-	if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrArgument) {
+	return !errors.Is(err, ErrClosed) && mayRepeatOpen(ctx, err, flags, options)
+}
+
+// mayRepeatOpen is mayRepeat where ErrClosed does not mean the end: a cluster closes connections to nodes
+// that left it.
+func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *Options) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrArgument) {
 		return false
 	}
 	if errors.Is(err, ErrNotSent) {

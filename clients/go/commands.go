@@ -17,6 +17,8 @@ const (
 	commandListens                            // turns its connection into a stream: SUBSCRIBE, MONITOR ...
 	commandHasSub                             // a container: rows of its subcommands follow
 	commandAllShards                          // in a cluster, belongs to every primary
+	commandSplits                             // in a cluster, may be taken apart by slot
+	commandSums                               // the parts' integers add up
 )
 
 // commandInfo is one row of the generated table.
@@ -82,6 +84,8 @@ func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
 	index, found := 0, false
 	for arg := range wireArgs(wire) {
 		switch {
+		case info.countAt > 0 && index == int(info.countAt) && string(arg) == "0":
+			return nil, false // EVAL without keys
 		case found || (at > 0 && index == at):
 			return arg, true
 		case at == 0 && bytes.EqualFold(arg, []byte(info.keyword)):
@@ -90,6 +94,15 @@ func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
 		index++
 	}
 	return nil, false
+}
+
+// slotOf is the hash slot of an encoded command's first key, -1 when it has none.
+func (info *commandInfo) slotOf(wire []byte) int {
+	key, ok := info.firstKeyOf(wire)
+	if !ok {
+		return -1
+	}
+	return slotOf(key)
 }
 
 // wireArgs walks the arguments of the first command that appendCommand encoded into wire.

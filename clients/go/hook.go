@@ -9,6 +9,14 @@ type Hook interface {
 	Start(ctx context.Context, name string, commands int) (context.Context, func(err error))
 }
 
+// observed runs under a hook when there is one.
+func observed(ctx context.Context, hook Hook, name string, commands int, run func(context.Context) Reply) Reply {
+	if hook == nil {
+		return run(ctx)
+	}
+	return observe(ctx, hook, name, commands, run)
+}
+
 func observe(ctx context.Context, hook Hook, name string, commands int, run func(context.Context) Reply) Reply {
 	ctx, end := hook.Start(ctx, name, commands)
 	reply := run(ctx)

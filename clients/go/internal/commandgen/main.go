@@ -189,6 +189,12 @@ func (c *command) clientFlags() string {
 	if slices.Contains(c.tips, "request_policy:all_shards") || slices.Contains(c.tips, "request_policy:all_nodes") {
 		flags = append(flags, "commandAllShards")
 	}
+	if slices.Contains(c.tips, "request_policy:multi_shard") && c.firstKey > 0 { // MSETEX has options behind its keys
+		flags = append(flags, "commandSplits")
+		if slices.Contains(c.tips, "response_policy:agg_sum") {
+			flags = append(flags, "commandSums")
+		}
+	}
 	return strings.Join(flags, " | ")
 }
 

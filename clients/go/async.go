@@ -53,12 +53,14 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 	}
 	info := describe(args)
 	if info.needsOwn(r.wire) {
-		go func() { guarded(c.own.run(ctx, r, info)) }()
+		go func() { guarded(c.route(ctx, r, info)) }()
 		return
 	}
+	written := c.node.cache.afterWrite(r, info)
 	r.notify = func(r *request) {
 		reply := r.reply
 		r.recycle()
+		written()
 		guarded(reply)
 	}
 	for {

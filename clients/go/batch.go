@@ -69,10 +69,10 @@ func (b *Batch) Len() int { return b.count }
 // RunBatch sends the batch and returns one reply per command. Its error is the batch's own failure;
 // errors of single commands stand in their replies. A batch of reads only is repeated like a read.
 func (c *Client) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
-	return runBatch(ctx, c, c.own, b)
+	return runBatch(ctx, c, b)
 }
 
-func runBatch(ctx context.Context, to runner, own *ownPool, b *Batch) ([]Reply, error) {
+func runBatch(ctx context.Context, to runner, b *Batch) ([]Reply, error) {
 	if b.err != nil || b.count == 0 {
 		return nil, b.err
 	}
@@ -80,8 +80,8 @@ func runBatch(ctx context.Context, to runner, own *ownPool, b *Batch) ([]Reply, 
 	r.want = b.count
 	r.wire = append(r.wire[:0], b.wire...)
 	info := &commandInfo{name: "BATCH", flags: b.flags}
-	if len(r.wire) > batchOwnBytes && own != nil {
-		return b.replies(own.run(ctx, r, info), b.count)
+	if len(r.wire) > batchOwnBytes {
+		info.flags |= commandBlocks
 	}
 	return b.replies(to.run(ctx, r, info), b.count)
 }

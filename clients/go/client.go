@@ -25,6 +25,7 @@ func New(options Options) (*Client, error) {
 	}
 	filled := options.withDefaults()
 	c := &Client{options: filled, node: newNode(filled.Address, filled)}
+	c.node.useCache(newCache(filled.Cache))
 	c.own = newOwnPool(c.node)
 	c.Commands = Commands{c}
 	return c, nil
@@ -62,6 +63,9 @@ func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 }
 
 func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {
+	if c.node.cache != nil {
+		defer c.node.cache.afterWrite(r, info)()
+	}
 	if info.needsOwn(r.wire) {
 		return c.own.run(ctx, r, info)
 	}

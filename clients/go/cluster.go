@@ -17,6 +17,7 @@ type Cluster struct {
 	options    *Options
 	seeds      []string
 	topology   atomic.Pointer[topology]
+	cache      *cache
 	suspect    chan struct{} // asks for a refresh
 	stop       context.CancelFunc
 	background sync.WaitGroup
@@ -48,6 +49,7 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 	c := &Cluster{options: options.withDefaults(), seeds: seeds, suspect: make(chan struct{}, 1),
 		nodes: map[string]*clusterNode{}}
 	c.Commands = Commands{c}
+	c.cache = newCache(options.Cache)
 	if err := c.refresh(ctx); err != nil {
 		c.closeNodes(ctx, func(*clusterNode) bool { return true })
 		return nil, err
@@ -83,6 +85,9 @@ func (c *Cluster) follow(ctx context.Context, r *request, info *commandInfo, slo
 
 // followFrom is follow with a given first target.
 func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *request, info *commandInfo, slot int) Reply {
+	if c.cache != nil {
+		defer c.cache.afterWrite(r, info)()
+	}
 	until, ask := time.Now().Add(c.options.ConnectWait), false
 	for redirections := 0; ; {
 		reply, reusable := c.attempt(ctx, target, r, info, ask)
@@ -191,6 +196,7 @@ func (c *Cluster) nodeAt(address string) *clusterNode {
 		base := newNode(address, &options)
 		n = &clusterNode{node: base, own: newOwnPool(base)}
 		base.onLost = func() { c.lost(n) }
+		base.useCache(c.cache)
 		if c.options.ReadFrom != ReadPrimary {
 			base.extra = [][]any{{"READONLY"}}
 		}

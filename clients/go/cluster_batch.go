@@ -30,6 +30,9 @@ func (c *Cluster) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
 
 // runDivided sends what is pending, round by round, until nothing may or need be repeated.
 func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
+	if c.cache != nil && b.flags&commandReads == 0 {
+		defer c.cache.written(b.wire)
+	}
 	replies := make([]Reply, b.count)
 	pending := make([]batchItem, 0, b.count)
 	for wire, info := range b.each() {

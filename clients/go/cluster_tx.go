@@ -22,6 +22,9 @@ func (c *Cluster) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) {
 }
 
 func (c *Cluster) followTx(ctx context.Context, tx *Tx, slot int) ([]Reply, error) {
+	if c.cache != nil {
+		defer c.cache.written(tx.wire)
+	}
 	until := time.Now().Add(c.options.ConnectWait)
 	target, ask := c.pick(slot), false
 	for {

@@ -3,6 +3,7 @@ package tidemill
 import (
 	"bytes"
 	"context"
+	"iter"
 )
 
 // commandFlags say how the client has to treat a command.
@@ -19,6 +20,7 @@ const (
 	commandAllShards                          // in a cluster, belongs to every primary
 	commandSplits                             // in a cluster, may be taken apart by slot
 	commandSums                               // the parts' integers add up
+	commandVaries                             // answers differently though nothing was written
 )
 
 // commandInfo is one row of the generated table.
@@ -106,24 +108,35 @@ func (info *commandInfo) slotOf(wire []byte) int {
 }
 
 // wireArgs walks the arguments of the first command that appendCommand encoded into wire.
-func wireArgs(wire []byte) func(yield func([]byte) bool) {
+func wireArgs(wire []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		line, used, _ := cutLine(wire)
+		for arg := range wireArgEnds(wire) {
+			if !yield(arg) {
+				return
+			}
+		}
+	}
+}
+
+// wireArgEnds is wireArgs with where each argument ends in wire, line end included.
+func wireArgEnds(wire []byte) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		line, end, _ := cutLine(wire)
 		if len(line) < 2 {
 			return
 		}
 		count, _ := parseInt(line[1:])
 		for ; count > 0; count-- {
-			wire = wire[used:]
-			header, at, _ := cutLine(wire)
+			header, at, _ := cutLine(wire[end:])
 			if len(header) < 2 {
 				return
 			}
 			length, _ := parseInt(header[1:])
-			if !yield(wire[at : at+int(length)]) {
+			start := end + at
+			end = start + int(length) + 2
+			if !yield(wire[start:start+int(length)], end) {
 				return
 			}
-			used = at + int(length) + 2
 		}
 	}
 }

@@ -18,6 +18,7 @@ type node struct {
 	extra   [][]any     // commands of the handshake
 	onPush  func(Reply) // non-nil: pushes are read even when no reply is due
 	onLost  func()      // called once for each lost pipe; may be nil
+	cache   *cache      // what the pipe's pushes invalidate; nil: no tracking
 
 	current atomic.Pointer[pipe]
 
@@ -107,7 +108,7 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 	defer a.cancel()
 	pause := n.options.BackoffMin
 	for {
-		conn, err := dial(ctx, n.options, n.address, n.extra...)
+		conn, err := dial(ctx, n.options, n.address, n.handshake()...)
 		n.mu.Lock()
 		if err == nil && n.closed {
 			_ = conn.Close()
@@ -134,6 +135,22 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 	}
 }
 
+// handshake is what the pipe's connection needs beyond the options. Connections of their own do without
+// tracking: their replies are not cached.
+func (n *node) handshake() [][]any {
+	if n.cache == nil {
+		return n.extra
+	}
+	return append(n.extra[:len(n.extra):len(n.extra)], []any{"CLIENT", "TRACKING", "ON", "OPTIN"})
+}
+
+// useCache makes the node's pushes go to a cache.
+func (n *node) useCache(k *cache) {
+	if k != nil {
+		n.cache, n.onPush = k, k.pushed
+	}
+}
+
 // install makes conn the node's pipe; the mutex is held.
 func (n *node) install(conn net.Conn) {
 	p := newPipe(conn, n.options, n.onPush)
@@ -142,6 +159,9 @@ func (n *node) install(conn net.Conn) {
 		<-p.closed
 		if cause := p.dead; cause != ErrClosed {
 			n.options.Logger.Warn("tidemill: connection lost", "address", n.address, "error", cause)
+		}
+		if n.cache != nil {
+			n.cache.clear() // would not be served any more; do not keep the memory
 		}
 		if n.onLost != nil {
 			n.onLost()

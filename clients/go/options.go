@@ -59,6 +59,10 @@ type Options struct {
 	// (availability_zone in INFO, Valkey 8.1).
 	Zone string
 
+	// Cache turns on client-side caching for what is asked for through Cached; it needs RESP3 [none]. The
+	// shared connection then always has a reader, so that a lone caller does not read by itself.
+	Cache *CacheOptions
+
 	// Logger receives rare events: lost and restored connections, topology changes [none].
 	Logger *slog.Logger
 	// Hook observes every operation; see [Hook].
@@ -90,6 +94,9 @@ func setDefault[T comparable](field *T, value T) {
 func (o *Options) check() error {
 	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 {
 		return fmt.Errorf("%w: negative option", ErrArgument)
+	}
+	if o.Cache != nil && (o.ForceRESP2 || o.Cache.MaxBytes < 0 || o.Cache.TTL < 0) {
+		return fmt.Errorf("%w: caching needs RESP3 and limits that are not negative", ErrArgument)
 	}
 	if o.ReadFrom > ReadSameZone || (o.ReadFrom == ReadSameZone && o.Zone == "") {
 		return fmt.Errorf("%w: unknown read policy, or ReadSameZone without Zone", ErrArgument)

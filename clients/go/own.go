@@ -133,6 +133,9 @@ func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
 func (d *Dedicated) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, d, args) }
 
 func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	if d.pool.node.cache != nil {
+		defer d.pool.node.cache.afterWrite(r, info)()
+	}
 	d.dirty = d.dirty || info.flags&(commandChanges|commandListens) != 0
 	reply, reusable := d.pipe.do(ctx, r)
 	if reusable {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -326,4 +327,62 @@ func TestCached_InAClusterFollowsAMovingSlot(t *testing.T) {
 	if stats := c.CacheStats(); stats.Hits < 50 {
 		t.Errorf("%+v", stats)
 	}
+}
+
+// The reply and its invalidation in one segment: the invalidation is handled before the reply is stored.
+func TestCached_InvalidationInTheReplysSegmentDropsTheFlight(t *testing.T) {
+	checkLeaks(t)
+	var value atomic.Int64
+	address := startScript(t, func(name string) string {
+		switch name {
+		case "GET":
+			return fmt.Sprintf("$1\r\n%d\r\n", value.Add(1))
+		case "PTTL":
+			return ":-1\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+		}
+		return "+OK\r\n"
+	})
+	c := newTestClient(t, address, withCache)
+	ctx := testContext(t, 10*time.Second)
+	cached := c.Cached(0)
+	for n := range int64(5) {
+		if got, err := cached.Get(ctx, "k").Int64(); got != n+1 || err != nil {
+			t.Fatalf("read %d: got %d, %v", n, got, err)
+		}
+	}
+}
+
+// startScript is a server that answers each command by its name, all commands of a segment in one write.
+func startScript(t *testing.T, answer func(name string) string) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		l := &leg{conn: conn, buffer: make([]byte, 4096)}
+		for {
+			commands, err := l.read()
+			var out []byte
+			for _, command := range commands {
+				out = append(out, answer(command.items()[0].text)...)
+			}
+			if _, writeErr := conn.Write(out); err != nil || writeErr != nil {
+				return
+			}
+		}
+	}
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { serve(conn) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); group.Wait() })
+	return listener.Addr().String()
 }

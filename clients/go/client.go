@@ -55,11 +55,19 @@ func (c *Client) Do(ctx context.Context, args ...any) Reply {
 // run sends one encoded command to where its row of the table says.
 func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	if c.options.Hook != nil {
-		return observe(ctx, c.options.Hook, info.name, 1, func(ctx context.Context) Reply {
+		return observe(ctx, c.options.Hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply {
 			return c.route(ctx, r, info)
 		})
 	}
 	return c.route(ctx, r, info)
+}
+
+// commandsIn counts what the user asked for: MULTI and EXEC around a transaction do not count.
+func commandsIn(r *request, info *commandInfo) int {
+	if info == &txInfo {
+		return r.want - 2
+	}
+	return r.want
 }
 
 func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {
@@ -79,7 +87,7 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 // sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when their
 // outcome is unknown, within the context and ConnectWait.
 func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, options *Options) Reply {
-	p, err := n.acquire(ctx)
+	p, err := n.choose(ctx)
 	if err != nil {
 		r.recycle()
 		return failedReply(err)
@@ -98,7 +106,7 @@ func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, option
 func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options) Reply {
 	until := time.Now().Add(options.ConnectWait)
 	for mayRepeat(ctx, reply.Err(), flags, options) && time.Now().Before(until) {
-		p, err := n.acquire(ctx)
+		p, err := n.choose(ctx)
 		if err != nil {
 			if errors.Is(reply.Err(), ErrNotSent) {
 				reply = failedReply(err)
@@ -165,10 +173,10 @@ func closeContext(options *Options) context.Context {
 	return ctx
 }
 
-// Stats returns what the client's pipe counted since it was connected.
-func (c *Client) Stats() PipeStats {
-	if p := c.node.current.Load(); p != nil {
-		return p.snapshot()
+// Stats returns what the client's pipes counted since they were connected.
+func (c *Client) Stats() (total PipeStats) {
+	for _, p := range c.node.pipes() {
+		total.add(p.snapshot())
 	}
-	return PipeStats{}
+	return total
 }

@@ -150,7 +150,7 @@ func (c *Cluster) attempt(ctx context.Context, target *clusterNode, r *request, 
 
 // sendOnce runs r on a node's pipe without repetition.
 func sendOnce(ctx context.Context, n *node, r *request) (Reply, bool) {
-	p, err := n.acquire(ctx)
+	p, err := n.choose(ctx)
 	if err != nil {
 		return failedReply(err), true
 	}

@@ -20,12 +20,16 @@ type node struct {
 	onLost  func()      // called once for each lost pipe; may be nil
 	cache   *cache      // what the pipe's pushes invalidate; nil: no tracking
 
-	current atomic.Pointer[pipe]
+	current   atomic.Pointer[pipe]
+	further   atomic.Pointer[[]*pipe] // see spread.go; nil for none
+	unawaited atomic.Int64            // asynchronous requests not answered yet
 
-	mu      sync.Mutex
-	attempt *attempt
-	closed  bool
-	loose   map[net.Conn]struct{} // connections outside the pipe
+	mu           sync.Mutex
+	widening     bool
+	stopWidening context.CancelFunc
+	attempt      *attempt
+	closed       bool
+	loose        map[net.Conn]struct{} // connections outside the pipe
 }
 
 // attempt is a series of dials for which callers wait together.
@@ -153,7 +157,7 @@ func (n *node) useCache(k *cache) {
 
 // install makes conn the node's pipe; the mutex is held.
 func (n *node) install(conn net.Conn) {
-	p := newPipe(conn, n.options, n.onPush)
+	p := newPipe(conn, n.options, n.onPush, n.resize)
 	n.current.Store(p)
 	go func() {
 		<-p.closed
@@ -205,13 +209,16 @@ func (n *node) close(ctx context.Context) error {
 	if n.attempt != nil {
 		n.attempt.cancel()
 	}
+	if n.widening {
+		n.stopWidening()
+	}
 	loose := n.loose
 	n.loose = map[net.Conn]struct{}{}
-	p := n.current.Load()
+	pipes := n.pipes()
 	n.mu.Unlock()
 	var err error
-	if p != nil {
-		err = p.drain(ctx)
+	for _, p := range pipes {
+		err = errors.Join(err, p.drain(ctx))
 		p.kill(ErrClosed)
 		<-p.closed
 	}

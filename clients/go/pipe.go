@@ -22,8 +22,9 @@ type pipe struct {
 	limit       int           // requests pending at most
 	timeout     time.Duration // without a byte while replies are due
 	ping        time.Duration
-	attached    bool        // read always: pushes are expected
-	onPush      func(Reply) // called by the reader
+	attached    bool             // read always: pushes are expected
+	onPush      func(Reply)      // called by the reader
+	resize      func(wider bool) // called when the roles were busy or quiet for long; nil: not measured
 
 	mu        sync.Mutex
 	gauge     gauge
@@ -45,7 +46,9 @@ type pipe struct {
 
 	writer  writerRole
 	reader  readerRole
-	reads   atomic.Uint64 // reads and writes that made progress
+	reads   atomic.Uint64   // reads and writes that made progress
+	meter   meter           // guarded by the mutex
+	working [2]atomic.Int64 // nanoseconds that the goroutines of reader and writer worked, when measured
 	watch   *time.Timer
 	writeGo chan struct{}
 	readGo  chan struct{}
@@ -61,10 +64,10 @@ type writerRole struct {
 	pauser   *pauser
 }
 
-func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
+func newPipe(conn net.Conn, options *Options, onPush func(Reply), resize func(wider bool)) *pipe {
 	p := &pipe{
 		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
-		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
+		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush, resize: resize,
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
@@ -352,9 +355,15 @@ func (p *pipe) look() {
 	p.watching = true
 	p.watch.Reset(watchInterval)
 	stuck := p.timeout > 0 && role.stuck >= p.timeout
+	wider, narrower := false, false
+	if p.resize != nil {
+		wider, narrower = p.meter.look(now(), time.Duration(p.working[0].Load()), time.Duration(p.working[1].Load()))
+	}
 	p.mu.Unlock()
 	if stuck {
 		p.kill(ErrTimeout)
+	} else if wider || narrower {
+		p.resize(wider)
 	}
 }
 

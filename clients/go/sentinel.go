@@ -84,7 +84,9 @@ func askSentinel(ctx context.Context, dialer func(context.Context, string, strin
 
 // leaveDemoted closes the connection to a server that refused a write as a replica.
 func (c *Client) leaveDemoted(reply Reply) {
-	if p := c.node.current.Load(); p != nil && errors.Is(reply.Err(), ServerCode("READONLY")) {
-		p.kill(errDemoted)
+	if errors.Is(reply.Err(), ServerCode("READONLY")) {
+		for _, p := range c.node.pipes() {
+			p.kill(errDemoted)
+		}
 	}
 }

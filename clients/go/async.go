@@ -71,6 +71,9 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 		r.recycle()
 		c.node.unawaited.Add(-1)
 		written()
+		if reply.kind == KindError && c.follower != nil {
+			c.leaveDemoted(reply)
+		}
 		guarded(reply)
 	}
 	c.node.unawaited.Add(1) // from here on everybody uses the first pipe

@@ -353,7 +353,7 @@ func TestCached_InvalidationInTheReplysSegmentDropsTheFlight(t *testing.T) {
 }
 
 // startScript is a server that answers each command by its name, all commands of a segment in one write.
-func startScript(t *testing.T, answer func(name string) string) (address string) {
+func startScript(t *testing.T, answer func(name string) string, accepted ...func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -379,6 +379,9 @@ func startScript(t *testing.T, answer func(name string) string) (address string)
 			conn, err := listener.Accept()
 			if err != nil {
 				return
+			}
+			for _, tell := range accepted {
+				tell(conn)
 			}
 			group.Go(func() { serve(conn) })
 		}

@@ -11,11 +11,11 @@ import (
 // connection. Make one Client per server and keep it.
 type Client struct {
 	Commands
-	options *Options
-	node    *node
-	own     *ownPool
-	follows bool // a sentinel names the server
-	closed  atomic.Bool
+	options  *Options
+	node     *node
+	own      *ownPool
+	follower *follower // sentinels name the server; nil otherwise
+	closed   atomic.Bool
 }
 
 // New returns a client; it connects when first used. Only invalid options are an error.
@@ -78,7 +78,7 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 		return c.own.run(ctx, r, info)
 	}
 	reply := sendTo(ctx, c.node, r, info.flags, c.options)
-	if reply.kind == KindError && c.follows {
+	if reply.kind == KindError && c.follower != nil {
 		c.leaveDemoted(reply)
 	}
 	return reply
@@ -158,6 +158,10 @@ func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) !=
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
+	}
+	if c.follower != nil {
+		c.follower.stop()
+		c.follower.group.Wait()
 	}
 	err := c.node.close(ctx)
 	c.own.close()

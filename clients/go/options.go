@@ -63,6 +63,9 @@ type Options struct {
 	// shared connection then always has a reader, so that a lone caller does not read by itself.
 	Cache *CacheOptions
 
+	// Sentinel says how sentinels are talked to; see [NewSentinel].
+	Sentinel SentinelOptions
+
 	// Logger receives rare events: lost and restored connections, topology changes [none].
 	Logger *slog.Logger
 	// Hook observes every operation; see [Hook].

@@ -73,6 +73,13 @@ func (o *ownPool) give(p *ownPipe, clean bool) {
 func (o *ownPool) close() {
 	o.mu.Lock()
 	o.closed = true
+	o.mu.Unlock()
+	o.dropIdle()
+}
+
+// dropIdle closes the connections that nobody uses.
+func (o *ownPool) dropIdle() {
+	o.mu.Lock()
 	idle := o.idle
 	o.idle = nil
 	o.mu.Unlock()

@@ -30,6 +30,8 @@ type Cluster struct {
 const (
 	clusterRefreshEvery    = 30 * time.Second
 	clusterRefreshPause    = 50 * time.Millisecond // between refreshes on suspicion
+	clusterRefreshSoon     = time.Second           // for a while afterwards, because changes come one after another
+	clusterSettles         = 15
 	clusterRedirectionsMax = 16
 	clusterRetryPause      = 20 * time.Millisecond
 	clusterNodeWait        = 500 * time.Millisecond
@@ -214,14 +216,20 @@ func (c *Cluster) suspicion() {
 }
 
 func (c *Cluster) refreshLoop(ctx context.Context) {
-	timer := time.NewTicker(clusterRefreshEvery)
+	timer := time.NewTimer(clusterRefreshEvery)
 	defer timer.Stop()
-	for {
+	for settling := 0; ; settling-- {
+		every := clusterRefreshEvery
+		if settling > 0 {
+			every = clusterRefreshSoon
+		}
+		timer.Reset(every)
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-c.suspect:
+			settling = clusterSettles
 		}
 		attempt, cancel := context.WithTimeout(ctx, c.options.DialTimeout)
 		if err := c.refresh(attempt); err != nil && ctx.Err() == nil {

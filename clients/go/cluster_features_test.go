@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -292,6 +294,48 @@ func TestCluster_ReadPoliciesChooseTheirNodes(t *testing.T) {
 	}
 	if _, err := NewCluster(ctx, []string{servers[0].address}, Options{ReadFrom: ReadSameZone}); !errors.Is(err, ErrArgument) {
 		t.Error(err)
+	}
+}
+
+// Primaries are far away here, replicas are near.
+func TestCluster_LowestLatencyAvoidsSlowNodes(t *testing.T) {
+	var far sync.Map
+	c, servers := startClusterClient(t, func(o *Options) {
+		o.ReadFrom = ReadLowestLatency
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			var slow atomic.Bool
+			if _, found := far.Load(address); found {
+				slow.Store(true)
+			}
+			return slowConn{conn, &slow}, err
+		}
+	})
+	_ = c.Close()
+	for _, s := range servers[:3] {
+		far.Store(s.address, true)
+	}
+	c = newClusterClient(t, servers, func(o *Options) { o.ReadFrom, o.Dialer = c.options.ReadFrom, c.options.Dialer })
+	ctx := testContext(t, 30*time.Second)
+	if err := c.Set(ctx, "key", "v").Err(); err != nil {
+		t.Fatal(err)
+	}
+	primary := c.pick(slotOf([]byte("key")))
+	waitFor(t, 10*time.Second, "probes", func() bool {
+		readers := *c.topology.Load().slots[slotOf([]byte("key"))].readers.Load()
+		return len(readers) == 1 && readers[0] != primary
+	})
+	before := executedGets(t, servers)
+	for range 100 {
+		if _, err := c.Get(ctx, "key").Text(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := executedGets(t, servers)
+	for i := range 3 {
+		if after[i] != before[i] {
+			t.Error("reads on a slow primary:", after[i]-before[i])
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +158,10 @@ func (n *node) useCache(k *cache) {
 
 // install makes conn the node's pipe; the mutex is held.
 func (n *node) install(conn net.Conn) {
-	p := newPipe(conn, n.options, n.onPush, n.resize)
+	p := newPipe(conn, n.options, n.onPush)
+	if runtime.GOMAXPROCS(0) > 1 {
+		p.measure(n.resize)
+	}
 	n.current.Store(p)
 	go func() {
 		<-p.closed

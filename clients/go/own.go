@@ -54,7 +54,7 @@ func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ownPipe{newPipe(conn, o.options, nil, nil), conn}, nil
+	return &ownPipe{newPipe(conn, o.options, nil), conn}, nil
 }
 
 // give returns a connection; one that is in an unknown state is closed instead.

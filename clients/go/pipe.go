@@ -22,9 +22,8 @@ type pipe struct {
 	limit       int           // requests pending at most
 	timeout     time.Duration // without a byte while replies are due
 	ping        time.Duration
-	attached    bool             // read always: pushes are expected
-	onPush      func(Reply)      // called by the reader
-	resize      func(wider bool) // called when the roles were busy or quiet for long; nil: not measured
+	attached    bool        // read always: pushes are expected
+	onPush      func(Reply) // called by the reader
 
 	mu        sync.Mutex
 	gauge     gauge
@@ -44,15 +43,17 @@ type pipe struct {
 	unsent    uint64      // after a failed write: requests from this sequence on never left whole
 	stats     PipeStats
 
-	writer  writerRole
-	reader  readerRole
-	reads   atomic.Uint64   // reads and writes that made progress
-	meter   meter           // guarded by the mutex
-	working [2]atomic.Int64 // nanoseconds that the goroutines of reader and writer worked, when measured
-	watch   *time.Timer
-	writeGo chan struct{}
-	readGo  chan struct{}
-	closed  chan struct{}
+	writer   writerRole
+	reader   readerRole
+	reads    atomic.Uint64    // reads and writes that made progress
+	meter    meter            // guarded by the mutex, like resize
+	resize   func(wider bool) // see measure
+	measured atomic.Bool
+	working  [2]atomic.Int64 // nanoseconds that the goroutines of reader and writer worked, when measured
+	watch    *time.Timer
+	writeGo  chan struct{}
+	readGo   chan struct{}
+	closed   chan struct{}
 }
 
 // writerRole is touched only by the holder of the role.
@@ -64,10 +65,10 @@ type writerRole struct {
 	pauser   *pauser
 }
 
-func newPipe(conn net.Conn, options *Options, onPush func(Reply), resize func(wider bool)) *pipe {
+func newPipe(conn net.Conn, options *Options, onPush func(Reply)) *pipe {
 	p := &pipe{
 		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
-		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush, resize: resize,
+		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}

@@ -82,7 +82,7 @@ func (p *pipe) readOnce() error {
 // readMeasured is readOnce and counts the time that was no waiting. A read that filled its buffer did not
 // wait, or not for long.
 func (p *pipe) readMeasured() error {
-	if p.resize == nil {
+	if !p.measured.Load() {
 		return p.readOnce()
 	}
 	started := now()

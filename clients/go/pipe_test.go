@@ -31,7 +31,7 @@ func TestPipe_EndsWhenTheReaderDiesDuringAWrite(t *testing.T) {
 	for _, outcome := range []error{nil, net.ErrClosed} {
 		checkLeaks(t)
 		conn := &gatedConn{reads: make(chan error, 1), writes: make(chan error, 1)}
-		p := newPipe(conn, Options{}.withDefaults(), nil, nil)
+		p := newPipe(conn, Options{}.withDefaults(), nil)
 		results := make(chan error, 2)
 		send := func() {
 			r := newRequest()

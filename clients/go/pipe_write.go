@@ -89,7 +89,7 @@ func (p *pipe) flush() bool {
 	}
 	w.batch, p.queue = p.queue, w.batch[:0]
 	p.mu.Unlock()
-	if p.resize != nil {
+	if p.measured.Load() {
 		started := now()
 		defer func() { p.working[1].Add(int64(now() - started)) }()
 	}

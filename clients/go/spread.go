@@ -54,6 +54,15 @@ func (m *meter) look(at, reader, writer time.Duration) (wider, narrower bool) {
 	return wider, narrower
 }
 
+// measure makes the watch call resize when the pipe's roles were busy or quiet for long. Nothing is measured
+// where that could have no consequence.
+func (p *pipe) measure(resize func(wider bool)) {
+	p.mu.Lock()
+	p.resize = resize
+	p.mu.Unlock()
+	p.measured.Store(true)
+}
+
 // choose returns a live pipe for a request whose caller waits for its reply.
 func (n *node) choose(ctx context.Context) (*pipe, error) {
 	if further := n.further.Load(); further != nil && n.unawaited.Load() == 0 {
@@ -113,7 +122,7 @@ func (n *node) widen(ctx context.Context) {
 		n.options.Logger.Warn("tidemill: cannot connect another pipe", "address", n.address, "error", err)
 		return
 	}
-	p := newPipe(conn, n.options, nil, nil)
+	p := newPipe(conn, n.options, nil)
 	var further []*pipe
 	if list := n.further.Load(); list != nil {
 		further = append(further, *list...)

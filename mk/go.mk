@@ -1,5 +1,6 @@
 # Go client.
 .PHONY: test-go test-go-long test-goredis bench-go
+.PHONY: test-go test-go-long bench-go bench-go-plots
 
 GO_CLIENT := clients/go
 
@@ -15,3 +16,8 @@ test-go-long: ## chaos tests of the Go client
 
 bench-go: ## the Go client beside its peers: target, figure, verdict
 	cd $(GO_CLIENT)/bench && go run . -verdict
+
+bench-go-plots: ## charts for clients/go/docs from a measurement of all clients
+	cd $(GO_CLIENT)/bench && go run . -peers all -rounds 5 -save ../docs/figures.json \
+		-loads rate:5000,rate:20000,rate:80000,rate:160000,rate:320000,closed:1,closed:4,closed:16,closed:64,closed:256,closed:1024
+	cd $(GO_CLIENT)/bench && go run . -plot ../docs/figures.json -folder ../docs

@@ -52,15 +52,31 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 		return
 	}
 	info := describe(args)
+	if hook := c.options.Hook; hook != nil {
+		var end func(error)
+		ctx, end = hook.Start(ctx, info.name, 1)
+		answered := guarded
+		guarded = func(reply Reply) {
+			end(reply.Err())
+			answered(reply)
+		}
+	}
 	if info.needsOwn(r.wire) {
-		go func() { guarded(c.own.run(ctx, r, info)) }()
+		go func() { guarded(c.route(ctx, r, info)) }()
 		return
 	}
+	written := c.node.cache.afterWrite(r, info)
 	r.notify = func(r *request) {
 		reply := r.reply
 		r.recycle()
+		c.node.unawaited.Add(-1)
+		written()
+		if reply.kind == KindError && c.follower != nil {
+			c.leaveDemoted(reply)
+		}
 		guarded(reply)
 	}
+	c.node.unawaited.Add(1) // from here on everybody uses the first pipe
 	for {
 		p, err := c.node.acquire(ctx)
 		if err == nil {
@@ -71,6 +87,7 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 		}
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) || p == nil {
 			r.recycle()
+			c.node.unawaited.Add(-1)
 			guarded(failedReply(err))
 			return
 		}

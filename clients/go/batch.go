@@ -3,16 +3,35 @@ package tidemill
 import (
 	"context"
 	"fmt"
+	"iter"
 )
 
 // Batch collects commands that travel together: one queue entry, one write, replies in order. It is not
 // atomic; see [Tx] for that. The zero value is ready to use, not safe for concurrent use.
 type Batch struct {
-	wire  []byte
-	count int
-	flags commandFlags
-	err   error
-	keys  []string // first keys, for transactions in a cluster
+	wire     []byte
+	count    int
+	flags    commandFlags
+	err      error
+	commands []batchCommand
+}
+
+type batchCommand struct {
+	info *commandInfo
+	end  int // in wire
+}
+
+// each walks the encoded commands.
+func (b *Batch) each() iter.Seq2[[]byte, *commandInfo] {
+	return func(yield func([]byte, *commandInfo) bool) {
+		start := 0
+		for _, command := range b.commands {
+			if !yield(b.wire[start:command.end], command.info) {
+				return
+			}
+			start = command.end
+		}
+	}
 }
 
 // batchOwnBytes is the size from which a batch gets a connection of its own, so that it does not make
@@ -40,9 +59,7 @@ func (b *Batch) Add(args ...any) {
 	if info.needsOwn(b.wire[before:]) {
 		b.flags |= commandBlocks
 	}
-	if key, ok := info.firstKeyOf(b.wire[before:]); ok {
-		b.keys = append(b.keys, string(key))
-	}
+	b.commands = append(b.commands, batchCommand{info, len(b.wire)})
 	b.count++
 }
 
@@ -52,10 +69,10 @@ func (b *Batch) Len() int { return b.count }
 // RunBatch sends the batch and returns one reply per command. Its error is the batch's own failure;
 // errors of single commands stand in their replies. A batch of reads only is repeated like a read.
 func (c *Client) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
-	return runBatch(ctx, c, c.own, b)
+	return runBatch(ctx, c, b)
 }
 
-func runBatch(ctx context.Context, to runner, own *ownPool, b *Batch) ([]Reply, error) {
+func runBatch(ctx context.Context, to runner, b *Batch) ([]Reply, error) {
 	if b.err != nil || b.count == 0 {
 		return nil, b.err
 	}
@@ -63,8 +80,8 @@ func runBatch(ctx context.Context, to runner, own *ownPool, b *Batch) ([]Reply, 
 	r.want = b.count
 	r.wire = append(r.wire[:0], b.wire...)
 	info := &commandInfo{name: "BATCH", flags: b.flags}
-	if len(r.wire) > batchOwnBytes && own != nil {
-		return b.replies(own.run(ctx, r, info), b.count)
+	if len(r.wire) > batchOwnBytes {
+		info.flags |= commandBlocks
 	}
 	return b.replies(to.run(ctx, r, info), b.count)
 }
@@ -104,7 +121,7 @@ func runTx(ctx context.Context, to runner, tx *Tx) ([]Reply, error) {
 	r.wire = append(r.wire[:0], "*1\r\n$5\r\nMULTI\r\n"...)
 	r.wire = append(r.wire, tx.wire...)
 	r.wire = append(r.wire, "*1\r\n$4\r\nEXEC\r\n"...)
-	reply := to.run(ctx, r, &commandInfo{name: "TX", flags: commandWrites})
+	reply := to.run(ctx, r, &txInfo)
 	if err := reply.Err(); err != nil {
 		return nil, err
 	}
@@ -144,6 +161,11 @@ func (c *Client) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error)
 	if err := d.Watch(ctx, keys...).Err(); err != nil {
 		return nil, err
 	}
+	return watched(ctx, d, body)
+}
+
+// watched runs the body of a Watch, then its transaction.
+func watched(ctx context.Context, d *Dedicated, body func(d *Dedicated) (*Tx, error)) (replies []Reply, err error) {
 	var tx *Tx
 	if panicked := contain(func() { tx, err = body(d) }); panicked != nil {
 		return nil, panicked

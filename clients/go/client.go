@@ -11,11 +11,11 @@ import (
 // connection. Make one Client per server and keep it.
 type Client struct {
 	Commands
-	options *Options
-	node    *node
-	own     *ownPool
-	follows bool // a sentinel names the server
-	closed  atomic.Bool
+	options  *Options
+	node     *node
+	own      *ownPool
+	follower *follower // sentinels name the server; nil otherwise
+	closed   atomic.Bool
 }
 
 // New returns a client; it connects when first used. Only invalid options are an error.
@@ -25,6 +25,7 @@ func New(options Options) (*Client, error) {
 	}
 	filled := options.withDefaults()
 	c := &Client{options: filled, node: newNode(filled.Address, filled)}
+	c.node.useCache(newCache(filled.Cache))
 	c.own = newOwnPool(c.node)
 	c.Commands = Commands{c}
 	return c, nil
@@ -54,19 +55,30 @@ func (c *Client) Do(ctx context.Context, args ...any) Reply {
 // run sends one encoded command to where its row of the table says.
 func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	if c.options.Hook != nil {
-		return observe(ctx, c.options.Hook, info.name, commandCount(r, info), func(ctx context.Context) Reply {
+		return observe(ctx, c.options.Hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply {
 			return c.route(ctx, r, info)
 		})
 	}
 	return c.route(ctx, r, info)
 }
 
+// commandsIn counts what the user asked for: MULTI and EXEC around a transaction do not count.
+func commandsIn(r *request, info *commandInfo) int {
+	if info == &txInfo {
+		return r.want - 2
+	}
+	return r.want
+}
+
 func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply {
+	if c.node.cache != nil {
+		defer c.node.cache.afterWrite(r, info)()
+	}
 	if info.needsOwn(r.wire) {
 		return c.own.run(ctx, r, info)
 	}
 	reply := sendTo(ctx, c.node, r, info.flags, c.options)
-	if reply.kind == KindError && c.follows {
+	if reply.kind == KindError && c.follower != nil {
 		c.leaveDemoted(reply)
 	}
 	return reply
@@ -75,7 +87,7 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 // sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when their
 // outcome is unknown, within the context and ConnectWait.
 func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, options *Options) Reply {
-	p, err := n.acquire(ctx)
+	p, err := n.choose(ctx)
 	if err != nil {
 		r.recycle()
 		return failedReply(err)
@@ -94,7 +106,7 @@ func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, option
 func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options) Reply {
 	until := time.Now().Add(options.ConnectWait)
 	for mayRepeat(ctx, reply.Err(), flags, options) && time.Now().Before(until) {
-		p, err := n.acquire(ctx)
+		p, err := n.choose(ctx)
 		if err != nil {
 			if errors.Is(reply.Err(), ErrNotSent) {
 				reply = failedReply(err)
@@ -116,7 +128,13 @@ func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags comm
 
 // mayRepeat decides by the error alone whether a failed request may be sent again.
 func mayRepeat(ctx context.Context, err error, flags commandFlags, options *Options) bool {
-	if ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, ErrArgument) {
+	return !errors.Is(err, ErrClosed) && mayRepeatOpen(ctx, err, flags, options)
+}
+
+// mayRepeatOpen is mayRepeat where ErrClosed does not mean the end: a cluster closes connections to nodes
+// that left it.
+func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *Options) bool {
+	if ctx.Err() != nil || errors.Is(err, ErrArgument) {
 		return false
 	}
 	if errors.Is(err, ErrNotSent) {
@@ -141,6 +159,10 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	if c.follower != nil {
+		c.follower.stop()
+		c.follower.group.Wait()
+	}
 	err := c.node.close(ctx)
 	c.own.close()
 	return err
@@ -155,10 +177,10 @@ func closeContext(options *Options) context.Context {
 	return ctx
 }
 
-// Stats returns what the client's pipe counted since it was connected.
-func (c *Client) Stats() PipeStats {
-	if p := c.node.current.Load(); p != nil {
-		return p.snapshot()
+// Stats returns what the client's pipes counted since they were connected.
+func (c *Client) Stats() (total PipeStats) {
+	for _, p := range c.node.pipes() {
+		total.add(p.snapshot())
 	}
-	return PipeStats{}
+	return total
 }

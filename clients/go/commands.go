@@ -3,6 +3,7 @@ package tidemill
 import (
 	"bytes"
 	"context"
+	"iter"
 )
 
 // commandFlags say how the client has to treat a command.
@@ -17,6 +18,9 @@ const (
 	commandListens                            // turns its connection into a stream: SUBSCRIBE, MONITOR ...
 	commandHasSub                             // a container: rows of its subcommands follow
 	commandAllShards                          // in a cluster, belongs to every primary
+	commandSplits                             // in a cluster, may be taken apart by slot
+	commandSums                               // the parts' integers add up
+	commandVaries                             // answers differently though nothing was written
 )
 
 // commandInfo is one row of the generated table.
@@ -82,6 +86,8 @@ func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
 	index, found := 0, false
 	for arg := range wireArgs(wire) {
 		switch {
+		case info.countAt > 0 && index == int(info.countAt) && string(arg) == "0":
+			return nil, false // EVAL without keys
 		case found || (at > 0 && index == at):
 			return arg, true
 		case at == 0 && bytes.EqualFold(arg, []byte(info.keyword)):
@@ -92,25 +98,45 @@ func (info *commandInfo) firstKeyOf(wire []byte) ([]byte, bool) {
 	return nil, false
 }
 
+// slotOf is the hash slot of an encoded command's first key, -1 when it has none.
+func (info *commandInfo) slotOf(wire []byte) int {
+	key, ok := info.firstKeyOf(wire)
+	if !ok {
+		return -1
+	}
+	return slotOf(key)
+}
+
 // wireArgs walks the arguments of the first command that appendCommand encoded into wire.
-func wireArgs(wire []byte) func(yield func([]byte) bool) {
+func wireArgs(wire []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		line, used, _ := cutLine(wire)
+		for arg := range wireArgEnds(wire) {
+			if !yield(arg) {
+				return
+			}
+		}
+	}
+}
+
+// wireArgEnds is wireArgs with where each argument ends in wire, line end included.
+func wireArgEnds(wire []byte) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		line, end, _ := cutLine(wire)
 		if len(line) < 2 {
 			return
 		}
 		count, _ := parseInt(line[1:])
 		for ; count > 0; count-- {
-			wire = wire[used:]
-			header, at, _ := cutLine(wire)
+			header, at, _ := cutLine(wire[end:])
 			if len(header) < 2 {
 				return
 			}
 			length, _ := parseInt(header[1:])
-			if !yield(wire[at : at+int(length)]) {
+			start := end + at
+			end = start + int(length) + 2
+			if !yield(wire[start:start+int(length)], end) {
 				return
 			}
-			used = at + int(length) + 2
 		}
 	}
 }

@@ -64,6 +64,18 @@ func notSent(cause error) error {
 
 func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
 
+// splitError tells how far a command went that was taken apart by slot.
+type splitError struct {
+	parts, unexecuted int
+	cause             error
+}
+
+func (e *splitError) Error() string {
+	return fmt.Sprintf("of %d parts %d were not executed: %v", e.parts, e.unexecuted, e.cause)
+}
+
+func (e *splitError) Unwrap() error { return e.cause }
+
 // ServerError is an error reply. Code is its first word ("WRONGTYPE"), Message the whole text.
 type ServerError struct {
 	Code    string

@@ -4,9 +4,18 @@ import "context"
 
 // Hook observes operations. Start is called before an operation with its command name and the number
 // of commands in it (more than one for batches and transactions); it may return a changed context and
-// must return a function that is called with the outcome. Hooks run on the caller's goroutine.
+// must return a function that is called with the outcome. Hooks run on the caller's goroutine, but for the
+// end of Async and Go, which runs where their callback does and must be as quick.
 type Hook interface {
 	Start(ctx context.Context, name string, commands int) (context.Context, func(err error))
+}
+
+// observed runs under a hook when there is one.
+func observed(ctx context.Context, hook Hook, name string, commands int, run func(context.Context) Reply) Reply {
+	if hook == nil {
+		return run(ctx)
+	}
+	return observe(ctx, hook, name, commands, run)
 }
 
 func observe(ctx context.Context, hook Hook, name string, commands int, run func(context.Context) Reply) Reply {
@@ -14,12 +23,4 @@ func observe(ctx context.Context, hook Hook, name string, commands int, run func
 	reply := run(ctx)
 	end(reply.Err())
 	return reply
-}
-
-// commandCount is how many commands of the user a request holds.
-func commandCount(r *request, info *commandInfo) int {
-	if info.name == "TX" {
-		return r.want - 2 // MULTI and EXEC
-	}
-	return r.want
 }

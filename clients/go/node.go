@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,13 +19,18 @@ type node struct {
 	extra   [][]any     // commands of the handshake
 	onPush  func(Reply) // non-nil: pushes are read even when no reply is due
 	onLost  func()      // called once for each lost pipe; may be nil
+	cache   *cache      // what the pipe's pushes invalidate; nil: no tracking
 
-	current atomic.Pointer[pipe]
+	current   atomic.Pointer[pipe]
+	further   atomic.Pointer[[]*pipe] // see spread.go; nil for none
+	unawaited atomic.Int64            // asynchronous requests not answered yet
 
-	mu      sync.Mutex
-	attempt *attempt
-	closed  bool
-	loose   map[net.Conn]struct{} // connections outside the pipe
+	mu           sync.Mutex
+	widening     bool
+	stopWidening context.CancelFunc
+	attempt      *attempt
+	closed       bool
+	loose        map[net.Conn]struct{} // connections outside the pipe
 }
 
 // attempt is a series of dials for which callers wait together.
@@ -107,7 +113,7 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 	defer a.cancel()
 	pause := n.options.BackoffMin
 	for {
-		conn, err := dial(ctx, n.options, n.address, n.extra...)
+		conn, err := dial(ctx, n.options, n.address, n.handshake()...)
 		n.mu.Lock()
 		if err == nil && n.closed {
 			_ = conn.Close()
@@ -134,14 +140,36 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 	}
 }
 
+// handshake is what the pipe's connection needs beyond the options. Connections of their own do without
+// tracking: their replies are not cached.
+func (n *node) handshake() [][]any {
+	if n.cache == nil {
+		return n.extra
+	}
+	return append(n.extra[:len(n.extra):len(n.extra)], []any{"CLIENT", "TRACKING", "ON", "OPTIN"})
+}
+
+// useCache makes the node's pushes go to a cache.
+func (n *node) useCache(k *cache) {
+	if k != nil {
+		n.cache, n.onPush = k, k.pushed
+	}
+}
+
 // install makes conn the node's pipe; the mutex is held.
 func (n *node) install(conn net.Conn) {
 	p := newPipe(conn, n.options, n.onPush)
+	if runtime.GOMAXPROCS(0) > 1 {
+		p.measure(n.resize)
+	}
 	n.current.Store(p)
 	go func() {
 		<-p.closed
 		if cause := p.dead; cause != ErrClosed {
 			n.options.Logger.Warn("tidemill: connection lost", "address", n.address, "error", cause)
+		}
+		if n.cache != nil {
+			n.cache.clear() // would not be served any more; do not keep the memory
 		}
 		if n.onLost != nil {
 			n.onLost()
@@ -185,13 +213,16 @@ func (n *node) close(ctx context.Context) error {
 	if n.attempt != nil {
 		n.attempt.cancel()
 	}
+	if n.widening {
+		n.stopWidening()
+	}
 	loose := n.loose
 	n.loose = map[net.Conn]struct{}{}
-	p := n.current.Load()
+	pipes := n.pipes()
 	n.mu.Unlock()
 	var err error
-	if p != nil {
-		err = p.drain(ctx)
+	for _, p := range pipes {
+		err = errors.Join(err, p.drain(ctx))
 		p.kill(ErrClosed)
 		<-p.closed
 	}

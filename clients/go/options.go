@@ -52,6 +52,20 @@ type Options struct {
 	// repeated, writes never are unless marked by [WithIdempotent].
 	NoRetry bool
 
+	// ReadFrom says which nodes of a cluster answer commands that only read [ReadPrimary]. Replicas lag
+	// behind: what was just written may be missing there. Ignored outside of clusters.
+	ReadFrom ReadPolicy
+	// Zone is the availability zone of this process, for ReadSameZone, as servers report it
+	// (availability_zone in INFO, Valkey 8.1).
+	Zone string
+
+	// Cache turns on client-side caching for what is asked for through Cached; it needs RESP3 [none]. The
+	// shared connection then always has a reader, so that a lone caller does not read by itself.
+	Cache *CacheOptions
+
+	// Sentinel says how sentinels are talked to; see [NewSentinel].
+	Sentinel SentinelOptions
+
 	// Logger receives rare events: lost and restored connections, topology changes [none].
 	Logger *slog.Logger
 	// Hook observes every operation; see [Hook].
@@ -83,6 +97,12 @@ func setDefault[T comparable](field *T, value T) {
 func (o *Options) check() error {
 	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 {
 		return fmt.Errorf("%w: negative option", ErrArgument)
+	}
+	if o.Cache != nil && (o.ForceRESP2 || o.Cache.MaxBytes < 0 || o.Cache.TTL < 0) {
+		return fmt.Errorf("%w: caching needs RESP3 and limits that are not negative", ErrArgument)
+	}
+	if o.ReadFrom > ReadSameZone || (o.ReadFrom == ReadSameZone && o.Zone == "") {
+		return fmt.Errorf("%w: unknown read policy, or ReadSameZone without Zone", ErrArgument)
 	}
 	return nil
 }

@@ -73,6 +73,13 @@ func (o *ownPool) give(p *ownPipe, clean bool) {
 func (o *ownPool) close() {
 	o.mu.Lock()
 	o.closed = true
+	o.mu.Unlock()
+	o.dropIdle()
+}
+
+// dropIdle closes the connections that nobody uses.
+func (o *ownPool) dropIdle() {
+	o.mu.Lock()
 	idle := o.idle
 	o.idle = nil
 	o.mu.Unlock()
@@ -133,6 +140,9 @@ func dedicate(ctx context.Context, pool *ownPool) (*Dedicated, error) {
 func (d *Dedicated) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, d, args) }
 
 func (d *Dedicated) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	if d.pool.node.cache != nil {
+		defer d.pool.node.cache.afterWrite(r, info)()
+	}
 	d.dirty = d.dirty || info.flags&(commandChanges|commandListens) != 0
 	reply, reusable := d.pipe.do(ctx, r)
 	if reusable {

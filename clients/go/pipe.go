@@ -43,13 +43,17 @@ type pipe struct {
 	unsent    uint64      // after a failed write: requests from this sequence on never left whole
 	stats     PipeStats
 
-	writer  writerRole
-	reader  readerRole
-	reads   atomic.Uint64 // reads and writes that made progress
-	watch   *time.Timer
-	writeGo chan struct{}
-	readGo  chan struct{}
-	closed  chan struct{}
+	writer   writerRole
+	reader   readerRole
+	reads    atomic.Uint64    // reads and writes that made progress
+	meter    meter            // guarded by the mutex, like resize
+	resize   func(wider bool) // see measure
+	measured atomic.Bool
+	working  [2]atomic.Int64 // nanoseconds that the goroutines of reader and writer worked, when measured
+	watch    *time.Timer
+	writeGo  chan struct{}
+	readGo   chan struct{}
+	closed   chan struct{}
 }
 
 // writerRole is touched only by the holder of the role.
@@ -362,9 +366,15 @@ func (p *pipe) look() {
 	p.watching = true
 	p.watch.Reset(watchInterval)
 	stuck := p.timeout > 0 && role.stuck >= p.timeout
+	wider, narrower := false, false
+	if p.resize != nil {
+		wider, narrower = p.meter.look(now(), time.Duration(p.working[0].Load()), time.Duration(p.working[1].Load()))
+	}
 	p.mu.Unlock()
 	if stuck {
 		p.kill(ErrTimeout)
+	} else if wider || narrower {
+		p.resize(wider)
 	}
 }
 

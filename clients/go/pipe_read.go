@@ -31,7 +31,7 @@ func (p *pipe) readLoop() {
 			return
 		}
 		for {
-			if err := p.readOnce(); err != nil && !p.retryRead(err) {
+			if err := p.readMeasured(); err != nil && !p.retryRead(err) {
 				p.kill(err)
 				p.releaseReader(true)
 				return
@@ -72,6 +72,33 @@ func (p *pipe) releaseReader(dying bool) {
 
 // readOnce reads what there is, waiting for at least one byte, and resolves complete replies.
 func (p *pipe) readOnce() error {
+	parse, _, err := p.fill()
+	if parse {
+		return p.parseReplies()
+	}
+	return err
+}
+
+// readMeasured is readOnce and counts the time that was no waiting. A read that filled its buffer did not
+// wait, or not for long.
+func (p *pipe) readMeasured() error {
+	if !p.measured.Load() {
+		return p.readOnce()
+	}
+	started := now()
+	parse, full, err := p.fill()
+	if !full {
+		started = now()
+	}
+	if parse {
+		err = p.parseReplies()
+	}
+	p.working[0].Add(int64(now() - started))
+	return err
+}
+
+// fill reads once; parse is true when there are bytes to look at.
+func (p *pipe) fill() (parse, full bool, err error) {
 	role := &p.reader
 	if space := role.parser.want(); len(space) >= readBufferBytes/4 && role.start == role.end {
 		n, err := p.conn.Read(space)
@@ -80,7 +107,7 @@ func (p *pipe) readOnce() error {
 			p.reads.Add(1)
 			err = nil
 		}
-		return err
+		return false, n == len(space), err
 	}
 	if role.start == role.end {
 		role.start, role.end = 0, 0
@@ -91,10 +118,10 @@ func (p *pipe) readOnce() error {
 	n, err := p.conn.Read(role.buffer[role.end:])
 	role.end += n
 	if n == 0 {
-		return err
+		return false, false, err
 	}
 	p.reads.Add(1)
-	return p.parseReplies()
+	return true, role.end == len(role.buffer), nil
 }
 
 // makeRoom moves an incomplete line to the front, or grows for one that fills the buffer.

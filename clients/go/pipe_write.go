@@ -89,6 +89,10 @@ func (p *pipe) flush() bool {
 	}
 	w.batch, p.queue = p.queue, w.batch[:0]
 	p.mu.Unlock()
+	if p.measured.Load() {
+		started := now()
+		defer func() { p.working[1].Add(int64(now() - started)) }()
+	}
 	for len(w.batch) > 0 {
 		taken := p.fillChunk()
 		first := w.sequence - uint64(taken)

@@ -2,10 +2,6 @@ package tidemill
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -34,224 +30,126 @@ type SubscribeOptions struct {
 	Shard    []string
 	Buffer   int // messages [256]
 	Overflow Overflow
-}
-
-// Subscription receives messages on a connection of its own and subscribes again after a reconnection;
-// what was published in between is lost, as always with pub/sub, and Reconnected counts it.
-type Subscription struct {
-	messages    chan Message
-	overflow    Overflow
-	node        *node
-	commands    [][]any
-	cancel      context.CancelFunc
-	done        chan struct{}
-	dropped     atomic.Uint64
-	reconnected atomic.Uint64
-	mu          sync.Mutex
-	err         error
+	// EveryNode listens on every primary of a cluster, for what each tells only by itself, such as
+	// keyspace notifications. Not for Shard, whose channels have one node each.
+	EveryNode bool
 }
 
 const subscribeBufferDefault = 256
 
-// Subscribe connects, subscribes and returns once the server confirmed. Close must be called.
-func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
-	setDefault(&options.Buffer, subscribeBufferDefault)
-	var commands [][]any
+// topic is one thing to subscribe to: a command and its argument.
+type topic struct{ command, name string }
+
+// topics checks the options.
+func (o *SubscribeOptions) topics() (topics []topic, err error) {
+	setDefault(&o.Buffer, subscribeBufferDefault)
 	for _, group := range []struct {
-		name  string
-		names []string
-	}{{"SUBSCRIBE", options.Channels}, {"PSUBSCRIBE", options.Patterns}, {"SSUBSCRIBE", options.Shard}} {
+		command string
+		names   []string
+	}{{"SUBSCRIBE", o.Channels}, {"PSUBSCRIBE", o.Patterns}, {"SSUBSCRIBE", o.Shard}} {
 		for _, name := range group.names {
-			commands = append(commands, []any{group.name, name})
+			topics = append(topics, topic{group.command, name})
 		}
 	}
-	if len(commands) == 0 || options.Buffer < 0 || (len(options.Shard) > 0 && len(commands) > len(options.Shard)) {
+	mixed := len(o.Shard) > 0 && (len(topics) > len(o.Shard) || o.EveryNode)
+	if len(topics) == 0 || o.Buffer < 0 || mixed {
 		return nil, argumentError("nothing to subscribe to, or shard channels mixed with others")
 	}
-	s := &Subscription{messages: make(chan Message, options.Buffer), overflow: options.Overflow, node: c.node,
-		commands: commands, done: make(chan struct{})}
-	conn, err := s.connect(ctx)
+	return topics, nil
+}
+
+// Subscribe connects, subscribes and returns once the server confirmed. Close must be called.
+func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
+	return subscribe(ctx, options, c.options, onePlace{c.node})
+}
+
+// onePlace: one node has everything.
+type onePlace struct{ node *node }
+
+func (p onePlace) place(lost []topic, _ map[*leg]bool) map[*node][]topic {
+	if len(lost) == 0 {
+		return nil
+	}
+	return map[*node][]topic{p.node: lost}
+}
+
+func (p onePlace) stale(*leg) bool         { return false }
+func (p onePlace) interval() time.Duration { return 0 }
+func (p onePlace) closed() bool            { return p.node.isClosed() }
+func (p onePlace) failed(error)            {}
+
+// Subscribe subscribes on any primary, with EveryNode on each, and to shard channels where their slots are.
+func (c *Cluster) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
+	topics, err := options.topics()
 	if err != nil {
 		return nil, err
 	}
-	background, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go s.run(background, conn)
-	return s, nil
+	if options.EveryNode {
+		return subscribe(ctx, options, c.options, everyPrimary{slotPlaces{c}, topics})
+	}
+	return subscribe(ctx, options, c.options, slotPlaces{c})
 }
 
-// Messages is closed when the subscription ends; Err says why.
-func (s *Subscription) Messages() <-chan Message { return s.messages }
+// slotPlaces sends shard channels to their slots' primaries, other topics to any.
+type slotPlaces struct{ cluster *Cluster }
 
-// Dropped counts messages that the overflow policy dropped.
-func (s *Subscription) Dropped() uint64 { return s.dropped.Load() }
-
-// Reconnected counts lost connections, each of which may have lost messages.
-func (s *Subscription) Reconnected() uint64 { return s.reconnected.Load() }
-
-// Err is the reason of the end: ErrClosed after Close.
-func (s *Subscription) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+func (p slotPlaces) place(lost []topic, _ map[*leg]bool) map[*node][]topic {
+	divided := map[*node][]topic{}
+	anywhere := p.cluster.pick(-1)
+	for _, t := range lost {
+		target := anywhere
+		if t.command == "SSUBSCRIBE" {
+			target = p.cluster.pick(slotOf([]byte(t.name)))
+		}
+		var n *node // nil: nobody serves the slot for now
+		if target != nil {
+			n = target.node
+		}
+		divided[n] = append(divided[n], t)
+	}
+	return divided
 }
 
-// Close ends the subscription and waits for its goroutine.
-func (s *Subscription) Close() {
-	s.cancel()
-	<-s.done
+func (p slotPlaces) stale(*leg) bool         { return false }
+func (p slotPlaces) interval() time.Duration { return 0 }
+func (p slotPlaces) closed() bool            { return p.cluster.isClosed() }
+func (p slotPlaces) failed(error)            { p.cluster.suspicion() }
+
+// everyPrimary has all topics on each primary there is.
+type everyPrimary struct {
+	slotPlaces
+	topics []topic
 }
 
-// connect dials and waits until every command is confirmed. Messages that come meanwhile are kept.
-func (s *Subscription) connect(ctx context.Context) (*subscribedConn, error) {
-	conn, err := s.node.connectOwn(ctx)
-	if err != nil {
-		return nil, err
+// everyPrimaryInterval is how soon a new primary is noticed.
+const everyPrimaryInterval = 200 * time.Millisecond
+
+func (p everyPrimary) interval() time.Duration { return everyPrimaryInterval }
+
+func (p everyPrimary) place(_ []topic, legs map[*leg]bool) map[*node][]topic {
+	divided := map[*node][]topic{}
+	for _, n := range p.cluster.topology.Load().primaries {
+		divided[n.node] = p.topics
 	}
-	sub := &subscribedConn{conn: conn, buffer: make([]byte, readBufferBytes)}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var wire []byte
-	for _, command := range s.commands {
-		if wire, err = appendCommand(wire, command); err != nil {
-			break
-		}
+	for l := range legs {
+		delete(divided, l.node)
 	}
-	if err == nil {
-		_, err = conn.Write(wire)
-	}
-	for confirmed := 0; err == nil && confirmed < len(s.commands); {
-		var replies []Reply
-		replies, err = sub.read()
-		for _, reply := range replies {
-			if err == nil {
-				err = reply.Err()
-			}
-			if message, ok := parseMessage(reply); ok {
-				sub.early = append(sub.early, message)
-			} else {
-				confirmed++
-			}
-		}
-	}
-	if err != nil {
-		s.node.forget(conn)
-		return nil, fmt.Errorf("subscribing: %w", err)
-	}
-	return sub, nil
+	return divided
 }
 
-// run delivers messages until the context ends, reconnecting with backoff.
-func (s *Subscription) run(ctx context.Context, sub *subscribedConn) {
-	defer close(s.done)
-	defer close(s.messages)
-	for {
-		stop := context.AfterFunc(ctx, func() { s.node.forget(sub.conn) })
-		s.listen(ctx, sub)
-		stop()
-		s.node.forget(sub.conn)
-		pause := s.node.options.BackoffMin
-		for {
-			if ctx.Err() != nil || s.node.isClosed() {
-				s.mu.Lock()
-				s.err = ErrClosed
-				s.mu.Unlock()
-				return
-			}
-			var err error
-			if sub, err = s.connect(ctx); err == nil {
-				break
-			}
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
-			pause = min(2*pause, s.node.options.BackoffMax)
-		}
-		s.reconnected.Add(1)
-	}
-}
-
-func (s *Subscription) listen(ctx context.Context, sub *subscribedConn) {
-	for _, message := range sub.early {
-		s.deliver(ctx, message)
-	}
-	for {
-		replies, err := sub.read()
-		for _, reply := range replies {
-			if message, ok := parseMessage(reply); ok {
-				s.deliver(ctx, message)
-			}
-		}
-		if err != nil {
-			return
+func (p everyPrimary) stale(l *leg) bool {
+	for _, n := range p.cluster.topology.Load().primaries {
+		if n.node == l.node {
+			return false
 		}
 	}
-}
-
-func (s *Subscription) deliver(ctx context.Context, message Message) {
-	for {
-		select {
-		case s.messages <- message:
-			return
-		default:
-		}
-		switch s.overflow {
-		case OverflowDropNewest:
-			s.dropped.Add(1)
-			return
-		case OverflowDropOldest:
-			select {
-			case <-s.messages:
-				s.dropped.Add(1)
-			default:
-			}
-		default:
-			select {
-			case s.messages <- message:
-			case <-ctx.Done():
-			}
-			return
-		}
-	}
+	return true
 }
 
 func (n *node) isClosed() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.closed
-}
-
-// subscribedConn reads pushes of a connection that nothing else uses.
-type subscribedConn struct {
-	conn   net.Conn
-	parser parser
-	buffer []byte
-	held   int
-	early  []Message
-}
-
-// read waits for bytes and returns the complete replies in them.
-func (c *subscribedConn) read() (replies []Reply, err error) {
-	if c.held == len(c.buffer) {
-		c.buffer = append(c.buffer, make([]byte, len(c.buffer))...)
-	}
-	n, err := c.conn.Read(c.buffer[c.held:])
-	c.held += n
-	start := 0
-	for start < c.held {
-		used, reply, done, parseErr := c.parser.next(c.buffer[start:c.held])
-		start += used
-		if parseErr != nil {
-			return replies, parseErr
-		}
-		if !done {
-			break
-		}
-		replies = append(replies, reply)
-	}
-	c.held = copy(c.buffer, c.buffer[start:c.held])
-	return replies, err
 }
 
 // parseMessage recognises a message in RESP2's array or RESP3's push.
@@ -270,4 +168,14 @@ func parseMessage(reply Reply) (Message, bool) {
 		return Message{Pattern: items[1].text, Channel: items[2].text, Payload: items[3].text}, true
 	}
 	return Message{}, false
+}
+
+// parseRemoval recognises that the server ended the subscription to a shard channel, whose slot it lost.
+func parseRemoval(reply Reply) (channel string, ok bool) {
+	items := reply.items()
+	if len(items) != 3 || (reply.kind != KindArray && reply.kind != KindPush) {
+		return "", false
+	}
+	kind, _ := items[0].Text()
+	return items[1].text, kind == "sunsubscribe"
 }

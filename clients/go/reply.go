@@ -38,6 +38,7 @@ type Reply struct {
 	extra  *extra
 	number int64
 	kind   Kind
+	shared bool // in a cache: others hold it too
 }
 
 // extra holds what few replies have.
@@ -104,13 +105,14 @@ func (r Reply) Text() (string, error) {
 	return "", r.unexpected("a string")
 }
 
-// Bytes returns a string's bytes without a copy: whoever changes them changes Text of this reply too.
+// Bytes returns a string's bytes without a copy: whoever changes them changes Text of this reply too. Of a
+// cached reply it returns a copy.
 func (r Reply) Bytes() ([]byte, error) {
 	text, err := r.Text()
 	if err != nil {
 		return nil, err
 	}
-	if r.kind != KindString {
+	if r.kind != KindString || r.shared {
 		return []byte(text), nil
 	}
 	// SAFETY: a KindString's text was allocated by the parser as writable bytes.

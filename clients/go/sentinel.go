@@ -2,18 +2,30 @@ package tidemill
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 var errDemoted = errors.New("tidemill: the server is no primary any more")
 
+// SentinelOptions are how sentinels are talked to; Options has its own for the primary. A user of theirs
+// needs: +sentinel|get-master-addr-by-name +subscribe &+switch-master.
+type SentinelOptions struct {
+	Username string
+	Password string
+	TLS      *tls.Config
+}
+
 // NewSentinel returns a client of the primary that the sentinels name. They are asked before each
-// connection; the first that answers is believed. A primary found demoted is left at once, and the
-// command it refused returns its READONLY error. options.Address is not used; sentinels are asked without
-// authentication and TLS.
+// connection; the first that answers is believed, unless it names a primary that was just left. Their
+// notices (+switch-master) are listened to: a connection to a demoted primary is left at once, also when a
+// command it refused returned READONLY. options.Address is not used.
 func NewSentinel(sentinels []string, primary string, options Options) (*Client, error) {
 	if len(sentinels) == 0 || primary == "" {
 		return nil, argumentError("NewSentinel needs sentinels and the name of a primary")
@@ -25,41 +37,88 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 	if dialer == nil {
 		dialer = (&net.Dialer{}).DialContext
 	}
+	f := &follower{primary: primary, sentinels: sentinels}
+	f.options = Options{Username: options.Sentinel.Username, Password: options.Sentinel.Password, TLS: options.Sentinel.TLS,
+		Dialer: dialer, DialTimeout: sentinelWait, ForceRESP2: true, BackoffMin: options.BackoffMin, BackoffMax: options.BackoffMax,
+		Logger: options.Logger}.withDefaults()
 	options.Address = "primary " + primary
 	options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		address, err := askSentinels(ctx, dialer, sentinels, primary)
+		address, err := f.resolve(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return dialer(ctx, network, address)
+		wasLeft := f.isLeft(address)
+		conn, err := dialer(ctx, network, address)
+		if err == nil && f.isLeft(address) && !wasLeft {
+			_ = conn.Close() // the notice came while this connected
+			err = errDemoted
+		}
+		return conn, err
 	}
 	setDefault(&options.ConnectWait, clusterWaitDefault)
 	c, err := New(options)
-	if err == nil {
-		c.follows = true
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	f.client, c.follower = c, f
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(context.Background())
+	for _, sentinel := range sentinels {
+		f.group.Go(func() { f.listen(ctx, sentinel) })
+	}
+	return c, nil
 }
 
 // sentinelWait bounds how long one sentinel may take, so that a dead one does not use up the dial timeout.
 const sentinelWait = 500 * time.Millisecond
 
-func askSentinels(ctx context.Context, dialer func(context.Context, string, string) (net.Conn, error), sentinels []string, primary string) (string, error) {
+// follower knows from sentinels who the primary is.
+type follower struct {
+	primary   string
+	sentinels []string
+	options   *Options // for the sentinels
+	client    *Client
+	stop      context.CancelFunc
+	group     sync.WaitGroup
+	at        atomic.Pointer[string] // where the client connects to
+	left      atomic.Pointer[string] // the primary that was left last
+	refusedAt atomic.Int64           // when a READONLY was acted upon last, on now's clock
+}
+
+// resolve asks the sentinels in turn. One that did not hear of a failover yet names the primary that was
+// just left; it is believed only when all do.
+func (f *follower) resolve(ctx context.Context) (string, error) {
 	var failures error
-	for _, sentinel := range sentinels {
-		address, err := askSentinel(ctx, dialer, sentinel, primary)
-		if err == nil {
-			return address, nil
+	old := ""
+	for _, sentinel := range f.sentinels {
+		address, err := f.ask(ctx, sentinel)
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
+			continue
 		}
-		failures = errors.Join(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
+		if f.isLeft(address) {
+			old = address
+			continue
+		}
+		f.at.Store(&address)
+		return address, nil
+	}
+	if old != "" {
+		f.at.Store(&old)
+		return old, nil
 	}
 	return "", failures
 }
 
-func askSentinel(ctx context.Context, dialer func(context.Context, string, string) (net.Conn, error), sentinel, primary string) (string, error) {
+func (f *follower) isLeft(address string) bool {
+	left := f.left.Load()
+	return left != nil && *left == address
+}
+
+func (f *follower) ask(ctx context.Context, sentinel string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, sentinelWait)
 	defer cancel()
-	conn, err := dialer(ctx, "tcp", sentinel)
+	conn, err := dial(ctx, f.options, sentinel)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +127,7 @@ func askSentinel(ctx context.Context, dialer func(context.Context, string, strin
 	if err := conn.SetDeadline(deadline); err != nil {
 		return "", err
 	}
-	replies, err := exchange(conn, [][]any{{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary}})
+	replies, err := exchange(conn, [][]any{{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", f.primary}})
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +141,79 @@ func askSentinel(ctx context.Context, dialer func(context.Context, string, strin
 	return net.JoinHostPort(parts[0], parts[1]), nil
 }
 
-// leaveDemoted closes the connection to a server that refused a write as a replica.
-func (c *Client) leaveDemoted(reply Reply) {
-	if p := c.node.current.Load(); p != nil && errors.Is(reply.Err(), ServerCode("READONLY")) {
+// listen waits for one sentinel's notices. After each connection it asks, because a notice may have been
+// missed.
+func (f *follower) listen(ctx context.Context, sentinel string) {
+	n := newNode(sentinel, f.options)
+	pause := f.options.BackoffMin
+	for ctx.Err() == nil {
+		l, err := connectLeg(ctx, n, []topic{{"SUBSCRIBE", "+switch-master"}})
+		if err == nil {
+			pause = f.options.BackoffMin
+			if address, err := f.ask(ctx, sentinel); err == nil && !f.isLeft(address) {
+				f.switched(address)
+			}
+			stop := context.AfterFunc(ctx, func() { n.forget(l.conn) })
+			f.follow(l)
+			stop()
+			n.forget(l.conn)
+		} else {
+			f.options.Logger.Warn("tidemill: cannot listen to a sentinel", "address", sentinel, "error", err)
+		}
+		_ = pauseFor(ctx, pause)
+		pause = min(2*pause, f.options.BackoffMax)
+	}
+}
+
+// follow takes notices until the connection ends: "name old-host old-port new-host new-port".
+func (f *follower) follow(l *leg) {
+	for _, message := range l.early {
+		f.notice(message)
+	}
+	for {
+		replies, err := l.read()
+		for _, reply := range replies {
+			if message, ok := parseMessage(reply); ok {
+				f.notice(message)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (f *follower) notice(message Message) {
+	if fields := strings.Fields(message.Payload); len(fields) == 5 && fields[0] == f.primary {
+		f.switched(net.JoinHostPort(fields[3], fields[4]))
+	}
+}
+
+// switched leaves whatever is not the new primary.
+func (f *follower) switched(address string) {
+	if at := f.at.Load(); at != nil && *at != address {
+		f.client.options.Logger.Info("tidemill: the primary changed", "from", *at, "to", address)
+		f.leave(*at)
+	}
+}
+
+func (f *follower) leave(address string) {
+	f.left.Store(&address)
+	for _, p := range f.client.node.pipes() {
 		p.kill(errDemoted)
+	}
+	f.client.own.dropIdle()
+}
+
+// leaveDemoted leaves a server that refused a write as a replica. Of many refusals from one connection only
+// the first counts: the others must not end the next connection.
+func (c *Client) leaveDemoted(reply Reply) {
+	f := c.follower
+	at, before := f.at.Load(), f.refusedAt.Load()
+	if at == nil || !errors.Is(reply.Err(), ServerCode("READONLY")) {
+		return
+	}
+	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent && f.refusedAt.CompareAndSwap(before, int64(now())) {
+		f.leave(*at)
 	}
 }

@@ -2,32 +2,23 @@ package tidemill
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestSentinel_FollowsAFailover(t *testing.T) {
-	checkLeaks(t)
 	ctx := testContext(t, time.Minute)
-	primary := startServer(t, "valkey-server")
-	port := strings.TrimPrefix(primary.address, "127.0.0.1:")
-	replica := startServer(t, "valkey-server", "--replicaof", "127.0.0.1 "+port, "--repl-diskless-sync-delay", "0")
-	direct := newTestClient(t, replica.address)
-	waitFor(t, 20*time.Second, "replication", func() bool {
-		info, _ := direct.Info(ctx, "replication").Text()
-		return strings.Contains(info, "master_link_status:up")
-	})
-	sentinel := startSentinel(t, port)
-	watcher := newTestClient(t, sentinel, func(o *Options) { o.ForceRESP2 = true })
-	waitFor(t, 20*time.Second, "sentinel to find the replica", func() bool {
-		replicas, _ := watcher.Do(ctx, "SENTINEL", "REPLICAS", "main").Array()
-		return len(replicas) == 1
-	})
+	primary, direct, sentinel := startSentinelTrio(t)
 	c, err := NewSentinel([]string{fmt.Sprintf("127.0.0.1:%d", freePort(t)), sentinel}, "main", Options{ConnectWait: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +38,28 @@ func TestSentinel_FollowsAFailover(t *testing.T) {
 	}
 }
 
+// startSentinelTrio starts a primary, its replica, which direct talks to, and a sentinel that knows both.
+func startSentinelTrio(t *testing.T) (primary *testServer, direct *Client, sentinel string) {
+	t.Helper()
+	checkLeaks(t)
+	ctx := testContext(t, time.Minute)
+	primary = startServer(t, "valkey-server")
+	port := strings.TrimPrefix(primary.address, "127.0.0.1:")
+	replica := startServer(t, "valkey-server", "--replicaof", "127.0.0.1 "+port, "--repl-diskless-sync-delay", "0")
+	direct = newTestClient(t, replica.address)
+	waitFor(t, 20*time.Second, "replication", func() bool {
+		info, _ := direct.Info(ctx, "replication").Text()
+		return strings.Contains(info, "master_link_status:up")
+	})
+	sentinel = startSentinel(t, port)
+	watcher := newTestClient(t, sentinel, func(o *Options) { o.ForceRESP2 = true })
+	waitFor(t, 20*time.Second, "sentinel to find the replica", func() bool {
+		replicas, _ := watcher.Do(ctx, "SENTINEL", "REPLICAS", "main").Array()
+		return len(replicas) == 1
+	})
+	return primary, direct, sentinel
+}
+
 func startSentinel(t *testing.T, primaryPort string) (address string) {
 	t.Helper()
 	path, err := exec.LookPath("valkey-server")
@@ -64,4 +77,180 @@ func startSentinel(t *testing.T, primaryPort string) (address string) {
 	s.start(t)
 	t.Cleanup(s.stop)
 	return s.address
+}
+
+// A coordinated failover, which loses nothing by itself, while unique values are pushed: the client follows,
+// and tells the truth about each.
+func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
+	_, direct, sentinel := startSentinelTrio(t)
+	ctx := testContext(t, time.Minute)
+	c, err := NewSentinel([]string{sentinel}, "main", Options{ConnectWait: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	record := &ledger{outcome: map[string]error{}}
+	var following atomic.Int64 // acknowledged after the client followed
+	stopping, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for worker := range 16 {
+		group.Go(func() {
+			for i := 0; stopping.Err() == nil; i++ {
+				value := fmt.Sprintf("%d:%d", worker, i)
+				attempt, cancel := context.WithTimeout(ctx, 15*time.Second)
+				push := func() error { return c.RPush(attempt, "list", value).Err() }
+				if i%4 == 0 {
+					push = func() error { return c.Go(attempt, "RPUSH", "list", value).Wait(attempt).Err() }
+				}
+				err := push()
+				cancel()
+				if errors.Is(err, ServerCode("READONLY")) || errors.Is(err, ServerCode("LOADING")) {
+					err = notSent(err) // the server says that it did not execute it
+				}
+				record.note(value, err)
+				if at := c.follower.at.Load(); err == nil && at != nil && *at == direct.options.Address {
+					following.Add(1)
+				}
+				time.Sleep(200 * time.Microsecond)
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond)
+	control := newTestClient(t, sentinel, func(o *Options) { o.ForceRESP2 = true })
+	waitFor(t, 20*time.Second, "the failover to be accepted", func() bool {
+		return control.Do(ctx, "SENTINEL", "FAILOVER", "main", "COORDINATED").Err() == nil
+	})
+	waitFor(t, 30*time.Second, "writes on the new primary", func() bool { return following.Load() > 500 })
+	stop()
+	group.Wait()
+	stored, err := direct.LRange(ctx, "list", 0, -1).Strings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged, lost, unsent := record.check(t, stored)
+	t.Logf("%d acknowledged, %d unknown, %d not sent", acknowledged, lost, unsent)
+}
+
+// fakeSentinel names a primary and tells notices when the test wants.
+type fakeSentinel struct {
+	address string
+	primary atomic.Pointer[string]
+	mu      sync.Mutex
+	conns   []net.Conn
+}
+
+func startFakeSentinel(t *testing.T, primary string) *fakeSentinel {
+	f := &fakeSentinel{}
+	f.primary.Store(&primary)
+	f.address = startScript(t, func(name string) string {
+		switch name {
+		case "SUBSCRIBE":
+			return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
+		case "SENTINEL":
+			host, port, _ := net.SplitHostPort(*f.primary.Load())
+			return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port)
+		}
+		return "+OK\r\n"
+	}, func(conn net.Conn) {
+		f.mu.Lock()
+		f.conns = append(f.conns, conn)
+		f.mu.Unlock()
+	})
+	return f
+}
+
+func (f *fakeSentinel) tell(name, from, to string) {
+	text := fmt.Sprintf("%s %s %s", name, strings.Replace(from, ":", " ", 1), strings.Replace(to, ":", " ", 1))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, conn := range f.conns {
+		_, _ = fmt.Fprintf(conn, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%d\r\n%s\r\n", len(text), text)
+	}
+}
+
+// The old primary lives on and answers reads: only the notice tells the client to leave it. A sentinel that
+// did not hear of the failover yet is not believed.
+func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
+	checkLeaks(t)
+	one, two := startServer(t, "valkey-server"), startServer(t, "valkey-server")
+	ctx := testContext(t, 30*time.Second)
+	late, aware := startFakeSentinel(t, one.address), startFakeSentinel(t, one.address)
+	for _, s := range []*testServer{one, two} {
+		if err := newTestClient(t, s.address).Set(ctx, "who", s.address).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := NewSentinel([]string{late.address, aware.address}, "main", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	who := func() string {
+		text, err := c.Get(ctx, "who").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if who() != one.address {
+		t.Fatal("not the primary that was named")
+	}
+	waitFor(t, 5*time.Second, "listeners", func() bool {
+		aware.mu.Lock()
+		defer aware.mu.Unlock()
+		return len(aware.conns) > 0
+	})
+	time.Sleep(100 * time.Millisecond) // for SUBSCRIBE
+	aware.primary.Store(&two.address)
+	aware.tell("other", one.address, two.address)
+	time.Sleep(50 * time.Millisecond)
+	if who() != one.address {
+		t.Error("moved by a notice about another primary")
+	}
+	aware.tell("main", one.address, two.address)
+	waitFor(t, 5*time.Second, "the new primary", func() bool { return who() == two.address })
+}
+
+func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
+	_, _, sentinel := startSentinelTrio(t)
+	ctx := testContext(t, 30*time.Second)
+	control := newTestClient(t, sentinel, func(o *Options) { o.ForceRESP2 = true })
+	for _, line := range [][]any{
+		{"ACL", "SETUSER", "app", "reset", "on", ">pw", "&+switch-master", "+sentinel|get-master-addr-by-name", "+subscribe"},
+		{"ACL", "SETUSER", "default", "resetpass", ">other"},
+	} {
+		if err := control.Do(ctx, line...).Err(); err != nil {
+			t.Fatal(line, err)
+		}
+	}
+	certificate, roots := selfSigned(t)
+	secured := startTLS(t, sentinel, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	try := func(address string, access SentinelOptions) error {
+		c, err := NewSentinel([]string{address}, "main", Options{Sentinel: access, ConnectWait: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.Set(ctx, "k", "v").Err()
+	}
+	right := SentinelOptions{Username: "app", Password: "pw"}
+	if err := try(sentinel, right); err != nil {
+		t.Error(err)
+	}
+	if err := try(sentinel, SentinelOptions{Username: "app", Password: "wrong"}); !errors.Is(err, ErrNotSent) ||
+		!errors.Is(err, ServerCode("WRONGPASS")) {
+		t.Error(err)
+	}
+	if err := try(sentinel, SentinelOptions{}); !errors.Is(err, ErrNotSent) || !errors.Is(err, ServerCode("NOAUTH")) {
+		t.Error(err)
+	}
+	right.TLS = &tls.Config{RootCAs: roots}
+	if err := try(secured, right); err != nil {
+		t.Error("over TLS:", err)
+	}
+	right.TLS = &tls.Config{}
+	var unknown *tls.CertificateVerificationError
+	if err := try(secured, right); !errors.As(err, &unknown) {
+		t.Error("an unknown authority:", err)
+	}
 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// PipeStats counts what a pipe did since it was connected.
+// PipeStats counts what the pipes to a server did since they were connected.
 type PipeStats struct {
+	Pipes      int           // one, more only after one was saturated
 	Requests   uint64        // requests written
 	Writes     uint64        // write calls
 	Solo       uint64        // requests whose caller wrote and read by itself
@@ -35,7 +36,24 @@ func (p *pipe) snapshot() PipeStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	stats := p.stats
+	stats.Pipes = 1
 	stats.BatchSizes[0] += stats.Solo
 	stats.Pending, stats.Queued = p.gauge.pending, len(p.queue)
 	return stats
+}
+
+func (s *PipeStats) add(other PipeStats) {
+	s.Pipes += other.Pipes
+	s.Requests += other.Requests
+	s.Writes += other.Writes
+	s.Solo += other.Solo
+	s.Reads += other.Reads
+	s.Yields += other.Yields
+	s.Pauses += other.Pauses
+	s.GatherTime += other.GatherTime
+	s.Pending += other.Pending
+	s.Queued += other.Queued
+	for i := range s.BatchSizes {
+		s.BatchSizes[i] += other.BatchSizes[i]
+	}
 }

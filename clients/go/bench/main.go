@@ -2,6 +2,9 @@
 // and loads interleaved, server pinned to CPU 0 and clients to CPU 1 when there are two.
 //
 //	go run . -peers tidemill,rueidis -loads rate:20000,closed:64 -rounds 3
+//	go run . -size 10240 -rtt 1ms          # 10 KB values, through a proxy that delays
+//	go run . -peers all -save run.json     # keep the figures
+//	go run . -plot run.json -folder ../docs
 package main
 
 import (
@@ -30,10 +33,24 @@ func main() {
 	processors := flag.Int("gomaxprocs", 1, "GOMAXPROCS of the measured process")
 	size := flag.Int("size", 0, "value bytes; 0: 16 to 48")
 	verbose := flag.Bool("v", false, "print the client's statistics")
+	rtt := flag.Duration("rtt", 0, "round-trip time that a proxy adds")
+	proxy := flag.String("proxy", "", "internal: delay what goes to this address")
+	save := flag.String("save", "", "write the figures to this file")
+	plotFile := flag.String("plot", "", "draw charts from a file that -save wrote, measure nothing")
+	folder := flag.String("folder", ".", "where -plot writes")
 	verdict := flag.Bool("verdict", false, "all peers and loads, targets and verdicts")
 	flag.Parse()
 	if *child != "" {
 		if err := runChild(*child, *address, *loadList, *pid, *duration, *size); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	if *proxy != "" {
+		log.Fatal(runProxy(*proxy, *rtt))
+	}
+	if *plotFile != "" {
+		if err := drawPlots(*plotFile, *folder); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -45,11 +62,69 @@ func main() {
 	}
 	stop := run.startServer(*address)
 	defer stop()
+	stopProxy := run.startProxy(*rtt)
 	run.measure()
+	stopProxy()
 	run.print()
-	if *verdict && !run.judge() {
+	if *save != "" {
+		if err := run.save(*save); err != nil {
+			log.Print(err)
+		}
+	}
+	if !*verdict {
+		return
+	}
+	met := run.judge()
+	run.reportElsewhere()
+	if !met {
 		stop()
 		os.Exit(1)
+	}
+}
+
+// reportElsewhere measures what has no target: larger values, and servers that are further away.
+func (c *campaign) reportElsewhere() {
+	direct := c.address
+	for _, place := range []struct {
+		size int
+		rtt  time.Duration
+	}{{768, 0}, {10 << 10, 0}, {0, 200 * time.Microsecond}, {0, time.Millisecond}} {
+		fmt.Printf("\nvalues of %d bytes (0: 16 to 48), round-trip time %v more:\n", place.size, place.rtt)
+		c.size, c.address = place.size, direct
+		c.fill()
+		stop := c.startProxy(place.rtt)
+		c.measure()
+		stop()
+		c.print()
+	}
+}
+
+// startProxy puts a delaying proxy before the server.
+func (c *campaign) startProxy(rtt time.Duration) (stop func()) {
+	if rtt <= 0 {
+		return func() {}
+	}
+	command := exec.Command(os.Args[0], "-proxy", c.address, "-rtt", rtt.String())
+	command.Stderr = os.Stderr
+	input, err := command.StdinPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		log.Fatal(err)
+	}
+	direct := c.address
+	if _, err := fmt.Fscanln(output, &c.address); err != nil {
+		log.Fatal("the proxy did not start: ", err)
+	}
+	return func() {
+		_ = input.Close()
+		_ = command.Wait()
+		c.address = direct
 	}
 }
 

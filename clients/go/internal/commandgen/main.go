@@ -189,6 +189,17 @@ func (c *command) clientFlags() string {
 	if slices.Contains(c.tips, "request_policy:all_shards") || slices.Contains(c.tips, "request_policy:all_nodes") {
 		flags = append(flags, "commandAllShards")
 	}
+	if slices.Contains(c.tips, "request_policy:multi_shard") && c.firstKey > 0 { // MSETEX has options behind its keys
+		flags = append(flags, "commandSplits")
+		if slices.Contains(c.tips, "response_policy:agg_sum") {
+			flags = append(flags, "commandSums")
+		}
+	}
+	// Tips do not tell all: the time left of a field, and how long a key was idle, change by themselves.
+	timed := strings.HasSuffix(c.name, "TTL") || c.name == "OBJECT IDLETIME" || c.name == "OBJECT FREQ"
+	if has("readonly") && (timed || slices.Contains(c.tips, "nondeterministic_output")) {
+		flags = append(flags, "commandVaries")
+	}
 	return strings.Join(flags, " | ")
 }
 

@@ -1,0 +1,155 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// RunTx executes a transaction on the node of its keys, which must share a slot. It follows a slot that
+// moves: what the cluster refused was not executed.
+func (c *Cluster) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) {
+	slot, err := tx.slot()
+	if err != nil {
+		return nil, err
+	}
+	var replies []Reply
+	_ = observed(ctx, c.options.Hook, txInfo.name, tx.count, func(ctx context.Context) Reply {
+		replies, err = c.followTx(ctx, tx, slot)
+		return failedReply(err)
+	})
+	return replies, err
+}
+
+func (c *Cluster) followTx(ctx context.Context, tx *Tx, slot int) ([]Reply, error) {
+	if c.cache != nil {
+		defer c.cache.written(tx.wire)
+	}
+	until := time.Now().Add(c.options.ConnectWait)
+	target, ask := c.pick(slot), false
+	for {
+		replies, err := runTx(ctx, txRunner{c, target, slot, ask}, tx)
+		if err == nil || ctx.Err() != nil || time.Now().After(until) {
+			return replies, err
+		}
+		next, nextAsk, again := (*clusterNode)(nil), false, ask && errors.Is(err, ErrNotSent)
+		if reply := asReply(err); reply.kind == KindError {
+			next, nextAsk, again = c.judge(ctx, reply, target, &txInfo, slot)
+		}
+		if !again {
+			return replies, err
+		}
+		if target, ask = next, nextAsk; next == nil {
+			if err := pauseFor(ctx, clusterRetryPause); err != nil {
+				return nil, notSent(err)
+			}
+			target = c.pick(slot)
+		}
+	}
+}
+
+var txInfo = commandInfo{name: "TX", flags: commandWrites}
+
+// slot is the one slot of all commands, -1 when none has a key.
+func (b *Batch) slot() (slot int, err error) {
+	slot = -1
+	for wire, info := range b.each() {
+		at := info.slotOf(wire)
+		if at >= 0 && slot >= 0 && at != slot {
+			return 0, notSent(ErrCrossSlot)
+		}
+		slot = max(slot, at)
+	}
+	return slot, nil
+}
+
+// pauseFor waits; its error is the context's.
+func pauseFor(ctx context.Context, length time.Duration) error {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// txRunner sends a transaction once to a node, after ASKING when it was sent there by ASK: the server
+// forgets that only after EXEC. Failures of the connection are followed like any command's.
+type txRunner struct {
+	cluster *Cluster
+	target  *clusterNode
+	slot    int
+	ask     bool
+}
+
+func (t txRunner) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	if !t.ask {
+		return t.cluster.followFrom(ctx, t.target, r, info, t.slot)
+	}
+	reply, reusable := t.cluster.attempt(ctx, t.target, r, info, true)
+	if reusable {
+		r.recycle()
+	}
+	return reply
+}
+
+// Dedicate opens a connection for one user to the primary that serves key.
+func (c *Cluster) Dedicate(ctx context.Context, key string) (*Dedicated, error) {
+	return c.dedicate(ctx, slotOf([]byte(key)))
+}
+
+func (c *Cluster) dedicate(ctx context.Context, slot int) (*Dedicated, error) {
+	n := c.pick(slot)
+	if n == nil {
+		return nil, notSent(ErrNoNode)
+	}
+	return dedicate(ctx, n.own)
+}
+
+// Watch is [Client.Watch] for keys of one slot. body runs once, on the node that accepted the WATCH; when
+// the slot moves afterwards, the transaction fails with the server's redirection and nothing is executed.
+func (c *Cluster) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string) ([]Reply, error) {
+	if len(keys) == 0 {
+		return nil, argumentError("Watch needs keys")
+	}
+	slot := slotOf([]byte(keys[0]))
+	for _, key := range keys {
+		if slotOf([]byte(key)) != slot {
+			return nil, notSent(ErrCrossSlot)
+		}
+	}
+	until := time.Now().Add(c.options.ConnectWait)
+	for {
+		n, err := c.pick(slot), notSent(ErrNoNode)
+		if n != nil {
+			var d *Dedicated
+			if d, err = dedicate(ctx, n.own); err == nil {
+				if err = d.Watch(ctx, keys...).Err(); err == nil {
+					defer d.Close()
+					return watched(ctx, d, body)
+				}
+				d.Close()
+			}
+			if _, _, again := c.judge(ctx, asReply(err), n, &watchInfo, slot); !again {
+				return nil, err
+			}
+		}
+		if time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+			return nil, err
+		}
+	}
+}
+
+// watchInfo: repeating a WATCH of unknown outcome on another connection is safe.
+var watchInfo = commandInfo{name: "WATCH", flags: commandReads}
+
+// asReply is the reply that an error came from.
+func asReply(err error) Reply {
+	var refused *ServerError
+	if errors.As(err, &refused) && !errors.Is(err, ErrNotSent) {
+		return errorReply(refused)
+	}
+	return failedReply(err)
+}

@@ -1,0 +1,226 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestMeter_AsksOnlyAfterASecondOfSaturation(t *testing.T) {
+	var m meter
+	at, reader, writer := time.Second, time.Duration(0), time.Duration(0)
+	m.look(at, reader, writer)
+	looks := func(count int, readerShare, writerShare float64) (wider, narrower int) {
+		for range count {
+			at += watchInterval
+			reader += time.Duration(readerShare * float64(watchInterval))
+			writer += time.Duration(writerShare * float64(watchInterval))
+			w, n := m.look(at, reader, writer)
+			if w {
+				wider++
+			}
+			if n {
+				narrower++
+			}
+		}
+		return wider, narrower
+	}
+	for i, test := range []struct {
+		count           int
+		reader, writer  float64
+		wider, narrower int
+	}{
+		{100, 0.79, 0.3, 0, 0},
+		{9, 0.9, 0, 0, 0},
+		{1, 0.5, 0, 0, 0}, // starts anew
+		{9, 0, 0.85, 0, 0},
+		{1, 0, 0.85, 1, 0}, // one second
+		{10, 0.9, 0.9, 1, 0},
+		{99, 0.1, 0.1, 0, 0},
+		{1, 0.1, 0.1, 0, 1},
+	} {
+		if wider, narrower := looks(test.count, test.reader, test.writer); wider != test.wider || narrower != test.narrower {
+			t.Errorf("step %d: wider %d, narrower %d", i, wider, narrower)
+		}
+	}
+}
+
+func withProcessors(t *testing.T, count int) {
+	before := runtime.GOMAXPROCS(count)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// slowConn writes slowly, as a connection does whose writer is saturated.
+type slowConn struct {
+	net.Conn
+	slow *atomic.Bool
+}
+
+func (c slowConn) Write(data []byte) (int, error) {
+	if c.slow.Load() {
+		time.Sleep(2 * time.Millisecond)
+	}
+	return c.Conn.Write(data)
+}
+
+func TestSpread_OpensPipesUnderSaturationOnly(t *testing.T) {
+	withProcessors(t, 3)
+	eachServer(t, func(t *testing.T, s *testServer) {
+		var slow atomic.Bool
+		c := newTestClient(t, s.address, func(o *Options) {
+			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return slowConn{conn, &slow}, err
+			}
+		})
+		ctx := testContext(t, 60*time.Second)
+		stopping, stop := context.WithCancel(ctx)
+		defer stop()
+		var group sync.WaitGroup
+		for worker := range 32 {
+			group.Go(func() {
+				key := fmt.Sprint("counter:", worker)
+				for n := int64(1); stopping.Err() == nil; n++ {
+					if got, err := c.Incr(ctx, key).Int64(); err != nil || got != n {
+						t.Error(got, n, err)
+						return
+					}
+					time.Sleep(100 * time.Microsecond) // far from saturation
+				}
+			})
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if got := c.Stats().Pipes; got != 1 {
+			t.Error("pipes without saturation:", got)
+		}
+		slow.Store(true)
+		started := time.Now()
+		waitFor(t, 10*time.Second, "a second pipe", func() bool { return c.Stats().Pipes >= 2 })
+		if took := time.Since(started); took < 900*time.Millisecond {
+			t.Error("a second pipe came after", took)
+		}
+		waitFor(t, 10*time.Second, "a third pipe", func() bool { return c.Stats().Pipes == 3 })
+		time.Sleep(1300 * time.Millisecond)
+		if got := c.Stats().Pipes; got != 3 {
+			t.Errorf("%d pipes with GOMAXPROCS=3", got)
+		}
+		stop()
+		group.Wait()
+	})
+}
+
+// widened makes a client with several pipes without waiting for saturation.
+func widened(t *testing.T, c *Client, pipes int) {
+	t.Helper()
+	if err := c.Connect(testContext(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for count := 1; count < pipes; count++ {
+		c.node.resize(true)
+		waitFor(t, 5*time.Second, "another pipe", func() bool { return c.Stats().Pipes == count+1 })
+	}
+}
+
+// Each goroutine mixes waiting and not waiting; what it sent last must always have been executed after all
+// it sent before.
+func TestSpread_KeepsOneGoroutinesOrder(t *testing.T) {
+	withProcessors(t, 4)
+	eachServer(t, func(t *testing.T, s *testServer) {
+		c := newTestClient(t, s.address)
+		widened(t, c, 4)
+		ctx := testContext(t, 60*time.Second)
+		var group sync.WaitGroup
+		for worker := range 16 {
+			group.Go(func() {
+				key := fmt.Sprint("list:", worker)
+				for i := range 600 {
+					var err error
+					switch {
+					case worker%4 == 0 || i%5 != 0: // a quarter never waits
+						c.Async(ctx, func(reply Reply) {
+							if reply.Err() != nil {
+								t.Error(reply.Err())
+							}
+						}, "RPUSH", key, i)
+					default:
+						err = c.RPush(ctx, key, i).Err()
+					}
+					if i%50 == 0 {
+						time.Sleep(time.Millisecond)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				got, err := As[[]int](c.LRange(ctx, key, 0, -1))
+				if err != nil || len(got) != 600 {
+					t.Error(len(got), err)
+					return
+				}
+				for i, value := range got {
+					if i != value {
+						t.Errorf("%s: index %d holds %d", key, i, value)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		for range 200 { // nobody is asynchronous now: all pipes are used
+			for range 8 {
+				group.Go(func() { _ = c.Do(ctx, "PING").Err() })
+			}
+			group.Wait()
+		}
+		for i, p := range c.node.pipes() {
+			if p.snapshot().Requests == 0 {
+				t.Error("unused: pipe", i)
+			}
+		}
+	})
+}
+
+func TestSpread_SurvivesTheLossOfAnyPipeAndShrinks(t *testing.T) {
+	withProcessors(t, 4)
+	eachServer(t, func(t *testing.T, s *testServer) {
+		c := newTestClient(t, s.address)
+		widened(t, c, 3)
+		ctx := testContext(t, 60*time.Second)
+		record := &ledger{outcome: map[string]error{}}
+		stopping, stop := context.WithCancel(ctx)
+		var group sync.WaitGroup
+		for worker := range 8 {
+			group.Go(func() {
+				for i := 0; stopping.Err() == nil; i++ {
+					value := fmt.Sprintf("%d:%d", worker, i)
+					record.note(value, c.RPush(ctx, "list", value).Err())
+				}
+			})
+		}
+		for i := range 3 {
+			time.Sleep(50 * time.Millisecond)
+			c.node.pipes()[i%len(c.node.pipes())].kill(errors.New("planted loss"))
+		}
+		widened(t, c, 2)
+		c.node.resize(false)
+		waitFor(t, 5*time.Second, "one pipe", func() bool { return c.Stats().Pipes == 1 })
+		time.Sleep(50 * time.Millisecond)
+		stop()
+		group.Wait()
+		stored, err := c.LRange(ctx, "list", 0, -1).Strings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		acknowledged, _, _ := record.check(t, stored)
+		if acknowledged < 100 {
+			t.Error("acknowledged", acknowledged)
+		}
+		widened(t, c, 2) // Close has something to close
+	})
+}

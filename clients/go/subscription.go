@@ -1,0 +1,321 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Subscription receives messages on connections of its own and subscribes again after a reconnection;
+// what was published in between is lost, as always with pub/sub, and Reconnected counts it. In a cluster it
+// follows its shard channels to the nodes that serve them, and with EveryNode the primaries as they change.
+type Subscription struct {
+	messages    chan Message
+	overflow    Overflow
+	options     *Options
+	places      places
+	cancel      context.CancelFunc
+	done        chan struct{}
+	dropped     atomic.Uint64
+	reconnected atomic.Uint64
+	mu          sync.Mutex
+	err         error
+
+	// The rest belongs to run.
+	legs   map[*leg]bool
+	lost   []topic
+	events chan legEvent
+	group  sync.WaitGroup
+}
+
+// places say which node a subscription goes to.
+type places interface {
+	// place divides topics that have no connection among nodes. legs are the connections there are.
+	place(lost []topic, legs map[*leg]bool) map[*node][]topic
+	// stale is true for a connection that is not needed any more.
+	stale(l *leg) bool
+	// interval is how often place has to be asked again, 0 for only after a loss.
+	interval() time.Duration
+	closed() bool
+	failed(error)
+}
+
+// leg is one connection of a subscription.
+type leg struct {
+	node   *node
+	topics []topic
+	conn   net.Conn
+	parser parser
+	buffer []byte
+	held   int
+	early  []Message
+	stop   context.CancelFunc
+}
+
+// legEvent tells run that a leg ended, or that the server took a topic off it.
+type legEvent struct {
+	leg  *leg
+	gone []topic
+	all  bool // the leg's topics are lost
+}
+
+func subscribe(ctx context.Context, wanted SubscribeOptions, options *Options, at places) (*Subscription, error) {
+	topics, err := wanted.topics()
+	if err != nil {
+		return nil, err
+	}
+	s := &Subscription{messages: make(chan Message, wanted.Buffer), overflow: wanted.Overflow, options: options, places: at,
+		done: make(chan struct{}), legs: map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
+	background, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	until := time.Now().Add(options.ConnectWait)
+	for {
+		err := s.connectLost(ctx, background)
+		if err == nil {
+			go s.run(background)
+			return s, nil
+		}
+		var refused *ServerError
+		moved := errors.As(err, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN")
+		if !moved || time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+			s.end()
+			return nil, err
+		}
+	}
+}
+
+// Messages is closed when the subscription ends; Err says why.
+func (s *Subscription) Messages() <-chan Message { return s.messages }
+
+// Dropped counts messages that the overflow policy dropped.
+func (s *Subscription) Dropped() uint64 { return s.dropped.Load() }
+
+// Reconnected counts lost connections, each of which may have lost messages.
+func (s *Subscription) Reconnected() uint64 { return s.reconnected.Load() }
+
+// Err is the reason of the end: ErrClosed after Close.
+func (s *Subscription) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Close ends the subscription and waits for its goroutines.
+func (s *Subscription) Close() {
+	s.cancel()
+	<-s.done
+}
+
+// end stops all legs and waits for them.
+func (s *Subscription) end() {
+	s.cancel()
+	ended := make(chan struct{})
+	go func() {
+		s.group.Wait()
+		close(ended)
+	}()
+	for {
+		select {
+		case <-s.events:
+		case <-ended:
+			close(s.messages)
+			return
+		}
+	}
+}
+
+// run replaces what is lost until the subscription or its client is closed.
+func (s *Subscription) run(ctx context.Context) {
+	defer close(s.done)
+	defer s.end()
+	pause := s.options.BackoffMin
+	var timer <-chan time.Time
+	if every := s.places.interval(); every > 0 {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		timer = tick.C
+	}
+	for {
+		var retry <-chan time.Time
+		err := s.connectLost(ctx, ctx)
+		if err != nil {
+			retry = time.After(pause)
+			pause = min(2*pause, s.options.BackoffMax)
+		} else {
+			pause = s.options.BackoffMin
+		}
+		if ctx.Err() != nil || s.places.closed() {
+			s.mu.Lock()
+			s.err = ErrClosed
+			s.mu.Unlock()
+			return
+		}
+		select {
+		case event := <-s.events:
+			s.handle(event)
+		case <-timer:
+			for l := range s.legs {
+				if s.places.stale(l) {
+					l.stop()
+				}
+			}
+		case <-retry:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Subscription) handle(event legEvent) {
+	if event.all {
+		delete(s.legs, event.leg)
+		s.lost = append(s.lost, event.leg.topics...)
+		s.reconnected.Add(1)
+		return
+	}
+	s.lost = append(s.lost, event.gone...)
+	for _, gone := range event.gone {
+		event.leg.topics = slices.DeleteFunc(event.leg.topics, func(t topic) bool { return t == gone })
+	}
+	if len(event.leg.topics) == 0 {
+		event.leg.stop()
+	}
+}
+
+// connectLost gives lost topics a connection again. What fails stays lost.
+func (s *Subscription) connectLost(ctx, background context.Context) error {
+	var failures error
+	var left []topic
+	for n, topics := range s.places.place(s.lost, s.legs) {
+		l, err := connectLeg(ctx, n, topics)
+		if err != nil {
+			failures = errors.Join(failures, err)
+			left = append(left, topics...)
+			continue
+		}
+		var legContext context.Context
+		legContext, l.stop = context.WithCancel(background)
+		s.legs[l] = true
+		s.group.Go(func() { s.listen(legContext, l) })
+	}
+	s.lost = left
+	if failures != nil {
+		s.places.failed(failures)
+	}
+	return failures
+}
+
+// connectLeg dials and waits until every command is confirmed. Messages that come meanwhile are kept.
+func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
+	if n == nil {
+		return nil, notSent(ErrNoNode)
+	}
+	conn, err := n.connectOwn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &leg{node: n, topics: topics, conn: conn, buffer: make([]byte, readBufferBytes)}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var wire []byte
+	for _, t := range topics {
+		wire = appendString(appendString(appendHeader(wire, '*', 2), t.command), t.name)
+	}
+	_, err = conn.Write(wire)
+	for confirmed := 0; err == nil && confirmed < len(topics); {
+		var replies []Reply
+		replies, err = l.read()
+		for _, reply := range replies {
+			if err == nil {
+				err = reply.Err()
+			}
+			if message, ok := parseMessage(reply); ok {
+				l.early = append(l.early, message)
+			} else {
+				confirmed++
+			}
+		}
+	}
+	if err != nil {
+		n.forget(conn)
+		return nil, fmt.Errorf("subscribing: %w", err)
+	}
+	return l, nil
+}
+
+// listen delivers a leg's messages until its connection ends.
+func (s *Subscription) listen(ctx context.Context, l *leg) {
+	stop := context.AfterFunc(ctx, func() { l.node.forget(l.conn) })
+	defer stop()
+	for _, message := range l.early {
+		s.deliver(ctx, message)
+	}
+	var err error
+	for err == nil {
+		var replies []Reply
+		replies, err = l.read()
+		for _, reply := range replies {
+			if message, ok := parseMessage(reply); ok {
+				s.deliver(ctx, message)
+			} else if channel, ok := parseRemoval(reply); ok {
+				s.events <- legEvent{leg: l, gone: []topic{{"SSUBSCRIBE", channel}}}
+			}
+		}
+	}
+	l.node.forget(l.conn)
+	s.events <- legEvent{leg: l, all: true}
+}
+
+func (s *Subscription) deliver(ctx context.Context, message Message) {
+	for {
+		select {
+		case s.messages <- message:
+			return
+		default:
+		}
+		switch s.overflow {
+		case OverflowDropNewest:
+			s.dropped.Add(1)
+			return
+		case OverflowDropOldest:
+			select {
+			case <-s.messages:
+				s.dropped.Add(1)
+			default:
+			}
+		default:
+			select {
+			case s.messages <- message:
+			case <-ctx.Done():
+			}
+			return
+		}
+	}
+}
+
+// read waits for bytes and returns the complete replies in them.
+func (l *leg) read() (replies []Reply, err error) {
+	if l.held == len(l.buffer) {
+		l.buffer = append(l.buffer, make([]byte, len(l.buffer))...)
+	}
+	n, err := l.conn.Read(l.buffer[l.held:])
+	l.held += n
+	start := 0
+	for start < l.held {
+		used, reply, done, parseErr := l.parser.next(l.buffer[start:l.held])
+		start += used
+		if parseErr != nil {
+			return replies, parseErr
+		}
+		if !done {
+			break
+		}
+		replies = append(replies, reply)
+	}
+	l.held = copy(l.buffer, l.buffer[start:l.held])
+	return replies, err
+}

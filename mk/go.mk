@@ -1,6 +1,5 @@
 # Go client.
-.PHONY: test-go test-go-long test-goredis bench-go
-.PHONY: test-go test-go-long bench-go bench-go-plots
+.PHONY: test-go test-go-long test-goredis bench-go bench-go-plots
 
 GO_CLIENT := clients/go
 

@@ -1,4 +1,4 @@
-// Package clients runs programs that users have against the server: redis-py, redis-cli on a terminal, redis-benchmark.
+// Package clients runs programs that users have against the server: redis-py, ioredis, redis-cli on a terminal, redis-benchmark.
 package clients
 
 import (
@@ -25,6 +25,14 @@ func TestRedisPy_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	python := filepath.Join(instance.Root(), "build", "tools", "python", "bin", "python")
 	if output := run(t, python, "redis_py.py", strconv.Itoa(server.Port)); !strings.Contains(output, "all passed") {
+		t.Fatal(output)
+	}
+}
+
+func TestIoredis_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	t.Setenv("NODE_PATH", filepath.Join(instance.Root(), "build", "tools", "node", "node_modules"))
+	if output := run(t, "node", "ioredis.cjs", strconv.Itoa(server.Port)); !strings.Contains(output, "all passed") {
 		t.Fatal(output)
 	}
 }

@@ -89,6 +89,8 @@ pub struct WorkerStats {
     pub connections: Counter,
     /// Connections that this worker accepted.
     pub connections_accepted: Counter,
+    /// Passwords that were wrong.
+    pub denied_authentications: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -114,6 +116,7 @@ impl WorkerStats {
             output_bytes: Counter::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
+            denied_authentications: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -137,6 +140,7 @@ impl WorkerStats {
             &self.input_bytes,
             &self.output_bytes,
             &self.connections_accepted,
+            &self.denied_authentications,
             &self.parked,
         ] {
             counter.set(0);

@@ -173,7 +173,9 @@ impl<F: Flavour> EventLoop<F> {
 
     fn tick(&mut self) {
         self.batch.shrink();
-        self.spec.shared.peak_bytes();
+        if self.spec.index == 0 {
+            self.spec.shared.sample();
+        }
         self.reply.shrink(KEPT_REPLY_BYTES);
         self.config = self.spec.shared.configuration().server();
         self.spec.handover.set_clients_max(self.config.clients_max);

@@ -529,3 +529,95 @@ func TestLolwut_DrawsAsLargeAsAsked(t *testing.T) {
 		}
 	}
 }
+
+// info returns the fields of INFO's sections.
+func info(t *testing.T, conn *wire.Conn, sections ...string) map[string]string {
+	t.Helper()
+	fields := map[string]string{}
+	for _, line := range strings.Split(string(do(t, conn, append([]string{"INFO"}, sections...)...).Text), "\r\n") {
+		if name, value, found := strings.Cut(line, ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// TestInfo_NamesAreValkeysOrDeclaredHere keeps a name from being invented where Valkey has one for the same thing.
+func TestInfo_NamesAreValkeysOrDeclaredHere(t *testing.T) {
+	valkey, subject := both(t)
+	for _, conn := range []*wire.Conn{valkey, subject} {
+		for _, call := range []string{"SET a 1", "GET a", "AUTH a b", "CLIENT SETNAME x"} {
+			do(t, conn, words(call)...)
+		}
+	}
+	own := regexp.MustCompile(`^(tidemill_version|worker_threads|rcu_flavour|parked_sessions|restart_loses_all_data|used_memory_retired|worker\d+)$`)
+	theirs, ours := info(t, valkey, "everything"), info(t, subject, "everything")
+	for name := range ours {
+		if _, known := theirs[name]; !known && !own.MatchString(name) {
+			t.Errorf("%s is no field of Valkey's INFO", name)
+		}
+	}
+	for _, name := range []string{"acl_access_denied_auth", "total_error_replies", "connected_clients", "keyspace_hits", "clients_in_timeout_table", "db0"} {
+		if name != "db0" && theirs[name] != ours[name] {
+			t.Errorf("%s: valkey %s, subject %s", name, theirs[name], ours[name])
+		}
+		if ours[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if want, got := regexp.MustCompile(`port=\d+`).ReplaceAllString(theirs["listener0"], ""), regexp.MustCompile(`port=\d+`).ReplaceAllString(ours["listener0"], ""); want != got {
+		t.Errorf("listener0: valkey %s, subject %s", want, got)
+	}
+}
+
+func TestInfo_TellsOfWaitersPausesAndRates(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind)
+		conn := server.Dial(t)
+		for _, call := range []string{"BLPOP k1 k2 0", "BLPOP k1 100", "BLMOVE k3 k1 LEFT LEFT 0"} {
+			if err := server.Dial(t).Send(words(call)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 1000 {
+			if info(t, conn, "clients")["blocked_clients"] == "3" {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		do(t, conn, "CLIENT", "PAUSE", "100000", "WRITE")
+		fields := info(t, conn, "clients")
+		left, _ := strconv.Atoi(fields["paused_timeout_milliseconds"])
+		got := fmt.Sprintf("%s %s %s %s %s %v", fields["blocked_clients"], fields["clients_in_timeout_table"], fields["total_blocking_keys"], fields["paused_reason"], fields["paused_actions"], left > 90_000)
+		if want := "3 1 3 client_pause write true"; got != want {
+			t.Errorf("%s: expected %s, got %s", kind, want, got)
+		}
+		do(t, conn, "CLIENT", "UNPAUSE")
+		for begin := time.Now(); time.Since(begin) < 400*time.Millisecond; {
+			do(t, conn, "PING")
+		}
+		fields = info(t, conn, "stats")
+		if rate, _ := strconv.Atoi(fields["instantaneous_ops_per_sec"]); rate < 10 || fields["instantaneous_input_kbps"] == "0.00" {
+			t.Errorf("%s: %s commands, %s KiB per second", kind, fields["instantaneous_ops_per_sec"], fields["instantaneous_input_kbps"])
+		}
+	}
+}
+
+func TestKeyspaceEventsDirective_IsNormalizedAsInValkey(t *testing.T) {
+	var lines strings.Builder
+	for _, classes := range []string{"KEA", "AKE", "gxKE$lshzxetdnm", "Kn", "xg", "mAn", "q", "_", "g$lshzxetd", "g$lshzxed", "EK", "mKnt", "KK", "A", "AA", "Ke a"} {
+		fmt.Fprintf(&lines, "CONFIG SET notify-keyspace-events %s\nCONFIG GET notify-keyspace-events\n", strings.ReplaceAll(classes, " ", ","))
+	}
+	requireEqual(t, lines.String())
+}
+
+func TestObject_AnswersUseUnderThePolicyInForce(t *testing.T) {
+	requireEqual(t, `
+SET s 1
+OBJECT FREQ s
+OBJECT FREQ nothing
+OBJECT IDLETIME s
+OBJECT IDLETIME nothing
+OBJECT FREQ
+`)
+}

@@ -48,6 +48,9 @@ pub const LOGGED_ARGUMENT_BYTES_MAX: usize = 128;
 /// Seconds that the history of a latency event holds.
 pub const LATENCY_SAMPLES_MAX: usize = 160;
 
+/// Samples, ten a second, that rates in `INFO` are made of.
+pub const RATE_SAMPLES_MAX: usize = 17;
+
 /// Keys that `SORT_RO` looks up without locks, to be looked up again when one of them changes meanwhile.
 pub const SORT_LOOKUPS_MAX: usize = 256;
 

@@ -21,6 +21,7 @@ use crate::observe::command_log::CommandLogs;
 use crate::observe::histogram::Times;
 use crate::observe::latency::LatencyEvents;
 use crate::observe::monitor::Monitors;
+use crate::observe::rates::{RateSamples, Totals};
 use crate::parking::{Parking, SlotReleases, Token};
 use crate::settings::Settings;
 use crate::side::Side;
@@ -50,6 +51,8 @@ pub struct Shared {
     pub command_logs: CommandLogs,
     /// What took longer than `latency-monitor-threshold`.
     pub latency: LatencyEvents,
+    /// How much there was to do lately.
+    pub rates: RateSamples,
     /// Who sees all commands.
     pub monitors: Monitors,
     /// Counters by worker.
@@ -190,6 +193,7 @@ impl Shared {
             clients: Clients::default(),
             command_logs: CommandLogs::default(),
             latency: LatencyEvents::default(),
+            rates: RateSamples::default(),
             monitors: Monitors::default(),
             mailboxes,
             parking,
@@ -348,6 +352,19 @@ impl Shared {
         self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
     }
 
+    /// Takes the samples that peaks and rates are made of; to be called by one worker, ten times a second.
+    pub fn sample(&self) {
+        self.peak_bytes();
+        let sum =
+            |of: fn(&WorkerStats) -> u64| self.stats.iter().map(of).fold(0, u64::wrapping_add);
+        let totals = Totals {
+            commands: sum(|stats| stats.commands_processed.value()),
+            input_bytes: sum(|stats| stats.input_bytes.value()),
+            output_bytes: sum(|stats| stats.output_bytes.value()),
+        };
+        self.rates.add(self.clock.monotonic_us(), totals);
+    }
+
     /// Whether keys are deleted when their time is over although nobody looks at them (`DEBUG SET-ACTIVE-EXPIRE`).
     #[must_use]
     pub fn expires_actively(&self) -> bool {
@@ -410,6 +427,17 @@ impl Shared {
     pub(crate) fn is_paused(&self) -> bool {
         let until_us = self.pause.until_us.load(Ordering::Relaxed);
         until_us != 0 && self.clock.monotonic_us() < until_us
+    }
+
+    /// The pause that clients are in: for which commands, and for how many milliseconds still.
+    #[must_use]
+    pub fn pause_now(&self) -> Option<(PauseMode, u64)> {
+        // Relaxed: as in `pause`.
+        let until_us = self.pause.until_us.load(Ordering::Relaxed);
+        let left_us = until_us.saturating_sub(self.clock.monotonic_us());
+        let only_writes = self.pause.only_writes.load(Ordering::Relaxed);
+        let mode = if only_writes { PauseMode::Write } else { PauseMode::All };
+        (left_us > 0).then_some((mode, left_us / 1000))
     }
 
     /// Whether a command has to wait until a pause is over.

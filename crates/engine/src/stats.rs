@@ -97,6 +97,8 @@ pub struct WorkerStats {
     pub output_limit_disconnections: Counter,
     /// Connections handed to a less busy worker.
     pub moved_connections: Counter,
+    /// Passwords that were wrong.
+    pub denied_authentications: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -126,6 +128,7 @@ impl WorkerStats {
             query_limit_disconnections: Counter::default(),
             output_limit_disconnections: Counter::default(),
             moved_connections: Counter::default(),
+            denied_authentications: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -153,6 +156,7 @@ impl WorkerStats {
             &self.query_limit_disconnections,
             &self.output_limit_disconnections,
             &self.moved_connections,
+            &self.denied_authentications,
             &self.parked,
         ] {
             counter.set(0);

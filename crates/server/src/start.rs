@@ -406,6 +406,7 @@ impl Host for Process {
             ("run_id", self.run_id.clone()),
             ("process_id", std::process::id().to_string()),
             ("tcp_port", self.config.port.to_string()),
+            ("listeners", listeners_text(&self.config)),
             ("executable", executable.display().to_string()),
             (
                 "config_file",
@@ -415,6 +416,17 @@ impl Host for Process {
             ("rcu_flavour", self.config.rcu_flavour.clone()),
         ]
     }
+}
+
+/// What the server listens on, a line each.
+fn listeners_text(config: &ServerConfig) -> String {
+    let mut lines = Vec::new();
+    if config.port > 0 {
+        let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
+        lines.push(format!("name=tcp{binds},port={}", config.port));
+    }
+    lines.extend(config.unix_socket.iter().map(|path| format!("name=unix,bind={path}")));
+    lines.join("\n")
 }
 
 /// Seconds of processor time of all threads, in user and system mode.

@@ -265,7 +265,9 @@ impl<F: Flavour> EventLoop<F> {
 
     fn tick(&mut self) {
         self.batch.shrink();
-        self.spec.shared.peak_bytes();
+        if self.spec.index == 0 {
+            self.spec.shared.sample();
+        }
         self.reply.shrink(KEPT_REPLY_BYTES);
         if self.config.output_buffer_limits.normal.soft_bytes > 0 {
             let slow =

@@ -7,6 +7,7 @@ pub mod command_log;
 pub mod histogram;
 pub mod latency;
 pub mod monitor;
+pub mod rates;
 mod redact;
 
 pub(crate) use redact::shown_arguments;

@@ -56,6 +56,7 @@ fn authenticate(
     let is_right = user == b"default"
         && (settings.requirepass.is_empty() || is_equal(&settings.requirepass, password));
     if !is_right {
+        cx.worker.stats(cx.shared).denied_authentications.add(1);
         return Err(WRONG_PASSWORD.into());
     }
     cx.session.is_authenticated = true;

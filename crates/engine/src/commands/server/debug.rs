@@ -60,7 +60,10 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
         let length = match is_fast {
             true => String::new(),
-            false => format!(" serializedlength:{}", entry.total_bytes() - entry.key().len()),
+            false => format!(
+                " serializedlength:{}",
+                entry.total_bytes().saturating_sub(entry.key().len())
+            ),
         };
         line = Some(format!(
             "Value at:{:p} refcount:1 encoding:{}{length} lru:{} lru_seconds_idle:{}",

@@ -1,11 +1,12 @@
 //! `INFO`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use super::memory::{Usage, ratio};
 use crate::command::Outcome;
 use crate::context::SessionCx;
-use crate::shared::Shared;
+use crate::shared::{PauseMode, Shared};
 use crate::stats::{Counter, WorkerStats};
 
 /// The sections in their order; those that `default` leaves out are marked.
@@ -156,6 +157,9 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("lru_clock", cx.worker.recency() & 0x00ff_ffff);
     lines.line("executable", fact("executable"));
     lines.line("config_file", fact("config_file"));
+    for (index, listener) in fact("listeners").lines().enumerate() {
+        lines.line(&format!("listener{index}"), listener);
+    }
     lines.line("worker_threads", cx.shared.stats.len());
     lines.line("rcu_flavour", fact("rcu_flavour"));
 }
@@ -174,6 +178,21 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("pubsub_clients", 0);
     lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
     lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
+    let waiters: Vec<_> = all.iter().filter_map(|client| client.waiter()).collect();
+    let timed = waiters.iter().filter(|waiter| waiter.block.timeout_us > 0).count();
+    let keys: BTreeSet<(usize, &[u8])> =
+        waiters.iter().flat_map(|waiter| waiter.keys().map(|key| (waiter.database, key))).collect();
+    lines.line("clients_in_timeout_table", timed);
+    lines.line("total_blocking_keys", keys.len());
+    lines.line("total_blocking_keys_on_nokey", 0);
+    let (reason, actions, left_ms) = match shared.pause_now() {
+        None => ("none", "none", 0),
+        Some((PauseMode::Write, left_ms)) => ("client_pause", "write", left_ms),
+        Some((PauseMode::All, left_ms)) => ("client_pause", "all", left_ms),
+    };
+    lines.line("paused_reason", reason);
+    lines.line("paused_actions", actions);
+    lines.line("paused_timeout_milliseconds", left_ms);
 }
 
 /// Bytes as Redis shows them to people.
@@ -186,10 +205,9 @@ fn human(bytes: u64) -> String {
 }
 
 fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
-    let live = shared.live_bytes();
-    let retired = sum(shared, |stats| &stats.retired_bytes);
-    let used = live + retired;
-    let rss: u64 = fact("used_memory_rss").parse().unwrap_or(0);
+    let usage = Usage::now(shared);
+    let (live, used, rss) = (usage.live, usage.used, usage.resident);
+    let allocator = usage.allocator;
     let system: u64 = fact("total_system_memory").parse().unwrap_or(0);
     let limit = shared.settings().maxmemory_bytes;
     lines.title("Memory");
@@ -197,15 +215,32 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("used_memory_human", human(used));
     lines.line("used_memory_rss", rss);
     lines.line("used_memory_rss_human", human(rss));
+    lines.line("used_memory_peak", usage.peak);
+    lines.line("used_memory_peak_human", human(usage.peak));
+    lines.line("used_memory_peak_perc", format_args!("{:.2}%", 100.0 * ratio(used, usage.peak)));
+    lines.line("used_memory_overhead", used.saturating_sub(live));
+    lines.line("used_memory_startup", 0);
     lines.line("used_memory_dataset", live);
-    lines.line("used_memory_retired", retired);
+    lines.line("used_memory_dataset_perc", format_args!("{:.2}%", 100.0 * ratio(live, used)));
+    lines.line("used_memory_retired", used.saturating_sub(live));
+    lines.line("allocator_allocated", allocator.allocated_bytes);
+    lines.line("allocator_active", allocator.active_bytes);
+    lines.line("allocator_resident", allocator.resident_bytes);
+    lines.line("allocator_muzzy", allocator.muzzy_bytes);
     lines.line("total_system_memory", system);
     lines.line("total_system_memory_human", human(system));
     lines.line("maxmemory", limit);
     lines.line("maxmemory_human", human(limit));
     lines.line("maxmemory_policy", "noeviction");
-    let ratio = if used == 0 { 0.0 } else { rss as f64 / used as f64 };
-    lines.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
+    for (name, part, whole) in [
+        ("allocator_frag", allocator.active_bytes, allocator.allocated_bytes),
+        ("allocator_rss", allocator.resident_bytes, allocator.active_bytes),
+        ("rss_overhead", rss, allocator.resident_bytes),
+        ("mem_fragmentation", rss, used),
+    ] {
+        lines.line(&format!("{name}_ratio"), format_args!("{:.2}", ratio(part, whole)));
+        lines.line(&format!("{name}_bytes"), part as i64 - whole as i64);
+    }
     lines.line("mem_allocator", "jemalloc");
 }
 
@@ -228,6 +263,11 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     ] {
         lines.line(name, sum(shared, counter));
     }
+    let rates = shared.rates.rates();
+    lines.line("instantaneous_ops_per_sec", rates.commands.round());
+    lines.line("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes / 1024.0));
+    lines.line("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes / 1024.0));
+    lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
     lines.line("evicted_keys", 0);
     lines.line("pubsub_channels", 0);
     lines.line("pubsub_patterns", 0);

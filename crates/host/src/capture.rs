@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{CAPTURED_PROCESSES, Host, Inspect, Server, runs};
 use crate::recording::Recording;
 use crate::rules::Finding;
-use crate::rules::UNSUPPORTED;
+use crate::rules::{UNSUPPORTED, is_loopback};
 use crate::{ReadError, Refusal, Root, apply, rules, tune};
 
 const MANIFEST: &str = "/tidemill/capture.json";
@@ -189,9 +189,8 @@ fn clean(path: &str, text: &str) -> String {
 /// The head, listening sockets, and connections between loopback addresses.
 fn connections(text: &str) -> String {
     let is_kept = |row: &str| {
-        let mut fields = row.split_whitespace().skip(2);
-        fields.next().is_some_and(|remote| {
-            remote.starts_with("0100007F:") || remote.starts_with("00000000:0000")
+        row.split_whitespace().nth(2).is_some_and(|remote| {
+            is_loopback(remote) || remote.bytes().all(|byte| matches!(byte, b'0' | b':'))
         })
     };
     let rows = text.lines().enumerate().filter(|(index, row)| *index == 0 || is_kept(row));

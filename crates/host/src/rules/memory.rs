@@ -304,7 +304,8 @@ fn misplaced(probe: &mut Probe<'_>, pid: u32) -> Option<Judgement> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let cpus = crate::CpuSet::parse_list(list).ok()?;
     let node = topology.nodes.get(topology.node_holding(&cpus)?)?.id?;
-    // Absent on kernels without memory nodes, and refused to other users.
+    // Absent on kernels without memory nodes, and refused to other users. The kernel walks the page tables for it:
+    // meanwhile the server's page faults go on and its new mappings wait, so it is read where it can matter only.
     let path = format!("/proc/{pid}/numa_maps");
     let kib_by_node = kib_by_node(&host.root.text(&path).ok()?);
     let total = kib_by_node.iter().fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Output};
 const CHILD: &str = "--as-tidemill-tune";
 
 /// `$0` is this program.
-const PREPARE: &str = "set -e; mount -t tmpfs none /var/lib; mkdir -p /etc/sysctl.d; \
+const PREPARE: &str = "set -e; mount -t tmpfs none /var/lib; \
     mount -t tmpfs none /etc/sysctl.d; cd /proc/sys/net; \
     echo 128 > core/somaxconn; echo 129 > ipv4/tcp_max_syn_backlog; set +e; ";
 

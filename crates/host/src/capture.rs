@@ -3,7 +3,8 @@
 //! The doctor runs once while everything it reads is recorded; the capture is that recording as a tar archive.
 //! Symbolic links stay links, since sysfs is made of them. Nothing is copied as a whole that may hold more than
 //! is asked: of INFO and CONFIG only the parameters that rules ask for are kept, of connections only listening and loopback
-//! ones, of mounts no options but those of control groups, of processes only the names of known tuners.
+//! ones, of mounts no options but those of control groups, of memory maps no file names, of processes only the names
+//! of known tuners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -14,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{CAPTURED_PROCESSES, Host, Inspect, Server, runs};
 use crate::recording::Recording;
 use crate::rules::Finding;
-use crate::rules::UNSUPPORTED;
-use crate::{ReadError, Refusal, Root, apply, rules, tune};
+use crate::rules::{UNSUPPORTED, is_loopback};
+use crate::{ReadError, Refusal, Root, apply, rules};
 
 const MANIFEST: &str = "/tidemill/capture.json";
 const FORMAT: &str = "tidemill capture";
@@ -105,7 +106,6 @@ pub fn capture(root: &mut Root, inspect: Inspect, out: impl Write) -> io::Result
     root.record();
     let host = Host::read(root, inspect);
     let findings = rules::examine(&host);
-    tune::plan(root, Vec::new());
     let second: Vec<(String, String)> = host.samples().1.map_or(Vec::new(), |sample| {
         sample.readable().map(|(path, text)| (path.to_owned(), text.to_owned())).collect()
     });
@@ -182,6 +182,7 @@ fn clean(path: &str, text: &str) -> String {
     match path {
         "/proc/net/tcp" | "/proc/net/tcp6" => connections(text),
         "/proc/mounts" => mounts(text),
+        path if path.ends_with("/numa_maps") => pages_by_node(text),
         _ => text.to_owned(),
     }
 }
@@ -189,9 +190,8 @@ fn clean(path: &str, text: &str) -> String {
 /// The head, listening sockets, and connections between loopback addresses.
 fn connections(text: &str) -> String {
     let is_kept = |row: &str| {
-        let mut fields = row.split_whitespace().skip(2);
-        fields.next().is_some_and(|remote| {
-            remote.starts_with("0100007F:") || remote.starts_with("00000000:0000")
+        row.split_whitespace().nth(2).is_some_and(|remote| {
+            is_loopback(remote) || remote.bytes().all(|byte| matches!(byte, b'0' | b':'))
         })
     };
     let rows = text.lines().enumerate().filter(|(index, row)| *index == 0 || is_kept(row));
@@ -209,6 +209,15 @@ fn mounts(text: &str) -> String {
         format!("{}\n", fields.join(" "))
     });
     rows.collect()
+}
+
+/// Page counts by node without the names of mapped files.
+fn pages_by_node(text: &str) -> String {
+    let is_kept = |word: &&str| {
+        word.starts_with("kernelpagesize_kB=") || (word.starts_with('N') && word.contains('='))
+    };
+    let rows = text.lines().map(|row| row.split(' ').filter(is_kept).collect::<Vec<_>>().join(" "));
+    rows.map(|row| format!("{row}\n")).collect()
 }
 
 /// The archive's content, by the path each thing really has.
@@ -453,7 +462,9 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_clients_and_options_of_mounts_stay_where_they_are() {
+    fn addresses_options_of_mounts_and_names_of_files_stay_where_they_are() {
+        let maps = "7f00 default file=/secret/x mapped=3 N0=2 N1=1 kernelpagesize_kB=4\n";
+        assert_eq!(clean("/proc/7/numa_maps", maps), "N0=2 N1=1 kernelpagesize_kB=4\n");
         let table =
             "head\n 0: 0100007F:18EB 0100007F:9000 01\n 1: 0A00000A:18EB 0B00000A:9000 01\n";
         assert_eq!(connections(table).lines().count(), 2);

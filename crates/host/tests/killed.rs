@@ -242,7 +242,7 @@ fn each_refusal_has_its_own_words_and_stops_nothing_else() {
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == CHILD) {
-        return tidemill_host::cli::run(words[1..].to_vec());
+        return tidemill_host::cli::run(words[1..].to_vec(), None);
     }
     let strace = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
     if !strace.is_ok_and(|status| status.success()) {

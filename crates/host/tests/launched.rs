@@ -81,7 +81,7 @@ fn a_slice_is_set_or_refused_but_never_ignored_in_silence() {
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     if words.first().is_some_and(|word| word == CHILD) {
-        return tidemill_host::cli::run(words[1..].to_vec());
+        return tidemill_host::cli::run(words[1..].to_vec(), None);
     }
     the_command_sees_affinity_huge_pages_policy_and_limits();
     the_command_keeps_its_arguments_and_its_exit_status();

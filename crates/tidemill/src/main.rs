@@ -1,5 +1,7 @@
 //! The one binary: picks the part and hands it the rest of the command line.
 
+mod tune_ab;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
     let rest: Vec<OsString> = args.collect();
     match part.as_deref().and_then(|part| part.to_str()) {
         Some("server") => tidemill_server::cli::run(rest),
-        Some("tune") => tidemill_host::cli::run(rest),
+        Some("tune") => tidemill_host::cli::run(rest, Some(&tune_ab::Bench)),
         Some("bench") => tidemill_bench::cli::run_bench(rest),
         Some("experiment") => tidemill_bench::cli::run_experiment(rest),
         Some("-h" | "--help" | "help") => {

@@ -14,6 +14,7 @@ Exit status: 2 wrong usage, or something needed cannot be read (nothing was chan
   doctor                  0 nothing to do, 1 advice, 3 a problem
   apply, revert, verify   0 done or in force, 1 something was refused, declined or left alone
   plan, capture           0
+  ab                      0 kept, 1 not kept
   run                     the command's own; 126 it cannot be started, 127 there is none";
 
 /// Doctor and tuner for the host of a Redis-protocol server.
@@ -36,6 +37,8 @@ pub(super) enum Command {
     Revert(RevertArguments),
     /// Tells whether what was applied is in force.
     Verify(VerifyArguments),
+    /// Measures one rule's changes by interleaved runs, and keeps them only when they help beyond the noise.
+    Ab(AbArguments),
     /// Starts a command with affinity, memory node, scheduling, huge pages and limits set for it.
     Run(RunArguments),
     /// Copies what doctor reads, without secrets, into an archive; unpacked, it is a DIR for --root.
@@ -145,6 +148,24 @@ pub(super) struct CaptureArguments {
 }
 
 #[derive(Args, Debug)]
+pub(super) struct AbArguments {
+    #[command(flatten)]
+    pub(super) look: Look,
+    /// The rule, such as R7.
+    #[arg(value_name = "RULE")]
+    pub(super) rule: String,
+    /// Flags of `tidemill bench` for each run, in one word.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub(super) load: String,
+    /// Blocks of three runs; fewer than 6 give no verdict.
+    #[arg(long, default_value = "10", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(super) blocks: u16,
+    /// Smallest gain worth keeping, as a fraction, or the noise if that is larger.
+    #[arg(long, default_value = "0.02", value_parser = fraction)]
+    pub(super) threshold: f64,
+}
+
+#[derive(Args, Debug)]
 pub(super) struct RunArguments {
     /// CPUs it may use: a list, `auto` (workers and background threads of the plan) or `all` (as inherited).
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = cpus)]
@@ -225,6 +246,11 @@ fn node(text: &str) -> Result<MemoryNode, String> {
             _ => Err(format!("not a number up to {MEMORY_NODE_MAX}, `auto` or `any`")),
         },
     }
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let number = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..1.0).contains(&number) { Ok(number) } else { Err("0.02 means 2 %".to_owned()) }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,13 +1,13 @@
-//! `apply`, `revert` and `verify`.
+//! `apply`, `revert`, `verify` and `ab`.
 
 use std::io::{BufRead, Write};
 
-use super::arguments::{ApplyArguments, RevertArguments, VerifyArguments};
+use super::arguments::{AbArguments, ApplyArguments, RevertArguments, VerifyArguments};
 use super::{Outcome, STATUS_LEFT, examine, show};
 use crate::capture;
 use crate::facts::Host;
 use crate::rules;
-use crate::tune::{self, ApplyOptions, Report, RevertOptions};
+use crate::tune::{self, ApplyOptions, Judge, Report, RevertOptions, Trial, TrialPlan};
 
 pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
     let look = &arguments.plan.look;
@@ -73,6 +73,31 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<Outcome, String> {
         return Ok(Outcome { text: "nothing is applied\n".to_owned(), status: 0 });
     }
     Ok(outcome(report))
+}
+
+/// `ab`: the judge measures, this crate switches.
+pub(super) fn compare(
+    arguments: &AbArguments,
+    judge: Option<&dyn Judge>,
+) -> Result<Outcome, String> {
+    let judge = judge.ok_or("no load generator is built in")?;
+    let root = examine::open(&arguments.look)?;
+    tune::select(&[], std::slice::from_ref(&arguments.rule)).map_err(|error| error.to_string())?;
+    let findings = {
+        let host = Host::read(&root, examine::inspect(&root, &arguments.look)?);
+        rules::examine(&host)
+    };
+    let mut trial = Trial::new(root, &arguments.rule, &findings)?;
+    let rule = trial.rule();
+    eprintln!("if this process is killed, undo with: tidemill tune revert --only {rule}");
+    let plan = TrialPlan {
+        load: arguments.load.clone(),
+        blocks: arguments.blocks.into(),
+        threshold: arguments.threshold,
+    };
+    let is_kept = judge.judge(&mut trial, &plan)?;
+    let text = if is_kept { "kept\n" } else { "not kept\n" };
+    Ok(Outcome { text: text.to_owned(), status: if is_kept { 0 } else { STATUS_LEFT } })
 }
 
 fn outcome(report: Report) -> Outcome {

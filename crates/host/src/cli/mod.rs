@@ -3,7 +3,7 @@
 //! Every command ends with 2, after one line that says why, when it was used wrongly or could not read what it
 //! needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1 (advice) or 3 (a problem),
 //! `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
-//! `run` ends as the command does.
+//! `ab` ends with 0 when the change was kept, else with 1; `run` as the command does.
 
 mod arguments;
 mod change;
@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::tune::Judge;
 use arguments::{Arguments, Command};
 
 /// Wrong usage, or something needed cannot be read; nothing was changed.
@@ -33,8 +34,8 @@ struct Outcome {
     status: u8,
 }
 
-/// Runs `tidemill tune` with the arguments that follow the subcommand.
-pub fn run(args: Vec<OsString>) -> ExitCode {
+/// Runs `tidemill tune` with the arguments that follow the subcommand. Without a judge `ab` is refused.
+pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
     let words = std::iter::once(OsString::from("tidemill tune")).chain(args);
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
@@ -44,6 +45,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         Command::Doctor(arguments) => examine::doctor(&arguments),
         Command::Plan(arguments) => examine::plan(&arguments),
         Command::Capture(arguments) => examine::capture(&arguments),
+        Command::Ab(arguments) => change::compare(&arguments, judge),
         Command::Run(arguments) => launch::launch(&arguments),
         Command::Apply(arguments) => change::apply(&arguments),
         Command::Revert(arguments) => change::revert(&arguments),

@@ -101,7 +101,11 @@ pub(super) fn placement(host: &Host<'_>, instance_count: usize) -> Result<String
 
 /// Changes as a diff, with what makes each last and who else manages it.
 pub(super) fn changes(planned: &[Planned]) -> String {
-    planned.iter().map(change).collect()
+    let mut text: String = planned.iter().map(change).collect();
+    if !planned.is_empty() {
+        text.push_str("`tidemill tune revert` writes the old values back and removes the files\n");
+    }
+    text
 }
 
 fn change(planned: &Planned) -> String {

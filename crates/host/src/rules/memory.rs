@@ -268,6 +268,9 @@ fn numa_balancing(probe: &mut Probe<'_>) -> Outcome {
     if count < 2 {
         return Ok(Judgement::not_applicable("there is one memory node"));
     }
+    if let Some(judgement) = probe.host.pid().and_then(|pid| misplaced(probe, pid)) {
+        return Ok(judgement);
+    }
     if mode == 0 {
         return Ok(Judgement::ok("off"));
     }
@@ -288,6 +291,63 @@ fn numa_balancing(probe: &mut Probe<'_>) -> Outcome {
         (Some(true), Growth::Still(_)) => Judgement::ok("bound to one node, no hinting faults"),
         (Some(true), Growth::Once(_)) => Judgement::cannot_tell("hinting faults need two samples"),
     })
+}
+
+/// From this share of a server's memory on other nodes, in percent, a restart with a memory policy pays.
+const MISPLACED_PERCENT_MIN: u64 = 10;
+
+/// A finding when a server bound to one node has memory on others.
+fn misplaced(probe: &mut Probe<'_>, pid: u32) -> Option<Judgement> {
+    let host = probe.host;
+    let topology = host.topology.as_ref().ok()?;
+    let status = host.root.text(&format!("/proc/{pid}/status")).ok()?;
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let cpus = crate::CpuSet::parse_list(list).ok()?;
+    let node = topology.nodes.get(topology.node_holding(&cpus)?)?.id?;
+    // Absent on kernels without memory nodes, and refused to other users. The kernel walks the page tables for it:
+    // meanwhile the server's page faults go on and its new mappings wait, so it is read where it can matter only.
+    let path = format!("/proc/{pid}/numa_maps");
+    let kib_by_node = kib_by_node(&host.root.text(&path).ok()?);
+    let total = kib_by_node.iter().fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));
+    let here = kib_by_node.iter().filter(|(id, _)| *id == node);
+    let near = here.fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));
+    let percent = (total - near).saturating_mul(100) / total.max(1);
+    probe.note(format!("{path}: {near} of {total} KiB on node {node}"));
+    if percent < MISPLACED_PERCENT_MIN {
+        return None;
+    }
+    let unit = crate::facts::unit_of(host.root, pid);
+    let settings = [("CPUAffinity", cpus.to_string()), ("NUMAPolicy", "bind".to_owned())];
+    let settings = settings.into_iter().chain([("NUMAMask", node.to_string())]);
+    let changes = unit.iter().flat_map(|unit| {
+        settings.clone().map(|(key, value)| Change::drop_in("R6", unit, key, "not set", value))
+    });
+    Some(
+        Judgement::problem(format!("{percent} % of the memory is not on node {node} of its CPUs"))
+            .so("CPUAffinity=, NUMAPolicy=bind and NUMAMask= in a drop-in of its systemd unit, or `tidemill tune run`")
+            .changing(changes.collect())
+            .with_restart(),
+    )
+}
+
+/// KiB of memory by node number, from `/proc/PID/numa_maps`.
+fn kib_by_node(maps: &str) -> Vec<(u32, u64)> {
+    let mut found = Vec::new();
+    for line in maps.lines() {
+        let word = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+        let page_kib: u64 =
+            word("kernelpagesize_kB=").and_then(|kib| kib.parse().ok()).unwrap_or(4);
+        for word in line.split(' ') {
+            let Some((node, pages)) = word.strip_prefix('N').and_then(|word| word.split_once('='))
+            else {
+                continue;
+            };
+            if let (Ok(node), Ok(pages)) = (node.parse(), pages.parse::<u64>()) {
+                found.push((node, pages.saturating_mul(page_kib)));
+            }
+        }
+    }
+    found
 }
 
 fn is_on_one_node(probe: &mut Probe<'_>, pid: u32) -> Result<bool, crate::ReadError> {

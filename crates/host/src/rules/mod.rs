@@ -9,16 +9,19 @@
 
 mod change;
 mod cpu;
+#[cfg(test)]
+mod golden;
 mod memory;
 mod network;
 mod process;
 #[cfg(test)]
 mod tests;
+mod tuners;
 
 use std::fmt;
 
 pub use change::{Change, Persistence};
-pub(crate) use network::UNSUPPORTED;
+pub(crate) use network::{UNSUPPORTED, is_loopback};
 
 use crate::ReadError;
 use crate::facts::{Host, Probe};
@@ -199,7 +202,8 @@ impl Rule {
 }
 
 /// Every rule, in the order of the numbers.
-pub const RULES: &[&[Rule]] = &[memory::RULES, network::RULES, cpu::RULES, process::RULES];
+pub const RULES: &[&[Rule]] =
+    &[memory::RULES, network::RULES, cpu::RULES, process::RULES, tuners::RULES];
 
 /// Rules without a meaning for machines that run clients: they neither fork nor accept.
 const SERVERS_ONLY: &[&str] = &["R2", "R7"];

@@ -1,7 +1,7 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
 use super::{Change, Judgement, Outcome, Persistence, Rule};
-use crate::facts::{self, Growth, Probe};
+use crate::facts::{self, Growth, Kind, Probe};
 use crate::topology::{Nic, Topology};
 use crate::{CpuSet, ReadError, Refusal};
 
@@ -257,6 +257,9 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
             .so(format!("steer it to CPU {target}, or nowhere when that is empty"))
             .changing(on_workers));
     }
+    if let Some(judgement) = flow_steering(probe)? {
+        return Ok(judgement);
+    }
     if unsteered.is_empty() || target.is_empty() {
         return Ok(Judgement::ok("packet work stays off the workers, or has queues enough"));
     }
@@ -270,6 +273,22 @@ fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
         None if probe.host.has_two_samples() => Judgement::ok("no packet work between the samples"),
         None => Judgement::cannot_tell("whether a CPU is saturated needs two samples"),
     })
+}
+
+/// A finding when packets follow the flow to a server whose one thread does all the reading: they take its time.
+fn flow_steering(probe: &mut Probe<'_>) -> Result<Option<Judgement>, ReadError> {
+    const PATH: &str = "/proc/sys/net/core/rps_sock_flow_entries";
+    let kind = probe.host.server().and_then(|server| server.kind());
+    if !matches!(kind, Some(Kind::Redis | Kind::Valkey)) {
+        return Ok(None);
+    }
+    // Absent from kernels without packet steering; unreadable ones are judged by what else was read.
+    let entries = probe.numeric_knob(PATH).unwrap_or_default().unwrap_or_default();
+    Ok((entries > 0).then(|| {
+        Judgement::advice("flow steering brings packet work to the CPU of the one main thread")
+            .so("set net.core.rps_sock_flow_entries = 0; it suits servers with many threads that read")
+            .changing(vec![Change::sysctl("R10", PATH, entries, 0)])
+    }))
 }
 
 /// A mask with as many groups as the kernel printed, zeros written out.
@@ -410,13 +429,29 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
+/// Whether an address of `/proc/net/tcp` or `tcp6` is a loopback one, as little-endian machines print it.
+pub(crate) fn is_loopback(address: &str) -> bool {
+    let host = address.split(':').next().unwrap_or_default();
+    match host.len() {
+        8 => host.ends_with("7F"),
+        // `::1`, and 127.0.0.0/8 mapped.
+        32 => {
+            host == "00000000000000000000000001000000"
+                || (host.starts_with("0000000000000000FFFF0000") && host.ends_with("7F"))
+        }
+        _ => false,
+    }
+}
+
 /// Established connections of a table of sockets to a local port, from loopback addresses.
 fn loopback_clients(table: &str, port: u64) -> usize {
     let suffix = format!(":{port:04X}");
     let rows = table.lines().skip(1).filter(|row| {
         let fields: Vec<&str> = row.split_whitespace().collect();
-        let is_local = |address: &str| address.starts_with("0100007F:");
-        fields.len() > 3 && fields[1].ends_with(&suffix) && is_local(fields[2]) && fields[3] == "01"
+        fields.len() > 3
+            && fields[1].ends_with(&suffix)
+            && is_loopback(fields[2])
+            && fields[3] == "01"
     });
     rows.count()
 }
@@ -430,7 +465,11 @@ fn unix_socket(probe: &mut Probe<'_>) -> Outcome {
     };
     let has_socket = server.config.get("unixsocket").is_some_and(|path| !path.is_empty());
     probe.note(format!("CONFIG unixsocket: {}", if has_socket { "set" } else { "none" }));
-    let clients = loopback_clients(&probe.host.root.text("/proc/net/tcp")?, port);
+    let root = probe.host.root;
+    // Absent where IPv6 is switched off.
+    let over_six = root.text("/proc/net/tcp6").unwrap_or_default();
+    let clients =
+        loopback_clients(&root.text("/proc/net/tcp")?, port) + loopback_clients(&over_six, port);
     probe.note(format!("/proc/net/tcp: {clients} clients of port {port} on this host"));
     Ok(match (clients, has_socket) {
         (0, _) => Judgement::ok("no client comes over the loopback"),

@@ -11,7 +11,7 @@ const CPUS: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
 ];
 
-fn judge(root: &Root, id: &str) -> Finding {
+pub(super) fn judge(root: &Root, id: &str) -> Finding {
     let server = Server::captured(root).unwrap();
     let host = Host::read(root, Inspect { server, ..Inspect::default() });
     all().find(|rule| rule.id == id).unwrap().judge(&host)

@@ -17,6 +17,7 @@ mod revert;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod value;
 mod verify;
 
@@ -25,6 +26,7 @@ use std::fmt;
 pub use apply::{ApplyOptions, Planned, apply, fleeting, plan, select};
 pub use managers::{Manager, managers};
 pub use revert::{RevertOptions, revert};
+pub use trial::{Judge, Trial, TrialPlan};
 pub use verify::verify;
 
 use crate::ReadError;

@@ -309,3 +309,45 @@ fn values_applied_before_are_made_to_last_later() {
     assert!(text(directory.path(), SYSCTL).ends_with("# R3\nvm.swappiness = 1\n"));
     assert!(!text(directory.path(), SYSCTL).contains("overcommit"));
 }
+
+/// The machine with a finding of R5's.
+fn machine_with_a_finding() -> (tempfile::TempDir, Root, Vec<crate::rules::Finding>) {
+    let (directory, root) = tree(MACHINE);
+    write(directory.path(), "proc/sys/vm/zone_reclaim_mode", "1\n");
+    let findings = {
+        let host = crate::facts::Host::read(&root, crate::facts::Inspect::default());
+        crate::rules::examine(&host)
+    };
+    (directory, root, findings)
+}
+
+#[test]
+fn a_trial_switches_one_rule_on_and_off_and_nothing_else() {
+    let (directory, root, findings) = machine_with_a_finding();
+    let before = files(directory.path());
+    let mut trial = Trial::new(root, "R5", &findings).unwrap();
+    for _ in 0..2 {
+        trial.apply().unwrap();
+        assert_eq!(text(directory.path(), "proc/sys/vm/zone_reclaim_mode"), "0\n");
+        assert_eq!(text(directory.path(), SWAPPINESS), "60\n");
+        trial.revert().unwrap();
+        assert_eq!(files(directory.path()), before);
+    }
+    trial.revert().unwrap();
+    trial.apply().unwrap();
+    write(directory.path(), "proc/sys/vm/zone_reclaim_mode", "4\n");
+    let error = trial.revert().unwrap_err().to_string();
+    assert!(error.contains("changed by somebody else"), "{error}");
+}
+
+#[test]
+fn a_trial_is_refused_where_it_cannot_be_undone_or_means_nothing() {
+    let (_directory, root, findings) = machine_with_a_finding();
+    let refused = |root: Root, rule: &str| Trial::new(root, rule, &findings).unwrap_err();
+    let again = || Root::open(root.directory()).unwrap();
+    assert_eq!(refused(again(), "R99"), "there is no rule R99");
+    assert!(refused(again(), "R22").contains("proposes no change"));
+    let planned = plan(&root, select(&findings, &["R5".to_owned()]).unwrap());
+    apply(&root, &planned, &ApplyOptions::default()).unwrap();
+    assert!(refused(again(), "R5").contains("is applied"));
+}

@@ -1,0 +1,100 @@
+//! One rule's changes, switched on and off while somebody measures.
+
+use std::io;
+
+use super::{
+    ApplyOptions, Planned, RevertOptions, TuneError, apply, fleeting, plan, revert, select,
+};
+use crate::Root;
+use crate::rules::Finding;
+
+/// The changes of one rule, planned once, so that every run of a comparison switches the same.
+#[derive(Debug)]
+pub struct Trial {
+    root: Root,
+    rule: String,
+    planned: Vec<Planned>,
+}
+
+/// How a trial is to be measured.
+#[derive(Clone, Debug)]
+pub struct TrialPlan {
+    /// Flags of `tidemill bench` for each run.
+    pub load: String,
+    /// Blocks of three runs: without the change, without it again, with it.
+    pub blocks: usize,
+    /// Smallest gain worth keeping, as a fraction.
+    pub threshold: f64,
+}
+
+/// Measures a trial. Implemented outside of this crate, which knows no load generator.
+pub trait Judge {
+    /// Runs the comparison; leaves the change in force, and says true, only when it was worth keeping. Blocks for
+    /// all runs.
+    ///
+    /// # Errors
+    /// One line that says why there is no verdict; the change is not in force then, as far as it could be undone.
+    fn judge(&self, trial: &mut Trial, plan: &TrialPlan) -> Result<bool, String>;
+}
+
+impl Trial {
+    /// Plans a rule's changes on a machine.
+    ///
+    /// # Errors
+    /// One line: the rule is unknown, proposes nothing here, has changes that take a restart or belong to another
+    /// tuner, or is applied already.
+    pub fn new(root: Root, rule: &str, findings: &[Finding]) -> Result<Self, String> {
+        let only = [rule.to_owned()];
+        let said = |error: TuneError| error.to_string();
+        let planned = plan(&root, select(findings, &only).map_err(said)?);
+        if planned.is_empty() {
+            return Err(format!("{rule} proposes no change here: see `tidemill tune doctor`"));
+        }
+        for one in &planned {
+            let path = &one.change.path;
+            if !one.change.persistence.is_runtime() {
+                return Err(format!(
+                    "{path}: takes a restart, so it cannot be switched under load"
+                ));
+            }
+            if let Some(manager) = &one.manager {
+                return Err(format!("{path}: {manager} manages it"));
+            }
+        }
+        if !fleeting(&root, &only).map_err(said)?.is_empty() {
+            return Err(format!("{rule} is applied: `tidemill tune revert --only {rule}` first"));
+        }
+        Ok(Self { root, rule: rule.to_owned(), planned })
+    }
+
+    /// The rule.
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// Writes the changes; the undo journal knows them.
+    ///
+    /// # Errors
+    /// What was refused.
+    pub fn apply(&mut self) -> io::Result<()> {
+        let report = apply(&self.root, &self.planned, &ApplyOptions::default());
+        settled(report, "applied in part")
+    }
+
+    /// Undoes them. Harmless when nothing is applied.
+    ///
+    /// # Errors
+    /// What was refused, or changed by somebody else meanwhile.
+    pub fn revert(&mut self) -> io::Result<()> {
+        let options = RevertOptions { only: vec![self.rule.clone()], forget: false };
+        settled(revert(&self.root, &options), "reverted in part")
+    }
+}
+
+fn settled(report: Result<super::Report, TuneError>, otherwise: &str) -> io::Result<()> {
+    let report = report.map_err(io::Error::other)?;
+    if report.left_count == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{otherwise}: {}", report.lines.join("; "))))
+}

@@ -481,31 +481,3 @@ func TestClient_CloseLeavesNoConnection(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
-
-func TestClusterClient_WorksOnVirtualConnections(t *testing.T) {
-	checkLeaks(t)
-	s := startServer(t, "--cluster-enabled", "yes")
-	ctx, outside := testContext(t), s.plain(t)
-	if err := outside.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "the cluster", func() bool { return strings.Contains(outside.ClusterInfo(ctx).Val(), "cluster_state:ok") })
-	client := NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.address}, ReadOnly: true})
-	defer client.Close()
-	var group sync.WaitGroup
-	for worker := range 16 {
-		group.Go(func() {
-			key := fmt.Sprint("key:", worker)
-			if err := client.Set(ctx, key, worker, 0).Err(); err != nil {
-				t.Error(err)
-			}
-			if value, err := client.Get(ctx, key).Int(); value != worker || err != nil {
-				t.Errorf("%s: %d, %v", key, value, err)
-			}
-		})
-	}
-	group.Wait()
-	if count := connections(t, outside); count > 2 {
-		t.Errorf("%d real connections for one node", count)
-	}
-}

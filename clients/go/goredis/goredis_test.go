@@ -115,6 +115,27 @@ func TestClient_PasswordChangeShowsOnceTheConnectionIsLost(t *testing.T) {
 	})
 }
 
+func TestConn_RefusedLoginIsTriedAgain(t *testing.T) {
+	s := startServer(t)
+	client, outside, ctx := newTestClient(t, s), s.plain(t), testContext(t)
+	conn := client.Conn()
+	defer conn.Close()
+	login := func() error { return conn.Do(ctx, "AUTH", "user", "secret").Err() }
+	if err := login(); !redis.HasErrorPrefix(err, "WRONGPASS") {
+		t.Errorf("unknown user: %v", err)
+	}
+	outside.Do(ctx, "ACL", "SETUSER", "user", "on", ">secret", "+@all", "~*")
+	if err := login(); err != nil {
+		t.Errorf("known user: %v", err)
+	}
+	if name := conn.Do(ctx, "ACL", "WHOAMI").Val(); name != "user" {
+		t.Errorf("logged in as %v", name)
+	}
+	if name := client.Do(ctx, "ACL", "WHOAMI").Val(); name != "default" {
+		t.Errorf("the others are logged in as %v", name)
+	}
+}
+
 func TestConn_DatabasesDoNotMix(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t)

@@ -236,6 +236,29 @@ func TestWatch_ChangedKeyFailsTheTransaction(t *testing.T) {
 	}
 }
 
+func TestConn_ExecGivesTheHeldConnectionBack(t *testing.T) {
+	checkLeaks(t)
+	s := startServer(t)
+	client, outside, ctx := newTestClient(t, s), s.plain(t), testContext(t)
+	for _, end := range []string{"EXEC", "DISCARD"} {
+		for range 4 {
+			conn := client.Conn()
+			defer conn.Close()
+			for _, line := range [][]any{{"WATCH", "key"}, {"GET", "key"}, {"MULTI"}, {"INCR", "key"}, {end}, {"PING"}} {
+				if err := conn.Do(ctx, line...).Err(); err != nil && err != redis.Nil {
+					t.Fatalf("%v: %v", line, err)
+				}
+			}
+		}
+	}
+	if value := client.Get(ctx, "key").Val(); value != "4" {
+		t.Errorf("key is %q", value)
+	}
+	if count := connections(t, outside); count > 2 {
+		t.Errorf("%d real connections, wanted the shared one and one that was held in turn", count)
+	}
+}
+
 func incrementInWatch(ctx context.Context, client *redis.Client, key string) error {
 	return client.Watch(ctx, func(tx *redis.Tx) error {
 		value, err := tx.Get(ctx, key).Int()

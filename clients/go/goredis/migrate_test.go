@@ -74,6 +74,11 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 	if moved < keys/4 {
 		t.Errorf("only %d slots were moved", moved)
 	}
+	for i, node := range admin {
+		if count := connections(t, node); count > 4 { // ASKING travels on the shared one too
+			t.Errorf("%d real connections to node %d", count, i)
+		}
+	}
 	for i := range keys {
 		value, err := client.Get(ctx, key(i)).Int64()
 		if wanted := acknowledged[i].Load(); err != nil && wanted > 0 || value != wanted {

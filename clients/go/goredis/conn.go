@@ -372,8 +372,8 @@ func (c *conn) change(ctx context.Context, command []byte) error {
 	var err error
 	if c.held == nil {
 		next, reply, err = c.session.change(ctx, command)
-	} else if reply, err = c.held.Forward(ctx, command, 1, nil); err == nil && !isError(reply) {
-		next = c.session.endpoint.session(c.session.state.after(command))
+	} else if reply, err = c.held.Forward(ctx, command, 1, nil); err == nil {
+		next = c.session.follow(command, reply)
 	}
 	if err != nil {
 		return err

@@ -115,6 +115,27 @@ func TestClient_PasswordChangeShowsOnceTheConnectionIsLost(t *testing.T) {
 	})
 }
 
+func TestConn_RefusedLoginIsTriedAgain(t *testing.T) {
+	s := startServer(t)
+	client, outside, ctx := newTestClient(t, s), s.plain(t), testContext(t)
+	conn := client.Conn()
+	defer conn.Close()
+	login := func() error { return conn.Do(ctx, "AUTH", "user", "secret").Err() }
+	if err := login(); !redis.HasErrorPrefix(err, "WRONGPASS") {
+		t.Errorf("unknown user: %v", err)
+	}
+	outside.Do(ctx, "ACL", "SETUSER", "user", "on", ">secret", "+@all", "~*")
+	if err := login(); err != nil {
+		t.Errorf("known user: %v", err)
+	}
+	if name := conn.Do(ctx, "ACL", "WHOAMI").Val(); name != "user" {
+		t.Errorf("logged in as %v", name)
+	}
+	if name := client.Do(ctx, "ACL", "WHOAMI").Val(); name != "default" {
+		t.Errorf("the others are logged in as %v", name)
+	}
+}
+
 func TestConn_DatabasesDoNotMix(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t)
@@ -212,6 +233,29 @@ func TestWatch_ChangedKeyFailsTheTransaction(t *testing.T) {
 	// The shared one, and at most one for each watcher: they are given back, not left behind.
 	if count := connections(t, outside); count > 9 {
 		t.Errorf("%d real connections", count)
+	}
+}
+
+func TestConn_ExecGivesTheHeldConnectionBack(t *testing.T) {
+	checkLeaks(t)
+	s := startServer(t)
+	client, outside, ctx := newTestClient(t, s), s.plain(t), testContext(t)
+	for _, end := range []string{"EXEC", "DISCARD"} {
+		for range 4 {
+			conn := client.Conn()
+			defer conn.Close()
+			for _, line := range [][]any{{"WATCH", "key"}, {"GET", "key"}, {"MULTI"}, {"INCR", "key"}, {end}, {"PING"}} {
+				if err := conn.Do(ctx, line...).Err(); err != nil && err != redis.Nil {
+					t.Fatalf("%v: %v", line, err)
+				}
+			}
+		}
+	}
+	if value := client.Get(ctx, "key").Val(); value != "4" {
+		t.Errorf("key is %q", value)
+	}
+	if count := connections(t, outside); count > 2 {
+		t.Errorf("%d real connections, wanted the shared one and one that was held in turn", count)
 	}
 }
 
@@ -479,33 +523,5 @@ func TestClient_CloseLeavesNoConnection(t *testing.T) {
 	waitFor(t, "the connections to go", func() bool { return connections(t, outside) == 0 })
 	if err := client.Ping(ctx).Err(); err != redis.ErrClosed {
 		t.Errorf("after Close: %v", err)
-	}
-}
-
-func TestClusterClient_WorksOnVirtualConnections(t *testing.T) {
-	checkLeaks(t)
-	s := startServer(t, "--cluster-enabled", "yes")
-	ctx, outside := testContext(t), s.plain(t)
-	if err := outside.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "the cluster", func() bool { return strings.Contains(outside.ClusterInfo(ctx).Val(), "cluster_state:ok") })
-	client := NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.address}, ReadOnly: true})
-	defer client.Close()
-	var group sync.WaitGroup
-	for worker := range 16 {
-		group.Go(func() {
-			key := fmt.Sprint("key:", worker)
-			if err := client.Set(ctx, key, worker, 0).Err(); err != nil {
-				t.Error(err)
-			}
-			if value, err := client.Get(ctx, key).Int(); value != worker || err != nil {
-				t.Errorf("%s: %d, %v", key, value, err)
-			}
-		})
-	}
-	group.Wait()
-	if count := connections(t, outside); count > 2 {
-		t.Errorf("%d real connections for one node", count)
 	}
 }

@@ -37,6 +37,12 @@ func serverBinary(t testing.TB) string {
 
 func startServer(t testing.TB, arguments ...string) *testServer {
 	t.Helper()
+	return startServerWith(t, "", append([]string{"--save", "", "--appendonly", "no"}, arguments...)...)
+}
+
+// startServerWith takes a configuration file, or none.
+func startServerWith(t testing.TB, config string, arguments ...string) *testServer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +50,12 @@ func startServer(t testing.TB, arguments ...string) *testServer {
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port)}
-	s.command = exec.Command(serverBinary(t), append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning"}, arguments...)...)
+	arguments = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(),
+		"--loglevel", "warning"}, arguments...)
+	if config != "" {
+		arguments = append([]string{config}, arguments...)
+	}
+	s.command = exec.Command(serverBinary(t), arguments...)
 	s.command.Stderr = os.Stderr
 	if err := s.command.Start(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package goredis
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -252,14 +253,14 @@ func (s *session) give(link *tidemill.Link) {
 func (s *session) change(ctx context.Context, command []byte) (next *session, reply []byte, err error) {
 	q := question{s.state, string(command)}
 	if reply, ok := s.endpoint.recall(q); ok {
-		return s.endpoint.session(s.state.after(command)), reply, nil
+		return s.follow(command, reply), reply, nil
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer s.opened()
 	if reply, ok := s.endpoint.recall(q); ok {
-		return s.endpoint.session(s.state.after(command)), reply, nil
+		return s.follow(command, reply), reply, nil
 	}
 	link, err := s.take(ctx)
 	if err != nil {
@@ -270,14 +271,30 @@ func (s *session) change(ctx context.Context, command []byte) (next *session, re
 		link.Close()
 		return nil, nil, err
 	}
-	if isError(reply) {
+	if next = s.follow(command, reply); next != nil {
+		next.give(link)
+	} else {
 		s.give(link)
-		return nil, reply, nil
 	}
-	next = s.endpoint.session(s.state.after(command))
-	next.give(link)
-	s.endpoint.remember(q, reply)
+	if next != nil || unknownToServer(reply) {
+		s.endpoint.remember(q, reply)
+	}
 	return next, reply, nil
+}
+
+// follow returns the session, entered, that an accepted command leads to; nil when it was refused.
+func (s *session) follow(command, reply []byte) *session {
+	if isError(reply) {
+		return nil
+	}
+	return s.endpoint.session(s.state.after(command))
+}
+
+// unknownToServer is true for the one refusal that stays: an old server does not know CLIENT SETINFO, say.
+// A wrong password may be the right one next time.
+func unknownToServer(reply []byte) bool {
+	const start = "-ERR unknown"
+	return len(reply) > len(start) && bytes.EqualFold(reply[:len(start)], []byte(start))
 }
 
 func isError(reply []byte) bool {

@@ -70,6 +70,14 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 		data, _ := cached.Get(ctx, "k").Bytes()
 		copy(data, "xxxxxx")
 		get("shared")
+		changed("RPUSH", "list", "a", "b")
+		for range 2 {
+			items, err := cached.Do(ctx, "LRANGE", "list", 0, -1).Array()
+			if err != nil || len(items) != 2 || items[0].String() != "a" {
+				t.Error(items, err)
+			}
+			items[0] = Reply{} // the caller's own
+		}
 		if err := cached.Do(ctx, "HGET", "k", "f").Err(); !errors.Is(err, ServerCode("WRONGTYPE")) {
 			t.Error(err)
 		}

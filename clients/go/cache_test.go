@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -70,6 +71,14 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 		data, _ := cached.Get(ctx, "k").Bytes()
 		copy(data, "xxxxxx")
 		get("shared")
+		changed("RPUSH", "list", "a", "b")
+		for range 2 {
+			items, err := cached.Do(ctx, "LRANGE", "list", 0, -1).Array()
+			if err != nil || len(items) != 2 || items[0].String() != "a" {
+				t.Error(items, err)
+			}
+			items[0] = Reply{} // the caller's own
+		}
 		if err := cached.Do(ctx, "HGET", "k", "f").Err(); !errors.Is(err, ServerCode("WRONGTYPE")) {
 			t.Error(err)
 		}
@@ -156,53 +165,71 @@ func TestCached_OwnWritesShowAtOnce(t *testing.T) {
 // Somebody else counts keys up. Once a reader's connection answered a PING sent after that, the invalidation
 // is acknowledged, and an older value must never be seen again.
 func TestCached_NothingStaleAfterAnAcknowledgedInvalidation(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) { checkFreshness(t, s, s.address) })
+}
+
+// The same while connections are reset, in the middle of replies and of invalidations.
+func TestCached_NothingStaleUnderResets(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
-		c, other := newTestClient(t, s.address, withCache), newTestClient(t, s.address)
-		ctx := testContext(t, 60*time.Second)
-		cached := c.Cached(0)
-		length := 3 * time.Second
-		if testing.Short() {
-			length = time.Second
-		}
-		until := time.Now().Add(length)
-		var checks atomic.Int64
-		var group sync.WaitGroup
-		for k := range 4 {
-			key := fmt.Sprint("count:", k)
-			var acknowledged atomic.Int64
-			group.Go(func() {
-				for n := int64(1); time.Now().Before(until); n++ {
-					if err := errors.Join(other.Set(ctx, key, n).Err(), c.Ping(ctx).Err()); err != nil {
-						t.Error(err)
-						return
-					}
-					acknowledged.Store(n)
-					if n%8 == 0 {
-						time.Sleep(time.Millisecond) // time for hits
-					}
-				}
-			})
-			for range 6 {
-				group.Go(func() {
-					for time.Now().Before(until) {
-						least := acknowledged.Load()
-						got, err := cached.Get(ctx, key).Int64()
-						if err != nil && !errors.Is(err, ErrNil) || got < least {
-							t.Errorf("%s: got %d, %v after %d was acknowledged", key, got, err, least)
-							return
-						}
-						checks.Add(1)
-					}
-				})
-			}
-		}
-		group.Wait()
-		stats := c.CacheStats()
-		t.Logf("%d checks, %+v", checks.Load(), stats)
-		if stats.Hits == 0 || stats.Invalidations == 0 {
-			t.Error("the test met no hits or no invalidations")
+		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
+			return -1, 200 + rand.IntN(4000), 1 + rand.IntN(2000), time.Duration(1+rand.IntN(100)) * time.Microsecond
+		})
+		checkFreshness(t, s, proxy.address())
+		if proxy.accepted.Load() < 5 {
+			t.Error("the test met few resets:", proxy.accepted.Load())
 		}
 	})
+}
+
+func checkFreshness(t *testing.T, s *testServer, address string) {
+	c, other := newTestClient(t, address, withCache, func(o *Options) { o.BackoffMin = time.Millisecond }), newTestClient(t, s.address)
+	ctx := WithIdempotent(testContext(t, 60*time.Second))
+	cached := c.Cached(0)
+	length := 3 * time.Second
+	if testing.Short() {
+		length = time.Second
+	}
+	until := time.Now().Add(length)
+	var checks atomic.Int64
+	var group sync.WaitGroup
+	for k := range 4 {
+		key := fmt.Sprint("count:", k)
+		var acknowledged atomic.Int64
+		group.Go(func() {
+			for n := int64(1); time.Now().Before(until); n++ {
+				if err := errors.Join(other.Set(ctx, key, n).Err(), c.Ping(ctx).Err()); err != nil {
+					t.Error(err)
+					return
+				}
+				acknowledged.Store(n)
+				if n%8 == 0 {
+					time.Sleep(time.Millisecond) // time for hits
+				}
+			}
+		})
+		for range 3 {
+			group.Go(func() {
+				for i := 0; time.Now().Before(until); i++ {
+					if i%4 == 0 {
+						time.Sleep(50 * time.Microsecond) // readers that spin would leave the writers no time
+					}
+					least := acknowledged.Load()
+					got, err := cached.Get(ctx, key).Int64()
+					if err != nil && !errors.Is(err, ErrNil) || got < least {
+						t.Errorf("%s: got %d, %v after %d was acknowledged", key, got, err, least)
+						return
+					}
+					checks.Add(1)
+				}
+			})
+		}
+	}
+	group.Wait()
+	stats := c.CacheStats()
+	t.Logf("%d checks, %+v", checks.Load(), stats)
+	if stats.Hits == 0 || stats.Invalidations < 20 {
+		t.Error("the test met no hits or few invalidations")
+	}
 }
 
 func TestCached_ReconnectionDropsEverything(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	tidemill "go.tidemill.dev/client"
 )
@@ -33,4 +34,45 @@ func ExampleClient_RunTx() {
 	if err == nil {
 		fmt.Println(tidemill.As[int](replies[0]))
 	}
+}
+
+func ExampleClient_Cached() {
+	client, _ := tidemill.New(tidemill.Options{Cache: &tidemill.CacheOptions{MaxBytes: 16 << 20}})
+	defer client.Close()
+	cached := client.Cached(time.Minute)
+	for range 1000 {
+		_, _ = cached.Get(context.Background(), "settings").Text() // sent once, until the key changes
+	}
+	fmt.Println(client.CacheStats().Hits)
+}
+
+func ExampleCluster_RunBatch() {
+	ctx := context.Background()
+	cluster, err := tidemill.NewCluster(ctx, []string{"127.0.0.1:7000"}, tidemill.Options{ReadFrom: tidemill.ReadPreferReplica})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	var batch tidemill.Batch
+	for i := range 100 {
+		batch.Add("INCR", fmt.Sprint("counter:", i)) // any slots
+	}
+	replies, err := cluster.RunBatch(ctx, &batch)
+	fmt.Println(len(replies), err)
+	values, err := cluster.MGet(tidemill.WithSplit(ctx), "counter:1", "counter:2").Strings()
+	fmt.Println(values, err)
+}
+
+func ExampleNewSentinel() {
+	client, err := tidemill.NewSentinel([]string{"10.0.0.1:26379", "10.0.0.2:26379"}, "main", tidemill.Options{
+		Password: "of the primary",
+		Sentinel: tidemill.SentinelOptions{Username: "app", Password: "of the sentinels"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	fmt.Println(client.Set(context.Background(), "k", "v").Err())
 }

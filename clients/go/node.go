@@ -206,6 +206,17 @@ func (n *node) forget(conn net.Conn) {
 	_ = conn.Close()
 }
 
+// closeLoose closes the connections outside the pipe, whoever uses them.
+func (n *node) closeLoose() {
+	n.mu.Lock()
+	loose := n.loose
+	n.loose = map[net.Conn]struct{}{}
+	n.mu.Unlock()
+	for conn := range loose {
+		_ = conn.Close()
+	}
+}
+
 // close refuses new requests, waits for pending ones while ctx lasts, and closes all connections.
 func (n *node) close(ctx context.Context) error {
 	n.mu.Lock()
@@ -216,8 +227,6 @@ func (n *node) close(ctx context.Context) error {
 	if n.widening {
 		n.stopWidening()
 	}
-	loose := n.loose
-	n.loose = map[net.Conn]struct{}{}
 	pipes := n.pipes()
 	n.mu.Unlock()
 	var err error
@@ -226,9 +235,7 @@ func (n *node) close(ctx context.Context) error {
 		p.kill(ErrClosed)
 		<-p.closed
 	}
-	for conn := range loose {
-		_ = conn.Close()
-	}
+	n.closeLoose()
 	return err
 }
 

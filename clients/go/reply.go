@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"unsafe"
 )
@@ -172,6 +173,9 @@ func (r Reply) Bool() (bool, error) {
 func (r Reply) Array() ([]Reply, error) {
 	switch r.kind {
 	case KindArray, KindSet, KindPush, KindMap:
+		if r.shared {
+			return slices.Clone(r.items()), nil
+		}
 		return r.items(), nil
 	}
 	return nil, r.unexpected("an array")

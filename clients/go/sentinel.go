@@ -202,6 +202,7 @@ func (f *follower) leave(address string) {
 	for _, p := range f.client.node.pipes() {
 		p.kill(errDemoted)
 	}
+	f.client.node.closeLoose() // blocked commands, subscriptions
 	f.client.own.dropIdle()
 }
 

@@ -201,6 +201,13 @@ func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 		return len(aware.conns) > 0
 	})
 	time.Sleep(100 * time.Millisecond) // for SUBSCRIBE
+	sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"news"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	blocked := make(chan error, 1)
+	go func() { blocked <- c.BLPop(ctx, []string{"list"}, 0).Err() }()
 	aware.primary.Store(&two.address)
 	aware.tell("other", one.address, two.address)
 	time.Sleep(50 * time.Millisecond)
@@ -209,6 +216,13 @@ func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 	}
 	aware.tell("main", one.address, two.address)
 	waitFor(t, 5*time.Second, "the new primary", func() bool { return who() == two.address })
+	if err := <-blocked; !errors.Is(err, ErrMaybeSent) {
+		t.Error("a command blocked on the old primary:", err)
+	}
+	waitFor(t, 5*time.Second, "the subscription", func() bool {
+		n, err := c.Publish(ctx, "news", "x").Int64()
+		return n == 1 && err == nil
+	})
 }
 
 func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {

@@ -172,6 +172,7 @@ func (s *Subscription) run(ctx context.Context) {
 
 func (s *Subscription) handle(event legEvent) {
 	if event.all {
+		event.leg.stop()
 		delete(s.legs, event.leg)
 		s.lost = append(s.lost, event.leg.topics...)
 		s.reconnected.Add(1)

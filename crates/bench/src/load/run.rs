@@ -184,10 +184,8 @@ pub fn run(
                 std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(
                     scope,
                     move || {
-                        let result = start.work(index);
-                        // Relaxed: only tells the main thread to stop looking.
-                        running.fetch_sub(1, Ordering::Relaxed);
-                        result
+                        let _done = Done(running);
+                        start.work(index)
                     },
                 )
             })
@@ -288,6 +286,17 @@ fn add_slots(slots: &mut Vec<u64>, others: &[u64]) {
     }
     for (slot, theirs) in slots.iter_mut().zip(others) {
         *slot += theirs;
+    }
+}
+
+/// Counts a thread as ended, also one that panics: the main thread then joins it and passes the panic
+/// on instead of waiting for ever.
+struct Done<'a>(&'a AtomicU64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        // Relaxed: only tells the main thread to stop looking.
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -59,6 +59,18 @@ pub(crate) const CLIENT_CORE_SHARE_WARNING: f64 = 0.80;
 /// a closed-loop run is called inconsistent.
 pub(crate) const LITTLES_LAW_TOLERANCE: f64 = 0.10;
 
+/// Keys drawn in search of one that a node of a cluster owns, before another's is sent.
+pub(crate) const KEY_DRAWS_MAX: u32 = 1 << 16;
+
+/// Keys looked at to find out whether a node of a cluster owns any.
+pub(crate) const KEYS_SAMPLED_MAX: u64 = 1 << 16;
+
+/// First pause before a further attempt to reconnect; a backoff factor stretches the next ones.
+pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(1);
+
+/// Longest pause between two attempts to reconnect.
+pub(crate) const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(30);
+
 /// A read of this size or more may have left something in the socket: rustls reads 4 KiB at a time.
 /// Were it more, the poller would call once more than needed.
 pub(crate) const TLS_READ_BYTES: usize = 4096;

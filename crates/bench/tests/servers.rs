@@ -156,7 +156,7 @@ fn wrong_options_and_unreachable_servers_have_their_exit_codes() {
     let run = |words: &str| run_bench(words.split(' ').map(Into::into).collect());
     assert_eq!(run("--pipeline 0"), ExitCode::from(2));
     assert_eq!(run("--no-such-flag"), ExitCode::from(2));
-    assert_eq!(run("--cluster-mode"), ExitCode::from(2));
+    assert_eq!(run("--monitor-input x"), ExitCode::from(2));
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert_eq!(run(&format!("-h 127.0.0.1 -p {port} -n 1")), ExitCode::from(3));
 }
@@ -214,14 +214,14 @@ fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
     let json = redis.directory.join("ab.json");
     let load = "-t 1 -c 2 --test-time 0.15 --command 'BLMOVE l l LEFT RIGHT 0.5'";
     let mut words = vec!["ab", "--apply", apply, "--revert", &revert_twice_is_harmless];
-    words.extend(["--address", &address, "--load", load, "--blocks", "7"]);
+    words.extend(["--address", &address, "--load", load, "--blocks", "8"]);
     words.extend(["--json", json.to_str().unwrap()]);
     words.extend(extra);
     let code = run_experiment(words.iter().map(Into::into).collect());
     if let Ok(text) = std::fs::read_to_string(&json) {
         let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(document["kept"], code == ExitCode::SUCCESS);
-        assert_eq!(document["with"].as_array().unwrap().len(), 7);
+        assert_eq!(document["with"].as_array().unwrap().len(), 8);
     }
     let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
     (code, control.call(&["LLEN", "l"]).unwrap())
@@ -331,4 +331,97 @@ fn programs_measure_under_the_arms_change_and_the_change_is_undone() {
     assert_eq!(code, ExitCode::from(1));
     assert!(!mark.exists());
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+fn stat(redis: &Redis, field: &str) -> u64 {
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    control.info("stats", field).unwrap().unwrap().parse().unwrap()
+}
+
+#[test]
+fn connections_are_renewed_after_their_interval() {
+    let redis = Redis::start("interval", &[]);
+    for words in ["", "--pipeline 4", "--pipeline 4 --window batch", "--rate 5000 --pipeline 3"] {
+        let before = stat(&redis, "total_connections_received");
+        let load = format!("-c 2 -n 100 --reconnect-interval 10 {words}");
+        let load = if words.starts_with("--rate") {
+            load.replace("-n 100", "--test-time 0.5")
+        } else {
+            load
+        };
+        assert_eq!(redis.bench(&load), ExitCode::SUCCESS, "{words}: {}", redis.file("out.txt"));
+        let made = stat(&redis, "total_connections_received") - before;
+        // Ten sockets for each of two connections, and some that look at INFO.
+        assert!((20..=30).contains(&made) || words.starts_with("--rate") && made > 100, "{made}");
+        assert!(redis.file("out.txt").contains("Reconnected"), "{words}");
+        assert!(!redis.file("out.txt").contains("WARNING"), "{words}: {}", redis.file("out.txt"));
+    }
+}
+
+#[test]
+fn lost_connections_are_made_again_only_when_asked_for_and_always_counted() {
+    let redis = Redis::start("lost", &[]);
+    let kill = || {
+        std::thread::sleep(Duration::from_millis(400));
+        let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+        control.call(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
+    };
+    for (words, goes_on) in
+        [("", false), ("--reconnect-on-error", true), ("--reconnect-on-error --rate 3000", true)]
+    {
+        let json = redis.directory.join("out.json");
+        let load = format!("-c 3 --test-time 1.5 {words} --json-out-file {}", json.display());
+        let code = std::thread::scope(|scope| {
+            let load = scope.spawn(|| redis.bench(&load));
+            kill();
+            load.join().unwrap()
+        });
+        assert_eq!(code, ExitCode::from(1), "{words}");
+        let report = redis.file("out.txt");
+        assert!(report.contains("WARNING: 3 connections were lost"), "{report}");
+        assert_eq!(report.contains("Reconnected 3 times"), goes_on, "{report}");
+        let document: Value = serde_json::from_str(&redis.file("out.json")).unwrap();
+        let seconds = document["ALL STATS"]["Totals"]["Time-Serie"].as_object().unwrap();
+        assert_eq!(seconds.contains_key("1"), goes_on, "{words}");
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts() {
+    let mut redis = Redis::start("gone", &[]);
+    let words = "-c 3 --test-time 60 --reconnect-on-error --max-reconnect-attempts 4 --reconnect-backoff-factor 2";
+    let own = format!(
+        "-h 127.0.0.1 -p {} -t 1 -o {}/out.txt {words}",
+        redis.port,
+        redis.directory.display()
+    );
+    let start = Instant::now();
+    let load = std::thread::spawn(move || run_bench(own.split(' ').map(Into::into).collect()));
+    std::thread::sleep(Duration::from_millis(500));
+    redis.child.kill().unwrap();
+    redis.child.wait().unwrap();
+    assert_eq!(load.join().unwrap(), ExitCode::from(1));
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(redis.file("out.txt").contains("3 connections were lost"));
+}
+
+#[test]
+fn clean_up_removes_our_keys_only_and_histograms_go_to_files() {
+    let redis = Redis::start("cleanup", &[]);
+    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    control.call(&["SET", "memtier-x", "theirs"]).unwrap();
+    control.call(&["SET", "memtier-1000", "theirs"]).unwrap();
+    let prefix = redis.directory.join("hdr");
+    let words = format!(
+        "-c 2 -n 1100 --key-maximum 999 --preload --cleanup -x 2 --hdr-file-prefix {}",
+        prefix.display()
+    );
+    assert_eq!(redis.bench(&words), ExitCode::SUCCESS);
+    assert_eq!(control.call(&["DBSIZE"]).unwrap(), Reply::Integer(2));
+    for (name, count) in [("FULL", 2200), ("SET", 200), ("GET", 2000)] {
+        for run in 1..=2 {
+            let text = redis.file(&format!("hdr_{name}_RUN_{run}.txt"));
+            assert!(text.contains(&format!("Total count    = {count:>12}")), "{text}");
+        }
+    }
 }

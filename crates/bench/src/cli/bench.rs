@@ -12,10 +12,11 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::cli::flags::Flags;
 use crate::cli::settings;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
+use crate::load::control::{Control, Reply};
 use crate::load::settings::Target;
 use crate::load::{Progress, RunResult, Settings, Stop, run};
 use crate::null_server::NullServer;
-use crate::report::{Table, json_report, write_bottleneck, write_table};
+use crate::report::{Table, hdr, json_report, write_bottleneck, write_table};
 
 pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     let (flags, mut settings) = match parse(args) {
@@ -46,9 +47,13 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     if flags.preload
         && let Err(error) = crate::load::preload::write_all_keys(&settings)
     {
-        eprintln!("tidemill bench: preload: {error}");
+        eprintln!("tidemill bench: {error}");
         return ExitCode::from(EXIT_UNREACHABLE);
     }
+    if let Some(warning) = foreign_keys(&settings) {
+        eprintln!("tidemill bench: {warning}");
+    }
+    let mut cleaned = true;
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
         match one_run(&settings, flags.server_pid, &stop, number) {
@@ -62,11 +67,37 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
             break;
         }
     }
+    if flags.cleanup
+        && let Err(error) = crate::load::preload::remove_all_keys(&settings)
+    {
+        eprintln!("tidemill bench: {error}");
+        cleaned = false;
+    }
     if let Err(error) = report(&flags, &settings, &results) {
         eprintln!("tidemill bench: cannot write the report: {error}");
         return ExitCode::from(EXIT_TROUBLE);
     }
-    exit_code(&results)
+    if cleaned { exit_code(&results) } else { ExitCode::from(EXIT_TROUBLE) }
+}
+
+/// What to say before a load on a server elsewhere that holds keys already: it may be somebody's.
+fn foreign_keys(settings: &Settings) -> Option<String> {
+    let target = &settings.target;
+    if target.is_local() {
+        return None;
+    }
+    // An unreachable server is reported by the load itself.
+    let reply = Control::connect(target).and_then(|mut control| control.call(&["DBSIZE"])).ok()?;
+    keys_warning(&target.endpoint.to_string(), &reply, &settings.keys.prefix)
+}
+
+fn keys_warning(endpoint: &str, reply: &Reply, prefix: &str) -> Option<String> {
+    match reply {
+        Reply::Integer(count @ 1..) => Some(format!(
+            "WARNING: {endpoint} is not this machine and holds {count} keys; keys named {prefix}* will be overwritten"
+        )),
+        _ => None,
+    }
 }
 
 /// Prints the port and serves until standard input ends, so that a script that dies takes it along.
@@ -154,6 +185,17 @@ fn report(flags: &Flags, settings: &Settings, results: &[RunResult]) -> io::Resu
     if let Some(path) = &flags.client_stats {
         std::fs::write(path, client_stats(results))?;
     }
+    if let Some(prefix) = &flags.hdr_file_prefix {
+        for (number, result) in (1..).zip(results) {
+            let table = Table::new(settings, result, &flags.print_percentiles, by_line);
+            for row in &table.rows {
+                let whole = row.label == "Totals";
+                let name = if whole { "FULL".into() } else { row.name.replace('/', "_") };
+                let path = format!("{prefix}_{name}_RUN_{number}.txt");
+                std::fs::write(path, hdr::distribution(&row.result.latency))?;
+            }
+        }
+    }
     if let Some(path) = &flags.json_out_file {
         let by_run = titled(flags, results);
         let value = json_report(flags, settings, &by_run, by_line);
@@ -205,4 +247,17 @@ fn exit_code(results: &[RunResult]) -> ExitCode {
         trouble.connections_lost + trouble.unanswered + trouble.unsent + trouble.verify_failures > 0
     });
     ExitCode::from(if troubled { EXIT_TROUBLE } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_elsewhere_that_holds_keys_is_warned_of() {
+        let warning = keys_warning("db.example:6379", &Reply::Integer(7), "memtier-").unwrap();
+        assert!(warning.contains("holds 7 keys") && warning.contains("memtier-*"), "{warning}");
+        assert!(keys_warning("db.example:6379", &Reply::Integer(0), "memtier-").is_none());
+        assert!(keys_warning("db.example:6379", &Reply::Error("NOPERM".into()), "m").is_none());
+    }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Flags {
     /// Limit for connecting and the handshake in seconds, 0 for none
     #[arg(long = "connection-timeout", default_value_t = 0, help_heading = "Connection")]
     pub connection_timeout: u64,
-    /// Reconnect after this many requests
+    /// Reconnect each connection after this many requests (blocks its thread meanwhile)
     #[arg(long = "reconnect-interval", default_value_t = 0, help_heading = "Connection")]
     pub reconnect_interval: u64,
     /// Reconnect lost connections (counted and reported either way)
@@ -90,7 +90,7 @@ pub(crate) struct Flags {
     /// Attempts in a row before giving a connection up, 0 unlimited
     #[arg(long = "max-reconnect-attempts", default_value_t = 0, help_heading = "Connection")]
     pub max_reconnect_attempts: u32,
-    /// Factor between pauses before attempts, 0 for no pause
+    /// Factor between the pauses before attempts, the first of 1 ms, the longest of 30 s; 0 always 1 ms
     #[arg(long = "reconnect-backoff-factor", default_value_t = 0.0, help_heading = "Connection")]
     pub reconnect_backoff_factor: f64,
     /// Least pause before each connection is made, microseconds

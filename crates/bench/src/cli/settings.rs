@@ -42,6 +42,12 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
     let keys = keys(flags)?;
     let commands = commands(flags, matches)?;
     let connections = u64::from(threads) * u64::from(flags.clients);
+    if flags.cluster_mode {
+        check_cluster(flags, &commands)?;
+    }
+    if !(0.0..=1e6).contains(&flags.reconnect_backoff_factor) {
+        return Err("--reconnect-backoff-factor: must be 0 or more".into());
+    }
     Ok(Settings {
         target: target(flags)?,
         threads,
@@ -94,17 +100,24 @@ pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String
 /// Flags that are declared, so that memtier's command lines parse, and not implemented: better a
 /// clear refusal than a run that silently does something else.
 fn refuse_missing(flags: &Flags) -> Result<(), String> {
-    let missing = [
-        ("--cluster-mode", flags.cluster_mode),
-        ("--reconnect-interval", flags.reconnect_interval > 0),
-        ("--reconnect-on-error", flags.reconnect_on_error),
-        ("--monitor-input", flags.monitor_input.is_some()),
-        ("--hdr-file-prefix", flags.hdr_file_prefix.is_some()),
-        ("--scan-incremental-max-iterations", flags.scan_incremental_max_iterations > 0),
-        ("--cleanup", flags.cleanup),
-    ];
+    let missing = [("--monitor-input", flags.monitor_input.is_some())];
     match missing.iter().find(|entry| entry.1) {
         Some((name, _)) => Err(format!("{name} is not implemented yet")),
+        None => Ok(()),
+    }
+}
+
+/// A key belongs to one node, so a command may name one.
+fn check_cluster(flags: &Flags, commands: &[Command]) -> Result<(), String> {
+    let refused = [
+        ("--clients-start", flags.clients_start.is_some()),
+        ("--requests allkeys (use --preload)", flags.requests.as_deref() == Some("allkeys")),
+        ("--unix-socket", flags.unix_socket.is_some()),
+        ("--select-db", flags.select_db != 0),
+        ("a command with several keys", commands.iter().any(|command| command.key_count() > 1)),
+    ];
+    match refused.iter().find(|entry| entry.1) {
+        Some((name, _)) => Err(format!("--cluster-mode: not with {name}")),
         None => Ok(()),
     }
 }

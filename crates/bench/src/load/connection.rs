@@ -11,6 +11,7 @@ use crate::load::command::{Output, Template, Unsent};
 use crate::load::control::Stream;
 use crate::load::keys::{KeySource, Random};
 use crate::load::scan::Scanner;
+use crate::load::settings::Endpoint;
 use crate::load::tls::TlsStream;
 use crate::load::values::Slab;
 
@@ -56,7 +57,15 @@ pub(super) struct Connection {
     /// Requests since this socket was connected.
     pub issued_on_socket: u64,
     pub waits_for_room: bool,
+    /// Where the socket leads.
+    pub endpoint: Endpoint,
+    /// Requests to send while measuring.
+    pub limit: u64,
+    /// Attempts to reconnect in a row that failed.
+    pub attempts: u32,
     pub cursor: Vec<u8>,
+    /// SCAN calls since the cursor was 0.
+    pub continuations: u32,
 }
 
 impl Connection {
@@ -76,8 +85,33 @@ impl Connection {
             completed: 0,
             issued_on_socket: 0,
             waits_for_room: false,
+            endpoint: Endpoint::Tcp(String::new(), 0),
+            limit: u64::MAX,
+            attempts: 0,
             cursor: b"0".to_vec(),
+            continuations: 0,
         }
+    }
+
+    /// Goes on over another socket. What was on its way over the old one is lost; scheduled requests
+    /// that were not sent are kept.
+    pub fn replace_stream(&mut self, stream: Stream) {
+        self.stream = stream;
+        self.forget_pending();
+        self.output = Output::default();
+        self.kept.clear();
+        self.scanner = Scanner::default();
+        self.issued_on_socket = 0;
+        self.waits_for_room = false;
+        self.attempts = 0;
+    }
+
+    /// Drops the requests that will get no reply.
+    pub fn forget_pending(&mut self) {
+        let pending = self.pending.len().min(self.intended.len());
+        self.intended.drain(..pending);
+        self.pending.clear();
+        self.checks.clear();
     }
 
     /// The command that is due.

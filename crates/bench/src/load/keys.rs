@@ -8,6 +8,7 @@ use rand_distr::{Distribution, Normal, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::load::cluster::NodeKeys;
 use crate::load::settings::Keys;
 
 /// Random numbers of one connection.
@@ -111,6 +112,8 @@ pub enum KeySource {
     Gaussian(Normal<f64>, u64, u64),
     /// Rank 1 is the smallest key.
     Zipf(Zipf<f64>, u64),
+    /// Those of another source that a node of a cluster owns.
+    OfNode(Box<NodeKeys>),
 }
 
 impl KeySource {
@@ -161,6 +164,7 @@ impl KeySource {
                 }
             },
             Self::Zipf(zipf, minimum) => *minimum + zipf.sample(random.source()) as u64 - 1,
+            Self::OfNode(keys) => keys.next(random),
         }
     }
 }

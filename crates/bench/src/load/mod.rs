@@ -9,6 +9,7 @@
 //!
 //! It does not repeat runs or compare them: that is `experiment`.
 
+pub(crate) mod cluster;
 pub mod command;
 pub mod control;
 pub mod keys;
@@ -21,6 +22,7 @@ pub mod values;
 
 mod connection;
 mod counters;
+mod opening;
 mod run;
 mod schedule;
 mod worker;

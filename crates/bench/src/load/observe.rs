@@ -1,45 +1,48 @@
 //! The server's own cost over a run: from `/proc` when it is here, from `INFO` otherwise.
 
 use crate::load::control::Control;
-use crate::load::settings::{Endpoint, Settings};
+use crate::load::settings::{Endpoint, Settings, Target};
 use crate::process::{ProcessUsage, listener_of_path, listener_of_port};
 use crate::report::ServerUsage;
 
 /// A reading taken before or after a run.
 #[derive(Debug)]
 pub struct Observation {
-    process: Option<ProcessUsage>,
+    processes: Vec<ProcessUsage>,
     remote: Option<(f64, f64)>,
 }
 
 /// The server's process: the one given, or the one that listens where we connect.
-pub fn server_pid(settings: &Settings, given: Option<u32>) -> Option<u32> {
-    if given.is_some() || !settings.target.is_local() {
-        return given;
-    }
-    match &settings.target.endpoint {
+pub fn server_pid(target: &Target) -> Option<u32> {
+    match &target.endpoint {
+        _ if !target.is_local() => None,
         Endpoint::Tcp(_, port) => listener_of_port(*port),
         Endpoint::Unix(path) => listener_of_path(path),
     }
 }
 
 impl Observation {
-    /// Looks at the server now. A server that does not answer `INFO` is simply not known.
-    pub fn take(settings: &Settings, pid: Option<u32>) -> Self {
-        let process = pid.and_then(ProcessUsage::read);
-        let remote = if process.is_some() { None } else { remote_cpu(settings) };
-        Self { process, remote }
+    /// Looks at the servers now. One that does not answer `INFO` is simply not known; neither are
+    /// the nodes of a cluster that are not all on this machine.
+    pub fn take(settings: &Settings, pids: &[Option<u32>]) -> Self {
+        let read = |pid: &Option<u32>| pid.and_then(ProcessUsage::read);
+        let processes: Option<Vec<ProcessUsage>> = pids.iter().map(read).collect();
+        let alone = processes.is_none() && pids.len() == 1;
+        let remote = if alone { remote_cpu(settings) } else { None };
+        Self { processes: processes.unwrap_or_default(), remote }
     }
 
     /// What was used between the two.
     pub fn until(&self, end: &Observation) -> ServerUsage {
-        match (&self.process, &end.process, self.remote, end.remote) {
-            (Some(start), Some(end), ..) if start.pid == end.pid => {
-                ServerUsage::Local(end.since(start))
-            }
-            (_, _, Some(start), Some(end)) => ServerUsage::Remote(end.0 - start.0, end.1 - start.1),
-            _ => ServerUsage::Unknown,
+        if let (Some(start), Some(end)) = (self.remote, end.remote) {
+            return ServerUsage::Remote(end.0 - start.0, end.1 - start.1);
         }
+        let pairs = self.processes.iter().zip(&end.processes);
+        let used = pairs.map(|(start, end)| match start.pid == end.pid {
+            true => ServerUsage::Local(end.since(start)),
+            false => ServerUsage::Unknown,
+        });
+        used.reduce(ServerUsage::plus).unwrap_or(ServerUsage::Unknown)
     }
 }
 

@@ -1,36 +1,77 @@
-//! Writes the keys before a run.
+//! Writes the keys before a run, and removes them after it.
 
 use crate::load::Settings;
+use crate::load::cluster::Cluster;
 use crate::load::control::{Control, Reply};
 use crate::load::keys::Random;
 use crate::load::values::Slab;
 
-/// Writes every key once, so that reads find something. Blocks; one connection, pipelined.
+/// Requests sent before their replies are waited for.
+const IN_FLIGHT: u64 = 256;
+
+/// Writes every key once, so that reads find something. Blocks; one connection per server, pipelined.
 ///
 /// # Errors
-/// When the server cannot be reached or refuses a write.
+/// When a server cannot be reached or refuses a write.
 pub(crate) fn write_all_keys(settings: &Settings) -> Result<(), String> {
-    const IN_FLIGHT: u64 = 256;
     let slab = Slab::new(&settings.values, &settings.keys, settings.seeds.run, settings.verify);
     let mut random = Random::new(settings.seeds.run);
-    let mut control = Control::connect(&settings.target).map_err(|error| error.to_string())?;
+    for_each_key(settings, |control, number, key| {
+        let value = slab.bytes(slab.draw(number, &mut random));
+        control.send(&[b"SET".as_slice(), key, value])
+    })
+    .map_err(|error| format!("preload: {error}"))
+}
+
+/// Removes every key of the range. Blocks like `write_all_keys`; `UNLINK`, so that the server frees
+/// large values beside its work.
+///
+/// # Errors
+/// When a server cannot be reached or refuses.
+pub(crate) fn remove_all_keys(settings: &Settings) -> Result<(), String> {
+    for_each_key(settings, |control, _, key| control.send(&[b"UNLINK".as_slice(), key]))
+        .map_err(|error| format!("clean-up: {error}"))
+}
+
+fn for_each_key(
+    settings: &Settings,
+    mut send: impl FnMut(&mut Control, u64, &[u8]) -> std::io::Result<()>,
+) -> Result<(), String> {
+    let target = &settings.target;
     let keys = &settings.keys;
+    let cluster = target.cluster.then(|| Cluster::discover(target, &keys.prefix)).transpose();
+    let cluster = cluster.map_err(|error| error.to_string())?;
+    let endpoints = cluster.as_ref().map_or(vec![target.endpoint.clone()], Cluster::nodes);
+    let mut controls = endpoints
+        .iter()
+        .map(|endpoint| Control::connect_to(target, endpoint).map(|control| (control, 0)))
+        .collect::<std::io::Result<Vec<(Control, u64)>>>()
+        .map_err(|error| error.to_string())?;
     let mut waiting = 0;
     for number in keys.minimum..=keys.maximum {
+        let node = match &cluster {
+            None => 0,
+            Some(cluster) => cluster.node_of(number).ok_or("a slot is served by nobody")?,
+        };
+        let (control, sent) = &mut controls[node];
         let key = format!("{}{number}", keys.prefix);
-        let value = slab.bytes(slab.draw(number, &mut random));
-        control
-            .send(&[b"SET".as_slice(), key.as_bytes(), value])
-            .map_err(|error| error.to_string())?;
+        send(control, number, key.as_bytes()).map_err(|error| error.to_string())?;
+        *sent += 1;
         waiting += 1;
         if waiting == IN_FLIGHT || number == keys.maximum {
-            for _ in 0..waiting {
-                let reply = control.receive().map_err(|error| error.to_string())?;
-                if let Reply::Error(text) = reply {
-                    return Err(format!("preload: {text}"));
-                }
-            }
+            receive_all(&mut controls)?;
             waiting = 0;
+        }
+    }
+    Ok(())
+}
+
+fn receive_all(controls: &mut [(Control, u64)]) -> Result<(), String> {
+    for (control, sent) in controls {
+        for _ in 0..std::mem::take(sent) {
+            if let Reply::Error(text) = control.receive().map_err(|error| error.to_string())? {
+                return Err(text);
+            }
         }
     }
     Ok(())

@@ -7,14 +7,14 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::limits::{END_POLL, PUBLISH_INTERVAL};
+use crate::load::cluster::Cluster;
 use crate::load::command::Template;
-use crate::load::connection::{Connection, MixPosition};
-use crate::load::control::Control;
+use crate::load::connection::Connection;
 use crate::load::counters::KindResult;
-use crate::load::keys::{KeySource, Random, below, mix};
+use crate::load::keys::{Random, below, mix};
 use crate::load::observe::{self, Observation};
 use crate::load::schedule::Schedule;
-use crate::load::settings::{Pace, Settings};
+use crate::load::settings::{Pace, Settings, Target};
 use crate::load::values::Slab;
 use crate::load::worker::{ConnectionResult, Published, Shared, Trouble, Worker, WorkerResult};
 use crate::process::ThreadUsage;
@@ -148,15 +148,28 @@ pub fn run(
         .iter()
         .map(|command| Template::new(command.clone(), &settings.keys.prefix, slab.clone()))
         .collect();
+    let cluster = if settings.target.cluster {
+        let found = Cluster::discover(&settings.target, &settings.keys.prefix);
+        let endpoint = &settings.target.endpoint;
+        Some(Arc::new(found.map_err(|error| LoadError::Connect(endpoint.to_string(), error))?))
+    } else {
+        None
+    };
     let shared = Shared {
+        cluster,
         settings: settings.clone(),
         templates,
         slab,
         stop: AtomicBool::new(false),
         published: (0..settings.threads).map(|_| Published::default()).collect(),
     };
-    let server_pid = server_pid.or_else(|| observe::server_pid(settings, None));
-    let mut observe = || Observation::take(settings, server_pid);
+    let pid = |endpoint| observe::server_pid(&Target { endpoint, ..settings.target.clone() });
+    let server_pids: Vec<Option<u32>> = match (server_pid, &shared.cluster) {
+        (Some(given), _) => vec![Some(given)],
+        (None, None) => vec![pid(settings.target.endpoint.clone())],
+        (None, Some(cluster)) => cluster.nodes().into_iter().map(pid).collect(),
+    };
+    let mut observe = || Observation::take(settings, &server_pids);
     let ready = Barrier::new(settings.threads as usize + 1);
     let failed = AtomicBool::new(false);
     // Set by the main thread between the two barriers.
@@ -171,10 +184,8 @@ pub fn run(
                 std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(
                     scope,
                     move || {
-                        let result = start.work(index);
-                        // Relaxed: only tells the main thread to stop looking.
-                        running.fetch_sub(1, Ordering::Relaxed);
-                        result
+                        let _done = Done(running);
+                        start.work(index)
                     },
                 )
             })
@@ -278,6 +289,17 @@ fn add_slots(slots: &mut Vec<u64>, others: &[u64]) {
     }
 }
 
+/// Counts a thread as ended, also one that panics: the main thread then joins it and passes the panic
+/// on instead of waiting for ever.
+struct Done<'a>(&'a AtomicU64);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        // Relaxed: only tells the main thread to stop looking.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What a thread needs to begin.
 struct Start<'a> {
     shared: &'a Shared,
@@ -321,55 +343,23 @@ impl Start<'_> {
         let settings = &self.shared.settings;
         let mut jitter = Random::new(mix(settings.seeds.run, 0x6a17 + thread as u64));
         let (jitter_min, jitter_max) = settings.connect_jitter_us;
-        (0..settings.connections as usize)
-            .map(|index| {
+        let endpoints = self.shared.endpoints();
+        let mut connections = Vec::new();
+        for index in 0..settings.connections as usize {
+            let number = (thread * settings.connections as usize + index) as u64;
+            for (place, (endpoint, node)) in endpoints.iter().enumerate() {
                 if jitter_max > 0 {
                     let pause = jitter_min + below(&mut jitter, jitter_max - jitter_min + 1);
                     std::thread::sleep(Duration::from_micros(pause));
                 }
-                let control = Control::connect(&settings.target).map_err(|error| {
-                    LoadError::Connect(settings.target.endpoint.to_string(), error)
-                })?;
-                let number = thread * settings.connections as usize + index;
-                Ok(self.new_connection(control, number as u64))
-            })
-            .collect()
-    }
-
-    fn new_connection(&self, control: Control, number: u64) -> Connection {
-        let settings = &self.shared.settings;
-        let count = u64::from(settings.threads) * u64::from(settings.connections);
-        let keys = settings
-            .commands
-            .iter()
-            .map(|command| KeySource::new(command.pattern, &settings.keys, number, count))
-            .collect();
-        let seed = if settings.seeds.distinct {
-            mix(settings.seeds.run, number + 1)
-        } else {
-            mix(settings.seeds.run, 1)
-        };
-        let mut random = Random::new(seed);
-        let mix_start = if settings.seeds.distinct {
-            random_mix_position(settings, &mut random)
-        } else {
-            MixPosition::default()
-        };
-        Connection::new(control.into_stream(), keys, random, mix_start)
-    }
-}
-
-/// A random place in the mix, so that not all connections write at the same moment.
-fn random_mix_position(settings: &Settings, random: &mut Random) -> MixPosition {
-    let total: u64 = settings.commands.iter().map(|command| u64::from(command.ratio)).sum();
-    let mut place = below(random, total.max(1));
-    for (kind, command) in settings.commands.iter().enumerate() {
-        if place < u64::from(command.ratio) {
-            return MixPosition { kind, repeated: place as u32 };
+                let limit = self.shared.request_limit(place, endpoints.len());
+                let opened = self.shared.open(number, endpoint, *node, limit);
+                connections
+                    .push(opened.map_err(|error| LoadError::Connect(endpoint.to_string(), error))?);
+            }
         }
-        place -= u64::from(command.ratio);
+        Ok(connections)
     }
-    MixPosition::default()
 }
 
 /// Binds the calling load thread to its CPU, if CPUs were given.

@@ -209,7 +209,7 @@ pub struct Reconnect {
     pub on_error: bool,
     /// Give up after this many attempts in a row; 0 never.
     pub attempts_max: u32,
-    /// Each further attempt waits this many times longer than the last, from 1 ms; 0 does not wait.
+    /// Each further attempt waits this many times longer than the last, from 1 ms up to 30 s; 0 always waits 1 ms.
     pub backoff_factor: f64,
 }
 

@@ -5,6 +5,8 @@
 //! the departure of the requests that follow, so the time between the two (rendering, about 20 ns
 //! a request) is counted as latency and never hidden.
 
+mod reconnect;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,17 +19,19 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use crate::limits::{
     DRAIN_LIMIT, EVENTS_PER_WAIT, PUBLISH_INTERVAL, RECEIVE_BUFFER_BYTES, VERIFY_ONE_IN,
 };
+use crate::load::cluster::Cluster;
 use crate::load::command::{Role, Template};
 use crate::load::connection::{Connection, Pending, Sent};
 use crate::load::counters::{Counters, KindResult};
 use crate::load::scan::{Reply, ReplyKind};
 use crate::load::schedule::Schedule;
-use crate::load::settings::{End, Settings, Window};
+use crate::load::settings::{End, Endpoint, Settings, Window};
 use crate::load::values::Slab;
 use crate::process::ThreadUsage;
 
 /// What all threads of a run see; nobody writes to it but to `published`, each thread its own.
 pub(super) struct Shared {
+    pub cluster: Option<std::sync::Arc<Cluster>>,
     pub settings: Settings,
     pub templates: Vec<Template>,
     pub slab: std::sync::Arc<Slab>,
@@ -154,6 +158,15 @@ pub(super) struct Worker<'a> {
     deadline_ns: u64,
     last_reply_ns: u64,
     results: Vec<ConnectionResult>,
+    lost: Vec<Lost>,
+    known_nodes: usize,
+}
+
+/// A connection that waits to be made again.
+struct Lost {
+    index: usize,
+    at_ns: u64,
+    connection: Connection,
 }
 
 const TIMER_TOKEN: u64 = u64::MAX;
@@ -207,6 +220,8 @@ impl<'a> Worker<'a> {
             measure_from_ns,
             deadline_ns,
             last_reply_ns: measure_from_ns,
+            lost: Vec::new(),
+            known_nodes: shared.cluster.as_ref().map_or(0, |cluster| cluster.nodes().len()),
         };
         if let Some(staircase) = settings.staircase {
             worker.active = (staircase.start as usize).min(worker.connections.len());
@@ -248,10 +263,12 @@ impl<'a> Worker<'a> {
                 self.begin_measuring();
                 usage_start = ThreadUsage::of_this_thread();
             }
+            self.reconnect_due(now_ns);
             self.send_due(now_ns);
             if now_ns >= next_publish_ns {
                 self.publish();
                 self.climb(now_ns);
+                self.follow_cluster();
                 next_publish_ns = now_ns + PUBLISH_INTERVAL.as_nanos() as u64;
             }
             if self.is_finished(now_ns) {
@@ -269,7 +286,12 @@ impl<'a> Worker<'a> {
             let left_ns = self.deadline_ns.saturating_sub(self.now_ns());
             timeout = timeout.min(Duration::from_nanos(left_ns) + Duration::from_millis(1));
         }
-        if let Some(schedule) = self.schedule.as_ref().filter(|_| self.is_issuing()) {
+        if let Some(at_ns) = self.lost.iter().map(|lost| lost.at_ns).min() {
+            let left_ns = at_ns.saturating_sub(self.now_ns());
+            timeout = timeout.min(Duration::from_nanos(left_ns) + Duration::from_millis(1));
+        }
+        let sends = self.is_issuing() && self.alive > 0;
+        if let Some(schedule) = self.schedule.as_ref().filter(|_| sends) {
             let left_ns = schedule.next_ns().saturating_sub(self.now_ns());
             if left_ns == 0 {
                 timeout = Duration::ZERO;
@@ -303,7 +325,8 @@ impl<'a> Worker<'a> {
             self.schedule.is_some(),
             self.measure_from_ns,
         );
-        for connection in self.connections.iter_mut().flatten() {
+        let lost = self.lost.iter_mut().map(|lost| &mut lost.connection);
+        for connection in self.connections.iter_mut().flatten().chain(lost) {
             connection.issued = 0;
             connection.completed = 0;
         }
@@ -360,7 +383,9 @@ impl<'a> Worker<'a> {
         if measuring {
             counters.advance(now_ns);
         }
-        let Connection { scanner, pending, intended, checks, cursor, .. } = connection;
+        let Connection {
+            scanner, pending, intended, checks, cursor, continuations, endpoint, ..
+        } = connection;
         let whole = !checks.is_empty() || shared.settings.scan_cursor.is_some();
         let mut tally = Tally { counters, now_ns, run: None, measuring };
         let mut replies = 0u64;
@@ -379,13 +404,17 @@ impl<'a> Worker<'a> {
                 tally.count(request, intended.pop_front(), template, &reply);
                 if reply.kind == ReplyKind::Error {
                     note_error(trouble, template, &reply);
+                    if let Some(cluster) = &shared.cluster {
+                        follow_error(cluster, &reply, endpoint);
+                    }
                 }
                 if request.checked {
                     let key = checks.pop_front().unwrap_or_default();
                     check_value(trouble, template, &shared.slab, key, &reply);
                 }
-                if shared.settings.scan_cursor.is_some() {
+                if let Some(limit) = shared.settings.scan_cursor {
                     remember_cursor(cursor, &reply);
+                    end_cycle(cursor, continuations, limit);
                 }
             })
             .map_err(|error| error.to_string())?;
@@ -400,12 +429,12 @@ impl<'a> Worker<'a> {
 
     /// Sends what the connection may send now.
     #[inline]
-    fn refill(&mut self, index: usize, now_ns: u64) {
+    fn refill(&mut self, index: usize, mut now_ns: u64) {
         if index >= self.active {
             return;
         }
         let settings = &self.shared.settings;
-        let Some(connection) = &mut self.connections[index] else { return };
+        let Some(connection) = &self.connections[index] else { return };
         let waiting = connection.pending.len();
         let mut room = match settings.window {
             Window::Sliding => settings.pipeline as usize - waiting,
@@ -419,9 +448,26 @@ impl<'a> Worker<'a> {
             if !self.is_issuing() {
                 return;
             }
-            if let (End::Requests(limit), Phase::Measure) = (settings.end, self.phase) {
-                let Some(connection) = &self.connections[index] else { return };
-                room = room.min((limit - connection.issued.min(limit)) as usize);
+            if let (End::Requests(_), Phase::Measure) = (settings.end, self.phase) {
+                let left = connection.limit - connection.issued.min(connection.limit);
+                room = room.min(left as usize);
+            }
+        }
+        let interval = settings.reconnect.interval;
+        if interval > 0 && room > 0 {
+            let used = connection.issued_on_socket;
+            if used >= interval {
+                if waiting > 0 || !self.renew(index) {
+                    self.backlog += if self.schedule.is_some() { room as u64 } else { 0 };
+                    return;
+                }
+                // The time it took to connect is not the server's answer time.
+                now_ns = self.now_ns();
+                room = room.min(interval as usize);
+            } else {
+                let wanted = room;
+                room = room.min((interval - used) as usize);
+                self.backlog += if self.schedule.is_some() { (wanted - room) as u64 } else { 0 };
             }
         }
         for _ in 0..room {
@@ -550,16 +596,22 @@ impl<'a> Worker<'a> {
             self.phase = Phase::Drain;
             self.deadline_ns = now_ns;
         }
-        if self.alive == 0 {
+        if self.phase == Phase::Drain {
+            for lost in std::mem::take(&mut self.lost) {
+                self.give_up(lost.index, &lost.connection);
+            }
+        }
+        if self.alive == 0 && self.lost.is_empty() {
             return true;
         }
         match self.phase {
             Phase::Warmup => false,
             Phase::Measure => match self.shared.settings.end {
                 End::Time(_) => false,
-                End::Requests(limit) => {
+                End::Requests(_) => {
                     self.in_flight == 0
-                        && self.connections.iter().flatten().all(|one| one.issued >= limit)
+                        && self.lost.is_empty()
+                        && self.connections.iter().flatten().all(|one| one.issued >= one.limit)
                 }
             },
             Phase::Drain => {
@@ -569,25 +621,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn lose(&mut self, index: usize, reason: &str) {
-        let Some(connection) = self.connections[index].take() else { return };
-        // A descriptor that is closed leaves the set by itself; this only makes it explicit.
-        let _ = epoll::delete(&self.epoll, &connection.stream);
-        let pending = connection.pending.len() as u64;
-        self.in_flight -= pending;
-        self.backlog -= (connection.intended.len() as u64).saturating_sub(pending);
-        self.alive -= 1;
-        self.trouble.connections_lost += 1;
-        self.trouble.requests_lost += pending;
-        self.trouble.note(|| reason.into());
-        self.results[index] =
-            ConnectionResult { issued: connection.issued, completed: connection.completed };
-    }
-
     fn finish(mut self, usage_start: ThreadUsage) -> WorkerResult {
         self.publish();
         self.trouble.unanswered = self.in_flight;
-        self.trouble.unsent = self.backlog;
+        self.trouble.unsent += self.backlog;
         for (index, connection) in self.connections.iter().enumerate() {
             if let Some(connection) = connection {
                 self.results[index] =
@@ -665,6 +702,17 @@ impl Tally<'_> {
     }
 }
 
+/// MOVED changes the slot map at once; a slot that nobody serves has it read again.
+fn follow_error(cluster: &Cluster, reply: &Reply<'_>, asked: &Endpoint) {
+    let text = String::from_utf8_lossy(reply.raw.unwrap_or_default());
+    let text = text.trim_end().trim_start_matches('-');
+    if text.starts_with("MOVED ") {
+        cluster.follow(text, asked);
+    } else if text.starts_with("CLUSTERDOWN") {
+        cluster.suspect();
+    }
+}
+
 fn note_error(trouble: &mut Trouble, template: &Template, reply: &Reply<'_>) {
     trouble.error_replies += 1;
     let text = String::from_utf8_lossy(reply.raw.unwrap_or_default()).trim_end().to_string();
@@ -702,5 +750,35 @@ fn remember_cursor(cursor: &mut Vec<u8>, reply: &Reply<'_>) {
     if let (Some(b"*2\r"), Some(_), Some(text)) = (lines.next(), lines.next(), lines.next()) {
         cursor.clear();
         cursor.extend_from_slice(text.strip_suffix(b"\r").unwrap_or(text));
+    }
+}
+
+/// Begins again at cursor 0 after `limit` continuations, 0 for no limit.
+fn end_cycle(cursor: &mut Vec<u8>, continuations: &mut u32, limit: u32) {
+    *continuations += 1;
+    if limit > 0 && *continuations > limit {
+        cursor.clear();
+        cursor.push(b'0');
+    }
+    if cursor == b"0" {
+        *continuations = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_begins_again_after_its_continuations() {
+        let mut continuations = 0;
+        let mut sent = Vec::new();
+        let mut cursor = b"0".to_vec();
+        for reply in [5, 9, 3, 7, 0, 4, 8] {
+            sent.push(String::from_utf8(cursor.clone()).unwrap());
+            cursor = reply.to_string().into_bytes();
+            end_cycle(&mut cursor, &mut continuations, 2);
+        }
+        assert_eq!(sent, ["0", "5", "9", "0", "7", "0", "4"]);
     }
 }

@@ -53,15 +53,15 @@ pub fn littles_law(settings: &Settings, run: &RunResult) -> Option<f64> {
         && settings.scan_cursor.is_none()
         && settings.window == crate::load::settings::Window::Sliding
         && matches!(settings.end, End::Time(_))
-        && run.trouble.connections_lost == 0;
+        && run.trouble.connections_lost == 0
+        && run.trouble.reconnects == 0;
     if !steady || run.ops() == 0 {
         return None;
     }
     let latency_sum_ns: u64 = run.kinds.iter().map(|kind| kind.latency.sum_ns()).sum();
     let occupied = latency_sum_ns as f64 / run.duration.as_nanos() as f64;
-    let places = f64::from(settings.threads)
-        * f64::from(settings.connections)
-        * f64::from(settings.pipeline);
+    // In a cluster a client has a connection to every master.
+    let places = run.connections.len().max(1) as f64 * f64::from(settings.pipeline);
     Some(occupied / places)
 }
 
@@ -95,6 +95,7 @@ pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
         ),
         (trouble.unsent, "scheduled requests were never sent: the rate was not reached"),
         (trouble.error_replies, "replies were errors"),
+        (trouble.redirections, "of them were MOVED or ASK: these requests were not sent again"),
         (trouble.verify_failures, "values were not those written"),
     ];
     for (count, text) in counts {
@@ -118,6 +119,9 @@ pub fn write_bottleneck(
     run: &RunResult,
     server: &ServerUsage,
 ) -> io::Result<()> {
+    if run.trouble.reconnects > 0 {
+        writeln!(out, "\nReconnected {} times", run.trouble.reconnects)?;
+    }
     let seconds = run.duration.as_secs_f64().max(1e-9);
     let ops = run.ops().max(1) as f64;
     let client_ns = run.client_cpu_ns() as f64;

@@ -1,7 +1,7 @@
 //! Reports of a single run: memtier's text table and JSON.
 
 mod bottleneck;
-mod hdr;
+pub(crate) mod hdr;
 mod json;
 mod table;
 

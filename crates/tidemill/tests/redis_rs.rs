@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redis::{Commands as _, Connection, FromRedisValue as _, RedisResult};
+use redis::{Commands as _, Connection, RedisResult};
 
 /// A server on a free port of the loopback interface, killed at the end.
 struct Server {
@@ -80,7 +80,7 @@ fn pipelines_transactions_blocking_and_scans_work() -> RedisResult<()> {
     assert_eq!(client.blpop::<_, Option<(String, String)>>("queue", 0.05)?, None);
 
     let mut keys: Vec<String> =
-        client.scan_match("key:*")?.map(String::from_redis_value).collect::<Result<_, _>>()?;
+        client.scan_match::<_, String>("key:*")?.collect::<Result<_, _>>()?;
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), 100);

@@ -3,6 +3,18 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a worker picks it up at its
 //! next boundary, so that reading a setting costs nothing shared.
 
+/// How often a worker announces a quiescent state, for flavours in which readers announce.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quiescent {
+    /// Once per iteration of its event loop, which is the event loop's business.
+    #[default]
+    Iteration,
+    /// After each batch of requests that were parsed together.
+    Batch,
+    /// After each command.
+    Command,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -26,6 +38,8 @@ pub struct Settings {
     pub slowlog_entries_max: usize,
     /// `latency-monitor-threshold` in milliseconds; 0 is off.
     pub latency_ms_min: u64,
+    /// `rcu-quiescent`.
+    pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by default.
     pub lazy_user_flush: bool,
 }
@@ -43,6 +57,7 @@ impl Default for Settings {
             slowlog_us_min: 10_000,
             slowlog_entries_max: 128,
             latency_ms_min: 0,
+            quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
         }
     }

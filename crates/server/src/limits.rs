@@ -14,8 +14,11 @@ pub const TICK_MS: u64 = 100;
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
 
-/// Pieces of retired memory that a worker frees in one iteration at most.
+/// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
 pub const FREED_ITEMS_MAX: usize = 4096;
+
+/// Part of a worker's retired pieces of memory that it frees in one iteration when that is more.
+pub const FREED_FRACTION: usize = 16;
 
 /// Bytes of retired memory that a worker frees in one iteration at most.
 pub const FREED_BYTES_MAX: usize = 16 << 20;

@@ -32,8 +32,8 @@ use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX,
-    READ_BYTES, RECLAIM_MS, TICK_MS,
+    EVENTS_MAX, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, KEPT_REPLY_BYTES,
+    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
 
@@ -71,6 +71,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     input: Vec<u8>,
     reply: ReplyBuffer,
     next_tick_us: u64,
+    spans_iteration: bool,
     load: Load,
 }
 
@@ -102,6 +103,7 @@ impl<F: Flavour> EventLoop<F> {
             input: vec![0; READ_BYTES],
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
+            spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
         })
@@ -126,6 +128,7 @@ impl<F: Flavour> EventLoop<F> {
             }
             let now_us = shared.clock.monotonic_us();
             self.load.idle(now_us - idle_from_us);
+            let span = self.spans_iteration.then(|| self.reader.span());
             shared.gate.enter(self.spec.index);
             self.worker.boundary(&shared);
             if self.config_version != shared.settings_version() {
@@ -139,6 +142,7 @@ impl<F: Flavour> EventLoop<F> {
             self.end_waits();
             self.between_commands();
             shared.gate.leave(self.spec.index);
+            drop(span);
             self.reclaim();
             self.reader.quiescent();
         }
@@ -164,8 +168,10 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn reclaim(&mut self) {
-        let budget = Budget { items: FREED_ITEMS_MAX, bytes: FREED_BYTES_MAX };
-        self.worker.heap.retired().reclaim(&self.domain, budget);
+        let retired = self.worker.heap.retired();
+        // More when much has gathered, so that many small pieces come and go at the same rate without holding back their writers.
+        let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
+        retired.reclaim(&self.domain, Budget { items, bytes: FREED_BYTES_MAX });
     }
 
     /// What is done between the commands of clients: expired keys are deleted, postponed waiters served, time limits kept.

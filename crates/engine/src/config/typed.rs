@@ -2,7 +2,7 @@
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
-use crate::settings::Settings;
+use crate::settings::{Quiescent, Settings};
 
 /// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,8 @@ pub struct ServerConfig {
     pub workers_per_core: usize,
     /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
     pub rcu_flavour: String,
-    /// `iteration` or `command`.
-    pub rcu_read_section: String,
-    /// `iteration`, `batch` or `command`.
-    pub rcu_quiescent: String,
+    /// Whether a read section spans an iteration of the event loop, for the flavours that have sections.
+    pub rcu_section_spans_iteration: bool,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
     /// Addresses of the metrics.
@@ -115,8 +113,7 @@ impl Configuration {
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),
             rcu_flavour: self.text("rcu-flavour").to_owned(),
-            rcu_read_section: self.text("rcu-read-section").to_owned(),
-            rcu_quiescent: self.text("rcu-quiescent").to_owned(),
+            rcu_section_spans_iteration: self.text("rcu-read-section") == "iteration",
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
         }
@@ -136,6 +133,11 @@ impl Configuration {
             slowlog_us_min: self.number("slowlog-log-slower-than"),
             slowlog_entries_max: self.number("slowlog-max-len"),
             latency_ms_min: self.number("latency-monitor-threshold"),
+            quiescent: match self.text("rcu-quiescent") {
+                "batch" => Quiescent::Batch,
+                "command" => Quiescent::Command,
+                _ => Quiescent::Iteration,
+            },
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
         }
     }

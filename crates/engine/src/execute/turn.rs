@@ -20,6 +20,7 @@ use crate::limits::{
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
 use crate::session::{ReplyMode, Session};
+use crate::settings::Quiescent;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -135,6 +136,9 @@ pub fn run_turn<E: Enter>(
         shared.gate.pass(client.worker.index);
         let parsed = client.parse(batch, parser, &input[consumed..]);
         let executed = client.execute_batch(batch, &input[consumed..]);
+        if client.worker.settings.quiescent == Quiescent::Batch {
+            client.reader.quiescent();
+        }
         count += batch.requests.len();
         consumed += executed.consumed;
         if let Some(next) = executed.next {
@@ -219,6 +223,9 @@ impl<E: Enter> Client<'_, '_, E> {
                 }
                 Step::Blocked => Some(Next::Unblock),
             };
+            if self.worker.settings.quiescent == Quiescent::Command {
+                self.reader.quiescent();
+            }
             self.session.lock_attempts = 0;
             consumed = request.end;
             if next.is_some() {
@@ -319,7 +326,7 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        if shared.holds_back(command) {
+        if shared.holds_back(command) || self.must_reclaim_first(command) {
             return Step::Wait(Place::Pause);
         }
         let timed = !command.flags.contains(Flags::FAST);
@@ -347,6 +354,14 @@ impl<E: Enter> Client<'_, '_, E> {
         };
         let elapsed_us = if timed { shared.clock.monotonic_us() - start_us } else { 0 };
         self.settle(id, result, elapsed_us)
+    }
+
+    /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when it holds no
+    /// reference that a grace period would wait for.
+    #[inline]
+    fn must_reclaim_first(&self, command: &Command) -> bool {
+        let retires = command.flags.contains(Flags::WRITE) || command.name == "exec";
+        retires && self.worker.heap.retired().is_over_limit()
     }
 
     fn settle(&mut self, id: CommandId, result: Result<(), Stop>, elapsed_us: u64) -> Step {

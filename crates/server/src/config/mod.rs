@@ -20,8 +20,6 @@ mod tests {
         "latency_ms_min",
         "replica",
         "pubsub",
-        "rcu_read_section",
-        "rcu_quiescent",
     ];
 
     fn sources(directory: &Path, all: &mut String) {

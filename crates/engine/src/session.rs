@@ -70,6 +70,8 @@ pub struct Session {
     pub reply_mode: ReplyMode,
     /// Its reads do not count as uses of keys (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
+    /// It is not closed for the memory that clients take (`CLIENT NO-EVICT`).
+    pub no_evict: bool,
     /// It sees all commands (`MONITOR`).
     pub is_monitor: bool,
     /// The connection ends once its replies are sent.
@@ -91,6 +93,7 @@ impl Session {
             is_authenticated,
             reply_mode: ReplyMode::On,
             no_touch: false,
+            no_evict: false,
             is_monitor: false,
             close_after_reply: false,
             transaction: None,

@@ -80,6 +80,10 @@ pub struct WorkerStats {
     pub query_limit_disconnections: Counter,
     /// Clients disconnected because their replies outgrew `client-output-buffer-limit`.
     pub output_limit_disconnections: Counter,
+    /// Clients disconnected because all together took more than `maxmemory-clients`.
+    pub evicted_clients: Counter,
+    /// Memory of this worker's clients, as of its last round, while `maxmemory-clients` is set.
+    pub client_bytes: Counter,
     /// Connections handed to a less busy worker.
     pub moved_connections: Counter,
     /// Times a session parked because a slot was taken.
@@ -110,6 +114,8 @@ impl WorkerStats {
             rejected_connections: Counter::default(),
             query_limit_disconnections: Counter::default(),
             output_limit_disconnections: Counter::default(),
+            evicted_clients: Counter::default(),
+            client_bytes: Counter::default(),
             moved_connections: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
@@ -136,6 +142,7 @@ impl WorkerStats {
             &self.rejected_connections,
             &self.query_limit_disconnections,
             &self.output_limit_disconnections,
+            &self.evicted_clients,
             &self.moved_connections,
             &self.parked,
         ] {

@@ -33,6 +33,35 @@ impl SoftLimit {
     }
 }
 
+/// A client's memory, for [`evicted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    pub(crate) bytes: u64,
+    /// The connection, as its worker knows it.
+    pub(crate) index: usize,
+    pub(crate) may_be_evicted: bool,
+}
+
+/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: its largest, until its part of the
+/// excess is gone. Other workers see to theirs.
+pub(crate) fn evicted(limit_bytes: u64, total_bytes: u64, mut own: Vec<Footprint>) -> Vec<usize> {
+    let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
+    let excess_bytes = u128::from(total_bytes.saturating_sub(limit_bytes));
+    let part = (excess_bytes * u128::from(own_bytes)).div_ceil(u128::from(total_bytes.max(1)));
+    let mut rest_bytes = part as u64;
+    own.retain(|footprint| footprint.may_be_evicted);
+    own.sort_unstable_by_key(|footprint| std::cmp::Reverse(footprint.bytes));
+    let mut evicted = Vec::new();
+    for footprint in own {
+        if rest_bytes == 0 {
+            break;
+        }
+        rest_bytes = rest_bytes.saturating_sub(footprint.bytes);
+        evicted.push(footprint.index);
+    }
+    evicted
+}
+
 /// From how many bytes of unsent replies on a client is no longer executed for.
 pub(crate) fn held_from_bytes(limit: OutputBufferLimit) -> u64 {
     if limit.hard_bytes > 0 { u64::MAX } else { HELD_OUTPUT_BYTES.max(limit.soft_bytes) }
@@ -58,6 +87,21 @@ mod tests {
             |second: u64, bytes: u64| soft.is_exceeded(limit, bytes, || second * SECOND_US);
         assert_eq!([at(0, 10), at(2, 10), at(2, 9), at(3, 50), at(5, 50)], [false; 5]);
         assert!(at(6, 10));
+    }
+
+    #[test]
+    fn the_largest_clients_are_evicted_and_no_more_than_needed() {
+        let all: Vec<Footprint> = [50, 400, 30, 500, 20]
+            .iter()
+            .enumerate()
+            .map(|(index, &bytes)| Footprint { bytes, index, may_be_evicted: index != 3 })
+            .collect();
+        assert!(evicted(1000, 1000, all.clone()).is_empty());
+        assert_eq!(evicted(999, 1000, all.clone()), [1]);
+        assert_eq!(evicted(599, 1000, all.clone()), [1, 0]);
+        // Half of the memory is another worker's, and so is half of the excess.
+        assert_eq!(evicted(1200, 2000, all.clone()), [1]);
+        assert_eq!(evicted(0, 1000, all), [1, 0, 2, 4]);
     }
 
     #[test]

@@ -60,6 +60,13 @@ impl Connection {
         self.output.protocol()
     }
 
+    /// Memory that the client takes, unsent payloads in full.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let output = self.output.len().max(self.output.allocated_bytes());
+        let buffers = self.input.held_bytes() + output + self.session.queued_bytes();
+        (size_of::<Connection>() + buffers) as u64
+    }
+
     /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.
     pub(crate) fn describe(&self, now_ms: u64) -> String {
         let client = &self.session.client;

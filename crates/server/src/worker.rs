@@ -26,7 +26,7 @@ use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
-use crate::backlog::{self, SoftLimit};
+use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
@@ -274,6 +274,9 @@ impl<F: Flavour> EventLoop<F> {
                 self.check_output(index);
             });
         }
+        if self.config.client_memory_bytes_max > 0 {
+            self.evict_clients();
+        }
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
         if timeout_ms == 0 {
             return;
@@ -290,6 +293,27 @@ impl<F: Flavour> EventLoop<F> {
             .map(|(index, _)| index)
             .collect();
         idle.into_iter().for_each(|index| self.close(index));
+    }
+
+    /// Disconnects the largest clients while all together take too much.
+    fn evict_clients(&mut self) {
+        let shared = Arc::clone(&self.spec.shared);
+        let footprint = |(index, connection): (usize, &Connection)| Footprint {
+            bytes: connection.memory_bytes(),
+            index,
+            may_be_evicted: !connection.session.no_evict,
+        };
+        let own: Vec<Footprint> = self.connections.iter().map(footprint).collect();
+        let own_bytes = own.iter().map(|footprint| footprint.bytes).sum();
+        self.worker.stats(&shared).client_bytes.set(own_bytes);
+        let total_bytes = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
+        let limit_bytes = self.config.client_memory_bytes_max;
+        for index in backlog::evicted(limit_bytes, total_bytes, own) {
+            let client = self.connections[index].describe(self.worker.now_ms());
+            log::info!("Evicting client: {client}");
+            self.worker.stats(&shared).evicted_clients.add(1);
+            self.close(index);
+        }
     }
 
     /// Takes what others sent: messages and new connections.

@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub output_buffer_limits: OutputBufferLimits,
     /// Most bytes of one client's requests.
     pub query_buffer_bytes_max: usize,
+    /// Most bytes of all clients together; 0 is no limit.
+    pub client_memory_bytes_max: u64,
     /// How many databases there are.
     pub databases: usize,
     /// Whether command times are kept in histograms.
@@ -101,6 +103,7 @@ impl Configuration {
             clients_max: self.number("maxclients"),
             output_buffer_limits: self.output_buffer_limits(),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
+            client_memory_bytes_max: self.client_memory_bytes_max(),
             databases: self.number("databases"),
             latency_tracking: self.flag("latency-tracking"),
             latency_percentiles: self.numbers("latency-tracking-info-percentiles"),
@@ -166,6 +169,20 @@ impl Configuration {
 
     fn path(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|path| !path.is_empty()).map(str::to_owned)
+    }
+
+    fn client_memory_bytes_max(&self) -> u64 {
+        // Less would not let clients talk at all.
+        const LEAST: u64 = 128 << 10;
+        let text = self.text("maxmemory-clients");
+        let bytes: u64 = match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent: u128 = percent.parse().expect("the value was checked");
+                (u128::from(self.number::<u64>("maxmemory")) * percent / 100) as u64
+            }
+            None => text.parse().expect("the value was checked"),
+        };
+        if bytes == 0 { 0 } else { bytes.max(LEAST) }
     }
 
     fn output_buffer_limits(&self) -> OutputBufferLimits {

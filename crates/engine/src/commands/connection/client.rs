@@ -306,8 +306,7 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
 }
 
 pub(super) fn no_evict(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    // Clients are never closed for the memory they take together, so the promise is kept either way.
-    on_or_off(cx.arg(2))?;
+    cx.session.no_evict = on_or_off(cx.arg(2))?;
     cx.reply.ok();
     Ok(())
 }

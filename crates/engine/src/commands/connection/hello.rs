@@ -167,6 +167,7 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.select(0);
     cx.session.reply_mode = ReplyMode::On;
     cx.session.no_touch = false;
+    cx.session.no_evict = false;
     cx.session.is_monitor = false;
     cx.session.is_authenticated = cx.worker.settings.requirepass.is_empty();
     change_name(cx, b"");

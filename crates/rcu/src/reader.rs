@@ -31,11 +31,12 @@ pub struct Guard<'r, F: Flavour> {
     marker: PhantomData<(&'r Reader<F>, *const ())>,
 }
 
-/// An open read section that borrows nothing, so that more sections can be opened, closed and even announced between while it
-/// lasts. They cost no fence then: they nest in this one.
+/// An open read section that borrows nothing, so that more sections can be opened, closed and even announced between
+/// while it lasts. They cost no fence then: they nest in this one.
 ///
-/// A span protects nothing by itself, since no reference can be tied to it; it only makes sections inside it cheaper, and grace
-/// periods wait for its end. One that is leaked stops all grace periods of its domain. It cannot leave its thread.
+/// A span protects nothing by itself, since no reference can be tied to it; it only makes sections inside it cheaper,
+/// and grace periods wait for its end. One that is leaked stops all grace periods of its domain. It cannot leave its
+/// thread.
 #[derive(Debug)]
 #[must_use = "a span that is dropped at once spans nothing"]
 pub struct Span {

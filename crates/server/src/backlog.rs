@@ -1,8 +1,9 @@
 //! What a client may pile up: requests that are not executed and replies that are not sent.
 //!
 //! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client whose unsent replies
-//! pass [`HELD_OUTPUT_BYTES`] is read but not executed for until it has taken half of them. A client that sends all of a long pipeline
-//! before it reads still gets every reply, as in Valkey, and memory grows by its requests instead of its replies.
+//! pass [`HELD_OUTPUT_BYTES`] is read but not executed for until it has taken half of them. A client that sends all of
+//! a long pipeline before it reads still gets every reply, as in Valkey, and memory grows by its requests instead of
+//! its replies.
 
 use tidemill_engine::config::{OutputBufferLimit, ServerConfig};
 
@@ -42,8 +43,8 @@ pub(crate) struct Footprint {
     pub(crate) may_be_evicted: bool,
 }
 
-/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: its largest, until its part of the
-/// excess is gone. Other workers see to theirs.
+/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: its largest, until
+/// its part of the excess is gone. Other workers see to theirs.
 pub(crate) fn evicted(limit_bytes: u64, total_bytes: u64, mut own: Vec<Footprint>) -> Vec<usize> {
     let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
     let excess_bytes = u128::from(total_bytes.saturating_sub(limit_bytes));

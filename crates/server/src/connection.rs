@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     /// Replies that the socket did not take yet. No memory while idle.
     pub(crate) output: ReplyBuffer,
     pub(crate) soft_limit: SoftLimit,
-    /// Bytes of requests and replies since its worker began to be busy: what it asks of the worker, beside its neighbours.
+    /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
     pub(crate) mode: Mode,
     /// The events that the kernel was asked for last.

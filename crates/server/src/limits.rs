@@ -59,6 +59,11 @@ pub const BUSY_PERMILLE: u32 = 900;
 /// Busy ticks in a row after which connections leave a worker.
 pub const BALANCE_TICKS: u32 = 5;
 
+const _: () = assert!(
+    BALANCE_TICKS > 1,
+    "the last of them is measured, after another has shown that it is needed"
+);
+
 /// Permille by which another worker must be less busy to be given connections.
 pub const BALANCE_MARGIN_PERMILLE: u32 = 200;
 

@@ -169,7 +169,8 @@ impl<F: Flavour> EventLoop<F> {
 
     fn reclaim(&mut self) {
         let retired = self.worker.heap.retired();
-        // More when much has gathered, so that many small pieces come and go at the same rate without holding back their writers.
+        // More when much has gathered, so that many small pieces come and go at the same rate without holding back
+        // their writers.
         let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
         retired.reclaim(&self.domain, Budget { items, bytes: FREED_BYTES_MAX });
     }
@@ -195,7 +196,7 @@ impl<F: Flavour> EventLoop<F> {
         let handover = Arc::clone(&self.spec.handover);
         let busy_permille = self.load.tick(now_us);
         handover.publish_load(self.spec.index, busy_permille);
-        if self.load.begins_to_be_busy() {
+        if self.load.is_measuring() {
             self.connections.iter_mut().for_each(|(_, connection)| connection.work = 0);
         }
         if !self.load.is_overloaded() {
@@ -318,7 +319,8 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Takes what others sent: messages and new connections.
     fn deliver(&mut self, now_us: u64) {
-        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it came.
+        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it
+        // came.
         let messages = self.spec.shared.mailboxes.take(self.spec.index);
         for arrival in self.spec.handover.take(self.spec.index) {
             match arrival {
@@ -412,7 +414,19 @@ impl<F: Flavour> EventLoop<F> {
             if !std::mem::take(&mut connection.is_queued) {
                 continue;
             }
-            self.execute_kept(index);
+            self.measured(index, |worker| worker.execute_kept(index));
+        }
+    }
+
+    /// Does something for a connection, and adds the time it took to the connection's work while that is measured.
+    fn measured(&mut self, index: usize, work: impl FnOnce(&mut Self)) {
+        if !self.load.is_measuring() {
+            return work(self);
+        }
+        let from_us = self.spec.shared.clock.monotonic_us();
+        work(self);
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.work += self.spec.shared.clock.monotonic_us() - from_us;
         }
     }
 
@@ -435,7 +449,8 @@ impl<F: Flavour> EventLoop<F> {
         } else if token >= FIRST_LISTENER {
             self.accept((token - FIRST_LISTENER) as usize);
         } else {
-            self.handle_connection(token as usize, flags);
+            let index = token as usize;
+            self.measured(index, |worker| worker.handle_connection(index, flags));
         }
     }
 
@@ -630,7 +645,6 @@ impl<F: Flavour> EventLoop<F> {
             &mut reply,
         );
         connection.output.set_protocol(reply.protocol());
-        connection.work += (turn.consumed + reply.len()) as u64;
         (turn, reply)
     }
 

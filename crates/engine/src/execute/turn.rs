@@ -356,8 +356,8 @@ impl<E: Enter> Client<'_, '_, E> {
         self.settle(id, result, elapsed_us)
     }
 
-    /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when it holds no
-    /// reference that a grace period would wait for.
+    /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when
+    /// it holds no reference that a grace period would wait for.
     #[inline]
     fn must_reclaim_first(&self, command: &Command) -> bool {
         let retires = command.flags.contains(Flags::WRITE) || command.name == "exec";

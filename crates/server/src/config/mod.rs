@@ -34,7 +34,8 @@ mod tests {
         }
     }
 
-    /// With the engine's test that directives reach the typed configuration: no directive is declared to work and ignored.
+    /// With the engine's test that directives reach the typed configuration: no directive is declared to work and
+    /// ignored.
     #[test]
     fn every_field_of_the_typed_configuration_is_used() {
         let mut all = String::new();

@@ -43,24 +43,22 @@ pub(crate) struct Footprint {
     pub(crate) may_be_evicted: bool,
 }
 
-/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: its largest, until
-/// its part of the excess is gone. Other workers see to theirs.
-pub(crate) fn evicted(limit_bytes: u64, total_bytes: u64, mut own: Vec<Footprint>) -> Vec<usize> {
-    let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
-    let excess_bytes = u128::from(total_bytes.saturating_sub(limit_bytes));
-    let part = (excess_bytes * u128::from(own_bytes)).div_ceil(u128::from(total_bytes.max(1)));
-    let mut rest_bytes = part as u64;
+/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: the largest of all, as far as they
+/// are its own. Those of other workers, up to `largest_elsewhere_bytes`, are theirs to see to.
+pub(crate) fn evicted(
+    limit_bytes: u64,
+    mut total_bytes: u64,
+    largest_elsewhere_bytes: u64,
+    mut own: Vec<Footprint>,
+) -> Vec<Footprint> {
     own.retain(|footprint| footprint.may_be_evicted);
     own.sort_unstable_by_key(|footprint| std::cmp::Reverse(footprint.bytes));
-    let mut evicted = Vec::new();
-    for footprint in own {
-        if rest_bytes == 0 {
-            break;
-        }
-        rest_bytes = rest_bytes.saturating_sub(footprint.bytes);
-        evicted.push(footprint.index);
-    }
-    evicted
+    let goes = |footprint: &Footprint| {
+        let goes = total_bytes > limit_bytes && footprint.bytes >= largest_elsewhere_bytes;
+        total_bytes = total_bytes.saturating_sub(footprint.bytes);
+        goes
+    };
+    own.into_iter().take_while(goes).collect()
 }
 
 /// From how many bytes of unsent replies on a client is no longer executed for.
@@ -97,12 +95,16 @@ mod tests {
             .enumerate()
             .map(|(index, &bytes)| Footprint { bytes, index, may_be_evicted: index != 3 })
             .collect();
-        assert!(evicted(1000, 1000, all.clone()).is_empty());
-        assert_eq!(evicted(999, 1000, all.clone()), [1]);
-        assert_eq!(evicted(599, 1000, all.clone()), [1, 0]);
-        // Half of the memory is another worker's, and so is half of the excess.
-        assert_eq!(evicted(1200, 2000, all.clone()), [1]);
-        assert_eq!(evicted(0, 1000, all), [1, 0, 2, 4]);
+        let evicted = |limit_bytes, elsewhere_bytes| -> Vec<usize> {
+            let evicted = evicted(limit_bytes, 1000, elsewhere_bytes, all.clone());
+            evicted.iter().map(|footprint| footprint.index).collect()
+        };
+        assert!(evicted(1000, 0).is_empty());
+        assert_eq!(evicted(999, 0), [1]);
+        assert_eq!(evicted(599, 0), [1, 0]);
+        assert_eq!(evicted(0, 0), [1, 0, 2, 4]);
+        assert_eq!(evicted(0, 50), [1, 0], "another worker has the next one");
+        assert!(evicted(999, 401).is_empty());
     }
 
     #[test]

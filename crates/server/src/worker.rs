@@ -305,14 +305,25 @@ impl<F: Flavour> EventLoop<F> {
             may_be_evicted: !connection.session.no_evict,
         };
         let own: Vec<Footprint> = self.connections.iter().map(footprint).collect();
-        let own_bytes = own.iter().map(|footprint| footprint.bytes).sum();
-        self.worker.stats(&shared).client_bytes.set(own_bytes);
+        let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
+        let stats = self.worker.stats(&shared);
+        stats.client_bytes.set(own_bytes);
+        let evictable = own.iter().filter(|footprint| footprint.may_be_evicted);
+        let largest = evictable.map(|footprint| footprint.bytes).max();
+        stats.largest_client_bytes.set(largest.unwrap_or(0));
         let total_bytes = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
+        let others = shared.stats.iter().enumerate().filter(|&(index, _)| index != self.spec.index);
+        let elsewhere = others.map(|(_, stats)| stats.largest_client_bytes.value()).max();
         let limit_bytes = self.config.client_memory_bytes_max;
-        for index in backlog::evicted(limit_bytes, total_bytes, own) {
+        for footprint in backlog::evicted(limit_bytes, total_bytes, elsewhere.unwrap_or(0), own) {
+            let index = footprint.index;
             let client = self.connections[index].describe(self.worker.now_ms());
             log::info!("Evicting client: {client}");
-            self.worker.stats(&shared).evicted_clients.add(1);
+            let stats = self.worker.stats(&shared);
+            stats.evicted_clients.add(1);
+            // At once, so that another worker does not see to the same excess.
+            stats.client_bytes.set(stats.client_bytes.value().saturating_sub(footprint.bytes));
+            stats.largest_client_bytes.set(0);
             self.close(index);
         }
     }

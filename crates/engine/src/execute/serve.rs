@@ -65,8 +65,8 @@ fn serve_key<'k>(
 
 /// The first of a waiter's keys that is of use to it, as its command would find it.
 ///
-/// One that this unit has just written may stand before the key at hand, with its waiters still to be served. A key
-/// whose slot is not locked here is of no use: whoever wrote it served its waiters first.
+/// One that this unit has just written may stand before the key at hand, with its waiters still to be served. A key whose
+/// slot is not locked here is of no use: whoever wrote it served its waiters first.
 fn first_useful_key(
     shared: &Shared,
     locks: &mut LockSet<'_>,

@@ -53,6 +53,7 @@ func ownerOf(t *testing.T, control, conn *wire.Conn) int {
 func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	control := server.Dial(t)
+	do(t, control, "SETBIT", "bits", "8000000", "1")
 	byWorker := map[int][]*wire.Conn{}
 	for range 10 {
 		conn := server.Dial(t)
@@ -96,11 +97,12 @@ func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	}
 }
 
-// keepBusy sends batches with a transaction in the middle of each and checks every reply.
+// keepBusy sends batches of commands that cost the server more than the client, with a transaction in the middle of each and checks every reply.
 func keepBusy(t *testing.T, conn *wire.Conn, key string, stop *atomic.Bool) {
-	const increments = 200
+	const increments, counts = 20, 20
 	increment := wire.AppendCommand(nil, []byte("INCR"), []byte(key))
 	batch := bytes.Repeat(increment, increments)
+	batch = append(batch, bytes.Repeat([]byte("BITCOUNT bits\r\n"), counts)...)
 	batch = append(batch, "WATCH "+key+"\r\nMULTI\r\n"...)
 	batch = append(batch, increment...)
 	// The transaction stays open across a pause in which the connection may move.
@@ -128,6 +130,11 @@ func keepBusy(t *testing.T, conn *wire.Conn, key string, stop *atomic.Bool) {
 		}
 		for range increments {
 			if !expect(next) {
+				return
+			}
+		}
+		for range counts {
+			if !expect(is("1")) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -223,6 +224,46 @@ func TestBulkLimit_FollowsConfigSet(t *testing.T) {
 			t.Errorf("%s, %v", reply, err)
 		}
 		drain(t, other)
+	})
+}
+
+func TestClientMemory_LargestClientsAreEvicted(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		conn := server.Dial(t)
+		spared := server.Dial(t)
+		expectOK(t, spared, "CLIENT", "NO-EVICT", "on")
+		// An argument each that lacks its last megabyte, of different sizes.
+		half := func(conn *wire.Conn, megabytes int) {
+			text := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", (megabytes+1)*megabyte) + strings.Repeat("x", megabytes*megabyte)
+			if err := conn.SendRaw([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		small, large := server.Dial(t), server.Dial(t)
+		half(spared, 24)
+		half(small, 2)
+		half(large, 18)
+		waitFor(t, "arrival of it all", func() bool {
+			return field(t, conn, "stats", "total_net_input_bytes") > 44*megabyte
+		})
+		expectOK(t, conn, "CONFIG", "SET", "maxmemory-clients", "40mb")
+		drain(t, large)
+		if count := field(t, conn, "stats", "evicted_clients"); count != 1 {
+			t.Errorf("%d evicted", count)
+		}
+		requireLog(t, server, `\* Evicting client: id=\d+ addr=127\.0\.0\.1:`)
+		// The others go on where they were.
+		for each, megabytes := range map[*wire.Conn]int{spared: 24, small: 2} {
+			rest := strings.Repeat("x", megabyte) + "\r\n"
+			expectOK(t, conn, "CONFIG", "SET", "maxmemory-clients", "0")
+			if err := each.SendRaw([]byte(rest)); err != nil {
+				t.Fatal(err)
+			}
+			if reply, err := each.Receive(); err != nil || len(reply.Text) != (megabytes+1)*megabyte {
+				t.Errorf("%d bytes, %v", len(reply.Text), err)
+			}
+		}
 	})
 }
 

@@ -118,8 +118,8 @@ impl Session {
         self.waiter.is_some()
     }
 
-    /// Whether the session has nothing going on that ties it to its worker: it may be moved. What a monitor sees is ordered by the
-    /// mailbox of its worker.
+    /// Whether the session has nothing going on that ties it to its worker: it may be moved. What a monitor sees is
+    /// ordered by the mailbox of its worker.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor

@@ -16,6 +16,18 @@ pub enum DebugCommand {
     Always,
 }
 
+/// How often a worker announces a quiescent state, for flavours in which readers announce.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quiescent {
+    /// Once per iteration of its event loop, which is the event loop's business.
+    #[default]
+    Iteration,
+    /// After each batch of requests that were parsed together.
+    Batch,
+    /// After each command.
+    Command,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -40,6 +52,8 @@ pub struct Settings {
     pub latency_ns_min: u64,
     /// `latency-tracking`: whether the times of commands are kept in histograms.
     pub latency_tracking: bool,
+    /// `rcu-quiescent`.
+    pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by default.
     pub lazy_user_flush: bool,
 }
@@ -58,6 +72,7 @@ impl Default for Settings {
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,
             latency_tracking: true,
+            quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
         }
     }

@@ -95,6 +95,12 @@ pub struct WorkerStats {
     pub query_limit_disconnections: Counter,
     /// Clients disconnected because their replies outgrew `client-output-buffer-limit`.
     pub output_limit_disconnections: Counter,
+    /// Clients disconnected because all together took more than `maxmemory-clients`.
+    pub evicted_clients: Counter,
+    /// Memory of this worker's clients, as of its last round, while `maxmemory-clients` is set.
+    pub client_bytes: Counter,
+    /// Memory of the largest of them that may be evicted.
+    pub largest_client_bytes: Counter,
     /// Connections handed to a less busy worker.
     pub moved_connections: Counter,
     /// Passwords that were wrong.
@@ -127,6 +133,9 @@ impl WorkerStats {
             rejected_connections: Counter::default(),
             query_limit_disconnections: Counter::default(),
             output_limit_disconnections: Counter::default(),
+            evicted_clients: Counter::default(),
+            client_bytes: Counter::default(),
+            largest_client_bytes: Counter::default(),
             moved_connections: Counter::default(),
             denied_authentications: Counter::default(),
             parked: Counter::default(),
@@ -155,6 +164,7 @@ impl WorkerStats {
             &self.rejected_connections,
             &self.query_limit_disconnections,
             &self.output_limit_disconnections,
+            &self.evicted_clients,
             &self.moved_connections,
             &self.denied_authentications,
             &self.parked,

@@ -93,7 +93,7 @@ pub use flavour::{Bp, Flavour, Mb, Memb, Qsbr, Signal};
 pub use garbage::Garbage;
 pub use grace::GracePeriod;
 pub use published::Published;
-pub use reader::{Guard, Reader};
+pub use reader::{Guard, Reader, Span};
 pub use reclaimer::{Reclaimer, ReclaimerHandle};
 pub use retire::{Budget, Limits, Reclaimed, RetireList};
 pub use section::Section;

@@ -31,6 +31,21 @@ pub struct Guard<'r, F: Flavour> {
     marker: PhantomData<(&'r Reader<F>, *const ())>,
 }
 
+/// An open read section that borrows nothing, so that more sections can be opened, closed and even announced between
+/// while it lasts. They cost no fence then: they nest in this one.
+///
+/// A span protects nothing by itself, since no reference can be tied to it; it only makes sections inside it cheaper,
+/// and grace periods wait for its end. One that is leaked stops all grace periods of its domain. It cannot leave its
+/// thread.
+#[derive(Debug)]
+#[must_use = "a span that is dropped at once spans nothing"]
+pub struct Span {
+    /// `None` where readers announce: there are no sections to span.
+    slot: Option<Arc<Slot>>,
+    // Neither `Send` nor `Sync`.
+    not_send: PhantomData<*const ()>,
+}
+
 impl<F: Flavour> Reader<F> {
     pub(crate) fn register(domain: Arc<Domain<F>>) -> Reader<F> {
         let slot = Arc::new(Slot::of_this_thread());
@@ -55,6 +70,19 @@ impl<F: Flavour> Reader<F> {
             self.slot.enter::<F>(self.domain.grace().counter(), self.barrier_by_writer);
         }
         Guard { slot: NonNull::from(&*self.slot), marker: PhantomData }
+    }
+
+    /// Opens a section that lasts until the returned value is dropped. Never blocks. Under `Qsbr` it does nothing.
+    ///
+    /// # Panics
+    ///
+    /// As [`Reader::enter`].
+    pub fn span(&self) -> Span {
+        let slot = (!F::ANNOUNCES).then(|| {
+            self.slot.enter::<F>(self.domain.grace().counter(), self.barrier_by_writer);
+            Arc::clone(&self.slot)
+        });
+        Span { slot, not_send: PhantomData }
     }
 
     /// Announces that this thread holds nothing it has read; `&mut` proves it. Never blocks.
@@ -94,6 +122,14 @@ impl<F: Flavour> Reader<F> {
 
     pub(crate) fn slot(&self) -> &Slot {
         &self.slot
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        if let Some(slot) = &self.slot {
+            slot.leave();
+        }
     }
 }
 

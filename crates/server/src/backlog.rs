@@ -1,8 +1,9 @@
 //! What a client may pile up: requests that are not executed and replies that are not sent.
 //!
 //! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client whose unsent replies
-//! pass [`HELD_OUTPUT_BYTES`] is read but not executed for until it has taken half of them. A client that sends all of a long pipeline
-//! before it reads still gets every reply, as in Valkey, and memory grows by its requests instead of its replies.
+//! pass [`HELD_OUTPUT_BYTES`] is read but not executed for until it has taken half of them. A client that sends all of
+//! a long pipeline before it reads still gets every reply, as in Valkey, and memory grows by its requests instead of
+//! its replies.
 
 use tidemill_engine::config::{OutputBufferLimit, ServerConfig};
 
@@ -33,6 +34,33 @@ impl SoftLimit {
     }
 }
 
+/// A client's memory, for [`evicted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footprint {
+    pub(crate) bytes: u64,
+    /// The connection, as its worker knows it.
+    pub(crate) index: usize,
+    pub(crate) may_be_evicted: bool,
+}
+
+/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: the largest of all, as far as they
+/// are its own. Those of other workers, up to `largest_elsewhere_bytes`, are theirs to see to.
+pub(crate) fn evicted(
+    limit_bytes: u64,
+    mut total_bytes: u64,
+    largest_elsewhere_bytes: u64,
+    mut own: Vec<Footprint>,
+) -> Vec<Footprint> {
+    own.retain(|footprint| footprint.may_be_evicted);
+    own.sort_unstable_by_key(|footprint| std::cmp::Reverse(footprint.bytes));
+    let goes = |footprint: &Footprint| {
+        let goes = total_bytes > limit_bytes && footprint.bytes >= largest_elsewhere_bytes;
+        total_bytes = total_bytes.saturating_sub(footprint.bytes);
+        goes
+    };
+    own.into_iter().take_while(goes).collect()
+}
+
 /// From how many bytes of unsent replies on a client is no longer executed for.
 pub(crate) fn held_from_bytes(limit: OutputBufferLimit) -> u64 {
     if limit.hard_bytes > 0 { u64::MAX } else { HELD_OUTPUT_BYTES.max(limit.soft_bytes) }
@@ -58,6 +86,25 @@ mod tests {
             |second: u64, bytes: u64| soft.is_exceeded(limit, bytes, || second * SECOND_US);
         assert_eq!([at(0, 10), at(2, 10), at(2, 9), at(3, 50), at(5, 50)], [false; 5]);
         assert!(at(6, 10));
+    }
+
+    #[test]
+    fn the_largest_clients_are_evicted_and_no_more_than_needed() {
+        let all: Vec<Footprint> = [50, 400, 30, 500, 20]
+            .iter()
+            .enumerate()
+            .map(|(index, &bytes)| Footprint { bytes, index, may_be_evicted: index != 3 })
+            .collect();
+        let evicted = |limit_bytes, elsewhere_bytes| -> Vec<usize> {
+            let evicted = evicted(limit_bytes, 1000, elsewhere_bytes, all.clone());
+            evicted.iter().map(|footprint| footprint.index).collect()
+        };
+        assert!(evicted(1000, 0).is_empty());
+        assert_eq!(evicted(999, 0), [1]);
+        assert_eq!(evicted(599, 0), [1, 0]);
+        assert_eq!(evicted(0, 0), [1, 0, 2, 4]);
+        assert_eq!(evicted(0, 50), [1, 0], "another worker has the next one");
+        assert!(evicted(999, 401).is_empty());
     }
 
     #[test]

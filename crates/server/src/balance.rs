@@ -1,9 +1,10 @@
 //! Which connections leave an overloaded worker.
 //!
-//! New connections go where the fewest are, which says nothing about what they will ask for. So each worker measures the share of
-//! time in which it had something to do, and one that has been busy for several ticks hands connections to the least busy one:
-//! as many as even the two out; or, when one connection alone is more than that, this one, so that its neighbours get a worker
-//! back. A connection whose worker would be as busy as the one it left stays: it would only move to and fro.
+//! New connections go where the fewest are, which says nothing about what they will ask for. So each worker measures
+//! the share of time in which it had something to do, and one that has been busy for several ticks hands connections to
+//! the least busy one: as many as even the two out; or, when one connection alone is more than that, this one, so that
+//! its neighbours get a worker back. A connection whose worker would be as busy as the one it left stays: it would only
+//! move to and fro.
 
 use crate::limits::{BALANCE_MARGIN_PERMILLE, BALANCE_TICKS, BUSY_PERMILLE};
 
@@ -32,9 +33,10 @@ impl Load {
         permille
     }
 
-    /// Whether the last tick was the first busy one.
-    pub(crate) fn begins_to_be_busy(&self) -> bool {
-        self.busy_ticks == 1
+    /// Whether this is the tick whose work decides who leaves. The others are not measured: the clock is read for each
+    /// event.
+    pub(crate) fn is_measuring(&self) -> bool {
+        self.busy_ticks + 1 == BALANCE_TICKS
     }
 
     /// Whether it has been busy for so long that connections should leave; asked anew only after as long again.
@@ -47,12 +49,12 @@ impl Load {
     }
 }
 
-/// What a connection has asked for since the last tick.
+/// What a connection asks of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     /// The connection, as its worker knows it.
     pub(crate) index: usize,
-    /// Its work, in any unit that is the same for all.
+    /// Microseconds spent on it in the measured tick.
     pub(crate) work: u64,
     pub(crate) is_movable: bool,
 }
@@ -104,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_connection_leaves_its_neighbours() {
-        assert_eq!(leaving(1000, 50, demands(&[3, 90, 2, 5])), [0, 3, 2]);
+    fn a_hot_connection_and_its_neighbours_part() {
+        assert_eq!(leaving(1000, 50, demands(&[3, 90, 2, 5])), [3, 0, 2]);
         let mut pinned = demands(&[3, 90, 2, 5]);
         for index in [0, 2, 3] {
             pinned[index].is_movable = false;

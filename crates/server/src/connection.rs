@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     /// Replies that the socket did not take yet. No memory while idle.
     pub(crate) output: ReplyBuffer,
     pub(crate) soft_limit: SoftLimit,
-    /// Bytes of requests and replies since its worker began to be busy: what it asks of the worker, beside its neighbours.
+    /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
     pub(crate) mode: Mode,
     /// The events that the kernel was asked for last.
@@ -58,6 +58,13 @@ impl Connection {
     /// What the client speaks.
     pub(crate) fn protocol(&self) -> Protocol {
         self.output.protocol()
+    }
+
+    /// Memory that the client takes, unsent payloads in full.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let output = self.output.len().max(self.output.allocated_bytes());
+        let buffers = self.input.held_bytes() + output + self.session.queued_bytes();
+        (size_of::<Connection>() + buffers) as u64
     }
 
     /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.

@@ -26,6 +26,11 @@ impl Input {
         self.bytes.len() - self.start
     }
 
+    /// Memory that it takes; not what is reserved and was never written, for which the kernel gives no page.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -17,8 +17,11 @@ pub const SWEEP_SOON_US: u64 = 4000;
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
 
-/// Pieces of retired memory that a worker frees in one iteration at most.
+/// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
 pub const FREED_ITEMS_MAX: usize = 4096;
+
+/// Part of a worker's retired pieces of memory that it frees in one iteration when that is more.
+pub const FREED_FRACTION: usize = 16;
 
 /// Bytes of retired memory that a worker frees in one iteration at most.
 pub const FREED_BYTES_MAX: usize = 16 << 20;
@@ -58,6 +61,11 @@ pub const BUSY_PERMILLE: u32 = 900;
 
 /// Busy ticks in a row after which connections leave a worker.
 pub const BALANCE_TICKS: u32 = 5;
+
+const _: () = assert!(
+    BALANCE_TICKS > 1,
+    "the last of them is measured, after another has shown that it is needed"
+);
 
 /// Permille by which another worker must be less busy to be given connections.
 pub const BALANCE_MARGIN_PERMILLE: u32 = 200;

@@ -39,8 +39,9 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
 
 /// The first worker's listener at a TCP address.
 ///
-/// Listeners share their address with `SO_REUSEPORT`, by which a second server could join them. So the first is alone when it begins
-/// to listen, which the kernel refuses while anybody else listens there, and permits sharing only afterwards.
+/// Listeners share their address with `SO_REUSEPORT`, by which a second server could join them. So the first is alone
+/// when it begins to listen, which the kernel refuses while anybody else listens there, and permits sharing only
+/// afterwards.
 pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     let socket = tcp_socket(address)?;
     net::bind(&socket, &address)?;

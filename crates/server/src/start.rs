@@ -263,8 +263,8 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     result
 }
 
-/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its parent's affinity
-/// and priority.
+/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its
+/// parent's affinity and priority.
 fn in_background<T: Send>(
     placement: &Placement,
     spawn: impl FnOnce() -> io::Result<T> + Send,
@@ -285,7 +285,8 @@ fn in_background<T: Send>(
     }
 }
 
-/// Stops the server when its thread ends unasked, by an error or a panic: clients of a worker that is gone would wait for ever.
+/// Stops the server when its thread ends unasked, by an error or a panic: clients of a worker that is gone would wait
+/// for ever.
 struct LastWords(Arc<AtomicBool>);
 
 impl Drop for LastWords {

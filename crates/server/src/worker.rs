@@ -26,14 +26,14 @@ use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
-use crate::backlog::{self, SoftLimit};
+use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, FREED_BYTES_MAX, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX,
-    READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    EVENTS_MAX, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, KEPT_REPLY_BYTES,
+    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
 
@@ -72,6 +72,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     reply: ReplyBuffer,
     next_tick_us: u64,
     next_sweep_us: u64,
+    spans_iteration: bool,
     load: Load,
 }
 
@@ -104,6 +105,7 @@ impl<F: Flavour> EventLoop<F> {
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
             next_sweep_us: 0,
+            spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
         })
@@ -128,6 +130,7 @@ impl<F: Flavour> EventLoop<F> {
             }
             let now_us = shared.clock.monotonic_us();
             self.load.idle(now_us - idle_from_us);
+            let span = self.spans_iteration.then(|| self.reader.span());
             shared.gate.enter(self.spec.index);
             self.worker.boundary(&shared);
             if self.config_version != shared.settings_version() {
@@ -141,6 +144,7 @@ impl<F: Flavour> EventLoop<F> {
             self.end_waits();
             self.between_commands();
             shared.gate.leave(self.spec.index);
+            drop(span);
             self.reclaim();
             self.reader.quiescent();
         }
@@ -166,8 +170,11 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn reclaim(&mut self) {
-        let budget = Budget { items: FREED_ITEMS_MAX, bytes: FREED_BYTES_MAX };
-        self.worker.heap.retired().reclaim(&self.domain, budget);
+        let retired = self.worker.heap.retired();
+        // More when much has gathered, so that many small pieces come and go at the same rate without holding back
+        // their writers.
+        let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
+        retired.reclaim(&self.domain, Budget { items, bytes: FREED_BYTES_MAX });
     }
 
     /// What is done between the commands of clients: expired keys are deleted, postponed waiters served, time limits kept.
@@ -195,7 +202,7 @@ impl<F: Flavour> EventLoop<F> {
         let handover = Arc::clone(&self.spec.handover);
         let busy_permille = self.load.tick(now_us);
         handover.publish_load(self.spec.index, busy_permille);
-        if self.load.begins_to_be_busy() {
+        if self.load.is_measuring() {
             self.connections.iter_mut().for_each(|(_, connection)| connection.work = 0);
         }
         if !self.load.is_overloaded() {
@@ -277,6 +284,9 @@ impl<F: Flavour> EventLoop<F> {
                 self.check_output(index);
             });
         }
+        if self.config.client_memory_bytes_max > 0 {
+            self.evict_clients();
+        }
         let timeout_ms = u64::from(self.config.timeout_seconds) * 1000;
         if timeout_ms == 0 {
             return;
@@ -295,9 +305,42 @@ impl<F: Flavour> EventLoop<F> {
         idle.into_iter().for_each(|index| self.close(index));
     }
 
+    /// Disconnects the largest clients while all together take too much.
+    fn evict_clients(&mut self) {
+        let shared = Arc::clone(&self.spec.shared);
+        let footprint = |(index, connection): (usize, &Connection)| Footprint {
+            bytes: connection.memory_bytes(),
+            index,
+            may_be_evicted: !connection.session.client.no_evict.load(Ordering::Relaxed),
+        };
+        let own: Vec<Footprint> = self.connections.iter().map(footprint).collect();
+        let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
+        let stats = self.worker.stats(&shared);
+        stats.client_bytes.set(own_bytes);
+        let evictable = own.iter().filter(|footprint| footprint.may_be_evicted);
+        let largest = evictable.map(|footprint| footprint.bytes).max();
+        stats.largest_client_bytes.set(largest.unwrap_or(0));
+        let total_bytes = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
+        let others = shared.stats.iter().enumerate().filter(|&(index, _)| index != self.spec.index);
+        let elsewhere = others.map(|(_, stats)| stats.largest_client_bytes.value()).max();
+        let limit_bytes = self.config.client_memory_bytes_max;
+        for footprint in backlog::evicted(limit_bytes, total_bytes, elsewhere.unwrap_or(0), own) {
+            let index = footprint.index;
+            let client = self.connections[index].describe(self.worker.now_ms());
+            log::info!("Evicting client: {client}");
+            let stats = self.worker.stats(&shared);
+            stats.evicted_clients.add(1);
+            // At once, so that another worker does not see to the same excess.
+            stats.client_bytes.set(stats.client_bytes.value().saturating_sub(footprint.bytes));
+            stats.largest_client_bytes.set(0);
+            self.close(index);
+        }
+    }
+
     /// Takes what others sent: messages and new connections.
     fn deliver(&mut self, now_us: u64) {
-        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it came.
+        // Messages are taken first and delivered last: one for a connection that was moved here was posted after it
+        // came.
         let messages = self.spec.shared.mailboxes.take(self.spec.index);
         for arrival in self.spec.handover.take(self.spec.index) {
             match arrival {
@@ -391,7 +434,19 @@ impl<F: Flavour> EventLoop<F> {
             if !std::mem::take(&mut connection.is_queued) {
                 continue;
             }
-            self.execute_kept(index);
+            self.measured(index, |worker| worker.execute_kept(index));
+        }
+    }
+
+    /// Does something for a connection, and adds the time it took to the connection's work while that is measured.
+    fn measured(&mut self, index: usize, work: impl FnOnce(&mut Self)) {
+        if !self.load.is_measuring() {
+            return work(self);
+        }
+        let from_us = self.spec.shared.clock.monotonic_us();
+        work(self);
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.work += self.spec.shared.clock.monotonic_us() - from_us;
         }
     }
 
@@ -414,7 +469,8 @@ impl<F: Flavour> EventLoop<F> {
         } else if token >= FIRST_LISTENER {
             self.accept((token - FIRST_LISTENER) as usize);
         } else {
-            self.handle_connection(token as usize, flags);
+            let index = token as usize;
+            self.measured(index, |worker| worker.handle_connection(index, flags));
         }
     }
 
@@ -609,7 +665,6 @@ impl<F: Flavour> EventLoop<F> {
             &mut reply,
         );
         connection.output.set_protocol(reply.protocol());
-        connection.work += (turn.consumed + reply.len()) as u64;
         (turn, reply)
     }
 

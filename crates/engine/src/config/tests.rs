@@ -388,6 +388,22 @@ fn another_value(directive: &Directive) -> Option<String> {
     })
 }
 
+#[test]
+fn memory_of_clients_is_bytes_or_a_part_of_maxmemory() {
+    for (value, maxmemory, want) in [
+        ("0", "1gb", 0),
+        ("1mb", "0", 1 << 20),
+        ("1", "0", 128 << 10),
+        ("10%", "1000mb", 100 << 20),
+        ("10%", "0", 0),
+        ("0%", "1gb", 0),
+    ] {
+        let changes = [("maxmemory-clients", value), ("maxmemory", maxmemory)];
+        let after = set(&Configuration::default(), &changes).expect("both are right");
+        assert_eq!(after.server().client_memory_bytes_max, want, "{value} of {maxmemory}");
+    }
+}
+
 /// A directive that works reaches what the server and the engine read; one that does not says so in its status.
 #[test]
 fn a_directive_that_works_is_read() {

@@ -3,7 +3,7 @@
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::observe::command_log::LogLimits;
-use crate::settings::{DebugCommand, Settings};
+use crate::settings::{DebugCommand, Quiescent, Settings};
 
 /// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,8 @@ pub struct ServerConfig {
     pub output_buffer_limits: OutputBufferLimits,
     /// Most bytes of one client's requests.
     pub query_buffer_bytes_max: usize,
+    /// Most bytes of all clients together; 0 is no limit.
+    pub client_memory_bytes_max: u64,
     /// How many databases there are.
     pub databases: usize,
     /// Whether command times are kept in histograms.
@@ -54,10 +56,8 @@ pub struct ServerConfig {
     pub workers_per_core: usize,
     /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
     pub rcu_flavour: String,
-    /// `iteration` or `command`.
-    pub rcu_read_section: String,
-    /// `iteration`, `batch` or `command`.
-    pub rcu_quiescent: String,
+    /// Whether a read section spans an iteration of the event loop, for the flavours that have sections.
+    pub rcu_section_spans_iteration: bool,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
     /// Addresses of the metrics.
@@ -104,6 +104,7 @@ impl Configuration {
             clients_max: self.number("maxclients"),
             output_buffer_limits: self.output_buffer_limits(),
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
+            client_memory_bytes_max: self.client_memory_bytes_max(),
             databases: self.number("databases"),
             latency_tracking: self.flag("latency-tracking"),
             latency_percentiles: self.numbers("latency-tracking-info-percentiles"),
@@ -116,8 +117,7 @@ impl Configuration {
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),
             rcu_flavour: self.text("rcu-flavour").to_owned(),
-            rcu_read_section: self.text("rcu-read-section").to_owned(),
-            rcu_quiescent: self.text("rcu-quiescent").to_owned(),
+            rcu_section_spans_iteration: self.text("rcu-read-section") == "iteration",
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
         }
@@ -154,6 +154,11 @@ impl Configuration {
                 ms => ms.saturating_mul(1_000_000),
             },
             latency_tracking: self.flag("latency-tracking"),
+            quiescent: match self.text("rcu-quiescent") {
+                "batch" => Quiescent::Batch,
+                "command" => Quiescent::Command,
+                _ => Quiescent::Iteration,
+            },
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
         }
     }
@@ -188,6 +193,20 @@ impl Configuration {
 
     fn path(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|path| !path.is_empty()).map(str::to_owned)
+    }
+
+    fn client_memory_bytes_max(&self) -> u64 {
+        // Less would not let clients talk at all.
+        const LEAST: u64 = 128 << 10;
+        let text = self.text("maxmemory-clients");
+        let bytes: u64 = match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent: u128 = percent.parse().expect("the value was checked");
+                (u128::from(self.number::<u64>("maxmemory")) * percent / 100) as u64
+            }
+            None => text.parse().expect("the value was checked"),
+        };
+        if bytes == 0 { 0 } else { bytes.max(LEAST) }
     }
 
     fn output_buffer_limits(&self) -> OutputBufferLimits {

@@ -11,7 +11,7 @@ use tidemill_resp::request::{
 use tidemill_store::KeyHash;
 
 use super::{admit, keyed, transaction};
-use crate::command::{Command, CommandId, Find, Handler, Start, Stop};
+use crate::command::{Command, CommandId, Find, Flags, Handler, Start, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
@@ -20,6 +20,7 @@ use crate::limits::{
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
 use crate::session::{ReplyMode, Session};
+use crate::settings::Quiescent;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -143,6 +144,9 @@ pub fn run_turn<E: Enter>(
         client.worker.run.begin(now_ns);
         let start_us = *start_us.get_or_insert(now_ns / 1000);
         let executed = client.execute_batch(batch, &input[consumed..]);
+        if client.worker.settings.quiescent == Quiescent::Batch {
+            client.reader.quiescent();
+        }
         count += batch.requests.len();
         consumed += executed.consumed;
         if let Some(next) = executed.next {
@@ -250,6 +254,9 @@ impl<E: Enter> Client<'_, '_, E> {
                 }
                 Step::Blocked => Some(Next::Unblock),
             };
+            if self.worker.settings.quiescent == Quiescent::Command {
+                self.reader.quiescent();
+            }
             self.session.lock_attempts = 0;
             consumed = request.end;
             if next.is_some() {
@@ -350,7 +357,7 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        if shared.holds_back(command) {
+        if shared.holds_back(command) || self.must_reclaim_first(command) {
             return Step::Wait(Place::Pause);
         }
         if command.name == "exec" && self.session.transaction.is_some() {
@@ -379,6 +386,14 @@ impl<E: Enter> Client<'_, '_, E> {
             self.note_ran(id, command, args);
         }
         step
+    }
+
+    /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when
+    /// it holds no reference that a grace period would wait for.
+    #[inline]
+    fn must_reclaim_first(&self, command: &Command) -> bool {
+        let retires = command.flags.contains(Flags::WRITE) || command.name == "exec";
+        retires && self.worker.heap.retired().is_over_limit()
     }
 
     fn settle(&mut self, id: CommandId, result: Result<(), Stop>) -> Step {

@@ -1,7 +1,8 @@
 //! `/metrics` over HTTP, for Prometheus. Off unless `metrics-port` is set.
 //!
-//! One thread per address answers one scrape at a time, off the workers' way: the figures are those that `INFO` shows, and reading them
-//! costs a worker nothing. It is no web server: `GET /metrics`, one request per connection, a deadline for each.
+//! One thread per address answers one scrape at a time, off the workers' way: the figures are those that `INFO` shows,
+//! and reading them costs a worker nothing. It is no web server: `GET /metrics`, one request per connection, a deadline
+//! for each.
 
 mod exposition;
 mod figures;

@@ -30,8 +30,8 @@ pub(crate) fn enter() -> Result<(), String> {
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes the file if one is asked for, or belongs to a server in the background. A failure is logged and no more, as in
-    /// Redis: packages start servers that may not write there.
+    /// Writes the file if one is asked for, or belongs to a server in the background. A failure is logged and no more,
+    /// as in Redis: packages start servers that may not write there.
     pub(crate) fn write(config: &ServerConfig, is_in_background: bool) -> PidFile {
         let default = is_in_background.then_some(DEFAULT_PID_FILE);
         let Some(path) = config.pid_file.as_deref().or(default).map(Path::new) else {

@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed terminal sends, is ignored.
+//! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed terminal sends, is
+//! ignored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -222,9 +222,8 @@ fn on_or_off(argument: &[u8]) -> Result<bool, CommandError> {
 }
 
 pub(super) fn no_evict(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    // Clients are never closed for the memory they take together, so the promise is kept either way.
     let is_on = on_or_off(cx.arg(2))?;
-    // Relaxed: for others' information only.
+    // Relaxed: whoever looks for clients to close sees it soon.
     cx.session.client.no_evict.store(is_on, Ordering::Relaxed);
     cx.reply.ok();
     Ok(())

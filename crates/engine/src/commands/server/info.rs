@@ -257,6 +257,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         ("keyspace_hits", |stats| &stats.keyspace_hits),
         ("keyspace_misses", |stats| &stats.keyspace_misses),
         ("total_error_replies", |stats| &stats.error_replies),
+        ("evicted_clients", |stats| &stats.evicted_clients),
         ("client_query_buffer_limit_disconnections", |stats| &stats.query_limit_disconnections),
         ("client_output_buffer_limit_disconnections", |stats| &stats.output_limit_disconnections),
         ("parked_sessions", |stats| &stats.parked),

@@ -48,7 +48,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     )
     .without_effect("workers do their periodic work ten times a second"),
     integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
-        .without_effect("there is no sweep; a key is deleted when a command finds it expired"),
+        .without_effect("the sweep has one effort"),
     Directive::new(
         "notify-keyspace-events",
         Kind::KeyspaceEvents,

@@ -65,9 +65,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "maxmemory-clients",
         Kind::MemoryOrPercent,
         "0",
-        "Most memory of all clients together.",
-    )
-    .only(&["0", "0%"], "clients are not evicted"),
+        "Most memory of all clients together, at least 128 KiB; 0 for no limit. Beyond it, ten times a second, the largest are disconnected but those with CLIENT NO-EVICT. A percentage is of `maxmemory`.",
+    ),
     integer("io-threads", "1", 1, 256, "Threads that read and write for the main thread.")
         .without_effect(WORKERS),
     integer("max-new-connections-per-cycle", "10", 1, 1000, "Connections accepted per loop.")

@@ -1,0 +1,215 @@
+//! Turns of a connection without a server around them: when quiescent states are announced, and who waits for memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::clock::Clock;
+use tidemill_engine::commit::Sinks;
+use tidemill_engine::config::{CommandLine, Configuration, Files, load};
+use tidemill_engine::execute::{Batch, Next, Turn, run_turn};
+use tidemill_engine::mailbox::Notify;
+use tidemill_engine::section::{Enter, ReadSide};
+use tidemill_engine::session::Session;
+use tidemill_engine::shared::{Host, Shared, SharedSpec};
+use tidemill_engine::worker::Worker;
+use tidemill_rcu::{Budget, Domain, Guard, Limits, Mb, Qsbr, Reader, RetireList, Section};
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::RequestParser;
+use tidemill_store::Heap;
+use tidemill_store::hash::Seed;
+
+/// A clock that goes on by a microsecond each time it is read.
+#[derive(Default)]
+struct Ticks(AtomicU64);
+
+impl Clock for Ticks {
+    fn unix_us(&self) -> u64 {
+        1_700_000_000_000_000 + self.monotonic_us()
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Nobody;
+
+impl Notify for Nobody {
+    fn notify(&self) {}
+}
+
+impl Host for Nobody {
+    fn shut_down(&self) {}
+
+    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+impl Files for Nobody {
+    fn read(&self, _: &str) -> std::io::Result<Vec<u8>> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+
+    fn matching(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn standard_input(&self) -> std::io::Result<Vec<u8>> {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+}
+
+/// A reader that counts announcements.
+struct Counting {
+    reader: Reader<Qsbr>,
+    announced_count: usize,
+}
+
+impl ReadSide for Counting {
+    fn section(&mut self, work: &mut dyn FnMut(Section<'_>)) {
+        ReadSide::section(&mut self.reader, work);
+    }
+
+    fn quiescent(&mut self) {
+        self.announced_count += 1;
+        self.reader.quiescent();
+    }
+}
+
+impl Enter for Counting {
+    type Guard<'r> = Guard<'r, Qsbr>;
+
+    fn enter(&self) -> Guard<'_, Qsbr> {
+        self.reader.enter()
+    }
+}
+
+struct Engine {
+    shared: Arc<Shared>,
+    domain: Arc<Domain<Qsbr>>,
+    worker: Worker,
+    session: Session,
+    reader: Counting,
+    reply: ReplyBuffer,
+}
+
+impl Engine {
+    fn new(directives: &[&str], limits: Limits) -> Engine {
+        let line = CommandLine::parse(directives.iter().map(|word| (*word).to_owned()));
+        let line = line.expect("directives");
+        let shared = Arc::new(Shared::new(SharedSpec {
+            database_count: 16,
+            seed: Seed::new(1, 2),
+            notifiers: vec![Box::new(Nobody)],
+            clock: Box::new(Ticks::default()),
+            configuration: load(&line, &Nobody).expect("directives of the table"),
+            host: Box::new(Nobody),
+            sinks: Sinks::default(),
+        }));
+        let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
+        let retired = RetireList::for_domain(&domain, limits);
+        let client = shared.clients.register(0, ClientOrigin::default(), 0);
+        Engine {
+            worker: Worker::new(&shared, 0, Heap::with_retired(retired), 7),
+            session: Session::new(client, true),
+            reader: Counting { reader: domain.register(), announced_count: 0 },
+            reply: ReplyBuffer::new(Protocol::Resp2),
+            domain,
+            shared,
+        }
+    }
+
+    fn turn(&mut self, input: &str) -> Turn {
+        run_turn(
+            &self.shared,
+            &mut self.worker,
+            &mut self.session,
+            &mut self.reader,
+            &mut Batch::default(),
+            &mut RequestParser::new(),
+            input.as_bytes(),
+            &mut self.reply,
+        )
+    }
+
+    fn replies(&mut self) -> String {
+        let text = String::from_utf8(self.reply.to_vec()).expect("plain replies");
+        self.reply.clear();
+        text
+    }
+
+    /// What the event loop does between turns.
+    fn reclaim(&mut self) {
+        self.reader.reader.quiescent();
+        self.worker.heap.retired().reclaim(&self.domain, Budget::UNLIMITED);
+    }
+}
+
+fn announced(granularity: &str, requests: usize) -> usize {
+    let mut engine = Engine::new(&["--rcu-quiescent", granularity], Limits::default());
+    let turn = engine.turn(&"SET key value\r\nGET key\r\n".repeat(requests / 2));
+    assert!(matches!(turn.next, Next::Input { .. }));
+    assert_eq!(engine.replies(), "+OK\r\n$5\r\nvalue\r\n".repeat(requests / 2));
+    engine.reader.announced_count
+}
+
+#[test]
+fn quiescent_states_are_announced_as_often_as_configured() {
+    assert_eq!(announced("iteration", 100), 0);
+    assert_eq!(announced("command", 100), 100);
+    let by_batch = announced("batch", 100);
+    assert!((2..100).contains(&by_batch), "{by_batch} batches of 100 requests");
+}
+
+#[test]
+fn writers_wait_for_memory_and_readers_do_not() {
+    let limits = Limits { bytes: 64 << 10, items: usize::MAX };
+    let mut engine = Engine::new(&[], limits);
+    // Another thread that does not announce: nothing retired can be freed.
+    let stuck = engine.domain.register();
+    let large = format!("SET key {}\r\n", "x".repeat(10_000));
+    let mut written_count = 0;
+    let turn = loop {
+        let turn = engine.turn(&large);
+        if turn.consumed == 0 {
+            break turn;
+        }
+        written_count += 1;
+        assert!(written_count < 100, "a writer must hold back");
+        engine.reclaim();
+    };
+    assert!(matches!(turn.next, Next::WakeUp { retry_us: Some(_) }));
+    let retired_bytes = engine.worker.heap.retired().retired_bytes();
+    assert!((limits.bytes..limits.bytes + 20_000).contains(&retired_bytes), "{retired_bytes}");
+    engine.replies();
+    assert_eq!(engine.turn("STRLEN key\r\nPING\r\n").consumed, 18);
+    assert_eq!(engine.replies(), ":10000\r\n+PONG\r\n");
+    // A transaction that was queued holds back as a whole.
+    engine.turn("MULTI\r\nSET key short\r\n");
+    assert_eq!(engine.turn("EXEC\r\n").consumed, 0);
+    engine.replies();
+    drop(stuck);
+    engine.reclaim();
+    engine.reclaim();
+    engine.turn("EXEC\r\nGET key\r\n");
+    assert_eq!(engine.replies(), "*1\r\n+OK\r\n$5\r\nshort\r\n");
+}
+
+#[test]
+fn a_span_keeps_grace_periods_from_ending_until_it_is_dropped() {
+    let domain = Domain::<Mb>::new().expect("mb needs nothing of the system");
+    let mut reader = domain.register();
+    let span = reader.span();
+    let period = domain.start_grace_period();
+    drop(reader.enter());
+    reader.quiescent();
+    reader.offline(|| assert!(!domain.is_elapsed(&period)));
+    drop(span);
+    assert!(domain.is_elapsed(&period));
+}

@@ -143,7 +143,7 @@ func (g *generator) call() (Call, bool) {
 		return call, false // Valkey closes after the reply, and never when there is none
 	}
 	g.spoil(&call)
-	if hazardous(call) {
+	if hazardous(call) || showsFault(call) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {

@@ -66,9 +66,17 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     }
     client.reply.array(transaction.queued.len());
     let mut locks = std::mem::take(&mut exclusion.locks);
+    // A command that closes the connection is the last one whose reply is sent; the others run all the same.
+    let mut reply_end = None;
     for queued in &transaction.queued {
         locks = run_queued(client, queued, locks, exclusion.gate.as_ref());
+        if client.session.close_after_reply && reply_end.is_none() {
+            reply_end = Some(client.reply.mark());
+        }
         client.reader.quiescent();
+    }
+    if let Some(mark) = reply_end {
+        client.reply.truncate(mark);
     }
     let guard = client.reader.enter();
     keyed::release(shared, client.worker, locks, guard.section());
@@ -211,6 +219,7 @@ fn run_queued<'k, E: Enter>(
 /// Stops watching: under the locks at hand, or of each slot that is free.
 pub(crate) fn unwatch(shared: &Shared, session: &mut Session, locks: Option<&mut LockSet<'_>>) {
     let Some(watch) = session.watch.take() else { return };
+    session.client.set_watch(None);
     session.client.watched.store(0, std::sync::atomic::Ordering::Relaxed);
     let mut locks = locks;
     for watched in &watch.keys {

@@ -64,12 +64,16 @@ func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 }
 
 // showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have. The generator leaves
-// such calls out, because what they do to the keyspace would differ from there on.
-func showsFault(call Call) bool {
-	if call.Name == "lset" && len(call.Arguments) == 4 {
+// such calls out, because the keyspace, or what EXEC answers, would differ from there on.
+func showsFault(call Call, watches bool) bool {
+	switch {
+	case call.Name == "lset" && len(call.Arguments) == 4:
 		// Valkey cuts the index to 32 bits: LSET of element 2^32 overwrites element 0.
 		index, err := strconv.ParseInt(string(call.Arguments[2]), 10, 64)
 		return err == nil && index != int64(int32(index))
+	case call.Name == "bitfield":
+		// A write that OVERFLOW FAIL refuses lets the string grow all the same, and Valkey tells no watcher.
+		return watches && call.mentions("FAIL")
 	}
 	return false
 }

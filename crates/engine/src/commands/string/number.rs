@@ -65,7 +65,7 @@ pub(super) fn incrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
     let text = format_long_double(sum);
     let event = Event::new(EventClass::STRING, "incrbyfloat");
     // Unlike INCRBY, it leaves a text even when the sum is whole.
-    let encoding = text_encoding_of(key, text.as_bytes(), expires_at_ms.is_some());
+    let encoding = text_encoding_of(key, text.len() as u64, expires_at_ms.is_some());
     edit.put(NewEntry { encoding, ..new_string(key, text.as_bytes(), expires_at_ms) }, event);
     cx.reply.bulk(text.as_bytes());
     cx.propagate([&b"SET"[..], key, text.as_bytes(), b"KEEPTTL"]);

@@ -21,13 +21,21 @@ pub(super) fn encoding_of(key: &[u8], value: &[u8], has_expiry: bool) -> Encodin
     if value.len() <= 20 && parse_integer(value).is_some() {
         return Encoding::Int;
     }
-    text_encoding_of(key, value, has_expiry)
+    text_encoding_of(key, value.len() as u64, has_expiry)
 }
 
 /// As [`encoding_of`], of a string that is never taken for an integer.
-pub(super) fn text_encoding_of(key: &[u8], value: &[u8], has_expiry: bool) -> Encoding {
+pub(in crate::commands) fn text_encoding_of(
+    key: &[u8],
+    value_bytes: u64,
+    has_expiry: bool,
+) -> Encoding {
     let taken = key.len() + if key.len() < 32 { 0 } else { 2 } + if has_expiry { 8 } else { 0 };
-    if value.len() + taken <= EMBEDDED_BYTES_MAX { Encoding::Embstr } else { Encoding::Raw }
+    if value_bytes + taken as u64 <= EMBEDDED_BYTES_MAX as u64 {
+        Encoding::Embstr
+    } else {
+        Encoding::Raw
+    }
 }
 
 /// The entry of a string that is set as a whole.

@@ -7,7 +7,7 @@ test-rust: ## unit and integration tests of the Rust workspace
 # `make end-to-end` runs all of them; what does not pass yet stands in tests/README.md.
 test-end-to-end: ## the real binary beside real clients
 	$(CARGO) build --release --locked --quiet -p tidemill
-	cd tests && go vet ./... && go test -count=1 -p 1 ./clients
+	cd tests && go vet ./... && go test -count=1 -p 1 ./clients ./differential
 
 .PHONY: docs-fresh
 docs-fresh: ## generated documents match their sources

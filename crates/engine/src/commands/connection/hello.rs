@@ -163,7 +163,10 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.client.queued.store(u64::MAX, Ordering::Relaxed);
     unwatch(cx.shared, cx.session, None);
     cx.session.select(0);
-    cx.session.reply_mode = ReplyMode::On;
+    // RESET undoes OFF before it answers; SKIP still takes its answer.
+    if cx.session.reply_mode == ReplyMode::Off {
+        cx.session.reply_mode = ReplyMode::On;
+    }
     cx.session.no_touch = false;
     cx.session.client.no_touch.store(false, Ordering::Relaxed);
     cx.session.client.no_evict.store(false, Ordering::Relaxed);

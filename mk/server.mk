@@ -4,9 +4,8 @@
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --locked --quiet
 
-END_TO_END := ./clients ./observe ./expiry ./process ./packaging ./abuse ./linearizability
+END_TO_END := ./clients ./differential ./observe ./expiry ./process ./packaging ./abuse ./linearizability
 
-# `make end-to-end` runs all of them; what does not pass yet stands in tests/README.md.
 test-end-to-end: ## the real binary beside real clients
 	$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go vet ./... && go test -count=1 -p 1 $(END_TO_END)
@@ -27,7 +26,7 @@ fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness
 end-to-end: ## all end-to-end tests against TIDEMILL_SERVER
-	cd tests && go vet ./... && go test -count=1 -p 1 ./differential $(END_TO_END)
+	cd tests && go vet ./... && go test -count=1 -p 1 $(END_TO_END)
 
 test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability

@@ -40,7 +40,6 @@ var comparisons = map[string]comparison{
 	"client|list":     sameFieldNames,
 	"client|help":     sameKind,
 	"object|help":     sameKind,
-	"hello":           sameHello,
 }
 
 // equal compares two replies to one call, those inside EXEC included: queued are the calls that EXEC ran.
@@ -189,24 +188,4 @@ func sameFieldNames(_ Call, a, b wire.Reply) bool {
 		return out.String()
 	}
 	return a.Kind == b.Kind && names(a) == names(b)
-}
-
-// sameHello compares HELLO's map but for who answers.
-func sameHello(_ Call, a, b wire.Reply) bool {
-	if a.Kind != b.Kind || len(a.Items) != len(b.Items) {
-		return false
-	}
-	for index := 0; index+1 < len(a.Items); index += 2 {
-		name := string(a.Items[index].Text)
-		if !sameText(a.Items[index], b.Items[index]) || a.Items[index+1].Kind != b.Items[index+1].Kind {
-			return false
-		}
-		if name == "server" || name == "version" || name == "id" {
-			continue
-		}
-		if !sameReply(Call{}, a.Items[index+1], b.Items[index+1]) {
-			return false
-		}
-	}
-	return true
 }

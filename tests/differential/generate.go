@@ -61,9 +61,9 @@ type generator struct {
 	ladder   []int // running sums of weights
 	// inTransaction follows MULTI and EXEC closely enough to end most transactions by EXEC.
 	inTransaction bool
-	// mute is set while replies may be off.
-	mute   bool
-	tokens []string
+	// mute is set while replies may be off, watches once keys may be watched.
+	mute, watches bool
+	tokens        []string
 }
 
 func newGenerator(commands []Command, seed uint64) *generator {
@@ -143,16 +143,18 @@ func (g *generator) call() (Call, bool) {
 		return call, false // Valkey closes after the reply, and never when there is none
 	}
 	g.spoil(&call)
-	if hazardous(call) {
+	if hazardous(call) || showsFault(call, g.watches) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {
 	case command.Name == "client|reply":
 		g.mute = !call.mentions("ON")
 	case command.Name == "reset" && wellFormed:
-		g.mute, g.inTransaction = false, false
+		g.mute, g.inTransaction, g.watches = false, false, false
 	case command.Name == "multi":
 		g.inTransaction = true
+	case command.Name == "watch":
+		g.watches = true
 	case wellFormed && slices.Contains([]string{"exec", "discard"}, command.Name):
 		g.inTransaction = false
 	}

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::blocking::Waiter;
+use crate::side::WatchFlag;
 
 /// Texts of a client that change rarely.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,8 @@ pub struct Client {
     pub follows_redirects: AtomicBool,
     /// What it waits for in a blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
+    /// Set when a key that it watches changes.
+    watch: Mutex<Option<Arc<WatchFlag>>>,
 }
 
 impl Client {
@@ -93,6 +96,18 @@ impl Client {
         // Relaxed: for others' information only.
         self.is_blocked.store(waiter.is_some(), Ordering::Relaxed);
         *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = waiter;
+    }
+
+    /// Whether a key that it watches has changed: `EXEC` will refuse.
+    #[must_use]
+    pub fn is_watch_broken(&self) -> bool {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.as_ref().is_some_and(|flag| flag.is_set())
+    }
+
+    /// Sets the flag of what it watches.
+    pub(crate) fn set_watch(&self, watch: Option<Arc<WatchFlag>>) {
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
     /// Changes its texts.
@@ -145,6 +160,7 @@ impl Clients {
             no_touch: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
             waiter: Mutex::default(),
+            watch: Mutex::default(),
         });
         let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         by_id.insert(id, Arc::clone(&client));

@@ -17,7 +17,7 @@ use tidemill_store::value::text::TextEdit;
 use tidemill_store::word::Word;
 use tidemill_store::{
     Disposal, Editing, Encoding, EntryRef, EntrySpec, Found, KeyHash, Kind, NewValue, OwnedEntry,
-    Published, SlotNumber, StringValue, TreeSpec,
+    Place, Published, SlotNumber, StringValue, TreeSpec,
 };
 
 use crate::command::{Command, Stop};
@@ -522,19 +522,19 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         true
     }
 
-    /// Removes the key and returns its value as an entry of `key`, which must be put somewhere.
+    /// Removes the key and returns its value as an entry of `place`, which must be put somewhere.
     ///
     /// # Panics
     ///
     /// When the key does not exist.
     #[must_use]
-    pub fn take_as(self, new_key: &[u8], event: Event) -> OwnedEntry {
+    pub fn take_as(self, place: Place<'_>, event: Event) -> OwnedEntry {
         let Edit { cx, database, key, key_hash, found } = self;
         let found = found.expect("only an existing key moves");
         let section = cx.section;
         let heap = &cx.worker.heap;
         let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
-        let entry = lock.take_as(database, key_hash.hash, found, new_key, section, heap);
+        let entry = lock.take_as(database, key_hash.hash, found, place, section, heap);
         cx.changed(database, key, key_hash, event, false);
         entry
     }

@@ -1,17 +1,19 @@
 //! Turns of a connection without a server around them: when quiescent states are announced, and who waits for memory.
 
+mod harness;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use harness::{NoProcess, Silent};
 use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
-use tidemill_engine::config::{CommandLine, Configuration, Files, load};
+use tidemill_engine::config::{CommandLine, Files, load};
 use tidemill_engine::execute::{Batch, Next, Turn, run_turn};
-use tidemill_engine::mailbox::Notify;
 use tidemill_engine::section::{Enter, ReadSide};
 use tidemill_engine::session::Session;
-use tidemill_engine::shared::{Host, Shared, SharedSpec};
+use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Guard, Limits, Mb, Qsbr, Reader, RetireList, Section};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -31,27 +33,15 @@ impl Clock for Ticks {
     fn monotonic_us(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
-}
 
-struct Nobody;
-
-impl Notify for Nobody {
-    fn notify(&self) {}
-}
-
-impl Host for Nobody {
-    fn shut_down(&self) {}
-
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+    fn monotonic_ns(&self) -> u64 {
+        self.monotonic_us() * 1000
     }
 }
 
-impl Files for Nobody {
+struct NoFiles;
+
+impl Files for NoFiles {
     fn read(&self, _: &str) -> std::io::Result<Vec<u8>> {
         Err(std::io::ErrorKind::NotFound.into())
     }
@@ -106,10 +96,10 @@ impl Engine {
         let shared = Arc::new(Shared::new(SharedSpec {
             database_count: 16,
             seed: Seed::new(1, 2),
-            notifiers: vec![Box::new(Nobody)],
+            notifiers: vec![Box::new(Silent)],
             clock: Box::new(Ticks::default()),
-            configuration: load(&line, &Nobody).expect("directives of the table"),
-            host: Box::new(Nobody),
+            configuration: load(&line, &NoFiles).expect("directives of the table"),
+            host: Box::new(NoProcess),
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");

@@ -131,6 +131,15 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 
+/// Where the value of another entry goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// What `OBJECT ENCODING` answers there.
+    pub encoding: Encoding,
+}
+
 /// The value that an entry is built with.
 #[derive(Debug)]
 pub enum NewValue<'v> {
@@ -227,7 +236,7 @@ impl OwnedEntry {
 
     /// An entry with a copy of another one's value (`COPY`).
     #[must_use]
-    pub fn copy_of(source: EntryRef<'_>, key: &[u8], heap: &Heap) -> OwnedEntry {
+    pub fn copy_of(source: EntryRef<'_>, place: Place<'_>, heap: &Heap) -> OwnedEntry {
         let copied = source.root_of(source.kind()).map(|root| {
             // SAFETY: the entry, and with it its tree, lives for the reference's lifetime.
             unsafe { root.copy(heap) }
@@ -237,9 +246,9 @@ impl OwnedEntry {
             None => source.kept_value().0,
         };
         let spec = EntrySpec {
-            key,
+            key: place.key,
             kind: source.kind(),
-            encoding: source.encoding(),
+            encoding: place.encoding,
             expires_at_ms: source.expires_at_ms(),
             recency: source.recency(),
             value,

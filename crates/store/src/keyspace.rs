@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use tidemill_rcu::Section;
 
 use crate::entry::{
-    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue,
+    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, Place, StringValue,
 };
 use crate::gate::ClosedGate;
 use crate::hash::{Seed, hash};
@@ -759,7 +759,8 @@ impl<S: Default> SlotLock<'_, S> {
         expires_at_ms: Option<u64>,
         heap: &Heap,
     ) {
-        let (entry, disposal) = rebuilt(found.entry, found.entry.key(), expires_at_ms, heap);
+        let place = Place { key: found.entry.key(), encoding: found.entry.encoding() };
+        let (entry, disposal) = rebuilt(found.entry, place, expires_at_ms, heap);
         self.replace(database, hash, found, entry, disposal, heap);
     }
 
@@ -792,12 +793,12 @@ impl<S: Default> SlotLock<'_, S> {
         database: usize,
         hash: u64,
         found: Found<'_>,
-        key: &[u8],
+        place: Place<'_>,
         section: Section<'_>,
         heap: &Heap,
     ) -> OwnedEntry {
         let expires_at_ms = found.entry.expires_at_ms();
-        let (entry, disposal) = rebuilt(found.entry, key, expires_at_ms, heap);
+        let (entry, disposal) = rebuilt(found.entry, place, expires_at_ms, heap);
         self.remove(database, hash, found, disposal, section, heap);
         entry
     }
@@ -806,15 +807,15 @@ impl<S: Default> SlotLock<'_, S> {
 /// An entry with another one's value, key and expiry apart, and what becomes of the value when the other one goes.
 fn rebuilt(
     source: EntryRef<'_>,
-    key: &[u8],
+    place: Place<'_>,
     expires_at_ms: Option<u64>,
     heap: &Heap,
 ) -> (OwnedEntry, Disposal) {
     let (value, disposal) = source.kept_value();
     let spec = EntrySpec {
-        key,
+        key: place.key,
         kind: source.kind(),
-        encoding: source.encoding(),
+        encoding: place.encoding,
         expires_at_ms,
         recency: source.recency(),
         value,

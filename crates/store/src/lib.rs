@@ -20,7 +20,9 @@ mod tree;
 pub mod value;
 pub mod word;
 
-pub use entry::{Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, StringValue};
+pub use entry::{
+    Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, Place, StringValue,
+};
 pub use heap::Heap;
 pub use keyspace::{
     Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,

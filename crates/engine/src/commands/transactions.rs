@@ -1,5 +1,6 @@
 //! `MULTI`, `EXEC`, `DISCARD`, `WATCH`, `UNWATCH`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::command::{
@@ -130,7 +131,12 @@ fn watch(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
     let database = cx.session.database;
-    let watch = cx.session.watch.get_or_insert_with(Box::<Watch>::default);
+    let client = &cx.session.client;
+    let watch = cx.session.watch.get_or_insert_with(|| {
+        let watch = Box::<Watch>::default();
+        client.set_watch(Some(Arc::clone(&watch.flag)));
+        watch
+    });
     if watch.keys.iter().any(|other| other.database == database && &*other.key == key) {
         return Ok(());
     }

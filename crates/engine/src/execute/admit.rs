@@ -1,5 +1,7 @@
 //! Whether a request may run: known, complete, permitted, affordable; or whether it is queued in `MULTI`.
 
+use std::sync::atomic::Ordering;
+
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
 use super::transaction::unwatch;
@@ -51,6 +53,8 @@ fn reject<E>(
         return error;
     }
     client.session.transaction = None;
+    // Relaxed: for others' information only.
+    client.session.client.queued.store(u64::MAX, Ordering::Relaxed);
     unwatch(client.shared, client.session, None);
     let wire = error.wire();
     let reason = wire.strip_prefix(b"ERR ").unwrap_or(&wire);

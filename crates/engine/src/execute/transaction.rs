@@ -67,6 +67,8 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     client.reply.array(transaction.queued.len());
     let mut locks = std::mem::take(&mut exclusion.locks);
     let mut start_ns = shared.clock.monotonic_ns();
+    // A command that closes the connection is the last one whose reply is sent; the others run all the same.
+    let mut reply_end = None;
     for queued in &transaction.queued {
         let mark = client.reply.mark();
         locks = run_queued(client, queued, locks, exclusion.gate.as_ref());
@@ -75,7 +77,13 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
         let reply_bytes = client.reply.appended_bytes(mark);
         client.note_queued(called, queued.arguments.view(), now_ns - start_ns, reply_bytes);
         start_ns = now_ns;
+        if client.session.close_after_reply && reply_end.is_none() {
+            reply_end = Some(client.reply.mark());
+        }
         client.reader.quiescent();
+    }
+    if let Some(mark) = reply_end {
+        client.reply.truncate(mark);
     }
     let guard = client.reader.enter();
     keyed::release(shared, client.worker, locks, guard.section());
@@ -216,6 +224,7 @@ fn run_queued<'k, E: Enter>(
 /// Stops watching: under the locks at hand, or of each slot that is free.
 pub(crate) fn unwatch(shared: &Shared, session: &mut Session, locks: Option<&mut LockSet<'_>>) {
     let Some(watch) = session.watch.take() else { return };
+    session.client.set_watch(None);
     session.client.watched.store(0, std::sync::atomic::Ordering::Relaxed);
     let mut locks = locks;
     for watched in &watch.keys {

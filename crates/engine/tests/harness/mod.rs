@@ -52,13 +52,15 @@ impl Clock for StoppedClock {
     }
 }
 
-struct Silent;
+/// Nobody sleeps here.
+pub struct Silent;
 
 impl Notify for Silent {
     fn notify(&self) {}
 }
 
-struct NoProcess;
+/// There is no process around the engine.
+pub struct NoProcess;
 
 impl Host for NoProcess {
     fn shut_down(&self) {}

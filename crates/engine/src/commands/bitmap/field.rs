@@ -75,6 +75,12 @@ impl FieldType {
         if self.is_signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
 
+    /// Whether a value is so far below the field that Valkey's distance to the largest one wraps around: it saturates
+    /// to the largest one then.
+    fn saturates_upwards(self, value: i128) -> bool {
+        self.is_signed && self.bits < 64 && self.most() - value > i128::from(i64::MAX)
+    }
+
     /// What the field holds after it was given `value`; none when that is refused.
     fn fit(self, value: i128, overflow: Overflow) -> Option<i64> {
         if (self.least()..=self.most()).contains(&value) {
@@ -127,6 +133,8 @@ fn operations(cx: &Cx<'_, '_>) -> Result<Vec<Operation>, CommandError> {
 struct Draft<'g> {
     value: Option<StringValue<'g>>,
     changed: BTreeMap<u64, u8>,
+    /// A field got another value, even if it got the old one back.
+    has_new_value: bool,
 }
 
 impl Draft<'_> {
@@ -165,7 +173,12 @@ impl Draft<'_> {
                     // Valkey reads the argument of an unsigned field as unsigned.
                     i128::from(value as u64)
                 };
-                let new = field.fit(value, overflow);
+                let new = match overflow {
+                    Overflow::Saturate if field.saturates_upwards(value) => {
+                        Some(field.most() as i64)
+                    }
+                    _ => field.fit(value, overflow),
+                };
                 (new.map(|_| old), new)
             }
             Action::Add(amount) => {
@@ -173,6 +186,7 @@ impl Draft<'_> {
                 (new, new)
             }
         };
+        self.has_new_value |= new.is_some_and(|new| new != old);
         self.write(field, offset, new.unwrap_or(old));
         reply
     }
@@ -193,7 +207,7 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.edit(key).entry_of(Kind::String)?
     };
     let value = entry.and_then(|entry| entry.string());
-    let mut draft = Draft { value, changed: BTreeMap::new() };
+    let mut draft = Draft { value, changed: BTreeMap::new(), has_new_value: false };
     cx.reply.array(operations.len());
     for operation in &operations {
         match draft.run(operation) {
@@ -201,8 +215,12 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
             None => cx.reply.null(),
         }
     }
-    if !draft.changed.is_empty() {
+    let length = value.map_or(0, |value| value.len());
+    let grows = draft.changed.last_key_value().is_some_and(|(&last, _)| last >= length);
+    if draft.has_new_value || grows {
         string::write_runs(cx, key, &runs(draft.changed), SETBIT_EVENT)?;
+    } else if writes {
+        string::make_raw(cx, key);
     }
     Ok(())
 }

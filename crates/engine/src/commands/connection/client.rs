@@ -9,7 +9,7 @@ use tidemill_resp::number::parse_integer;
 
 use super::filter::Filter;
 use crate::clients::Client;
-use crate::command::Outcome;
+use crate::command::{Command, CommandId, Outcome};
 use crate::commands::options::{integer, is};
 use crate::context::SessionCx;
 use crate::error::{CommandError, until_nul};
@@ -88,6 +88,9 @@ pub(super) fn flags(client: &Client) -> String {
     if client.is_blocked.load(Ordering::Relaxed) {
         flags.push('b');
     }
+    if client.is_watch_broken() {
+        flags.push('d');
+    }
     if client.address.parse::<SocketAddr>().is_err() {
         flags.push('U');
     }
@@ -143,7 +146,18 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
     line
 }
 
+/// Notes the command at hand as the caller's last one, which otherwise happens once its batch is done.
+fn note_command(cx: &SessionCx<'_, '_>) {
+    let client = &cx.session.client;
+    let is_it = |(_, command): &(CommandId, &Command)| std::ptr::eq(*command, cx.command);
+    let number = cx.shared.commands.iter().find(is_it).map_or(0, |(id, _)| id.index() as u32 + 1);
+    // Relaxed: for others' information only.
+    client.last_command.store(number, Ordering::Relaxed);
+    client.last_command_ms.store(cx.worker.now_ms(), Ordering::Relaxed);
+}
+
 pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    note_command(cx);
     let line = describe(cx.shared, &cx.session.client, cx.worker.now_ms());
     cx.reply.verbatim(*b"txt", format!("{line}\n"));
     Ok(())
@@ -151,6 +165,7 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let filter = Filter::parse(cx)?;
+    note_command(cx);
     let now_ms = cx.worker.now_ms();
     let mut lines = String::new();
     for client in cx.shared.clients.all() {

@@ -33,7 +33,8 @@ pub(super) struct Filter<'s> {
 /// Terms as they were given. Names and addresses end at a NUL, as in Valkey.
 #[derive(Default)]
 struct Terms<'s> {
-    ids: Vec<i64>,
+    /// May be empty, which no client's is in.
+    ids: Option<Vec<i64>>,
     is_normal: Option<bool>,
     address: Option<&'s [u8]>,
     local_address: Option<&'s [u8]>,
@@ -48,14 +49,14 @@ struct Terms<'s> {
 }
 
 impl<'s> Filter<'s> {
-    /// Parses the arguments from index 2 on.
+    /// Parses the arguments from index 2 on, of which there are none or at least two.
     pub(super) fn parse(cx: &SessionCx<'_, 's>) -> Result<Filter<'s>, CommandError> {
         let mut filter = Filter::default();
         let mut index = 2;
+        if cx.args.len() == 3 {
+            return Err(CommandError::Syntax);
+        }
         while index < cx.args.len() {
-            if index + 1 == cx.args.len() {
-                return Err(CommandError::Syntax);
-            }
             index += filter.add(cx, index)?;
         }
         Ok(filter)
@@ -73,9 +74,19 @@ impl<'s> Filter<'s> {
         self
     }
 
-    /// Adds the term at `index`, which a value follows; tells how many arguments it takes.
+    /// Adds the term at `index`; tells how many arguments it takes.
     fn add(&mut self, cx: &SessionCx<'_, 's>, index: usize) -> Result<usize, CommandError> {
-        let (option, value) = (cx.arg(index), cx.arg(index + 1));
+        let option = cx.arg(index);
+        if is(option, "ID") {
+            return self.wanted.add_ids(cx, index);
+        }
+        if is(option, "NOT-ID") {
+            return self.unwanted.add_ids(cx, index);
+        }
+        if index + 1 == cx.args.len() {
+            return Err(CommandError::Syntax);
+        }
+        let value = cx.arg(index + 1);
         match () {
             () if is(option, "MAXAGE") => self.age_s_min = Some(seconds("maxage", value)?),
             () if is(option, "IDLE") => self.idle_s_min = Some(seconds("idle", value)?),
@@ -88,10 +99,10 @@ impl<'s> Filter<'s> {
             }
             () => {
                 let is_negated = option.len() > 4 && is(&option[..4], "NOT-");
-                return match is_negated {
-                    true => self.unwanted.add(cx, index, &option[4..], true),
-                    false => self.wanted.add(cx, index, option, false),
-                };
+                match is_negated {
+                    true => self.unwanted.add(cx, &option[4..], value, true)?,
+                    false => self.wanted.add(cx, option, value, false)?,
+                }
             }
         }
         Ok(2)
@@ -110,18 +121,16 @@ impl<'s> Filter<'s> {
 }
 
 impl<'s> Terms<'s> {
-    /// Adds the term at `index`, called `name` without its `NOT-`; tells how many arguments it takes.
+    /// Adds a term but `ID`; `name` is without `NOT-`.
     fn add(
         &mut self,
-        cx: &SessionCx<'_, 's>,
-        index: usize,
+        cx: &SessionCx<'_, '_>,
         name: &[u8],
+        value: &'s [u8],
         is_negated: bool,
-    ) -> Result<usize, CommandError> {
-        let value = cx.arg(index + 1);
+    ) -> Result<(), CommandError> {
         let text = Some(until_nul(value));
         match () {
-            () if is(name, "ID") => return self.add_ids(cx, index),
             () if is(name, "TYPE") => self.is_normal = Some(is_normal(value)?),
             () if is(name, "ADDR") => self.address = text,
             () if is(name, "LADDR") => self.local_address = text,
@@ -149,23 +158,22 @@ impl<'s> Terms<'s> {
             }
             () => return Err(CommandError::Syntax),
         }
-        Ok(2)
+        Ok(())
     }
 
-    /// Adds ids up to the first argument that is no number.
+    /// Adds the ids behind `index` up to the first argument that is no number; tells how many arguments that takes.
     fn add_ids(&mut self, cx: &SessionCx<'_, '_>, index: usize) -> Result<usize, CommandError> {
         let numbers = cx.args.iter().skip(index + 1).map_while(parse_integer);
-        let old_count = self.ids.len();
+        let ids = self.ids.get_or_insert_default();
+        let mut width = 1;
         for id in numbers {
             if id < 1 {
                 return Err("ERR client-id should be greater than 0".into());
             }
-            self.ids.push(id);
+            ids.push(id);
+            width += 1;
         }
-        match self.ids.len() - old_count {
-            0 => Err(CommandError::Syntax),
-            count => Ok(1 + count),
-        }
+        Ok(width)
     }
 
     /// What each term that was given says about a client.
@@ -176,7 +184,7 @@ impl<'s> Terms<'s> {
         // A text that was never set equals nothing, not even the empty one.
         let is_text = |wanted: &[u8], text: &[u8]| !text.is_empty() && wanted == until_nul(text);
         [
-            (!self.ids.is_empty()).then(|| self.ids.contains(&(client.id as i64))),
+            self.ids.as_ref().map(|ids| ids.contains(&(client.id as i64))),
             // All clients are normal ones.
             self.is_normal,
             self.address.map(|wanted| wanted == client.address.as_bytes()),

@@ -164,7 +164,10 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.client.queued.store(u64::MAX, Ordering::Relaxed);
     unwatch(cx.shared, cx.session, None);
     cx.session.select(0);
-    cx.session.reply_mode = ReplyMode::On;
+    // RESET undoes OFF before it answers; SKIP still takes its answer.
+    if cx.session.reply_mode == ReplyMode::Off {
+        cx.session.reply_mode = ReplyMode::On;
+    }
     cx.session.no_touch = false;
     if std::mem::take(&mut cx.session.is_monitor) {
         cx.shared.monitors.remove(cx.session.id());

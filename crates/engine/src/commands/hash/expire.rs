@@ -134,7 +134,7 @@ pub(super) fn httl(cx: &mut Cx<'_, '_>) -> Outcome {
             Some((_, Some(at_ms))) => match cx.command.name {
                 "httl" => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
                 "hpttl" => at_ms.saturating_sub(now_ms) as i64,
-                "hexpiretime" => (at_ms as i64 + 500) / 1000,
+                "hexpiretime" => (at_ms.saturating_add(500) / 1000) as i64,
                 _ => at_ms as i64,
             },
         };

@@ -110,7 +110,7 @@ pub(super) fn ttl(cx: &mut Cx<'_, '_>) -> Outcome {
                 match cx.command.name {
                     "ttl" => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
                     "pttl" => at_ms.saturating_sub(now_ms) as i64,
-                    "expiretime" => (at_ms as i64 + 500) / 1000,
+                    "expiretime" => (at_ms.saturating_add(500) / 1000) as i64,
                     _ => at_ms as i64,
                 }
             }

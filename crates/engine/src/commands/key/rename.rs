@@ -1,10 +1,22 @@
 //! Values that change their key or database.
 
+use tidemill_store::{Encoding, EntryRef, OwnedEntry, Place};
+
 use crate::command::Outcome;
 use crate::commands::options::{database, is};
+use crate::commands::string;
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
+
+/// The place of a value under a key: with a long one, a string no longer counts as embedded.
+fn place<'k>(source: EntryRef<'_>, key: &'k [u8]) -> Place<'k> {
+    let encoding = match (source.encoding(), source.string()) {
+        (Encoding::Embstr, Some(value)) => string::text_encoding_of(key, value.len(), false),
+        (encoding, _) => encoding,
+    };
+    Place { key, encoding }
+}
 
 /// `RENAME` and `RENAMENX`.
 pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
@@ -24,7 +36,9 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.integer(0);
         return Ok(());
     }
-    let entry = cx.edit(from).take_as(to, Event::new(EventClass::GENERIC, "rename_from"));
+    let Some(source) = cx.edit(from).entry() else { return Err(CommandError::NoSuchKey.into()) };
+    let entry =
+        cx.edit(from).take_as(place(source, to), Event::new(EventClass::GENERIC, "rename_from"));
     cx.edit(to).put_entry(entry, Event::new(EventClass::GENERIC, "rename_to"));
     match if_free {
         true => cx.reply.integer(1),
@@ -58,7 +72,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.integer(0);
         return Ok(());
     };
-    let entry = tidemill_store::OwnedEntry::copy_of(source, to, &cx.worker.heap);
+    let entry = OwnedEntry::copy_of(source, place(source, to), &cx.worker.heap);
     cx.edit_in(target, to).put_entry(entry, Event::new(EventClass::GENERIC, "copy_to"));
     cx.reply.integer(1);
     Ok(())
@@ -70,11 +84,14 @@ pub(super) fn move_key(cx: &mut Cx<'_, '_>) -> Outcome {
     if target == cx.database {
         return Err("ERR source and destination objects are the same".into());
     }
-    let is_movable = cx.edit(key).entry().is_some() && cx.edit_in(target, key).entry().is_none();
-    if is_movable {
-        let entry = cx.edit(key).take_as(key, Event::new(EventClass::GENERIC, "move_from"));
-        cx.edit_in(target, key).put_entry(entry, Event::new(EventClass::GENERIC, "move_to"));
-    }
-    cx.reply.integer(i64::from(is_movable));
+    let source = cx.edit(key).entry();
+    let Some(source) = source.filter(|_| cx.edit_in(target, key).entry().is_none()) else {
+        cx.reply.integer(0);
+        return Ok(());
+    };
+    let event = Event::new(EventClass::GENERIC, "move_from");
+    let entry = cx.edit(key).take_as(place(source, key), event);
+    cx.edit_in(target, key).put_entry(entry, Event::new(EventClass::GENERIC, "move_to"));
+    cx.reply.integer(1);
     Ok(())
 }

@@ -114,6 +114,9 @@ pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
         let kept =
             clamp_list_range(start, stop, length).map_or((0, 0), |(start, stop)| (start, stop + 1));
         edit.change_list(Event::new(EventClass::LIST, "ltrim"), |list| {
+            if kept == (0, length) {
+                return Ok(None);
+            }
             list.remove_range(kept.1, length);
             list.remove_range(0, kept.0);
             Ok(Some((after_removal(entry, list, limit), ())))

@@ -2,7 +2,7 @@
 
 use tidemill_store::Kind;
 
-use super::set::{SET_EVENT, new_string};
+use super::set::{SET_EVENT, put_string};
 use crate::command::Outcome;
 use crate::commands::options::{TimeUnit, integer, is};
 use crate::commit::{Event, EventClass};
@@ -32,7 +32,7 @@ fn pairs_are_whole(cx: &Cx<'_, '_>) -> Result<(), CommandError> {
 fn set_pairs(cx: &mut Cx<'_, '_>, first: usize, end: usize) {
     for index in (first..end).step_by(2) {
         let (key, value) = (cx.arg(index), cx.arg(index + 1));
-        cx.edit(key).put(new_string(key, value, None), SET_EVENT);
+        put_string(cx.edit(key), key, (value, None), SET_EVENT);
     }
 }
 
@@ -124,7 +124,7 @@ fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, ke
         edit.remove(Event::new(EventClass::GENERIC, "del"));
         cx.propagate([&b"DEL"[..], key]);
     } else {
-        edit.put(new_string(key, value, at_ms), SET_EVENT);
+        put_string(edit, key, (value, at_ms), SET_EVENT);
         super::set::propagate_set(cx, key, value, at_ms);
     }
 }

@@ -11,6 +11,7 @@ mod range;
 mod set;
 
 pub(super) use range::{make_raw, new_raw_string, write, write_runs};
+pub(super) use set::text_encoding_of;
 
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,

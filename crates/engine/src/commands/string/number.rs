@@ -3,11 +3,12 @@
 use tidemill_resp::number::{format_long_double, parse_integer, parse_long_double};
 use tidemill_store::{EntryRef, Kind};
 
-use super::set::new_string;
+use super::range::new_raw_string;
+use super::set::{put_string, text_encoding_of};
 use crate::command::Outcome;
 use crate::commands::options::integer;
 use crate::commit::{Event, EventClass};
-use crate::context::Cx;
+use crate::context::{Cx, NewEntry};
 use crate::error::CommandError;
 use crate::reply;
 
@@ -44,7 +45,7 @@ fn add(cx: &mut Cx<'_, '_>, amount: i64) -> Outcome {
     let expires_at_ms = edit.expires_at_ms();
     let mut text = Vec::with_capacity(20);
     tidemill_resp::number::format_integer(sum, &mut text);
-    edit.put(new_string(key, &text, expires_at_ms), Event::new(EventClass::STRING, "incrby"));
+    put_string(edit, key, (&text, expires_at_ms), Event::new(EventClass::STRING, "incrby"));
     cx.reply.integer(sum);
     Ok(())
 }
@@ -64,7 +65,9 @@ pub(super) fn incrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
     let expires_at_ms = edit.expires_at_ms();
     let text = format_long_double(sum);
     let event = Event::new(EventClass::STRING, "incrbyfloat");
-    edit.put(new_string(key, text.as_bytes(), expires_at_ms), event);
+    // Unlike INCRBY, it leaves a text even when the sum is whole.
+    let encoding = text_encoding_of(key, text.len() as u64, expires_at_ms.is_some());
+    edit.put(NewEntry { encoding, expires_at_ms, ..new_raw_string(text.as_bytes()) }, event);
     cx.reply.bulk(text.as_bytes());
     cx.propagate([&b"SET"[..], key, text.as_bytes(), b"KEEPTTL"]);
     Ok(())

@@ -2,7 +2,7 @@
 
 use tidemill_store::{Encoding, Kind, NewValue, StringValue};
 
-use super::set::new_string;
+use super::set::put_string;
 use crate::command::Outcome;
 use crate::commands::options::{clamp_range, integer};
 use crate::commit::{Event, EventClass};
@@ -26,7 +26,7 @@ pub(super) fn append(cx: &mut Cx<'_, '_>) -> Outcome {
     check_length(cx, length)?;
     let event = Event::new(EventClass::STRING, "append");
     match old {
-        None => cx.edit(key).put(new_string(key, tail, None), event),
+        None => put_string(cx.edit(key), key, (tail, None), event),
         Some(_) => write(cx, key, length - tail.len() as u64, tail, event)?,
     }
     cx.reply.integer(length as i64);

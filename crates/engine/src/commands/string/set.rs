@@ -7,7 +7,7 @@ use super::get::DELETED;
 use crate::command::Outcome;
 use crate::commands::options::{TimeUnit, is};
 use crate::commit::{Event, EventClass};
-use crate::context::{Cx, NewEntry};
+use crate::context::{Cx, Edit, NewEntry};
 use crate::error::CommandError;
 use crate::reply;
 
@@ -16,27 +16,39 @@ pub(super) const SET_EVENT: Event = Event::new(EventClass::STRING, "set");
 /// Bytes that Valkey embeds in one object with a key of less than 32 bytes and without expiry, key included.
 const EMBEDDED_BYTES_MAX: usize = 113;
 
-/// What `OBJECT ENCODING` says of a string that was set as a whole.
-pub(super) fn encoding_of(key: &[u8], value: &[u8], has_expiry: bool) -> Encoding {
+/// What `OBJECT ENCODING` says of a string that was set as a whole. `had_expiry` is about what it replaces: Valkey keeps
+/// room for an expiry where one was.
+fn encoding_of(key: &[u8], value: &[u8], had_expiry: bool) -> Encoding {
     if value.len() <= 20 && parse_integer(value).is_some() {
         return Encoding::Int;
     }
-    let taken = key.len() + if key.len() < 32 { 0 } else { 2 } + if has_expiry { 8 } else { 0 };
-    if value.len() + taken <= EMBEDDED_BYTES_MAX { Encoding::Embstr } else { Encoding::Raw }
+    text_encoding_of(key, value.len() as u64, had_expiry)
 }
 
-/// The entry of a string that is set as a whole.
-pub(super) fn new_string<'v>(
+/// As [`encoding_of`], of a string that is never taken for an integer.
+pub(in crate::commands) fn text_encoding_of(
     key: &[u8],
-    value: &'v [u8],
-    expires_at_ms: Option<u64>,
-) -> NewEntry<'v> {
-    NewEntry {
-        kind: Kind::String,
-        encoding: encoding_of(key, value, expires_at_ms.is_some()),
-        expires_at_ms,
-        value: NewValue::String(value),
+    value_bytes: u64,
+    had_expiry: bool,
+) -> Encoding {
+    let taken = key.len() + if key.len() < 32 { 0 } else { 2 } + if had_expiry { 8 } else { 0 };
+    if value_bytes + taken as u64 <= EMBEDDED_BYTES_MAX as u64 {
+        Encoding::Embstr
+    } else {
+        Encoding::Raw
     }
+}
+
+/// Sets a string as a whole: its value and expiry.
+pub(super) fn put_string(
+    edit: Edit<'_, '_, '_>,
+    key: &[u8],
+    (value, expires_at_ms): (&[u8], Option<u64>),
+    event: Event,
+) {
+    let encoding = encoding_of(key, value, edit.expires_at_ms().is_some());
+    let value = NewValue::String(value);
+    edit.put(NewEntry { kind: Kind::String, encoding, expires_at_ms, value }, event);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +110,7 @@ fn set_options<'g>(cx: &Cx<'_, 'g>) -> Result<SetOptions<'g>, CommandError> {
 pub(super) fn set(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(2));
     if cx.args.len() == 3 {
-        cx.edit(key).put(new_string(key, value, None), SET_EVENT);
+        put_string(cx.edit(key), key, (value, None), SET_EVENT);
         cx.reply.ok();
         return Ok(());
     }
@@ -141,7 +153,7 @@ fn set_if(
                 cx.propagate([&b"DEL"[..], key]);
             }
         } else {
-            edit.put(new_string(key, value, expires_at_ms), SET_EVENT);
+            put_string(edit, key, (value, expires_at_ms), SET_EVENT);
             propagate_set(cx, key, value, expires_at_ms);
         }
     }
@@ -182,7 +194,7 @@ pub(super) fn setnx(cx: &mut Cx<'_, '_>) -> Outcome {
     let edit = cx.edit(key);
     let is_absent = edit.entry().is_none();
     if is_absent {
-        edit.put(new_string(key, value, None), SET_EVENT);
+        put_string(edit, key, (value, None), SET_EVENT);
     }
     cx.reply.integer(i64::from(is_absent));
     Ok(())
@@ -193,7 +205,7 @@ pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(3));
     let unit = TimeUnit { is_seconds: cx.command.name == "setex", is_absolute: false };
     let at_ms = unit.expiry(cx.arg(2), cx.now_ms(), cx.command.name)?;
-    cx.edit(key).put(new_string(key, value, Some(at_ms)), SET_EVENT);
+    put_string(cx.edit(key), key, (value, Some(at_ms)), SET_EVENT);
     propagate_set(cx, key, value, Some(at_ms));
     cx.reply.ok();
     Ok(())
@@ -203,7 +215,7 @@ pub(super) fn getset(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(2));
     let edit = cx.edit(key);
     let old = edit.entry_of(Kind::String)?;
-    edit.put(new_string(key, value, None), SET_EVENT);
+    put_string(edit, key, (value, None), SET_EVENT);
     cx.propagate([&b"SET"[..], key, value]);
     match old {
         Some(old) => reply::string(cx.reply, old),

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	sequenceCount = flag.Int("sequences", 5000, "sequences to run")
+	sequenceCount = flag.Int("sequences", 8000, "sequences to run")
 	callCount     = flag.Int("calls", 200, "commands per sequence")
 	firstSeed     = flag.Uint64("seed", 0, "first seed; 0 takes one from the clock")
 	pairCount     = flag.Int("pairs", 4, "pairs of servers that run at once")

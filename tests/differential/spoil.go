@@ -45,6 +45,9 @@ func hazardous(call Call) bool {
 		return waitsLong(arguments[len(arguments)-1])
 	case "blmpop":
 		return waitsLong(arguments[0])
+	case "wait", "waitaof":
+		milliseconds, err := strconv.ParseInt(string(arguments[len(arguments)-1]), 10, 64)
+		return err == nil && (milliseconds == 0 || milliseconds > 10)
 	case "client|pause":
 		pause, err := strconv.ParseInt(string(arguments[0]), 10, 64)
 		return err == nil && pause > 5

@@ -1,7 +1,8 @@
 /* The load of the budgets: one thread, many connections, pipelines of SET and GET in a fixed ratio.
  *
- * It is as lean as it can be, because it shares a small machine with the server it measures: requests are laid out in
- * one buffer per connection, replies are skipped and not stored. It sends a batch of `pipeline` requests on each
+ * It is as lean as it can be, because it shares a small machine with the server it measures, and a server that waits for
+ * its load sleeps and wakes for each batch: requests with small values are laid out before the clock starts, more of them
+ * than there are keys in the usual run, and sent from there in turn; replies are skipped and not stored. It sends a batch of `pipeline` requests on each
  * connection and the next one when all replies are there. It polls and never sleeps: on two hardware threads of one
  * core a load that sleeps while a slow server works would lend that server the whole core, and a fast server half of
  * it. It is no general load generator: `tidemill bench` is.
@@ -27,11 +28,20 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 256 << 10, EVENTS_MAX = 1024, LINE_BYTES_MAX = 256, BUCKETS = 64 * 32 };
+/* Requests that are laid out beforehand, and the largest values for which they are. */
+enum { PREPARED_REQUESTS = 200000, PREPARED_VALUE_BYTES_MAX = 256 };
+
+struct buffer {
+    char *bytes;
+    size_t length, capacity;
+};
 
 struct connection {
     int socket;
-    char *request;
-    size_t request_bytes, request_capacity, sent_bytes;
+    /* what it sends now: its own buffer, or a batch that was laid out beforehand */
+    const char *request;
+    size_t request_bytes, sent_bytes;
+    struct buffer own;
     int outstanding;
     /* bytes of a bulk string, its line end included, that are still to be skipped */
     size_t skip_bytes;
@@ -51,6 +61,8 @@ static struct {
 static uint64_t operations, hits, misses, errors, bytes_received, sequence, filled;
 static uint64_t histogram[BUCKETS];
 static char *value, input[READ_BYTES];
+static struct buffer prepared;
+static size_t *prepared_ends, prepared_count, prepared_next;
 static int poller, stopping;
 static long busy;
 
@@ -92,32 +104,51 @@ static double percentile_us(double share) {
     return 0;
 }
 
-static void reserve(struct connection *c, size_t bytes) {
-    if (c->request_bytes + bytes <= c->request_capacity) return;
-    c->request_capacity = (c->request_bytes + bytes) * 2;
-    c->request = realloc(c->request, c->request_capacity);
-    if (!c->request) fail("realloc");
+static void reserve(struct buffer *out, size_t bytes) {
+    if (out->length + bytes <= out->capacity) return;
+    out->capacity = (out->length + bytes) * 2;
+    out->bytes = realloc(out->bytes, out->capacity);
+    if (!out->bytes) fail("realloc");
 }
 
-static void add_set(struct connection *c, unsigned long key) {
+static void add_set(struct buffer *out, unsigned long key) {
     size_t bytes = option.value_min;
     if (option.value_max > option.value_min) bytes += next_random() % (option.value_max - option.value_min + 1);
-    reserve(c, bytes + 96);
-    c->request_bytes += sprintf(c->request + c->request_bytes, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012lu\r\n$%zu\r\n", key, bytes);
-    memcpy(c->request + c->request_bytes, value, bytes);
-    memcpy(c->request + c->request_bytes + bytes, "\r\n", 2);
-    c->request_bytes += bytes + 2;
+    reserve(out, bytes + 96);
+    out->length += sprintf(out->bytes + out->length, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012lu\r\n$%zu\r\n", key, bytes);
+    memcpy(out->bytes + out->length, value, bytes);
+    memcpy(out->bytes + out->length + bytes, "\r\n", 2);
+    out->length += bytes + 2;
 }
 
-static void add_get(struct connection *c, unsigned long key) {
+static void add_get(struct buffer *out, unsigned long key) {
     static const char head[] = "*2\r\n$3\r\nGET\r\n$16\r\nkey:";
-    reserve(c, 64);
-    char *out = c->request + c->request_bytes;
-    memcpy(out, head, sizeof head - 1);
-    out += sizeof head - 1;
-    for (int digit = 11; digit >= 0; digit--, key /= 10) out[digit] = '0' + key % 10;
-    memcpy(out + 12, "\r\n", 2);
-    c->request_bytes += sizeof head - 1 + 14;
+    reserve(out, 64);
+    char *digits = out->bytes + out->length + sizeof head - 1;
+    memcpy(out->bytes + out->length, head, sizeof head - 1);
+    for (int digit = 11; digit >= 0; digit--, key /= 10) digits[digit] = '0' + key % 10;
+    memcpy(digits + 12, "\r\n", 2);
+    out->length += sizeof head - 1 + 14;
+}
+
+static void add_request(struct buffer *out) {
+    if (sequence++ % (option.gets_per_set + 1) == 0) {
+        add_set(out, next_random() % option.keys);
+    } else {
+        add_get(out, next_random() % option.keys);
+    }
+}
+
+/* Lays requests out, batch after batch. */
+static void prepare(void) {
+    if (option.fill || option.value_max > PREPARED_VALUE_BYTES_MAX) return;
+    prepared_count = (PREPARED_REQUESTS + option.pipeline - 1) / option.pipeline;
+    prepared_ends = calloc(prepared_count + 1, sizeof *prepared_ends);
+    if (!prepared_ends) fail("calloc");
+    for (size_t batch = 0; batch < prepared_count; batch++) {
+        for (int index = 0; index < option.pipeline; index++) add_request(&prepared);
+        prepared_ends[batch + 1] = prepared.length;
+    }
 }
 
 static void flush(struct connection *c) {
@@ -135,17 +166,22 @@ static void flush(struct connection *c) {
 }
 
 static void start_batch(struct connection *c) {
-    c->request_bytes = c->sent_bytes = 0;
-    for (int index = 0; index < option.pipeline; index++) {
-        if (option.fill) {
-            if (filled == (uint64_t)option.keys) break;
-            add_set(c, filled++);
-        } else if (sequence++ % (option.gets_per_set + 1) == 0) {
-            add_set(c, next_random() % option.keys);
-        } else {
-            add_get(c, next_random() % option.keys);
+    c->sent_bytes = 0;
+    if (prepared_count > 0) {
+        size_t batch = prepared_next++ % prepared_count;
+        c->request = prepared.bytes + prepared_ends[batch];
+        c->request_bytes = prepared_ends[batch + 1] - prepared_ends[batch];
+        c->outstanding = option.pipeline;
+    } else {
+        c->own.length = 0;
+        for (int index = 0; index < option.pipeline; index++) {
+            if (!option.fill) add_request(&c->own);
+            else if (filled < (uint64_t)option.keys) add_set(&c->own, filled++);
+            else break;
+            c->outstanding++;
         }
-        c->outstanding++;
+        c->request = c->own.bytes;
+        c->request_bytes = c->own.length;
     }
     if (c->outstanding == 0) return;
     busy++;
@@ -172,8 +208,27 @@ static void read_line(struct connection *c, const char *line) {
     finish_reply(c);
 }
 
+/* The length of the whole reply that begins here, if it is a short bulk string or OK and all there; otherwise 0. */
+static size_t whole_reply(const char *bytes, size_t length) {
+    if (length >= 5 && memcmp(bytes, "+OK\r\n", 5) == 0) return 5;
+    if (length < 8 || bytes[0] != '$') return 0;
+    size_t digits = 1, payload = 0;
+    for (; digits < 5 && bytes[digits] >= '0' && bytes[digits] <= '9'; digits++) payload = payload * 10 + (bytes[digits] - '0');
+    if (digits == 1 || bytes[digits] != '\r') return 0;
+    size_t whole = digits + 2 + payload + 2;
+    return whole <= length ? whole : 0;
+}
+
 static void consume(struct connection *c, const char *bytes, size_t length) {
     while (length > 0) {
+        size_t whole = c->skip_bytes == 0 && c->line_bytes == 0 ? whole_reply(bytes, length) : 0;
+        if (whole > 0) {
+            hits += bytes[0] == '$';
+            bytes += whole;
+            length -= whole;
+            finish_reply(c);
+            continue;
+        }
         if (c->skip_bytes > 0) {
             size_t skipped = c->skip_bytes < length ? c->skip_bytes : length;
             bytes += skipped;
@@ -259,6 +314,7 @@ int main(int count, char **arguments) {
     poller = epoll_create1(0);
     struct connection *all = calloc(option.connections, sizeof *all);
     connect_all(all);
+    prepare();
 
     uint64_t start = now_ns(), end = start + (uint64_t)(option.seconds * 1e9);
     for (int index = 0; index < option.connections; index++) start_batch(&all[index]);

@@ -34,10 +34,6 @@ pub struct ServerConfig {
     pub client_memory_bytes_max: u64,
     /// How many databases there are.
     pub databases: usize,
-    /// Whether command times are kept in histograms.
-    pub latency_tracking: bool,
-    /// Percentiles that INFO shows.
-    pub latency_percentiles: Vec<f64>,
     /// Whether the server detaches.
     pub daemonize: bool,
     /// File with the process's number.
@@ -106,8 +102,6 @@ impl Configuration {
             query_buffer_bytes_max: self.number("client-query-buffer-limit"),
             client_memory_bytes_max: self.client_memory_bytes_max(),
             databases: self.number("databases"),
-            latency_tracking: self.flag("latency-tracking"),
-            latency_percentiles: self.numbers("latency-tracking-info-percentiles"),
             daemonize: self.flag("daemonize"),
             pid_file: self.path("pidfile"),
             supervised: self.text("supervised").to_owned(),
@@ -184,11 +178,6 @@ impl Configuration {
 
     fn words(&self, name: &str) -> Vec<String> {
         self.text(name).split_whitespace().map(str::to_owned).collect()
-    }
-
-    fn numbers(&self, name: &str) -> Vec<f64> {
-        let words = self.text(name).split_whitespace();
-        words.map(|word| word.parse().expect("the value was checked")).collect()
     }
 
     fn path(&self, name: &str) -> Option<String> {

@@ -162,6 +162,12 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     }
     lines.line("worker_threads", cx.shared.stats.len());
     lines.line("rcu_flavour", fact("rcu_flavour"));
+    let configuration = cx.shared.configuration();
+    for (field, directive) in
+        [("rcu_quiescent", "rcu-quiescent"), ("rcu_read_section", "rcu-read-section")]
+    {
+        lines.line(field, configuration.value(directive).unwrap_or_default());
+    }
 }
 
 fn clients(shared: &Shared, lines: &mut Lines<'_>) {

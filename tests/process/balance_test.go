@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,7 @@ func ownerOf(t *testing.T, control, conn *wire.Conn) int {
 func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	control := server.Dial(t)
-	do(t, control, "SETBIT", "bits", "8000000", "1")
+	do(t, control, "SET", "bits", strings.Repeat("\x00", 1<<20)+"\x01")
 	byWorker := map[int][]*wire.Conn{}
 	for range 10 {
 		conn := server.Dial(t)

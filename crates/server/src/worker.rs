@@ -157,7 +157,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
         if !self.worker.heap.retired().is_empty() {
-            until_us = now_us + RECLAIM_MS * 1000;
+            until_us = until_us.min(now_us + RECLAIM_MS * 1000);
         }
         if let Some(at_us) = self.worker.deadlines.next_us() {
             until_us = until_us.min(at_us);

@@ -8,7 +8,7 @@ END_TO_END := ./clients ./differential ./observe ./expiry ./process ./packaging 
 
 test-end-to-end: ## the real binary beside real clients
 	$(CARGO) build --release --locked --quiet -p tidemill
-	cd tests && go vet ./... && go test -count=1 -p 1 $(END_TO_END)
+	@$(MAKE) --no-print-directory end-to-end
 
 .PHONY: deb
 deb: ## Debian package of the release build, in target/deb

@@ -10,7 +10,7 @@ use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::{Journal, MemoryJournal, Sinks};
 use tidemill_engine::config::Configuration;
-use tidemill_engine::execute::{self, Batch, Next, run_turn};
+use tidemill_engine::execute::{self, Batch, Next, Turn, run_turn};
 use tidemill_engine::mailbox::{Message, Notify};
 use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
@@ -96,6 +96,21 @@ struct Connection {
     parser: RequestParser,
     input: Vec<u8>,
     output: ReplyBuffer,
+}
+
+impl Connection {
+    fn execute(&mut self, shared: &Arc<Shared>, seat: &mut Seat, input: &[u8]) -> Turn {
+        run_turn(
+            shared,
+            &mut seat.worker,
+            &mut self.session,
+            &mut seat.reader,
+            &mut seat.batch,
+            &mut self.parser,
+            input,
+            &mut self.output,
+        )
+    }
 }
 
 /// The server.
@@ -209,17 +224,7 @@ impl Server {
         let seat = &mut self.seats[state.seat];
         let (mut done, mut replied) = (0, 0);
         while done < input.len() {
-            let turn = run_turn(
-                &self.shared,
-                &mut seat.worker,
-                &mut state.session,
-                &mut seat.reader,
-                &mut seat.batch,
-                &mut state.parser,
-                &input[done..],
-                &mut state.output,
-            );
-            done += turn.consumed;
+            done += state.execute(&self.shared, seat, &input[done..]).consumed;
             replied += state.output.len();
             state.output.clear();
         }
@@ -241,17 +246,10 @@ impl Server {
         let seat = &mut self.seats[state.seat];
         self.shared.gate.enter(state.seat);
         seat.worker.boundary(&self.shared);
-        let turn = run_turn(
-            &self.shared,
-            &mut seat.worker,
-            &mut state.session,
-            &mut seat.reader,
-            &mut seat.batch,
-            &mut state.parser,
-            &state.input,
-            &mut state.output,
-        );
-        state.input.drain(..turn.consumed);
+        let mut input = std::mem::take(&mut state.input);
+        let turn = state.execute(&self.shared, seat, &input);
+        input.drain(..turn.consumed);
+        state.input = input;
         assert!(
             matches!(turn.next, Next::Input { .. } | Next::Unblock),
             "a single thread has nobody to wait for: {:?}",

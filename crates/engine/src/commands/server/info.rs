@@ -160,7 +160,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     for (index, listener) in fact("listeners").lines().enumerate() {
         lines.line(&format!("listener{index}"), listener);
     }
-    lines.line("worker_threads", cx.shared.stats.len());
+    lines.line("worker_threads", cx.shared.worker_count());
     lines.line("rcu_flavour", fact("rcu_flavour"));
     let configuration = cx.shared.configuration();
     for (field, directive) in

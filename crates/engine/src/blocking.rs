@@ -60,19 +60,6 @@ pub struct Block {
     pub on_timeout: TimeoutReply,
 }
 
-impl Block {
-    /// Stands for a wait that has been registered.
-    pub(crate) fn registered() -> Block {
-        Block {
-            keys: KeyPositions::new(),
-            also: KeyPositions::new(),
-            kind: Kind::String,
-            timeout_us: 0,
-            on_timeout: TimeoutReply::Null,
-        }
-    }
-}
-
 const WAITING: u8 = 0;
 const SERVED: u8 = 1;
 const ENDED: u8 = 2;

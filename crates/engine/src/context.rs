@@ -37,11 +37,30 @@ pub(crate) struct Seen {
     hit: bool,
 }
 
+/// All lookups of a command that reads without locks; nearly all make one.
+#[derive(Debug)]
+pub(crate) enum Sightings {
+    None,
+    One(Seen),
+    Several(Vec<Seen>),
+}
+
+impl Sightings {
+    #[inline]
+    fn push(&mut self, seen: Seen) {
+        match self {
+            Sightings::None => *self = Sightings::One(seen),
+            Sightings::One(first) => *self = Sightings::Several(vec![*first, seen]),
+            Sightings::Several(all) => all.push(seen),
+        }
+    }
+}
+
 /// How a handler may reach keys.
 #[derive(Debug)]
 pub(crate) enum Access<'k> {
     /// Reading without locks; what was seen is checked afterwards.
-    Optimistic(SmallVec<[Seen; 1]>),
+    Optimistic(Sightings),
     /// Under the locks of all its keys' slots.
     Locked(LockSet<'k>),
 }
@@ -113,6 +132,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         }
     }
 
+    #[inline]
     fn is_expired(&self, entry: EntryRef<'_>) -> bool {
         entry
             .expires_at_ms()
@@ -168,6 +188,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// Notes that an entry was used.
+    #[inline]
     pub fn touch(&self, entry: EntryRef<'_>) {
         let now = self.worker.recency();
         // Stored only when the second changed, so that readers of a hot key share its line.
@@ -324,21 +345,22 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// Checks what an optimistic handler saw.
+    #[inline]
     pub(crate) fn verdict(&self) -> Verdict {
-        let Access::Optimistic(seen) = &self.access else { return Verdict::Valid };
-        let alone = seen.len() == 1;
-        for seen in seen {
-            let now = self.shared.keyspace.word(seen.slot).load_after();
-            let valid = if alone && seen.hit {
-                seen.before.confirms_hit(now)
-            } else {
-                seen.before.is_unchanged(now)
-            };
-            if !valid {
-                return Verdict::Stale(seen.slot);
+        let now = |seen: &Seen| self.shared.keyspace.word(seen.slot).load_after();
+        let changed = match &self.access {
+            Access::Locked(_) | Access::Optimistic(Sightings::None) => None,
+            Access::Optimistic(Sightings::One(seen)) if seen.hit => {
+                (!seen.before.confirms_hit(now(seen))).then_some(seen)
             }
-        }
-        Verdict::Valid
+            Access::Optimistic(Sightings::One(seen)) => {
+                (!seen.before.is_unchanged(now(seen))).then_some(seen)
+            }
+            Access::Optimistic(Sightings::Several(all)) => {
+                all.iter().find(|seen| !seen.before.is_unchanged(now(seen)))
+            }
+        };
+        changed.map_or(Verdict::Valid, |seen| Verdict::Stale(seen.slot))
     }
 }
 

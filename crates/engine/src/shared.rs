@@ -444,8 +444,15 @@ impl Shared {
     #[must_use]
     #[inline]
     pub fn holds_back(&self, command: &Command) -> bool {
+        self.may_hold_back() && self.holds_back_now(command)
+    }
+
+    /// Whether any command might have to wait.
+    #[must_use]
+    #[inline]
+    pub fn may_hold_back(&self) -> bool {
         // Relaxed: as in `pause`.
-        self.pause.until_us.load(Ordering::Relaxed) != 0 && self.holds_back_now(command)
+        self.pause.until_us.load(Ordering::Relaxed) != 0
     }
 
     #[cold]

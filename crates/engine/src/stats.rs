@@ -47,13 +47,13 @@ pub struct CommandStats {
 }
 
 impl CommandStats {
-    /// Counts a call that took `ns` nanoseconds, in the histogram if `tracking`. Only the owning worker may call this.
+    /// Counts calls that took `ns` nanoseconds each, in the histogram if `tracking`. Only the owning worker may call this.
     #[inline]
-    pub fn ran(&self, ns: u64, tracking: bool) {
-        self.calls.add(1);
-        self.ns.add(ns);
+    pub fn ran(&self, calls: u64, ns: u64, tracking: bool) {
+        self.calls.add(calls);
+        self.ns.add(calls.wrapping_mul(ns));
         if tracking {
-            self.times.record(ns, 1);
+            self.times.record(ns, calls);
         }
     }
 }

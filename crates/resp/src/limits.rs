@@ -33,6 +33,9 @@ pub const REPLY_DEPTH_MAX: usize = 128;
 /// Sent bytes that a partly sent reply may keep in front before they are cut off.
 pub const SENT_BYTES_MAX: usize = 16 * 1024;
 
+// Requests of up to nine arguments of up to 99 bytes are read without a look at these.
+const _: () =
+    assert!(UNAUTHENTICATED_ARGUMENT_COUNT_MAX >= 9 && UNAUTHENTICATED_BULK_BYTES_MAX >= 99);
 const _: () = assert!(UNAUTHENTICATED_ARGUMENT_COUNT_MAX < ARGUMENT_COUNT_MAX);
 const _: () = assert!(UNAUTHENTICATED_BULK_BYTES_MAX < BULK_BYTES_MAX as u64);
 const _: () = assert!(REMEMBERED_ARGUMENT_COUNT_MIN > UNAUTHENTICATED_ARGUMENT_COUNT_MAX as usize);

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use tidemill_engine::session::Session;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -40,7 +41,7 @@ pub(crate) struct Connection {
     pub(crate) work: u64,
     pub(crate) mode: Mode,
     /// The events that the kernel was asked for last.
-    pub(crate) interest: rustix::event::epoll::EventFlags,
+    pub(crate) interest: EventFlags,
     /// Whether it stands in the worker's queue of connections to go on with.
     pub(crate) is_queued: bool,
 }
@@ -58,6 +59,14 @@ impl Connection {
     /// What the client speaks.
     pub(crate) fn protocol(&self) -> Protocol {
         self.output.protocol()
+    }
+
+    /// Open, with nothing left to send and nothing to be asked of the kernel or noted: how most turns end.
+    pub(crate) fn is_at_ease(&self) -> bool {
+        self.mode == Mode::Open
+            && self.output.is_empty()
+            && self.interest == EventFlags::IN
+            && self.soft_limit == SoftLimit::default()
     }
 
     /// Memory that the client takes, unsent payloads in full.

@@ -1,7 +1,7 @@
 //! Connections on their way to another worker: new ones to the worker with the fewest, hot ones to the least busy.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_engine::mailbox::Notify;
@@ -57,6 +57,8 @@ impl Notify for Waker {
 #[derive(Debug)]
 pub(crate) struct Handover {
     state: Mutex<State>,
+    /// By worker: whether connections wait for it. So that a worker with none does not lock at each iteration.
+    has_waiting: Vec<AtomicBool>,
     wakers: Vec<Waker>,
     /// How busy each worker was in its last tick, in permille.
     loads: Vec<AtomicU32>,
@@ -77,7 +79,8 @@ impl Handover {
             clients_max,
         };
         let loads = wakers.iter().map(|_| AtomicU32::new(0)).collect();
-        Handover { state: Mutex::new(state), wakers, loads }
+        let has_waiting = wakers.iter().map(|_| AtomicBool::new(false)).collect();
+        Handover { state: Mutex::new(state), has_waiting, wakers, loads }
     }
 
     /// Sets the most clients there may be; those beyond stay.
@@ -106,15 +109,27 @@ impl Handover {
         if worker == acceptor {
             return Placed::Here(accepted);
         }
-        state.waiting[worker].push(Arrival::New(accepted));
+        self.announce(&mut state, worker, Arrival::New(accepted));
         drop(state);
         self.wakers[worker].notify();
         Placed::Elsewhere
     }
 
+    fn announce(&self, state: &mut State, worker: usize, arrival: Arrival) {
+        state.waiting[worker].push(arrival);
+        // Relaxed: stored under the lock. Who learns of the arrival by anything that its sender does afterwards sees it.
+        self.has_waiting[worker].store(true, Ordering::Relaxed);
+    }
+
     /// The connections that were handed to a worker.
     pub(crate) fn take(&self, worker: usize) -> Vec<Arrival> {
-        std::mem::take(&mut self.state().waiting[worker])
+        // Relaxed: an arrival that is announced right now is followed by a wake-up.
+        if !self.has_waiting[worker].load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut state = self.state();
+        self.has_waiting[worker].store(false, Ordering::Relaxed);
+        std::mem::take(&mut state.waiting[worker])
     }
 
     /// A worker tells how busy it was.
@@ -135,7 +150,7 @@ impl Handover {
         let mut state = self.state();
         state.counts[from] -= 1;
         state.counts[to] += 1;
-        state.waiting[to].push(Arrival::Moved(Box::new(connection)));
+        self.announce(&mut state, to, Arrival::Moved(Box::new(connection)));
         drop(state);
         self.wakers[to].notify();
     }

@@ -141,7 +141,7 @@ impl<F: Flavour> EventLoop<F> {
                 self.handle(event.data.u64(), event.flags);
             }
             self.run_queue();
-            self.end_waits();
+            self.end_waits(now_us);
             self.between_commands();
             shared.gate.leave(self.spec.index);
             drop(span);
@@ -179,15 +179,14 @@ impl<F: Flavour> EventLoop<F> {
 
     /// What is done between the commands of clients: expired keys are deleted, postponed waiters served, time limits kept.
     fn between_commands(&mut self) {
-        let shared = Arc::clone(&self.spec.shared);
-        let worker = &mut self.worker;
-        self.reader.section(&mut |section| {
-            execute::delete_expired(&shared, worker, section);
-            execute::serve_postponed(&shared, worker, section);
+        let EventLoop { spec: WorkerSpec { shared, .. }, worker, reader, .. } = self;
+        reader.section(&mut |section| {
+            execute::delete_expired(shared, worker, section);
+            execute::serve_postponed(shared, worker, section);
         });
         let now_us = shared.clock.monotonic_us();
         if now_us >= self.next_sweep_us {
-            let is_behind = execute::sweep(&shared, &mut self.worker, &mut self.reader);
+            let is_behind = execute::sweep(shared, worker, reader);
             self.next_sweep_us = now_us + if is_behind { SWEEP_SOON_US } else { TICK_MS * 1000 };
         }
         if now_us >= self.next_tick_us {
@@ -451,11 +450,9 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Clients whose wait is over.
-    fn end_waits(&mut self) {
-        let shared = Arc::clone(&self.spec.shared);
-        let now_us = shared.clock.monotonic_us();
+    fn end_waits(&mut self, now_us: u64) {
         while let Some(waiter) = self.worker.deadlines.end_next(now_us) {
-            execute::end_wait(&shared, &waiter);
+            execute::end_wait(&self.spec.shared, &waiter);
             let mut reply = ReplyBuffer::new(waiter.protocol);
             waiter.block.on_timeout.write(&mut reply);
             let (session, waiter) = (waiter.session, waiter.id);
@@ -613,6 +610,9 @@ impl<F: Flavour> EventLoop<F> {
     fn check_input(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         let bytes = connection.input.len() + connection.session.queued_bytes();
+        if bytes == 0 {
+            return;
+        }
         let is_authenticated = connection.session.is_authenticated;
         if bytes > backlog::input_bytes_max(&self.config, is_authenticated) {
             let client = connection.describe(self.worker.now_ms());
@@ -628,48 +628,34 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Executes what was just read into the worker's buffer; what is left of it is kept.
     fn execute_fresh(&mut self, index: usize, count: usize) {
-        let input = std::mem::take(&mut self.input);
-        let (turn, reply) = self.run_turn(index, &input[..count]);
-        self.connections[index].input.extend(&input[turn.consumed..count]);
-        self.input = input;
-        self.finish_turn(index, turn.next, reply);
+        let EventLoop { spec, worker, reader, batch, connections, input, reply, .. } = self;
+        let connection = &mut connections[index];
+        let input = &input[..count];
+        let turn = run_turn(&spec.shared, worker, reader, batch, connection, input, reply);
+        if turn.consumed < count {
+            connection.input.extend(&input[turn.consumed..]);
+        }
+        self.finish_turn(index, turn.next);
     }
 
     /// Executes what a connection has kept.
     fn execute_kept(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
+        let EventLoop { spec, worker, reader, batch, connections, reply, .. } = self;
+        let connection = &mut connections[index];
         if connection.mode == Mode::Open && !connection.input.is_empty() {
             let mut input = std::mem::take(&mut connection.input);
-            let (turn, reply) = self.run_turn(index, input.pending());
+            let pending = input.pending();
+            let turn = run_turn(&spec.shared, worker, reader, batch, connection, pending, reply);
             input.consume(turn.consumed);
-            self.connections[index].input = input;
-            self.finish_turn(index, turn.next, reply);
+            connection.input = input;
+            self.finish_turn(index, turn.next);
         } else {
             self.flush(index);
         }
     }
 
-    /// Gives a connection its turn on `input`.
-    fn run_turn(&mut self, index: usize, input: &[u8]) -> (Turn, ReplyBuffer) {
-        let connection = &mut self.connections[index];
-        let mut reply = std::mem::take(&mut self.reply);
-        reply.set_protocol(connection.protocol());
-        let turn = execute::run_turn(
-            &self.spec.shared,
-            &mut self.worker,
-            &mut connection.session,
-            &mut self.reader,
-            &mut self.batch,
-            &mut connection.parser,
-            input,
-            &mut reply,
-        );
-        connection.output.set_protocol(reply.protocol());
-        (turn, reply)
-    }
-
     /// Does what a turn came to.
-    fn finish_turn(&mut self, index: usize, next: Next, reply: ReplyBuffer) {
+    fn finish_turn(&mut self, index: usize, next: Next) {
         let connection = &mut self.connections[index];
         match next {
             Next::Input { wanted } => {
@@ -690,21 +676,19 @@ impl<F: Flavour> EventLoop<F> {
                 connection.input = Input::default();
             }
         }
-        self.send_replies(index, reply);
+        self.send_replies(index);
     }
 
-    /// Sends fresh replies, behind what was not sent yet; keeps the buffer for the next connection when all is sent.
-    fn send_replies(&mut self, index: usize, mut reply: ReplyBuffer) {
-        let connection = &mut self.connections[index];
+    /// Sends fresh replies, behind what was not sent yet. The buffer is empty afterwards, for the next connection.
+    fn send_replies(&mut self, index: usize) {
+        let EventLoop { spec, worker, connections, reply, .. } = self;
+        let connection = &mut connections[index];
         let before = reply.len();
-        if connection.output.is_empty() && send(&connection.socket, &mut reply) == Sent::All {
-            self.worker.stats(&self.spec.shared).output_bytes.add(before as u64);
-            reply.clear();
-            self.reply = reply;
+        if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
+            worker.stats(&spec.shared).output_bytes.add(before as u64);
             self.after_send(index, Sent::All);
         } else {
-            connection.output.append(&mut reply);
-            self.reply = reply;
+            connection.output.append(reply);
             self.flush(index);
         }
     }
@@ -723,7 +707,11 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn after_send(&mut self, index: usize, sent: Sent) {
-        let is_done = self.connections[index].mode == Mode::Closing && sent == Sent::All;
+        let connection = &self.connections[index];
+        if sent == Sent::All && connection.is_at_ease() {
+            return;
+        }
+        let is_done = connection.mode == Mode::Closing && sent == Sent::All;
         if is_done || sent == Sent::Broken {
             self.close(index);
         } else if !self.check_output(index) {
@@ -792,6 +780,23 @@ impl<F: Flavour> EventLoop<F> {
         self.spec.handover.ended(self.spec.index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
     }
+}
+
+/// Gives a connection its turn on `input`; replies go to the worker's buffer.
+fn run_turn<F: Flavour>(
+    shared: &Arc<Shared>,
+    worker: &mut Worker,
+    reader: &mut Reader<F>,
+    batch: &mut Batch,
+    connection: &mut Connection,
+    input: &[u8],
+    reply: &mut ReplyBuffer,
+) -> Turn {
+    reply.set_protocol(connection.protocol());
+    let Connection { session, parser, output, .. } = connection;
+    let turn = execute::run_turn(shared, worker, session, reader, batch, parser, input, reply);
+    output.set_protocol(reply.protocol());
+    turn
 }
 
 /// What a client from another host is told that meets a server without a password.

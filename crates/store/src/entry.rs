@@ -384,6 +384,7 @@ impl<'g> EntryRef<'g> {
     /// # Safety
     ///
     /// `pointer` comes from [`OwnedEntry::into_pointer`] and is not freed during `'g`.
+    #[inline]
     pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> EntryRef<'g> {
         EntryRef { pointer, marker: PhantomData }
     }
@@ -392,11 +393,13 @@ impl<'g> EntryRef<'g> {
         self.pointer
     }
 
+    #[inline]
     fn header(self) -> &'g Header {
         // SAFETY: the entry lives for `'g`; its header was written by `build` and only its atomics change.
         unsafe { self.pointer.cast::<Header>().as_ref() }
     }
 
+    #[inline]
     fn storage(self) -> u8 {
         self.header().kind >> 4
     }
@@ -406,6 +409,7 @@ impl<'g> EntryRef<'g> {
     /// # Safety
     ///
     /// `build` must have written that many bytes there.
+    #[inline]
     unsafe fn bytes_at(self, offset: usize, length: usize) -> &'g [u8] {
         // SAFETY: the caller's promise.
         let start = unsafe { self.pointer.add(offset) };
@@ -419,14 +423,17 @@ impl<'g> EntryRef<'g> {
         u64::from_ne_bytes(bytes.try_into().expect("eight bytes were asked for"))
     }
 
+    #[inline]
     fn expiry_bytes(self) -> usize {
         if self.header().flags & HAS_EXPIRY != 0 { 8 } else { 0 }
     }
 
+    #[inline]
     fn fixed_bytes(self) -> usize {
         fixed_bytes(self.header().flags, self.storage())
     }
 
+    #[inline]
     fn key_length(self) -> usize {
         if self.header().flags & LONG_KEY != 0 {
             self.word_at(HEADER_BYTES + self.expiry_bytes()) as usize
@@ -435,10 +442,12 @@ impl<'g> EntryRef<'g> {
         }
     }
 
+    #[inline]
     fn inline_length(self) -> usize {
         (self.header().lengths & ((1 << VALUE_LENGTH_BITS) - 1)) as usize
     }
 
+    #[inline]
     fn value_pointer(self) -> NonNull<u8> {
         let offset = self.fixed_bytes() - size_of::<NonNull<u8>>();
         // SAFETY: called only when the value is out of line; the pointer is then the last fixed field.
@@ -558,12 +567,14 @@ impl<'g> EntryRef<'g> {
 
     /// How recently (seconds, LRU) or how often (LFU) the key was used; the engine gives it its meaning.
     #[must_use]
+    #[inline]
     pub fn recency(self) -> u32 {
         // Relaxed: a statistic; nothing is read on the strength of it.
         self.header().recency.load(Ordering::Relaxed)
     }
 
     /// Sets the recency field. The one field of a published entry that readers write.
+    #[inline]
     pub fn set_recency(self, recency: u32) {
         // Relaxed: as in `recency`; of two concurrent updates either may win.
         self.header().recency.store(recency, Ordering::Relaxed);
@@ -594,6 +605,7 @@ fn section<'g>() -> Section<'g> {
     unsafe { Section::assume() }
 }
 
+#[inline]
 fn fixed_bytes(flags: u8, storage: u8) -> usize {
     HEADER_BYTES
         + if flags & HAS_EXPIRY != 0 { 8 } else { 0 }

@@ -23,7 +23,7 @@ use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::SLOT_COUNT;
 use crate::slot::SlotNumber;
-use crate::table::{Position, Table, TableShape};
+use crate::table::{Position, Table, TableShape, prefetch};
 use crate::tree::Built;
 use crate::value::hash::HashEdit;
 use crate::value::list::ListEdit;
@@ -167,6 +167,7 @@ impl<S: Default> Keyspace<S> {
         &self.slots[slot.index()].word
     }
 
+    #[inline]
     fn database(&self, database: usize, _section: Section<'_>) -> Option<&Database> {
         // Acquire: pairs with the Release stores of `database_or_new` and `detach`.
         let pointer = self.databases[database].load(Ordering::Acquire);
@@ -197,33 +198,31 @@ impl<S: Default> Keyspace<S> {
         unsafe { &*pointer }
     }
 
-    /// Asks the processor for the table of a key's slot. First of three steps that overlap the misses of many keys.
+    /// Asks the processor for what looking up many keys will need, step by step, so that their misses overlap.
     #[inline]
-    pub fn prefetch_table(&self, database: usize, key: KeyHash, section: Section<'_>) {
-        if let Some(database) = self.database(database, section) {
-            database.tables[key.slot.index()].prefetch();
+    pub fn prefetch(
+        &self,
+        database: usize,
+        keys: impl Iterator<Item = KeyHash> + Clone,
+        section: Section<'_>,
+    ) {
+        let Some(database) = self.database(database, section) else { return };
+        let table = |key: KeyHash| &database.tables[key.slot.index()];
+        for key in keys.clone() {
+            prefetch(ptr::from_ref(&self.slots[key.slot.index()]).cast());
+            prefetch(ptr::from_ref(table(key)).cast());
         }
-    }
-
-    /// Asks the processor for a key's bucket.
-    #[inline]
-    pub fn prefetch_bucket(&self, database: usize, key: KeyHash, section: Section<'_>) {
-        if let Some(database) = self.database(database, section) {
-            database.tables[key.slot.index()].prefetch_bucket(key.hash, section);
+        for key in keys.clone() {
+            table(key).prefetch_bucket(key.hash, section);
         }
-    }
-
-    /// Asks the processor for the entry that a key probably has.
-    #[inline]
-    pub fn prefetch_entry(&self, database: usize, key: KeyHash, section: Section<'_>) {
-        if let Some(database) = self.database(database, section) {
-            database.tables[key.slot.index()].prefetch_entries(key.hash, section);
+        for key in keys {
+            table(key).prefetch_entries(key.hash, section);
         }
     }
 
     /// Finds a key without a lock. Whether the answer counts, the slot's word decides (see [`crate::word`]).
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn find<'g>(
         &self,
         database: usize,

@@ -131,8 +131,10 @@ pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
 pub enum Stop {
     /// It failed; the error is the reply.
     Error(CommandError),
-    /// It waits for its keys to be written.
-    Block(Block),
+    /// It has to wait for its keys to be written. Boxed, because every outcome of every command is as large as this one.
+    Block(Box<Block>),
+    /// It waits for its keys to be written, and is registered with them.
+    Blocked,
     /// Something that it needs is taken. The whole command runs again once it is free; nothing was changed yet.
     Wait(Place),
     /// It needs the slots of all its keys locked, not just read.

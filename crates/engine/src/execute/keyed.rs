@@ -12,7 +12,7 @@ use super::serve;
 use super::turn::Client;
 use crate::blocking::{Block, Waiter};
 use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
-use crate::context::{Access, Cx, Verdict};
+use crate::context::{Access, Cx, Sightings, Verdict};
 use crate::error::CommandError;
 use crate::limits::{LOCK_ATTEMPTS_MAX, SPIN_ROUNDS};
 use crate::locks::{LockSet, Slots, ascending};
@@ -43,7 +43,7 @@ pub(crate) fn run<E: Enter>(
 }
 
 /// Runs a reading command without a lock, and again until what it saw counts.
-#[inline]
+#[inline(always)]
 fn read<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
@@ -61,7 +61,7 @@ fn read<E: Enter>(
             shared: client.shared,
             database: client.session.database,
             section: guard.section(),
-            access: Access::Optimistic(SmallVec::new()),
+            access: Access::Optimistic(Sightings::None),
             known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
             touch: !client.session.no_touch,
             may_block: false,
@@ -138,9 +138,9 @@ fn write<E: Enter>(
         Err(Stop::Block(block)) => {
             let protocol = client.reply.protocol();
             let (worker, session) = (&mut *client.worker, &mut *client.session);
-            register(shared, worker, session, protocol, &mut locks, (command, args), block);
+            register(shared, worker, session, protocol, &mut locks, (command, args), *block);
             release(shared, worker, locks, section);
-            return Err(Stop::Block(Block::registered()));
+            return Err(Stop::Blocked);
         }
         outcome => outcome,
     };

@@ -12,7 +12,7 @@
 use tidemill_resp::request::ArgumentView;
 
 use super::turn::Client;
-use crate::command::{Command, CommandId, Flags, Handler};
+use crate::command::{Command, CommandId, Flags};
 use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
 use crate::observe::command_log::{LogEntry, LogKind, shortened};
 use crate::observe::latency::Sample;
@@ -40,6 +40,13 @@ impl Run {
         self.start_ns / 1000
     }
 
+    /// The command of the present request ran.
+    #[inline]
+    pub(crate) fn note(&mut self, id: CommandId) {
+        self.ran.push((id, self.request));
+    }
+
+    #[inline]
     pub(crate) fn count(&self) -> usize {
         self.ran.len()
     }
@@ -50,12 +57,15 @@ impl<E> Client<'_, '_, E> {
     #[inline]
     pub(crate) fn is_timed_alone(&self, id: Option<CommandId>, request_bytes: usize) -> bool {
         let Some(id) = id else { return false };
-        let command = self.shared.commands.command(id);
-        let is_keyed = matches!(command.handler, Handler::Keyed(_));
-        let is_brief = request_bytes <= BRIEF_REQUEST_BYTES_MAX
-            && (command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)"));
-        let slow = self.worker.settings.command_logs[LogKind::Slow as usize];
-        !is_brief || slow.value_min < EXACT_SLOWLOG_US_MAX
+        request_bytes > BRIEF_REQUEST_BYTES_MAX
+            || !self.shared.commands.traits(id).is_brief
+            || self.times_each_alone()
+    }
+
+    /// Whether all commands are timed by themselves.
+    #[inline]
+    pub(crate) fn times_each_alone(&self) -> bool {
+        self.worker.settings.command_logs[LogKind::Slow as usize].value_min < EXACT_SLOWLOG_US_MAX
     }
 
     /// A command of the present request ran: it will get its share of the time, and monitors see it.
@@ -66,8 +76,7 @@ impl<E> Client<'_, '_, E> {
         command: &'static Command,
         args: ArgumentView<'_>,
     ) {
-        let run = &mut self.worker.run;
-        run.ran.push((id, run.request));
+        self.worker.run.note(id);
         self.show(command, args);
     }
 
@@ -82,11 +91,14 @@ impl<E> Client<'_, '_, E> {
         }
         let now_ns = self.shared.clock.monotonic_ns();
         let elapsed_ns = now_ns.saturating_sub(self.worker.run.start_ns);
-        let share_ns = elapsed_ns / count;
+        // Without the division, where it would be by one.
+        let share_ns = if count == 1 { elapsed_ns } else { elapsed_ns / count };
         let tracking = self.worker.settings.latency_tracking;
         let stats = self.worker.stats(self.shared);
-        for &(id, _) in &self.worker.run.ran {
-            stats.command(id).ran(share_ns, tracking);
+        stats.commands_processed.add(count);
+        // A pipeline mostly repeats the same command.
+        for same in self.worker.run.ran.chunk_by(|one, next| one.0 == next.0) {
+            stats.command(same[0].0).ran(same.len() as u64, share_ns, tracking);
         }
         let settings = &self.worker.settings;
         if share_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
@@ -113,11 +125,12 @@ impl<E> Client<'_, '_, E> {
         request_bytes: usize,
         reply_bytes: usize,
     ) {
-        let sizes = [(LogKind::LargeRequest, request_bytes), (LogKind::LargeReply, reply_bytes)];
-        for (kind, bytes) in sizes {
-            if bytes as u64 >= self.worker.settings.command_logs[kind as usize].value_min {
-                self.log(kind, bytes as u64, command, args);
-            }
+        let logs = &self.worker.settings.command_logs;
+        if request_bytes as u64 >= logs[LogKind::LargeRequest as usize].value_min {
+            self.log(LogKind::LargeRequest, request_bytes as u64, command, args);
+        }
+        if reply_bytes as u64 >= logs[LogKind::LargeReply as usize].value_min {
+            self.log(LogKind::LargeReply, reply_bytes as u64, command, args);
         }
     }
 
@@ -137,7 +150,7 @@ impl<E> Client<'_, '_, E> {
     ) {
         let settings = &self.worker.settings;
         let stats = self.worker.stats(self.shared);
-        stats.command(id).ran(elapsed_ns, settings.latency_tracking);
+        stats.command(id).ran(1, elapsed_ns, settings.latency_tracking);
         if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
             self.log(LogKind::Slow, elapsed_ns / 1000, command, args);
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidemill_rcu::Section;
 use tidemill_resp::encode::{Mark, ReplyBuffer};
 use tidemill_resp::request::{
     ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
@@ -11,11 +10,12 @@ use tidemill_resp::request::{
 use tidemill_store::KeyHash;
 
 use super::{admit, keyed, transaction};
-use crate::command::{Command, CommandId, Find, Flags, Handler, Start, Stop};
+use crate::command::{Command, CommandId, Flags, Handler, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
+    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX,
+    TURN_US_MAX,
 };
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
@@ -63,6 +63,8 @@ struct Request {
     id: Option<CommandId>,
     /// The first key's argument and hash, for commands with a key in a fixed place.
     key: Option<(usize, KeyHash)>,
+    /// A small and complete request of a brief reading command.
+    is_brief_read: bool,
 }
 
 /// Requests parsed ahead. One per worker, reused for all connections.
@@ -188,6 +190,9 @@ impl<E: Enter> Client<'_, '_, E> {
         batch.requests.clear();
         let mut offset = 0;
         for arguments in &mut batch.arguments {
+            if offset == input.len() && parser.is_idle() {
+                return Parsed::Input { consumed: 0, wanted: 1 };
+            }
             match parser.parse(&input[offset..], &limits, arguments) {
                 Ok(Progress::Complete { consumed }) => {
                     let view = arguments.view(&input[offset..]);
@@ -206,18 +211,25 @@ impl<E: Enter> Client<'_, '_, E> {
 
     #[inline]
     fn recognize(&self, view: &ArgumentView<'_>, start: usize, end: usize) -> Request {
-        let id = self.shared.commands.find(view.get(0));
-        let key = id.and_then(|id| {
-            let index = fixed_key(self.shared.commands.command(id))?;
-            (index < view.len()).then(|| (index, self.shared.keyspace.key_hash(view.get(index))))
-        });
-        Request { start, end, id, key }
+        let commands = &self.shared.commands;
+        let Some(id) = commands.find(view.get(0)) else {
+            return Request { start, end, id: None, key: None, is_brief_read: false };
+        };
+        let traits = commands.traits(id);
+        let index = usize::from(traits.fixed_key);
+        let has_key = index > 0 && index < view.len();
+        let key = has_key.then(|| (index, self.shared.keyspace.key_hash(view.get(index))));
+        let is_brief_read = traits.is_brief_read
+            && end - start <= BRIEF_REQUEST_BYTES_MAX
+            && commands.command(id).takes(view.len());
+        Request { start, end, id: Some(id), key, is_brief_read }
     }
 
     fn execute_batch(&mut self, batch: &Batch, input: &[u8]) -> Executed {
         if batch.requests.len() > 1 {
             let guard = self.reader.enter();
-            prefetch(self.shared, self.session.database, &batch.requests, guard.section());
+            let keys = batch.requests.iter().filter_map(|request| Some(request.key?.1));
+            self.shared.keyspace.prefetch(self.session.database, keys, guard.section());
         }
         let executed = self.execute_requests(batch, input);
         self.end_run(|index| batch.view(index, input));
@@ -226,29 +238,32 @@ impl<E: Enter> Client<'_, '_, E> {
 
     fn execute_requests(&mut self, batch: &Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
+        let mut reads_briefly = self.reads_briefly();
         for (index, request) in batch.requests.iter().enumerate() {
             let view = batch.view(index, input);
-            let request_bytes = request.end - request.start;
-            let alone = self.is_timed_alone(request.id, request_bytes);
-            if alone {
-                self.end_run(|index| batch.view(index, input));
-            }
-            self.worker.run.request = index;
-            let (mark, ran) = (self.reply.mark(), self.worker.run.count());
-            let step = self.execute(request, view);
-            if self.worker.run.count() > ran
-                && let Some(command) = self.command_that_ran()
-            {
-                let reply_bytes = self.reply.appended_bytes(mark);
-                self.note_sizes(command, view, request_bytes, reply_bytes);
-            }
-            if alone {
-                self.end_run(|index| batch.view(index, input));
-            }
+            let (step, is_full) = if request.is_brief_read && reads_briefly {
+                match self.read_briefly(index, request, view) {
+                    Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
+                        consumed = request.end;
+                        continue;
+                    }
+                    step => (step, true),
+                }
+            } else {
+                let alone = self.is_timed_alone(request.id, request.end - request.start);
+                if alone {
+                    self.end_run(|index| batch.view(index, input));
+                }
+                let step = self.execute_measured(index, request, view);
+                if alone {
+                    self.end_run(|index| batch.view(index, input));
+                }
+                reads_briefly = self.reads_briefly();
+                (step, self.reply.len() > TURN_REPLY_BYTES_MAX)
+            };
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
-                Step::Done if self.reply.len() > TURN_REPLY_BYTES_MAX => Some(Next::Turn),
-                Step::Done => None,
+                Step::Done => is_full.then_some(Next::Turn),
                 Step::Wait(place) => {
                     return Executed { consumed, next: Some(self.park(place)) };
                 }
@@ -266,6 +281,61 @@ impl<E: Enter> Client<'_, '_, E> {
         }
         self.note_activity(batch.requests.last().and_then(|request| request.id));
         Executed { consumed, next: None }
+    }
+
+    /// Whether brief reads of this client need no more than their lookup: nothing about the client, and nothing about the
+    /// server, asks for a look at each command. Commands of others that change this are seen from the next batch on.
+    #[inline]
+    fn reads_briefly(&self) -> bool {
+        let session = &*self.session;
+        let settings = &self.worker.settings;
+        session.is_authenticated
+            && session.transaction.is_none()
+            && session.reply_mode == ReplyMode::On
+            && session.lock_attempts == 0
+            && !session.is_monitor
+            && !self.shared.may_hold_back()
+            && !self.shared.monitors.is_watched()
+            && !self.times_each_alone()
+            && settings.quiescent != Quiescent::Command
+    }
+
+    /// Executes a request for which [`Request::is_brief_read`] and [`Client::reads_briefly`] hold.
+    #[inline]
+    fn read_briefly(&mut self, index: usize, request: &Request, view: ArgumentView<'_>) -> Step {
+        let id = request.id.expect("a recognized request has a command");
+        let command = self.shared.commands.command(id);
+        let Handler::Keyed(handler) = command.handler else { unreachable!("it reads keys") };
+        let before = self.reply.len();
+        self.worker.run.request = index;
+        let result = keyed::run(self, (command, handler), view, request.key);
+        let step = self.settle(id, result);
+        if !matches!(step, Step::Wait(_)) {
+            self.worker.run.note(id);
+            let reply_bytes = self.reply.len() - before;
+            self.note_sizes(command, view, request.end - request.start, reply_bytes);
+        }
+        step
+    }
+
+    /// Executes a request, and notes what it was.
+    fn execute_measured(
+        &mut self,
+        index: usize,
+        request: &Request,
+        view: ArgumentView<'_>,
+    ) -> Step {
+        self.worker.run.request = index;
+        let (before, ran) = (self.reply.len(), self.worker.run.count());
+        let step = self.execute(request, view);
+        if self.worker.run.count() > ran
+            && let Some(command) = self.command_that_ran()
+        {
+            // What `CLIENT REPLY` took back counts as nothing.
+            let reply_bytes = self.reply.len().saturating_sub(before);
+            self.note_sizes(command, view, request.end - request.start, reply_bytes);
+        }
+        step
     }
 
     fn note_activity(&self, id: Option<CommandId>) {
@@ -396,22 +466,26 @@ impl<E: Enter> Client<'_, '_, E> {
         retires && self.worker.heap.retired().is_over_limit()
     }
 
+    #[inline]
     fn settle(&mut self, id: CommandId, result: Result<(), Stop>) -> Step {
-        let stats = self.worker.stats(self.shared);
-        let step = match result {
+        match result {
             Ok(()) => Step::Done,
-            Err(Stop::Error(error)) => {
-                stats.command(id).failed.add(1);
+            Err(stop) => self.settle_stop(id, stop),
+        }
+    }
+
+    #[cold]
+    fn settle_stop(&mut self, id: CommandId, stop: Stop) -> Step {
+        match stop {
+            Stop::Error(error) => {
+                self.worker.stats(self.shared).command(id).failed.add(1);
                 self.error(&error);
                 Step::Done
             }
-            Err(Stop::Wait(place)) => return Step::Wait(place),
-            Err(Stop::NeedLocks) => unreachable!("resolved by the keyed runner"),
-            Err(Stop::Block(_)) => Step::Blocked,
-        };
-        let stats = self.worker.stats(self.shared);
-        stats.commands_processed.add(1);
-        step
+            Stop::Wait(place) => Step::Wait(place),
+            Stop::Blocked => Step::Blocked,
+            Stop::NeedLocks | Stop::Block(_) => unreachable!("resolved by the keyed runner"),
+        }
     }
 
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
@@ -423,28 +497,5 @@ impl<E: Enter> Client<'_, '_, E> {
             self.note_ran(id, command, args);
         }
         step
-    }
-}
-
-/// The argument that is a command's first key, if it always stands in the same place.
-#[inline]
-fn fixed_key(command: &Command) -> Option<usize> {
-    match command.keys.first()?.start {
-        Start::Index(index) if matches!(command.keys[0].find, Find::Range { .. }) => Some(index),
-        _ => None,
-    }
-}
-
-/// Asks the processor for what the requests will need, step by step, so that the misses of all of them overlap.
-fn prefetch(shared: &Shared, database: usize, requests: &[Request], section: Section<'_>) {
-    let keys = || requests.iter().filter_map(|request| request.key.map(|(_, hash)| hash));
-    for key in keys() {
-        shared.keyspace.prefetch_table(database, key, section);
-    }
-    for key in keys() {
-        shared.keyspace.prefetch_bucket(database, key, section);
-    }
-    for key in keys() {
-        shared.keyspace.prefetch_entry(database, key, section);
     }
 }

@@ -98,11 +98,16 @@ impl ReplyBuffer {
     ///
     /// # Panics
     /// When there are fewer bytes than that.
+    #[inline]
     pub fn advance(&mut self, count: usize) {
         if count == self.len() {
             self.clear();
-            return;
+        } else {
+            self.advance_partly(count);
         }
+    }
+
+    fn advance_partly(&mut self, count: usize) {
         assert!(count < self.len(), "more bytes sent than there were");
         let mut rest = count;
         while let Some(shared) = self.shared.front_mut() {
@@ -126,10 +131,13 @@ impl ReplyBuffer {
     }
 
     /// Drops everything; the memory stays for the next replies.
+    #[inline]
     pub fn clear(&mut self) {
         self.base += self.bytes.len() as u64;
         self.bytes.clear();
-        self.shared.clear();
+        if !self.shared.is_empty() {
+            self.shared.clear();
+        }
         self.sent_bytes = 0;
         self.shared_bytes = 0;
     }

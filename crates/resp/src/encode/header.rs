@@ -36,14 +36,21 @@ const fn ready(value: usize) -> [u8; 8] {
     header
 }
 
+/// The header of a small length, and how many of its bytes count.
+#[inline]
+pub(super) fn ready_header(kind: u8, value: usize) -> Option<([u8; 8], usize)> {
+    let mut header = *READY.get(value)?;
+    let header_bytes = usize::from(header[7]);
+    header[0] = kind;
+    Some((header, header_bytes))
+}
+
 /// Appends `<kind><value>\r\n`.
 #[inline]
 pub(crate) fn write_header(out: &mut Vec<u8>, kind: u8, value: i64) {
-    match READY.get(value as usize) {
-        Some(&ready) => {
-            let mut header = ready;
-            header[0] = kind;
-            let length = out.len() + usize::from(ready[7]);
+    match ready_header(kind, value as usize) {
+        Some((header, header_bytes)) => {
+            let length = out.len() + header_bytes;
             // Eight bytes at once and cut, because a copy of variable length is a call.
             out.extend_from_slice(&header);
             out.truncate(length);

@@ -6,6 +6,7 @@
 //! appended can be taken back up to a [`Mark`], and an aggregate's length can be given when its end is known.
 
 mod buffer;
+mod framed;
 mod header;
 mod reply;
 

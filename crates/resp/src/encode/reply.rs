@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::buffer::ReplyBuffer;
-use super::header::write_header;
+use super::framed::append_framed;
+use super::header::{ready_header, write_header};
 use crate::number::format_double;
 
 /// The version of the protocol a client speaks.
@@ -92,10 +93,16 @@ impl ReplyBuffer {
     #[inline]
     pub fn bulk(&mut self, payload: impl AsRef<[u8]>) {
         let payload = payload.as_ref();
-        self.bytes.reserve(payload.len() + 32);
-        write_header(&mut self.bytes, b'$', payload.len() as i64);
-        self.bytes.extend_from_slice(payload);
-        self.bytes.extend_from_slice(b"\r\n");
+        match ready_header(b'$', payload.len()) {
+            Some((header, header_bytes)) => {
+                append_framed(&mut self.bytes, header, header_bytes, payload);
+            }
+            None => {
+                write_header(&mut self.bytes, b'$', payload.len() as i64);
+                self.bytes.extend_from_slice(payload);
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
     }
 
     /// A string of any bytes, inserted by reference: worth it for payloads of some KiB and more.

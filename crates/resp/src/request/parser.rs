@@ -90,8 +90,22 @@ impl RequestParser {
     ///
     /// # Errors
     /// [`ProtocolError`] as Valkey 9.1 would answer; the connection has to be closed.
-    #[inline]
+    #[inline(always)]
     pub fn parse(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        args: &mut Arguments,
+    ) -> Result<Progress, ProtocolError> {
+        if self.remembered.is_none()
+            && let Some(consumed) = short_request(input, args)
+        {
+            return Ok(Progress::Complete { consumed });
+        }
+        self.parse_any(input, limits, args)
+    }
+
+    fn parse_any(
         &mut self,
         input: &[u8],
         limits: &Limits,
@@ -114,7 +128,6 @@ impl RequestParser {
         }
     }
 
-    #[inline]
     fn multibulk(
         &mut self,
         input: &[u8],
@@ -148,7 +161,6 @@ impl RequestParser {
         self.bulks(input, 0, position, missing_count, limits, args)
     }
 
-    #[inline]
     fn bulks(
         &mut self,
         input: &[u8],
@@ -201,16 +213,48 @@ impl RequestParser {
     }
 }
 
-/// Reads `*<count>` at `start`.
+/// Reads a whole request of up to nine arguments of up to 99 bytes each, as nearly all are; returns its length. What is
+/// anything else, wrong or incomplete, is for the thorough way, which begins anew.
 #[inline]
-fn argument_count(input: &[u8], start: usize, limits: &Limits) -> Result<Line, ProtocolError> {
-    if let [b'*', digit @ b'1'..=b'9', b'\r', b'\n', ..] = input[start..] {
-        return Ok(Line::Value { value: i64::from(digit - b'0'), next: start + 4 });
+fn short_request(input: &[u8], args: &mut Arguments) -> Option<usize> {
+    let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = *input else { return None };
+    args.clear();
+    let mut position = 4;
+    for _ in b'0'..count {
+        // The shortest argument that is not empty takes seven bytes, so this leaves out little but the end of the input.
+        let head = u64::from_le_bytes(*input.get(position..)?.first_chunk()?);
+        let digit = |index: u32| (head >> (8 * index)) as u8;
+        let (length, header_bytes) = if head & 0xffff_00ff == HEADER_OF_ONE_DIGIT {
+            (digit(1).wrapping_sub(b'0'), 4)
+        } else if head & 0xff_ff00_00ff == HEADER_OF_TWO_DIGITS {
+            let (tens, ones) = (digit(1).wrapping_sub(b'0'), digit(2).wrapping_sub(b'0'));
+            // Anything but a digit, and a leading zero, makes it as large as no length of two digits.
+            let is_canonical = (1..=9).contains(&tens) && ones <= 9;
+            (if is_canonical { tens * 10 + ones } else { u8::MAX }, 5)
+        } else {
+            return None;
+        };
+        if length > if header_bytes == 4 { 9 } else { 99 } {
+            return None;
+        }
+        let start = position + header_bytes;
+        let end = start + usize::from(length);
+        if input.get(end..)?.first_chunk()? != b"\r\n" {
+            return None;
+        }
+        args.push(start, usize::from(length));
+        position = end + 2;
     }
-    long_argument_count(input, start, limits)
+    Some(position)
 }
 
-fn long_argument_count(input: &[u8], start: usize, limits: &Limits) -> Result<Line, ProtocolError> {
+/// `$?\r\n`, little-endian, without the digit.
+const HEADER_OF_ONE_DIGIT: u64 = 0x0a0d_0024;
+/// `$??\r\n`, little-endian, without the digits.
+const HEADER_OF_TWO_DIGITS: u64 = 0x0a_0d00_0024;
+
+/// Reads `*<count>` at `start`.
+fn argument_count(input: &[u8], start: usize, limits: &Limits) -> Result<Line, ProtocolError> {
     let Some(end) = line_end(input, start, ProtocolError::TooBigMultibulkCount)? else {
         return Ok(Line::Incomplete);
     };
@@ -226,22 +270,8 @@ fn long_argument_count(input: &[u8], start: usize, limits: &Limits) -> Result<Li
     Ok(Line::Value { value, next: end + 2 })
 }
 
-/// Reads `$<length>` at `start`. Lengths of one and two digits, which are nearly all, take the short way.
-#[inline]
+/// Reads `$<length>` at `start`.
 fn bulk_length(input: &[u8], start: usize, limits: &Limits) -> Result<Line, ProtocolError> {
-    match input[start..] {
-        [b'$', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            Ok(Line::Value { value: i64::from(ones - b'0'), next: start + 4 })
-        }
-        [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
-            let value = i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
-            Ok(Line::Value { value, next: start + 5 })
-        }
-        _ => long_bulk_length(input, start, limits),
-    }
-}
-
-fn long_bulk_length(input: &[u8], start: usize, limits: &Limits) -> Result<Line, ProtocolError> {
     let Some(end) = line_end(input, start, ProtocolError::TooBigBulkCount)? else {
         return Ok(Line::Incomplete);
     };
@@ -289,4 +319,50 @@ fn inline_request(input: &[u8], start: usize, args: &mut Arguments) -> Result<St
     inline::split_into(line, args).map_err(|_| ProtocolError::UnbalancedQuotes)?;
     let end = start + length + 1;
     Ok(if args.is_empty() { Step::Blank { end } } else { Step::Complete { end } })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wire(arguments: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+        for argument in arguments {
+            bytes.extend(format!("${}\r\n", argument.len()).bytes());
+            bytes.extend(argument);
+            bytes.extend(b"\r\n");
+        }
+        bytes
+    }
+
+    proptest! {
+        /// Whatever the short way reads, the thorough one reads the same; and it reads what is short.
+        #[test]
+        fn the_short_way_and_the_thorough_one_agree(
+            arguments in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 1..12),
+            // Where a byte becomes which, if it is within the request; and where the input is cut off.
+            (at, byte) in (0_usize..120, prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()]),
+            cut in 0_usize..400,
+        ) {
+            let whole = wire(&arguments);
+            let mut short = Arguments::new();
+            let is_short = arguments.len() <= 9 && arguments.iter().all(|bytes| bytes.len() <= 99);
+            let followed = [&whole[..], b"*1\r\n$4\r\nPING\r\n"].concat();
+            prop_assert_eq!(short_request(&followed, &mut short), is_short.then_some(whole.len()));
+            let mut broken = whole.clone();
+            if let Some(place) = broken.get_mut(at) {
+                *place = byte;
+            }
+            for input in [&whole[..], &broken, &whole[..cut.min(whole.len())]] {
+                let Some(consumed) = short_request(input, &mut short) else { continue };
+                let mut thorough = Arguments::new();
+                let read = RequestParser::new().parse_any(input, &Limits::default(), &mut thorough);
+                prop_assert_eq!(read, Ok(Progress::Complete { consumed }));
+                let (one, other) = (short.view(input), thorough.view(input));
+                prop_assert!(one.iter().eq(other.iter()));
+            }
+        }
+    }
 }

@@ -29,4 +29,4 @@ mod segment;
 
 pub(crate) use root::Table;
 pub use root::TableShape;
-pub(crate) use segment::Position;
+pub(crate) use segment::{Position, prefetch};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidemill_rcu::Section;
 
 use super::directory::{Directory, Target, target};
-use super::segment::{Position, SegmentWord, prefetch};
+use super::segment::{Position, SegmentWord};
 use crate::entry::{self, EntryRef};
 use crate::hash::Seed;
 use crate::heap::Heap;
@@ -74,13 +74,7 @@ fn publish(link: &AtomicU64, word: u64) {
 }
 
 impl Table {
-    /// Asks the processor for the table's word.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch(std::ptr::from_ref(&self.word).cast());
-    }
-
-    #[inline]
+    #[inline(always)]
     fn segment_of(&self, hash: u64, section: Section<'_>) -> Option<SegmentWord> {
         let mut link = &self.word;
         let mut rest = hash;
@@ -132,7 +126,7 @@ impl Table {
     }
 
     /// Finds the entry of `key`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<'g>(
         &self,
         hash: u64,

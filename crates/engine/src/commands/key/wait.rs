@@ -27,13 +27,13 @@ fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutRepl
         reply.write(cx.reply);
         return Ok(());
     }
-    Err(Stop::Block(Block {
+    Err(Stop::Block(Box::new(Block {
         keys: KeyPositions::new(),
         also: KeyPositions::new(),
         kind: Kind::String,
         timeout_us: ms.saturating_mul(1000),
         on_timeout: reply,
-    }))
+    })))
 }
 
 pub(super) fn wait(cx: &mut Cx<'_, '_>) -> Outcome {

@@ -208,13 +208,13 @@ pub(super) fn wait(
         on_timeout.write(cx.reply);
         return Ok(());
     }
-    Err(Stop::Block(Block {
+    Err(Stop::Block(Box::new(Block {
         keys: keys.collect(),
         also: KeyPositions::from_slice(also),
         kind: Kind::List,
         timeout_us,
         on_timeout,
-    }))
+    })))
 }
 
 /// A timeout in seconds, as microseconds; 0 is for ever.

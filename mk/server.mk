@@ -33,7 +33,7 @@ test-harness: ## the end-to-end tests with Valkey in the server's place: shows t
 	scripts/planted --self-test
 
 soak: ## the long versions of the tests
-	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000
+	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
 
 planted: ## each planted bug must make a test fail

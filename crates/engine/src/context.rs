@@ -585,6 +585,17 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(Some(result))
     }
 
+    /// Calls the list by another encoding. To clients this is no change: no event, nobody who watches is disturbed.
+    pub fn convert_list(self, encoding: Encoding) {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
+        let editing = lock.edit_list(found, heap);
+        let spec = tree_spec(key, key_hash, encoding, found, cx.worker);
+        lock.publish_tree(database, editing, spec, section, heap);
+    }
+
     /// Lets `change` edit the hash, or a new one, as [`Edit::change_list`] does with a list.
     ///
     /// # Errors

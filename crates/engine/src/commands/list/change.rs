@@ -53,12 +53,16 @@ pub(super) fn linsert(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     };
     let found = entry.list().and_then(|list| list.iter().position(|other| other == pivot));
+    let encoding = after_addition(Some(entry), (1, element.len() as u64), limit);
     let Some(found) = found else {
+        // As in Valkey, which makes room before it looks for the pivot.
+        if encoding != entry.encoding() {
+            edit.convert_list(encoding);
+        }
         cx.reply.integer(-1);
         return Ok(());
     };
     let position = found as u64 + u64::from(!is_before);
-    let encoding = after_addition(Some(entry), (1, element.len() as u64), limit);
     let length = edit.change_list(Event::new(EventClass::LIST, "linsert"), |list| {
         list.insert(position, element);
         Ok(Some((encoding, list.len())))

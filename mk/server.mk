@@ -45,6 +45,11 @@ bench: ## side by side with Valkey and Redis
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 	cd tests && go run ./bench --budget
 
+.PHONY: bench-instructions
+bench-instructions: ## instructions per operation by function, under callgrind: repeats on a busy machine
+	@$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/instructions-per-operation.py target/release/tidemill
+
 .PHONY: test-loom bench-rcu soak-rcu
 
 test-loom: ## models of the RCU grace period, every interleaving within bounds

@@ -46,13 +46,22 @@ pub(crate) enum Sightings {
 }
 
 impl Sightings {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, seen: Seen) {
         match self {
             Sightings::None => *self = Sightings::One(seen),
-            Sightings::One(first) => *self = Sightings::Several(vec![*first, seen]),
-            Sightings::Several(all) => all.push(seen),
+            _ => self.push_another(seen),
         }
+    }
+
+    fn push_another(&mut self, seen: Seen) {
+        let mut all = match std::mem::replace(self, Sightings::None) {
+            Sightings::None => Vec::new(),
+            Sightings::One(first) => vec![first],
+            Sightings::Several(all) => all,
+        };
+        all.push(seen);
+        *self = Sightings::Several(all);
     }
 }
 
@@ -146,7 +155,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// As [`Cx::read`], in another database.
-    #[inline]
+    #[inline(always)]
     pub fn read_in(&mut self, database: usize, key: &[u8]) -> Option<EntryRef<'g>> {
         let entry = self.peek_in(database, key);
         let stats = self.worker.stats(self.shared);
@@ -167,7 +176,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// As [`Cx::peek`], in another database.
-    #[inline]
+    #[inline(always)]
     pub fn peek_in(&mut self, database: usize, key: &[u8]) -> Option<EntryRef<'g>> {
         let key_hash = self.key_hash(key);
         let keyspace = &self.shared.keyspace;
@@ -208,7 +217,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// # Errors
     ///
     /// [`CommandError::WrongType`] when it is of another kind.
-    #[inline]
+    #[inline(always)]
     pub fn read_kind(
         &mut self,
         key: &[u8],
@@ -345,7 +354,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     /// Checks what an optimistic handler saw.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn verdict(&self) -> Verdict {
         let now = |seen: &Seen| self.shared.keyspace.word(seen.slot).load_after();
         let changed = match &self.access {

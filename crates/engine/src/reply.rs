@@ -16,7 +16,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 /// Answers the string of an entry: a short one copied, a long one by reference. Null when it is no string.
-#[inline]
+#[inline(always)]
 pub fn string(reply: &mut ReplyBuffer, entry: EntryRef<'_>) {
     match entry.string() {
         Some(StringValue::Plain(bytes)) if bytes.len() <= COPIED_REPLY_BYTES_MAX => {

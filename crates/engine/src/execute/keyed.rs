@@ -26,7 +26,7 @@ use crate::worker::Worker;
 pub(crate) type KeyedHandler = fn(&mut Cx<'_, '_>) -> Outcome;
 
 /// Runs a command on keys outside of transactions.
-#[inline]
+#[inline(always)]
 pub(crate) fn run<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
@@ -86,6 +86,7 @@ fn read<E: Enter>(
 }
 
 /// Runs a command under the locks of its keys' slots.
+#[inline(never)]
 fn write<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),

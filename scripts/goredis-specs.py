@@ -92,7 +92,7 @@ def prepare(work, ports):
             text = calls.sub(r"specs\1(", text)
             text = text.replace('redisStackPort = "6379"', 'redisStackPort = os.Getenv("SPECS_PORT")')
             if path.name.removesuffix("_test.go") in PORT_FILES:
-                text = re.sub(r"\b(%s)\b" % "|".join(map(str, ports)), lambda found: str(ports[int(found[0])]), text)
+                text = re.sub(r"\b(%s)\b" % "|".join(str(port) for port in ports if port), lambda found: str(ports[int(found[0])]), text)
             path.write_text(text)
     (source / "specs_switch_test.go").write_text(SWITCH % (
         "".join(f"\tspecs{name} = redis.{name}\n" for name in CONSTRUCTORS),

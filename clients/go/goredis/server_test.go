@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.tidemill.dev/client/internal/leakcheck"
 )
 
 // testServer is a server process that a test started and ends.
@@ -126,39 +126,10 @@ func waitFor(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// checkLeaks fails the test when a goroutine of the adapter or of the client below outlives it. Call it
-// first: cleanups run in reverse order.
+// checkLeaks comes first in every test that opens something.
 func checkLeaks(t testing.TB) {
 	t.Helper()
-	t.Cleanup(func() {
-		if t.Failed() {
-			return
-		}
-		deadline := time.Now().Add(5 * time.Second)
-		for {
-			left := ownGoroutines()
-			if left == "" {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("goroutines left:\n%s", left)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-}
-
-func ownGoroutines() string {
-	buffer := make([]byte, 1<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
-	var own []string
-	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
-		if strings.Contains(stack, "go.tidemill.dev/client") && !strings.Contains(stack, "testing.tRunner") {
-			own = append(own, stack)
-		}
-	}
-	return strings.Join(own, "\n\n")
+	leakcheck.Check(t)
 }
 
 func testContext(t testing.TB) context.Context {

@@ -135,7 +135,7 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 		server.Certificates = []tls.Certificate{certificate}
 		address := startTLS(t, s.address, server)
 		c := newTestClient(t, address, func(o *Options) {
-			o.TLS, o.ConnectWait = client, 300*time.Millisecond
+			o.TLS, o.ConnectWait = client, 3*time.Second
 		})
 		return c.Set(ctx, "key", strings.Repeat("x", 1<<20)).Err()
 	}

@@ -4,8 +4,8 @@
 GO_CLIENT := clients/go
 
 test-go: ## tests of the Go client, its go-redis adapter and its OpenTelemetry hook, short mode
-	cd $(GO_CLIENT) && go vet ./... && go test -race -short -timeout 4m ./...
-	for module in goredis otel; do (cd $(GO_CLIENT)/$$module && go vet ./... && go test -race -short -timeout 4m ./...); done
+	cd $(GO_CLIENT) && go vet ./... && go test -race -short -timeout 15m ./...
+	for module in goredis otel; do (cd $(GO_CLIENT)/$$module && go vet ./... && go test -race -short -timeout 15m ./...); done
 
 test-goredis: ## go-redis's own specs, with its constructors and with ours: passed/total
 	scripts/goredis-specs.py

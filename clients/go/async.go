@@ -27,11 +27,15 @@ func (f *Future) Done() <-chan struct{} { return f.done }
 // Go sends a command without waiting for its reply. It waits only for room in the queue and for a
 // connection. Commands that one goroutine sends this way are executed in order while the connection lasts.
 func (c *Client) Go(ctx context.Context, args ...any) *Future {
+	return future(func(callback func(Reply)) { c.Async(ctx, callback, args...) })
+}
+
+func future(start func(callback func(Reply))) *Future {
 	f := &Future{done: make(chan struct{})}
-	c.Async(ctx, func(reply Reply) {
+	start(func(reply Reply) {
 		f.reply = reply
 		close(f.done)
-	}, args...)
+	})
 	return f
 }
 
@@ -39,27 +43,9 @@ func (c *Client) Go(ctx context.Context, args ...any) *Future {
 // must be quick and must not wait for other commands of this client. A panic in it is contained and
 // logged. Once sent, the context no longer ends the command. What was not sent is not repeated.
 func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
-	guarded := func(reply Reply) {
-		if err := contain(func() { callback(reply) }); err != nil {
-			c.options.Logger.Error("tidemill: async callback", "error", err)
-		}
-	}
-	r := newRequest()
-	var err error
-	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
-		r.recycle()
-		guarded(failedReply(err))
+	ctx, r, info, guarded := beginAsync(ctx, c.options, callback, args)
+	if r == nil {
 		return
-	}
-	info := describe(args)
-	if hook := c.options.Hook; hook != nil {
-		var end func(error)
-		ctx, end = hook.Start(ctx, info.name, 1)
-		answered := guarded
-		guarded = func(reply Reply) {
-			end(reply.Err())
-			answered(reply)
-		}
 	}
 	if info.needsOwn(r.wire) {
 		go func() { guarded(c.route(ctx, r, info)) }()
@@ -91,5 +77,31 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 			guarded(failedReply(err))
 			return
 		}
+	}
+}
+
+// beginAsync encodes a command and puts panic containment and the hook around its callback. Without a
+// request the callback was called already, with the reason.
+func beginAsync(ctx context.Context, options *Options, callback func(Reply), args []any) (context.Context, *request, *commandInfo, func(Reply)) {
+	guarded := func(reply Reply) {
+		if err := contain(func() { callback(reply) }); err != nil {
+			options.Logger.Error("tidemill: async callback", "error", err)
+		}
+	}
+	r := newRequest()
+	var err error
+	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
+		r.recycle()
+		guarded(failedReply(err))
+		return ctx, nil, nil, nil
+	}
+	info := describe(args)
+	if options.Hook == nil {
+		return ctx, r, info, guarded
+	}
+	ctx, end := options.Hook.Start(ctx, info.name, 1)
+	return ctx, r, info, func(reply Reply) {
+		end(reply.Err())
+		guarded(reply)
 	}
 }

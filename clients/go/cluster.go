@@ -70,14 +70,15 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 func (c *Cluster) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, c, args) }
 
 func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	hook := c.options.Hook
 	if info.flags&commandSplits != 0 && splitAllowed(ctx) {
-		return c.runSplit(ctx, r, info)
+		return c.runSplit(ctx, r, info, hook)
 	}
 	slot := info.slotOf(r.wire)
-	if c.options.Hook == nil {
+	if hook == nil {
 		return c.follow(ctx, r, info, slot)
 	}
-	return observe(ctx, c.options.Hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply { return c.follow(ctx, r, info, slot) })
+	return observe(ctx, hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply { return c.follow(ctx, r, info, slot) })
 }
 
 // follow sends r to where its slot is, after redirections and failures as far as repeating is safe.
@@ -90,30 +91,35 @@ func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *reques
 	if c.cache != nil {
 		defer c.cache.afterWrite(r, info)()
 	}
-	until, ask := time.Now().Add(c.options.ConnectWait), false
-	for redirections := 0; ; {
-		reply, reusable := c.attempt(ctx, target, r, info, ask)
-		if !reusable || (reply.kind != KindError && reply.kind != KindNone) {
-			if reusable {
-				r.recycle()
-			}
-			return reply
-		}
-		next, nextAsk, again := c.judge(ctx, reply, target, info, slot)
-		redirections++
+	until := time.Now().Add(c.options.ConnectWait)
+	reply, reusable := c.attempt(ctx, target, r, info, false)
+	if !reusable {
+		return reply
+	}
+	return c.followOn(ctx, target, r, reply, info, slot, until)
+}
+
+// followOn takes the outcome of a first attempt and makes others until one is final. It recycles r.
+func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int, until time.Time) Reply {
+	for redirections := 1; reply.kind == KindError || reply.kind == KindNone; redirections++ {
+		next, ask, again := c.judge(ctx, reply, target, info, slot)
 		if !again || time.Now().After(until) || (next != nil && redirections > clusterRedirectionsMax) {
-			r.recycle()
-			return reply
+			break
 		}
-		if target, ask = next, nextAsk; next == nil {
+		if target = next; next == nil {
 			if pauseFor(ctx, clusterRetryPause) != nil {
-				r.recycle()
-				return reply
+				break
 			}
 			target = c.pick(slot)
 		}
 		r.rearm()
+		var reusable bool
+		if reply, reusable = c.attempt(ctx, target, r, info, ask); !reusable {
+			return reply
+		}
 	}
+	r.recycle()
+	return reply
 }
 
 // attempt sends r once. A redirected ASK travels with its ASKING as one request.

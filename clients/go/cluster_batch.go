@@ -147,15 +147,15 @@ func WithSplit(ctx context.Context) context.Context {
 func splitAllowed(ctx context.Context) bool { return ctx.Value(splitKey{}) != nil }
 
 // runSplit sends one command per slot and joins the replies.
-func (c *Cluster) runSplit(ctx context.Context, r *request, info *commandInfo) Reply {
+func (c *Cluster) runSplit(ctx context.Context, r *request, info *commandInfo, hook Hook) Reply {
 	parts, positions := split(r.wire, info)
 	if len(parts.commands) < 2 {
-		return observed(ctx, c.options.Hook, info.name, 1, func(ctx context.Context) Reply {
+		return observed(ctx, hook, info.name, 1, func(ctx context.Context) Reply {
 			return c.follow(ctx, r, info, info.slotOf(r.wire))
 		})
 	}
 	r.recycle()
-	return observed(ctx, c.options.Hook, info.name, parts.count, func(ctx context.Context) Reply {
+	return observed(ctx, hook, info.name, parts.count, func(ctx context.Context) Reply {
 		replies := c.runDivided(ctx, parts)
 		if failed := splitFailure(replies, info); failed != nil {
 			return *failed

@@ -74,6 +74,58 @@ func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
 	})
 }
 
+// The server here answers nothing before it has everything: whoever waits in between waits for ever.
+func TestDial_TakesOneRoundTrip(t *testing.T) {
+	for _, first := range []string{"HELLO", "AUTH"} {
+		t.Run(first, func(t *testing.T) {
+			checkLeaks(t)
+			var mu sync.Mutex
+			var names []string
+			address := startScript(t, func(name string) string {
+				mu.Lock()
+				defer mu.Unlock()
+				if name == "GET" {
+					return "$1\r\nv\r\n"
+				}
+				if names = append(names, name); len(names) < 5 {
+					return ""
+				}
+				return "+OK\r\n+OK\r\n-ERR unknown subcommand\r\n-NOPERM no\r\n-ERR no such name\r\n"
+			})
+			c := newTestClient(t, address, func(o *Options) {
+				o.Username, o.Password, o.Database, o.Name, o.ForceRESP2 = "app", "pw", 3, "worker", first == "AUTH"
+			})
+			if got, err := c.Get(testContext(t, 10*time.Second), "key").Text(); got != "v" || err != nil {
+				t.Error(got, err)
+			}
+			if got := fmt.Sprint(names); got != "["+first+" SELECT CLIENT CLIENT CLIENT]" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestDial_ServerWithoutHelloIsSpokenToInRESP2(t *testing.T) {
+	for _, binary := range serverBinaries {
+		for _, password := range []string{"", "hunter2"} {
+			t.Run(binary+password, func(t *testing.T) {
+				checkLeaks(t)
+				s := startServer(t, binary, "--rename-command", "HELLO", "", "--requirepass", password)
+				ctx := testContext(t, 10*time.Second)
+				c := newTestClient(t, s.address, func(o *Options) { o.Password, o.Database, o.Name = password, 3, "worker" })
+				info, err := c.Do(ctx, "CLIENT", "INFO").Text()
+				if err != nil || !strings.Contains(info, " db=3 ") || !strings.Contains(info, " name=worker ") || strings.Contains(info, "resp=3") {
+					t.Error(info, err)
+				}
+				wrong := newTestClient(t, s.address, func(o *Options) { o.Password = "hunter3" })
+				if err := wrong.Do(ctx, "PING").Err(); !errors.Is(err, ErrNotSent) || strings.Contains(err.Error(), "hunter3") {
+					t.Error("a wrong password:", err)
+				}
+			})
+		}
+	}
+}
+
 func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t, "valkey-server")
@@ -83,7 +135,7 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 		server.Certificates = []tls.Certificate{certificate}
 		address := startTLS(t, s.address, server)
 		c := newTestClient(t, address, func(o *Options) {
-			o.TLS, o.ConnectWait = client, 300*time.Millisecond
+			o.TLS, o.ConnectWait = client, 3*time.Second
 		})
 		return c.Set(ctx, "key", strings.Repeat("x", 1<<20)).Err()
 	}

@@ -1,6 +1,7 @@
 package tidemill
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -62,8 +63,9 @@ func dialSocket(ctx context.Context, options *Options, address string) (net.Conn
 	return secured, nil
 }
 
-// handshake asks for RESP3, authenticating with it, and sends the rest in a second round trip. What an
-// older or managed server may refuse is no failure.
+// handshake asks for RESP3, authenticates and prepares the connection in one round trip. What an older or
+// managed server may refuse is no failure; a second round trip is needed only where HELLO was refused
+// together with the password in it.
 func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]any) error {
 	username, password := options.Username, options.Password
 	if options.Credentials != nil {
@@ -79,34 +81,40 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 			setDefault(&user, "default")
 			hello = append(hello, "AUTH", user, password)
 		}
-		replies, err := exchange(conn, [][]any{hello})
+		refusal, failure, err := greet(conn, options, hello, extra)
 		if err != nil {
 			return err
 		}
-		if replies[0].Err() == nil {
-			password = ""
-		} else if code := (*ServerError)(nil); errors.As(replies[0].Err(), &code) && code.Code == "WRONGPASS" {
-			return code
+		if refusal == nil || password == "" {
+			return failure
+		}
+		if errors.Is(refusal, ServerCode("WRONGPASS")) {
+			return refusal
 		}
 	}
-	return prepare(conn, options, username, password, extra)
+	var login []any
+	if password != "" {
+		login = []any{"AUTH", password}
+		if username != "" {
+			login = []any{"AUTH", username, password}
+		}
+	}
+	refusal, failure, err := greet(conn, options, login, extra)
+	return cmp.Or(err, refusal, failure)
 }
 
-func prepare(conn net.Conn, options *Options, username, password string, extra [][]any) error {
+// greet sends login, which may be nil, and everything that prepares a connection. refusal is what the server
+// said to login, failure what it said to what the connection cannot do without.
+func greet(conn net.Conn, options *Options, login []any, extra [][]any) (refusal, failure, err error) {
 	var commands [][]any
-	required := 0
-	if password != "" {
-		auth := []any{"AUTH", password}
-		if username != "" {
-			auth = []any{"AUTH", username, password}
-		}
-		commands = append(commands, auth)
+	if login != nil {
+		commands = append(commands, login)
 	}
 	if options.Database != 0 {
 		commands = append(commands, []any{"SELECT", options.Database})
 	}
 	commands = append(commands, extra...)
-	required = len(commands)
+	required := len(commands)
 	commands = append(commands,
 		[]any{"CLIENT", "SETINFO", "LIB-NAME", "tidemill-go"},
 		[]any{"CLIENT", "SETINFO", "LIB-VER", libraryVersion})
@@ -115,14 +123,16 @@ func prepare(conn net.Conn, options *Options, username, password string, extra [
 	}
 	replies, err := exchange(conn, commands)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	for _, reply := range replies[:required] {
-		if err := reply.Err(); err != nil {
-			return err
-		}
+	replies = replies[:required]
+	if login != nil {
+		refusal, replies = replies[0].Err(), replies[1:]
 	}
-	return nil
+	for _, reply := range replies {
+		failure = cmp.Or(failure, reply.Err())
+	}
+	return refusal, failure, nil
 }
 
 // exchange writes commands and reads as many replies, on a connection nobody else uses yet.

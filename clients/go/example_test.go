@@ -9,8 +9,10 @@ import (
 	tidemill "go.tidemill.dev/client"
 )
 
+var server = "127.0.0.1:6379" // where the examples find one
+
 func Example() {
-	client, err := tidemill.New(tidemill.Options{Address: "127.0.0.1:6379"})
+	client, err := tidemill.New(tidemill.Options{Address: server})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,7 +27,7 @@ func Example() {
 }
 
 func ExampleClient_RunTx() {
-	client, _ := tidemill.New(tidemill.Options{})
+	client, _ := tidemill.New(tidemill.Options{Address: server})
 	defer client.Close()
 	var tx tidemill.Tx
 	tx.Add("INCR", "visits")
@@ -37,7 +39,7 @@ func ExampleClient_RunTx() {
 }
 
 func ExampleClient_Cached() {
-	client, _ := tidemill.New(tidemill.Options{Cache: &tidemill.CacheOptions{MaxBytes: 16 << 20}})
+	client, _ := tidemill.New(tidemill.Options{Address: server, Cache: &tidemill.CacheOptions{MaxBytes: 16 << 20}})
 	defer client.Close()
 	cached := client.Cached(time.Minute)
 	for range 1000 {
@@ -48,7 +50,7 @@ func ExampleClient_Cached() {
 
 func ExampleCluster_RunBatch() {
 	ctx := context.Background()
-	cluster, err := tidemill.NewCluster(ctx, []string{"127.0.0.1:7000"}, tidemill.Options{ReadFrom: tidemill.ReadPreferReplica})
+	cluster, err := tidemill.NewCluster(ctx, []string{server}, tidemill.Options{ReadFrom: tidemill.ReadPreferReplica})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -65,7 +67,7 @@ func ExampleCluster_RunBatch() {
 }
 
 func ExampleNewSentinel() {
-	client, err := tidemill.NewSentinel([]string{"10.0.0.1:26379", "10.0.0.2:26379"}, "main", tidemill.Options{
+	client, err := tidemill.NewSentinel([]string{"10.0.0.1:26379", server}, "main", tidemill.Options{
 		Password: "of the primary",
 		Sentinel: tidemill.SentinelOptions{Username: "app", Password: "of the sentinels"},
 	})
@@ -75,4 +77,35 @@ func ExampleNewSentinel() {
 	}
 	defer client.Close()
 	fmt.Println(client.Set(context.Background(), "k", "v").Err())
+}
+
+func ExampleSubscription_Subscribe() {
+	client, _ := tidemill.New(tidemill.Options{Address: server})
+	defer client.Close()
+	ctx := context.Background()
+	sub, err := client.Subscribe(ctx, tidemill.SubscribeOptions{Channels: []string{"news"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sub.Close()
+	if err := sub.Subscribe(ctx, "weather"); err != nil { // on the same connection
+		fmt.Println(err)
+		return
+	}
+	client.Publish(ctx, "weather", "rain")
+	fmt.Println(<-sub.Messages())
+}
+
+func ExampleClient_Go() {
+	client, _ := tidemill.New(tidemill.Options{Address: server})
+	defer client.Close()
+	ctx := context.Background()
+	var futures []*tidemill.Future
+	for range 3 {
+		futures = append(futures, client.Go(ctx, "INCR", "tickets")) // in order, without waiting
+	}
+	for _, future := range futures {
+		fmt.Println(future.Wait(ctx).Int64())
+	}
 }

@@ -68,6 +68,7 @@ func TestLink_LostConnectionKeepsTheRepliesThatCame(t *testing.T) {
 }
 
 func TestLink_MalformedReplyLosesTheConnection(t *testing.T) {
+	checkLeaks(t)
 	link, far := linkTo(t)
 	go func() {
 		_, _ = far.Read(make([]byte, 64))
@@ -79,6 +80,7 @@ func TestLink_MalformedReplyLosesTheConnection(t *testing.T) {
 }
 
 func TestLink_SilenceEndsWithTheIOTimeout(t *testing.T) {
+	checkLeaks(t)
 	link, far := linkTo(t)
 	link.SetIOTimeout(150 * time.Millisecond)
 	go func() { _, _ = far.Read(make([]byte, 64)) }()
@@ -88,6 +90,7 @@ func TestLink_SilenceEndsWithTheIOTimeout(t *testing.T) {
 }
 
 func TestDescribeCommand_KnowsHowCommandsTravel(t *testing.T) {
+	checkLeaks(t)
 	for _, c := range []struct {
 		name, sub string
 		want      CommandTraits

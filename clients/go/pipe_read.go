@@ -2,6 +2,7 @@ package tidemill
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type readerRole struct {
 	due      []*request // taken from the pipe's flight; due[next:] await replies
 	next     int
 	resolved []*request
+	more     bool // the last read filled the buffer: the next will find bytes too
 
 	watched uint64 // progress the watch saw last
 	stuck   time.Duration
@@ -38,6 +40,13 @@ func (p *pipe) readLoop() {
 			}
 			if p.offerReader() {
 				break
+			}
+			if p.reader.more {
+				// Whom this read answered asks again while the rest is on its way. Without their turn, a
+				// reader that always finds bytes would answer all before anybody could, and large values
+				// would leave the connection empty after each round.
+				p.reader.more = false
+				runtime.Gosched()
 			}
 		}
 	}
@@ -117,11 +126,12 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	}
 	n, err := p.conn.Read(role.buffer[role.end:])
 	role.end += n
+	role.more = role.end == len(role.buffer)
 	if n == 0 {
 		return false, false, err
 	}
 	p.reads.Add(1)
-	return true, role.end == len(role.buffer), nil
+	return true, role.more, nil
 }
 
 // makeRoom moves an incomplete line to the front, or grows for one that fills the buffer.

@@ -66,7 +66,7 @@ func (c *Client) Subscribe(ctx context.Context, options SubscribeOptions) (*Subs
 // onePlace: one node has everything.
 type onePlace struct{ node *node }
 
-func (p onePlace) place(lost []topic, _ map[*leg]bool) map[*node][]topic {
+func (p onePlace) place(lost []topic, _ map[topic]bool, _ map[*leg]bool) map[*node][]topic {
 	if len(lost) == 0 {
 		return nil
 	}
@@ -80,12 +80,8 @@ func (p onePlace) failed(error)            {}
 
 // Subscribe subscribes on any primary, with EveryNode on each, and to shard channels where their slots are.
 func (c *Cluster) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
-	topics, err := options.topics()
-	if err != nil {
-		return nil, err
-	}
 	if options.EveryNode {
-		return subscribe(ctx, options, c.options, everyPrimary{slotPlaces{c}, topics})
+		return subscribe(ctx, options, c.options, everyPrimary{slotPlaces{c}})
 	}
 	return subscribe(ctx, options, c.options, slotPlaces{c})
 }
@@ -93,21 +89,36 @@ func (c *Cluster) Subscribe(ctx context.Context, options SubscribeOptions) (*Sub
 // slotPlaces sends shard channels to their slots' primaries, other topics to any.
 type slotPlaces struct{ cluster *Cluster }
 
-func (p slotPlaces) place(lost []topic, _ map[*leg]bool) map[*node][]topic {
+func (p slotPlaces) place(lost []topic, _ map[topic]bool, legs map[*leg]bool) map[*node][]topic {
 	divided := map[*node][]topic{}
-	anywhere := p.cluster.pick(-1)
+	if len(lost) == 0 {
+		return divided
+	}
+	anywhere := p.anywhere(legs)
 	for _, t := range lost {
-		target := anywhere
+		n := anywhere
 		if t.command == "SSUBSCRIBE" {
-			target = p.cluster.pick(slotOf([]byte(t.name)))
-		}
-		var n *node // nil: nobody serves the slot for now
-		if target != nil {
-			n = target.node
+			n = nil // nobody serves the slot for now
+			if target := p.cluster.pick(slotOf([]byte(t.name))); target != nil {
+				n = target.node
+			}
 		}
 		divided[n] = append(divided[n], t)
 	}
 	return divided
+}
+
+// anywhere is the node for topics that every node tells: the one that is connected, or any.
+func (p slotPlaces) anywhere(legs map[*leg]bool) *node {
+	for l := range legs {
+		if !l.ending {
+			return l.node
+		}
+	}
+	if target := p.cluster.pick(-1); target != nil {
+		return target.node
+	}
+	return nil
 }
 
 func (p slotPlaces) stale(*leg) bool         { return false }
@@ -116,23 +127,25 @@ func (p slotPlaces) closed() bool            { return p.cluster.isClosed() }
 func (p slotPlaces) failed(error)            { p.cluster.suspicion() }
 
 // everyPrimary has all topics on each primary there is.
-type everyPrimary struct {
-	slotPlaces
-	topics []topic
-}
+type everyPrimary struct{ slotPlaces }
 
 // everyPrimaryInterval is how soon a new primary is noticed.
 const everyPrimaryInterval = 200 * time.Millisecond
 
 func (p everyPrimary) interval() time.Duration { return everyPrimaryInterval }
 
-func (p everyPrimary) place(_ []topic, legs map[*leg]bool) map[*node][]topic {
+func (p everyPrimary) place(_ []topic, wanted map[topic]bool, legs map[*leg]bool) map[*node][]topic {
+	has := map[*node]map[topic]bool{}
+	for l := range legs {
+		has[l.node] = l.topics
+	}
 	divided := map[*node][]topic{}
 	for _, n := range p.cluster.topology.Load().primaries {
-		divided[n.node] = p.topics
-	}
-	for l := range legs {
-		delete(divided, l.node)
+		for t := range wanted {
+			if !has[n.node][t] {
+				divided[n.node] = append(divided[n.node], t)
+			}
+		}
 	}
 	return divided
 }
@@ -170,12 +183,16 @@ func parseMessage(reply Reply) (Message, bool) {
 	return Message{}, false
 }
 
-// parseRemoval recognises that the server ended the subscription to a shard channel, whose slot it lost.
-func parseRemoval(reply Reply) (channel string, ok bool) {
+// parseConfirmation recognises what the server says to SUBSCRIBE, UNSUBSCRIBE and their like, and that it
+// ended the subscription to a shard channel, whose slot it lost.
+func parseConfirmation(reply Reply) (kind, name string, ok bool) {
 	items := reply.items()
 	if len(items) != 3 || (reply.kind != KindArray && reply.kind != KindPush) {
-		return "", false
+		return "", "", false
 	}
-	kind, _ := items[0].Text()
-	return items[1].text, kind == "sunsubscribe"
+	switch kind, _ = items[0].Text(); kind {
+	case "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe":
+		return kind, items[1].text, true
+	}
+	return "", "", false
 }

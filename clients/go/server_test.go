@@ -6,12 +6,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.tidemill.dev/client/internal/leakcheck"
 )
 
 // testServer is a server process that a test started and ends.
@@ -74,8 +74,12 @@ func (s *testServer) stop() {
 	}
 }
 
+// busyMachine is the least time that anything is waited for: limits find what hangs, not what is slow.
+const busyMachine = time.Minute
+
 func waitFor(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
+	limit = max(limit, busyMachine)
 	deadline := time.Now().Add(limit)
 	for !condition() {
 		if time.Now().After(deadline) {
@@ -95,57 +99,10 @@ func eachServer(t *testing.T, test func(t *testing.T, s *testServer)) {
 	}
 }
 
-// checkLeaks fails the test when goroutines of this package or descriptors outlive it. Call it first:
-// cleanups run in reverse order, so it looks last.
+// checkLeaks comes first in every test that opens something.
 func checkLeaks(t testing.TB) {
 	t.Helper()
-	freePort(t) // makes the runtime open its poller, which stays
-	before := descriptors()
-	t.Cleanup(func() {
-		if t.Failed() {
-			return
-		}
-		deadline := time.Now().Add(5 * time.Second)
-		for {
-			stacks := ownGoroutines()
-			after := descriptors()
-			if stacks == "" && after <= before {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("leak: %d descriptors before, %d after; %v; goroutines:\n%s", before, after, openFiles(), stacks)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-}
-
-func descriptors() int {
-	entries, _ := filepath.Glob("/proc/self/fd/*")
-	return len(entries)
-}
-
-// openFiles names the descriptors, so that a leak tells what leaked.
-func openFiles() (names []string) {
-	entries, _ := filepath.Glob("/proc/self/fd/*")
-	for _, entry := range entries {
-		name, _ := os.Readlink(entry)
-		names = append(names, name)
-	}
-	return names
-}
-
-func ownGoroutines() string {
-	buffer := make([]byte, 1<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
-	var own []string
-	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
-		if strings.Contains(stack, "go.tidemill.dev/client.(*") && !strings.Contains(stack, "testing.tRunner") {
-			own = append(own, stack)
-		}
-	}
-	return strings.Join(own, "\n\n")
+	leakcheck.Check(t)
 }
 
 func newTestClient(t testing.TB, address string, change ...func(*Options)) *Client {
@@ -163,7 +120,7 @@ func newTestClient(t testing.TB, address string, change ...func(*Options)) *Clie
 }
 
 func testContext(t testing.TB, limit time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), max(limit, busyMachine))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -121,10 +121,13 @@ func widened(t *testing.T, c *Client, pipes int) {
 	if err := c.Connect(testContext(t, 5*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	for count := 1; count < pipes; count++ {
+	waitFor(t, 10*time.Second, "further pipes", func() bool {
+		if c.Stats().Pipes >= pipes {
+			return true
+		}
 		c.node.resize(true)
-		waitFor(t, 5*time.Second, "another pipe", func() bool { return c.Stats().Pipes == count+1 })
-	}
+		return false
+	})
 }
 
 // Each goroutine mixes waiting and not waiting; what it sent last must always have been executed after all
@@ -208,8 +211,13 @@ func TestSpread_SurvivesTheLossOfAnyPipeAndShrinks(t *testing.T) {
 			c.node.pipes()[i%len(c.node.pipes())].kill(errors.New("planted loss"))
 		}
 		widened(t, c, 2)
-		c.node.resize(false)
-		waitFor(t, 5*time.Second, "one pipe", func() bool { return c.Stats().Pipes == 1 })
+		waitFor(t, 10*time.Second, "one pipe", func() bool {
+			if c.Stats().Pipes == 1 {
+				return true
+			}
+			c.node.resize(false)
+			return false
+		})
 		time.Sleep(50 * time.Millisecond)
 		stop()
 		group.Wait()

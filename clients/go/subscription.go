@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,24 +18,31 @@ type Subscription struct {
 	overflow    Overflow
 	options     *Options
 	places      places
+	sharded     bool
 	cancel      context.CancelFunc
 	done        chan struct{}
 	dropped     atomic.Uint64
 	reconnected atomic.Uint64
+	changes     chan *change
 	mu          sync.Mutex
 	err         error
 
 	// The rest belongs to run.
-	legs   map[*leg]bool
-	lost   []topic
-	events chan legEvent
-	group  sync.WaitGroup
+	wanted  map[topic]bool
+	legs    map[*leg]bool
+	lost    []topic
+	open    []*change // begun, not confirmed
+	refused error     // a server sent a topic elsewhere
+	events  chan legEvent
+	group   sync.WaitGroup
+	running bool
 }
 
 // places say which node a subscription goes to.
 type places interface {
-	// place divides topics that have no connection among nodes. legs are the connections there are.
-	place(lost []topic, legs map[*leg]bool) map[*node][]topic
+	// place says what to subscribe to at which node: of what is lost, or of what is wanted and missing there.
+	// legs are the connections there are.
+	place(lost []topic, wanted map[topic]bool, legs map[*leg]bool) map[*node][]topic
 	// stale is true for a connection that is not needed any more.
 	stale(l *leg) bool
 	// interval is how often place has to be asked again, 0 for only after a loss.
@@ -48,19 +54,33 @@ type places interface {
 // leg is one connection of a subscription.
 type leg struct {
 	node   *node
-	topics []topic
+	topics map[topic]bool // subscribed to, or asked for
 	conn   net.Conn
 	parser parser
 	buffer []byte
 	held   int
 	early  []Message
-	stop   context.CancelFunc
+	end    context.CancelFunc
+	ending bool
+
+	// Commands given after the first ones, see subscription_change.go.
+	awaiting  []legCommand
+	sent      uint64
+	confirmed uint64
 }
 
-// legEvent tells run that a leg ended, or that the server took a topic off it.
+// stop closes the leg's connection; its end comes as an event.
+func (l *leg) stop() {
+	l.ending = true
+	l.end()
+}
+
+// legEvent tells run that a leg ended, or what the server said that is no message.
 type legEvent struct {
 	leg  *leg
-	gone []topic
+	kind string // "subscribe" and so on; "" for an error
+	name string
+	err  error
 	all  bool // the leg's topics are lost
 }
 
@@ -70,23 +90,37 @@ func subscribe(ctx context.Context, wanted SubscribeOptions, options *Options, a
 		return nil, err
 	}
 	s := &Subscription{messages: make(chan Message, wanted.Buffer), overflow: wanted.Overflow, options: options, places: at,
-		done: make(chan struct{}), legs: map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
+		sharded: len(wanted.Shard) > 0, done: make(chan struct{}), changes: make(chan *change), wanted: topicSet(topics),
+		legs: map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
 	background, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	until := time.Now().Add(options.ConnectWait)
 	for {
 		err := s.connectLost(ctx, background)
 		if err == nil {
+			s.running = true
 			go s.run(background)
 			return s, nil
 		}
-		var refused *ServerError
-		moved := errors.As(err, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN")
-		if !moved || time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+		if !sentElsewhere(err) || time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
 			s.end()
 			return nil, err
 		}
 	}
+}
+
+func topicSet(topics []topic) map[topic]bool {
+	set := make(map[topic]bool, len(topics))
+	for _, t := range topics {
+		set[t] = true
+	}
+	return set
+}
+
+// sentElsewhere is true for refusals that end with the cluster's next topology.
+func sentElsewhere(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && (refused.Code == "MOVED" || refused.Code == "CLUSTERDOWN")
 }
 
 // Messages is closed when the subscription ends; Err says why.
@@ -140,15 +174,20 @@ func (s *Subscription) run(ctx context.Context) {
 		defer tick.Stop()
 		timer = tick.C
 	}
+	unplaced := true
 	for {
 		var retry <-chan time.Time
-		err := s.connectLost(ctx, ctx)
-		if err != nil {
+		err := s.refused
+		if s.refused = nil; err == nil && unplaced {
+			err = s.connectLost(ctx, ctx)
+		}
+		if unplaced = err != nil; unplaced {
 			retry = time.After(pause)
 			pause = min(2*pause, s.options.BackoffMax)
 		} else {
 			pause = s.options.BackoffMin
 		}
+		s.settle(err)
 		if ctx.Err() != nil || s.places.closed() {
 			s.mu.Lock()
 			s.err = ErrClosed
@@ -157,41 +196,68 @@ func (s *Subscription) run(ctx context.Context) {
 		}
 		select {
 		case event := <-s.events:
-			s.handle(event)
+			unplaced = s.handle(event) || unplaced
+		case c := <-s.changes:
+			s.begin(c)
+			unplaced = true
 		case <-timer:
 			for l := range s.legs {
 				if s.places.stale(l) {
 					l.stop()
 				}
 			}
+			unplaced = true
 		case <-retry:
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (s *Subscription) handle(event legEvent) {
-	if event.all {
-		event.leg.stop()
-		delete(s.legs, event.leg)
-		s.lost = append(s.lost, event.leg.topics...)
+// handle is true when topics have to be placed anew.
+func (s *Subscription) handle(event legEvent) (lost bool) {
+	l := event.leg
+	switch {
+	case event.all:
+		l.stop()
+		delete(s.legs, l)
+		for t := range l.topics {
+			if s.wanted[t] {
+				s.lost = append(s.lost, t)
+			}
+		}
 		s.reconnected.Add(1)
-		return
+		s.reopen(l)
+		return true
+	case s.confirm(event):
+		return false
+	case event.kind != "sunsubscribe":
+		return false
 	}
-	s.lost = append(s.lost, event.gone...)
-	for _, gone := range event.gone {
-		event.leg.topics = slices.DeleteFunc(event.leg.topics, func(t topic) bool { return t == gone })
+	// The slot left the node, and its channel with it.
+	gone := topic{"SSUBSCRIBE", event.name}
+	if !l.topics[gone] {
+		return false
 	}
-	if len(event.leg.topics) == 0 {
-		event.leg.stop()
+	delete(l.topics, gone)
+	if s.wanted[gone] {
+		s.lost = append(s.lost, gone)
 	}
+	if len(l.topics) == 0 {
+		l.stop()
+	}
+	return true
 }
 
-// connectLost gives lost topics a connection again. What fails stays lost.
+// connectLost gives lost topics a connection again. What fails stays lost. Once the subscription runs, a
+// connection that is there is used, and the confirmation comes as an event.
 func (s *Subscription) connectLost(ctx, background context.Context) error {
 	var failures error
 	var left []topic
-	for n, topics := range s.places.place(s.lost, s.legs) {
+	for n, topics := range s.places.place(s.lost, s.wanted, s.legs) {
+		if l := s.legAt(n); l != nil {
+			s.command(l, topics, false)
+			continue
+		}
 		l, err := connectLeg(ctx, n, topics)
 		if err != nil {
 			failures = errors.Join(failures, err)
@@ -199,7 +265,7 @@ func (s *Subscription) connectLost(ctx, background context.Context) error {
 			continue
 		}
 		var legContext context.Context
-		legContext, l.stop = context.WithCancel(background)
+		legContext, l.end = context.WithCancel(background)
 		s.legs[l] = true
 		s.group.Go(func() { s.listen(legContext, l) })
 	}
@@ -208,6 +274,15 @@ func (s *Subscription) connectLost(ctx, background context.Context) error {
 		s.places.failed(failures)
 	}
 	return failures
+}
+
+func (s *Subscription) legAt(n *node) *leg {
+	for l := range s.legs {
+		if s.running && l.node == n && !l.ending {
+			return l
+		}
+	}
+	return nil
 }
 
 // connectLeg dials and waits until every command is confirmed. Messages that come meanwhile are kept.
@@ -219,7 +294,7 @@ func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leg{node: n, topics: topics, conn: conn, buffer: make([]byte, readBufferBytes)}
+	l := &leg{node: n, topics: topicSet(topics), conn: conn, buffer: make([]byte, readBufferBytes)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var wire []byte
@@ -262,8 +337,10 @@ func (s *Subscription) listen(ctx context.Context, l *leg) {
 		for _, reply := range replies {
 			if message, ok := parseMessage(reply); ok {
 				s.deliver(ctx, message)
-			} else if channel, ok := parseRemoval(reply); ok {
-				s.events <- legEvent{leg: l, gone: []topic{{"SSUBSCRIBE", channel}}}
+			} else if kind, name, ok := parseConfirmation(reply); ok {
+				s.events <- legEvent{leg: l, kind: kind, name: name}
+			} else if reply.kind == KindError {
+				s.events <- legEvent{leg: l, err: reply.Err()}
 			}
 		}
 	}

@@ -46,7 +46,7 @@ type figures struct {
 	P99Us      float64
 	Allocs     float64 // per operation
 	AllocBytes float64
-	Stats      string
+	Stats      string `json:",omitempty"`
 	Errors     int
 }
 
@@ -83,7 +83,7 @@ func runChild(name, address, loadText string, serverPid int, duration time.Durat
 			failures.Add(int64(w.failures))
 		}()
 	}
-	time.Sleep(duration / 3)
+	time.Sleep(duration / warmUpShare)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	result := figures{}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -16,23 +14,15 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// saved is a campaign as a file, from which plots can be drawn again.
+// saved is what was measured as a file, from which plots can be drawn again.
 type saved struct {
-	Machine  string
-	Command  string
-	Duration time.Duration
-	Rounds   int
-	Peers    []string
-	Loads    []string
-	Results  map[string][]figures
+	Machine string
+	Command string
+	Tables  []*table
 }
 
-func (c *campaign) save(path string) error {
-	data, err := json.MarshalIndent(saved{
-		Machine: fmt.Sprintf("%s, %s, %d CPUs, GOMAXPROCS=%d", runtime.Version(), runtime.GOARCH, runtime.NumCPU(), c.processors),
-		Command: strings.Join(os.Args[1:], " "), Duration: c.duration, Rounds: c.rounds,
-		Peers: c.peers, Loads: c.loads, Results: c.results,
-	}, "", "\t")
+func saveTables(path string, tables []*table) error {
+	data, err := json.MarshalIndent(saved{machine(), strings.Join(os.Args[1:], " "), tables}, "", "\t")
 	if err != nil {
 		return err
 	}
@@ -47,13 +37,13 @@ type chart struct {
 }
 
 var charts = []chart{
-	{"latency.svg", "Mean latency at a total rate of requests", "microseconds", "rate", func(f figures) float64 { return f.MeanUs }},
+	{"latency.svg", "Mean latency at a total rate of requests", "microseconds", "rate", meanUs},
 	{"server-cpu.svg", "CPU time of the server per operation", "microseconds", "rate", serverUs},
 	{"client-cpu.svg", "CPU time of the client per operation", "microseconds", "rate", clientUs},
 	{"closed.svg", "Throughput of a closed loop", "thousand operations per second", "closed", rate},
 }
 
-// drawPlots reads what save wrote and writes a chart per figure into a folder.
+// drawPlots reads what saveTables wrote and writes the charts of its first table into a folder.
 func drawPlots(path, folder string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -63,9 +53,11 @@ func drawPlots(path, folder string) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
-	c := &campaign{peers: s.Peers, loads: s.Loads, results: s.Results}
+	if len(s.Tables) == 0 {
+		return fmt.Errorf("%s holds no table", path)
+	}
 	for _, ch := range charts {
-		p, err := c.draw(ch, s)
+		p, err := s.Tables[0].draw(ch, s.Machine)
 		if err == nil && p != nil {
 			err = p.Save(18*vg.Centimeter, 11*vg.Centimeter, filepath.Join(folder, ch.file))
 		}
@@ -76,24 +68,24 @@ func drawPlots(path, folder string) error {
 	return nil
 }
 
-// draw returns nil when the campaign has no loads of the chart's kind.
-func (c *campaign) draw(ch chart, s saved) (*plot.Plot, error) {
+// draw returns nil when the table has no loads of the chart's kind.
+func (t *table) draw(ch chart, machine string) (*plot.Plot, error) {
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s\n%s; medians of %d rounds of %v", ch.title, s.Machine, s.Rounds, s.Duration)
+	p.Title.Text = fmt.Sprintf("%s\n%s, GOMAXPROCS=%d; medians of %d rounds of %v", ch.title, machine, t.Processors, t.Rounds, t.Duration)
 	p.X.Label.Text = map[string]string{"rate": "requests per second", "closed": "goroutines"}[ch.kind]
 	p.Y.Label.Text = ch.y
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	p.Legend.Top = true
 	var lines []any
-	for _, name := range c.peers {
+	for _, name := range t.Peers {
 		var points plotter.XYs
-		for _, text := range c.loads {
+		for _, text := range t.Loads {
 			l, err := parseLoad(text)
 			if err != nil {
 				return nil, err
 			}
-			if value := c.median(name, text, ch.figure); l.open == (ch.kind == "rate") && value > 0 {
+			if value := t.median(name, text, ch.figure); l.open == (ch.kind == "rate") && value > 0 {
 				points = append(points, plotter.XY{X: float64(l.number), Y: value})
 			}
 		}

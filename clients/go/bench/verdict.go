@@ -2,50 +2,66 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
 // judge compares with the targets of the project and prints one verdict each; false when one is missed.
-func (c *campaign) judge() bool {
+func (t *table) judge() bool {
+	fmt.Printf("\n%-46s %9s %9s\n", "target", "limit", "figure")
 	met := true
 	say := func(name string, figure, limit float64, above bool) {
+		figure, limit = math.Round(figure*100)/100, math.Round(limit*100)/100
 		good := figure <= limit
 		if above {
 			good = figure >= limit
 		}
-		word := map[bool]string{true: "met", false: "MISSED"}[good]
+		good = good && figure > 0 && limit > 0 // nothing is met by what was not measured
 		met = met && good
-		fmt.Printf("%-34s target %8.2f  figure %8.2f  %s\n", name, limit, figure, word)
+		fmt.Printf("%-46s %9.2f %9.2f  %s\n", name, limit, figure, map[bool]string{true: "met", false: "MISSED"}[good])
 	}
-	ours := func(l string, figure func(figures) float64) float64 { return c.median("tidemill", l, figure) }
+	ours := func(l string, figure func(figures) float64) float64 { return t.median("tidemill", l, figure) }
 	for _, target := range []struct {
 		load   string
 		factor float64
 	}{{"closed:1", 0.97}, {"closed:16", 1.3}, {"closed:64", 1}, {"closed:256", 1}, {"closed:1024", 1}} {
-		say(target.load+" k/s, x best peer", ours(target.load, rate), target.factor*c.best(target.load, rate, true, ""), true)
+		best, who := t.best(target.load, rate, true, everybody)
+		say(fmt.Sprintf("%s k/s >= %.4g x %s", target.load, target.factor, who), ours(target.load, rate), target.factor*best, true)
 	}
-	mean := func(f figures) float64 { return f.MeanUs }
-	say("rate:20000 mean us", ours("rate:20000", mean), 100, false)
-	say("rate:80000 mean us", ours("rate:80000", mean), 100, false)
-	say("rate:320000 mean us", ours("rate:320000", mean), 150, false)
-	say("rate:20000 server us, no pause x 0.6", ours("rate:20000", serverUs), 0.6*c.best("rate:20000", serverUs, false, "us"), false)
-	say("rate:80000 server us, rueidis-100us", ours("rate:80000", serverUs), c.median("rueidis-100us", "rate:80000", serverUs), false)
-	say("rate:320000 server us, lowest", ours("rate:320000", serverUs), c.best("rate:320000", serverUs, false, ""), false)
-	say("rate:80000 allocations", ours("rate:80000", func(f figures) float64 { return f.Allocs }), 1, false)
+	for _, target := range []struct {
+		load  string
+		limit float64
+	}{{"rate:20000", 100}, {"rate:80000", 100}, {"rate:320000", 150}} {
+		say(target.load+" mean us", ours(target.load, meanUs), target.limit, false)
+	}
+	best, who := t.best("rate:20000", serverUs, false, withoutPause)
+	say("rate:20000 server us <= 0.6 x "+who, ours("rate:20000", serverUs), 0.6*best, false)
+	say("rate:80000 server us <= rueidis-100us", ours("rate:80000", serverUs), t.median("rueidis-100us", "rate:80000", serverUs), false)
+	best, who = t.best("rate:320000", serverUs, false, everybody)
+	say("rate:320000 server us <= "+who, ours("rate:320000", serverUs), best, false)
+	for _, l := range []string{"rate:20000", "rate:80000", "rate:320000", "closed:64", "closed:1024"} {
+		say(l+" allocations per operation", ours(l, allocs), 1, false)
+	}
 	return met
 }
 
-// best is the best median of the peers; those whose name contains without, or that gather by waiting
-// when without is given, are left out.
-func (c *campaign) best(l string, figure func(figures) float64, highest bool, without string) (best float64) {
-	for _, name := range c.peers {
-		if name == "tidemill" || (without != "" && (strings.Contains(name, without) || strings.HasSuffix(name, "auto"))) {
+func everybody(string) bool { return true }
+
+// withoutPause leaves out who gathers by waiting.
+func withoutPause(name string) bool {
+	return !strings.HasSuffix(name, "us") && !strings.HasSuffix(name, "auto")
+}
+
+// best is the best median among the peers that which selects, and whose it is.
+func (t *table) best(l string, figure func(figures) float64, highest bool, which func(name string) bool) (best float64, who string) {
+	for _, name := range t.Peers {
+		if name == "tidemill" || !which(name) {
 			continue
 		}
-		value := c.median(name, l, figure)
+		value := t.median(name, l, figure)
 		if value > 0 && (best == 0 || (value > best) == highest) {
-			best = value
+			best, who = value, name
 		}
 	}
-	return best
+	return best, who
 }

@@ -18,6 +18,7 @@ func ended(l *limit, within time.Duration) bool {
 }
 
 func TestLimit_LaterDeadlineReplacesEarlierOne(t *testing.T) {
+	checkLeaks(t)
 	l := newLimit()
 	l.set(time.Now().Add(30 * time.Millisecond))
 	l.set(time.Now().Add(time.Minute))
@@ -31,6 +32,7 @@ func TestLimit_LaterDeadlineReplacesEarlierOne(t *testing.T) {
 }
 
 func TestLimit_PutOffDeadlineHolds(t *testing.T) {
+	checkLeaks(t)
 	l := newLimit()
 	l.set(time.Now().Add(20 * time.Millisecond))
 	later := time.Now().Add(80 * time.Millisecond)
@@ -41,6 +43,7 @@ func TestLimit_PutOffDeadlineHolds(t *testing.T) {
 }
 
 func TestLimit_NewDeadlineEndsAnExpiredOne(t *testing.T) {
+	checkLeaks(t)
 	l := newLimit()
 	l.set(time.Unix(1, 0))
 	if !ended(l, 0) && !ended(l, time.Second) {
@@ -53,6 +56,7 @@ func TestLimit_NewDeadlineEndsAnExpiredOne(t *testing.T) {
 }
 
 func TestLimit_CloseIsForGood(t *testing.T) {
+	checkLeaks(t)
 	l := newLimit()
 	child, cancel := context.WithCancel(l)
 	defer cancel()
@@ -69,6 +73,7 @@ func TestLimit_CloseIsForGood(t *testing.T) {
 }
 
 func TestLimit_StoppedCallsDoNotRun(t *testing.T) {
+	checkLeaks(t)
 	l := newLimit()
 	called := make(chan string, 2)
 	stop := context.AfterFunc(l, func() { called <- "stopped" })

@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.tidemill.dev/client/internal/leakcheck"
 )
 
 // testServer is a server process that a test started and ends.
@@ -40,15 +40,30 @@ func startServer(t testing.TB, arguments ...string) *testServer {
 	return startServerWith(t, "", append([]string{"--save", "", "--appendonly", "no"}, arguments...)...)
 }
 
+// freePort is free together with the one 10,000 above, on which a cluster's nodes talk.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		above, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000))
+		listener.Close()
+		if err == nil {
+			above.Close()
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
 // startServerWith takes a configuration file, or none.
 func startServerWith(t testing.TB, config string, arguments ...string) *testServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	port := freePort(t)
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port)}
 	arguments = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(),
 		"--loglevel", "warning"}, arguments...)
@@ -117,7 +132,7 @@ func newTestClient(t testing.TB, s *testServer, change ...func(*redis.Options)) 
 
 func waitFor(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute) // finds what hangs, not what is slow
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s", what)
@@ -126,43 +141,14 @@ func waitFor(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// checkLeaks fails the test when a goroutine of the adapter or of the client below outlives it. Call it
-// first: cleanups run in reverse order.
+// checkLeaks comes first in every test that opens something.
 func checkLeaks(t testing.TB) {
 	t.Helper()
-	t.Cleanup(func() {
-		if t.Failed() {
-			return
-		}
-		deadline := time.Now().Add(5 * time.Second)
-		for {
-			left := ownGoroutines()
-			if left == "" {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("goroutines left:\n%s", left)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-}
-
-func ownGoroutines() string {
-	buffer := make([]byte, 1<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
-	var own []string
-	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
-		if strings.Contains(stack, "go.tidemill.dev/client") && !strings.Contains(stack, "testing.tRunner") {
-			own = append(own, stack)
-		}
-	}
-	return strings.Join(own, "\n\n")
+	leakcheck.Check(t)
 }
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	tidemill "go.tidemill.dev/client"
+	"go.tidemill.dev/client/internal/leakcheck"
 	"go.tidemill.dev/client/tidemilltest"
 )
 
@@ -75,6 +76,7 @@ func asMap(attributes []attribute.KeyValue) map[string]string {
 }
 
 func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
+	leakcheck.Check(t)
 	b := newBench(t, Options{ServerAddress: "cache.example", ServerPort: 6379, Database: "0",
 		Attributes: []attribute.KeyValue{attribute.String("team", "blue")}})
 	ctx, parent := b.traces.Tracer("test").Start(context.Background(), "request")
@@ -133,6 +135,7 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 }
 
 func TestHook_WithoutParentCanBeLeftOut(t *testing.T) {
+	leakcheck.Check(t)
 	b := newBench(t, Options{OnlyWithParent: true, System: "valkey"})
 	b.client.Get(context.Background(), "key")
 	if spans := b.spans.Ended(); len(spans) != 0 {
@@ -151,6 +154,7 @@ func TestHook_WithoutParentCanBeLeftOut(t *testing.T) {
 }
 
 func TestHook_ClientErrorsAreNamed(t *testing.T) {
+	leakcheck.Check(t)
 	b := newBench(t, Options{})
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -169,6 +173,7 @@ func TestHook_ClientErrorsAreNamed(t *testing.T) {
 }
 
 func TestObservePipe_ReportsUntilUnregistered(t *testing.T) {
+	leakcheck.Check(t)
 	b := newBench(t, Options{})
 	registration, err := ObservePipe(b.client.Stats, Options{MeterProvider: b.meters})
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	tidemill "go.tidemill.dev/client"
+	"go.tidemill.dev/client/internal/leakcheck"
 	"go.tidemill.dev/client/tidemilltest"
 )
 
 func TestServer_RecordsAndAnswers(t *testing.T) {
+	leakcheck.Check(t)
 	s := tidemilltest.Start(t)
 	s.On("get", func(args []string) tidemilltest.Answer { return "value of " + args[1] })
 	s.On("MGET", func([]string) tidemilltest.Answer { return []any{"a", nil, 3} })

@@ -1,0 +1,149 @@
+package tidemill
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const pingWire = "*1\r\n$4\r\nPING\r\n"
+
+// farServer answers each PING with a large value, half a round trip after it came; what it answered is
+// another half under way. It needs no processor, so what it does not explain is the client's own waiting.
+type farServer struct {
+	net.Conn // nil: nothing else is called
+	half     time.Duration
+	answer   string
+
+	mu          sync.Mutex
+	arrived     sync.Cond
+	inbound     []byte
+	closed      bool
+	readBytes   int // since the last write
+	betweenFull int // writes before which at least one whole round was read
+	writes      int
+	round       int
+}
+
+func newFarServer(rtt time.Duration, size, callers int) *farServer {
+	s := &farServer{half: rtt / 2, answer: fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("v", size))}
+	s.round = callers * len(s.answer)
+	s.arrived.L = &s.mu
+	return s
+}
+
+func (s *farServer) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	if s.writes++; s.readBytes >= s.round {
+		s.betweenFull++
+	}
+	s.readBytes = 0
+	s.mu.Unlock()
+	count := strings.Count(string(data), "PING")
+	if s.half == 0 {
+		s.deliver(count)
+	} else {
+		time.AfterFunc(2*s.half, func() { s.deliver(count) })
+	}
+	return len(data), nil
+}
+
+func (s *farServer) deliver(count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range count {
+		s.inbound = append(s.inbound, s.answer...)
+	}
+	s.arrived.Broadcast()
+}
+
+func (s *farServer) Read(buffer []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.inbound) == 0 && !s.closed {
+		s.arrived.Wait()
+	}
+	if s.closed {
+		return 0, io.EOF
+	}
+	n := copy(buffer, s.inbound)
+	s.inbound = s.inbound[n:]
+	s.readBytes += n
+	return n, nil
+}
+
+func (s *farServer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.arrived.Broadcast()
+	return nil
+}
+
+// runClosedLoop has each caller ask rounds times.
+func runClosedLoop(t *testing.T, p *pipe, callers, rounds int) {
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			// Not from the pool: a channel belongs to the clock under which it was made.
+			r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+			for range rounds {
+				reply, _ := p.do(context.Background(), r)
+				r.rearm()
+				if err := reply.Err(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// On a clock that stands still while anybody works, each caller's round takes the round trip and nothing else.
+func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
+	const rounds, rtt = 100, time.Millisecond
+	for _, callers := range []int{1, 3, 16, 64} {
+		for _, size := range []int{32, 10 << 10} {
+			synctest.Test(t, func(t *testing.T) {
+				server := newFarServer(rtt, size, callers)
+				p := newPipe(server, Options{}.withDefaults(), nil)
+				started := time.Now()
+				runClosedLoop(t, p, callers, rounds)
+				took := time.Since(started)
+				if stats := p.snapshot(); took != rounds*rtt || stats.Pauses != 0 {
+					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v, %d pauses", callers, size, took, rounds, rtt, stats.Pauses)
+				}
+				p.kill(ErrClosed)
+				<-p.closed
+			})
+		}
+	}
+}
+
+// The reader always finds more bytes here. Callers whose replies came first ask again before it has read the
+// replies of all.
+func TestPipe_ReaderOfLargeValuesLetsCallersAskAgain(t *testing.T) {
+	checkLeaks(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const callers, rounds = 16, 500
+	server := newFarServer(0, 10<<10, callers)
+	p := newPipe(server, Options{}.withDefaults(), nil)
+	runClosedLoop(t, p, callers, rounds)
+	server.mu.Lock()
+	whole := server.betweenFull
+	server.mu.Unlock()
+	if whole > rounds/4 {
+		t.Errorf("%d of %d rounds were answered whole before anybody asked again", whole, rounds)
+	}
+	t.Logf("%d writes, %d whole rounds", server.writes, whole)
+	p.kill(ErrClosed)
+	<-p.closed
+}

@@ -14,6 +14,7 @@ mod golden;
 mod memory;
 mod network;
 mod process;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod tuners;

@@ -188,7 +188,8 @@ pub(super) struct RunArguments {
     /// Scheduler slice in microseconds, 100 to 100000 (Linux 6.12 or newer).
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub(super) slice_us: Option<u32>,
-    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting.
+    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting,
+    /// `request` lets jemalloc ask for them (MADV_HUGEPAGE), if the command uses it, unless the machine says never.
     #[arg(long, value_enum)]
     pub(super) thp: Option<HugePages>,
     /// File descriptors it may open, soft and hard limit.
@@ -227,6 +228,7 @@ pub(super) enum PolicyName {
 pub(super) enum HugePages {
     Never,
     System,
+    Request,
 }
 
 #[derive(Args, Debug)]

@@ -70,6 +70,32 @@ fn a_plan_for_several_servers_says_why() {
 }
 
 #[test]
+fn a_plan_shows_the_interrupts_of_interfaces_now_and_then() {
+    let (_directory, root) = tree(&[
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n"),
+        ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
+        ("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "2\n"),
+        ("sys/devices/system/cpu/cpu3/topology/core_cpus_list", "3\n"),
+        ("sys/class/net/eth0/operstate", "up\n"),
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+        ("sys/class/net/eth0/device/msi_irqs/24", "msix\n"),
+        ("sys/class/net/eth0/device/msi_irqs/25", "msix\n"),
+        ("sys/class/net/eth0/device/msi_irqs/26", "msix\n"),
+        ("proc/irq/24/smp_affinity_list", "0-3\n"),
+        ("proc/irq/24/effective_affinity_list", "2\n"),
+        ("proc/irq/25/smp_affinity_list", "0\n"),
+    ]);
+    let words = ["tidemill tune", "plan"];
+    let mut arguments = Arguments::try_parse_from(words).unwrap();
+    let Command::Plan(plan) = &mut arguments.command else { panic!("no plan") };
+    plan.look.machine.root = root.directory().to_owned();
+    let text = examine::plan(plan).unwrap().text;
+    assert!(text.contains("eth0 (no known node), queues: 1 receive, 0 transmit\n"), "{text}");
+    assert!(text.contains("  interrupts 24-25 on CPU 0,2, planned on CPU 3\n"), "{text}");
+}
+
+#[test]
 fn processes_and_ports_that_are_not_there_are_errors() {
     assert!(examine(&["doctor", "--pid", "7"]).is_err_and(|error| error.contains("/proc/7/task")));
     assert!(

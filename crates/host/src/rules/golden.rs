@@ -407,3 +407,34 @@ fn transmit_queues_get_equal_shares_unless_somebody_gave_them_any() {
     );
     assert!(proposed("R10", &[FOUR_CPUS, NIC, queues, &[(FIRST, "f\n")]]).is_empty());
 }
+
+/// Texts that no rule expects: nothing, extremes, other alphabets, brackets, all CPUs there could be.
+const NONSENSE: &[&str] = &[
+    "",
+    "-1",
+    "9223372036854775807",
+    "18446744073709551615 18446744073709551615 18446744073709551615 18446744073709551615",
+    "99999999999999999999999999",
+    "\u{e9}\u{20ac}: \u{1f980}",
+    "][ [] (null)",
+    "0-65535",
+];
+
+#[test]
+fn nonsense_in_any_file_of_a_golden_tree_is_judged_without_a_panic() {
+    for (id, _, parts) in GOLDEN {
+        let files = parts.concat();
+        let (directory, root) = tree(&files);
+        for (path, text) in &files {
+            // The field names of a line stay, so that its values are reached.
+            let value = text.rfind([':', ' ', '\t']).map_or(0, |at| at + 1);
+            for nonsense in NONSENSE {
+                for text in [(*nonsense).to_owned(), format!("{}{nonsense}\n", &text[..value])] {
+                    crate::testing::write(directory.path(), path, &text);
+                    judge(&root, id);
+                }
+            }
+            crate::testing::write(directory.path(), path, text);
+        }
+    }
+}

@@ -157,7 +157,7 @@ fn vmstat(field: &'static str) -> impl Fn(&str) -> Option<u64> {
             name.starts_with(field).then(|| value.trim().parse::<u64>().ok())?
         });
         let found: Vec<u64> = values.collect();
-        (!found.is_empty()).then(|| found.iter().sum())
+        (!found.is_empty()).then(|| found.into_iter().fold(0, u64::saturating_add))
     }
 }
 
@@ -267,7 +267,7 @@ fn reclaim(probe: &mut Probe<'_>) -> Outcome {
         return Ok(Judgement::problem("allocations stall although the reserves are large")
             .so("the machine is short of memory: lower maxmemory or move load"));
     }
-    let to_kib = (free_kib * 2).min(most_kib);
+    let to_kib = free_kib.saturating_mul(2).min(most_kib);
     Ok(Judgement::problem("allocations stall although background reclaim starts early")
         .so("raise vm.min_free_kbytes, to at most 1 % of memory")
         .changing(vec![Change::sysctl("R4", FREE, free_kib, to_kib)]))

@@ -136,8 +136,11 @@ fn accept_queue(probe: &mut Probe<'_>) -> Outcome {
 /// The sum of a hexadecimal column of `/proc/net/softnet_stat`.
 fn softnet(column: usize) -> impl Fn(&str) -> Option<u64> {
     move |text| {
-        let rows = text.lines().filter(|line| !line.trim().is_empty());
-        rows.map(|line| u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok()).sum()
+        let mut rows = text.lines().filter(|line| !line.trim().is_empty());
+        rows.try_fold(0u64, |sum, line| {
+            let count = u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok()?;
+            Some(sum.saturating_add(count))
+        })
     }
 }
 
@@ -422,7 +425,7 @@ fn connection_tracking(probe: &mut Probe<'_>) -> Outcome {
         count => count?,
     };
     let most = probe.number(MAX)?.max(1);
-    let percent = count * 100 / most;
+    let percent = count.saturating_mul(100) / most;
     let change = || vec![Change::sysctl("R27", MAX, most, most.saturating_mul(2))];
     Ok(match percent {
         90.. => Judgement::problem(format!("the table of tracked connections is {percent} % full"))

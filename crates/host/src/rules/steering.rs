@@ -14,13 +14,14 @@ fn busiest_softirq(probe: &mut Probe<'_>, cpus: &CpuSet) -> Result<Option<u64>, 
             let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
             Some(row.split_whitespace().take(8).filter_map(|field| field.parse().ok()).collect())
         };
-        let total = probe
-            .growth("/proc/stat", &format!("cpu{cpu}"), |text| Some(row(text)?.iter().sum()))?;
+        let total = probe.growth("/proc/stat", &format!("cpu{cpu}"), |text| {
+            Some(row(text)?.into_iter().fold(0, u64::saturating_add))
+        })?;
         let soft = probe.growth("/proc/stat", &format!("cpu{cpu} softirq"), |text| {
             row(text)?.get(6).copied()
         })?;
         if let (Growth::Grew(total, _), Growth::Grew(soft, _)) = (total, soft) {
-            busiest = busiest.max(Some(soft * 100 / total.max(1)));
+            busiest = busiest.max(Some(soft.saturating_mul(100) / total.max(1)));
         }
     }
     Ok(busiest)
@@ -110,7 +111,7 @@ fn transmit_steering(
     let mut changes = Vec::new();
     for nic in nics.iter().filter(|nic| nic.transmit_queue_count > 1) {
         let count = nic.transmit_queue_count;
-        let mut shares = Vec::new();
+        let (mut shares, mut unset_count) = (Vec::new(), 0);
         for queue in 0..count {
             let path = format!("/sys/class/net/{}/queues/tx-{queue}/xps_cpus", nic.name);
             let Knob::Value(text) = probe.knob(&path)? else { break };
@@ -118,10 +119,14 @@ fn transmit_steering(
             if !mask.is_empty() {
                 break;
             }
+            unset_count += 1;
+            // Queues beyond the number of CPUs stay without one.
             let share: CpuSet = online.iter().skip(queue).step_by(count).collect();
-            shares.push(Change::udev("R10", &path, text.trim(), mask_like(&share, &text)));
+            if !share.is_empty() {
+                shares.push(Change::udev("R10", &path, text.trim(), mask_like(&share, &text)));
+            }
         }
-        if shares.len() == count {
+        if unset_count == count {
             changes.append(&mut shares);
         }
     }

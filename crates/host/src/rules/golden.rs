@@ -422,7 +422,8 @@ const NONSENSE: &[&str] = &[
 
 #[test]
 fn nonsense_in_any_file_of_a_golden_tree_is_judged_without_a_panic() {
-    for (id, _, parts) in GOLDEN {
+    // Findings come from the longest ways through the rules.
+    for (id, _, parts) in GOLDEN.iter().filter(|(_, kind, _)| *kind == Found) {
         let files = parts.concat();
         let (directory, root) = tree(&files);
         for (path, text) in &files {

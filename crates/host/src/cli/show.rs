@@ -135,9 +135,13 @@ fn interface(host: &Host<'_>, nic: &Nic, placement: &Placement) -> String {
 
 /// What more root's rights would tell or do; empty for root and for captures.
 pub(super) fn without_root(host: &Host<'_>, findings: &[Finding]) -> String {
-    if !host.root.is_live() || rustix::process::geteuid().is_root() {
-        return String::new();
+    match host.root.is_live() && !rustix::process::geteuid().is_root() {
+        true => root_adds(findings),
+        false => String::new(),
     }
+}
+
+pub(super) fn root_adds(findings: &[Finding]) -> String {
     let untold: Vec<&str> = findings
         .iter()
         .filter(|finding| finding.refusal == Some(Refusal::NotPermitted))

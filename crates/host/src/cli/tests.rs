@@ -3,8 +3,10 @@
 use clap::{CommandFactory, Parser};
 
 use super::arguments::{Arguments, Command};
-use super::{Outcome, examine};
+use super::{Outcome, examine, show};
+use crate::facts::{Host, Inspect};
 use crate::testing::tree;
+use crate::{ReadError, Refusal, Root, rules};
 
 const MACHINE: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/online", "0-1\n"),
@@ -67,6 +69,19 @@ fn a_plan_for_several_servers_says_why() {
     assert!(
         examine(&["plan", "--instances", "0"]).is_err_and(|error| error.contains("instances 0"))
     );
+}
+
+#[test]
+fn what_root_would_add_is_what_was_not_permitted() {
+    let (_directory, mut root) = tree(MACHINE);
+    let added = |root: &Root| {
+        let findings = rules::examine(&Host::read(root, Inspect::default()));
+        show::root_adds(&findings)
+    };
+    assert!(added(&root).contains("root could tell no more"), "{}", added(&root));
+    let (path, refusal) = ("/proc/swaps".to_owned(), Refusal::NotPermitted);
+    root.refuse(vec![ReadError { path, refusal, errno: libc::EACCES }]);
+    assert!(added(&root).contains("root could tell of R3, too"), "{}", added(&root));
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{CAPTURED_PROCESSES, Host, Inspect, Server, runs};
+use crate::facts::{
+    CAPTURED_CHANNELS, CAPTURED_PROCESSES, Host, Inspect, Server, captured_channels, channels, runs,
+};
 use crate::recording::Recording;
 use crate::rules::Finding;
 use crate::rules::{UNSUPPORTED, is_loopback};
@@ -114,7 +116,9 @@ pub fn capture(root: &mut Root, inspect: Inspect, out: impl Write) -> io::Result
     let mut recording = root.recorded();
     own.append(&mut processes(root, &mut recording));
     // A capture of a capture keeps what system calls told the first time.
-    let told = recording.texts.iter().filter(|(path, _)| path.starts_with("/tidemill/ethtool/"));
+    let told = recording.texts.iter().filter(|(path, _)| {
+        path.starts_with("/tidemill/ethtool/") || path.starts_with(CAPTURED_CHANNELS)
+    });
     own.extend(told.map(|(path, text)| (path.clone(), text.clone())));
     let mut tree = Tree::new(&links_root);
     tree.add_recording(&recording);
@@ -144,6 +148,9 @@ fn own_files(host: &Host<'_>) -> BTreeMap<String, String> {
     }
     let nics = host.topology.as_ref().map(|topology| topology.nics.as_slice()).unwrap_or_default();
     for nic in nics.iter().filter(|_| host.root.is_live()) {
+        if let Ok(Some(found)) = channels(host.root, &nic.name) {
+            files.extend(captured_channels(&nic.name, found));
+        }
         let text = match apply::coalescing(&nic.name) {
             Ok(text) => text,
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => UNSUPPORTED.to_owned(),

@@ -56,12 +56,54 @@ pub(crate) struct Coalescing {
 /// Fields of `struct ethtool_coalesce` of `linux/ethtool.h`, the command first.
 const COALESCE_FIELDS: usize = 23;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// Reads an interface's coalescing by `SIOCETHTOOL`.
 pub(crate) fn coalescing(interface: &str) -> io::Result<Coalescing> {
     let mut fields = [0u32; COALESCE_FIELDS];
     fields[0] = ETHTOOL_GCOALESCE;
+    ethtool(interface, &mut fields)?;
+    let [_, rx_usecs, rx_frames, _, _, tx_usecs, tx_frames, ..] = fields;
+    Ok(Coalescing { rx_usecs, rx_frames, tx_usecs, tx_frames })
+}
+
+/// Fields of `struct ethtool_channels`: the command, four maxima, four counts, each for receiving, transmitting,
+/// other and combined queues.
+const CHANNELS_FIELDS: usize = 9;
+const CHANNELS_COMBINED_MAX: usize = 4;
+const CHANNELS_COMBINED: usize = 8;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_SCHANNELS: u32 = 0x3d;
+
+fn channels(interface: &str) -> io::Result<[u32; CHANNELS_FIELDS]> {
+    let mut fields = [0u32; CHANNELS_FIELDS];
+    fields[0] = ETHTOOL_GCHANNELS;
+    ethtool(interface, &mut fields)?;
+    Ok(fields)
+}
+
+/// How many combined queues an interface has, and how many it could have.
+pub(crate) fn combined_queues(interface: &str) -> io::Result<(u32, u32)> {
+    let fields = channels(interface)?;
+    Ok((fields[CHANNELS_COMBINED], fields[CHANNELS_COMBINED_MAX]))
+}
+
+/// Sets the number of combined queues and leaves the others as they are.
+pub(crate) fn set_combined_queues(interface: &str, count: u32) -> io::Result<()> {
+    let mut fields = channels(interface)?;
+    fields[0] = ETHTOOL_SCHANNELS;
+    fields[CHANNELS_COMBINED] = count;
+    ethtool(interface, &mut fields)
+}
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
+/// One `SIOCETHTOOL` whose struct consists of 32-bit words, the command first.
+fn ethtool<const WORDS: usize>(interface: &str, fields: &mut [u32; WORDS]) -> io::Result<()> {
+    let words = match fields[0] {
+        ETHTOOL_GCOALESCE => COALESCE_FIELDS,
+        _ => CHANNELS_FIELDS,
+    };
+    assert!(words == WORDS, "a struct of another command");
     // SAFETY: all-zero bytes are a valid `ifreq`, a struct of plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -72,14 +114,10 @@ pub(crate) fn coalescing(interface: &str) -> io::Result<Coalescing> {
     }
     request.ifr_ifru.ifru_data = fields.as_mut_ptr().cast();
     let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-    // SAFETY: the kernel reads the request and writes one `ethtool_coalesce`, 23 words, through `ifru_data`,
-    // which points to `fields`, of that size and alive until after the call.
+    // SAFETY: the kernel reads the request, and reads and writes the command's struct through `ifru_data`, which points
+    // to `fields`: as many words as that struct has, checked above, and alive until after the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let [_, rx_usecs, rx_frames, _, _, tx_usecs, tx_frames, ..] = fields;
-    Ok(Coalescing { rx_usecs, rx_frames, tx_usecs, tx_frames })
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Scheduling of a thread, as `sched_getattr` tells it.

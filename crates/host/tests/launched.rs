@@ -43,6 +43,16 @@ fn the_command_sees_affinity_huge_pages_policy_and_limits() {
     assert!(text.contains("SCHED_BATCH"), "{text}");
 }
 
+fn requested_huge_pages_are_an_option_of_the_allocator_beside_those_that_were_set() {
+    let script = "echo $MALLOC_CONF $_RJEM_MALLOC_CONF; grep THP_enabled /proc/self/status";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([CHILD, "run", "--cpus", "all", "--thp", "request", "--", "sh", "-c", script]);
+    command.env("MALLOC_CONF", "narenas:2").env_remove("_RJEM_MALLOC_CONF");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text, "narenas:2,thp:always thp:always\nTHP_enabled:\t1\n");
+}
+
 fn the_command_keeps_its_arguments_and_its_exit_status() {
     let (status, text) =
         run(&["--cpus", "all", "--", "sh", "-c", "echo \"$0 $1\"; exit 7", "--pid", "x y"]);
@@ -84,6 +94,7 @@ fn main() -> ExitCode {
         return tidemill_host::cli::run(words[1..].to_vec(), None);
     }
     the_command_sees_affinity_huge_pages_policy_and_limits();
+    requested_huge_pages_are_an_option_of_the_allocator_beside_those_that_were_set();
     the_command_keeps_its_arguments_and_its_exit_status();
     what_cannot_be_set_or_started_is_one_line_and_nothing_starts();
     a_slice_is_set_or_refused_but_never_ignored_in_silence();

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests; the lint knows only test functions
 
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const FILES: &[(&str, &str)] = &[
     ("proc/sys/kernel/random/boot_id", "1\n"),
@@ -48,10 +49,23 @@ impl Drop for Nothing {
     }
 }
 
-fn ab(root: &Path, rule: &str, load: &str) -> Output {
+fn command(root: &Path, rule: &str, blocks: u32, load: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
-    command.args(["tune", "ab", rule, "--interval", "0", "--blocks", "2", "--load", load]);
-    command.arg("--root").arg(root).output().unwrap()
+    command.args(["tune", "ab", rule, "--interval", "0", "--load", load, "--blocks"]);
+    command.arg(blocks.to_string()).arg("--root").arg(root);
+    command
+}
+
+fn ab(root: &Path, rule: &str, load: &str) -> Output {
+    command(root, rule, 2, load).output().unwrap()
+}
+
+fn mode(root: &Path) -> String {
+    std::fs::read_to_string(root.join("proc/sys/vm/zone_reclaim_mode")).unwrap()
+}
+
+fn journal_exists(root: &Path) -> bool {
+    root.join("var/lib/tidemill-tune/journal.json").exists()
 }
 
 #[test]
@@ -61,24 +75,64 @@ fn without_a_verdict_the_change_is_not_kept() {
         format!("-h 127.0.0.1 -p {} -t 1 -c 2 --test-time 0.2 --hide-histogram", server.port);
     let output = ab(tree.path(), "R5", &load);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text.contains("in 2 runs") && text.ends_with("not kept\n"), "{text}");
-    let mode = std::fs::read_to_string(tree.path().join("proc/sys/vm/zone_reclaim_mode")).unwrap();
-    assert_eq!(mode, "1\n");
-    assert!(!tree.path().join("var/lib/tidemill-tune/journal.json").exists());
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(text.contains("ops/s, 2 blocks") && text.ends_with("reverted\n"), "{text}");
+    assert_eq!(mode(tree.path()), "1\n");
+    assert!(!journal_exists(tree.path()));
+}
+
+/// Longer than a busy machine takes for anything here.
+const LONG: Duration = Duration::from_secs(120);
+
+fn ended(child: &mut Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if start.elapsed() > LONG {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_signal_ends_the_runs_and_reverts_the_change() {
+    let server = Nothing::start();
+    let load = format!("-p {} -t 1 -c 2 --test-time 1 --hide-histogram", server.port);
+    for signal in ["INT", "TERM", "HUP"] {
+        let tree = machine();
+        let mut run = command(tree.path(), "R5", 10_000, &load);
+        let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while mode(tree.path()) != "0\n" && start.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        let status = ended(&mut child);
+        assert!(sent.success(), "{signal}");
+        assert_eq!(status.code(), Some(130), "{signal}: {status}");
+        assert_eq!(mode(tree.path()), "1\n", "{signal}");
+        assert!(!journal_exists(tree.path()), "{signal}");
+    }
 }
 
 #[test]
 fn a_load_that_fails_leaves_nothing_applied() {
     let tree = machine();
-    for (rule, load, says) in
-        [("R5", "--no-such-flag", "no-such-flag"), ("R99", "-t 1", "there is no rule R99")]
-    {
+    for (rule, load, status, says) in [
+        ("R5", "--no-such-flag", 2, "no-such-flag"),
+        ("R99", "-t 1", 2, "there is no rule R99"),
+        ("R5", "-p 1 -t 1 --test-time 1", 1, "Connection refused"),
+    ] {
         let output = ab(tree.path(), rule, load);
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains(says), "{text}");
-        let mode = tree.path().join("proc/sys/vm/zone_reclaim_mode");
-        assert_eq!(std::fs::read_to_string(mode).unwrap(), "1\n");
+        assert_eq!(mode(tree.path()), "1\n");
+        assert!(!journal_exists(tree.path()));
     }
 }

@@ -16,14 +16,15 @@ use crate::experiment::measure::measure_once;
 use crate::experiment::shell_change::ShellChange;
 use crate::experiment::spec::{Arm, Load};
 use crate::load::Stop;
+use crate::load::settings::Endpoint;
 use crate::stats::Summary;
 
 /// What is judged and how. Public, so that the tuner judges its own changes the same way.
 #[derive(Args, Clone, Debug)]
 pub struct AbFlags {
-    /// Server that runs already
-    #[arg(long, default_value = "127.0.0.1:6379", conflicts_with = "server")]
-    pub address: String,
+    /// Server that runs already [default: the one that --load names]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "server")]
+    pub address: Option<String>,
     /// Command that starts a server, fresh for every run; {port} and {socket} are filled in
     #[arg(long)]
     pub server: Option<String>,
@@ -68,12 +69,14 @@ pub(super) fn main(change: ChangeFlags, flags: &AbFlags) -> ExitCode {
 }
 
 /// Judges a change by interleaved runs, prints what came of it, and leaves the change in force only
-/// when it is better beyond the noise. Blocks for all runs.
+/// when it is better beyond the noise. SIGINT, SIGTERM and SIGHUP end it and revert the change. Blocks
+/// for all runs. The status is that of `tidemill experiment ab`: 0 kept, 4 reverted, 1 a run failed,
+/// 2 a wrong flag (the change was not made), 130 stopped.
 pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
     let (metric, arm, load) = match check(flags) {
         Ok(checked) => checked,
         Err(error) => {
-            eprintln!("tidemill experiment ab: {error}");
+            eprintln!("tidemill ab: {error}");
             return ExitCode::from(EXIT_USAGE);
         }
     };
@@ -98,11 +101,11 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(EXIT_REVERTED),
         Err(_) if stop.load(Ordering::Relaxed) => {
-            eprintln!("tidemill experiment ab: stopped; the change is not in force");
+            eprintln!("tidemill ab: stopped, and reverted unless a line above says otherwise");
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {
-            eprintln!("tidemill experiment ab: {error}");
+            eprintln!("tidemill ab: {error}");
             ExitCode::from(EXIT_TROUBLE)
         }
     }
@@ -145,9 +148,15 @@ fn check(flags: &AbFlags) -> Result<(&'static Metric, Arm, Load), String> {
     if !(0.0..1.0).contains(&flags.threshold) {
         return Err("--threshold: a fraction, 0.02 for 2 %".into());
     }
-    super::settings::settings_from_words(&flags.load)
+    let (settings, _) = super::settings::settings_from_words(&flags.load)
         .map_err(|error| format!("--load: {error}"))?;
-    let address = flags.server.is_none().then(|| flags.address.clone());
+    let address = flags.server.is_none().then(|| {
+        flags.address.clone().unwrap_or(match settings.target.endpoint {
+            Endpoint::Tcp(host, port) => format!("{host}:{port}"),
+            // The socket is in the load's own flags, and wins there.
+            Endpoint::Unix(_) => "127.0.0.1:0".to_owned(),
+        })
+    });
     let arm = Arm { name: "ab".into(), server: flags.server.clone(), address, ..Arm::default() };
     Ok((metric, arm, Load { name: "ab".into(), flags: flags.load.clone(), ..Load::default() }))
 }

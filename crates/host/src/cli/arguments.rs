@@ -14,7 +14,7 @@ Exit status: 2 wrong usage, or something needed cannot be read (nothing was chan
   doctor                  0 nothing to do, 1 advice, 3 a problem
   apply, revert, verify   0 done or in force, 1 something was refused, declined or left alone
   plan, capture           0
-  ab                      0 kept, 1 not kept
+  ab                      0 kept, 4 not kept, 1 a run failed (undone as far as possible), 130 stopped and undone
   run                     the command's own; 126 it cannot be started, 127 there is none";
 
 /// Doctor and tuner for the host of a Redis-protocol server.
@@ -154,15 +154,24 @@ pub(super) struct AbArguments {
     /// The rule, such as R7.
     #[arg(value_name = "RULE")]
     pub(super) rule: String,
-    /// Flags of `tidemill bench` for each run, in one word.
+    /// Flags of `tidemill bench` for each run, in one word; they name the server, too.
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(super) load: String,
+    /// The metric that decides, by its name in the reports of `tidemill experiment`, such as p99_ms.
+    #[arg(long, value_name = "NAME", default_value = "ops_per_second")]
+    pub(super) metric: String,
     /// Blocks of three runs; fewer than 6 give no verdict.
     #[arg(long, default_value = "10", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(super) blocks: u16,
     /// Smallest gain worth keeping, as a fraction, or the noise if that is larger.
     #[arg(long, default_value = "0.02", value_parser = fraction)]
     pub(super) threshold: f64,
+    /// Seed of the order of the runs; drawn when absent.
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Writes each run's value and the verdict here.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -179,7 +188,8 @@ pub(super) struct RunArguments {
     /// Scheduler slice in microseconds, 100 to 100000 (Linux 6.12 or newer).
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub(super) slice_us: Option<u32>,
-    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting.
+    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting,
+    /// `request` lets jemalloc ask for them (MADV_HUGEPAGE), if the command uses it, unless the machine says never.
     #[arg(long, value_enum)]
     pub(super) thp: Option<HugePages>,
     /// File descriptors it may open, soft and hard limit.
@@ -218,6 +228,7 @@ pub(super) enum PolicyName {
 pub(super) enum HugePages {
     Never,
     System,
+    Request,
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,7 @@
 //! `apply`, `revert`, `verify` and `ab`.
 
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 
 use super::arguments::{AbArguments, ApplyArguments, RevertArguments, VerifyArguments};
 use super::{Outcome, STATUS_LEFT, examine, show};
@@ -75,11 +76,11 @@ pub(super) fn verify(arguments: &VerifyArguments) -> Result<Outcome, String> {
     Ok(outcome(report))
 }
 
-/// `ab`: the judge measures, this crate switches.
+/// `ab`: the judge measures and decides, this crate switches.
 pub(super) fn compare(
     arguments: &AbArguments,
     judge: Option<&dyn Judge>,
-) -> Result<Outcome, String> {
+) -> Result<ExitCode, String> {
     let judge = judge.ok_or("no load generator is built in")?;
     let root = examine::open(&arguments.look)?;
     tune::select(&[], std::slice::from_ref(&arguments.rule)).map_err(|error| error.to_string())?;
@@ -92,12 +93,13 @@ pub(super) fn compare(
     eprintln!("if this process is killed, undo with: tidemill tune revert --only {rule}");
     let plan = TrialPlan {
         load: arguments.load.clone(),
-        blocks: arguments.blocks.into(),
+        metric: arguments.metric.clone(),
+        blocks: arguments.blocks,
         threshold: arguments.threshold,
+        seed: arguments.seed,
+        json: arguments.json.clone(),
     };
-    let is_kept = judge.judge(&mut trial, &plan)?;
-    let text = if is_kept { "kept\n" } else { "not kept\n" };
-    Ok(Outcome { text: text.to_owned(), status: if is_kept { 0 } else { STATUS_LEFT } })
+    Ok(judge.judge(&mut trial, plan))
 }
 
 fn outcome(report: Report) -> Outcome {

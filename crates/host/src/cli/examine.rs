@@ -19,7 +19,10 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> Result<Outcome, String> {
     let findings = rules::examine(&host);
     let text = match arguments.json {
         true => show::json(&findings),
-        false => findings.iter().map(show::finding).collect(),
+        false => {
+            let told: String = findings.iter().map(show::finding).collect();
+            told + &show::without_root(&host, &findings)
+        }
     };
     let worst = findings.iter().map(|finding| finding.verdict).max();
     let status = match worst {
@@ -34,8 +37,10 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<Outcome, String> {
     let root = open(&arguments.look)?;
     let host = Host::read(&root, planned_inspect(&root, arguments)?);
     let mut text = show::placement(&host, arguments.instances)?;
-    let changes = tune::select(&rules::examine(&host), &[]).map_err(|error| error.to_string())?;
+    let findings = rules::examine(&host);
+    let changes = tune::select(&findings, &[]).map_err(|error| error.to_string())?;
     text.push_str(&show::changes(&tune::plan(&root, changes)));
+    text.push_str(&show::without_root(&host, &findings));
     Ok(Outcome { text, status: 0 })
 }
 

@@ -3,6 +3,7 @@
 //! What cannot be set stops the start: a command that runs with half of what was asked for misleads whoever
 //! measures it.
 
+use std::env;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -25,11 +26,32 @@ pub(super) fn launch(arguments: &RunArguments) -> Result<Outcome, String> {
     let Some((program, words)) = arguments.command.split_first() else {
         return Err("no command".to_owned());
     };
-    let error = Command::new(program).args(words).exec();
+    let mut command = Command::new(program);
+    command.args(words);
+    if arguments.thp == Some(HugePages::Request) {
+        request_huge_pages(&mut command);
+    }
+    let error = command.exec();
     eprintln!("tidemill tune: {}: {error}", program.to_string_lossy());
     let is_absent = error.kind() == io::ErrorKind::NotFound;
     let status = if is_absent { STATUS_NOT_FOUND } else { STATUS_NOT_STARTED };
     Ok(Outcome { text: String::new(), status })
+}
+
+/// The variables that jemalloc reads its options from: of the distributions, of Rust's crate, with a prefix.
+const JEMALLOC_OPTIONS: &[&str] = &["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF"];
+
+/// Lets the command's jemalloc ask for huge pages. Only the owner of memory can ask for them, so that this is the
+/// allocator's matter; options somebody set stay, and this one comes last and wins.
+fn request_huge_pages(command: &mut Command) {
+    for name in JEMALLOC_OPTIONS {
+        let mut options = env::var_os(name).unwrap_or_default();
+        if !options.is_empty() {
+            options.push(",");
+        }
+        options.push("thp:always");
+        command.env(name, options);
+    }
 }
 
 /// Sets all that was asked for on this process.

@@ -3,7 +3,7 @@
 //! Every command ends with 2, after one line that says why, when it was used wrongly or could not read what it
 //! needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1 (advice) or 3 (a problem),
 //! `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
-//! `ab` ends with 0 when the change was kept, else with 1; `run` as the command does.
+//! `ab` ends as its judge does: with 0 when the change was kept; `run` as the command does.
 
 mod arguments;
 mod change;
@@ -45,7 +45,9 @@ pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
         Command::Doctor(arguments) => examine::doctor(&arguments),
         Command::Plan(arguments) => examine::plan(&arguments),
         Command::Capture(arguments) => examine::capture(&arguments),
-        Command::Ab(arguments) => change::compare(&arguments, judge),
+        Command::Ab(arguments) => {
+            return change::compare(&arguments, judge).unwrap_or_else(|message| complain(&message));
+        }
         Command::Run(arguments) => launch::launch(&arguments),
         Command::Apply(arguments) => change::apply(&arguments),
         Command::Revert(arguments) => change::revert(&arguments),
@@ -57,11 +59,13 @@ pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
             let _ = std::io::stdout().write_all(outcome.text.as_bytes());
             ExitCode::from(outcome.status)
         }
-        Err(message) => {
-            eprintln!("tidemill tune: {message}");
-            ExitCode::from(STATUS_USAGE)
-        }
+        Err(message) => complain(&message),
     }
+}
+
+fn complain(message: &str) -> ExitCode {
+    eprintln!("tidemill tune: {message}");
+    ExitCode::from(STATUS_USAGE)
 }
 
 /// Help where it was asked for or nothing else was said, else the parser's complaint in one line.
@@ -76,7 +80,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
             let text = error.to_string();
             let told: Vec<&str> =
                 text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-            eprintln!("tidemill tune: {}", told.join(" ").trim_start_matches("error: "));
+            return complain(told.join(" ").trim_start_matches("error: "));
         }
     }
     ExitCode::from(STATUS_USAGE)

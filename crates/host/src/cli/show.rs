@@ -5,7 +5,9 @@ use serde_json::json;
 use crate::facts::Host;
 use crate::placement::{Allowed, Placement, instances};
 use crate::rules::{Finding, Verdict};
+use crate::topology::Nic;
 use crate::tune::Planned;
+use crate::{CpuSet, Refusal};
 
 /// One finding: a line, and the details where there is something to do.
 pub(super) fn finding(finding: &Finding) -> String {
@@ -80,7 +82,10 @@ pub(super) fn placement(host: &Host<'_>, instance_count: usize) -> Result<String
         (_, Err(error)) => return Ok(format!("no placement: {error}\n")),
     };
     let draw = |placement: &Placement| {
-        format!("{}\n\n{}\n", placement.reasons.join("\n"), placement.picture(topology))
+        let nics = topology.nics.iter().filter(|nic| nic.is_up);
+        let interfaces: String = nics.map(|nic| interface(host, nic, placement)).collect();
+        let reasons = placement.reasons.join("\n");
+        format!("{reasons}\n\n{}{interfaces}\n", placement.picture(topology))
     };
     if instance_count == 1 {
         return Ok(draw(placement));
@@ -97,6 +102,57 @@ pub(super) fn placement(host: &Host<'_>, instance_count: usize) -> Result<String
     }
     text.push('\n');
     Ok(text)
+}
+
+/// A network interface with its queues, and the CPUs that take its interrupts now and by the plan.
+fn interface(host: &Host<'_>, nic: &Nic, placement: &Placement) -> String {
+    let node = nic.node.map_or("no known node".to_owned(), |node| format!("node {node}"));
+    let (name, receive) = (&nic.name, nic.receive_queue_count);
+    let mut text = format!(
+        "{name} ({node}), queues: {receive} receive, {} transmit\n",
+        nic.transmit_queue_count
+    );
+    let mut now = CpuSet::new();
+    let mut requested = CpuSet::new();
+    for &number in &nic.interrupts {
+        let files = ["effective_affinity_list", "smp_affinity_list"];
+        let mut lists = files.iter().map(|file| format!("/proc/irq/{number}/{file}"));
+        // An interrupt that is allocated and not requested has no directory.
+        if let Some(cpus) = lists.find_map(|path| host.root.cpu_list(&path).ok()) {
+            now = now.or(&cpus);
+            requested.insert(number);
+        }
+    }
+    if !requested.is_empty() {
+        let planned = match placement.irq.is_empty() {
+            true => "stay there".to_owned(),
+            false => format!("planned on CPU {}", placement.irq),
+        };
+        text.push_str(&format!("  interrupts {requested} on CPU {now}, {planned}\n"));
+    }
+    text
+}
+
+/// What more root's rights would tell or do; empty for root and for captures.
+pub(super) fn without_root(host: &Host<'_>, findings: &[Finding]) -> String {
+    match host.root.is_live() && !rustix::process::geteuid().is_root() {
+        true => root_adds(findings),
+        false => String::new(),
+    }
+}
+
+pub(super) fn root_adds(findings: &[Finding]) -> String {
+    let untold: Vec<&str> = findings
+        .iter()
+        .filter(|finding| finding.refusal == Some(Refusal::NotPermitted))
+        .map(|finding| finding.id)
+        .collect();
+    match untold.is_empty() {
+        true => "\nroot could tell no more; apply and revert need it\n".to_owned(),
+        false => {
+            format!("\nroot could tell of {}, too; apply and revert need it\n", untold.join(", "))
+        }
+    }
 }
 
 /// Changes as a diff, with what makes each last and who else manages it.

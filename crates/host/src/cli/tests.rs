@@ -3,8 +3,10 @@
 use clap::{CommandFactory, Parser};
 
 use super::arguments::{Arguments, Command};
-use super::{Outcome, examine};
+use super::{Outcome, examine, show};
+use crate::facts::{Host, Inspect};
 use crate::testing::tree;
+use crate::{ReadError, Refusal, Root, rules};
 
 const MACHINE: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/online", "0-1\n"),
@@ -67,6 +69,45 @@ fn a_plan_for_several_servers_says_why() {
     assert!(
         examine(&["plan", "--instances", "0"]).is_err_and(|error| error.contains("instances 0"))
     );
+}
+
+#[test]
+fn what_root_would_add_is_what_was_not_permitted() {
+    let (_directory, mut root) = tree(MACHINE);
+    let added = |root: &Root| {
+        let findings = rules::examine(&Host::read(root, Inspect::default()));
+        show::root_adds(&findings)
+    };
+    assert!(added(&root).contains("root could tell no more"), "{}", added(&root));
+    let (path, refusal) = ("/proc/swaps".to_owned(), Refusal::NotPermitted);
+    root.refuse(vec![ReadError { path, refusal, errno: libc::EACCES }]);
+    assert!(added(&root).contains("root could tell of R3, too"), "{}", added(&root));
+}
+
+#[test]
+fn a_plan_shows_the_interrupts_of_interfaces_now_and_then() {
+    let (_directory, root) = tree(&[
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n"),
+        ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
+        ("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "2\n"),
+        ("sys/devices/system/cpu/cpu3/topology/core_cpus_list", "3\n"),
+        ("sys/class/net/eth0/operstate", "up\n"),
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+        ("sys/class/net/eth0/device/msi_irqs/24", "msix\n"),
+        ("sys/class/net/eth0/device/msi_irqs/25", "msix\n"),
+        ("sys/class/net/eth0/device/msi_irqs/26", "msix\n"),
+        ("proc/irq/24/smp_affinity_list", "0-3\n"),
+        ("proc/irq/24/effective_affinity_list", "2\n"),
+        ("proc/irq/25/smp_affinity_list", "0\n"),
+    ]);
+    let words = ["tidemill tune", "plan"];
+    let mut arguments = Arguments::try_parse_from(words).unwrap();
+    let Command::Plan(plan) = &mut arguments.command else { panic!("no plan") };
+    plan.look.machine.root = root.directory().to_owned();
+    let text = examine::plan(plan).unwrap().text;
+    assert!(text.contains("eth0 (no known node), queues: 1 receive, 0 transmit\n"), "{text}");
+    assert!(text.contains("  interrupts 24-25 on CPU 0,2, planned on CPU 3\n"), "{text}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! `second/`. Facts judge nothing: that is [`crate::rules`].
 
 mod ask;
+mod channels;
 mod host;
 mod listen;
 mod processes;
@@ -12,6 +13,11 @@ mod sample;
 mod server;
 
 pub use ask::{Answers, AskError, Credentials, ask};
+pub(crate) use channels::{
+    CAPTURED_CHANNELS, captured as captured_channels, channels_interface, channels_path,
+    set_channels,
+};
+pub use channels::{Channels, channels};
 pub use host::{Host, HostError, Inspect, Knob, Probe};
 pub use listen::{Listening, address_of, listening};
 pub(crate) use processes::CAPTURED_PROCESSES;

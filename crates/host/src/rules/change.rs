@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::facts::channels_path;
+
 /// How a change is made to last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persistence {
@@ -18,6 +20,12 @@ pub enum Persistence {
         interface: String,
         /// Position among its message-signalled interrupts, in the order of their numbers, from 0.
         index: usize,
+    },
+    /// A call of `ethtool -L` in the oneshot unit, before what it does to interrupts: a new number of queues numbers
+    /// them anew.
+    Queues {
+        /// The network interface.
+        interface: String,
     },
     /// A udev rule that sets an attribute when the network interface appears.
     Udev,
@@ -94,6 +102,12 @@ impl Change {
     ) -> Self {
         debug_assert!(path.starts_with("/sys/class/net/"));
         Self::new(rule, path, from, to, Persistence::Udev)
+    }
+
+    /// The number of combined queues of a network interface.
+    pub(super) fn queues(interface: &str, from: u32, to: u32) -> Self {
+        let persistence = Persistence::Queues { interface: interface.to_owned() };
+        Self::new("R11", &channels_path(interface), from, to, persistence)
     }
 
     /// A setting of a systemd unit, by a drop-in of our own.

@@ -479,11 +479,15 @@ fn guest(probe: &mut Probe<'_>) -> Outcome {
             row.split_whitespace().nth(position)?.parse().ok()
         }
     };
-    let total = probe.growth("/proc/stat", "cpu", |text| (0..8).map(|at| field(at)(text)).sum())?;
+    let total = probe.growth("/proc/stat", "cpu", |text| {
+        (0..8).try_fold(0u64, |sum, at| Some(sum.saturating_add(field(at)(text)?)))
+    })?;
     let steal = probe.growth("/proc/stat", "steal", field(7))?;
     let percent = match (steal, total) {
-        (Growth::Grew(steal, _), Growth::Grew(total, _)) => steal * 100 / total.max(1),
-        (Growth::Once(steal), Growth::Once(total)) => steal * 100 / total.max(1),
+        (Growth::Grew(steal, _), Growth::Grew(total, _)) => {
+            steal.saturating_mul(100) / total.max(1)
+        }
+        (Growth::Once(steal), Growth::Once(total)) => steal.saturating_mul(100) / total.max(1),
         _ => 0,
     };
     if percent >= 2 {

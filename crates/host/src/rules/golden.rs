@@ -54,7 +54,41 @@ const NIC: Files = &[
     ("sys/class/net/eth0/device/msi_irqs/24", "msix\n"),
     ("sys/class/net/eth0/queues/tx-0/xps_cpus", "0\n"),
 ];
+/// Two CPUs for interrupts.
+const SIXTEEN_CPUS: Files = &[
+    ("sys/devices/system/cpu/online", "0-15\n"),
+    ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0\n"),
+    ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "1\n"),
+    ("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "2\n"),
+    ("sys/devices/system/cpu/cpu3/topology/core_cpus_list", "3\n"),
+    ("sys/devices/system/cpu/cpu4/topology/core_cpus_list", "4\n"),
+    ("sys/devices/system/cpu/cpu5/topology/core_cpus_list", "5\n"),
+    ("sys/devices/system/cpu/cpu6/topology/core_cpus_list", "6\n"),
+    ("sys/devices/system/cpu/cpu7/topology/core_cpus_list", "7\n"),
+    ("sys/devices/system/cpu/cpu8/topology/core_cpus_list", "8\n"),
+    ("sys/devices/system/cpu/cpu9/topology/core_cpus_list", "9\n"),
+    ("sys/devices/system/cpu/cpu10/topology/core_cpus_list", "10\n"),
+    ("sys/devices/system/cpu/cpu11/topology/core_cpus_list", "11\n"),
+    ("sys/devices/system/cpu/cpu12/topology/core_cpus_list", "12\n"),
+    ("sys/devices/system/cpu/cpu13/topology/core_cpus_list", "13\n"),
+    ("sys/devices/system/cpu/cpu14/topology/core_cpus_list", "14\n"),
+    ("sys/devices/system/cpu/cpu15/topology/core_cpus_list", "15\n"),
+];
+const QUEUES: &str = "tidemill/channels/eth0/combined";
+const QUEUES_MAX: &str = "tidemill/channels/eth0/combined_max";
 const NO_NIC: Files = &[("sys/class/net/lo/operstate", "unknown\n")];
+/// A server of a systemd unit, in swap, with memory left.
+const SWAPPED: Files = &[
+    ("proc/swaps", "Filename\n/swap\n"),
+    ("proc/sys/vm/swappiness", "1\n"),
+    ("proc/vmstat", "pswpin 0\n"),
+    ("proc/meminfo", "MemTotal: 100000 kB\nMemAvailable: 40000 kB\n"),
+    ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+    ("tidemill/pid", "7\n"),
+    ("proc/7/status", "VmSwap:\t 500 kB\n"),
+    ("proc/7/cgroup", "0::/system.slice/valkey.service\n"),
+    ("sys/fs/cgroup/system.slice/valkey.service/memory.swap.max", "max\n"),
+];
 const OTHER_SYSCTLS: Files = &[
     ("proc/sys/vm/other", "1\n"),
     ("proc/sys/net/core/other", "1\n"),
@@ -118,6 +152,7 @@ const GOLDEN: &[Golden] = &[
     ("R2", CannotTell, &[OTHER_SYSCTLS]),
     ("R3", Healthy, &[&[("proc/swaps", "Filename\n/swap\n"), ("proc/sys/vm/swappiness", "1\n"), ("proc/vmstat", "pswpin 0\n")]]),
     ("R3", Found, &[&[("proc/swaps", "Filename\n/swap\n"), ("proc/sys/vm/swappiness", "60\n"), ("proc/vmstat", "pswpin 0\n")]]),
+    ("R3", Found, &[SWAPPED, &[("tidemill/info", "valkey_version:9.1.2\nconnected_slaves:1\n")]]),
     ("R3", NotApplicable, &[&[("proc/swaps", "Filename\n")]]),
     ("R3", CannotTell, &[NOTHING]),
     ("R4", Healthy, &[&[("proc/sys/vm/watermark_scale_factor", "10\n"), ("proc/vmstat", "allocstall_normal 0\n")]]),
@@ -146,10 +181,12 @@ const GOLDEN: &[Golden] = &[
     ("R10", Healthy, &[FOUR_CPUS, NIC, &[(RPS, "8\n")]]),
     ("R10", Found, &[FOUR_CPUS, NIC, &[(RPS, "f\n")]]),
     ("R10", Found, &[FOUR_CPUS, NIC, VALKEY, &[(RPS, "8\n"), ("proc/sys/net/core/rps_sock_flow_entries", "32768\n")]]),
+    ("R10", Found, &[FOUR_CPUS, NIC, &[(RPS, "0\n"), ("sys/class/net/eth0/queues/tx-1/xps_cpus", "0\n")]]),
     ("R10", NotApplicable, &[FOUR_CPUS, NO_NIC]),
     ("R10", CannotTell, &[FOUR_CPUS, NIC]),
     ("R11", Healthy, &[FOUR_CPUS, NIC, &[(IRQ, "3\n")]]),
     ("R11", Found, &[FOUR_CPUS, NIC, &[(IRQ, "0-1\n")]]),
+    ("R11", Found, &[SIXTEEN_CPUS, NIC, &[(IRQ, "12\n"), (QUEUES, "1\n"), (QUEUES_MAX, "8\n")]]),
     ("R11", NotApplicable, &[FOUR_CPUS, NO_NIC]),
     ("R11", CannotTell, &[FOUR_CPUS, NIC]),
     ("R12", Healthy, &[FOUR_CPUS, &[("tidemill/processes", "irqbalance\n"), ("etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=\"0-2\"\n")]]),
@@ -249,9 +286,13 @@ const GOLDEN: &[Golden] = &[
     ("tuners", CannotTell, &[NOTHING]),
 ];
 
-/// Verdicts a rule cannot give: its subject is part of every kernel.
-const IMPOSSIBLE: &[(&str, Kind)] =
-    &[("R7", NotApplicable), ("R8", NotApplicable), ("R15", NotApplicable), ("R22", NotApplicable)];
+/// Verdicts a rule cannot give to a machine that runs servers, and why.
+const IMPOSSIBLE: &[(&str, Kind, &str)] = &[
+    ("R7", NotApplicable, "every kernel has accept queues; only machines of clients do without"),
+    ("R8", NotApplicable, "every kernel with a network has packet queues"),
+    ("R15", NotApplicable, "every kernel limits descriptors"),
+    ("R22", NotApplicable, "every kernel reads some clock"),
+];
 
 fn kind(verdict: Verdict) -> Kind {
     match verdict {
@@ -290,8 +331,111 @@ fn every_rule_has_a_golden_tree_for_every_verdict_it_can_give() {
     let covered: BTreeSet<_> = GOLDEN.iter().map(|(id, kind, _)| (*id, *kind)).collect();
     for rule in all() {
         for kind in kinds {
-            let is_impossible = IMPOSSIBLE.contains(&(rule.id, kind));
-            assert_ne!(covered.contains(&(rule.id, kind)), is_impossible, "{} {kind:?}", rule.id);
+            let impossible =
+                IMPOSSIBLE.iter().find(|(id, verdict, _)| (*id, *verdict) == (rule.id, kind));
+            let is_covered = covered.contains(&(rule.id, kind));
+            assert_ne!(is_covered, impossible.is_some(), "{} {kind:?} {impossible:?}", rule.id);
+        }
+    }
+}
+
+#[test]
+fn the_rules_are_r1_to_r27_and_the_settings_of_servers_each_once() {
+    let ids: Vec<&str> = all().map(|rule| rule.id).collect();
+    for number in 1..=27 {
+        let id = format!("R{number}");
+        assert_eq!(ids.iter().filter(|known| **known == id).count(), 1, "{id}");
+    }
+    let of_servers =
+        ["affinity", "maxmemory", "save", "loglevel", "allocator", "value-size", "data-directory"];
+    assert!(of_servers.iter().all(|id| ids.contains(id)), "{ids:?}");
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+}
+
+/// What a rule proposes for the tree of these files, as `path key: from -> to`.
+fn proposed(id: &str, parts: &[Files]) -> Vec<String> {
+    let (_directory, root) = tree(&parts.concat());
+    let shown = |change: Change| {
+        let key = match change.persistence {
+            Persistence::DropIn { key, .. } => format!(" {key}"),
+            _ => String::new(),
+        };
+        format!("{}{key}: {} -> {}", change.path, change.from, change.to)
+    };
+    judge(&root, id).changes.into_iter().map(shown).collect()
+}
+
+#[test]
+fn a_server_is_kept_out_of_swap_only_with_replicas_and_headroom() {
+    let replicas: Files = &[("tidemill/info", "valkey_version:9.1.2\nconnected_slaves:1\n")];
+    let alone: Files = &[("tidemill/info", "valkey_version:9.1.2\nconnected_slaves:0\n")];
+    let full: Files = &[("proc/meminfo", "MemTotal: 100000 kB\nMemAvailable: 10400 kB\n")];
+    let no_unit: Files = &[("proc/7/cgroup", "0::/user.slice/session-1.scope\n")];
+    assert_eq!(
+        proposed("R3", &[SWAPPED, replicas]),
+        ["/etc/systemd/system/valkey.service.d/90-tidemill.conf MemorySwapMax: max -> 0"]
+    );
+    for without in
+        [&[SWAPPED, alone][..], &[SWAPPED, replicas, full], &[SWAPPED, replicas, no_unit]]
+    {
+        assert!(proposed("R3", without).is_empty(), "{without:?}");
+    }
+}
+
+#[test]
+fn queues_are_raised_to_the_cpus_for_interrupts_and_never_beyond_the_device() {
+    let with = |combined: &'static str, most: &'static str| {
+        let (_directory, root) = tree(&[SIXTEEN_CPUS, NIC, &[(IRQ, "12\n")]].concat());
+        crate::testing::write(root.directory(), QUEUES, combined);
+        crate::testing::write(root.directory(), QUEUES_MAX, most);
+        judge(&root, "R11").changes.into_iter().map(|change| change.to).collect::<Vec<_>>()
+    };
+    assert_eq!(with("1\n", "8\n"), ["2"]);
+    for enough in [("1\n", "1\n"), ("2\n", "8\n"), ("8\n", "8\n"), ("0\n", "0\n")] {
+        assert!(with(enough.0, enough.1).is_empty(), "{enough:?}");
+    }
+}
+
+#[test]
+fn transmit_queues_get_equal_shares_unless_somebody_gave_them_any() {
+    const FIRST: &str = "sys/class/net/eth0/queues/tx-0/xps_cpus";
+    const SECOND: &str = "sys/class/net/eth0/queues/tx-1/xps_cpus";
+    let queues: Files = &[(RPS, "0\n"), (SECOND, "0\n")];
+    assert_eq!(
+        proposed("R10", &[FOUR_CPUS, NIC, queues]),
+        [format!("/{FIRST}: 0 -> 5"), format!("/{SECOND}: 0 -> a")]
+    );
+    assert!(proposed("R10", &[FOUR_CPUS, NIC, queues, &[(FIRST, "f\n")]]).is_empty());
+}
+
+/// Texts that no rule expects: nothing, extremes, other alphabets, brackets, all CPUs there could be.
+const NONSENSE: &[&str] = &[
+    "",
+    "-1",
+    "9223372036854775807",
+    "18446744073709551615 18446744073709551615 18446744073709551615 18446744073709551615",
+    "99999999999999999999999999",
+    "\u{e9}\u{20ac}: \u{1f980}",
+    "][ [] (null)",
+    "0-65535",
+];
+
+#[test]
+fn nonsense_in_any_file_of_a_golden_tree_is_judged_without_a_panic() {
+    // Findings come from the longest ways through the rules.
+    for (id, _, parts) in GOLDEN.iter().filter(|(_, kind, _)| *kind == Found) {
+        let files = parts.concat();
+        let (directory, root) = tree(&files);
+        for (path, text) in &files {
+            // The field names of a line stay, so that its values are reached.
+            let value = text.rfind([':', ' ', '\t']).map_or(0, |at| at + 1);
+            for nonsense in NONSENSE {
+                for text in [(*nonsense).to_owned(), format!("{}{nonsense}\n", &text[..value])] {
+                    crate::testing::write(directory.path(), path, &text);
+                    judge(&root, id);
+                }
+            }
+            crate::testing::write(directory.path(), path, text);
         }
     }
 }

@@ -157,7 +157,7 @@ fn vmstat(field: &'static str) -> impl Fn(&str) -> Option<u64> {
             name.starts_with(field).then(|| value.trim().parse::<u64>().ok())?
         });
         let found: Vec<u64> = values.collect();
-        (!found.is_empty()).then(|| found.iter().sum())
+        (!found.is_empty()).then(|| found.into_iter().fold(0, u64::saturating_add))
     }
 }
 
@@ -175,12 +175,20 @@ fn swap(probe: &mut Probe<'_>) -> Outcome {
         from => vec![Change::sysctl("R3", PATH, from, 1)],
     };
     Ok(match (swapped_kib, reads.grows(), swappiness) {
-        (Some(kib), _, _) if kib > 0 => Judgement::problem(format!(
-            "{kib} KiB of the server are in swap"
-        ))
-        .so("lower vm.swappiness; MemorySwapMax=0 for its unit only with replicas and headroom; \
-                 swapoff only while used swap is below free memory")
-        .changing(change),
+        (Some(kib), _, _) if kib > 0 => {
+            let unswapped = without_swap(probe, kib)?;
+            let lasting = match unswapped {
+                None => "MemorySwapMax=0 for its unit only with replicas and headroom",
+                Some(_) => {
+                    "MemorySwapMax=0 for its unit, as it has replicas and headroom, and a restart"
+                }
+            };
+            Judgement::problem(format!("{kib} KiB of the server are in swap"))
+                .so(format!(
+                    "lower vm.swappiness; {lasting}; swapoff only while used swap is below free memory"
+                ))
+                .changing(change.into_iter().chain(unswapped).collect())
+        }
         (_, Some(true), _) => Judgement::problem("pages are being read back from swap")
             .so("find who swaps; lower vm.swappiness")
             .changing(change),
@@ -191,6 +199,34 @@ fn swap(probe: &mut Probe<'_>) -> Outcome {
         }
         _ => Judgement::ok("swap is the last resort and not in use by the server"),
     })
+}
+
+/// Share of all memory, in percent, that must stay available beside what comes back from swap.
+const HEADROOM_PERCENT: i64 = 10;
+
+/// Keeps the server's unit out of swap from its next start on. Only where replicas hold the data, too, and memory is
+/// left: without swap the kernel kills the server when memory ends. Needs a systemd unit on cgroup version 2.
+fn without_swap(
+    probe: &mut Probe<'_>,
+    swapped_kib: u64,
+) -> Result<Option<Change>, crate::ReadError> {
+    let has_replicas = probe
+        .host
+        .server()
+        .and_then(|server| server.number("connected_slaves"))
+        .is_some_and(|count| count > 0);
+    let unit = probe.host.pid().and_then(|pid| crate::facts::unit_of(probe.host.root, pid));
+    let groups = probe.host.groups.directories("memory");
+    let limit = groups.first().filter(|(_, is_second)| *is_second);
+    let (Some(unit), Some((group, _)), true) = (unit, limit, has_replicas) else { return Ok(None) };
+    let available_kib = meminfo_kib(probe, "MemAvailable:")?;
+    let reserve_kib = memory_total_kib(probe)? / 100 * HEADROOM_PERCENT;
+    let swapped_kib = i64::try_from(swapped_kib).unwrap_or(i64::MAX);
+    if available_kib.saturating_sub(swapped_kib) < reserve_kib {
+        return Ok(None);
+    }
+    let from = probe.text(&format!("{group}/memory.swap.max"))?;
+    Ok((from != "0").then(|| Change::drop_in("R3", &unit, "MemorySwapMax", from, 0)))
 }
 
 fn status_kib(probe: &mut Probe<'_>, pid: u32, field: &str) -> Result<u64, crate::ReadError> {
@@ -231,7 +267,7 @@ fn reclaim(probe: &mut Probe<'_>) -> Outcome {
         return Ok(Judgement::problem("allocations stall although the reserves are large")
             .so("the machine is short of memory: lower maxmemory or move load"));
     }
-    let to_kib = (free_kib * 2).min(most_kib);
+    let to_kib = free_kib.saturating_mul(2).min(most_kib);
     Ok(Judgement::problem("allocations stall although background reclaim starts early")
         .so("raise vm.min_free_kbytes, to at most 1 % of memory")
         .changing(vec![Change::sysctl("R4", FREE, free_kib, to_kib)]))
@@ -239,9 +275,13 @@ fn reclaim(probe: &mut Probe<'_>) -> Outcome {
 
 /// Total memory from `/proc/meminfo`.
 pub(super) fn memory_total_kib(probe: &mut Probe<'_>) -> Result<i64, crate::ReadError> {
+    meminfo_kib(probe, "MemTotal:")
+}
+
+fn meminfo_kib(probe: &mut Probe<'_>, field: &str) -> Result<i64, crate::ReadError> {
     const PATH: &str = "/proc/meminfo";
     let text = probe.text(PATH)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     kib.ok_or_else(|| crate::ReadError::malformed(PATH))
 }

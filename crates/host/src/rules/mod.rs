@@ -14,6 +14,7 @@ mod golden;
 mod memory;
 mod network;
 mod process;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod tuners;
@@ -23,8 +24,8 @@ use std::fmt;
 pub use change::{Change, Persistence};
 pub(crate) use network::{UNSUPPORTED, is_loopback};
 
-use crate::ReadError;
 use crate::facts::{Host, Probe};
+use crate::{ReadError, Refusal};
 
 /// What a rule found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +105,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What is the case, in one line.
     pub summary: String,
+    /// Why it cannot be told, where reading was refused.
+    pub refusal: Option<Refusal>,
     /// What was read.
     pub evidence: Vec<String>,
     /// Why it matters.
@@ -184,6 +187,7 @@ impl Rule {
             true => Ok(Judgement::not_applicable("about servers; clients run here")),
             false => (self.judge)(&mut probe),
         };
+        let refusal = outcome.as_ref().err().map(|error| error.refusal);
         let judgement = outcome.unwrap_or_else(|error| Judgement::cannot_tell(error.to_string()));
         Finding {
             id: self.id,
@@ -191,6 +195,7 @@ impl Rule {
             harm: self.harm,
             verdict: judgement.verdict,
             summary: judgement.summary,
+            refusal,
             evidence: probe.evidence,
             why: self.why,
             effect: self.effect,

@@ -1,7 +1,7 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
-use super::{Change, Judgement, Outcome, Persistence, Rule};
-use crate::facts::{self, Growth, Kind, Probe};
+use super::{Change, Judgement, Outcome, Persistence, Rule, steering};
+use crate::facts::{self, Channels, Probe};
 use crate::topology::{Nic, Topology};
 use crate::{CpuSet, ReadError, Refusal};
 
@@ -33,15 +33,16 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "R10",
-        title: "receive packet steering",
+        title: "packet steering",
         harm: 55,
-        why: "packet work that runs on a worker's core takes its time and its cache",
+        why: "packet work that runs on a worker's core takes its time and its cache; workers that send through one \
+              queue wait for its lock",
         effect: "761 to 834 GET/s and 777 to 860 SET/s with packet work off the server's CPUs",
-        judge: packet_steering,
+        judge: steering::packet_steering,
     },
     Rule {
         id: "R11",
-        title: "interrupts of network interfaces",
+        title: "queues and interrupts of network interfaces",
         harm: 58,
         why: "interrupts on a worker's core interrupt it; on another socket they cost remote memory accesses",
         effect: "memory access 18 % slower when interrupts and server are on different sockets",
@@ -135,8 +136,11 @@ fn accept_queue(probe: &mut Probe<'_>) -> Outcome {
 /// The sum of a hexadecimal column of `/proc/net/softnet_stat`.
 fn softnet(column: usize) -> impl Fn(&str) -> Option<u64> {
     move |text| {
-        let rows = text.lines().filter(|line| !line.trim().is_empty());
-        rows.map(|line| u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok()).sum()
+        let mut rows = text.lines().filter(|line| !line.trim().is_empty());
+        rows.try_fold(0u64, |sum, line| {
+            let count = u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok()?;
+            Some(sum.saturating_add(count))
+        })
     }
 }
 
@@ -172,14 +176,14 @@ fn packet_backlog(probe: &mut Probe<'_>) -> Outcome {
 }
 
 /// Interfaces that are up, have a device and are no virtual bundle: the ones with queues to set.
-fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, ReadError> {
+pub(super) fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, ReadError> {
     let host = probe.host;
     host.root.names("/sys/class/net")?;
     let topology = topology(probe)?;
     Ok(topology.nics.iter().filter(|nic| nic.is_up).collect())
 }
 
-fn topology<'a>(probe: &Probe<'a>) -> Result<&'a Topology, ReadError> {
+pub(super) fn topology<'a>(probe: &Probe<'a>) -> Result<&'a Topology, ReadError> {
     probe.host.topology.as_ref().map_err(|_| ReadError::malformed("/sys/devices/system/cpu"))
 }
 
@@ -200,120 +204,47 @@ fn busy_polling(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// The share of time, in percent, the busiest CPU spent in softirq between the samples.
-fn busiest_softirq(probe: &mut Probe<'_>, cpus: &CpuSet) -> Result<Option<u64>, ReadError> {
-    let mut busiest = None;
-    for cpu in cpus.iter() {
-        let row = move |text: &str| -> Option<Vec<u64>> {
-            let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
-            Some(row.split_whitespace().take(8).filter_map(|field| field.parse().ok()).collect())
+/// Interfaces with fewer queues than CPUs to take their interrupts, though the device has more.
+fn missing_queues(probe: &mut Probe<'_>, nics: &[&Nic], irq: &CpuSet) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for nic in nics {
+        let found = match facts::channels(probe.host.root, &nic.name) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error) => {
+                probe.note(error.to_string());
+                continue;
+            }
         };
-        let total = probe
-            .growth("/proc/stat", &format!("cpu{cpu}"), |text| Some(row(text)?.iter().sum()))?;
-        let soft = probe.growth("/proc/stat", &format!("cpu{cpu} softirq"), |text| {
-            row(text)?.get(6).copied()
-        })?;
-        if let (Growth::Grew(total, _), Growth::Grew(soft, _)) = (total, soft) {
-            busiest = busiest.max(Some(soft * 100 / total.max(1)));
+        let Channels { combined, combined_max } = found;
+        probe.note(format!("ethtool -l {}: {combined} of {combined_max} queues", nic.name));
+        let wanted = combined_max.min(u32::try_from(irq.len()).unwrap_or(u32::MAX));
+        if combined < wanted {
+            changes.push(Change::queues(&nic.name, combined, wanted));
         }
     }
-    Ok(busiest)
+    changes
 }
 
-fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
+fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     let nics = nics(probe)?;
     if nics.is_empty() {
         return Ok(Judgement::not_applicable("no network interface with a device is up"));
     }
     let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
-    let workers = placement.worker_cpus();
-    let target = placement.irq.or(&placement.background).minus(&workers);
-    let online = topology(probe)?.online.clone();
-    let (mut on_workers, mut unsteered) = (Vec::new(), Vec::new());
-    let mut seen = 0;
-    for nic in nics {
-        for queue in 0..nic.receive_queue_count {
-            let path = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", nic.name);
-            let text = match probe.knob(&path)? {
-                crate::facts::Knob::Absent => continue,
-                crate::facts::Knob::Value(text) => text,
-            };
-            seen += 1;
-            let mask = CpuSet::parse_mask(&text).map_err(|_| ReadError::malformed(&path))?;
-            let to = if target.is_empty() { CpuSet::new() } else { target.clone() };
-            let change = Change::udev("R10", &path, text.trim(), mask_like(&to, &text));
-            if mask.intersects(&workers) && mask != target {
-                on_workers.push(change);
-            } else if mask.is_empty() && nic.receive_queue_count < placement.irq.len().max(1) {
-                unsteered.push(change);
-            }
-        }
+    let queues = missing_queues(probe, &nics, &placement.irq);
+    if !queues.is_empty() {
+        return Ok(Judgement::advice("interfaces have fewer queues than CPUs for their interrupts")
+            .so(
+                "`ethtool -L` (the link may pause; at boot it needs the program ethtool), then this again: interrupts \
+                 are numbered anew",
+            )
+            .changing(queues));
     }
-    if seen == 0 {
-        return Ok(Judgement::cannot_tell("no interface shows the masks of its receive queues"));
-    }
-    if !on_workers.is_empty() {
-        return Ok(Judgement::advice("packet work is steered onto workers' CPUs")
-            .so(format!("steer it to CPU {target}, or nowhere when that is empty"))
-            .changing(on_workers));
-    }
-    if let Some(judgement) = flow_steering(probe)? {
-        return Ok(judgement);
-    }
-    if unsteered.is_empty() || target.is_empty() {
-        return Ok(Judgement::ok("packet work stays off the workers, or has queues enough"));
-    }
-    Ok(match busiest_softirq(probe, &online)? {
-        Some(80..) => {
-            Judgement::advice("one CPU is saturated with packet work and others are free for it")
-                .so(format!("steer packets to CPU {target}"))
-                .changing(unsteered)
-        }
-        Some(_) => Judgement::ok("no CPU is saturated with packet work"),
-        None if probe.host.has_two_samples() => Judgement::ok("no packet work between the samples"),
-        None => Judgement::cannot_tell("whether a CPU is saturated needs two samples"),
-    })
-}
-
-/// A finding when packets follow the flow to a server whose one thread does all the reading: they take its time.
-fn flow_steering(probe: &mut Probe<'_>) -> Result<Option<Judgement>, ReadError> {
-    const PATH: &str = "/proc/sys/net/core/rps_sock_flow_entries";
-    let kind = probe.host.server().and_then(|server| server.kind());
-    if !matches!(kind, Some(Kind::Redis | Kind::Valkey)) {
-        return Ok(None);
-    }
-    // Absent from kernels without packet steering; unreadable ones are judged by what else was read.
-    let entries = probe.numeric_knob(PATH).unwrap_or_default().unwrap_or_default();
-    Ok((entries > 0).then(|| {
-        Judgement::advice("flow steering brings packet work to the CPU of the one main thread")
-            .so("set net.core.rps_sock_flow_entries = 0; it suits servers with many threads that read")
-            .changing(vec![Change::sysctl("R10", PATH, entries, 0)])
-    }))
-}
-
-/// A mask with as many groups as the kernel printed, zeros written out.
-fn mask_like(cpus: &CpuSet, printed: &str) -> String {
-    let printed = printed.trim();
-    let width = printed.rsplit(',').next().map_or(8, str::len);
-    let mask = cpus.to_mask();
-    let groups = printed.split(',').count().max(mask.split(',').count());
-    let missing = groups - mask.split(',').count();
-    let full = format!("{}{mask}", "00000000,".repeat(missing));
-    if groups > 1 || width >= 8 {
-        return full;
-    }
-    // Small machines print fewer digits, and read back what they print.
-    let digits = full.trim_start_matches('0');
-    format!("{digits:0>width$}")
-}
-
-fn interrupts(probe: &mut Probe<'_>) -> Outcome {
-    let nics = nics(probe)?;
     let visible: Vec<&Nic> = nics.into_iter().filter(|nic| !nic.interrupts.is_empty()).collect();
     if visible.is_empty() {
         return Ok(Judgement::not_applicable("no interrupts of network interfaces are visible"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
     let workers = placement.worker_cpus();
     probe.host.root.names("/proc/irq")?;
     let mut changes = Vec::new();
@@ -494,7 +425,7 @@ fn connection_tracking(probe: &mut Probe<'_>) -> Outcome {
         count => count?,
     };
     let most = probe.number(MAX)?.max(1);
-    let percent = count * 100 / most;
+    let percent = count.saturating_mul(100) / most;
     let change = || vec![Change::sysctl("R27", MAX, most, most.saturating_mul(2))];
     Ok(match percent {
         90.. => Judgement::problem(format!("the table of tracked connections is {percent} % full"))

@@ -124,14 +124,19 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     const NR_OPEN: &str = "/proc/sys/fs/nr_open";
     const FILE_MAX: &str = "/proc/sys/fs/file-max";
     let clients = probe.host.server().and_then(|server| server.setting("maxclients"));
-    let needed = clients.unwrap_or(CLIENTS_USUAL) + DESCRIPTORS_SPARE;
+    let needed = clients.unwrap_or(CLIENTS_USUAL).saturating_add(DESCRIPTORS_SPARE);
     probe.note(format!("needed: {needed} descriptors"));
     let mut changes = Vec::new();
     for path in [NR_OPEN, FILE_MAX] {
         let value: u64 =
             probe.text(path)?.trim().parse().map_err(|_| ReadError::malformed(path))?;
         if value < needed {
-            changes.push(Change::sysctl("R15", path, value, needed.next_power_of_two()));
+            changes.push(Change::sysctl(
+                "R15",
+                path,
+                value,
+                needed.checked_next_power_of_two().unwrap_or(needed),
+            ));
         }
     }
     if !changes.is_empty() {
@@ -227,7 +232,7 @@ fn memory_limit(probe: &mut Probe<'_>) -> Outcome {
     };
     let limit: u64 = limit.parse().map_err(|_| ReadError::malformed("CONFIG maxmemory"))?;
     let total_kib = super::memory::memory_total_kib(probe)?;
-    let mut total = u64::try_from(total_kib).unwrap_or(0) * 1024;
+    let mut total = u64::try_from(total_kib).unwrap_or(0).saturating_mul(1024);
     for (directory, is_second) in probe.host.groups.directories("memory") {
         let file = if is_second { "memory.max" } else { "memory.limit_in_bytes" };
         if let Ok(bytes) = probe.host.root.value::<u64>(&format!("{directory}/{file}"))

@@ -6,5 +6,7 @@
 
 mod model;
 mod read;
+#[cfg(test)]
+mod tests;
 
 pub use model::{Core, Cpu, Nic, Node, Topology, TopologyError};

@@ -115,7 +115,8 @@ impl Topology {
         let Some(speeds) = speeds(root, &self.online, &self.cores) else { return };
         let fastest = speeds.iter().copied().max().unwrap_or(0);
         for (core, speed) in self.cores.iter_mut().zip(speeds) {
-            core.is_top_class = speed * 100 >= fastest * TOP_CLASS_SPEED_PERCENT;
+            let wanted = fastest.saturating_mul(TOP_CLASS_SPEED_PERCENT);
+            core.is_top_class = speed.saturating_mul(100) >= wanted;
         }
     }
 }

@@ -34,8 +34,12 @@ pub(super) fn file_of(path: &str, value: &str, persistence: &Persistence) -> Opt
         Persistence::Tmpfiles => TMPFILES,
         Persistence::Udev => UDEV,
         Persistence::Oneshot => ONESHOT,
-        Persistence::Interrupt { interface, .. } if !is_safe(interface) => return None,
-        Persistence::Interrupt { .. } => ONESHOT,
+        Persistence::Interrupt { interface, .. } | Persistence::Queues { interface }
+            if !is_safe(interface) =>
+        {
+            return None;
+        }
+        Persistence::Interrupt { .. } | Persistence::Queues { .. } => ONESHOT,
         Persistence::DropIn { .. } => path,
     };
     (is_safe(path) && is_safe(value)).then(|| file.to_owned())
@@ -49,9 +53,11 @@ pub(super) fn file_of_change(change: &Change) -> Option<String> {
 /// The texts of all files the entries need, by path.
 fn texts(entries: &[Entry]) -> BTreeMap<String, String> {
     // The last entry of a setting wins; a text must not depend on the order of the work.
-    let mut lasting: BTreeMap<(&str, String), &Entry> = BTreeMap::new();
+    let mut lasting: BTreeMap<(bool, &str, String), &Entry> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.is_persisted) {
-        lasting.insert((&entry.path, format!("{:?}", entry.persistence)), entry);
+        let is_after_queues = !matches!(entry.persistence, Persistence::Queues { .. });
+        let kind = format!("{:?}", entry.persistence);
+        lasting.insert((is_after_queues, &entry.path, kind), entry);
     }
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for entry in lasting.into_values() {
@@ -95,6 +101,9 @@ fn line(entry: &Entry) -> String {
         }
         Persistence::Oneshot => {
             format!("# {rule}\nExecStart=-/bin/sh -c 'echo {to} > {path}'\n")
+        }
+        Persistence::Queues { interface } => {
+            format!("# {rule}\nExecStart=-/bin/sh -c 'ethtool -L {interface} combined {to}'\n")
         }
         // `$$` is systemd's `$`. On virtio the interrupts are the PCI parent's.
         Persistence::Interrupt { interface, index } => format!(

@@ -7,13 +7,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::value::{in_force, printed};
-use crate::{ReadError, Root};
+use crate::facts::{channels, channels_interface, set_channels};
+use crate::{ReadError, Refusal, Root};
 
 /// Suffix of the file that is about to replace another; left behind only by a process that was killed.
 const NEW: &str = ".tidemill-new";
 
+/// The interface whose number of queues a path of the running machine stands for.
+fn queues_of<'a>(root: &Root, path: &'a str) -> Option<&'a str> {
+    channels_interface(path).filter(|_| root.is_live())
+}
+
 /// The value in force in a setting's file.
 pub(super) fn value(root: &Root, path: &str) -> Result<String, ReadError> {
+    if let Some(interface) = queues_of(root, path) {
+        let absent = || ReadError {
+            path: path.to_owned(),
+            refusal: Refusal::Absent,
+            errno: libc::EOPNOTSUPP,
+        };
+        let found = channels(root, interface)?.ok_or_else(absent)?;
+        return Ok(found.combined.to_string());
+    }
     Ok(in_force(&root.text(path)?).to_owned())
 }
 
@@ -24,6 +39,9 @@ pub(super) fn value(root: &Root, path: &str) -> Result<String, ReadError> {
 /// The refusal, of the opening or of the write; nothing was changed then.
 pub(super) fn set_value(root: &Root, path: &str, value: &str) -> Result<(), ReadError> {
     let fail = |error: io::Error| ReadError::from_io(path, &error);
+    if let Some(interface) = queues_of(root, path) {
+        return set_channels(interface, value).map_err(fail);
+    }
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file = root.open_file(path, flags).map_err(fail)?;
     if root.is_live() {

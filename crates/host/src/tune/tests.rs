@@ -249,6 +249,26 @@ fn a_name_that_a_shell_would_run_never_gets_into_a_file() {
 }
 
 #[test]
+fn queues_are_set_before_the_interrupts_that_they_number_anew() {
+    const QUEUES: &str = "tidemill/channels/eth0/combined";
+    let (directory, root) = tree(MACHINE);
+    write(directory.path(), QUEUES, "1\n");
+    let mut changes: Vec<Change> = changes().drain(4..5).collect();
+    let queues = Persistence::Queues { interface: "eth0".to_owned() };
+    changes.push(Change::new("R11", &format!("/{QUEUES}"), 1, 2, queues));
+    assert_eq!(apply(&root, &plan(&root, changes), &LASTING).unwrap().left_count, 0);
+    assert_eq!(text(directory.path(), QUEUES), "2\n");
+    let unit = text(directory.path(), "/etc/systemd/system/tidemill-tune.service");
+    let at = |what: &str| unit.find(what).unwrap_or_else(|| panic!("no {what} in {unit}"));
+    assert!(at("ethtool -L eth0 combined 2") < at("smp_affinity_list"), "{unit}");
+    revert(&root, &RevertOptions::default()).unwrap();
+    assert_eq!(text(directory.path(), QUEUES), "1\n");
+    let evil = Persistence::Queues { interface: "$(reboot)".to_owned() };
+    let planned = plan(&root, vec![Change::new("R11", &format!("/{QUEUES}"), 1, 2, evil)]);
+    assert_eq!(planned[0].lasting_file, None);
+}
+
+#[test]
 fn a_foreign_or_broken_journal_stops_everything_before_the_first_write() {
     let (directory, root) = tree(MACHINE);
     let before = files(directory.path());

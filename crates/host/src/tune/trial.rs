@@ -1,6 +1,8 @@
 //! One rule's changes, switched on and off while somebody measures.
 
 use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use super::{
     ApplyOptions, Planned, RevertOptions, TuneError, apply, fleeting, plan, revert, select,
@@ -19,22 +21,25 @@ pub struct Trial {
 /// How a trial is to be measured.
 #[derive(Clone, Debug)]
 pub struct TrialPlan {
-    /// Flags of `tidemill bench` for each run.
+    /// Flags of `tidemill bench` for each run; they name the server.
     pub load: String,
+    /// The metric that decides.
+    pub metric: String,
     /// Blocks of three runs: without the change, without it again, with it.
-    pub blocks: usize,
+    pub blocks: u16,
     /// Smallest gain worth keeping, as a fraction.
     pub threshold: f64,
+    /// Seed of the order of the runs; drawn when absent.
+    pub seed: Option<u64>,
+    /// Where a report in JSON goes.
+    pub json: Option<PathBuf>,
 }
 
 /// Measures a trial. Implemented outside of this crate, which knows no load generator.
 pub trait Judge {
-    /// Runs the comparison; leaves the change in force, and says true, only when it was worth keeping. Blocks for
-    /// all runs.
-    ///
-    /// # Errors
-    /// One line that says why there is no verdict; the change is not in force then, as far as it could be undone.
-    fn judge(&self, trial: &mut Trial, plan: &TrialPlan) -> Result<bool, String>;
+    /// Runs the comparison and prints what came of it; leaves the change in force only when it was worth keeping,
+    /// also when a signal ends it. Blocks for all runs. Returns the status the process shall end with.
+    fn judge(&self, trial: &mut Trial, plan: TrialPlan) -> ExitCode;
 }
 
 impl Trial {

@@ -8,13 +8,13 @@
 use tidemill_rcu::Section;
 
 use super::segment::{
-    BUCKET_ENTRIES, POINTER_BITS, SegmentWord, bucket_index, entry_of, prefetch, tagged,
+    BUCKET_ENTRIES, SegmentWord, bucket_index, entry_of, known_hash, prefetch, tagged,
 };
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
 
-/// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; four in each doubling, or three.
+/// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; two in each doubling.
 ///
 /// They are size classes of common allocators, so that nothing is lost to rounding there. Narrower steps keep more
 /// classes in use while all segments of a keyspace grow together, and each one that is nearly left stays resident.
@@ -52,9 +52,8 @@ struct Plan {
 impl Plan {
     /// Where an entry of `source`, which is as deep or one level deeper, goes.
     fn place(self, word: u64, source: SegmentWord, seed: &Seed, section: Section<'_>) -> Moving {
-        let known_bits = source.depth() + 16;
-        let lowest = source.prefix() | (word >> POINTER_BITS) << (64 - known_bits);
-        let highest = lowest | u64::MAX >> known_bits;
+        let known = known_hash(word, source.depth(), source.prefix());
+        let (lowest, highest) = known.into_inner();
         let home = bucket_index(lowest, self.depth, self.home_count);
         if home == bucket_index(highest, self.depth, self.home_count) {
             return Moving { word: tagged(word, lowest, self.depth), home };
@@ -69,22 +68,35 @@ impl Plan {
 
     /// Builds a segment that holds what moves into it, with some overflow buckets to spare.
     fn build(self, moving: &[Moving], heap: &Heap) -> SegmentWord {
-        let Plan { depth, prefix, home_count } = self;
         let mut occupancy = [0_usize; SEGMENT_BUCKETS_MAX];
         for entry in moving {
             occupancy[entry.home] += 1;
         }
-        let needed: usize = occupancy[..home_count]
-            .iter()
-            .map(|&count| count.saturating_sub(1) / BUCKET_ENTRIES)
-            .sum();
-        let lines = rounded_lines(1 + home_count + needed + usize::from(home_count > 1));
-        let overflow_count = lines - 1 - home_count;
-        let segment = SegmentWord::allocate(depth, prefix, home_count, overflow_count, heap);
-        for entry in moving {
-            segment.put(entry.home, entry.word);
+        let excess =
+            occupancy.iter().map(|&count| count.saturating_sub(BUCKET_ENTRIES)).sum::<usize>();
+        let spare = usize::from(self.home_count > 1);
+        let mut lines = 1 + self.home_count + excess.div_ceil(BUCKET_ENTRIES) + spare;
+        // It ends: with enough lines each home bucket has its overflow buckets for itself.
+        loop {
+            lines = rounded_lines(lines);
+            if let Some(segment) = self.filled(lines, moving, heap) {
+                return segment;
+            }
+            lines += 1;
         }
-        segment
+    }
+
+    /// A segment of so many lines that holds what moves into it, unless its overflow buckets do not suffice.
+    fn filled(self, lines: usize, moving: &[Moving], heap: &Heap) -> Option<SegmentWord> {
+        let Plan { depth, prefix, home_count } = self;
+        let segment =
+            SegmentWord::allocate(depth, prefix, home_count, lines - 1 - home_count, heap);
+        if moving.iter().all(|entry| segment.put(entry.home, entry.word)) {
+            return Some(segment);
+        }
+        // SAFETY: nobody has seen the segment.
+        heap.discarded(unsafe { segment.free() });
+        None
     }
 }
 

@@ -45,6 +45,19 @@ bench: ## side by side with Valkey and Redis
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 	cd tests && go run ./bench --budget
 
+.PHONY: bench-collections bench-fairness bench-large bench-cores
+bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 3 minutes
+	cd tests && go run ./bench --parts collections
+
+bench-fairness: ## p99 of clients beside one that floods, sends or reads huge data: verdict; 4 minutes
+	cd tests && go run ./bench --parts fairness
+
+bench-large: ## values of 10 KiB to 1 MiB, pipeline 100, beside Valkey and Redis; 2 minutes
+	cd tests && go run ./bench --parts large
+
+bench-cores: ## two workers on both cores beside Valkey's I/O threads; 4 minutes
+	cd tests && go run ./bench --parts cores
+
 .PHONY: test-loom bench-rcu soak-rcu
 
 test-loom: ## models of the RCU grace period, every interleaving within bounds
@@ -53,7 +66,7 @@ test-loom: ## models of the RCU grace period, every interleaving within bounds
 soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60)
 	TIDEMILL_TORTURE_SECONDS=$${TIDEMILL_TORTURE_SECONDS:-60} $(CARGO) test -p tidemill-rcu --locked --quiet --release --test torture --test litmus
 
-bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
+bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict; 4 minutes
 	$(CARGO) bench -p tidemill-rcu --locked
 
 .PHONY: test-loom-store bench-store planted-store

@@ -24,6 +24,12 @@ const (
 	loadCPU              = "1"
 )
 
+// A run in which the server used less CPU time is repeated for twice as long, up to a limit.
+const (
+	cpuTimeMin = 100 * time.Millisecond
+	secondsMax = 60
+)
+
 var pipelines = []int{1, 16, 100}
 
 // Sample is one run of the load against one server.
@@ -51,7 +57,11 @@ type load struct {
 	valueMin, valueMax          int
 	seconds                     float64
 	fill                        bool
-	cpus                        string
+	// requests names a file of requests that are sent instead of SET and GET.
+	requests string
+	// sleeps lets the load sleep while it waits.
+	sleeps bool
+	cpus   string
 }
 
 func (l load) run(server *instance.Server) (Sample, error) {
@@ -65,6 +75,12 @@ func (l load) run(server *instance.Server) (Sample, error) {
 	}
 	if l.fill {
 		arguments = append(arguments, "--fill")
+	}
+	if l.requests != "" {
+		arguments = append(arguments, "--requests", l.requests)
+	}
+	if l.sleeps {
+		arguments = append(arguments, "--sleep")
 	}
 	userBefore, systemBefore, err := instance.CPUTime(server.PID)
 	if err != nil {
@@ -86,6 +102,14 @@ func (l load) run(server *instance.Server) (Sample, error) {
 	}
 	if sample.Operations == 0 || sample.Errors > 0 {
 		return sample, fmt.Errorf("load on %s: %d operations, %d errors", server.Kind, sample.Operations, sample.Errors)
+	}
+	if spent := userAfter + systemAfter - userBefore - systemBefore; spent < cpuTimeMin && !l.fill {
+		if l.seconds > secondsMax {
+			return sample, fmt.Errorf("load on %s: %v of CPU time in %v s", server.Kind, spent, l.seconds)
+		}
+		// A busy machine gave the server too little for a clock of 10 ms.
+		l.seconds *= 2
+		return l.run(server)
 	}
 	perOperation := func(spent time.Duration) float64 {
 		return float64(spent.Nanoseconds()) / 1000 / float64(sample.Operations)

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+const (
+	fairnessRatioLimit  = 2.0
+	fairnessListItems   = 1_000_000
+	fairnessValueBytes  = 64 << 20
+	fairnessCommandKeys = 1_000
+	fairnessSettling    = 500 * time.Millisecond
+	aloneName           = "neighbours alone"
+)
+
+// offence is what one client does to its neighbours: the requests that it repeats, and whether it reads replies.
+type offence struct {
+	name    string
+	request func() []byte
+	reads   bool
+}
+
+var offences = []offence{
+	{"one that pipelines and never reads", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, false},
+	{"one that pipelines 10,000 at a time", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, true},
+	{"one that sends values of 64 MiB", func() []byte {
+		return repeated(1, "SET", "huge", strings.Repeat("x", fairnessValueBytes))
+	}, true},
+	{"one that sends MSET of 1,000 keys", func() []byte {
+		arguments := []string{"MSET"}
+		for key := range fairnessCommandKeys {
+			arguments = append(arguments, fmt.Sprintf("many:%06d", key), "value")
+		}
+		return repeated(100, arguments...)
+	}, true},
+	{"one that reads 1,000,000 elements", func() []byte { return repeated(1, "LRANGE", listKey(0), "0", "-1") }, true},
+}
+
+func repeated(count int, arguments ...string) []byte {
+	return []byte(strings.Repeat(string(wire.AppendCommand(nil, wire.Arguments(arguments...)...)), count))
+}
+
+// measureFairness compares the p99 of fifty closed-loop clients beside one offender with theirs alone.
+//
+// The offender runs at idle priority on the load's CPU: what it takes from its neighbours, it takes within the server.
+func measureFairness(report *Report, chosen settings) error {
+	contenders := []contender{
+		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
+		{name: "valkey", kind: instance.Valkey},
+	}
+	neighbours := load{
+		connections: smallConnectionCount, pipeline: 1, keys: smallKeyCount, valueMin: 32, valueMax: 32,
+		seconds: max(1, chosen.Seconds/2), sleeps: true, cpus: loadCPU,
+	}
+	return withServers(serverCPU, contenders, func(contenders []contender) error {
+		for _, c := range contenders {
+			filling := neighbours
+			filling.fill, filling.pipeline = true, 100
+			if _, err := filling.run(c.server); err != nil {
+				return err
+			}
+			if err := fillCollections(c.server, 1, fairnessListItems); err != nil {
+				return err
+			}
+		}
+		for round := range chosen.Rounds {
+			for turn := range contenders {
+				c := contenders[(round+turn)%len(contenders)]
+				if err := measureOffences(report, c, neighbours); err != nil {
+					return fmt.Errorf("%s: %w", c.name, err)
+				}
+			}
+		}
+		for _, each := range offences {
+			name := "neighbours of " + each.name
+			ratio := ratioOf(report.series(name, "tidemill"), report.series(aloneName, "tidemill"), func(s Sample) float64 { return s.P99us })
+			report.verdict(name+": p99 / alone", fairnessRatioLimit, ratio)
+		}
+		return nil
+	})
+}
+
+func measureOffences(report *Report, c contender, neighbours load) error {
+	sample, err := neighbours.run(c.server)
+	if err != nil {
+		return err
+	}
+	report.add(aloneName, c.name, sample)
+	for _, each := range offences {
+		offender, err := startOffender(each.name, c.server)
+		if err != nil {
+			return err
+		}
+		time.Sleep(fairnessSettling)
+		sample, err := neighbours.run(c.server)
+		traffic, stopErr := offender.stop()
+		if err != nil || stopErr != nil {
+			return fmt.Errorf("%s: %v %v", each.name, err, stopErr)
+		}
+		report.add("neighbours of "+each.name, c.name, sample)
+		report.addUp("MB sent by "+each.name, c.name, float64(traffic.Sent)/1e6)
+		report.addUp("MB received by "+each.name, c.name, float64(traffic.Received)/1e6)
+		time.Sleep(fairnessSettling) // what the offender left behind is freed
+	}
+	return nil
+}
+
+// traffic is what an offender achieved.
+type traffic struct{ Sent, Received int64 }
+
+type offender struct {
+	process *exec.Cmd
+	output  strings.Builder
+}
+
+func startOffender(name string, server *instance.Server) (*offender, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	o := &offender{process: exec.Command("chrt", "-i", "0", "taskset", "-c", loadCPU, self, "--offend", name, "--address", server.Address)}
+	o.process.Stdout, o.process.Stderr = &o.output, os.Stderr
+	o.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return o, o.process.Start()
+}
+
+func (o *offender) stop() (achieved traffic, err error) {
+	if err := o.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return achieved, err
+	}
+	if err := o.process.Wait(); err != nil {
+		return achieved, err
+	}
+	err = json.Unmarshal([]byte(o.output.String()), &achieved)
+	return achieved, err
+}
+
+// offend is an offender's process. It ends at SIGTERM and prints its traffic; a server that cut it off sees it again.
+func offend(name, address string) error {
+	var chosen *offence
+	for index := range offences {
+		if offences[index].name == name {
+			chosen = &offences[index]
+		}
+	}
+	if chosen == nil {
+		return fmt.Errorf("no offence %q", name)
+	}
+	var sent, received atomic.Int64
+	request := chosen.request()
+	go func() {
+		for {
+			conn, err := wire.Dial(address)
+			if err != nil {
+				time.Sleep(10 * time.Millisecond)
+				continue
+			}
+			if chosen.reads {
+				go func() { _, _ = io.Copy(counter{&received}, conn.Conn) }()
+			}
+			for err == nil {
+				var written int
+				written, err = conn.Conn.Write(request)
+				sent.Add(int64(written))
+			}
+			conn.Close()
+		}
+	}()
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	<-terminated
+	return json.NewEncoder(os.Stdout).Encode(traffic{sent.Load(), received.Load()})
+}
+
+// counter counts what is written to it.
+type counter struct{ bytes *atomic.Int64 }
+
+func (c counter) Write(bytes []byte) (int, error) {
+	c.bytes.Add(int64(len(bytes)))
+	return len(bytes), nil
+}

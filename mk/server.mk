@@ -45,7 +45,10 @@ bench: ## side by side with Valkey and Redis
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 	cd tests && go run ./bench --budget
 
-.PHONY: bench-collections bench-fairness bench-large bench-cores
+.PHONY: bench-coroutines bench-collections bench-fairness bench-large bench-cores
+bench-coroutines: ## a worker as event loop and as coroutines: CPU per operation, verdict; 3 minutes
+	$(CARGO) bench -p tidemill-server --bench coroutines --locked
+
 bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 3 minutes
 	cd tests && go run ./bench --parts collections
 

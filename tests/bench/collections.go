@@ -26,7 +26,6 @@ const (
 	collectionPipeline   = 16
 	collectionFillBatch  = 500
 	collectionRatioLimit = 1.0
-	collectionRoundsMax  = 5
 )
 
 // collectionLoads make one request each; LPUSH and RPOP take turns, because a list keeps its size only under both.
@@ -74,9 +73,9 @@ func measureCollections(report *Report, chosen settings) error {
 				}
 				shape := load{
 					connections: smallConnectionCount, pipeline: collectionPipeline, keys: size.keys,
-					seconds: max(1, chosen.Seconds/2), requests: file, cpus: loadCPU,
+					seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 				}
-				if err := inTurns(report, name, min(chosen.Rounds, collectionRoundsMax), contenders, shape); err != nil {
+				if err := inTurns(report, name, chosen.PartRounds, contenders, shape); err != nil {
 					return err
 				}
 				report.verdict(name+": CPU per operation / Valkey's", collectionRatioLimit,

@@ -62,7 +62,7 @@ func measureFairness(report *Report, chosen settings) error {
 	}
 	neighbours := load{
 		connections: smallConnectionCount, pipeline: 1, keys: smallKeyCount, valueMin: 32, valueMax: 32,
-		seconds: max(1, chosen.Seconds/2), sleeps: true, cpus: loadCPU,
+		seconds: chosen.Seconds / 2, sleeps: true, cpus: loadCPU,
 	}
 	return withServers(serverCPU, contenders, func(contenders []contender) error {
 		for _, c := range contenders {
@@ -75,7 +75,7 @@ func measureFairness(report *Report, chosen settings) error {
 				return err
 			}
 		}
-		for round := range chosen.Rounds {
+		for round := range chosen.PartRounds {
 			for turn := range contenders {
 				c := contenders[(round+turn)%len(contenders)]
 				if err := measureOffences(report, c, neighbours); err != nil {

@@ -45,7 +45,9 @@ var (
 
 // settings are the lengths of the run.
 type settings struct {
-	Rounds          int
+	Rounds int
+	// PartRounds are those of the parts that are measured by name.
+	PartRounds      int
 	Seconds         float64
 	KeyCount        int
 	ConnectionCount int
@@ -54,11 +56,11 @@ type settings struct {
 func chosenSettings() settings {
 	switch {
 	case *quick:
-		return settings{Rounds: 3, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
+		return settings{Rounds: 3, PartRounds: 1, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
 	case *budgetOnly:
-		return settings{Rounds: 7, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
+		return settings{Rounds: 7, PartRounds: 5, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
 	}
-	return settings{Rounds: 15, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
+	return settings{Rounds: 15, PartRounds: 5, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
 }
 
 func main() {

@@ -49,7 +49,7 @@ bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 bench-coroutines: ## a worker as event loop and as coroutines: CPU per operation, verdict; 3 minutes
 	$(CARGO) bench -p tidemill-server --bench coroutines --locked
 
-bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 3 minutes
+bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 5 minutes
 	cd tests && go run ./bench --parts collections
 
 bench-fairness: ## p99 of clients beside one that floods, sends or reads huge data: verdict; 4 minutes
@@ -75,6 +75,10 @@ bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verd
 .PHONY: test-loom-store bench-store planted-store
 test-loom-store: ## loom models of the slot word
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
+
+.PHONY: bench-allocators
+bench-allocators: ## memory and time of jemalloc, mimalloc and the system's allocator, mixed sizes, MINUTES (5): verdict
+	$(CARGO) bench -p tidemill-store --bench allocators --locked -- $(or $(MINUTES),5)
 
 bench-store: ## keyspace: longest step, lookups, hashes, bytes per key
 	$(CARGO) bench -p tidemill-store --bench hashes

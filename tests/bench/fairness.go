@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +24,7 @@ const (
 	fairnessValueBytes  = 64 << 20
 	fairnessCommandKeys = 1_000
 	fairnessSettling    = 500 * time.Millisecond
+	offencePiece        = 64 << 10
 	aloneName           = "neighbours alone"
 )
 
@@ -55,6 +58,7 @@ func repeated(count int, arguments ...string) []byte {
 // measureFairness compares the p99 of fifty closed-loop clients beside one offender with theirs alone.
 //
 // The offender runs at idle priority on the load's CPU: what it takes from its neighbours, it takes within the server.
+// Short runs leave it at normal priority, because a busy machine gives an idle one no time at all; their ratios say little.
 func measureFairness(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
@@ -122,7 +126,7 @@ type traffic struct{ Sent, Received int64 }
 
 type offender struct {
 	process *exec.Cmd
-	output  strings.Builder
+	output  *bufio.Reader
 }
 
 func startOffender(name string, server *instance.Server) (*offender, error) {
@@ -130,21 +134,36 @@ func startOffender(name string, server *instance.Server) (*offender, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &offender{process: exec.Command("chrt", "-i", "0", "taskset", "-c", loadCPU, self, "--offend", name, "--address", server.Address)}
-	o.process.Stdout, o.process.Stderr = &o.output, os.Stderr
-	o.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return o, o.process.Start()
+	words := []string{"taskset", "-c", loadCPU, self, "--offend", name, "--address", server.Address}
+	if !*quick {
+		words = append([]string{"chrt", "-i", "0"}, words...)
+	}
+	process := exec.Command(words[0], words[1:]...)
+	process.Stderr = os.Stderr
+	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	output, err := process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := process.Start(); err != nil {
+		return nil, err
+	}
+	o := &offender{process, bufio.NewReader(output)}
+	// At idle priority it may take its time; what is measured before it sends is no offence.
+	if _, err := o.output.ReadString('\n'); err != nil {
+		return nil, fmt.Errorf("%s: ended before it sent anything: %w", name, err)
+	}
+	return o, nil
 }
 
 func (o *offender) stop() (achieved traffic, err error) {
 	if err := o.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return achieved, err
 	}
-	if err := o.process.Wait(); err != nil {
+	if err := json.NewDecoder(o.output).Decode(&achieved); err != nil {
 		return achieved, err
 	}
-	err = json.Unmarshal([]byte(o.output.String()), &achieved)
-	return achieved, err
+	return achieved, o.process.Wait()
 }
 
 // offend is an offender's process. It ends at SIGTERM and prints its traffic; a server that cut it off sees it again.
@@ -158,7 +177,10 @@ func offend(name, address string) error {
 	if chosen == nil {
 		return fmt.Errorf("no offence %q", name)
 	}
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
 	var sent, received atomic.Int64
+	var started sync.Once
 	request := chosen.request()
 	go func() {
 		for {
@@ -170,16 +192,19 @@ func offend(name, address string) error {
 			if chosen.reads {
 				go func() { _, _ = io.Copy(counter{&received}, conn.Conn) }()
 			}
-			for err == nil {
+			for rest := request; err == nil; {
 				var written int
-				written, err = conn.Conn.Write(request)
+				// In pieces: a client that is stuck has sent the ones before.
+				written, err = conn.Conn.Write(rest[:min(len(rest), offencePiece)])
+				if rest = rest[written:]; len(rest) == 0 {
+					rest = request
+				}
 				sent.Add(int64(written))
+				started.Do(func() { fmt.Println("started") })
 			}
 			conn.Close()
 		}
 	}()
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
 	<-terminated
 	return json.NewEncoder(os.Stdout).Encode(traffic{sent.Load(), received.Load()})
 }

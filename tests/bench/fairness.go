@@ -21,6 +21,7 @@ import (
 const (
 	fairnessRatioLimit  = 2.0
 	fairnessListItems   = 1_000_000
+	fairnessListBytes   = int64(len("*1000000\r\n")) + fairnessListItems*int64(len("$10\r\nv000000000\r\n"))
 	fairnessValueBytes  = 64 << 20
 	fairnessCommandKeys = 1_000
 	fairnessSettling    = 500 * time.Millisecond
@@ -33,22 +34,25 @@ type offence struct {
 	name    string
 	request func() []byte
 	reads   bool
+	// replyBytes is the length of a reply that is awaited before the next request: Valkey would gather the replies to all
+	// that it has read in memory, gigabytes of them.
+	replyBytes int64
 }
 
 var offences = []offence{
-	{"one that pipelines and never reads", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, false},
-	{"one that pipelines 10,000 at a time", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, true},
+	{"one that pipelines and never reads", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, false, 0},
+	{"one that pipelines 10,000 at a time", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, true, 0},
 	{"one that sends values of 64 MiB", func() []byte {
 		return repeated(1, "SET", "huge", strings.Repeat("x", fairnessValueBytes))
-	}, true},
+	}, true, 0},
 	{"one that sends MSET of 1,000 keys", func() []byte {
 		arguments := []string{"MSET"}
 		for key := range fairnessCommandKeys {
 			arguments = append(arguments, fmt.Sprintf("many:%06d", key), "value")
 		}
 		return repeated(100, arguments...)
-	}, true},
-	{"one that reads 1,000,000 elements", func() []byte { return repeated(1, "LRANGE", listKey(0), "0", "-1") }, true},
+	}, true, 0},
+	{"one that reads 1,000,000 elements", func() []byte { return repeated(1, "LRANGE", listKey(0), "0", "-1") }, true, fairnessListBytes},
 }
 
 func repeated(count int, arguments ...string) []byte {
@@ -189,7 +193,7 @@ func offend(name, address string) error {
 				time.Sleep(10 * time.Millisecond)
 				continue
 			}
-			if chosen.reads {
+			if chosen.reads && chosen.replyBytes == 0 {
 				go func() { _, _ = io.Copy(counter{&received}, conn.Conn) }()
 			}
 			for rest := request; err == nil; {
@@ -201,6 +205,9 @@ func offend(name, address string) error {
 				}
 				sent.Add(int64(written))
 				started.Do(func() { fmt.Println("started") })
+				if err == nil && chosen.replyBytes > 0 {
+					_, err = io.CopyN(counter{&received}, conn.Conn, chosen.replyBytes)
+				}
 			}
 			conn.Close()
 		}

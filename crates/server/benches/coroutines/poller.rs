@@ -25,7 +25,7 @@ impl Poller {
         Poller { epoll, events: Vec::with_capacity(EVENTS_MAX), listener }
     }
 
-    /// Waits, or only looks, and calls `ready` with each connection's number, and `accept` for the listener.
+    /// Waits, or only looks; returns the number of each connection that is ready, and none for the listener.
     pub fn wait(&mut self, may_sleep: bool) -> Vec<Option<usize>> {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.events.clear();

@@ -49,6 +49,21 @@ bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
 bench-instructions: ## instructions per operation by function, under callgrind: repeats on a busy machine
 	@$(CARGO) build --release --locked --quiet -p tidemill
 	@scripts/instructions-per-operation.py target/release/tidemill
+.PHONY: bench-coroutines bench-collections bench-fairness bench-large bench-cores
+bench-coroutines: ## a worker as event loop and as coroutines: CPU per operation, verdict; 3 minutes
+	$(CARGO) bench -p tidemill-server --bench coroutines --locked
+
+bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 5 minutes
+	cd tests && go run ./bench --parts collections
+
+bench-fairness: ## p99 of clients beside one that floods, sends or reads huge data: verdict; 4 minutes
+	cd tests && go run ./bench --parts fairness
+
+bench-large: ## values of 10 KiB to 1 MiB, pipeline 100, beside Valkey and Redis; 2 minutes
+	cd tests && go run ./bench --parts large
+
+bench-cores: ## two workers on both cores beside Valkey's I/O threads; 4 minutes
+	cd tests && go run ./bench --parts cores
 
 .PHONY: test-loom bench-rcu soak-rcu
 
@@ -58,12 +73,16 @@ test-loom: ## models of the RCU grace period, every interleaving within bounds
 soak-rcu: ## torture test of all RCU flavours, TIDEMILL_TORTURE_SECONDS each (60)
 	TIDEMILL_TORTURE_SECONDS=$${TIDEMILL_TORTURE_SECONDS:-60} $(CARGO) test -p tidemill-rcu --locked --quiet --release --test torture --test litmus
 
-bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict
+bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verdict; 4 minutes
 	$(CARGO) bench -p tidemill-rcu --locked
 
 .PHONY: test-loom-store bench-store planted-store
 test-loom-store: ## loom models of the slot word
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
+
+.PHONY: bench-allocators
+bench-allocators: ## memory and time of jemalloc, mimalloc and the system's allocator, mixed sizes, MINUTES (5): verdict
+	$(CARGO) bench -p tidemill-store --bench allocators --locked -- $(or $(MINUTES),5)
 
 bench-store: ## keyspace: longest step, lookups, hashes, bytes per key
 	$(CARGO) bench -p tidemill-store --bench hashes

@@ -2,6 +2,7 @@
 //
 //	bench --budget [--quick] [--json FILE]    the budgets: figure, verdict, exit status 1 on a miss
 //	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers and large values
+//	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large, collections, fairness
 //
 // All servers run at once and are measured in turns, in an order that rotates, so that what disturbs the machine
 // disturbs all of them; ratios are taken within one turn and their median counts. Servers have CPU 0, the load has CPU
@@ -20,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"tidemill/tests/internal/instance"
@@ -35,12 +37,17 @@ const (
 var (
 	budgetOnly = flag.Bool("budget", false, "judge the budgets")
 	quick      = flag.Bool("quick", false, "short runs: shows that everything works, says little about speed")
+	partList   = flag.String("parts", "", "what to measure, with commas between; all but collections and fairness by default")
+	offenceOf  = flag.String("offend", "", "be the client that a server must protect others from; used by the part fairness")
+	address    = flag.String("address", "", "with --offend: the server's address")
 	jsonPath   = flag.String("json", "", "where to write all figures; default build/bench/<mode>.json")
 )
 
 // settings are the lengths of the run.
 type settings struct {
-	Rounds          int
+	Rounds int
+	// PartRounds are those of the parts that are measured by name.
+	PartRounds      int
 	Seconds         float64
 	KeyCount        int
 	ConnectionCount int
@@ -49,15 +56,22 @@ type settings struct {
 func chosenSettings() settings {
 	switch {
 	case *quick:
-		return settings{Rounds: 3, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
+		return settings{Rounds: 3, PartRounds: 1, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
 	case *budgetOnly:
-		return settings{Rounds: 7, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
+		return settings{Rounds: 7, PartRounds: 5, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
 	}
-	return settings{Rounds: 15, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
+	return settings{Rounds: 15, PartRounds: 5, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
 }
 
 func main() {
 	flag.Parse()
+	if *offenceOf != "" {
+		if err := offend(*offenceOf, *address); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
 	report, err := run()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -65,7 +79,7 @@ func main() {
 	}
 	path := *jsonPath
 	if path == "" {
-		path = filepath.Join(buildDirectory(), map[bool]string{true: "budget.json", false: "bench.json"}[*budgetOnly])
+		path = filepath.Join(buildDirectory(), reportName()+".json")
 	}
 	if err := writeJSON(path, report); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -91,18 +105,49 @@ func run() (*Report, error) {
 	chosen := chosenSettings()
 	report := &Report{Machine: describeMachine(), Command: fmt.Sprint(os.Args), Settings: chosen}
 	started := time.Now()
-	steps := []func(*Report, settings) error{measureSmallValues, measureKeyMemory, measureIdleConnections}
-	if !*budgetOnly {
-		steps = append(steps, measureTwoCores, measureLargeValues)
-	}
-	for _, step := range steps {
-		if err := step(report, chosen); err != nil {
+	for _, name := range partNames() {
+		measure, known := parts[name]
+		if !known {
+			return nil, fmt.Errorf("no part %q", name)
+		}
+		if err := measure(report, chosen); err != nil {
 			return nil, err
 		}
 	}
 	report.Seconds = time.Since(started).Seconds()
 	report.judge()
 	return report, nil
+}
+
+// parts are what can be measured, by name.
+var parts = map[string]func(*Report, settings) error{
+	"small":       measureSmallValues,
+	"memory":      measureKeyMemory,
+	"idle":        measureIdleConnections,
+	"cores":       measureTwoCores,
+	"large":       measureLargeValues,
+	"collections": measureCollections,
+	"fairness":    measureFairness,
+}
+
+func partNames() []string {
+	switch {
+	case *partList != "":
+		return strings.Split(*partList, ",")
+	case *budgetOnly:
+		return []string{"small", "memory", "idle"}
+	}
+	return []string{"small", "memory", "idle", "cores", "large"}
+}
+
+func reportName() string {
+	switch {
+	case *partList != "":
+		return strings.ReplaceAll(*partList, ",", "-")
+	case *budgetOnly:
+		return "budget"
+	}
+	return "bench"
 }
 
 func buildDirectory() string { return filepath.Join(instance.Root(), "build", "bench") }

@@ -39,12 +39,13 @@ plant "unlocked with Relaxed" loom word.rs 's/self.word.swap\(released, Ordering
 plant "locked with Relaxed" loom word.rs 's/Ordering::Acquire, Ordering::Relaxed\)/Ordering::Relaxed, Ordering::Relaxed)/'
 plant "a waiter looks before it announces itself" loom word.rs 's/(        self.waiting.store\(1, Ordering::SeqCst\);\n\s*total_order_for_loom\(\);\n)(.*?;\n)/$2$1/s'
 plant "the walk rounds a bucket's first hash down" model table/segment.rs 's/\(u128::from\(shifted\).div_ceil\(1 << depth\)\) as u64/shifted >> depth/'
-plant "bits beyond the tag are taken for zero" model table/rebuild.rs 's/lowest \| u64::MAX >> known_bits/lowest/'
+plant "a walk takes a shared overflow bucket for its own" model table/segment.rs 's/self.home_of\(word, seed, section\) == Some\(home\)/word != 0/'
+plant "bits beyond the tag are taken for zero" model table/segment.rs 's/lowest \| u64::MAX >> known_bits/lowest/'
 plant "joined neighbours keep the deeper tag" model table/rebuild.rs 's/word: tagged\(word, lowest, self.depth\), home/word, home/'
 plant "a resized segment is not retired" model table/root.rs 's/(None => self.divide.*?\}\n).*?unsafe \{ path.segment.retire\(heap\) \};/$1/s'
 plant "a nested directory forgets the bits above it" model table/directory.rs 's/\(segment.prefix\(\) << base\) >>/segment.prefix() >>/'
 plant "garbage is freed at once" stress heap.rs 's/self.retired.retire\(garbage\);/unsafe { garbage.free() };/; s/(\nuse std::cell)/\n#![allow(unsafe_code)]$1/'
 plant "a hit counts unless held afterwards" stress word.rs 's/!self.is_held\(\) && \(self.0 \^ now.0\) & HELD_COUNT == 0/!now.is_held()/'
-plant "a resize is published before it is built" stress table/rebuild.rs 's/for entry in moving \{\n(\s*)segment.put/for entry in moving.iter().skip(1) {\n$1segment.put/'
+plant "a resize is published before it is built" stress table/rebuild.rs 's/moving.iter\(\).all/moving.iter().skip(1).all/'
 rm -rf "$copy"
 exit "$missed"

@@ -10,7 +10,8 @@
  *     load --port N --connections 50 --pipeline 1 --seconds 3 --keys 100000
  *          --value-min 32 --value-max 32 --gets-per-set 10 [--fill] [--seed 1]
  *
- * With --fill it sets each key once instead. It prints one JSON object.
+ * With --fill it sets each key once instead; with --requests FILE it sends the requests of a file, over and over. With
+ * --sleep it sleeps while it waits, so that others can use its CPU. It prints one JSON object.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -52,7 +53,8 @@ struct connection {
 };
 
 static struct {
-    int port, connections, pipeline, gets_per_set, fill;
+    int port, connections, pipeline, gets_per_set, fill, sleep;
+    const char *requests;
     double seconds;
     long keys, value_min, value_max;
     uint64_t seed;
@@ -139,8 +141,56 @@ static void add_request(struct buffer *out) {
     }
 }
 
+/* The end of the request that begins at `at`: "*count", then "$length" and an argument so many times. */
+static size_t request_end(const struct buffer *in, size_t at) {
+    char *next;
+    long arguments = strtol(in->bytes + at + 1, &next, 10);
+    for (; arguments > 0; arguments--) {
+        if (next + 2 >= in->bytes + in->length) break;
+        long bytes = strtol(next + 3, &next, 10);
+        next += 2 + bytes;
+    }
+    size_t end = (size_t)(next + 2 - in->bytes);
+    if (in->bytes[at] != '*' || end > in->length) {
+        fprintf(stderr, "%s: no whole request at %zu\n", option.requests, at);
+        exit(2);
+    }
+    return end;
+}
+
+/* Takes the requests from a file; what does not fill a batch at its end is left out. */
+static void prepare_from_file(void) {
+    FILE *file = fopen(option.requests, "r");
+    if (!file) fail(option.requests);
+    char part[1 << 16];
+    for (size_t length; (length = fread(part, 1, sizeof part, file)) > 0; prepared.length += length) {
+        reserve(&prepared, length + 1);
+        memcpy(prepared.bytes + prepared.length, part, length);
+        prepared.bytes[prepared.length + length] = 0;
+    }
+    fclose(file);
+    int in_batch = 0;
+    for (size_t at = 0; at < prepared.length;) {
+        at = request_end(&prepared, at);
+        if (++in_batch < option.pipeline) continue;
+        in_batch = 0;
+        prepared_ends = realloc(prepared_ends, (prepared_count + 2) * sizeof *prepared_ends);
+        if (!prepared_ends) fail("realloc");
+        prepared_ends[0] = 0;
+        prepared_ends[++prepared_count] = at;
+    }
+    if (prepared_count == 0) {
+        fprintf(stderr, "%s: less than one batch\n", option.requests);
+        exit(2);
+    }
+}
+
 /* Lays requests out, batch after batch. */
 static void prepare(void) {
+    if (option.requests) {
+        prepare_from_file();
+        return;
+    }
     if (option.fill || option.value_max > PREPARED_VALUE_BYTES_MAX) return;
     prepared_count = (PREPARED_REQUESTS + option.pipeline - 1) / option.pipeline;
     prepared_ends = calloc(prepared_count + 1, sizeof *prepared_ends);
@@ -290,9 +340,14 @@ static void parse(int count, char **arguments) {
             option.fill = 1;
             continue;
         }
+        if (strcmp(name, "--sleep") == 0) {
+            option.sleep = 1;
+            continue;
+        }
         const char *text = index + 1 < count ? arguments[++index] : "";
         if (strcmp(name, "--port") == 0) option.port = atoi(text);
         else if (strcmp(name, "--connections") == 0) option.connections = atoi(text);
+        else if (strcmp(name, "--requests") == 0) option.requests = text;
         else if (strcmp(name, "--pipeline") == 0) option.pipeline = atoi(text);
         else if (strcmp(name, "--seconds") == 0) option.seconds = atof(text);
         else if (strcmp(name, "--keys") == 0) option.keys = atol(text);
@@ -320,7 +375,7 @@ int main(int count, char **arguments) {
     for (int index = 0; index < option.connections; index++) start_batch(&all[index]);
     struct epoll_event events[EVENTS_MAX];
     while (busy > 0) {
-        int ready = epoll_wait(poller, events, EVENTS_MAX, 0);
+        int ready = epoll_wait(poller, events, EVENTS_MAX, option.sleep ? -1 : 0);
         for (int index = 0; index < ready; index++) {
             struct connection *c = events[index].data.ptr;
             if (events[index].events & EPOLLOUT) flush(c);

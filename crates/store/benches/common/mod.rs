@@ -98,17 +98,18 @@ fn gcd(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { gcd(right, left % right) }
 }
 
-/// Bytes per key while a keyspace grows.
+/// Bytes per key while a keyspace grows, up to the number of keys on the command line.
 pub fn memory(allocator: &str) {
     const COUNTS: [u64; 8] =
         [250_000, 500_000, 700_000, 1_000_000, 1_400_000, 2_000_000, 2_800_000, 4_000_000];
+    let count_max = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     describe();
     println!("{allocator}: keys of 16 bytes with values of 64, bytes per key");
     let before = resident_bytes();
     let keyspace = keyspace();
     let heap = Heap::new();
     let mut number = 0;
-    for count in COUNTS {
+    for count in COUNTS.into_iter().filter(|&count| count <= count_max.unwrap_or(u64::MAX)) {
         while number < count {
             insert(&keyspace, &heap, &spread_key(number));
             number += 1;

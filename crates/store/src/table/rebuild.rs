@@ -8,13 +8,13 @@
 use tidemill_rcu::Section;
 
 use super::segment::{
-    BUCKET_ENTRIES, POINTER_BITS, SegmentWord, bucket_index, entry_of, prefetch, tagged,
+    BUCKET_ENTRIES, SegmentWord, bucket_index, entry_of, known_hash, prefetch, tagged,
 };
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
 
-/// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; four in each doubling, or three.
+/// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; two in each doubling.
 ///
 /// They are size classes of common allocators, so that nothing is lost to rounding there. Narrower steps keep more
 /// classes in use while all segments of a keyspace grow together, and each one that is nearly left stays resident.
@@ -41,20 +41,20 @@ struct Moving {
     home: usize,
 }
 
-/// The range of a segment under construction, and how many home buckets it has.
+/// The range of a segment under construction, how many home buckets it has, and how many lines at least.
 #[derive(Clone, Copy)]
 struct Plan {
     depth: u32,
     prefix: u64,
     home_count: usize,
+    lines_min: usize,
 }
 
 impl Plan {
     /// Where an entry of `source`, which is as deep or one level deeper, goes.
     fn place(self, word: u64, source: SegmentWord, seed: &Seed, section: Section<'_>) -> Moving {
-        let known_bits = source.depth() + 16;
-        let lowest = source.prefix() | (word >> POINTER_BITS) << (64 - known_bits);
-        let highest = lowest | u64::MAX >> known_bits;
+        let known = known_hash(word, source.depth(), source.prefix());
+        let (lowest, highest) = known.into_inner();
         let home = bucket_index(lowest, self.depth, self.home_count);
         if home == bucket_index(highest, self.depth, self.home_count) {
             return Moving { word: tagged(word, lowest, self.depth), home };
@@ -69,22 +69,36 @@ impl Plan {
 
     /// Builds a segment that holds what moves into it, with some overflow buckets to spare.
     fn build(self, moving: &[Moving], heap: &Heap) -> SegmentWord {
-        let Plan { depth, prefix, home_count } = self;
         let mut occupancy = [0_usize; SEGMENT_BUCKETS_MAX];
         for entry in moving {
             occupancy[entry.home] += 1;
         }
-        let needed: usize = occupancy[..home_count]
-            .iter()
-            .map(|&count| count.saturating_sub(1) / BUCKET_ENTRIES)
-            .sum();
-        let lines = rounded_lines(1 + home_count + needed + usize::from(home_count > 1));
-        let overflow_count = lines - 1 - home_count;
-        let segment = SegmentWord::allocate(depth, prefix, home_count, overflow_count, heap);
-        for entry in moving {
-            segment.put(entry.home, entry.word);
+        let excess =
+            occupancy.iter().map(|&count| count.saturating_sub(BUCKET_ENTRIES)).sum::<usize>();
+        let spare = usize::from(self.home_count > 1);
+        let lines = 1 + self.home_count + excess.div_ceil(BUCKET_ENTRIES) + spare;
+        let mut lines = lines.max(self.lines_min);
+        // It ends: with enough lines each home bucket has its overflow buckets for itself.
+        loop {
+            lines = rounded_lines(lines);
+            if let Some(segment) = self.filled(lines, moving, heap) {
+                return segment;
+            }
+            lines += 1;
         }
-        segment
+    }
+
+    /// A segment of so many lines that holds what moves into it, unless its overflow buckets do not suffice.
+    fn filled(self, lines: usize, moving: &[Moving], heap: &Heap) -> Option<SegmentWord> {
+        let Plan { depth, prefix, home_count, .. } = self;
+        let segment =
+            SegmentWord::allocate(depth, prefix, home_count, lines - 1 - home_count, heap);
+        if moving.iter().all(|entry| segment.put(entry.home, entry.word)) {
+            return Some(segment);
+        }
+        // SAFETY: nobody has seen the segment.
+        heap.discarded(unsafe { segment.free() });
+        None
     }
 }
 
@@ -101,11 +115,12 @@ impl SegmentWord {
     fn rebuilt(
         self,
         home_count: usize,
+        lines_min: usize,
         seed: &Seed,
         section: Section<'_>,
         heap: &Heap,
     ) -> SegmentWord {
-        let plan = Plan { depth: self.depth(), prefix: self.prefix(), home_count };
+        let plan = Plan { depth: self.depth(), prefix: self.prefix(), home_count, lines_min };
         let moving: Vec<Moving> =
             self.entry_words().map(|word| plan.place(word, self, seed, section)).collect();
         plan.build(&moving, heap)
@@ -127,7 +142,9 @@ impl SegmentWord {
         if home_count > SEGMENT_BUCKETS_MAX && self.depth() < SEGMENT_DEPTH_MAX {
             return None;
         }
-        Some(self.rebuilt(home_count.min(SEGMENT_BUCKETS_MAX), seed, section, heap))
+        // More lines in any case, so that the deepest segments, whose home buckets do not become more, find room too.
+        let lines_min = 2 + self.home_count() + self.overflow_count();
+        Some(self.rebuilt(home_count.min(SEGMENT_BUCKETS_MAX), lines_min, seed, section, heap))
     }
 
     /// So few entries that a smaller segment would do.
@@ -137,7 +154,7 @@ impl SegmentWord {
 
     /// A build of this segment that fits its entries tightly.
     pub(super) fn shrink(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> SegmentWord {
-        self.rebuilt(home_count_for(self.entry_count()), seed, section, heap)
+        self.rebuilt(home_count_for(self.entry_count()), 0, seed, section, heap)
     }
 
     /// Two segments, one bit deeper, that share this segment's entries by that bit.
@@ -156,7 +173,8 @@ impl SegmentWord {
             .map(|word| (word, full_hash(word, seed, section)))
             .partition(|(_, hash)| hash & bit != 0);
         [(self.prefix(), zeros), (self.prefix() | bit, ones)].map(|(prefix, entries)| {
-            let plan = Plan { depth, prefix, home_count: home_count_for(entries.len() + 1) };
+            let plan =
+                Plan { depth, prefix, home_count: home_count_for(entries.len() + 1), lines_min: 0 };
             let moving: Vec<Moving> =
                 entries.into_iter().map(|(word, hash)| plan.place_hashed(word, hash)).collect();
             plan.build(&moving, heap)
@@ -171,7 +189,8 @@ impl SegmentWord {
         heap: &Heap,
     ) -> SegmentWord {
         let home_count = home_count_for(zeros.entry_count() + ones.entry_count());
-        let plan = Plan { depth: zeros.depth() - 1, prefix: zeros.prefix(), home_count };
+        let plan =
+            Plan { depth: zeros.depth() - 1, prefix: zeros.prefix(), home_count, lines_min: 0 };
         let moving: Vec<Moving> = [zeros, ones]
             .into_iter()
             .flat_map(|half| half.entry_words().map(move |word| (word, half)))

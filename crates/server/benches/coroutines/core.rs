@@ -1,0 +1,266 @@
+//! What both arms share: one worker of the engine and the step of a connection: read once, execute, send.
+
+use std::io::IoSlice;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::io::Errno;
+use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::clock::Clock;
+use tidemill_engine::commit::Sinks;
+use tidemill_engine::config::Configuration;
+use tidemill_engine::execute::{self, Batch, Next, run_turn};
+use tidemill_engine::mailbox::Notify;
+use tidemill_engine::section::ReadSide;
+use tidemill_engine::session::Session;
+use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use tidemill_engine::worker::Worker;
+use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::RequestParser;
+use tidemill_store::Heap;
+use tidemill_store::hash::Seed;
+
+const READ_BYTES: usize = 64 << 10;
+const SEGMENTS_MAX: usize = 64;
+
+struct SystemClock(Instant);
+
+impl Clock for SystemClock {
+    fn unix_us(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.0.elapsed().as_micros() as u64
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// There is one worker, which wakes itself.
+struct Nobody;
+
+impl Notify for Nobody {
+    fn notify(&self) {}
+}
+
+struct NoProcess;
+
+impl Host for NoProcess {
+    fn shut_down(&self) {}
+
+    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+        Err("ERR The server is running without a config file".into())
+    }
+
+    fn allocator(&self) -> AllocatorMemory {
+        AllocatorMemory::default()
+    }
+
+    fn allocator_report(&self) -> String {
+        String::new()
+    }
+
+    fn purge_memory(&self) {}
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+pub struct Connection {
+    pub socket: TcpStream,
+    session: Session,
+    parser: RequestParser,
+    /// Read and not executed yet.
+    kept: Vec<u8>,
+    output: ReplyBuffer,
+}
+
+/// What a connection needs before its next step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Bytes to read.
+    Input,
+    /// Another turn: it has whole requests left.
+    Turn,
+    /// Room in its socket for replies.
+    Room,
+    /// Nothing: it has ended.
+    End,
+}
+
+/// The engine on one thread.
+pub struct Core {
+    shared: Arc<Shared>,
+    domain: Arc<Domain<Qsbr>>,
+    reader: Reader<Qsbr>,
+    worker: Worker,
+    batch: Batch,
+    input: Vec<u8>,
+    reply: ReplyBuffer,
+}
+
+impl Core {
+    pub fn new() -> Core {
+        let shared = Arc::new(Shared::new(SharedSpec {
+            database_count: 16,
+            seed: Seed::new(1, 2),
+            notifiers: vec![Box::new(Nobody)],
+            clock: Box::new(SystemClock(Instant::now())),
+            configuration: Configuration::default(),
+            host: Box::new(NoProcess),
+            sinks: Sinks::default(),
+        }));
+        let domain = Domain::<Qsbr>::new().expect("QSBR needs nothing of the system");
+        let retired = RetireList::for_domain(&domain, Limits::default());
+        let worker = Worker::new(&shared, 0, Heap::with_retired(retired), 1);
+        let core = Core {
+            reader: domain.register(),
+            shared,
+            domain,
+            worker,
+            batch: Batch::default(),
+            input: vec![0; READ_BYTES],
+            reply: ReplyBuffer::new(Protocol::Resp2),
+        };
+        core.shared.gate.enter(0);
+        core
+    }
+
+    /// What a worker does between two rounds of events.
+    pub fn end_iteration(&mut self) {
+        let (shared, worker) = (&self.shared, &mut self.worker);
+        self.reader.section(&mut |section| {
+            execute::delete_expired(shared, worker, section);
+            execute::serve_postponed(shared, worker, section);
+        });
+        shared.gate.leave(0);
+        worker.heap.retired().reclaim(&self.domain, Budget { items: 4096, bytes: 1 << 20 });
+        self.reader.quiescent();
+        shared.gate.enter(0);
+        worker.boundary(shared);
+    }
+
+    pub fn adopt(&mut self, socket: TcpStream) -> Connection {
+        socket.set_nonblocking(true).expect("a socket can be non-blocking");
+        socket.set_nodelay(true).expect("TCP has no delay");
+        let address = socket.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
+        let origin = ClientOrigin {
+            address: address.clone(),
+            local_address: address,
+            descriptor: socket.as_raw_fd(),
+        };
+        let client = self.shared.clients.register(0, origin, self.worker.now_ms());
+        Connection {
+            socket,
+            session: Session::new(client, true),
+            parser: RequestParser::new(),
+            kept: Vec::new(),
+            output: ReplyBuffer::new(Protocol::Resp2),
+        }
+    }
+
+    /// Reads once, executes what came, sends the replies.
+    pub fn read(&mut self, connection: &mut Connection) -> Need {
+        let count = match rustix::io::read(&connection.socket, &mut self.input[..]) {
+            Ok(0) => return Need::End,
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Need::Input,
+            Err(_) => return Need::End,
+        };
+        if !connection.kept.is_empty() {
+            connection.kept.extend_from_slice(&self.input[..count]);
+            return self.turn(connection);
+        }
+        let input = std::mem::take(&mut self.input);
+        let (consumed, need) = self.execute(connection, &input[..count]);
+        connection.kept.extend_from_slice(&input[consumed..count]);
+        self.input = input;
+        need
+    }
+
+    /// Executes what is left.
+    pub fn turn(&mut self, connection: &mut Connection) -> Need {
+        let mut kept = std::mem::take(&mut connection.kept);
+        let (consumed, need) = self.execute(connection, &kept);
+        kept.drain(..consumed);
+        connection.kept = kept;
+        need
+    }
+
+    /// Sends what the socket did not take before.
+    pub fn send(&mut self, connection: &mut Connection) -> Need {
+        match send(&connection.socket, &mut connection.output) {
+            Sent::All if connection.kept.is_empty() => Need::Input,
+            Sent::All => self.turn(connection),
+            Sent::Part => Need::Room,
+            Sent::Broken => Need::End,
+        }
+    }
+
+    pub fn end(&mut self, connection: Connection) {
+        self.shared.clients.unregister(connection.session.id());
+        execute::end_session(&self.shared, connection.session);
+    }
+
+    fn execute(&mut self, connection: &mut Connection, input: &[u8]) -> (usize, Need) {
+        let turn = run_turn(
+            &self.shared,
+            &mut self.worker,
+            &mut connection.session,
+            &mut self.reader,
+            &mut self.batch,
+            &mut connection.parser,
+            input,
+            &mut self.reply,
+        );
+        let need = match turn.next {
+            Next::Input { .. } => Need::Input,
+            Next::Turn => Need::Turn,
+            // The load has no commands that wait, and none that ends its connection.
+            Next::WakeUp { .. } | Next::Unblock | Next::Close => Need::End,
+        };
+        let need = match send(&connection.socket, &mut self.reply) {
+            Sent::All => need,
+            Sent::Part => {
+                connection.output.append(&mut self.reply);
+                Need::Room
+            }
+            Sent::Broken => Need::End,
+        };
+        self.reply.clear();
+        (turn.consumed, need)
+    }
+}
+
+enum Sent {
+    All,
+    Part,
+    Broken,
+}
+
+fn send(socket: &TcpStream, output: &mut ReplyBuffer) -> Sent {
+    while !output.is_empty() {
+        let result = match output.as_single_segment() {
+            Some(bytes) => rustix::io::write(socket, bytes),
+            None => {
+                let segments: Vec<IoSlice<'_>> =
+                    output.segments().take(SEGMENTS_MAX).map(IoSlice::new).collect();
+                rustix::io::writev(socket, &segments)
+            }
+        };
+        match result {
+            Ok(count) => output.advance(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Sent::Part,
+            Err(_) => return Sent::Broken,
+        }
+    }
+    Sent::All
+}

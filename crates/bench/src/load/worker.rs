@@ -490,6 +490,7 @@ impl<'a> Worker<'a> {
             &connection.cursor,
             &mut connection.output,
         );
+        let kind = kind + rendered.kind_offset as usize;
         let checked = shared.settings.verify
             && template.command().role == Role::Get
             && connection.random.next() % VERIFY_ONE_IN == 0;

@@ -63,17 +63,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts Debian's Redis in a directory of its own; `options` follow `--port`.
-    pub fn redis(name: &str, options: &[&str]) -> Self {
-        let scratch = Scratch::new(name);
+    /// Starts a Redis or Valkey with these options beside its port, in a directory of its own.
+    pub fn start(program: &str, name: &str, options: &[&str]) -> Self {
+        let kind = if program == VALKEY { "valkey" } else { "redis" };
+        let scratch = Scratch::new(&format!("{kind}-{name}"));
         let port = free_port();
         let port_text = port.to_string();
         let own = ["--port", &port_text].into_iter().chain(options.iter().copied());
-        Self::start(REDIS, &own.collect::<Vec<_>>(), port, scratch)
+        Self::start_on(port, program, &own.collect::<Vec<_>>(), scratch)
     }
 
-    /// Starts any Redis or Valkey with these options, which name the port; it runs in the directory.
-    pub fn start(program: &str, options: &[&str], port: u16, scratch: Scratch) -> Self {
+    /// Starts one whose options name the port, in this directory.
+    pub fn start_on(port: u16, program: &str, options: &[&str], scratch: Scratch) -> Self {
         let child = Command::new(program)
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(options)

@@ -12,9 +12,18 @@ const WIDTH: f64 = 400.0;
 /// Ends of what is drawn in rows.
 const ROWS: (f64, f64) = (14.0, 386.0);
 /// Ends of a panel of lines, whose axis is named at its left.
-const PANEL: (f64, f64) = (52.0, 392.0);
+const PANEL: (f64, f64) = (56.0, 392.0);
 const PANEL_TOP: f64 = 10.0;
 const PANEL_BOTTOM: f64 = 210.0;
+
+/// A label as long as the drawing is wide; a letter is about 7 wide.
+fn fitted(label: &str) -> String {
+    const LETTERS_MAX: usize = 54;
+    if label.chars().count() <= LETTERS_MAX {
+        return label.into();
+    }
+    label.chars().take(LETTERS_MAX - 1).chain(['…']).collect()
+}
 
 fn between((from, to): (f64, f64), share: f64) -> f64 {
     from + share * (to - from)
@@ -40,10 +49,13 @@ fn figure(
 fn axis_below(svg: &mut String, scale: &Scale, bottom: f64) {
     for (value, name) in scale.ticks() {
         let x = between(ROWS, scale.place(value));
+        // A name at the edge is moved inwards instead of cut off; a digit is about 7 wide.
+        let half = 4.0 * name.len() as f64;
         let _ = write!(
             svg,
             "<line class=grid x1={x:.1} x2={x:.1} y1=0 y2={bottom:.0} />\
-             <text class=tick x={x:.1} y={:.0} text-anchor=middle>{name}</text>",
+             <text class=tick x={:.1} y={:.0} text-anchor=middle>{name}</text>",
+            x.clamp(half, WIDTH - half),
             bottom + 16.0
         );
     }
@@ -69,16 +81,15 @@ pub(super) fn ratios(page: &mut String, analysis: &Analysis, arms: &[String]) {
         let colour = colour(arms, &entry.arm);
         let _ = write!(
             svg,
-            "<g data-arm=\"{arm}\"><text x=2 y={:.0}>{arm}, {} [{}]</text>\
+            "<g data-arm=\"{}\"><text x=2 y={:.0}>{}</text>\
              <line x1={:.1} x2={:.1} y1={y:.0} y2={y:.0} style=\"stroke:{colour};stroke-width:3\" />\
              <circle cx={:.1} cy={y:.0} r=5 style=\"fill:{colour}\" /></g>",
+            escape(&entry.arm),
             top + 15.0,
-            title(&entry.metric),
-            escape(&entry.load),
+            escape(&fitted(&format!("{}, {} [{}]", entry.arm, title(&entry.metric), entry.load))),
             x(interval.lower),
             x(interval.upper),
             x(entry.comparison.ratio),
-            arm = escape(&entry.arm),
             y = top + 27.0,
         );
     }
@@ -125,7 +136,12 @@ pub(super) fn points(
     for (row, entry) in entries.iter().enumerate() {
         let top = ROW * row as f64;
         let arm = escape(&entry.arm);
-        let _ = write!(svg, "<g data-arm=\"{arm}\"><text x=2 y={:.0}>{arm}</text>", top + 14.0);
+        let _ = write!(
+            svg,
+            "<g data-arm=\"{arm}\"><text x=2 y={:.0}>{}</text>",
+            top + 14.0,
+            escape(&fitted(&entry.arm))
+        );
         for &(block, value) in &entry.values {
             // Spread by block, so that equal values stay visible.
             let offset = (block % 5) as f64 * 3.5 - 7.0;
@@ -215,11 +231,11 @@ impl Panel<'_> {
         }
         for (place, name) in &self.labels {
             let place = x(*place);
-            // The last name would be cut off at the right edge.
-            let anchor = if place > PANEL.1 - 20.0 { "end" } else { "middle" };
+            let half = 4.0 * name.len() as f64;
             let _ = write!(
                 svg,
-                "<text class=tick x={place:.1} y={:.0} text-anchor={anchor}>{name}</text>",
+                "<text class=tick x={:.1} y={:.0} text-anchor=middle>{name}</text>",
+                place.min(WIDTH - half),
                 PANEL_BOTTOM + 18.0
             );
         }

@@ -1,5 +1,5 @@
-//! A signal ends a run with a change of the machine in force: the change is undone. One test, in a
-//! process of its own: every run in the process hears its signals.
+//! A signal ends a run with a change of the machine in force: the change is undone. A run of the load
+//! that is ended early reports. One test, in a process of its own: every run in it hears its signals.
 
 #![allow(clippy::unwrap_used)] // A helper that fails fails its test.
 
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use self::common::{REDIS, Scratch, Server};
 use rustix::process::{Signal, getpid, kill_process};
 use tidemill_bench::cli::run_experiment;
+use tidemill_bench::load::control::Reply;
 
 /// Sends the signals once the change was made for the `count`th time and half a second passed, so that the
 /// load runs, and gives the exit code of the experiment.
@@ -36,7 +37,7 @@ fn interrupted(words: &[&str], log: &Path, count: usize, signals: &[Signal]) -> 
 }
 
 #[test]
-fn a_signal_undoes_the_change_that_is_in_force() {
+fn a_signal_undoes_the_change_that_is_in_force_and_a_run_still_reports() {
     let redis = Server::start(REDIS, "interrupt", &[]);
     let scratch = Scratch::new("interrupt");
     let (mark, log) = (scratch.0.join("mark"), scratch.0.join("log"));
@@ -73,4 +74,27 @@ fn a_signal_undoes_the_change_that_is_in_force() {
         assert_eq!((code, mark.exists()), (ExitCode::from(130), false), "run, {signals:?}");
         assert_eq!(scratch.file("log").lines().last(), Some("reverted"), "run, {signals:?}");
     }
+    assert_eq!(redis.control().call(&["FLUSHALL"]).unwrap(), Reply::Text(b"OK".to_vec()));
+    a_run_that_is_ended_early_reports(&redis);
+}
+
+/// The last in this process: after the first signal, a second one would end the process at once.
+fn a_run_that_is_ended_early_reports(redis: &Server) {
+    let code = std::thread::scope(|scope| {
+        let load =
+            scope.spawn(|| redis.bench("-c 2 --test-time 600 --json-out-file {dir}/out.json"));
+        let start = Instant::now();
+        while redis.control().call(&["DBSIZE"]).unwrap() == Reply::Integer(0) {
+            assert!(start.elapsed() < Duration::from_secs(120), "the load never begins");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        kill_process(getpid(), Signal::INT).unwrap();
+        load.join().unwrap()
+    });
+    assert_eq!(code, ExitCode::from(130));
+    assert!(redis.file("out.txt").contains("Totals"));
+    let document: serde_json::Value = serde_json::from_str(&redis.file("out.json")).unwrap();
+    let stats = &document["ALL STATS"];
+    assert_eq!(stats["Runtime"]["Interrupted"], "true");
+    assert!(stats["Totals"]["Count"].as_u64().unwrap() > 0);
 }

@@ -460,7 +460,15 @@ fn recording(flags: &Flags) -> Result<Option<Recording>, String> {
     }
     let bytes = std::fs::read(path)
         .map_err(|error| format!("--monitor-input: {}: {error}", path.display()))?;
-    Ok(Some(Recording::parse(&bytes)))
+    let recording = Recording::parse(&bytes);
+    if recording.left_out > 0 {
+        eprintln!(
+            "--monitor-input: {} commands; {} lines left out: no command of a client, or not to be sent again",
+            recording.commands.len(),
+            recording.left_out
+        );
+    }
+    Ok(Some(recording))
 }
 
 /// The commands that `__monitor_line` followed by `place` stands for.

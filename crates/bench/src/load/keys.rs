@@ -109,7 +109,7 @@ pub enum KeySource {
         /// Next one given.
         next: u64,
     },
-    /// Every so manieth of a number of lines, then again.
+    /// Lines of a recording, `step` apart, beginning again behind the last.
     Stride {
         /// Next one given.
         next: u64,

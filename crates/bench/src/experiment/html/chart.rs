@@ -55,7 +55,7 @@ fn axis_below(svg: &mut String, scale: &Scale, bottom: f64) {
             svg,
             "<line class=grid x1={x:.1} x2={x:.1} y1=0 y2={bottom:.0} />\
              <text class=tick x={:.1} y={:.0} text-anchor=middle>{name}</text>",
-            x.clamp(half, WIDTH - half),
+            x.min(WIDTH - half).max(half),
             bottom + 16.0
         );
     }

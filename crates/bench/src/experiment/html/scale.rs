@@ -25,7 +25,9 @@ impl Scale {
         let values = values.filter(|value| value.is_finite() && *value > 0.0).map(f64::ln);
         let (low, high) = ends(values).unwrap_or((0.0, 1.0));
         let margin = ((high - low) * MARGIN).max(0.002);
-        Self { low: (low - margin).exp(), high: (high + margin).exp(), logarithmic: true }
+        // Far from where exponents end.
+        let (low, high) = ((low - margin).exp().max(1e-300), (high + margin).exp().min(1e300));
+        Self { low, high, logarithmic: true }
     }
 
     /// 0 at the low end, 1 at the high one; values beyond stand at the ends.
@@ -96,6 +98,7 @@ fn round_step(step: f64) -> f64 {
 fn name(value: f64, step: f64) -> String {
     let digits = |step: f64| (-step.log10() - 1e-9).ceil().clamp(0.0, 12.0) as usize;
     match value.abs() {
+        1e12.. => format!("{value:.1e}"),
         1e6.. => format!("{:.*}M", digits(step / 1e6), value / 1e6),
         1e4.. => format!("{:.*}k", digits(step / 1e3), value / 1e3),
         _ => format!("{value:.*}", digits(step)),
@@ -134,6 +137,7 @@ mod tests {
             vec![f64::NAN, f64::INFINITY],
             vec![-3.0, 1e300],
             vec![1e-300, 1e-9],
+            vec![f64::MIN_POSITIVE / 1e10, f64::MAX],
         ] {
             for scale in
                 [Scale::linear(values.iter().copied()), Scale::logarithmic(values.iter().copied())]

@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod experiment;
+pub mod hardware;
 pub mod histogram;
 pub mod load;
 pub mod null_server;

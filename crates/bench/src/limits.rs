@@ -5,6 +5,9 @@ use std::time::Duration;
 /// How often a load thread publishes its counters for the progress line.
 pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Most command names in a recording of MONITOR; servers and their modules have a few hundred.
+pub(crate) const REPLAY_NAMES_MAX: usize = 1024;
+
 /// How often the main thread looks whether the load threads are done.
 pub(crate) const END_POLL: Duration = Duration::from_millis(5);
 

@@ -1,15 +1,16 @@
 //! A server that does nothing: one nil per request, no parsing beyond counting.
 //!
-//! Against it a load generator shows its own cost (`--calibrate`, `make bench-client`). One thread,
-//! one epoll instance; requests are counted with the same scanner that counts replies, because a
+//! Against it a load generator shows its own cost (`--calibrate`, `make bench-client`). Each thread has an
+//! epoll instance; the first one accepts and deals the connections out, so that load threads find the same
+//! server however many they are. Requests are counted with the same scanner that counts replies, because a
 //! request is an array of strings.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{Timespec, epoll};
@@ -20,30 +21,40 @@ use crate::load::scan::Scanner;
 const NIL: &[u8] = b"$-1\r\n";
 const LISTENER: u64 = u64::MAX;
 
-/// A running server; dropping it stops its thread.
+/// A running server; dropping it stops its threads.
 #[derive(Debug)]
 pub struct NullServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl NullServer {
-    /// Listens on a loopback port of the system's choice.
+    /// Listens on a loopback port of the system's choice, with so many threads, at least one.
     ///
     /// # Errors
     /// What the system says.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(threads: u32) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = std::thread::Builder::new().name("null-server".into()).spawn(move || {
-            if let Err(error) = serve(&listener, &stopped) {
-                eprintln!("null server: {error}");
-            }
-        })?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        let places: io::Result<Vec<Place>> = (0..threads.max(1)).map(|_| Place::new()).collect();
+        let places: Arc<[Place]> = places?.into();
+        let flags = epoll::EventFlags::IN;
+        epoll::add(&places[0].epoll, &listener, epoll::EventData::new_u64(LISTENER), flags)?;
+        let mut server = Self { address, stop: Arc::default(), threads: Vec::new() };
+        let mut listener = Some(listener);
+        for own in 0..places.len() {
+            let (places, stop) = (places.clone(), server.stop.clone());
+            let dealer = listener.take().map(|listener| Dealer { listener, next: 0 });
+            let name = format!("null-server-{own}");
+            server.threads.push(std::thread::Builder::new().name(name).spawn(move || {
+                if let Err(error) = serve(&places, own, dealer, &stop) {
+                    eprintln!("null server: {error}");
+                }
+            })?);
+        }
+        Ok(server)
     }
 
     /// Where it listens.
@@ -56,12 +67,13 @@ impl Drop for NullServer {
     fn drop(&mut self) {
         // Relaxed: nothing but the flag is read.
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
+#[derive(Debug)]
 struct Client {
     stream: TcpStream,
     scanner: Scanner,
@@ -69,24 +81,79 @@ struct Client {
     unsent: Vec<u8>,
 }
 
-fn serve(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&epoll, listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
+/// What a thread waits on, and the connections dealt to it that it has not taken over.
+#[derive(Debug)]
+struct Place {
+    epoll: OwnedFd,
+    dealt: Mutex<HashMap<u64, TcpStream>>,
+}
+
+impl Place {
+    fn new() -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, dealt: Mutex::default() })
+    }
+
+    fn take(&self, token: u64) -> Option<Client> {
+        let stream = self.dealt.lock().unwrap_or_else(PoisonError::into_inner).remove(&token)?;
+        let scanner = Scanner::default();
+        Some(Client { stream, scanner, kept: Vec::new(), unsent: Vec::new() })
+    }
+}
+
+/// Who accepts.
+struct Dealer {
+    listener: TcpListener,
+    next: usize,
+}
+
+impl Dealer {
+    fn deal(&mut self, places: &[Place]) -> io::Result<()> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let place = &places[self.next % places.len()];
+            self.next += 1;
+            let token = stream.as_raw_fd() as u64;
+            // The lock is held until the stream is in the map: its first event may come at once.
+            let mut dealt = place.dealt.lock().unwrap_or_else(PoisonError::into_inner);
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&place.epoll, &stream, data, epoll::EventFlags::IN)?;
+            dealt.insert(token, stream);
+        }
+        Ok(())
+    }
+}
+
+fn serve(
+    places: &[Place],
+    own: usize,
+    mut dealer: Option<Dealer>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let place = &places[own];
+    let epoll = &place.epoll;
     let mut clients: HashMap<u64, Client> = HashMap::new();
     let mut buffer = vec![0; RECEIVE_BUFFER_BYTES];
     let mut events = Vec::with_capacity(256);
     let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while !stop.load(Ordering::Relaxed) {
-        match epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut events), Some(&tick)) {
+        match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&tick)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         for event in events.drain(..) {
             let (token, ready) = (event.data.u64(), event.flags);
             if token == LISTENER {
-                accept(listener, &epoll, &mut clients)?;
-            } else if let Some(client) = clients.get_mut(&token)
+                if let Some(dealer) = &mut dealer {
+                    dealer.deal(places)?;
+                }
+                continue;
+            }
+            if let Some(client) = place.take(token) {
+                clients.insert(token, client);
+            }
+            if let Some(client) = clients.get_mut(&token)
                 && answer(client, &mut buffer).is_err()
             {
                 clients.remove(&token);
@@ -97,26 +164,10 @@ fn serve(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()> {
                 }
                 if ready.contains(epoll::EventFlags::OUT) || !client.unsent.is_empty() {
                     let data = epoll::EventData::new_u64(token);
-                    epoll::modify(&epoll, &client.stream, data, flags)?;
+                    epoll::modify(epoll, &client.stream, data, flags)?;
                 }
             }
         }
-    }
-    Ok(())
-}
-
-fn accept(
-    listener: &TcpListener,
-    epoll: &std::os::fd::OwnedFd,
-    clients: &mut HashMap<u64, Client>,
-) -> io::Result<()> {
-    while let Ok((stream, _)) = listener.accept() {
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
-        let token = stream.as_raw_fd() as u64;
-        epoll::add(epoll, &stream, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
-        let scanner = Scanner::default();
-        clients.insert(token, Client { stream, scanner, kept: Vec::new(), unsent: Vec::new() });
     }
     Ok(())
 }
@@ -151,5 +202,35 @@ fn answer(client: &mut Client, buffer: &mut [u8]) -> io::Result<()> {
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // A helper that fails fails its test.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_answers_every_request_of_its_connections() {
+        let server = NullServer::start(3).unwrap();
+        let mut streams: Vec<TcpStream> =
+            (0..7).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+        // A request and a half, then the rest of the second.
+        let requests = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".repeat(2);
+        for part in [&requests[..31], &requests[31..]] {
+            for stream in &mut streams {
+                stream.write_all(part).unwrap();
+            }
+        }
+        for stream in &mut streams {
+            let mut replies = [0; 2 * NIL.len()];
+            stream.read_exact(&mut replies).unwrap();
+            assert_eq!(replies, NIL.repeat(2)[..]);
+        }
+        // Dropping the server ends its threads, whose connections are still open.
+        drop(server);
+        let mut rest = Vec::new();
+        streams[0].read_to_end(&mut rest).unwrap();
+        assert!(rest.is_empty());
     }
 }

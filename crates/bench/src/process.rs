@@ -2,7 +2,7 @@
 //! migrations, memory.
 //!
 //! Read from `/proc` as text: a few reads at the beginning and the end of a run, nothing during
-//! it. Hardware counters are not read here.
+//! it. Hardware counters are in `hardware`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,45 +4,30 @@
 
 mod common;
 
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use self::common::doubts;
+use self::common::{Scratch, Server, VALKEY, doubts, free_port};
 use tidemill_bench::cli::run_bench;
 use tidemill_bench::load::control::{Control, Reply};
 use tidemill_bench::load::settings::Target;
 
-/// Nodes of a cluster, each serving a third of the slots, without replicas.
+/// Valkey nodes of a cluster, each serving a third of the slots, without replicas.
 struct Cluster {
-    nodes: Vec<(Child, u16)>,
-    directory: PathBuf,
-}
-
-fn program() -> &'static str {
-    let valkey = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/tools/bin/valkey-server");
-    if std::path::Path::new(valkey).exists() { valkey } else { "redis-server" }
+    nodes: Vec<Server>,
+    scratch: Scratch,
 }
 
 impl Cluster {
     fn start(name: &str) -> Self {
-        let directory =
-            std::env::temp_dir().join(format!("tidemill-cluster-{name}-{}", std::process::id()));
-        let mut cluster = Self { nodes: Vec::new(), directory };
+        let scratch = Scratch::new(&format!("cluster-{name}"));
+        let mut cluster = Self { nodes: Vec::new(), scratch };
         for node in 0..3 {
-            let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let (port, bus) = (free(), free());
-            let directory = cluster.directory.join(node.to_string());
-            std::fs::create_dir_all(&directory).unwrap();
-            let child = Command::new(program())
-                .args(["--port", &port.to_string(), "--cluster-port", &bus.to_string()])
-                .args(["--bind", "127.0.0.1", "--cluster-enabled", "yes", "--save", ""])
-                .current_dir(directory)
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            cluster.nodes.push((child, port));
+            let (port, bus) = (free_port().to_string(), free_port().to_string());
+            let options = ["--port", &port, "--cluster-port", &bus, "--cluster-enabled", "yes"];
+            let scratch = Scratch::new(&format!("cluster-{name}-{node}"));
+            let port = port.parse().unwrap();
+            cluster.nodes.push(Server::start_on(port, VALKEY, &options, scratch));
             let start = Instant::now();
             while cluster.try_call(node, "PING").is_none() {
                 assert!(start.elapsed() < Duration::from_secs(20), "node {node} does not answer");
@@ -51,7 +36,7 @@ impl Cluster {
             let slots = [(0, 5460), (5461, 10922), (10923, 16383)][node];
             cluster.call(node, &format!("CLUSTER ADDSLOTSRANGE {} {}", slots.0, slots.1));
             if node > 0 {
-                let (first, first_bus) = (cluster.nodes[0].1, cluster.bus(0));
+                let (first, first_bus) = (cluster.nodes[0].port, cluster.bus(0));
                 cluster.call(node, &format!("CLUSTER MEET 127.0.0.1 {first} {first_bus}"));
             }
         }
@@ -81,7 +66,7 @@ impl Cluster {
     }
 
     fn try_call(&self, node: usize, line: &str) -> Option<Reply> {
-        let target = Target::tcp("127.0.0.1", self.nodes[node].1);
+        let target = Target::tcp("127.0.0.1", self.nodes[node].port);
         let words: Vec<&str> = line.split(' ').collect();
         Control::connect(&target).and_then(|mut control| control.call(&words)).ok()
     }
@@ -102,22 +87,15 @@ impl Cluster {
     }
 
     fn bench(&self, words: &str) -> (ExitCode, String) {
-        let out = self.directory.join("out.txt");
-        let own =
-            format!("-h 127.0.0.1 -p {} --cluster-mode -t 1 -o {}", self.nodes[1].1, out.display());
+        let out = self.scratch.0.join("out.txt");
+        let own = format!(
+            "-h 127.0.0.1 -p {} --cluster-mode -t 1 -o {}",
+            self.nodes[1].port,
+            out.display()
+        );
         let code =
             run_bench(own.split(' ').chain(words.split_whitespace()).map(Into::into).collect());
         (code, std::fs::read_to_string(out).unwrap_or_default())
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for (child, _) in &mut self.nodes {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -133,7 +111,7 @@ fn every_node_gets_its_own_keys_and_nothing_is_redirected() {
     assert!(keys.iter().all(|&count| count > 250), "{keys:?}");
     // So many requests per client, whatever the number of its connections.
     let calls = |node: usize| {
-        let target = Target::tcp("127.0.0.1", cluster.nodes[node].1);
+        let target = Target::tcp("127.0.0.1", cluster.nodes[node].port);
         let mut control = Control::connect(&target).unwrap();
         let line = control.info("commandstats", "cmdstat_get").unwrap().unwrap();
         let calls = line.strip_prefix("calls=").unwrap().split(',').next().unwrap();

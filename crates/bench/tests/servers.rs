@@ -1,70 +1,47 @@
-//! The command line against a real redis-server on a port of the system's choice.
+//! The command line against a real Redis and a real Valkey on ports of the system's choice.
 
 #![allow(clippy::unwrap_used)] // A helper that fails fails its test.
 
 mod common;
 
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use self::common::doubts;
+use self::common::{Server, doubts, free_port};
 use serde_json::Value;
 use tidemill_bench::cli::{run_bench, run_experiment};
-use tidemill_bench::load::control::{Control, Reply};
-use tidemill_bench::load::settings::Target;
+use tidemill_bench::load::control::Reply;
+use tidemill_bench::load::replay::Recording;
 
-struct Redis {
-    child: Child,
-    port: u16,
-    directory: PathBuf,
-}
-
-impl Redis {
-    fn start(name: &str, options: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let directory =
-            std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
-            .args(options)
-            .current_dir(&directory)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed (scripts/setup)");
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+/// Runs each test on Redis 7.0 and on Valkey 9.1.
+macro_rules! on_both {
+    ($($test:ident),* $(,)?) => {
+        mod redis {
+            $(#[test] fn $test() { super::$test(super::common::REDIS); })*
         }
-        Self { child, port, directory }
-    }
-
-    fn bench(&self, words: &str) -> ExitCode {
-        let own =
-            format!("-h 127.0.0.1 -p {} -t 1 -o {}/out.txt", self.port, self.directory.display());
-        run_bench(own.split(' ').chain(words.split_whitespace()).map(Into::into).collect())
-    }
-
-    fn file(&self, name: &str) -> String {
-        std::fs::read_to_string(self.directory.join(name)).unwrap()
-    }
+        mod valkey {
+            $(#[test] fn $test() { super::$test(super::common::VALKEY); })*
+        }
+    };
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
+on_both!(
+    memtiers_json_names_are_all_there_and_the_counts_agree,
+    wrong_values_are_found_by_verify,
+    passwords_work_and_never_appear,
+    protocols_sockets_and_command_mixes_work,
+    connections_are_renewed_after_their_interval,
+    lost_connections_are_made_again_only_when_asked_for_and_always_counted,
+    a_server_that_is_gone_is_given_up_after_the_allowed_attempts,
+    clean_up_removes_our_keys_only_and_histograms_go_to_files,
+    recorded_commands_are_sent_again_as_they_were,
+);
 
-#[test]
-fn memtiers_json_names_are_all_there_and_the_counts_agree() {
-    let redis = Redis::start("json", &[]);
-    let json = redis.directory.join("out.json");
+fn memtiers_json_names_are_all_there_and_the_counts_agree(program: &str) {
+    let redis = Server::start(program, "json", &[]);
+    let json = redis.directory().join("out.json");
     let words = format!("-c 4 -n 5500 --key-maximum 1000 --json-out-file {}", json.display());
     assert_eq!(redis.bench(&words), ExitCode::SUCCESS);
     let document: Value = serde_json::from_str(&redis.file("out.json")).unwrap();
@@ -102,20 +79,19 @@ fn memtiers_json_names_are_all_there_and_the_counts_agree() {
     assert!(stats["Runtime"]["Total duration"].is_number());
     assert_eq!(stats["GET"].as_array().unwrap().last().unwrap()["percent"], 100.0);
     // The server counted the same.
-    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    let mut control = redis.control();
     let calls = control.info("commandstats", "cmdstat_get").unwrap().unwrap();
     assert!(calls.starts_with("calls=20000,"), "{calls}");
     assert!(redis.file("out.txt").contains("Totals"));
 }
 
-#[test]
-fn wrong_values_are_found_by_verify() {
-    let redis = Redis::start("verify", &[]);
+fn wrong_values_are_found_by_verify(program: &str) {
+    let redis = Server::start(program, "verify", &[]);
     let words = "-c 2 -n 30000 --key-maximum 50 -R --data-size-range 1-9000 --verify --preload --pipeline 8";
     assert_eq!(redis.bench(words), ExitCode::SUCCESS);
     assert!(!redis.file("out.txt").contains("WARNING: 1 values"));
     // Other values under the same keys, and only reads.
-    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    let mut control = redis.control();
     for key in 0..=50 {
         let key = format!("memtier-{key}");
         assert_eq!(control.call(&["SET", &key, "wrong"]).unwrap(), Reply::Text(b"OK".to_vec()));
@@ -125,10 +101,9 @@ fn wrong_values_are_found_by_verify() {
     assert!(redis.file("out.txt").contains("values were not those written"));
 }
 
-#[test]
-fn passwords_work_and_never_appear() {
-    let redis = Redis::start("password", &["--requirepass", "s3cr3tword"]);
-    let json = redis.directory.join("out.json");
+fn passwords_work_and_never_appear(program: &str) {
+    let redis = Server::start(program, "password", &["--requirepass", "s3cr3tword"]);
+    let json = redis.directory().join("out.json");
     let words =
         format!("-c 1 -n 100 -a s3cr3tword --show-config --json-out-file {}", json.display());
     assert_eq!(redis.bench(&words), ExitCode::SUCCESS);
@@ -137,10 +112,9 @@ fn passwords_work_and_never_appear() {
     assert_eq!(redis.bench("-c 1 -n 100 -a wrong"), ExitCode::from(3));
 }
 
-#[test]
-fn protocols_sockets_and_command_mixes_work() {
-    let redis = Redis::start("forms", &["--unixsocket", "r.sock"]);
-    let socket = redis.directory.join("r.sock");
+fn protocols_sockets_and_command_mixes_work(program: &str) {
+    let redis = Server::start(program, "forms", &["--unixsocket", "r.sock"]);
+    let socket = redis.directory().join("r.sock");
     for words in [
         "-c 2 -n 500 -P resp3 --select-db 3".to_string(),
         format!("-c 2 -n 500 -S {}", socket.display()),
@@ -160,7 +134,9 @@ fn wrong_options_and_unreachable_servers_have_their_exit_codes() {
     assert_eq!(run("--pipeline 0"), ExitCode::from(2));
     assert_eq!(run("--no-such-flag"), ExitCode::from(2));
     assert_eq!(run("--monitor-input x"), ExitCode::from(2));
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    assert_eq!(run("--monitor-input /missing --command __monitor_line@__"), ExitCode::from(2));
+    assert_eq!(run("--command __monitor_line1__"), ExitCode::from(2));
+    let port = free_port();
     assert_eq!(run(&format!("-h 127.0.0.1 -p {port} -n 1")), ExitCode::from(3));
 }
 
@@ -206,7 +182,7 @@ fn an_experiment_goes_on_from_its_journal() {
 /// (helpful), on a real server; gives the exit code and the length of the list afterwards. No machine is so busy that
 /// the difference drowns.
 fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
-    let redis = Redis::start(name, &[]);
+    let redis = Server::start(common::REDIS, name, &[]);
     let cli = |command: &str| format!("redis-cli -e -p {} {command}", redis.port);
     let (bring, take) = (cli("rpush l element"), cli("del l"));
     let (apply, revert) = if harmful { (&take, &bring) } else { (&bring, &take) };
@@ -214,7 +190,7 @@ fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
     let status = Command::new("sh").args(["-c", &revert_twice_is_harmless]).status().unwrap();
     assert!(status.success());
     let address = format!("127.0.0.1:{}", redis.port);
-    let json = redis.directory.join("ab.json");
+    let json = redis.directory().join("ab.json");
     let load = "-t 1 -c 2 --test-time 0.15 --command 'BLMOVE l l LEFT RIGHT 0.5'";
     let mut words = vec!["ab", "--apply", apply, "--revert", &revert_twice_is_harmless];
     words.extend(["--address", &address, "--load", load, "--blocks", "8"]);
@@ -226,7 +202,7 @@ fn judge_list(name: &str, harmful: bool, extra: &[&str]) -> (ExitCode, Reply) {
         assert_eq!(document["kept"], code == ExitCode::SUCCESS);
         assert_eq!(document["with"].as_array().unwrap().len(), 8);
     }
-    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+    let mut control = redis.control();
     (code, control.call(&["LLEN", "l"]).unwrap())
 }
 
@@ -336,14 +312,13 @@ fn programs_measure_under_the_arms_change_and_the_change_is_undone() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-fn stat(redis: &Redis, field: &str) -> u64 {
-    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+fn stat(redis: &Server, field: &str) -> u64 {
+    let mut control = redis.control();
     control.info("stats", field).unwrap().unwrap().parse().unwrap()
 }
 
-#[test]
-fn connections_are_renewed_after_their_interval() {
-    let redis = Redis::start("interval", &[]);
+fn connections_are_renewed_after_their_interval(program: &str) {
+    let redis = Server::start(program, "interval", &[]);
     for words in ["", "--pipeline 4", "--pipeline 4 --window batch", "--rate 5000 --pipeline 3"] {
         let before = stat(&redis, "total_connections_received");
         let load = format!("-c 2 -n 100 --reconnect-interval 10 {words}");
@@ -361,18 +336,17 @@ fn connections_are_renewed_after_their_interval() {
     }
 }
 
-#[test]
-fn lost_connections_are_made_again_only_when_asked_for_and_always_counted() {
-    let redis = Redis::start("lost", &[]);
+fn lost_connections_are_made_again_only_when_asked_for_and_always_counted(program: &str) {
+    let redis = Server::start(program, "lost", &[]);
     let kill = || {
         std::thread::sleep(Duration::from_millis(400));
-        let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+        let mut control = redis.control();
         control.call(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
     };
     for (words, goes_on) in
         [("", false), ("--reconnect-on-error", true), ("--reconnect-on-error --rate 3000", true)]
     {
-        let json = redis.directory.join("out.json");
+        let json = redis.directory().join("out.json");
         let load = format!("-c 3 --test-time 1.5 {words} --json-out-file {}", json.display());
         let code = std::thread::scope(|scope| {
             let load = scope.spawn(|| redis.bench(&load));
@@ -389,14 +363,13 @@ fn lost_connections_are_made_again_only_when_asked_for_and_always_counted() {
     }
 }
 
-#[test]
-fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts() {
-    let mut redis = Redis::start("gone", &[]);
+fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts(program: &str) {
+    let mut redis = Server::start(program, "gone", &[]);
     let words = "-c 3 --test-time 60 --reconnect-on-error --max-reconnect-attempts 4 --reconnect-backoff-factor 2";
     let own = format!(
         "-h 127.0.0.1 -p {} -t 1 -o {}/out.txt {words}",
         redis.port,
-        redis.directory.display()
+        redis.directory().display()
     );
     let start = Instant::now();
     let load = std::thread::spawn(move || run_bench(own.split(' ').map(Into::into).collect()));
@@ -408,13 +381,12 @@ fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts() {
     assert!(redis.file("out.txt").contains("3 connections were lost"));
 }
 
-#[test]
-fn clean_up_removes_our_keys_only_and_histograms_go_to_files() {
-    let redis = Redis::start("cleanup", &[]);
-    let mut control = Control::connect(&Target::tcp("127.0.0.1", redis.port)).unwrap();
+fn clean_up_removes_our_keys_only_and_histograms_go_to_files(program: &str) {
+    let redis = Server::start(program, "cleanup", &[]);
+    let mut control = redis.control();
     control.call(&["SET", "memtier-x", "theirs"]).unwrap();
     control.call(&["SET", "memtier-1000", "theirs"]).unwrap();
-    let prefix = redis.directory.join("hdr");
+    let prefix = redis.directory().join("hdr");
     let words = format!(
         "-c 2 -n 1100 --key-maximum 999 --preload --cleanup -x 2 --hdr-file-prefix {}",
         prefix.display()
@@ -427,4 +399,83 @@ fn clean_up_removes_our_keys_only_and_histograms_go_to_files() {
             assert!(text.contains(&format!("Total count    = {count:>12}")), "{text}");
         }
     }
+}
+
+/// What MONITOR prints until somebody says PING with `last`, in a thread of its own.
+fn record(server: &Server, last: &'static str) -> std::thread::JoinHandle<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    stream.write_all(b"MONITOR\r\n").unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut text = Vec::new();
+    // The answer to MONITOR: from here on everything is recorded.
+    reader.read_until(b'\n', &mut text).unwrap();
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            reader.read_until(b'\n', &mut line).unwrap();
+            assert!(!line.is_empty(), "MONITOR ended");
+            if String::from_utf8_lossy(&line).contains(last) {
+                return text;
+            }
+            text.extend_from_slice(&line);
+        }
+    })
+}
+
+fn recorded_commands_are_sent_again_as_they_were(program: &str) {
+    let options = ["--enable-debug-command", "yes"];
+    let (source, target) = (
+        Server::start(program, "recorded", &options),
+        Server::start(program, "replayed", &options),
+    );
+    let recording = record(&source, "the last command");
+    let words = "-c 2 -n 300 -R -d 60 --key-maximum 40 --ratio 1:1 --select-db 0";
+    assert_eq!(source.bench(words), ExitCode::SUCCESS);
+    let mut control = source.control();
+    let script = "return redis.call('rpush', KEYS[1], ARGV[1])";
+    control.call(&["EVAL", script, "1", "list", "bytes \r\n \u{7} and \"quotes\""]).unwrap();
+    control.call(&["PING", "the last command"]).unwrap();
+    let text = recording.join().unwrap();
+    let path = target.directory().join("monitor.txt");
+    std::fs::write(&path, &text).unwrap();
+    let count = Recording::parse(&text).commands.len();
+    assert!(count > 600, "{count}");
+    let replay = format!(
+        "--monitor-input {{dir}}/monitor.txt --command __monitor_line@__ -c 1 -n {count} --json-out-file {{dir}}/out.json"
+    );
+    assert_eq!(target.bench(&replay), ExitCode::SUCCESS, "{}", target.file("out.txt"));
+    let digest =
+        |server: &Server| server.control().call(&["DEBUG", "DIGEST"]).unwrap().text().unwrap();
+    assert_eq!(digest(&target), digest(&source));
+    let document: Value = serde_json::from_str(&target.file("out.json")).unwrap();
+    let stats = &document["ALL STATS"];
+    for (row, count) in [("Sets", 300), ("Gets", 300), ("Evals", 1)] {
+        assert_eq!(stats[row]["Count"], count, "{row}");
+    }
+    // The script pushed once; its push was recorded too and must not be sent by itself.
+    let length = target.control().call(&["LLEN", "list"]).unwrap();
+    assert_eq!(length, Reply::Integer(1));
+    // Four connections take the lines in turn, together each as often; one line by its number.
+    let before = calls(&target, "get");
+    let threads = replay.replace("-c 1", "-c 4");
+    assert_eq!(target.bench(&threads), ExitCode::SUCCESS, "{}", target.file("out.txt"));
+    assert_eq!(calls(&target, "get") - before, 4 * 300);
+    let random = replay.replace("__monitor_line@__", "__monitor_line@__ --monitor-pattern R");
+    assert_eq!(target.bench(&random), ExitCode::SUCCESS, "{}", target.file("out.txt"));
+    let flush =
+        b"+1.5 [0 127.0.0.1:1] \"flushall\"\r\n+1.6 [0 127.0.0.1:1] \"set\" \"only\" \"1\"\r\n";
+    std::fs::write(&path, flush).unwrap();
+    let words = "--monitor-input {dir}/monitor.txt --command __monitor_line1__ --command __monitor_line2__ \
+                 --command-ratio 3 -c 1 -n 8";
+    assert_eq!(target.bench(words), ExitCode::SUCCESS, "{}", target.file("out.txt"));
+    assert_eq!(target.control().call(&["DBSIZE"]).unwrap(), Reply::Integer(1));
+    assert_eq!((calls(&target, "flushall"), calls(&target, "set") >= 6), (2, true));
+}
+
+/// How often a server ran a command.
+fn calls(server: &Server, command: &str) -> u64 {
+    let line = server.control().info("commandstats", &format!("cmdstat_{command}")).unwrap();
+    let line = line.unwrap_or_else(|| panic!("{command} was never called"));
+    line.strip_prefix("calls=").unwrap().split(',').next().unwrap().parse().unwrap()
 }

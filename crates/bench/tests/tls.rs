@@ -4,20 +4,10 @@
 
 mod common;
 
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
 
-use self::common::doubts;
+use self::common::{REDIS, Scratch, Server, doubts, free_port};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use tidemill_bench::cli::run_bench;
-
-struct Redis {
-    child: Child,
-    port: u16,
-    directory: PathBuf,
-}
 
 /// An authority, and a certificate for 127.0.0.1 and `redis.test` that server and client share.
 fn write_certificates(directory: &std::path::Path) {
@@ -36,53 +26,22 @@ fn write_certificates(directory: &std::path::Path) {
     std::fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
 }
 
-impl Redis {
-    fn start(name: &str, auth_clients: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let directory =
-            std::env::temp_dir().join(format!("tidemill-tls-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        write_certificates(&directory);
-        let child = Command::new("redis-server")
-            .args(["--port", "0", "--tls-port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"])
-            .args(["--tls-ca-cert-file", "ca.pem", "--tls-auth-clients", auth_clients])
-            .args(["--save", ""])
-            .current_dir(&directory)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed (scripts/setup)");
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(20), "redis-server does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { child, port, directory }
-    }
-
-    fn bench(&self, words: &str) -> ExitCode {
-        let directory = self.directory.display().to_string();
-        let words = words.replace("{dir}", &directory);
-        let own = format!("-h 127.0.0.1 -p {} -t 1 -c 3 -o {directory}/out.txt", self.port);
-        run_bench(own.split(' ').chain(words.split_whitespace()).map(Into::into).collect())
-    }
-
-    fn report(&self) -> String {
-        std::fs::read_to_string(self.directory.join("out.txt")).unwrap()
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+fn start(name: &str, auth_clients: &str) -> Server {
+    let scratch = Scratch::new(&format!("tls-{name}"));
+    write_certificates(&scratch.0);
+    let port = free_port();
+    let port_text = port.to_string();
+    let mut options =
+        vec!["--port", "0", "--tls-port", &port_text, "--tls-auth-clients", auth_clients];
+    options.extend(["--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem"]);
+    options.extend(["--tls-ca-cert-file", "ca.pem"]);
+    // Debian's: Valkey's wheel is built without TLS.
+    Server::start_on(port, REDIS, &options, scratch)
 }
 
 #[test]
 fn loads_run_over_tls_with_client_certificates() {
-    let redis = Redis::start("clients", "yes");
+    let redis = start("clients", "yes");
     let tls = "--tls --cert {dir}/cert.pem --key {dir}/key.pem --cacert {dir}/ca.pem";
     for words in [
         "-n 2000",
@@ -93,16 +52,16 @@ fn loads_run_over_tls_with_client_certificates() {
         "--test-time 0.3 --rate 2000",
         "-n 500 --sni redis.test",
     ] {
-        assert_eq!(redis.bench(&format!("{tls} {words}")), ExitCode::SUCCESS, "{words}");
-        assert_eq!(doubts(&redis.report()), [""; 0], "{words}");
+        assert_eq!(redis.bench(&format!("-c 3 {tls} {words}")), ExitCode::SUCCESS, "{words}");
+        assert_eq!(doubts(&redis.file("out.txt")), [""; 0], "{words}");
     }
     // Without a certificate of its own the client is refused.
-    assert_eq!(redis.bench("-n 10 --tls --cacert {dir}/ca.pem"), ExitCode::from(3));
+    assert_eq!(redis.bench("-c 3 -n 10 --tls --cacert {dir}/ca.pem"), ExitCode::from(3));
 }
 
 #[test]
 fn a_server_certificate_must_be_signed_and_for_the_name() {
-    let redis = Redis::start("names", "no");
+    let redis = start("names", "no");
     let uri = format!("-u rediss://127.0.0.1:{}", redis.port);
     for (words, code) in [
         ("--tls --cacert {dir}/ca.pem", 0),
@@ -120,6 +79,6 @@ fn a_server_certificate_must_be_signed_and_for_the_name() {
         ("--tls --tls-skip-verify --tls-protocols SSLv3", 2),
         ("--tls --tls-skip-verify -S /tmp/redis.sock", 2),
     ] {
-        assert_eq!(redis.bench(&format!("-n 10 {words}")), ExitCode::from(code), "{words}");
+        assert_eq!(redis.bench(&format!("-c 3 -n 10 {words}")), ExitCode::from(code), "{words}");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         Err(code) => return code,
     };
     let null_server = match flags.calibrate || flags.serve_nothing {
-        true => match NullServer::start() {
+        true => match NullServer::start(settings.threads) {
             Ok(server) => Some(server),
             Err(error) => {
                 eprintln!("tidemill bench: the do-nothing server cannot start: {error}");

@@ -288,13 +288,48 @@ pub(crate) struct Flags {
     /// Delete keys with our prefix and number range afterwards
     #[arg(long, help_heading = "Beyond memtier")]
     pub cleanup: bool,
-    /// Measure the client alone, against a built-in server that does nothing
+    /// Measure the client alone, against a built-in server that does nothing with as many threads
     #[arg(long, help_heading = "Beyond memtier")]
     pub calibrate: bool,
-    /// Only serve: a do-nothing server that prints its port and ends with its standard input
+    /// Only serve: a do-nothing server with --threads that prints its port and ends with its standard input
     #[arg(long = "serve-nothing", help_heading = "Beyond memtier")]
     pub serve_nothing: bool,
     /// This help
     #[arg(long, action = clap::ArgAction::Help, help_heading = "Beyond memtier")]
     pub help: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// What memtier_benchmark's manual lists, but for memcached, waiting for replicas, reading from them,
+    /// imported data, exporters of live metrics, and repeating of failed requests.
+    const MEMTIERS: &str = "h/host s/server p/port S/unix-socket 4/ipv4 6/ipv6 P/protocol a/authenticate u/uri \
+        /tls /cert /key /cacert /tls-skip-verify /tls-protocols /sni x/run-count /cluster-mode /help \
+        o/out-file /json-out-file /client-stats /hdr-file-prefix /show-config /hide-histogram \
+        /print-percentiles /print-all-runs /command-stats-breakdown n/requests /rate-limiting c/clients \
+        t/threads /test-time /clients-start /clients-step /step-duration /ratio /pipeline \
+        /reconnect-interval /reconnect-on-error /max-reconnect-attempts /reconnect-backoff-factor \
+        /connection-timeout /thread-conn-start-min-jitter-micros /thread-conn-start-max-jitter-micros \
+        /multi-key-get /select-db /distinct-client-seed /randomize /command /command-ratio \
+        /command-key-pattern /monitor-input /monitor-pattern /scan-incremental-iteration \
+        /scan-incremental-max-iterations d/data-size /data-offset R/random-data /data-size-range \
+        /data-size-list /data-size-pattern /expiry-range /key-prefix /key-minimum /key-maximum \
+        /key-pattern /key-zipf-exp /key-stddev /key-median";
+
+    #[test]
+    fn memtiers_options_are_there_under_their_names_and_letters() {
+        let command = Flags::command();
+        for option in MEMTIERS.split_whitespace() {
+            let (letter, name) = option.split_once('/').unwrap();
+            let has = |argument: &&clap::Arg| {
+                let names = argument.get_long_and_visible_aliases().unwrap_or_default();
+                let letters = argument.get_short_and_visible_aliases().unwrap_or_default();
+                names.contains(&name) && letter.chars().all(|letter| letters.contains(&letter))
+            };
+            assert!(command.get_arguments().any(|argument| has(&argument)), "{option}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::cli::flags::Flags;
 use crate::limits::{PIPELINE_MAX, THREADS_MAX, VALUE_BYTES_MAX};
 use crate::load::command::{Command, Piece, Role, split_words};
 use crate::load::keys::Pattern;
+use crate::load::replay::Recording;
 use crate::load::settings::{
     Arrivals, End, Endpoint, Family, Keys, Pace, Protocol, Reconnect, Secret, Seeds, Settings,
     Sizes, Staircase, Target, Values, Window,
@@ -22,7 +23,6 @@ const DEFAULT_SEED: u64 = 12_345;
 pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings, String> {
     let given =
         |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
-    refuse_missing(flags)?;
     let threads = if flags.native && !given("threads") { 1 } else { flags.threads };
     check_range("--threads", u64::from(threads), 1, u64::from(THREADS_MAX))?;
     check_range("--clients", u64::from(flags.clients), 1, 1 << 20)?;
@@ -97,22 +97,13 @@ pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String
     Ok((from_flags(&flags, &matches)?, flags.preload))
 }
 
-/// Flags that are declared, so that memtier's command lines parse, and not implemented: better a
-/// clear refusal than a run that silently does something else.
-fn refuse_missing(flags: &Flags) -> Result<(), String> {
-    let missing = [("--monitor-input", flags.monitor_input.is_some())];
-    match missing.iter().find(|entry| entry.1) {
-        Some((name, _)) => Err(format!("{name} is not implemented yet")),
-        None => Ok(()),
-    }
-}
-
 /// A key belongs to one node, so a command may name one.
 fn check_cluster(flags: &Flags, commands: &[Command]) -> Result<(), String> {
     let refused = [
         ("--clients-start", flags.clients_start.is_some()),
         ("--requests allkeys (use --preload)", flags.requests.as_deref() == Some("allkeys")),
         ("--unix-socket", flags.unix_socket.is_some()),
+        ("--monitor-input", flags.monitor_input.is_some()),
         ("--select-db", flags.select_db != 0),
         ("a command with several keys", commands.iter().any(|command| command.key_count() > 1)),
     ];
@@ -420,13 +411,21 @@ fn pair<'a>(name: &str, text: &'a str) -> Result<(&'a str, &'a str), String> {
 }
 
 fn commands(flags: &Flags, matches: &ArgMatches) -> Result<Vec<Command>, String> {
+    let recording = recording(flags)?;
     if flags.command.is_empty() {
         return set_and_get(flags);
     }
     let range = (flags.key_minimum, flags.key_maximum);
     let mut commands = Vec::new();
+    // Where each --command begins: __monitor_line@__ becomes several.
+    let mut heads = Vec::new();
     for line in &flags.command {
         let line = line.as_str();
+        heads.push(commands.len());
+        if let Some(place) = line.strip_prefix("__monitor_line") {
+            commands.extend(recorded(recording.as_ref(), place, flags)?);
+            continue;
+        }
         let mut command = Command::parse(line, range)?;
         if flags.scan_incremental_iteration {
             follow_cursor(&mut command, flags)?;
@@ -434,7 +433,9 @@ fn commands(flags: &Flags, matches: &ArgMatches) -> Result<Vec<Command>, String>
         commands.push(command);
     }
     let places: Vec<usize> = matches.indices_of("command").into_iter().flatten().collect();
-    let owner = |place: usize| places.iter().rposition(|&command| command < place);
+    let owner = |place: usize| {
+        places.iter().rposition(|&command| command < place).map(|index| heads[index])
+    };
     for (place, &ratio) in
         matches.indices_of("command_ratio").into_iter().flatten().zip(&flags.command_ratio)
     {
@@ -449,6 +450,43 @@ fn commands(flags: &Flags, matches: &ArgMatches) -> Result<Vec<Command>, String>
             .ok_or_else(|| format!("--command-key-pattern: {letter:?} is none of R, S, P, G, Z"))?;
     }
     Ok(commands)
+}
+
+/// The file of `--monitor-input`, if one is given.
+fn recording(flags: &Flags) -> Result<Option<Recording>, String> {
+    let Some(path) = &flags.monitor_input else { return Ok(None) };
+    if !flags.command.iter().any(|line| line.starts_with("__monitor_line")) {
+        return Err("--monitor-input needs --command=__monitor_line@__ or __monitor_lineN__".into());
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("--monitor-input: {}: {error}", path.display()))?;
+    let recording = Recording::parse(&bytes);
+    if recording.left_out > 0 {
+        eprintln!(
+            "--monitor-input: {} commands; {} lines left out: no command of a client, or not to be sent again",
+            recording.commands.len(),
+            recording.left_out
+        );
+    }
+    Ok(Some(recording))
+}
+
+/// The commands that `__monitor_line` followed by `place` stands for.
+fn recorded(
+    recording: Option<&Recording>,
+    place: &str,
+    flags: &Flags,
+) -> Result<Vec<Command>, String> {
+    let recording = recording.ok_or("--command=__monitor_line...: needs --monitor-input")?;
+    match place.strip_suffix("__") {
+        Some("@") => recording.commands_in_turn(flags.monitor_pattern == "R"),
+        Some(number) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(vec![recording.command(number.parse().unwrap_or(usize::MAX))?])
+        }
+        _ => Err(format!(
+            "--command=__monitor_line{place}: neither __monitor_line@__ nor __monitor_lineN__"
+        )),
+    }
 }
 
 fn follow_cursor(command: &mut Command, flags: &Flags) -> Result<(), String> {
@@ -504,6 +542,7 @@ fn set_and_get(flags: &Flags) -> Result<Vec<Command>, String> {
         arguments,
         ratio,
         pattern,
+        replay: None,
     };
     let mut commands = Vec::new();
     if sets > 0 {

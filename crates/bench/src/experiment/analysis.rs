@@ -46,6 +46,7 @@ pub const METRICS: &[Metric] = &[
     down("average_ms", "average, ms"),
     down("p99_ms", "p99, ms"),
     down("server_cpu_us", "server CPU per operation, us"),
+    down("server_instructions", "server instructions per operation"),
     down("server_switches", "server context switches per second"),
     down("client_cpu_us", "client CPU per operation, us"),
     up("reads_per_second", "reads/s"),
@@ -81,6 +82,9 @@ pub(super) fn metrics_of(settings: &Settings, run: &RunResult) -> BTreeMap<Strin
     let ops = run.ops();
     if let Some(cpu_us) = run.server.cpu_us_per_operation(ops) {
         put("server_cpu_us".into(), cpu_us);
+    }
+    if let Some(hardware) = run.server_hardware {
+        put("server_instructions".into(), hardware.instructions as f64 / ops.max(1) as f64);
     }
     if let ServerUsage::Local(process) = &run.server {
         let total = process.total();

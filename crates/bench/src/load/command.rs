@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::limits::VECTORED_VALUE_BYTES;
 use crate::load::keys::{KeySource, Pattern, Random, below};
+use crate::load::replay::Replay;
 use crate::load::values::{Slab, Window};
 
 /// Placeholder of `--command` for a key.
@@ -62,15 +63,17 @@ pub struct Command {
     pub role: Role,
     /// Arguments, the name among them.
     pub arguments: Vec<Vec<Piece>>,
-    /// How many times in a row it is sent.
+    /// How many times in a row it is sent; 0 for one that only `replay` of another sends.
     pub ratio: u32,
     /// Which keys it uses.
     pub pattern: Pattern,
+    /// Recorded requests that are sent instead of the arguments.
+    pub replay: Option<Arc<Replay>>,
 }
 
 impl Command {
     /// Parses a command line with placeholders; quotes group as in a shell, `\xNN`, `\n`, `\r`,
-    /// `\t` and `\"` stand for bytes inside double quotes.
+    /// `\t`, `\a`, `\b` and `\"` stand for bytes inside double quotes.
     ///
     /// # Errors
     /// Says what is wrong with the line.
@@ -83,18 +86,7 @@ impl Command {
         if arguments[0].iter().any(|piece| !matches!(piece, Piece::Literal(_))) {
             return Err(format!("{line:?}: the command name cannot be a placeholder"));
         }
-        if matches!(
-            name.as_str(),
-            "SUBSCRIBE"
-                | "UNSUBSCRIBE"
-                | "PSUBSCRIBE"
-                | "PUNSUBSCRIBE"
-                | "SSUBSCRIBE"
-                | "SUNSUBSCRIBE"
-                | "MONITOR"
-                | "SYNC"
-                | "PSYNC"
-        ) {
+        if !has_one_reply(&name) {
             return Err(format!("{name}: has not exactly one reply per request"));
         }
         Ok(Self {
@@ -104,6 +96,7 @@ impl Command {
             arguments,
             ratio: 1,
             pattern: Pattern::Uniform,
+            replay: None,
         })
     }
 
@@ -120,6 +113,22 @@ impl Command {
                 "GET" | "MGET" | "HGET" | "HMGET" | "GETEX" | "GETDEL" | "GETRANGE"
             )
     }
+}
+
+/// Whether a server answers every request of this name (in upper case) with one reply.
+pub(super) fn has_one_reply(name: &str) -> bool {
+    !matches!(
+        name,
+        "SUBSCRIBE"
+            | "UNSUBSCRIBE"
+            | "PSUBSCRIBE"
+            | "PUNSUBSCRIBE"
+            | "SSUBSCRIBE"
+            | "SUNSUBSCRIBE"
+            | "MONITOR"
+            | "SYNC"
+            | "PSYNC"
+    )
 }
 
 /// Splits a line into words; see `Command::parse`.
@@ -157,6 +166,8 @@ fn unescape(bytes: &mut impl Iterator<Item = u8>, line: &str) -> Result<u8, Stri
         b'n' => b'\n',
         b'r' => b'\r',
         b't' => b'\t',
+        b'a' => 0x07,
+        b'b' => 0x08,
         b'x' => {
             let mut digit = || (bytes.next()? as char).to_digit(16);
             let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
@@ -308,6 +319,8 @@ pub struct Rendered {
     pub bytes: u64,
     /// The last key in it.
     pub key: u64,
+    /// How far behind the command that was asked for the one stands that was sent.
+    pub kind_offset: u32,
 }
 
 /// A command ready to be rendered; one per command and run, shared by all threads.
@@ -412,7 +425,7 @@ impl Template {
             let window = self.slab.draw(key, random);
             request[at..at + window.size].copy_from_slice(self.slab.bytes(window));
         }
-        Rendered { bytes: baked.bytes.len() as u64, key }
+        Rendered { bytes: baked.bytes.len() as u64, key, kind_offset: 0 }
     }
 
     fn render_pieces(
@@ -422,6 +435,11 @@ impl Template {
         cursor: &[u8],
         output: &mut Output,
     ) -> Rendered {
+        if let Some(replay) = &self.command.replay {
+            let (request, kind_offset) = replay.line(keys.next(random));
+            output.bytes.extend_from_slice(request);
+            return Rendered { bytes: request.len() as u64, key: 0, kind_offset };
+        }
         let before = output.bytes.len();
         let mut windows = 0;
         let mut last_key = 0;
@@ -453,7 +471,8 @@ impl Template {
             }
             output.bytes.extend_from_slice(b"\r\n");
         }
-        Rendered { bytes: (output.bytes.len() - before + windows) as u64, key: last_key }
+        let bytes = (output.bytes.len() - before + windows) as u64;
+        Rendered { bytes, key: last_key, kind_offset: 0 }
     }
 
     fn draw<'a>(

@@ -119,7 +119,11 @@ impl Connection {
         let kind = self.mix.kind;
         self.mix.repeated += 1;
         if self.mix.repeated >= templates[kind].command().ratio {
-            self.mix = MixPosition { kind: (kind + 1) % templates.len(), repeated: 0 };
+            let mut next = (kind + 1) % templates.len();
+            while templates[next].command().ratio == 0 && next != kind {
+                next = (next + 1) % templates.len();
+            }
+            self.mix = MixPosition { kind: next, repeated: 0 };
         }
         kind
     }

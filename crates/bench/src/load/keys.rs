@@ -9,6 +9,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::load::cluster::NodeKeys;
+use crate::load::replay::Replay;
 use crate::load::settings::Keys;
 
 /// Random numbers of one connection.
@@ -108,6 +109,15 @@ pub enum KeySource {
         /// Next one given.
         next: u64,
     },
+    /// Lines of a recording, `step` apart, beginning again behind the last.
+    Stride {
+        /// Next one given.
+        next: u64,
+        /// Distance to the one after it.
+        step: u64,
+        /// Lines.
+        count: u64,
+    },
     /// Redrawn until within the range.
     Gaussian(Normal<f64>, u64, u64),
     /// Rank 1 is the smallest key.
@@ -147,6 +157,16 @@ impl KeySource {
         }
     }
 
+    /// Line numbers of a recording for connection `index` of `count`: in turn, the connections take
+    /// lines as cards are dealt, so that together they send each as often and know nothing of each other.
+    pub fn of_replay(replay: &Replay, index: u64, count: u64) -> Self {
+        let lines = replay.len().max(1);
+        match replay.is_random() {
+            true => Self::Uniform(0, lines),
+            false => Self::Stride { next: index % lines, step: count % lines, count: lines },
+        }
+    }
+
     /// The next key number.
     #[inline]
     pub fn next(&mut self, random: &mut Random) -> u64 {
@@ -156,6 +176,11 @@ impl KeySource {
                 let key = *next;
                 *next = if key >= *maximum { *minimum } else { key + 1 };
                 key
+            }
+            Self::Stride { next, step, count } => {
+                let line = *next;
+                *next = (line + *step) % *count;
+                line
             }
             Self::Gaussian(normal, minimum, maximum) => loop {
                 let key = normal.sample(random.source()).round();

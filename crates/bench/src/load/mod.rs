@@ -15,6 +15,7 @@ pub mod control;
 pub mod keys;
 pub mod observe;
 pub(crate) mod preload;
+pub mod replay;
 pub mod scan;
 pub mod settings;
 pub mod tls;

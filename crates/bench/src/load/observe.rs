@@ -1,5 +1,6 @@
 //! The server's own cost over a run: from `/proc` when it is here, from `INFO` otherwise.
 
+use crate::hardware::{HardwareUsage, Watch};
 use crate::load::control::Control;
 use crate::load::settings::{Endpoint, Settings, Target};
 use crate::process::{ProcessUsage, listener_of_path, listener_of_port};
@@ -10,6 +11,8 @@ use crate::report::ServerUsage;
 pub struct Observation {
     processes: Vec<ProcessUsage>,
     remote: Option<(f64, f64)>,
+    /// By process; empty when one of them cannot be watched.
+    watches: Vec<Watch>,
 }
 
 /// The server's process: the one given, or the one that listens where we connect.
@@ -29,7 +32,19 @@ impl Observation {
         let processes: Option<Vec<ProcessUsage>> = pids.iter().map(read).collect();
         let alone = processes.is_none() && pids.len() == 1;
         let remote = if alone { remote_cpu(settings) } else { None };
-        Self { processes: processes.unwrap_or_default(), remote }
+        Self { processes: processes.unwrap_or_default(), remote, watches: Vec::new() }
+    }
+
+    /// Counts what the processes do from now on, where hardware counters are to be had.
+    pub fn watching(mut self) -> Self {
+        let watches = self.processes.iter().map(|process| Watch::of_process(process.pid));
+        self.watches = watches.collect::<Option<_>>().unwrap_or_default();
+        self
+    }
+
+    /// What was counted since `watching`.
+    pub fn hardware(&mut self) -> Option<HardwareUsage> {
+        HardwareUsage::sum(self.watches.iter_mut().map(Watch::read))
     }
 
     /// What was used between the two.

@@ -54,7 +54,11 @@ impl Shared {
                 _ => source,
             }
         };
-        let keys = settings.commands.iter().map(|command| source(command.pattern)).collect();
+        let keys = settings.commands.iter().map(|command| match &command.replay {
+            Some(replay) => KeySource::of_replay(replay, number, count),
+            None => source(command.pattern),
+        });
+        let keys = keys.collect();
         let seed = if settings.seeds.distinct {
             mix(settings.seeds.run, number + 1)
         } else {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::hardware::HardwareUsage;
 use crate::limits::{END_POLL, PUBLISH_INTERVAL};
 use crate::load::cluster::Cluster;
 use crate::load::command::Template;
@@ -79,6 +80,10 @@ pub struct RunResult {
     pub client: Vec<ThreadUsage>,
     /// By connection.
     pub connections: Vec<ConnectionResult>,
+    /// Hardware counters of the load threads together, where there are any.
+    pub client_hardware: Option<HardwareUsage>,
+    /// Hardware counters of the server, where there are any and it is here.
+    pub server_hardware: Option<HardwareUsage>,
     /// What the server cost meanwhile.
     pub server: ServerUsage,
     /// Ended by `Stop`.
@@ -119,6 +124,9 @@ impl RunResult {
             sum.trouble.add(&other.trouble);
             sum.client.extend(other.client);
             sum.connections.extend(other.connections);
+            let both = |ours, theirs| HardwareUsage::sum([ours, theirs]);
+            sum.client_hardware = both(sum.client_hardware, other.client_hardware);
+            sum.server_hardware = both(sum.server_hardware, other.server_hardware);
             sum.server = sum.server.plus(other.server);
             sum.interrupted |= other.interrupted;
         }
@@ -169,7 +177,7 @@ pub fn run(
         (None, None) => vec![pid(settings.target.endpoint.clone())],
         (None, Some(cluster)) => cluster.nodes().into_iter().map(pid).collect(),
     };
-    let mut observe = || Observation::take(settings, &server_pids);
+    let observe = || Observation::take(settings, &server_pids);
     let ready = Barrier::new(settings.threads as usize + 1);
     let failed = AtomicBool::new(false);
     // Set by the main thread between the two barriers.
@@ -197,11 +205,11 @@ pub fn run(
         let started_ms = unix_ms() + settings.warmup.as_millis() as u64;
         epoch.set(start).expect("set once");
         ready.wait();
-        let mut observed_start = settings.warmup.is_zero().then(&mut observe);
+        let mut observed_start = settings.warmup.is_zero().then(|| observe().watching());
         while running.load(Ordering::Relaxed) > 0 {
             std::thread::park_timeout(END_POLL);
             if observed_start.is_none() && start.elapsed() >= settings.warmup {
-                observed_start = Some(observe());
+                observed_start = Some(observe().watching());
             }
             if stop.load(Ordering::Relaxed) {
                 shared.stop.store(true, Ordering::Relaxed);
@@ -218,11 +226,16 @@ pub fn run(
                 Err(panic) => std::panic::resume_unwind(panic),
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let server_hardware = observed_start.as_mut().and_then(Observation::hardware);
         let observed_end = observe();
         let server =
             observed_start.map_or(ServerUsage::Unknown, |start| start.until(&observed_end));
         let interrupted = stop.load(Ordering::Relaxed);
-        Ok(RunResult { server, ..gather(settings, results, started_ms, interrupted) })
+        Ok(RunResult {
+            server,
+            server_hardware,
+            ..gather(settings, results, started_ms, interrupted)
+        })
     })
 }
 
@@ -256,6 +269,7 @@ fn gather(
     let mut client = Vec::new();
     let mut connections = Vec::new();
     let mut last_reply_ns = 0;
+    let client_hardware = HardwareUsage::sum(results.iter().map(|result| result.hardware));
     for result in results {
         for (kind, theirs) in kinds.iter_mut().zip(&result.kinds) {
             kind.add(theirs);
@@ -275,6 +289,8 @@ fn gather(
         trouble,
         client,
         connections,
+        client_hardware,
+        server_hardware: None,
         server: ServerUsage::Unknown,
         interrupted,
     }

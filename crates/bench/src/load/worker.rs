@@ -16,6 +16,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
+use crate::hardware::{HardwareUsage, Watch};
 use crate::limits::{
     DRAIN_LIMIT, EVENTS_PER_WAIT, PUBLISH_INTERVAL, RECEIVE_BUFFER_BYTES, VERIFY_ONE_IN,
 };
@@ -112,6 +113,7 @@ pub(super) struct WorkerResult {
     pub slots: Vec<u64>,
     pub trouble: Trouble,
     pub usage: ThreadUsage,
+    pub hardware: Option<HardwareUsage>,
     pub last_reply_ns: u64,
     pub connections: Vec<ConnectionResult>,
 }
@@ -123,6 +125,7 @@ impl WorkerResult {
             slots: Vec::new(),
             trouble: Trouble::default(),
             usage: ThreadUsage::default(),
+            hardware: None,
             last_reply_ns: 0,
             connections: Vec::new(),
         }
@@ -240,6 +243,7 @@ impl<'a> Worker<'a> {
     /// Runs to the end and hands over what was counted.
     pub fn run(mut self) -> io::Result<WorkerResult> {
         let mut usage_start = ThreadUsage::of_this_thread();
+        let mut hardware = Watch::of_this_thread();
         let mut events = Vec::with_capacity(EVENTS_PER_WAIT);
         let mut next_publish_ns = 0;
         if self.measure_from_ns == 0 {
@@ -262,6 +266,7 @@ impl<'a> Worker<'a> {
             if self.phase == Phase::Warmup && now_ns >= self.measure_from_ns {
                 self.begin_measuring();
                 usage_start = ThreadUsage::of_this_thread();
+                hardware = Watch::of_this_thread();
             }
             self.reconnect_due(now_ns);
             self.send_due(now_ns);
@@ -272,7 +277,7 @@ impl<'a> Worker<'a> {
                 next_publish_ns = now_ns + PUBLISH_INTERVAL.as_nanos() as u64;
             }
             if self.is_finished(now_ns) {
-                return Ok(self.finish(usage_start));
+                return Ok(self.finish(usage_start, hardware));
             }
         }
     }
@@ -490,6 +495,7 @@ impl<'a> Worker<'a> {
             &connection.cursor,
             &mut connection.output,
         );
+        let kind = kind + rendered.kind_offset as usize;
         let checked = shared.settings.verify
             && template.command().role == Role::Get
             && connection.random.next() % VERIFY_ONE_IN == 0;
@@ -621,7 +627,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn finish(mut self, usage_start: ThreadUsage) -> WorkerResult {
+    fn finish(mut self, usage_start: ThreadUsage, hardware: Option<Watch>) -> WorkerResult {
+        let hardware = hardware.and_then(|mut watch| watch.read());
         self.publish();
         self.trouble.unanswered = self.in_flight;
         self.trouble.unsent += self.backlog;
@@ -637,6 +644,7 @@ impl<'a> Worker<'a> {
             slots,
             trouble: self.trouble,
             usage: ThreadUsage::of_this_thread().since(&usage_start),
+            hardware,
             last_reply_ns: self.last_reply_ns,
             connections: self.results,
         }

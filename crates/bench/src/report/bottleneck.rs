@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::hardware::HardwareUsage;
 use crate::limits::{CLIENT_CORE_SHARE_WARNING, LITTLES_LAW_TOLERANCE};
 use crate::load::settings::{End, Pace};
 use crate::load::{RunResult, Settings};
@@ -134,7 +135,9 @@ pub fn write_bottleneck(
         run.client.len(),
         wait_ns as f64 / 1e7 / seconds / run.client.len().max(1) as f64,
     )?;
+    write_hardware(out, run.client_hardware, ops)?;
     write_server(out, run, server, seconds, ops)?;
+    write_hardware(out, run.server_hardware, ops)?;
     match settings.pace {
         Pace::Closed => {
             writeln!(out, "Closed loop: latency depends on the load the client offers.")?
@@ -148,6 +151,19 @@ pub fn write_bottleneck(
         writeln!(out, "WARNING: {warning}")?;
     }
     Ok(())
+}
+
+/// A line per side that has counters.
+fn write_hardware(out: &mut dyn Write, usage: Option<HardwareUsage>, ops: f64) -> io::Result<()> {
+    let Some(usage) = usage else { return Ok(()) };
+    writeln!(
+        out,
+        "  per operation: {:.0} instructions, {:.2} per cycle, {:.2} cache misses{}",
+        usage.instructions as f64 / ops,
+        usage.instructions as f64 / usage.cycles.max(1) as f64,
+        usage.cache_misses as f64 / ops,
+        if usage.user_only { " (user mode only)" } else { "" },
+    )
 }
 
 fn write_service(out: &mut dyn Write, run: &RunResult) -> io::Result<()> {

@@ -130,6 +130,39 @@ func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 	})
 }
 
+// A monitor is sent what others do: when it does not read, it is the one to go. They, and a monitor that reads, notice nothing.
+func TestOutputLimit_EndsAMonitorThatDoesNotRead(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		conn, slow, reading := server.Dial(t), server.Dial(t), server.Dial(t)
+		expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 4mb 0 0")
+		for _, monitor := range []*wire.Conn{slow, reading} {
+			expectOK(t, monitor, "MONITOR")
+		}
+		// More than sockets hold goes by, in steps that a reader keeps up with.
+		const steps = 4000
+		value := strings.Repeat("x", 8<<10)
+		for index := range steps {
+			key := "key" + strconv.Itoa(index)
+			expectOK(t, conn, "SET", key, value)
+			line, err := reading.Receive()
+			if err != nil || !strings.HasSuffix(string(line.Text), `"SET" "`+key+`" "`+value+`"`) {
+				t.Fatalf("the monitor that reads got %.100s, %v in step %d", line, err, index)
+			}
+		}
+		waitFor(t, "a disconnection", func() bool {
+			return field(t, conn, "stats", "client_output_buffer_limit_disconnections") == 1
+		})
+		if count := drain(t, slow); count > 30*megabyte {
+			t.Errorf("%d MiB came through a limit of 4", count/megabyte)
+		}
+		requireLog(t, server, `# Client id=\d+ addr=127\.0\.0\.1:\d+ .* (scheduled to be closed ASAP|closed) for overcoming of output buffer limits\.`)
+		if list := string(do(t, conn, "CLIENT", "LIST").Text); strings.Count(list, "flags=O") != 1 {
+			t.Errorf("one monitor is left, CLIENT LIST says: %s", list)
+		}
+	})
+}
+
 func TestOutputLimit_SparesAClientThatReads(t *testing.T) {
 	server, conn := withLargeValue(t, instance.Subject)
 	expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 64mb 32mb 1")

@@ -113,6 +113,38 @@ func TestOutputLimit_HardEndsAClientAtOnce(t *testing.T) {
 	})
 }
 
+// Whoever looks for the client that piles up finds it in CLIENT LIST.
+func TestClientList_TellsWhatClientsPileUp(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server, conn := withLargeValue(t, kind)
+		slow, half := server.Dial(t), server.Dial(t)
+		expectOK(t, slow, "CLIENT", "SETNAME", "slow")
+		if err := slow.SendRaw(bytes.Repeat([]byte("GET large\r\n"), 40)); err != nil {
+			t.Fatal(err)
+		}
+		if err := half.SendRaw([]byte("CLIENT SETNAME half\r\n*2\r\n$4\r\nECHO\r\n$100\r\nxyz")); err != nil {
+			t.Fatal(err)
+		}
+		piled := func(name, figure string) int {
+			line := regexp.MustCompile(`name=` + name + ` .*`).Find(do(t, conn, "CLIENT", "LIST").Text)
+			match := regexp.MustCompile(` ` + figure + `=(\d+)`).FindSubmatch(line)
+			if match == nil {
+				return 0
+			}
+			count, _ := strconv.Atoi(string(match[1]))
+			return count
+		}
+		waitFor(t, "unsent replies", func() bool { return piled("slow", "omem") > megabyte && piled("slow", "tot-mem") > megabyte })
+		waitFor(t, "half a request", func() bool { return piled("half", "tot-mem") > 0 && piled("half", "omem") == 0 })
+		for range 40 {
+			if _, err := slow.Receive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waitFor(t, "end of the pile", func() bool { return piled("slow", "omem") == 0 })
+	})
+}
+
 func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server, conn := withLargeValue(t, kind)

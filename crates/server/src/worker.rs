@@ -602,8 +602,12 @@ impl<F: Flavour> EventLoop<F> {
         match (connection.mode, is_fresh) {
             (Mode::Open, true) => self.execute_fresh(index, count),
             (Mode::Open, false) => self.execute_kept(index),
-            (Mode::Waiting | Mode::Held, true) => connection.input.extend(&self.input[..count]),
-            (Mode::Waiting | Mode::Held, false) => {}
+            (Mode::Waiting | Mode::Held, _) => {
+                if is_fresh {
+                    connection.input.extend(&self.input[..count]);
+                }
+                connection.publish_pending();
+            }
             (Mode::Closing, _) => connection.input = Input::default(),
         }
         self.check_input(index);
@@ -671,6 +675,7 @@ impl<F: Flavour> EventLoop<F> {
     /// Does what a turn came to.
     fn finish_turn(&mut self, index: usize, next: Next, reply: ReplyBuffer) {
         let connection = &mut self.connections[index];
+        connection.publish_pending();
         match next {
             Next::Input { wanted } => {
                 if !connection.input.is_empty() {
@@ -718,6 +723,9 @@ impl<F: Flavour> EventLoop<F> {
         if sent == Sent::All {
             connection.output.shrink(0);
         }
+        // Relaxed: for others' information only. Whoever never gets here has nothing unsent.
+        let client = &connection.session.client;
+        client.unsent_bytes.store(connection.output.len() as u64, Ordering::Relaxed);
         self.worker.stats(&self.spec.shared).output_bytes.add(count as u64);
         self.after_send(index, sent);
     }

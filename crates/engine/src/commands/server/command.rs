@@ -411,9 +411,10 @@ pub(super) fn getkeysandflags(cx: &mut SessionCx<'_, '_>) -> Outcome {
         if let Some(more_keys) = command.more_keys.filter(|_| index + 1 == command.keys.len()) {
             more_keys(&owned.view(), &mut of_spec);
         }
+        let flags = command.key_flags.map_or(spec.flags, |flags_of| flags_of(&owned.view()));
         let names: Vec<&str> = KEY_FLAG_NAMES
             .iter()
-            .filter(|(flag, _)| spec.flags.contains(*flag))
+            .filter(|(flag, _)| flags.contains(*flag))
             .map(|(_, name)| *name)
             .collect();
         for position in of_spec {

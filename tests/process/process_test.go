@@ -112,6 +112,75 @@ func TestUnixSocket_TakenByAnotherServer(t *testing.T) {
 	}
 }
 
+func TestUnixSocket_LeftBehindIsReplacedAndOtherFilesAreNot(t *testing.T) {
+	directory := t.TempDir()
+	path := filepath.Join(directory, "socket")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	instance.Start(t, instance.Subject, "--unixsocket", path)
+	conn, err := wire.Dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if reply := do(t, conn, "PING"); string(reply.Text) != "PONG" {
+		t.Error(reply)
+	}
+	file := filepath.Join(directory, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := startToEnd(t, "--unixsocket", file)
+	if err == nil || !strings.Contains(output, "Failed opening Unix socket: bind:") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "precious" {
+		t.Errorf("the file that is no socket holds %q", text)
+	}
+}
+
+func TestBind_NowhereToListenStopsTheStart(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		for _, directives := range [][]string{{"--port", "0"}, {"--bind", ""}} {
+			port, err := instance.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			if err == nil || !strings.Contains(output, " # Configured to not listen anywhere, exiting.") {
+				t.Errorf("%v: %v:\n%s", directives, err, output)
+			}
+		}
+		for _, directives := range [][]string{{"--bind", "no..host"}, {"--bind", "127.0.0.1 192.0.2.1"}} {
+			port, err := instance.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			if err == nil || !regexp.MustCompile(
+				`# Warning: Could not create server TCP listening socket (no\.\.host:\d+: \w|192.0.2.1:\d+: bind: Cannot assign)`,
+			).MatchString(output) || !strings.Contains(output, fmt.Sprintf("# Failed listening on port %d (tcp), aborting.", port)) {
+				t.Errorf("%v: %v:\n%s", directives, err, output)
+			}
+		}
+	})
+}
+
+// 192.0.2.1 is set aside for documentation: no host has it.
+func TestBind_TakesNamesAndPassesOverOptionalAddresses(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind, "--bind", "-192.0.2.1 localhost")
+		if reply := do(t, server.Dial(t), "PING"); string(reply.Text) != "PONG" {
+			t.Error(reply)
+		}
+		requireLog(t, server, `# Warning: Could not create server TCP listening socket 192\.0\.2\.1:\d+: bind: Cannot assign requested address`)
+	})
+}
+
 func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
 	const workers, burst = 4, 203
 	directory := t.TempDir()

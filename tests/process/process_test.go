@@ -181,6 +181,43 @@ func TestBind_TakesNamesAndPassesOverOptionalAddresses(t *testing.T) {
 	})
 }
 
+// Without descriptors for more, a client waits until there are some; those that are connected are served meanwhile.
+func TestDescriptors_ClientsWaitWhileNoneIsLeft(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	conn := server.Dial(t)
+	do(t, conn, "PING")
+	open, err := instance.OpenFiles(server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	limit := unix.Rlimit{Cur: uint64(open), Max: 4096}
+	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, &limit, &before); err != nil {
+		t.Fatal(err)
+	}
+	var waiting []*wire.Conn
+	for range 4 {
+		next := server.Dial(t)
+		if err := next.SendRaw([]byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		waiting = append(waiting, next)
+	}
+	waitFor(t, "line in the log", func() bool {
+		do(t, conn, "PING")
+		return strings.Contains(server.Log(), "# Accepting client connection: accept: Too many open files")
+	})
+	limit.Cur = uint64(open + 10)
+	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range waiting {
+		if reply, err := next.Receive(); err != nil || string(reply.Text) != "PONG" {
+			t.Errorf("%s, %v", reply, err)
+		}
+	}
+}
+
 func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
 	const workers, burst = 4, 203
 	directory := t.TempDir()

@@ -28,6 +28,7 @@ use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen::{self, Listener};
+use crate::log::reason;
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::process::background::{self, PidFile};
@@ -66,13 +67,6 @@ pub(crate) fn run(start: &Start) -> Result<(), String> {
         FlavourName::Bp => run_with::<Bp>(start, &placement),
         FlavourName::Signal => run_with::<Signal>(start, &placement),
     }
-}
-
-/// What the system says of an error, without the number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.trim_start_matches("failed to lookup address information: ");
-    text.split(" (os error").next().unwrap_or(text).to_owned()
 }
 
 fn place(start: &Start) -> Result<Placement, String> {

@@ -87,7 +87,7 @@ fn categories(command: &Command) -> Vec<&'static str> {
     if flags.contains(Flags::WRITE) {
         names.push("@write");
     }
-    if flags.contains(Flags::READONLY) && !command.keys.is_empty() {
+    if flags.contains(Flags::READONLY) {
         names.push("@read");
     }
     names.push(if flags.contains(Flags::FAST) { "@fast" } else { "@slow" });

@@ -90,3 +90,12 @@ func TestCommandInfo_IsValkeys(t *testing.T) {
 		requireSameCommand(t, want.Items[0], got.Items[0])
 	}
 }
+
+func TestCommandInfo_OfWhatIsNoCommandIsNull(t *testing.T) {
+	requireEqual(t, `
+COMMAND INFO nothing get|x
+COMMAND DOCS nothing
+COMMAND GETKEYS nothing
+COMMAND LIST FILTERBY PATTERN nothing
+`)
+}

@@ -32,7 +32,7 @@ use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
+    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, HTTP_LINE_US,
     KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
@@ -76,6 +76,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     /// Listeners that accept nothing until the next tick.
     paused_listeners: Vec<usize>,
     next_exhausted_line_us: u64,
+    next_http_line_us: u64,
     spans_iteration: bool,
     load: Load,
 }
@@ -111,6 +112,7 @@ impl<F: Flavour> EventLoop<F> {
             next_sweep_us: 0,
             paused_listeners: Vec::new(),
             next_exhausted_line_us: 0,
+            next_http_line_us: 0,
             spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
@@ -722,6 +724,15 @@ impl<F: Flavour> EventLoop<F> {
             }
             Next::Unblock => connection.mode = Mode::Waiting,
             Next::Close => {
+                let now_us = self.worker.now_us();
+                if connection.session.sent_http && now_us >= self.next_http_line_us {
+                    self.next_http_line_us = now_us + HTTP_LINE_US;
+                    log::warn!(
+                        "Possible SECURITY ATTACK detected. {} sent POST or Host:, as a web page does that makes its \
+                         visitors' browsers talk to this server (cross-protocol scripting). It was disconnected.",
+                        connection.session.client.address
+                    );
+                }
                 connection.mode = Mode::Closing;
                 connection.input = Input::default();
             }

@@ -235,7 +235,7 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
     for name in cx.args.iter().skip(2) {
         match find(&cx.shared.commands, name) {
             Some(command) => reply_info(cx.reply, command),
-            None => cx.reply.null_array(),
+            None => cx.reply.null(),
         }
     }
     Ok(())

@@ -89,6 +89,7 @@ func TestServer_SurvivesAbuse(t *testing.T) {
 		{"garbage", sendGarbage},
 		{"half requests", sendHalves},
 		{"huge headers", sendHugeHeaders},
+		{"HTTP", speakHTTP},
 		{"deep inline junk", sendInlineJunk},
 		{"connections opened and dropped", openAndDrop},
 		{"slow readers", readSlowly},
@@ -252,6 +253,26 @@ func sendHalves(t *testing.T, server *instance.Server) {
 	time.Sleep(100 * time.Millisecond)
 	if reply, err := conn.Do("EXISTS", "HALF"); err != nil || reply.Int() != 0 {
 		t.Errorf("half a request took effect: %v, %v", reply, err)
+	}
+}
+
+// speakHTTP sends what a browser would on behalf of a hostile web page: the command in the body must not run.
+func speakHTTP(t *testing.T, server *instance.Server) {
+	for _, request := range []string{
+		"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET http 1\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nSET http 1\r\n",
+		"post / HTTP/1.1\nSET http 1\n",
+		"MULTI\r\nhost: localhost\r\nSET http 1\r\nEXEC\r\n",
+	} {
+		expectClosed(t, server, []byte(request), "")
+	}
+	conn := server.Dial(t)
+	defer conn.Close()
+	if reply, err := conn.Do("EXISTS", "http"); err != nil || reply.Int() != 0 {
+		t.Errorf("what a web page sent was executed: %v, %v", reply, err)
+	}
+	if !strings.Contains(server.Log(), "# Possible SECURITY ATTACK detected") {
+		t.Error("the log does not warn of it")
 	}
 }
 

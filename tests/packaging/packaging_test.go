@@ -1,5 +1,6 @@
 // Package packaging builds the Debian package of the server under test and looks into it: files, modes, scripts, the service's
-// unit, and whether the packed server starts with the packed configuration. Nothing is installed.
+// unit, whether the packed server starts with the packed configuration, and what dpkg makes of it in a layer over the host's files.
+// The host itself stays as it is.
 package packaging
 
 import (
@@ -45,6 +46,28 @@ func TestPackage_HoldsWhatAServiceNeeds(t *testing.T) {
 	t.Run("control", func(t *testing.T) { checkControl(t, root) })
 	t.Run("unit", func(t *testing.T) { checkUnit(t, root) })
 	t.Run("server", func(t *testing.T) { checkServer(t, root) })
+	t.Run("dpkg", func(t *testing.T) { checkInstallation(t, file) })
+}
+
+// checkInstallation lets dpkg install, upgrade, remove and purge, in a layer over the host's files.
+func checkInstallation(t *testing.T, file string) {
+	layer := t.TempDir()
+	isolated := func(script string, arguments ...string) *exec.Cmd {
+		return exec.Command("unshare", append([]string{"--mount", "bash", "-c", script, "bash"}, arguments...)...)
+	}
+	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1"/{upper,work,root} &&
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" && chroot "$1/root" dpkg --version`
+	if output, err := isolated(probe, layer).CombinedOutput(); err != nil {
+		t.Skipf("this host lets nobody install into a layer over its files: %v\n%s", err, output)
+	}
+	script, err := filepath.Abs("install.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := isolated(`exec "$@"`, script, file, layer).CombinedOutput()
+	if err != nil || strings.Contains(string(output), "WRONG:") || !strings.Contains(string(output), "all steps done") {
+		t.Errorf("%v\n%s", err, output)
+	}
 }
 
 func checkFiles(t *testing.T, file string) {

@@ -113,6 +113,38 @@ func TestOutputLimit_HardEndsAClientAtOnce(t *testing.T) {
 	})
 }
 
+// Whoever looks for the client that piles up finds it in CLIENT LIST.
+func TestClientList_TellsWhatClientsPileUp(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server, conn := withLargeValue(t, kind)
+		slow, half := server.Dial(t), server.Dial(t)
+		expectOK(t, slow, "CLIENT", "SETNAME", "slow")
+		if err := slow.SendRaw(bytes.Repeat([]byte("GET large\r\n"), 40)); err != nil {
+			t.Fatal(err)
+		}
+		if err := half.SendRaw([]byte("CLIENT SETNAME half\r\n*2\r\n$4\r\nECHO\r\n$100\r\nxyz")); err != nil {
+			t.Fatal(err)
+		}
+		piled := func(name, figure string) int {
+			line := regexp.MustCompile(`name=` + name + ` .*`).Find(do(t, conn, "CLIENT", "LIST").Text)
+			match := regexp.MustCompile(` ` + figure + `=(\d+)`).FindSubmatch(line)
+			if match == nil {
+				return 0
+			}
+			count, _ := strconv.Atoi(string(match[1]))
+			return count
+		}
+		waitFor(t, "unsent replies", func() bool { return piled("slow", "omem") > megabyte && piled("slow", "tot-mem") > megabyte })
+		waitFor(t, "half a request", func() bool { return piled("half", "tot-mem") > 0 && piled("half", "omem") == 0 })
+		for range 40 {
+			if _, err := slow.Receive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waitFor(t, "end of the pile", func() bool { return piled("slow", "omem") == 0 })
+	})
+}
+
 func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server, conn := withLargeValue(t, kind)
@@ -127,6 +159,46 @@ func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 			t.Errorf("disconnected after %v", elapsed)
 		}
 		drain(t, slow)
+	})
+}
+
+// A monitor is sent what others do: when it does not read, it is the one to go. They, and a monitor that reads, notice nothing.
+func TestOutputLimit_EndsAMonitorThatDoesNotRead(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		conn, slow, reading := server.Dial(t), server.Dial(t), server.Dial(t)
+		expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal 4mb 0 0")
+		for _, monitor := range []*wire.Conn{slow, reading} {
+			expectOK(t, monitor, "MONITOR")
+		}
+		sees := func(suffix string) {
+			t.Helper()
+			line, err := reading.Receive()
+			if err != nil || !strings.HasSuffix(string(line.Text), suffix) {
+				t.Fatalf("the monitor that reads got %.100s, %v; want ... %.50s", line, err, suffix)
+			}
+		}
+		// At some time the sockets are full, and then the buffer, while a reader keeps up.
+		const stepsMax = 40_000
+		value := strings.Repeat("x", 8<<10)
+		isClosed := false
+		for index := 1; !isClosed && index < stepsMax; index++ {
+			key := "key" + strconv.Itoa(index%10)
+			expectOK(t, conn, "SET", key, value)
+			sees(`"SET" "` + key + `" "` + value + `"`)
+			if index%100 == 0 {
+				isClosed = field(t, conn, "stats", "client_output_buffer_limit_disconnections") == 1
+				sees(`"INFO" "stats"`)
+			}
+		}
+		if !isClosed {
+			t.Fatalf("the monitor that does not read is still there after %d MiB", stepsMax>>7)
+		}
+		drain(t, slow)
+		requireLog(t, server, `# Client id=\d+ addr=127\.0\.0\.1:\d+ .* (scheduled to be closed ASAP|closed) for overcoming of output buffer limits\.`)
+		if list := string(do(t, conn, "CLIENT", "LIST").Text); strings.Count(list, "flags=O") != 1 {
+			t.Errorf("one monitor is left, CLIENT LIST says: %s", list)
+		}
 	})
 }
 

@@ -112,6 +112,111 @@ func TestUnixSocket_TakenByAnotherServer(t *testing.T) {
 	}
 }
 
+func TestUnixSocket_LeftBehindIsReplacedAndOtherFilesAreNot(t *testing.T) {
+	directory := t.TempDir()
+	path := filepath.Join(directory, "socket")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	instance.Start(t, instance.Subject, "--unixsocket", path)
+	conn, err := wire.Dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if reply := do(t, conn, "PING"); string(reply.Text) != "PONG" {
+		t.Error(reply)
+	}
+	file := filepath.Join(directory, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output, err := startToEnd(t, "--unixsocket", file)
+	if err == nil || !strings.Contains(output, "Failed opening Unix socket: bind:") {
+		t.Errorf("%v:\n%s", err, output)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "precious" {
+		t.Errorf("the file that is no socket holds %q", text)
+	}
+}
+
+func TestBind_NowhereToListenStopsTheStart(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		for _, directives := range [][]string{{"--port", "0"}, {"--bind", ""}} {
+			port, err := instance.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			if err == nil || !strings.Contains(output, " # Configured to not listen anywhere, exiting.") {
+				t.Errorf("%v: %v:\n%s", directives, err, output)
+			}
+		}
+		for _, directives := range [][]string{{"--bind", "no..host"}, {"--bind", "127.0.0.1 192.0.2.1"}} {
+			port, err := instance.FreePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			output, err := runToEnd(t, instance.Command(kind, port, directives...))
+			if err == nil || !regexp.MustCompile(
+				`# Warning: Could not create server TCP listening socket (no\.\.host:\d+: \w|192.0.2.1:\d+: bind: Cannot assign)`,
+			).MatchString(output) || !strings.Contains(output, fmt.Sprintf("# Failed listening on port %d (tcp), aborting.", port)) {
+				t.Errorf("%v: %v:\n%s", directives, err, output)
+			}
+		}
+	})
+}
+
+// 192.0.2.1 is set aside for documentation: no host has it.
+func TestBind_TakesNamesAndPassesOverOptionalAddresses(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind, "--bind", "-192.0.2.1 localhost")
+		if reply := do(t, server.Dial(t), "PING"); string(reply.Text) != "PONG" {
+			t.Error(reply)
+		}
+		requireLog(t, server, `# Warning: Could not create server TCP listening socket 192\.0\.2\.1:\d+: bind: Cannot assign requested address`)
+	})
+}
+
+// Without descriptors for more, a client waits until there are some; those that are connected are served meanwhile.
+func TestDescriptors_ClientsWaitWhileNoneIsLeft(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	conn := server.Dial(t)
+	do(t, conn, "PING")
+	// Beyond the standard streams, so that no gap among the server's descriptors is of use.
+	var before unix.Rlimit
+	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := unix.Rlimit{Cur: 3, Max: before.Max}
+	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	var waiting []*wire.Conn
+	for range 4 {
+		next := server.Dial(t)
+		if err := next.SendRaw([]byte("PING\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		waiting = append(waiting, next)
+	}
+	waitFor(t, "line in the log", func() bool {
+		do(t, conn, "PING")
+		return strings.Contains(server.Log(), "# Accepting client connection: accept: Too many open files")
+	})
+	if err := unix.Prlimit(server.PID, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range waiting {
+		if reply, err := next.Receive(); err != nil || string(reply.Text) != "PONG" {
+			t.Errorf("%s, %v", reply, err)
+		}
+	}
+}
+
 func TestAcceptBurst_SpreadsConnectionsEvenly(t *testing.T) {
 	const workers, burst = 4, 203
 	directory := t.TempDir()
@@ -404,11 +509,30 @@ func TestMaxclients_FollowsTheLimitOfOpenFiles(t *testing.T) {
 	}
 }
 
+// descriptorsMax is how many descriptors a server that this test starts can have at most: root may raise even the hard limit.
+func descriptorsMax(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		text, err := os.ReadFile("/proc/sys/fs/nr_open")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.FormatUint(limit.Max, 10)
+}
+
+// No more than the system holds is asked for: Valkey comes down from there in steps of 16, each a system call.
 func TestMaxclients_RefusesWhatTheSystemCannotHold(t *testing.T) {
+	wish := descriptorsMax(t)
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind, "--maxclients", "7")
 		conn := server.Dial(t)
-		reply := do(t, conn, "CONFIG", "SET", "maxclients", "100000000")
+		reply := do(t, conn, "CONFIG", "SET", "maxclients", wish)
 		const want = "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is " +
 			"not able to handle the specified number of clients, try with "
 		if !strings.HasPrefix(string(reply.Text), want) {

@@ -58,6 +58,10 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// `CLIENT CAPA redirect`.
     pub follows_redirects: AtomicBool,
+    /// Bytes of requests that were read and not executed yet.
+    pub pending_bytes: AtomicU64,
+    /// Bytes of replies that its socket did not take yet.
+    pub unsent_bytes: AtomicU64,
     /// What it waits for in a blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
     /// Set when a key that it watches changes.
@@ -159,6 +163,8 @@ impl Clients {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
+            pending_bytes: AtomicU64::new(0),
+            unsent_bytes: AtomicU64::new(0),
             waiter: Mutex::default(),
             watch: Mutex::default(),
         });

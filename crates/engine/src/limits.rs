@@ -66,7 +66,7 @@ pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
 /// The sweep goes on soon when one in so many of the entries that it met had expired.
 pub const SWEEP_BUSY_SHARE: usize = 10;
 
-/// Expired fields of one hash that one step of the sweep deletes at most.
-pub const SWEPT_FIELDS_MAX: usize = 1024;
+/// Expired fields of one hash that one command, beside those it names, or one step of the sweep deletes at most.
+pub const REAPED_FIELDS_MAX: usize = 1024;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);

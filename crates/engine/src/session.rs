@@ -74,6 +74,8 @@ pub struct Session {
     pub is_monitor: bool,
     /// The connection ends once its replies are sent.
     pub close_after_reply: bool,
+    /// It ends because it sent an HTTP request.
+    pub sent_http: bool,
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) waiter: Option<Arc<Waiter>>,
@@ -93,6 +95,7 @@ impl Session {
             no_touch: false,
             is_monitor: false,
             close_after_reply: false,
+            sent_http: false,
             transaction: None,
             watch: None,
             waiter: None,

@@ -9,6 +9,7 @@ use tidemill_store::{Heap, KeyHash};
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
 use crate::execute::{Run, SweepPosition};
+use crate::mailbox::Message;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -50,6 +51,8 @@ pub struct Worker {
     pub(crate) ready: Vec<ReadyKey>,
     /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
     pub(crate) postponed: Vec<ReadyKey>,
+    /// Replies to clients that were served under the locks at hand, with their workers: sent when the journal has the record.
+    pub(crate) served: Vec<(usize, Message)>,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
     /// What ran since the clock was read last.
@@ -74,6 +77,7 @@ impl Worker {
             expired: Vec::new(),
             ready: Vec::new(),
             postponed: Vec::new(),
+            served: Vec::new(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
             run: Run::default(),

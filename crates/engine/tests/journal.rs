@@ -5,7 +5,7 @@ mod harness;
 use std::fmt::Write as _;
 
 use fastrand::Rng;
-use harness::Server;
+use harness::{Left, Server};
 use tidemill_engine::commit::Effect;
 
 const START_MS: u64 = 1_700_000_000_000;
@@ -74,6 +74,27 @@ fn a_client_served_is_recorded_with_the_write_that_served_it() {
     assert_eq!(call(&mut server, pushing, "RPUSH from x y"), ":2\r\n");
     assert_eq!(server.take_output(waiting), "$1\r\nx\r\n");
     assert_eq!(records(&server), ["0 RPUSH from x y; 0 LMOVE from to LEFT RIGHT"]);
+}
+
+/// A worker that sends nothing before the journal's tail is durable can hold back a reply only when its record is in.
+#[test]
+fn a_client_served_is_answered_after_the_record_of_it() {
+    let mut server = Server::new(3, START_MS);
+    let (first, second, pushing) = (server.connect(0), server.connect(2), server.connect(1));
+    for waiting in [first, second] {
+        assert_eq!(call(&mut server, waiting, "BLPOP queue 0"), "");
+    }
+    for lines in [&["RPUSH queue x y"][..], &["MULTI", "RPUSH queue x", "RPUSH queue y", "EXEC"]] {
+        let _ = server.take_departures();
+        for line in lines {
+            call(&mut server, pushing, line);
+        }
+        assert_eq!(server.take_departures(), [Left::Record, Left::Message(0), Left::Message(2)]);
+        for waiting in [first, second] {
+            assert_ne!(server.take_output(waiting), "");
+            assert_eq!(call(&mut server, waiting, "BLPOP queue 0"), "");
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -80,7 +81,7 @@ impl Connection {
     pub(crate) fn describe(&self, now_ms: u64) -> String {
         let client = &self.session.client;
         // Relaxed: written by this thread.
-        let last_ms = client.last_command_ms.load(std::sync::atomic::Ordering::Relaxed);
+        let last_ms = client.last_command_ms.load(Ordering::Relaxed);
         format!(
             "id={} addr={} laddr={} fd={} name=*redacted* age={} idle={} db={} qbuf={} multi-mem={} omem={} \
              user=*redacted*",
@@ -95,6 +96,16 @@ impl Connection {
             self.session.queued_bytes(),
             self.output.len(),
         )
+    }
+
+    /// Lets others see how much the client has sent that is not executed yet.
+    pub(crate) fn publish_pending(&self) {
+        let pending = &self.session.client.pending_bytes;
+        let bytes = self.input.len() as u64;
+        // Relaxed: for others' information only, and written by this thread alone. Mostly nothing is left and nothing was.
+        if pending.load(Ordering::Relaxed) != bytes {
+            pending.store(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Makes room for what the next request is known to lack.

@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+/// Microseconds between two lines of a worker's log that say that no connection can be accepted.
+pub const EXHAUSTED_LINE_US: u64 = 1_000_000;
+
+/// Microseconds between two lines of a worker's log that warn of clients which speak HTTP.
+pub const HTTP_LINE_US: u64 = 60_000_000;
+
 /// Bytes that a worker reads from one socket at a time.
 pub const READ_BYTES: usize = 64 * 1024;
 

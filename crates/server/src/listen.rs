@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,8 +68,10 @@ pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener>
         if net::connect(&probe, &address).is_ok() {
             return Err(io::Error::from(rustix::io::Errno::ADDRINUSE));
         }
-        // Left behind by a server that is gone.
-        fs::remove_file(path)?;
+        // Left behind by a server that is gone. Anything but a socket is somebody else's, and stays.
+        if fs::metadata(path)?.file_type().is_socket() {
+            fs::remove_file(path)?;
+        }
     }
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     net::bind(&socket, &address)?;

@@ -1,6 +1,7 @@
 //! What the server reads of its configuration, in the types that it works with.
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_host::CpuSet;
@@ -54,17 +55,30 @@ fn cpus(name: &str, text: &str) -> Result<Option<CpuSet>, String> {
     CpuSet::parse_list(text).map(Some).map_err(|error| format!("{name} '{text}': {error}"))
 }
 
-/// The address of a `bind`, and whether it may be missing on this host (a leading `-`).
-pub(crate) fn bind_address(text: &str) -> Result<(IpAddr, bool), String> {
-    let (text, optional) = match text.strip_prefix('-') {
-        Some(rest) => (rest, true),
-        None => (text, false),
-    };
-    let address = match text {
+/// A `bind`'s host, and whether it may be missing here (a leading `-`).
+pub(crate) fn bind_host(text: &str) -> (&str, bool) {
+    let (host, is_optional) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+    let host = match host {
         "*" => "0.0.0.0",
         "::*" => "::",
-        text => text,
+        host => host,
     };
-    let parsed = address.parse().map_err(|_| format!("bind: '{text}' is not an IP address"))?;
-    Ok((parsed, optional))
+    (host, is_optional)
+}
+
+/// The addresses of a `bind`'s host. A name stands for IPv4 addresses, as in Redis. Blocks while the name is looked up.
+///
+/// # Errors
+///
+/// When there is no such name, or it has no address of the kind.
+pub(crate) fn bind_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let found = (host, port).to_socket_addrs()?;
+    let addresses: Vec<SocketAddr> = found.filter(SocketAddr::is_ipv4).collect();
+    if addresses.is_empty() {
+        return Err(io::Error::other("the name has no IPv4 address"));
+    }
+    Ok(addresses)
 }

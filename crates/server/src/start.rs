@@ -28,8 +28,9 @@ use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen::{self, Listener};
+use crate::log::reason;
 use crate::metrics;
-use crate::options::{self, FlavourName, bind_address};
+use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::process::background::{self, PidFile};
 use crate::process::descriptors;
 use crate::process::signals::StopSignals;
@@ -68,12 +69,6 @@ pub(crate) fn run(start: &Start) -> Result<(), String> {
     }
 }
 
-/// What the system says of an error, without the number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 fn place(start: &Start) -> Result<Placement, String> {
     let wishes = options::placement(&start.configuration)?;
     let topology = Topology::read(&Root::live())
@@ -101,8 +96,7 @@ fn listen_everywhere(options: &ServerConfig, worker_count: usize) -> Result<List
     };
     let binds = if options.port == 0 { &[] } else { &options.bind[..] };
     for text in binds {
-        let (ip, is_optional) = bind_address(text)?;
-        listen_at(options, SocketAddr::new(ip, options.port), is_optional, &mut all)?;
+        listen_at(options, text, &mut all)?;
     }
     // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
     if let Some(path) = &options.unix_socket {
@@ -113,31 +107,43 @@ fn listen_everywhere(options: &ServerConfig, worker_count: usize) -> Result<List
             })?;
         all.by_worker[0].push(listener);
     }
+    if all.by_worker[0].is_empty() {
+        return Err("Configured to not listen anywhere, exiting.".into());
+    }
     Ok(all)
 }
 
-fn listen_at(
-    options: &ServerConfig,
-    address: SocketAddr,
-    is_optional: bool,
-    all: &mut Listeners,
-) -> Result<(), String> {
-    let refused = |error: &io::Error| {
+/// Listens at the first address of a `bind` that can be had.
+fn listen_at(options: &ServerConfig, bind: &str, all: &mut Listeners) -> Result<(), String> {
+    let (host, is_optional) = bind_host(bind);
+    let port = options.port;
+    let refused = |call: &str, error: &io::Error| {
         log::warn!(
-            "Warning: Could not create server TCP listening socket {address}: bind: {}",
+            "Warning: Could not create server TCP listening socket {host}:{port}: {call}{}",
             reason(error)
         );
-        format!("Failed listening on port {} (tcp), aborting.", address.port())
+        format!("Failed listening on port {port} (tcp), aborting.")
     };
-    let first = match listen::tcp(address, options.tcp_backlog) {
-        Err(error) if is_optional && is_missing(&error) => return Ok(()),
-        first => first.map_err(|error| refused(&error))?,
+    let addresses = bind_addresses(host, port).map_err(|error| refused("", &error))?;
+    let mut first = Err(io::Error::from(Errno::ADDRNOTAVAIL));
+    for address in addresses {
+        first = listen::tcp(address, options.tcp_backlog).map(|listener| (address, listener));
+        if first.is_ok() {
+            break;
+        }
+    }
+    let (address, first) = match first {
+        Ok(first) => first,
+        Err(error) => {
+            let failure = refused("bind: ", &error);
+            return if is_optional && is_missing(&error) { Ok(()) } else { Err(failure) };
+        }
     };
     let (first_worker, others) = all.by_worker.split_first_mut().expect("a plan has a worker");
     first_worker.push(first);
     for listeners in others {
         let listener = listen::tcp_beside(address, options.tcp_backlog);
-        listeners.push(listener.map_err(|error| refused(&error))?);
+        listeners.push(listener.map_err(|error| refused("bind: ", &error))?);
     }
     all.addresses.push(address);
     Ok(())
@@ -147,11 +153,13 @@ fn listen_at(
 fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
     let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
     let listen = |text: &String| {
-        let (ip, _) = bind_address(text).map_err(|error| format!("metrics-{error}"))?;
-        let address = SocketAddr::new(ip, options.metrics_port);
-        let refused =
-            |error| format!("Failed listening on {address} (metrics): bind: {}", reason(&error));
-        metrics::listen(address).map_err(refused)
+        let (host, _) = bind_host(text);
+        let port = options.metrics_port;
+        let refused = |error| {
+            format!("Failed listening on {host}:{port} (metrics): bind: {}", reason(&error))
+        };
+        let addresses = bind_addresses(host, port).map_err(refused)?;
+        metrics::listen(addresses[0]).map_err(refused)
     };
     binds.iter().map(listen).collect()
 }

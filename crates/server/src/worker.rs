@@ -32,10 +32,11 @@ use crate::connection::{Connection, Mode, Sent, send};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, KEPT_REPLY_BYTES,
-    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, HTTP_LINE_US,
+    KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
+use crate::log::reason;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -72,6 +73,10 @@ pub(crate) struct EventLoop<F: Flavour> {
     reply: ReplyBuffer,
     next_tick_us: u64,
     next_sweep_us: u64,
+    /// Listeners that accept nothing until the next tick.
+    paused_listeners: Vec<usize>,
+    next_exhausted_line_us: u64,
+    next_http_line_us: u64,
     spans_iteration: bool,
     load: Load,
 }
@@ -105,6 +110,9 @@ impl<F: Flavour> EventLoop<F> {
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
             next_sweep_us: 0,
+            paused_listeners: Vec::new(),
+            next_exhausted_line_us: 0,
+            next_http_line_us: 0,
             spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
@@ -271,6 +279,9 @@ impl<F: Flavour> EventLoop<F> {
 
     fn tick(&mut self) {
         self.batch.shrink();
+        let mut paused = std::mem::take(&mut self.paused_listeners);
+        paused.retain(|&listener| !self.listen_for(listener, EventFlags::IN));
+        self.paused_listeners = paused;
         if self.spec.index == 0 {
             self.spec.shared.sample();
         }
@@ -490,8 +501,7 @@ impl<F: Flavour> EventLoop<F> {
             let result = self.spec.listeners[listener].accept(self.config.tcp_keepalive_seconds);
             let (socket, origin) = match result {
                 Ok(accepted) => accepted,
-                // Nobody waits, or no descriptor is left: the next event tries again.
-                Err(_) => return,
+                Err(error) => return self.pause_if_exhausted(listener, &error),
             };
             match self.spec.handover.place(self.spec.index, Accepted { socket, origin }) {
                 Placed::Here(accepted) => self.adopt(accepted),
@@ -504,6 +514,29 @@ impl<F: Flavour> EventLoop<F> {
                 }
             }
         }
+    }
+
+    /// Stops accepting until the next tick when the system has no means for another connection: the one that waits would
+    /// be announced again at once and without end. After other errors, and when nobody waits, the next event tries again.
+    fn pause_if_exhausted(&mut self, listener: usize, error: &std::io::Error) {
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if !Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno)) {
+            return;
+        }
+        let now_us = self.spec.shared.clock.monotonic_us();
+        if now_us >= self.next_exhausted_line_us {
+            self.next_exhausted_line_us = now_us + EXHAUSTED_LINE_US;
+            log::warn!("Accepting client connection: accept: {}", reason(error));
+        }
+        if self.listen_for(listener, EventFlags::empty()) {
+            self.paused_listeners.push(listener);
+        }
+    }
+
+    /// Sets what is awaited of a listener; tells whether the kernel took it.
+    fn listen_for(&self, listener: usize, interest: EventFlags) -> bool {
+        let data = EventData::new_u64(FIRST_LISTENER + listener as u64);
+        epoll::modify(&self.epoll, &self.spec.listeners[listener].socket, data, interest).is_ok()
     }
 
     /// Makes a new connection this worker's own.
@@ -599,8 +632,12 @@ impl<F: Flavour> EventLoop<F> {
         match (connection.mode, is_fresh) {
             (Mode::Open, true) => self.execute_fresh(index, count),
             (Mode::Open, false) => self.execute_kept(index),
-            (Mode::Waiting | Mode::Held, true) => connection.input.extend(&self.input[..count]),
-            (Mode::Waiting | Mode::Held, false) => {}
+            (Mode::Waiting | Mode::Held, _) => {
+                if is_fresh {
+                    connection.input.extend(&self.input[..count]);
+                }
+                connection.publish_pending();
+            }
             (Mode::Closing, _) => connection.input = Input::default(),
         }
         self.check_input(index);
@@ -657,6 +694,7 @@ impl<F: Flavour> EventLoop<F> {
     /// Does what a turn came to.
     fn finish_turn(&mut self, index: usize, next: Next) {
         let connection = &mut self.connections[index];
+        connection.publish_pending();
         match next {
             Next::Input { wanted } => {
                 if !connection.input.is_empty() {
@@ -672,6 +710,15 @@ impl<F: Flavour> EventLoop<F> {
             }
             Next::Unblock => connection.mode = Mode::Waiting,
             Next::Close => {
+                let now_us = self.worker.now_us();
+                if connection.session.sent_http && now_us >= self.next_http_line_us {
+                    self.next_http_line_us = now_us + HTTP_LINE_US;
+                    log::warn!(
+                        "Possible SECURITY ATTACK detected. {} sent POST or Host:, as a web page does that makes its \
+                         visitors' browsers talk to this server (cross-protocol scripting). It was disconnected.",
+                        connection.session.client.address
+                    );
+                }
                 connection.mode = Mode::Closing;
                 connection.input = Input::default();
             }
@@ -702,6 +749,9 @@ impl<F: Flavour> EventLoop<F> {
         if sent == Sent::All {
             connection.output.shrink(0);
         }
+        // Relaxed: for others' information only. Whoever never gets here has nothing unsent.
+        let client = &connection.session.client;
+        client.unsent_bytes.store(connection.output.len() as u64, Ordering::Relaxed);
         self.worker.stats(&self.spec.shared).output_bytes.add(count as u64);
         self.after_send(index, sent);
     }

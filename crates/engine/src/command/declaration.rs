@@ -4,7 +4,7 @@ use bitflags::bitflags;
 use tidemill_resp::request::ArgumentView;
 
 use super::arguments::Argument;
-use super::keys::{KeyPositions, KeySpec};
+use super::keys::{KeyFlags, KeyPositions, KeySpec};
 use crate::blocking::Block;
 use crate::context::{Cx, SessionCx};
 use crate::error::CommandError;
@@ -126,6 +126,9 @@ pub type Outcome = Result<(), Stop>;
 /// Appends the positions of keys to those that specifications found.
 pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
 
+/// Says what a command with these arguments does with its keys.
+pub type KeyFlagsOf = fn(&ArgumentView<'_>) -> KeyFlags;
+
 /// Why a handler stops without a reply.
 #[derive(Debug)]
 pub enum Stop {
@@ -176,6 +179,8 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// Finds keys that no specification can describe, for commands that have such.
     pub more_keys: Option<MoreKeys>,
+    /// What it does with its keys, for commands of which the arguments decide that.
+    pub key_flags: Option<KeyFlagsOf>,
     /// Its syntax.
     pub arguments: &'static [Argument],
     /// Hints for clients and proxies.
@@ -209,6 +214,7 @@ impl Command {
         categories: Categories::empty(),
         keys: &[],
         more_keys: None,
+        key_flags: None,
         arguments: &[],
         tips: &[],
         history: &[],

@@ -7,6 +7,8 @@ mod keys;
 mod table;
 
 pub use arguments::{Argument, ArgumentKind};
-pub use declaration::{Categories, Command, Flags, Group, Handler, MoreKeys, Outcome, Stop};
+pub use declaration::{
+    Categories, Command, Flags, Group, Handler, KeyFlagsOf, MoreKeys, Outcome, Stop,
+};
 pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
 pub use table::{CommandId, CommandTable};

@@ -195,7 +195,7 @@ pub(crate) fn finish<'k>(
     release(shared, worker, locks, section);
 }
 
-/// Serves waiters, writes the journal and releases.
+/// Serves waiters, writes the journal, releases, and sends what was served.
 pub(crate) fn release<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
@@ -212,6 +212,11 @@ pub(crate) fn release<'k>(
         }
     }
     drop(locks);
+    // Behind the record, so that a worker which sends nothing before the journal's tail is durable holds these replies
+    // back too; and without the locks, which a wake-up need not prolong.
+    for (owner, reply) in worker.served.drain(..) {
+        shared.mailboxes.post(owner, reply);
+    }
 }
 
 /// Registers the client as a waiter, under the locks of all its keys.

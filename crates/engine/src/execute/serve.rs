@@ -112,7 +112,7 @@ fn owed_before(
     (!upcoming.contains(&owed)).then_some(owed)
 }
 
-/// Runs the waiter's command in its place and sends the reply to its worker.
+/// Runs the waiter's command in its place. The reply goes to its worker once the journal has the record.
 fn serve_one<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
@@ -152,7 +152,7 @@ fn serve_one<'k>(
     worker.stats(shared).changes.add(changes);
     // It stays in the queues of its other keys until somebody looks at them; who no longer waits is skipped.
     let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, reply };
-    shared.mailboxes.post(waiter.worker, message);
+    worker.served.push((waiter.worker, message));
     locks
 }
 

@@ -10,7 +10,7 @@ use tidemill_store::{EntryRef, SlotNumber};
 use super::keyed::release;
 use super::serve::edit_beside;
 use crate::commands;
-use crate::limits::{SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS, SWEEP_US_MAX, SWEPT_FIELDS_MAX};
+use crate::limits::{SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS, SWEEP_US_MAX};
 use crate::locks::LockSet;
 use crate::section::ReadSide;
 use crate::shared::Shared;
@@ -118,7 +118,7 @@ fn delete(
     let locks = edit_beside(shared, worker, locks, section, database, |cx| {
         // Beginning an edit deletes what has expired.
         if !cx.edit(key).is_gone() {
-            commands::hash::delete_expired_fields(cx, key, SWEPT_FIELDS_MAX);
+            commands::hash::delete_expired_fields(cx, key);
         }
     });
     worker.changes = 0;

@@ -175,6 +175,12 @@ pub fn run_turn<E: Enter>(
     }
 }
 
+/// Whether a line is of an HTTP request: a web page that its visitor's browser lets talk to this server can put commands into
+/// the body, behind lines that are none. Nothing behind such a line is executed.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
+}
+
 struct Executed {
     consumed: usize,
     next: Option<Next>,
@@ -373,6 +379,11 @@ impl<E: Enter> Client<'_, '_, E> {
     /// Executes one request.
     #[inline]
     fn execute(&mut self, request: &Request, args: ArgumentView<'_>) -> Step {
+        if request.id.is_none() && is_http(args.get(0)) {
+            self.session.sent_http = true;
+            self.session.close_after_reply = true;
+            return Step::Done;
+        }
         let mark = self.reply.mark();
         let mode = self.session.reply_mode;
         let admitted = admit::admit(self, request.id, &args);

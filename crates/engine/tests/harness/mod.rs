@@ -3,12 +3,12 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
-use tidemill_engine::commit::{Journal, MemoryJournal, Sinks};
+use tidemill_engine::commit::{Effect, Journal, MemoryJournal, Sinks};
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute::{self, Batch, Next, Turn, run_turn};
 use tidemill_engine::mailbox::{Message, Notify};
@@ -57,6 +57,42 @@ pub struct Silent;
 
 impl Notify for Silent {
     fn notify(&self) {}
+}
+
+/// What left the engine, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// A record, for the journal.
+    Record,
+    /// The first message of several, for a worker.
+    Message(usize),
+}
+
+type Departures = Arc<Mutex<Vec<Left>>>;
+
+/// Notes that a worker would be woken.
+struct Noting {
+    index: usize,
+    departures: Departures,
+}
+
+impl Notify for Noting {
+    fn notify(&self) {
+        self.departures.lock().expect("no panic").push(Left::Message(self.index));
+    }
+}
+
+/// A journal that notes when it is told something.
+struct NotingJournal {
+    journal: Arc<MemoryJournal>,
+    departures: Departures,
+}
+
+impl Journal for NotingJournal {
+    fn append(&self, record: Vec<Effect>) {
+        self.departures.lock().expect("no panic").push(Left::Record);
+        self.journal.append(record);
+    }
 }
 
 /// There is no process around the engine.
@@ -117,6 +153,7 @@ impl Connection {
 pub struct Server {
     pub clock: StoppedClock,
     pub journal: Arc<MemoryJournal>,
+    departures: Departures,
     shared: Arc<Shared>,
     domain: Arc<Domain<Qsbr>>,
     seats: Vec<Seat>,
@@ -128,16 +165,23 @@ impl Server {
     pub fn new(worker_count: usize, now_ms: u64) -> Server {
         let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)));
         let journal = Arc::new(MemoryJournal::default());
+        let departures = Departures::default();
+        let notifier = |index| {
+            Box::new(Noting { index, departures: Arc::clone(&departures) }) as Box<dyn Notify>
+        };
         let shared = Arc::new(Shared::new(SharedSpec {
             database_count: 16,
             seed: Seed::new(1, 2),
-            notifiers: (0..worker_count).map(|_| Box::new(Silent) as Box<dyn Notify>).collect(),
+            notifiers: (0..worker_count).map(notifier).collect(),
             clock: Box::new(clock.clone()),
             configuration: Configuration::default(),
             host: Box::new(NoProcess),
             sinks: Sinks {
                 events: None,
-                journal: Some(Box::new(Arc::clone(&journal)) as Box<dyn Journal>),
+                journal: Some(Box::new(NotingJournal {
+                    journal: Arc::clone(&journal),
+                    departures: Arc::clone(&departures),
+                })),
             },
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
@@ -150,7 +194,7 @@ impl Server {
             }
         };
         let seats = (0..worker_count).map(seat).collect();
-        Server { clock, journal, shared, domain, seats, connections: BTreeMap::new() }
+        Server { clock, journal, departures, shared, domain, seats, connections: BTreeMap::new() }
     }
 
     /// A connection to a worker.
@@ -192,6 +236,11 @@ impl Server {
         self.turn(connection);
         self.settle();
         self.take_output(connection)
+    }
+
+    /// What left the engine since the last call.
+    pub fn take_departures(&self) -> Vec<Left> {
+        std::mem::take(&mut *self.departures.lock().expect("no panic"))
     }
 
     /// What has come for a connection.

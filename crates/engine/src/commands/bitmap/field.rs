@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use tidemill_resp::number::parse_integer;
+use tidemill_resp::request::ArgumentView;
 use tidemill_store::{Kind, StringValue};
 
 use super::bit::{SETBIT_EVENT, byte_at, parse_offset};
-use crate::command::Outcome;
+use crate::command::{KeyFlags, Outcome};
 use crate::commands::options::{integer, is};
 use crate::commands::string;
 use crate::context::Cx;
@@ -235,4 +236,21 @@ fn runs(changed: BTreeMap<u64, u8>) -> Vec<(u64, Vec<u8>)> {
         }
     }
     runs
+}
+
+/// What `BITFIELD` does with its key: it only reads it when all its operations do.
+pub(super) fn key_flags(args: &ArgumentView<'_>) -> KeyFlags {
+    let mut index = 2;
+    while index < args.len() {
+        let width = match args.get(index) {
+            operation if is(operation, "GET") => 3,
+            operation if is(operation, "OVERFLOW") => 2,
+            _ => return KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE,
+        };
+        index += width;
+    }
+    if index > args.len() {
+        return KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE;
+    }
+    KeyFlags::RO | KeyFlags::ACCESS
 }

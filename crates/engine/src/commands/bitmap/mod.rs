@@ -208,6 +208,7 @@ const BITFIELD: Command = Command {
         find: Find::Range { last: 0, step: 1, limit: 0 },
         notes: Some("This command allows both access and modification of the key"),
     }],
+    key_flags: Some(field::key_flags),
     arguments: &[
         Argument::new("key", ArgumentKind::Key(0)),
         Argument::new(

@@ -121,13 +121,15 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
             .find(|(id, _)| id.index() + 1 == number as usize)
             .map_or("NULL", |(_, command)| command.name),
     };
+    let pending_bytes = client.pending_bytes.load(Ordering::Relaxed);
+    let unsent_bytes = client.unsent_bytes.load(Ordering::Relaxed);
     let mut line = String::new();
     // Writing into a string cannot fail.
     let _ = write!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
-         sub=0 psub=0 ssub=0 multi={} watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
-         rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={command} user=default redir=-1 resp={} \
+         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
+         rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} user=default redir=-1 resp={} \
          lib-name={} lib-ver={} tot-net-in=0 tot-net-out=0 tot-cmds=0",
         client.id,
         client.address,
@@ -139,6 +141,8 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
         client.database.load(Ordering::Relaxed),
         if queued == u64::MAX { -1 } else { queued as i64 },
         client.watched.load(Ordering::Relaxed),
+        pending_bytes + unsent_bytes,
+        if unsent_bytes > 0 { "rw" } else { "r" },
         client.protocol.load(Ordering::Relaxed),
         text(&texts.library_name),
         text(&texts.library_version),

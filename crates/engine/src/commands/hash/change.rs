@@ -1,4 +1,5 @@
-//! How hashes are changed: fields whose time is over go first.
+//! How hashes are changed: fields whose time is over go first, as many of them as one command may take time for. Those
+//! beyond are left to later commands and to the sweep; a command that names one of them finds it gone all the same.
 
 use tidemill_store::value::hash::{Field, HashEdit};
 use tidemill_store::{Encoding, EntryRef, Kind};
@@ -6,6 +7,7 @@ use tidemill_store::{Encoding, EntryRef, Kind};
 use crate::commit::{Event, EventClass};
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::limits::REAPED_FIELDS_MAX;
 use crate::shared::Shared;
 
 pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
@@ -15,6 +17,9 @@ pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
 pub(super) struct Change<'e, 'h> {
     edit: &'e mut HashEdit<'h>,
     now_ms: u64,
+    /// Whether fields may be left whose time is over.
+    has_due: bool,
+    expired: &'e mut Vec<Vec<u8>>,
     entries_max: u64,
     value_bytes_max: usize,
     is_table: bool,
@@ -24,19 +29,32 @@ pub(super) struct Change<'e, 'h> {
 
 impl Change<'_, '_> {
     /// A field, if it is there and its time is not over.
-    pub(super) fn get(&self, field: &[u8]) -> Option<Field<'_>> {
+    pub(super) fn get(&mut self, field: &[u8]) -> Option<Field<'_>> {
+        self.expire(field);
         self.edit.get(field)
+    }
+
+    /// Deletes a field whose time is over, so that the journal tells of it before the command does something to it.
+    fn expire(&mut self, field: &[u8]) {
+        if self.has_due
+            && let Some(found) = self.edit.get(field)
+            && found.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms)
+        {
+            self.edit.remove(field);
+            self.expired.push(field.to_vec());
+        }
     }
 
     /// Sets a field; tells whether it is new.
     pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        self.expire(field);
         self.is_changed = true;
         self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
         self.note_expiry(expires_at_ms);
         self.edit.set(field, value, expires_at_ms)
     }
 
-    /// Sets or clears the expiry of a field that is there.
+    /// Sets or clears the expiry of a field that [`Change::get`] found.
     pub(super) fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) {
         self.is_changed = true;
         self.note_expiry(expires_at_ms);
@@ -50,6 +68,7 @@ impl Change<'_, '_> {
 
     /// Removes a field; tells whether it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        self.expire(field);
         let was_there = self.edit.remove(field);
         self.is_changed |= was_there;
         was_there
@@ -82,7 +101,7 @@ pub(super) fn change<T>(
     let mut edit = cx.edit(key);
     let mut old = edit.entry_of(Kind::Hash)?;
     if old.is_some_and(|entry| is_over(shared, entry, now_ms)) {
-        delete_expired_fields(cx, key, usize::MAX);
+        delete_expired_fields(cx, key);
         edit = cx.edit(key);
         old = None;
     }
@@ -90,10 +109,12 @@ pub(super) fn change<T>(
     let mut expired = Vec::new();
     let mut sets_expiry = false;
     let published = edit.change_hash(event, |hash| {
-        expired = delete_due_fields(hash, now_ms, usize::MAX);
+        expired = delete_due_fields(hash, now_ms);
         let mut changing = Change {
+            has_due: expired.len() == REAPED_FIELDS_MAX,
             edit: hash,
             now_ms,
+            expired: &mut expired,
             entries_max: settings.hash_listpack_entries_max,
             value_bytes_max: settings.hash_listpack_value_bytes_max,
             is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
@@ -113,11 +134,14 @@ pub(super) fn change<T>(
     result.ok_or(CommandError::Syntax)
 }
 
-/// Whether the time of all fields of a hash is over: the key is no more then, and what comes next has no time limit.
+/// Whether the time of all fields of a hash is over: the key is no more then, and what comes next has no time limit. Of
+/// a large hash nobody asks: it is there until the last of its fields was deleted.
 fn is_over(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
     let Some(hash) = entry.hash(shared.keyspace.seed()) else { return false };
     let mut due_count = 0;
-    if hash.first_expiry().is_some_and(|first_ms| first_ms < now_ms) {
+    if hash.len() <= REAPED_FIELDS_MAX as u64
+        && hash.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
+    {
         hash.due(now_ms.saturating_sub(1), |_| {
             due_count += 1;
             true
@@ -126,15 +150,15 @@ fn is_over(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
     due_count == hash.len()
 }
 
-/// Deletes fields of a hash whose time is over, at most so many. It is no change of the command's.
-pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8], count_max: usize) {
+/// Deletes fields of a hash whose time is over, at most [`REAPED_FIELDS_MAX`]. It is no change of the command's.
+pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) {
     let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
     let changes = cx.worker.changes;
     let edit = cx.edit(key);
     let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return };
     let mut expired = Vec::new();
     let changed = edit.change_hash(Event::new(EventClass::HASH, "hexpired"), |hash| {
-        expired = delete_due_fields(hash, now_ms, count_max);
+        expired = delete_due_fields(hash, now_ms);
         Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
     });
     debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
@@ -154,15 +178,15 @@ fn note_expired(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>]) {
     }
 }
 
-/// Deletes the fields whose time is over, at most so many, and returns them.
-fn delete_due_fields(hash: &mut HashEdit<'_>, now_ms: u64, count_max: usize) -> Vec<Vec<u8>> {
+/// Deletes fields whose time is over, at most [`REAPED_FIELDS_MAX`], and returns them.
+fn delete_due_fields(hash: &mut HashEdit<'_>, now_ms: u64) -> Vec<Vec<u8>> {
     let mut due = Vec::new();
     if let Some(view) = hash.view()
         && view.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
     {
         view.due(now_ms.saturating_sub(1), |entry| {
             due.push(entry.field.to_vec());
-            due.len() < count_max
+            due.len() < REAPED_FIELDS_MAX
         });
     }
     due.iter().for_each(|field| {

@@ -41,7 +41,14 @@ impl<'g> Reading<'g> {
     }
 
     fn len(&self) -> u64 {
-        if self.has_dead() { self.entries().count() as u64 } else { self.hash.len() }
+        let mut dead_count = 0;
+        if self.has_dead() {
+            self.hash.due(self.now_ms.saturating_sub(1), |_| {
+                dead_count += 1;
+                true
+            });
+        }
+        self.hash.len() - dead_count
     }
 
     fn entries(&self) -> impl Iterator<Item = Entry<'g>> {

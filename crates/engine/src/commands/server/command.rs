@@ -87,7 +87,7 @@ fn categories(command: &Command) -> Vec<&'static str> {
     if flags.contains(Flags::WRITE) {
         names.push("@write");
     }
-    if flags.contains(Flags::READONLY) && !command.keys.is_empty() {
+    if flags.contains(Flags::READONLY) {
         names.push("@read");
     }
     names.push(if flags.contains(Flags::FAST) { "@fast" } else { "@slow" });
@@ -235,7 +235,7 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
     for name in cx.args.iter().skip(2) {
         match find(&cx.shared.commands, name) {
             Some(command) => reply_info(cx.reply, command),
-            None => cx.reply.null_array(),
+            None => cx.reply.null(),
         }
     }
     Ok(())
@@ -411,9 +411,10 @@ pub(super) fn getkeysandflags(cx: &mut SessionCx<'_, '_>) -> Outcome {
         if let Some(more_keys) = command.more_keys.filter(|_| index + 1 == command.keys.len()) {
             more_keys(&owned.view(), &mut of_spec);
         }
+        let flags = command.key_flags.map_or(spec.flags, |flags_of| flags_of(&owned.view()));
         let names: Vec<&str> = KEY_FLAG_NAMES
             .iter()
-            .filter(|(flag, _)| spec.flags.contains(*flag))
+            .filter(|(flag, _)| flags.contains(*flag))
             .map(|(_, name)| *name)
             .collect();
         for position in of_spec {

@@ -82,6 +82,7 @@ const SET: Command = Command {
         find: Find::Range { last: 0, step: 1, limit: 0 },
         notes: Some("RW and ACCESS due to the optional `GET` argument"),
     }],
+    key_flags: Some(set::key_flags),
     arguments: &[
         Argument::new("key", ArgumentKind::Key(0)),
         Argument::new("value", ArgumentKind::String),

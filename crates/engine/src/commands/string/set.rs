@@ -1,10 +1,11 @@
 //! Setting whole strings.
 
 use tidemill_resp::number::parse_integer;
+use tidemill_resp::request::ArgumentView;
 use tidemill_store::{Encoding, EntryRef, Kind, NewValue};
 
 use super::get::DELETED;
-use crate::command::Outcome;
+use crate::command::{KeyFlags, Outcome};
 use crate::commands::options::{TimeUnit, is};
 use crate::commit::{Event, EventClass};
 use crate::context::{Cx, Edit, NewEntry};
@@ -222,4 +223,13 @@ pub(super) fn getset(cx: &mut Cx<'_, '_>) -> Outcome {
         None => cx.reply.null(),
     }
     Ok(())
+}
+
+/// What `SET` does with its key: it reads it for `GET` only.
+pub(super) fn key_flags(args: &ArgumentView<'_>) -> KeyFlags {
+    if args.iter().skip(3).any(|option| is(option, "GET")) {
+        KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE
+    } else {
+        KeyFlags::OW | KeyFlags::UPDATE
+    }
 }

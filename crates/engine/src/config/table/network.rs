@@ -15,7 +15,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "bind",
         Kind::Words { min: 0, max: 16 },
         "* -::*",
-        "Addresses to listen on; those behind `-` may be missing.",
+        "Addresses or names to listen on; those behind `-` may be missing.",
     )
     .at_start(),
     text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),

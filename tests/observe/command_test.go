@@ -1,0 +1,101 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"tidemill/tests/internal/wire"
+)
+
+// missingSubcommands belong to client tracking, which is not there.
+var missingSubcommands = []string{"client|caching", "client|tracking"}
+
+// sorted renders the items of a reply in an order of their own: Valkey's sets have none.
+func sorted(reply wire.Reply) string {
+	var items []string
+	for _, item := range reply.Items {
+		items = append(items, item.String())
+	}
+	slices.Sort(items)
+	return strings.Join(items, " ")
+}
+
+// keySpecs renders specifications of keys without their notes, which are prose.
+func keySpecs(reply wire.Reply) string {
+	var specs []string
+	for _, spec := range reply.Items {
+		fields := spec.Items
+		if len(fields) > 1 && string(fields[0].Text) == "notes" {
+			fields = fields[2:]
+		}
+		specs = append(specs, wire.Reply{Kind: spec.Kind, Items: fields}.String())
+	}
+	return strings.Join(specs, "\n")
+}
+
+func requireSameCommand(t *testing.T, want, got wire.Reply) {
+	t.Helper()
+	if len(want.Items) != 10 || len(got.Items) != 10 {
+		t.Fatalf("valkey: %s\nsubject: %s", want, got)
+	}
+	name := string(want.Items[0].Text)
+	for index, part := range []struct {
+		name   string
+		render func(wire.Reply) string
+	}{
+		{"name", wire.Reply.String}, {"arity", wire.Reply.String}, {"flags", sorted},
+		{"first key", wire.Reply.String}, {"last key", wire.Reply.String}, {"step", wire.Reply.String},
+		{"categories", sorted}, {"tips", sorted}, {"keys", keySpecs},
+	} {
+		if want, got := part.render(want.Items[index]), part.render(got.Items[index]); want != got {
+			t.Errorf("%s: %s\n  valkey:  %s\n  subject: %s", name, part.name, want, got)
+		}
+	}
+	subcommands := map[string]wire.Reply{}
+	for _, sub := range got.Items[9].Items {
+		subcommands[string(sub.Items[0].Text)] = sub
+	}
+	for _, sub := range want.Items[9].Items {
+		name := string(sub.Items[0].Text)
+		if slices.Contains(missingSubcommands, name) {
+			continue
+		}
+		found, isThere := subcommands[name]
+		if !isThere {
+			t.Errorf("%s is missing", name)
+			continue
+		}
+		requireSameCommand(t, sub, found)
+		delete(subcommands, name)
+	}
+	for name := range subcommands {
+		t.Errorf("%s is no subcommand of Valkey's", name)
+	}
+}
+
+func TestCommandInfo_IsValkeys(t *testing.T) {
+	valkey, subject := both(t)
+	names := do(t, subject, "COMMAND", "LIST").Items
+	if len(names) < 100 {
+		t.Fatalf("only %d commands", len(names))
+	}
+	for _, name := range names {
+		text := string(name.Text)
+		want, got := do(t, valkey, "COMMAND", "INFO", text), do(t, subject, "COMMAND", "INFO", text)
+		if len(want.Items) != 1 || len(want.Items[0].Items) == 0 {
+			t.Errorf("%s is no command of Valkey's", text)
+			continue
+		}
+		requireSameCommand(t, want.Items[0], got.Items[0])
+	}
+}
+
+func TestCommandInfo_OfWhatIsNoCommandIsNull(t *testing.T) {
+	requireEqual(t, `
+COMMAND INFO nothing get|x
+COMMAND DOCS nothing
+COMMAND GETKEYS nothing
+COMMAND LIST FILTERBY PATTERN nothing
+`)
+}

@@ -15,6 +15,8 @@ Description=Tidemill
 Type=notify
 ExecStart=/opt/vm/tidemill server --port 6379 --bind 127.0.0.1 --supervised systemd --save ""
 LimitNOFILE=2048
+# Root would raise the limit beyond this.
+User=nobody
 [Install]
 WantedBy=multi-user.target
 """

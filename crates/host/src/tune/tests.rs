@@ -100,6 +100,9 @@ fn what_is_applied_is_in_force_lasts_and_is_undone_to_the_byte() {
             "n=$$(ls | sort -n | sed -n 2p) && echo 3 > /proc/irq/$$n/smp_affinity_list'"
         )
     );
+    assert!(unit.contains(
+        "Wants=sys-subsystem-net-devices-eth0.device\nAfter=sys-subsystem-net-devices-eth0.device\n\n[Service]\n"
+    ));
     assert!(
         directory.path().join("etc/systemd/system/multi-user.target.d/90-tidemill.conf").exists()
     );
@@ -246,6 +249,16 @@ fn a_name_that_a_shell_would_run_never_gets_into_a_file() {
     assert_eq!(planned[0].lasting_file, None);
     assert_eq!(apply(&root, &planned, &LASTING).unwrap().left_count, 1);
     assert_eq!(revert(&root, &RevertOptions::default()).unwrap(), Report::default());
+}
+
+#[test]
+fn the_unit_waits_for_an_interface_by_its_escaped_name() {
+    let (directory, root) = tree(MACHINE);
+    let lasting = Persistence::Interrupt { interface: "br-lan.7".to_owned(), index: 0 };
+    let planned = plan(&root, vec![Change::new("R11", IRQ, "0-3", 3, lasting)]);
+    apply(&root, &planned, &LASTING).unwrap();
+    let unit = text(directory.path(), "etc/systemd/system/tidemill-tune.service");
+    assert!(unit.contains("After=sys-subsystem-net-devices-br\\x2dlan.7.device\n"), "{unit}");
 }
 
 #[test]

@@ -77,6 +77,7 @@ const MEMORY: Files = &[("proc/meminfo", "MemTotal: 1000 kB\n")];
 const THP: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 const IRQ: &str = "proc/irq/24/smp_affinity_list";
+const IRQ_EFFECTIVE: &str = "proc/irq/24/effective_affinity_list";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 const SLEEP: Files = &[
     ("sys/devices/system/cpu/cpuidle/current_driver", "intel_idle\n"),
@@ -149,6 +150,7 @@ const GOLDEN: &[Golden] = &[
     ("R10", NotApplicable, &[FOUR_CPUS, NO_NIC]),
     ("R10", CannotTell, &[FOUR_CPUS, NIC]),
     ("R11", Healthy, &[FOUR_CPUS, NIC, &[(IRQ, "3\n")]]),
+    ("R11", Healthy, &[FOUR_CPUS, NIC, &[(IRQ, "3\n"), (IRQ_EFFECTIVE, "0\n")]]),
     ("R11", Found, &[FOUR_CPUS, NIC, &[(IRQ, "0-1\n")]]),
     ("R11", NotApplicable, &[FOUR_CPUS, NO_NIC]),
     ("R11", CannotTell, &[FOUR_CPUS, NIC]),

@@ -82,6 +82,9 @@ pub(super) const RULES: &[Rule] = &[
 /// Descriptors a server needs beside those of its clients.
 const DESCRIPTORS_SPARE: u64 = 32;
 
+/// The most that servers keep for themselves: Tidemill's grows with its workers.
+const DESCRIPTORS_SPARE_MAX: u64 = 1_024;
+
 /// Clients to provide for when no server tells its limit.
 const CLIENTS_USUAL: u64 = 10_000;
 
@@ -148,10 +151,17 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     let path = format!("/proc/{pid}/limits");
     let limits = probe.host.root.text(&path)?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|rest| rest.split_whitespace().next());
-    let soft = soft.ok_or_else(|| ReadError::malformed(&path))?;
-    probe.note(format!("{path} Max open files: {soft}"));
-    let enough = soft == "unlimited" || soft.parse::<u64>().is_ok_and(|limit| limit >= needed);
+    let mut words = line.into_iter().flat_map(str::split_whitespace);
+    let (Some(soft), Some(hard)) = (words.next(), words.next()) else {
+        return Err(ReadError::malformed(&path));
+    };
+    probe.note(format!("{path} Max open files: {soft}, at most {hard}"));
+    let limit = soft.parse::<u64>();
+    let lowered = clients.filter(|&clients| {
+        soft == hard && limit.as_ref().is_ok_and(|&limit| is_lowered(clients, limit))
+    });
+    let needed = if lowered.is_some() { CLIENTS_USUAL + DESCRIPTORS_SPARE } else { needed };
+    let enough = soft == "unlimited" || limit.is_ok_and(|limit| limit >= needed);
     let unit = facts::unit_of(probe.host.root, pid);
     let lasting = unit.map(|unit| Change::drop_in("R15", &unit, "LimitNOFILE", soft, needed));
     Ok(match enough {
@@ -166,6 +176,13 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
         .with_root()
         .with_restart(),
     })
+}
+
+/// Whether a server that may not raise its limit of descriptors further seems to have lowered maxclients to what they
+/// allow, as Redis, Valkey and Tidemill do on start: CONFIG tells only the lowered number then.
+fn is_lowered(clients: u64, limit: u64) -> bool {
+    let spare = limit.saturating_sub(clients);
+    clients < CLIENTS_USUAL && (DESCRIPTORS_SPARE..=DESCRIPTORS_SPARE_MAX).contains(&spare)
 }
 
 fn affinity(probe: &mut Probe<'_>) -> Outcome {

@@ -1,5 +1,7 @@
 """Very many idle connections on one server."""
 
+import os
+import select
 import subprocess
 import sys
 import time
@@ -14,6 +16,8 @@ PORT = 6391
 # README's budget for resident memory per idle connection.
 BYTES_MAX = 1_024
 HELD_SECONDS = 10
+PROGRESS_SECONDS = 30
+CONNECT_LIMIT_SECONDS = 40 * 60
 
 
 def hold_many():
@@ -26,6 +30,7 @@ def hold_many():
     holders = [subprocess.Popen([*words, source, str(PORT), str(share)], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, text=True) for source in SOURCES]
     try:
+        wait_for(holders, pid)
         check("connections that answered", [holder.stdout.readline().strip() for holder in holders],
               [f"held {share}"] * len(SOURCES))
         note(f"connected in {time.monotonic() - started:.0f} s")
@@ -50,6 +55,19 @@ def hold_many():
         time.sleep(1)
     check("connected_clients after they went", server.info(PORT, "connected_clients"), "1")
     server.stop("many")
+
+
+def wait_for(holders, pid):
+    """Tells of the progress, which takes minutes, until each holder has something to say."""
+    deadline = time.monotonic() + CONNECT_LIMIT_SECONDS
+    waiting = {holder.stdout for holder in holders}
+    while waiting and time.monotonic() < deadline:
+        waiting -= set(select.select(waiting, [], [], PROGRESS_SECONDS)[0])
+        sockets = machine.field(machine.text(f"/proc/{pid}/net/sockstat"), "TCP").split()[1]
+        note(f"{sockets} TCP sockets in use, load {os.getloadavg()[0]:.0f}")
+    for holder in holders:
+        if holder.stdout in waiting:
+            holder.kill()
 
 
 def resident_bytes(pid):

@@ -6,7 +6,8 @@ import pathlib
 import re
 
 # Computed from free memory or drawn at random at each boot.
-DIFFERS_BY_BOOT = {"tcp_mem", "udp_mem", "udplite_mem", "netdev_rss_key", "tcp_fastopen_key"}
+DIFFERS_BY_BOOT = {"tcp_mem", "udp_mem", "udplite_mem", "user_reserve_kbytes", "admin_reserve_kbytes", "netdev_rss_key",
+                   "tcp_fastopen_key"}
 
 
 def text(path):

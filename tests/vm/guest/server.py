@@ -11,12 +11,15 @@ UNIT = "tidemill.service"
 # Its limit of open files is too low for its clients on purpose: R15 has to find it and a drop-in to raise it.
 TEXT = """[Unit]
 Description=Tidemill
+# Its workers go where the interface is, so that has to be there.
+Wants=network-online.target
+After=network-online.target
 [Service]
 Type=notify
 ExecStart=/opt/vm/tidemill server --port 6379 --bind 127.0.0.1 --supervised systemd --save ""
 LimitNOFILE=2048
 # Root would raise the limit beyond this.
-User=nobody
+User=daemon
 [Install]
 WantedBy=multi-user.target
 """

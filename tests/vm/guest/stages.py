@@ -1,6 +1,7 @@
 """What happens between two boots, in order."""
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -153,8 +154,7 @@ def threads():
     check_workers(server.process(server.UNIT), planned_workers(tune("plan", shown=False)[1]), set(range(8)))
     allowed = "2-5"
     pid = server.start("boxed", 6390, f"AllowedCPUs={allowed}", "LimitNOFILE=20000")
-    status, text = run("systemd-run", "--quiet", "--pipe", "--wait", f"--property=AllowedCPUs={allowed}",
-                       TIDEMILL, "tune", "plan")
+    status, text = run_boxed(allowed, TIDEMILL, "tune", "plan")
     check("plan's exit status inside the cpuset", status, 0)
     cgroup = machine.text(f"/proc/{pid}/cgroup").rsplit(":", 1)[1]
     effective = machine.text(f"/sys/fs/cgroup{cgroup}/cpuset.cpus.effective")
@@ -162,6 +162,17 @@ def threads():
     check_workers(pid, planned_workers(text), machine.cpus(allowed))
     check("the server's limit of open files", machine.open_files_max(pid)[1], 20_000)
     server.stop("boxed")
+
+
+def run_boxed(allowed, *words):
+    """Runs a command inside a cpuset. systemd lends its terminal only over a message bus, so a file takes the output."""
+    output = "/run/tidemill-vm.out"
+    pathlib.Path(output).unlink(missing_ok=True)
+    status, _ = run("systemd-run", "--quiet", "--service-type=oneshot", f"--property=AllowedCPUs={allowed}",
+                    f"--property=StandardOutput=file:{output}", *words)
+    text = machine.text(output)
+    print(text)
+    return status, text
 
 
 def check_workers(pid, planned, allowed):

@@ -33,6 +33,8 @@ Address=192.0.2.2/24
 LinkLocalAddressing=no
 IPv6AcceptRA=no
 END
+# A driver that loads late, after network.target: what is set at boot has to wait for it.
+echo 'install virtio_net sleep 15; modprobe --ignore-install virtio_net' >"$tree/etc/modprobe.d/late.conf"
 # Packets steered onto every CPU, workers' included.
 cat >"$tree/etc/udev/rules.d/50-owner.rules" <<'END'
 ACTION=="add", SUBSYSTEM=="net", DRIVERS=="virtio_net", ATTR{queues/rx-0/rps_cpus}="ff"

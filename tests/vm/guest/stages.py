@@ -50,9 +50,9 @@ def persisted(state):
     """after a reboot what was applied is in force; tidemill reverts it"""
     wait_for_network()
     in_force(state)
-    change = next(change for change in state["plan"] if change["rule"] == "R15")
+    promised = [int(change["to"]) for change in state["plan"] if change["key"] == "LimitNOFILE"]
     limit = machine.open_files_max(server.process(server.UNIT))
-    check("the server's limit of open files", limit, (int(change["to"]), int(change["to"])))
+    check("the server's limits of open files", [*limit], promised * 2)
     title("revert")
     status, _ = tune("revert")
     check("revert's exit status", status, 0)

@@ -67,6 +67,12 @@ const THREADS: Files = &[
     ("proc/7/task/7/status", "Name:\tvalkey\nCpus_allowed_list:\t0\n"),
     ("proc/7/task/8/status", "Name:\tbio\nCpus_allowed_list:\t1\n"),
 ];
+/// Its first worker on CPU 0.
+const TIDEMILL: Files = &[
+    ("tidemill/pid", "7\n"),
+    ("tidemill/info", "tidemill_version:1\n"),
+    ("proc/7/task/7/status", "Name:\tworker-0\nCpus_allowed_list:\t0\n"),
+];
 const GROUP: Files = &[
     ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
     ("proc/self/cgroup", "0::/a\n"),
@@ -178,6 +184,8 @@ const GOLDEN: &[Golden] = &[
     ("R17", NotApplicable, &[TWO_CPUS, &[("sys/devices/system/cpu/cpuidle/current_driver", "none\n")]]),
     ("R17", CannotTell, &[TWO_CPUS, SLEEP]),
     ("R18", Healthy, &[SIBLINGS, THREADS]),
+    ("R18", Healthy, &[SIBLINGS, TIDEMILL, &[("proc/7/task/8/status", "Name:\tsweep\nCpus_allowed_list:\t2\n")]]),
+    ("R18", Found, &[SIBLINGS, TIDEMILL, &[("proc/7/task/8/status", "Name:\tworker-1\nCpus_allowed_list:\t2\n")]]),
     ("R18", Found, &[SIBLINGS, THREADS, &[("proc/7/task/8/status", "Name:\tio\nCpus_allowed_list:\t2\n")]]),
     ("R18", NotApplicable, &[TWO_CPUS]),
     ("R18", CannotTell, &[NOTHING]),

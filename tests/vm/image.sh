@@ -44,6 +44,15 @@ net.core.somaxconn = 1024
 vm.zone_reclaim_mode = 1
 END
 
+# On a busy host emulated seconds are long.
+mkdir "$tree/etc/systemd/system.conf.d"
+cat >"$tree/etc/systemd/system.conf.d/slow.conf" <<'END'
+[Manager]
+DefaultTimeoutStartSec=15min
+DefaultTimeoutStopSec=15min
+DefaultDeviceTimeoutSec=15min
+END
+
 cat >"$tree/etc/systemd/system/tidemill-vm.service" <<'END'
 [Unit]
 Description=The test that came on the second disk

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 TIDEMILL = "/opt/vm/tidemill"
-COMMAND_LIMIT_SECONDS = 300
+COMMAND_LIMIT_SECONDS = 900
 
 failure_count = 0
 

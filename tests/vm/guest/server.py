@@ -40,6 +40,10 @@ def start(unit, port, *settings, arguments=()):
     return process(f"{unit}.service")
 
 
+def restart():
+    subprocess.run(["systemctl", "restart", UNIT], check=True)
+
+
 def stop(unit):
     subprocess.run(["systemctl", "stop", unit], check=True)
 

@@ -151,6 +151,8 @@ def planned_workers(text):
 def threads():
     """The server's workers are where the plan draws them, also inside a cpuset."""
     title("placement of the server's threads")
+    # It may have started before the interface that its workers go near.
+    server.restart()
     check_workers(server.process(server.UNIT), planned_workers(tune("plan", shown=False)[1]), set(range(8)))
     allowed = "2-5"
     pid = server.start("boxed", 6390, f"AllowedCPUs={allowed}", "LimitNOFILE=20000")

@@ -111,8 +111,10 @@ fn maxclients_that_a_server_lowered_to_its_descriptors_are_a_problem() {
     let lowered = judged("2016", "2048                 2048");
     assert_eq!(lowered.verdict, Verdict::Problem, "{}", lowered.summary);
     assert_eq!((&*lowered.changes[0].from, &*lowered.changes[0].to), ("2048", "10032"));
+    assert_eq!(judged("4960", "4992                 5000").verdict, Verdict::Problem);
     // Room to raise the limit further: this many clients are what was asked for.
     assert_eq!(judged("2016", "2048                 4096").verdict, Verdict::Ok);
+    assert_eq!(judged("1000", "2048                 2048").verdict, Verdict::Ok);
     assert_eq!(judged("100", "65536                65536").verdict, Verdict::Ok);
     assert_eq!(judged("10000", "10032                10032").verdict, Verdict::Ok);
 }

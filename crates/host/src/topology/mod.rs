@@ -7,4 +7,6 @@
 mod model;
 mod read;
 
+pub(crate) use read::interrupts;
+
 pub use model::{Core, Cpu, Nic, Node, Topology, TopologyError};

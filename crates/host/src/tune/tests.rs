@@ -161,6 +161,24 @@ fn after_a_reboot_files_go_and_values_are_reported_as_gone() {
 }
 
 #[test]
+fn after_a_reboot_an_interrupt_is_verified_under_its_new_number() {
+    let (directory, root) = tree(MACHINE);
+    apply_all(&root, LASTING);
+    write(directory.path(), "proc/sys/kernel/random/boot_id", "second\n");
+    write(directory.path(), "proc/irq/24/smp_affinity_list", "0-3\n");
+    assert_eq!(verify(&root).unwrap().left_count, 1);
+    // Changes are those of its second interrupt.
+    for number in ["99", "101"] {
+        write(directory.path(), &format!("sys/class/net/eth0/device/msi_irqs/{number}"), "msix\n");
+    }
+    write(directory.path(), "proc/irq/101/smp_affinity_list", "3\n");
+    let report = verify(&root).unwrap();
+    assert_eq!(report.left_count, 0, "{report:#?}");
+    write(directory.path(), "proc/irq/101/smp_affinity_list", "0\n");
+    assert_eq!(verify(&root).unwrap().left_count, 1);
+}
+
+#[test]
 fn an_edited_file_of_ours_and_a_foreign_one_are_left_alone() {
     let (directory, root) = tree(MACHINE);
     write(directory.path(), "etc/tmpfiles.d/tidemill.conf", "# theirs\n");

@@ -14,3 +14,11 @@ bench-host: ## what can be switched on any host, under a loopback load: verdicts
 	@scripts/setup
 	@$(CARGO) build --release --locked --quiet -p tidemill
 	@scripts/bench-host target/release/tidemill
+
+# Too long for `make check`: image and machine take more than six minutes on two cores.
+.PHONY: test-vm
+test-vm: ## tidemill tune and 100,000 connections on Debian 12's kernel in qemu; its first run needs root
+	@$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/test-vm target/release/tidemill
+
+soak: test-vm

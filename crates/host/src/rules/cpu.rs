@@ -1,7 +1,7 @@
 //! R16 to R22 and R24 to R26: frequency, sleep, siblings, isolation, quota, scheduler, clock, machine kind.
 
 use super::{Change, Judgement, Outcome, Rule};
-use crate::facts::{Growth, Knob, Probe};
+use crate::facts::{Growth, Kind, Knob, Probe, Server};
 use crate::{CpuSet, ReadError, Refusal};
 
 pub(super) const RULES: &[Rule] = &[
@@ -224,8 +224,11 @@ fn siblings(probe: &mut Probe<'_>) -> Outcome {
         return Ok(Judgement::ok("no server was named; the plan gives each worker a core"));
     };
     let masks = thread_masks(probe, pid)?;
-    let pinned: Vec<&CpuSet> =
-        masks.iter().map(|(_, _, mask)| mask).filter(|mask| mask.len() == 1).collect();
+    // The plan puts Tidemill's background threads on workers' siblings.
+    let is_ours = probe.host.server().and_then(Server::kind) == Some(Kind::Tidemill);
+    let counts = |name: &str| !is_ours || name.starts_with("worker");
+    let masks = masks.iter().filter(|(_, name, _)| counts(name)).map(|(_, _, mask)| mask);
+    let pinned: Vec<&CpuSet> = masks.filter(|mask| mask.len() == 1).collect();
     let crowded = topology.cores.iter().filter(|core| {
         let on_core = pinned.iter().filter(|mask| mask.is_subset(&core.cpus));
         let mut cpus: Vec<u32> = on_core.filter_map(|mask| mask.first()).collect();

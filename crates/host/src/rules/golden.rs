@@ -101,6 +101,12 @@ const THREADS: Files = &[
     ("proc/7/task/7/status", "Name:\tvalkey\nCpus_allowed_list:\t0\n"),
     ("proc/7/task/8/status", "Name:\tbio\nCpus_allowed_list:\t1\n"),
 ];
+/// Its first worker on CPU 0.
+const TIDEMILL: Files = &[
+    ("tidemill/pid", "7\n"),
+    ("tidemill/info", "tidemill_version:1\n"),
+    ("proc/7/task/7/status", "Name:\tworker-0\nCpus_allowed_list:\t0\n"),
+];
 const GROUP: Files = &[
     ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
     ("proc/self/cgroup", "0::/a\n"),
@@ -111,6 +117,7 @@ const MEMORY: Files = &[("proc/meminfo", "MemTotal: 1000 kB\n")];
 const THP: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
 const IRQ: &str = "proc/irq/24/smp_affinity_list";
+const IRQ_EFFECTIVE: &str = "proc/irq/24/effective_affinity_list";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 const SLEEP: Files = &[
     ("sys/devices/system/cpu/cpuidle/current_driver", "intel_idle\n"),
@@ -185,6 +192,7 @@ const GOLDEN: &[Golden] = &[
     ("R10", NotApplicable, &[FOUR_CPUS, NO_NIC]),
     ("R10", CannotTell, &[FOUR_CPUS, NIC]),
     ("R11", Healthy, &[FOUR_CPUS, NIC, &[(IRQ, "3\n")]]),
+    ("R11", Healthy, &[FOUR_CPUS, NIC, &[(IRQ, "3\n"), (IRQ_EFFECTIVE, "0\n")]]),
     ("R11", Found, &[FOUR_CPUS, NIC, &[(IRQ, "0-1\n")]]),
     ("R11", Found, &[SIXTEEN_CPUS, NIC, &[(IRQ, "12\n"), (QUEUES, "1\n"), (QUEUES_MAX, "8\n")]]),
     ("R11", NotApplicable, &[FOUR_CPUS, NO_NIC]),
@@ -213,6 +221,8 @@ const GOLDEN: &[Golden] = &[
     ("R17", NotApplicable, &[TWO_CPUS, &[("sys/devices/system/cpu/cpuidle/current_driver", "none\n")]]),
     ("R17", CannotTell, &[TWO_CPUS, SLEEP]),
     ("R18", Healthy, &[SIBLINGS, THREADS]),
+    ("R18", Healthy, &[SIBLINGS, TIDEMILL, &[("proc/7/task/8/status", "Name:\tsweep\nCpus_allowed_list:\t2\n")]]),
+    ("R18", Found, &[SIBLINGS, TIDEMILL, &[("proc/7/task/8/status", "Name:\tworker-1\nCpus_allowed_list:\t2\n")]]),
     ("R18", Found, &[SIBLINGS, THREADS, &[("proc/7/task/8/status", "Name:\tio\nCpus_allowed_list:\t2\n")]]),
     ("R18", NotApplicable, &[TWO_CPUS]),
     ("R18", CannotTell, &[NOTHING]),

@@ -260,6 +260,9 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
             let effective = format!("/proc/irq/{number}/effective_affinity_list");
             let effective = probe.host.root.text(&effective).unwrap_or_else(|_| list.clone());
             let on = CpuSet::parse_list(&effective).map_err(|_| ReadError::malformed(&path))?;
+            let allowed = CpuSet::parse_list(&list).map_err(|_| ReadError::malformed(&path))?;
+            // A new list takes effect with the next interrupt: until then the old CPU is told.
+            let on = if on.is_subset(&allowed) { on } else { allowed };
             if !on.intersects(&workers) || targets.is_empty() {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use super::{Change, Judgement, Outcome, Rule};
 use crate::ReadError;
-use crate::facts::{self, Probe, Server};
+use crate::facts::{self, Kind, Probe, Server};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -82,6 +82,12 @@ pub(super) const RULES: &[Rule] = &[
 /// Descriptors a server needs beside those of its clients.
 const DESCRIPTORS_SPARE: u64 = 32;
 
+/// The most that Tidemill keeps for itself, which grows with its workers; Redis and Valkey keep [`DESCRIPTORS_SPARE`].
+const DESCRIPTORS_SPARE_MAX: u64 = 1_024;
+
+/// Redis and Valkey look for a limit they may have in steps of so many descriptors.
+const DESCRIPTORS_STEP: u64 = 16;
+
 /// Clients to provide for when no server tells its limit.
 const CLIENTS_USUAL: u64 = 10_000;
 
@@ -153,10 +159,20 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     let path = format!("/proc/{pid}/limits");
     let limits = probe.host.root.text(&path)?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
-    let soft = line.and_then(|rest| rest.split_whitespace().next());
-    let soft = soft.ok_or_else(|| ReadError::malformed(&path))?;
-    probe.note(format!("{path} Max open files: {soft}"));
-    let enough = soft == "unlimited" || soft.parse::<u64>().is_ok_and(|limit| limit >= needed);
+    let mut words = line.into_iter().flat_map(str::split_whitespace);
+    let (Some(soft), Some(hard)) = (words.next(), words.next()) else {
+        return Err(ReadError::malformed(&path));
+    };
+    probe.note(format!("{path} Max open files: {soft}, at most {hard}"));
+    let number = |word: &str| match word {
+        "unlimited" => Ok(u64::MAX),
+        word => word.parse().map_err(|_| ReadError::malformed(&path)),
+    };
+    let (limit, most) = (number(soft)?, number(hard)?);
+    let kind = probe.host.server().and_then(Server::kind);
+    let is_lowered = clients.is_some_and(|clients| is_lowered(kind, clients, limit, most));
+    let needed = if is_lowered { CLIENTS_USUAL + DESCRIPTORS_SPARE } else { needed };
+    let enough = limit >= needed;
     let unit = facts::unit_of(probe.host.root, pid);
     let lasting = unit.map(|unit| Change::drop_in("R15", &unit, "LimitNOFILE", soft, needed));
     Ok(match enough {
@@ -171,6 +187,18 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
         .with_root()
         .with_restart(),
     })
+}
+
+/// Whether a server that may not raise its limit of descriptors further seems to have lowered maxclients to what they
+/// allow, as Redis, Valkey and Tidemill do on start: CONFIG tells only the lowered number then.
+fn is_lowered(kind: Option<Kind>, clients: u64, limit: u64, most: u64) -> bool {
+    let spare_max = match kind {
+        Some(Kind::Tidemill) => DESCRIPTORS_SPARE_MAX,
+        _ => DESCRIPTORS_SPARE,
+    };
+    let is_at_most = most.saturating_sub(limit) < DESCRIPTORS_STEP;
+    let spare = limit.saturating_sub(clients);
+    is_at_most && clients < CLIENTS_USUAL && (DESCRIPTORS_SPARE..=spare_max).contains(&spare)
 }
 
 fn affinity(probe: &mut Probe<'_>) -> Outcome {

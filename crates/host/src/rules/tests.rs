@@ -95,3 +95,26 @@ fn sysctls_of_forking_swapping_and_reclaiming_machines() {
     assert_eq!(verdict("R5", &[("proc/sys/vm/swappiness", "1\n")]), Verdict::NotApplicable);
     assert_eq!(verdict("R3", &[("proc/swaps", "Filename\n")]), Verdict::NotApplicable);
 }
+
+#[test]
+fn maxclients_that_a_server_lowered_to_its_descriptors_are_a_problem() {
+    let judged = |maxclients: &str, limits: &str| {
+        let kernel = [("proc/sys/fs/nr_open", "1048576\n"), ("proc/sys/fs/file-max", "1048576\n")];
+        let config = format!("maxclients {maxclients}\n");
+        let limits = format!("Max open files            {limits}                 files\n");
+        let server = [("tidemill/pid", "7\n"), ("proc/7/limits", &limits)];
+        let group = [("proc/7/cgroup", "0::/system.slice/valkey.service\n")];
+        let told = [("tidemill/info", "valkey_version:9.1.2\n"), ("tidemill/config", &config)];
+        let files = [&kernel[..], &server[..], &group[..], &told[..]].concat();
+        judge(&tree(&files).1, "R15")
+    };
+    let lowered = judged("2016", "2048                 2048");
+    assert_eq!(lowered.verdict, Verdict::Problem, "{}", lowered.summary);
+    assert_eq!((&*lowered.changes[0].from, &*lowered.changes[0].to), ("2048", "10032"));
+    assert_eq!(judged("4960", "4992                 5000").verdict, Verdict::Problem);
+    // Room to raise the limit further: this many clients are what was asked for.
+    assert_eq!(judged("2016", "2048                 4096").verdict, Verdict::Ok);
+    assert_eq!(judged("1000", "2048                 2048").verdict, Verdict::Ok);
+    assert_eq!(judged("100", "65536                65536").verdict, Verdict::Ok);
+    assert_eq!(judged("10000", "10032                10032").verdict, Verdict::Ok);
+}

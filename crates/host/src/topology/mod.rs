@@ -9,4 +9,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use read::interrupts;
+
 pub use model::{Core, Cpu, Nic, Node, Topology, TopologyError};

@@ -243,18 +243,29 @@ fn read_nics(root: &Root) -> Vec<Nic> {
         let count = |stem: &str| queues.iter().filter(|queue| queue.starts_with(stem)).count();
         let node = root.value::<i64>(&format!("{device}/numa_node")).ok();
         let state = root.text(&format!("{directory}/operstate")).unwrap_or_default();
-        let interrupts = root.names(&format!("{device}/msi_irqs")).unwrap_or_default();
         Some(Nic {
             node: node.and_then(|node| u32::try_from(node).ok()),
             local_cpus: local_cpus(root, &device),
             is_up: !matches!(state.as_str(), "down" | "notpresent" | "lowerlayerdown"),
             receive_queue_count: count("rx-"),
             transmit_queue_count: count("tx-"),
-            interrupts: interrupts.iter().filter_map(|number| number.parse().ok()).collect(),
+            interrupts: interrupts_below(root, &device),
             name,
         })
     });
     nics.collect()
+}
+
+/// The message-signalled interrupts of a network interface, in the order of their numbers; the numbers are other
+/// ones at each boot, the order is not.
+pub(crate) fn interrupts(root: &Root, interface: &str) -> Vec<u32> {
+    let device = device_directory(root, &format!("{NET}/{interface}"));
+    device.map(|device| interrupts_below(root, &device)).unwrap_or_default()
+}
+
+fn interrupts_below(root: &Root, device: &str) -> Vec<u32> {
+    let names = root.names(&format!("{device}/msi_irqs")).unwrap_or_default();
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// The directory with `numa_node` and `msi_irqs`: a virtio device keeps both on its PCI parent.

@@ -3,7 +3,7 @@
 //! Their text is a function of the journal's lasting entries, so undoing one entry writes the file anew without
 //! it and undoing the last one removes the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::Mode;
 
@@ -67,10 +67,38 @@ fn texts(entries: &[Entry]) -> BTreeMap<String, String> {
         text.push_str(&line(entry));
     }
     if let Some(unit) = files.get_mut(ONESHOT) {
+        *unit = unit.replacen("\n\n[Service]", &format!("\n{}\n[Service]", waits(entries)), 1);
         unit.push_str("RemainAfterExit=yes\n");
         files.insert(WANTED.to_owned(), format!("{MARK}\n[Unit]\nWants=tidemill-tune.service\n"));
     }
     files
+}
+
+/// Lines that hold the unit back until the interfaces whose queues and interrupts it sets are there: a driver may load after
+/// `network.target`.
+fn waits(entries: &[Entry]) -> String {
+    let lasting = entries.iter().filter(|entry| entry.is_persisted);
+    let interfaces: BTreeSet<&str> = lasting
+        .filter_map(|entry| match &entry.persistence {
+            Persistence::Interrupt { interface, .. } | Persistence::Queues { interface } => {
+                Some(&**interface)
+            }
+            _ => None,
+        })
+        .collect();
+    let wait = |interface| {
+        let device = format!("sys-subsystem-net-devices-{}.device", escaped(interface));
+        format!("Wants={device}\nAfter={device}\n")
+    };
+    interfaces.into_iter().map(wait).collect()
+}
+
+/// A name as systemd writes it into that of a unit: `-` parts paths there, `%` starts a specifier.
+fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b":_.".contains(&byte);
+    let escape =
+        |byte| if plain(byte) { char::from(byte).into() } else { format!("\\x{byte:02x}") };
+    name.bytes().map(escape).collect()
 }
 
 fn head(file: &str) -> &'static str {

@@ -100,6 +100,9 @@ fn what_is_applied_is_in_force_lasts_and_is_undone_to_the_byte() {
             "n=$$(ls | sort -n | sed -n 2p) && echo 3 > /proc/irq/$$n/smp_affinity_list'"
         )
     );
+    assert!(unit.contains(
+        "Wants=sys-subsystem-net-devices-eth0.device\nAfter=sys-subsystem-net-devices-eth0.device\n\n[Service]\n"
+    ));
     assert!(
         directory.path().join("etc/systemd/system/multi-user.target.d/90-tidemill.conf").exists()
     );
@@ -155,6 +158,24 @@ fn after_a_reboot_files_go_and_values_are_reported_as_gone() {
     assert_eq!(text(directory.path(), SWAPPINESS), "1\n");
     assert!(!directory.path().join(SYSCTL).exists());
     assert_eq!(text(directory.path(), "etc/sysctl.d/10-theirs.conf"), "vm.swappiness = 60\n");
+}
+
+#[test]
+fn after_a_reboot_an_interrupt_is_verified_under_its_new_number() {
+    let (directory, root) = tree(MACHINE);
+    apply_all(&root, LASTING);
+    write(directory.path(), "proc/sys/kernel/random/boot_id", "second\n");
+    write(directory.path(), "proc/irq/24/smp_affinity_list", "0-3\n");
+    assert_eq!(verify(&root).unwrap().left_count, 1);
+    // Changes are those of its second interrupt.
+    for number in ["99", "101"] {
+        write(directory.path(), &format!("sys/class/net/eth0/device/msi_irqs/{number}"), "msix\n");
+    }
+    write(directory.path(), "proc/irq/101/smp_affinity_list", "3\n");
+    let report = verify(&root).unwrap();
+    assert_eq!(report.left_count, 0, "{report:#?}");
+    write(directory.path(), "proc/irq/101/smp_affinity_list", "0\n");
+    assert_eq!(verify(&root).unwrap().left_count, 1);
 }
 
 #[test]
@@ -261,11 +282,22 @@ fn queues_are_set_before_the_interrupts_that_they_number_anew() {
     let unit = text(directory.path(), "/etc/systemd/system/tidemill-tune.service");
     let at = |what: &str| unit.find(what).unwrap_or_else(|| panic!("no {what} in {unit}"));
     assert!(at("ethtool -L eth0 combined 2") < at("smp_affinity_list"), "{unit}");
+    assert!(unit.contains("After=sys-subsystem-net-devices-eth0.device\n"), "{unit}");
     revert(&root, &RevertOptions::default()).unwrap();
     assert_eq!(text(directory.path(), QUEUES), "1\n");
     let evil = Persistence::Queues { interface: "$(reboot)".to_owned() };
     let planned = plan(&root, vec![Change::new("R11", &format!("/{QUEUES}"), 1, 2, evil)]);
     assert_eq!(planned[0].lasting_file, None);
+}
+
+#[test]
+fn the_unit_waits_for_an_interface_by_its_escaped_name() {
+    let (directory, root) = tree(MACHINE);
+    let lasting = Persistence::Interrupt { interface: "br-lan.7".to_owned(), index: 0 };
+    let planned = plan(&root, vec![Change::new("R11", IRQ, "0-3", 3, lasting)]);
+    apply(&root, &planned, &LASTING).unwrap();
+    let unit = text(directory.path(), "etc/systemd/system/tidemill-tune.service");
+    assert!(unit.contains("After=sys-subsystem-net-devices-br\\x2dlan.7.device\n"), "{unit}");
 }
 
 #[test]

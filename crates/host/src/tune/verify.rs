@@ -1,9 +1,10 @@
 //! Whether what was applied is in force.
 
-use super::journal::Journal;
+use super::journal::{Entry, Journal};
 use super::value::is_same;
 use super::{Report, TuneError, persist, store};
-use crate::Root;
+use crate::rules::Persistence;
+use crate::{Root, topology};
 
 /// Compares each applied value and file with what is there now. Changes nothing and needs no rights beyond
 /// reading the journal.
@@ -18,7 +19,8 @@ pub fn verify(root: &Root) -> Result<Report, TuneError> {
         if !entry.persistence.is_runtime() || later.iter().any(|later| later.path == entry.path) {
             continue;
         }
-        let (rule, path, to) = (&entry.rule, &entry.path, &entry.to);
+        let path = &path_now(root, &journal, entry);
+        let (rule, to) = (&entry.rule, &entry.to);
         match store::value(root, path) {
             Ok(now) if is_same(path, &now, to) => {
                 report.done(format!("in force {rule} {path}: {now}"));
@@ -41,4 +43,16 @@ pub fn verify(root: &Root) -> Result<Report, TuneError> {
         }
     }
     Ok(report)
+}
+
+/// Where an entry's setting is in this boot: interrupts get other numbers. One that is no more keeps its old path.
+fn path_now(root: &Root, journal: &Journal<'_>, entry: &Entry) -> String {
+    match &entry.persistence {
+        Persistence::Interrupt { interface, index } if !journal.is_of_this_boot(entry) => {
+            let number = topology::interrupts(root, interface).get(*index).copied();
+            number.map(|number| format!("/proc/irq/{number}/smp_affinity_list"))
+        }
+        _ => None,
+    }
+    .unwrap_or_else(|| entry.path.clone())
 }

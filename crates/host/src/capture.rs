@@ -411,6 +411,11 @@ mod tests {
     fn doctor_says_of_a_capture_what_it_said_of_the_machine() {
         // Threads of this process come and go while it is read.
         let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+        // Until a moment after it was started a process has the name of the thread that started it.
+        while std::fs::read_to_string(format!("/proc/{}/comm", sleeper.id())).unwrap() != "sleep\n"
+        {
+            std::thread::yield_now();
+        }
         let inspect = Inspect {
             server: Some(server(sleeper.id())),
             interval: Duration::from_millis(50),

@@ -40,29 +40,36 @@ planted: ## each planted bug must make a test fail
 	@scripts/planted
 
 bench: ## side by side with Valkey and Redis
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench
 
 bench-budget: ## budgets of the design: figure, verdict, non-zero on a miss
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench --budget
 
 .PHONY: bench-instructions
 bench-instructions: ## instructions per operation by function, under callgrind: repeats on a busy machine
 	@$(CARGO) build --release --locked --quiet -p tidemill
 	@scripts/instructions-per-operation.py target/release/tidemill
+
 .PHONY: bench-coroutines bench-collections bench-fairness bench-large bench-cores
 bench-coroutines: ## a worker as event loop and as coroutines: CPU per operation, verdict; 3 minutes
 	$(CARGO) bench -p tidemill-server --bench coroutines --locked
 
 bench-collections: ## hashes and lists of three sizes beside Valkey: CPU per operation, verdict; 5 minutes
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench --parts collections
 
 bench-fairness: ## p99 of clients beside one that floods, sends or reads huge data: verdict; 4 minutes
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench --parts fairness
 
 bench-large: ## values of 10 KiB to 1 MiB, pipeline 100, beside Valkey and Redis; 2 minutes
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench --parts large
 
 bench-cores: ## two workers on both cores beside Valkey's I/O threads; 4 minutes
+	@$(CARGO) build --release --locked --quiet -p tidemill
 	cd tests && go run ./bench --parts cores
 
 .PHONY: test-loom bench-rcu soak-rcu

@@ -22,7 +22,7 @@ run: ## install what is missing, build release, start the server on 127.0.0.1:63
 
 test: setup test-rust test-end-to-end test-go test-host ## all tests of every part, at most 15 minutes on two cores
 
-check: setup format lint dependencies docs-fresh test ## exactly what CI runs
+check: setup format lint dependencies docs-fresh test experiments-smoke ## exactly what CI runs
 
 format: ## formatting of Rust and Go
 	$(CARGO) fmt --all --check

@@ -337,6 +337,28 @@ mod tests {
         bytes
     }
 
+    #[test]
+    fn what_is_not_written_as_clients_write_it_is_left_to_the_thorough_way() {
+        for input in [
+            "*1\r\n$04\r\nPING\r\n",
+            "*1\r\n$+4\r\nPING\r\n",
+            "*1\r\n$:\r\n0123456789\r\n",
+            "*1\r\n$4 \r\nPING\r\n",
+            "*01\r\n$4\r\nPING\r\n",
+            "*0\r\n",
+            "*1\r\n$4\r\nPING\n\r",
+            "*1\n\r$4\r\nPING\r\n",
+            "*1\r\n#4\r\nPING\r\n",
+        ] {
+            let followed = [input, "*1\r\n$4\r\nPING\r\n"].concat();
+            assert_eq!(
+                short_request(followed.as_bytes(), &mut Arguments::new()),
+                None,
+                "{input:?}"
+            );
+        }
+    }
+
     proptest! {
         /// Whatever the short way reads, the thorough one reads the same; and it reads what is short.
         #[test]

@@ -9,6 +9,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tidemill_resp::request::encode;
+
 use crate::limits::REPLAY_NAMES_MAX;
 use crate::load::command::{Command, Piece, Role, has_one_reply, split_words};
 use crate::load::keys::Pattern;
@@ -72,7 +74,8 @@ impl Recording {
             if names.len() > REPLAY_NAMES_MAX {
                 return Err(format!("--monitor-input: more than {REPLAY_NAMES_MAX} command names"));
             }
-            lines.push(Line { request: request(words), kind_offset: place as u32 });
+            let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            lines.push(Line { request: encode(&arguments), kind_offset: place as u32 });
         }
         if lines.is_empty() {
             return Err("--monitor-input holds no commands".into());
@@ -122,17 +125,6 @@ fn words_of(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let sets_up = matches!(name.as_str(), "AUTH" | "HELLO" | "SELECT" | "QUIT" | "RESET")
         || (name == "CLIENT" && second.as_deref() == Some(b"REPLY"));
     (has_one_reply(&name) && !sets_up).then_some(words)
-}
-
-/// The command on the wire.
-fn request(words: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
 }
 
 /// Requests to be sent one after the other or at random; shared by all threads, changed by none.

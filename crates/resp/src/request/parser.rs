@@ -325,17 +325,8 @@ fn inline_request(input: &[u8], start: usize, args: &mut Arguments) -> Result<St
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::encode::encode;
     use super::*;
-
-    fn wire(arguments: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
-        for argument in arguments {
-            bytes.extend(format!("${}\r\n", argument.len()).bytes());
-            bytes.extend(argument);
-            bytes.extend(b"\r\n");
-        }
-        bytes
-    }
 
     #[test]
     fn what_is_not_written_as_clients_write_it_is_left_to_the_thorough_way() {
@@ -368,7 +359,7 @@ mod tests {
             (at, byte) in (0_usize..120, prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()]),
             cut in 0_usize..400,
         ) {
-            let whole = wire(&arguments);
+            let whole = encode(&arguments.iter().map(Vec::as_slice).collect::<Vec<_>>());
             let mut short = Arguments::new();
             let is_short = arguments.len() <= 9 && arguments.iter().all(|bytes| bytes.len() <= 99);
             let followed = [&whole[..], b"*1\r\n$4\r\nPING\r\n"].concat();

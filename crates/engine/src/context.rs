@@ -30,11 +30,29 @@ use crate::shared::Shared;
 use crate::worker::{ExpiredKey, ReadyKey, Worker};
 
 /// A lookup without a lock: the slot's word before it, and whether there was an entry.
+///
+/// Slot and hit share a word: small fields that are written one by one and then copied together hold the processor up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    slot: SlotNumber,
     before: Word,
-    hit: bool,
+    slot_and_hit: u64,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn new(slot: SlotNumber, before: Word, is_hit: bool) -> Seen {
+        Seen { before, slot_and_hit: (slot.index() as u64) << 1 | u64::from(is_hit) }
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> SlotNumber {
+        SlotNumber::from_index((self.slot_and_hit >> 1) as usize).expect("it was one before")
+    }
+
+    #[inline(always)]
+    fn is_hit(&self) -> bool {
+        self.slot_and_hit & 1 == 1
+    }
 }
 
 /// All lookups of a command that reads without locks; nearly all make one.
@@ -86,7 +104,7 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub struct Cx<'k: 'g, 'g> {
     /// The command's name and arguments.
-    pub args: ArgumentView<'g>,
+    pub args: &'g ArgumentView<'g>,
     /// Where the reply goes.
     pub reply: &'g mut ReplyBuffer,
     /// The worker that runs the command.
@@ -185,7 +203,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
             Access::Optimistic(seen) => {
                 let before = keyspace.word(key_hash.slot).load();
                 let entry = keyspace.find(database, key_hash, key, self.section);
-                seen.push(Seen { slot: key_hash.slot, before, hit: entry.is_some() });
+                seen.push(Seen::new(key_hash.slot, before, entry.is_some()));
                 entry
             }
         }?;
@@ -275,11 +293,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// # Errors
     ///
     /// [`Stop::Wait`] when it is taken. The command must not have changed anything yet.
-    pub fn meet(&mut self, key: &[u8]) -> Result<(), Stop> {
+    pub fn meet(&mut self, key: &[u8]) -> Result<(), Box<Stop>> {
         match &mut self.access {
             Access::Optimistic(_) => Ok(()),
             Access::Locked(locks) => {
-                locks.add(self.shared, SlotNumber::of_key(key)).map_err(Stop::Wait)
+                locks.add(self.shared, SlotNumber::of_key(key)).map_err(Stop::wait)
             }
         }
     }
@@ -356,10 +374,10 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// Checks what an optimistic handler saw.
     #[inline(always)]
     pub(crate) fn verdict(&self) -> Verdict {
-        let now = |seen: &Seen| self.shared.keyspace.word(seen.slot).load_after();
+        let now = |seen: &Seen| self.shared.keyspace.word(seen.slot()).load_after();
         let changed = match &self.access {
             Access::Locked(_) | Access::Optimistic(Sightings::None) => None,
-            Access::Optimistic(Sightings::One(seen)) if seen.hit => {
+            Access::Optimistic(Sightings::One(seen)) if seen.is_hit() => {
                 (!seen.before.confirms_hit(now(seen))).then_some(seen)
             }
             Access::Optimistic(Sightings::One(seen)) => {
@@ -369,7 +387,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
                 all.iter().find(|seen| !seen.before.is_unchanged(now(seen)))
             }
         };
-        changed.map_or(Verdict::Valid, |seen| Verdict::Stale(seen.slot))
+        changed.map_or(Verdict::Valid, |seen| Verdict::Stale(seen.slot()))
     }
 }
 

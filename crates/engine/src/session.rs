@@ -128,6 +128,12 @@ impl Session {
         self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor
     }
 
+    /// The selected database.
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.database
+    }
+
     /// Selects a database that exists.
     pub fn select(&mut self, database: usize) {
         self.database = database;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use tidemill_resp::request::Heads;
 use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
-use crate::execute::{Run, SweepPosition};
+use crate::execute::{Called, Run, SweepPosition};
 use crate::mailbox::Message;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -55,6 +56,8 @@ pub struct Worker {
     pub(crate) served: Vec<(usize, Message)>,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
+    /// How requests begin, and what they call.
+    pub(crate) heads: Heads<Called>,
     /// What ran since the clock was read last.
     pub(crate) run: Run,
     /// Changes that the present command made.
@@ -80,6 +83,7 @@ impl Worker {
             served: Vec::new(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
+            heads: Heads::default(),
             run: Run::default(),
             changes: 0,
         }

@@ -62,6 +62,11 @@ impl Connection {
         self.output.protocol()
     }
 
+    /// Open, with nothing left to execute: what it sends next begins a request.
+    pub(crate) fn expects_request(&self) -> bool {
+        self.mode == Mode::Open && self.input.is_empty() && !self.is_queued
+    }
+
     /// Open, with nothing left to send and nothing to be asked of the kernel or noted: how most turns end.
     pub(crate) fn is_at_ease(&self) -> bool {
         self.mode == Mode::Open

@@ -11,6 +11,13 @@ pub const HTTP_LINE_US: u64 = 60_000_000;
 /// Bytes that a worker reads from one socket at a time.
 pub const READ_BYTES: usize = 64 * 1024;
 
+/// Connections that are read before the first of them is executed, so that the cache misses of their requests overlap.
+/// Each waits for the reads of the others, some microseconds; four to eight misses at a time is what a core can keep up.
+pub const GATHERED_MAX: usize = 8;
+
+/// Bytes read from connections above which they are executed: pipelines overlap the misses of their own requests.
+pub const GATHERED_BYTES_MAX: usize = 1024;
+
 /// Events that a worker takes from the kernel at a time.
 pub const EVENTS_MAX: usize = 512;
 

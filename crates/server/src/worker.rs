@@ -1,7 +1,7 @@
 //! A worker: one thread, one event loop.
 //!
-//! An iteration waits for events, reads each ready socket once, executes what arrived, writes once per connection, and
-//! announces one quiescent state. While it waits it is offline for RCU and outside the gate.
+//! An iteration waits for events, reads each ready socket once, a few at a time, executes what arrived, writes once per
+//! connection, and announces one quiescent state. While it waits it is offline for RCU and outside the gate.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -29,10 +29,12 @@ use tidemill_resp::request::RequestParser;
 use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Mode, Sent, send};
+use crate::gather::Gathering;
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
-    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, HTTP_LINE_US,
+    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
+    GATHERED_BYTES_MAX, HTTP_LINE_US,
     KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
@@ -70,6 +72,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     retries: Vec<(u64, u64)>,
     /// Where sockets are read into, and where replies are gathered: one of each for all connections.
     input: Vec<u8>,
+    gathering: Gathering,
     reply: ReplyBuffer,
     next_tick_us: u64,
     next_sweep_us: u64,
@@ -106,7 +109,8 @@ impl<F: Flavour> EventLoop<F> {
             config: spec.shared.configuration().server(),
             queue: VecDeque::new(),
             retries: Vec::new(),
-            input: vec![0; READ_BYTES],
+            input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
+            gathering: Gathering::new(),
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
             next_sweep_us: 0,
@@ -148,6 +152,7 @@ impl<F: Flavour> EventLoop<F> {
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
+            self.execute_gathered();
             self.run_queue();
             self.end_waits(now_us);
             self.between_commands();
@@ -477,15 +482,20 @@ impl<F: Flavour> EventLoop<F> {
         } else if token >= FIRST_LISTENER {
             self.accept((token - FIRST_LISTENER) as usize);
         } else {
-            let index = token as usize;
-            self.measured(index, |worker| worker.handle_connection(index, flags));
+            self.handle_connection(token as usize, flags);
         }
     }
 
     fn handle_connection(&mut self, index: usize, flags: EventFlags) {
-        if !self.connections.contains(index) {
-            return;
+        let Some(connection) = self.connections.get(index) else { return };
+        if flags == EventFlags::IN && connection.expects_request() {
+            return self.gather(index);
         }
+        self.measured(index, |worker| worker.attend(index, flags));
+    }
+
+    /// Does what events ask for at once.
+    fn attend(&mut self, index: usize, flags: EventFlags) {
         if flags.contains(EventFlags::OUT) {
             self.flush(index);
         }
@@ -603,44 +613,81 @@ impl<F: Flavour> EventLoop<F> {
         stats.connections.set(self.connections.len() as u64);
     }
 
-    /// Reads once from a socket and executes what came.
+    /// Reads once from a socket on which a request is expected, and executes what came together with what others sent.
+    fn gather(&mut self, index: usize) {
+        let start = self.gathering.end();
+        let socket = &self.connections[index].socket;
+        let result = rustix::io::read(socket, &mut self.input[start..start + READ_BYTES]);
+        let Some(count) = self.received(index, result) else { return };
+        if self.gathering.add(index, start + count) {
+            self.execute_gathered();
+        }
+    }
+
+    /// Executes what was gathered: looks ahead at all of it, then gives each connection its turn.
+    fn execute_gathered(&mut self) {
+        let EventLoop { spec, worker, reader, connections, input, gathering, .. } = self;
+        let shared = &spec.shared;
+        if let [first, _, ..] = gathering.all() {
+            let database = connections[first.index].session.database();
+            for gathered in gathering.all_mut() {
+                let Connection { parser, session, .. } = &connections[gathered.index];
+                if session.database() == database {
+                    let input = &input[gathered.input.clone()];
+                    execute::look_ahead(shared, worker, parser, &mut gathered.batch, input);
+                }
+            }
+            let parsed = gathering.all().iter().map(|gathered| &gathered.batch);
+            let parsed = parsed.filter(|batch| batch.is_parsed());
+            execute::prefetch(shared, reader, database, parsed);
+        }
+        for position in 0..self.gathering.all().len() {
+            let index = self.gathering.all()[position].index;
+            self.measured(index, |worker| worker.execute_fresh(position));
+            self.check_input(index);
+        }
+        self.gathering.clear();
+    }
+
+    /// Reads once from a socket behind what is kept of its input, and executes it if that is allowed.
     fn read(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.is_queued {
             // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
             return;
         }
-        let is_fresh = connection.input.is_empty();
-        let result = if is_fresh {
-            rustix::io::read(&connection.socket, &mut self.input[..])
-        } else {
-            rustix::io::read(&connection.socket, connection.input.spare())
-        };
-        let count = match result {
-            Ok(0) => {
-                log::debug!(
-                    "Client closed connection {}",
-                    connection.describe(self.worker.now_ms())
-                );
-                return self.close(index);
-            }
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(_) => return self.close(index),
-        };
-        self.worker.stats(&self.spec.shared).input_bytes.add(count as u64);
-        match (connection.mode, is_fresh) {
-            (Mode::Open, true) => self.execute_fresh(index, count),
-            (Mode::Open, false) => self.execute_kept(index),
-            (Mode::Waiting | Mode::Held, _) => {
-                if is_fresh {
-                    connection.input.extend(&self.input[..count]);
-                }
-                connection.publish_pending();
-            }
-            (Mode::Closing, _) => connection.input = Input::default(),
+        let result = rustix::io::read(&connection.socket, connection.input.spare());
+        if self.received(index, result).is_none() {
+            return;
+        }
+        let connection = &mut self.connections[index];
+        match connection.mode {
+            Mode::Open => self.execute_kept(index),
+            Mode::Waiting | Mode::Held => connection.publish_pending(),
+            Mode::Closing => connection.input = Input::default(),
         }
         self.check_input(index);
+    }
+
+    /// How many bytes a read brought; none when there is nothing to be executed, or the connection has ended.
+    fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
+        match result {
+            Ok(0) => {
+                let client = self.connections[index].describe(self.worker.now_ms());
+                log::debug!("Client closed connection {client}");
+                self.close(index);
+                None
+            }
+            Ok(count) => {
+                self.worker.stats(&self.spec.shared).input_bytes.add(count as u64);
+                Some(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(_) => {
+                self.close(index);
+                None
+            }
+        }
     }
 
     /// Ends a client that has piled up more requests than it may.
@@ -663,13 +710,18 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Executes what was just read into the worker's buffer; what is left of it is kept.
-    fn execute_fresh(&mut self, index: usize, count: usize) {
-        let EventLoop { spec, worker, reader, batch, connections, input, reply, .. } = self;
+    /// Executes what was just read into the worker's buffer from a connection that was gathered; what is left of it is
+    /// kept.
+    fn execute_fresh(&mut self, position: usize) {
+        let EventLoop { spec, worker, reader, batch, connections, input, gathering, reply, .. } =
+            self;
+        let gathered = &mut gathering.all_mut()[position];
+        let index = gathered.index;
         let connection = &mut connections[index];
-        let input = &input[..count];
+        let input = &input[gathered.input.clone()];
+        let batch = if gathered.batch.is_parsed() { &mut gathered.batch } else { batch };
         let turn = run_turn(&spec.shared, worker, reader, batch, connection, input, reply);
-        if turn.consumed < count {
+        if turn.consumed < input.len() {
             connection.input.extend(&input[turn.consumed..]);
         }
         self.finish_turn(index, turn.next);

@@ -89,7 +89,7 @@ impl Word {
     }
 }
 
-/// Lock, held mark and version of one slot, in a cache line of its own together with what the lock protects.
+/// Lock, held mark and version of one slot.
 #[derive(Debug)]
 pub struct SlotWord {
     word: AtomicU64,

@@ -121,7 +121,7 @@ pub enum Handler {
 }
 
 /// How a handler ends: it has replied, or it stops for a reason.
-pub type Outcome = Result<(), Stop>;
+pub type Outcome = Result<(), Box<Stop>>;
 
 /// Appends the positions of keys to those that specifications found.
 pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
@@ -134,8 +134,8 @@ pub type KeyFlagsOf = fn(&ArgumentView<'_>) -> KeyFlags;
 pub enum Stop {
     /// It failed; the error is the reply.
     Error(CommandError),
-    /// It has to wait for its keys to be written. Boxed, because every outcome of every command is as large as this one.
-    Block(Box<Block>),
+    /// It has to wait for its keys to be written.
+    Block(Block),
     /// It waits for its keys to be written, and is registered with them.
     Blocked,
     /// Something that it needs is taken. The whole command runs again once it is free; nothing was changed yet.
@@ -144,15 +144,25 @@ pub enum Stop {
     NeedLocks,
 }
 
-impl From<CommandError> for Stop {
-    fn from(error: CommandError) -> Stop {
-        Stop::Error(error)
+impl Stop {
+    /// Why a command stops for which something is taken.
+    #[cold]
+    pub(crate) fn wait(place: Place) -> Box<Stop> {
+        Box::new(Stop::Wait(place))
     }
 }
 
-impl From<&'static str> for Stop {
-    fn from(text: &'static str) -> Stop {
-        Stop::Error(CommandError::from(text))
+impl From<CommandError> for Box<Stop> {
+    #[cold]
+    fn from(error: CommandError) -> Box<Stop> {
+        Box::new(Stop::Error(error))
+    }
+}
+
+impl From<&'static str> for Box<Stop> {
+    #[cold]
+    fn from(text: &'static str) -> Box<Stop> {
+        CommandError::from(text).into()
     }
 }
 

@@ -142,7 +142,7 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
     }
     let key_hash = cx.shared.keyspace.key_hash(key);
     let mut lock = crate::locks::spin(|| cx.shared.keyspace.try_lock(key_hash.slot))
-        .ok_or(Stop::Wait(Place::Slot(key_hash.slot)))?;
+        .ok_or_else(|| Stop::wait(Place::Slot(key_hash.slot)))?;
     let now_ms = cx.shared.expiry_clock_ms(cx.worker.now_ms());
     let mut was_expired = false;
     cx.reader.section(&mut |section| {

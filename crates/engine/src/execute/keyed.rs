@@ -30,12 +30,12 @@ pub(crate) type KeyedHandler = fn(&mut Cx<'_, '_>) -> Outcome;
 pub(crate) fn run<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
-    args: ArgumentView<'_>,
+    args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
     if command.flags.contains(Flags::READONLY) {
         match read(client, (command, handler), args, key) {
-            Err(Stop::NeedLocks) => {}
+            Err(stop) if matches!(*stop, Stop::NeedLocks) => {}
             outcome => return outcome,
         }
     }
@@ -47,7 +47,7 @@ pub(crate) fn run<E: Enter>(
 fn read<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
-    args: ArgumentView<'_>,
+    args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
     let mark = client.reply.mark();
@@ -79,9 +79,9 @@ fn read<E: Enter>(
     // Whoever reads many keys may never see all of them still: it locks them.
     let slot = stale.expect("only a stale read is repeated");
     if client.shared.keyspace.word(slot).load().is_held() {
-        Err(Stop::Wait(Place::Slot(slot)))
+        Err(Stop::wait(Place::Slot(slot)))
     } else {
-        Err(Stop::NeedLocks)
+        Err(Box::new(Stop::NeedLocks))
     }
 }
 
@@ -90,11 +90,11 @@ fn read<E: Enter>(
 fn write<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
-    args: ArgumentView<'_>,
+    args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
     let shared = client.shared;
-    let positions = key_positions(command, &args)?;
+    let positions = key_positions(command, args)?;
     // Slots that it meets later count as well.
     let needs_token = command.flags.contains(Flags::MEETS_KEYS)
         && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
@@ -103,7 +103,7 @@ fn write<E: Enter>(
             LockSet::one(shared, hash.slot)
         }
         _ => {
-            let slots = slots_of(&args, &positions);
+            let slots = slots_of(args, &positions);
             if needs_token {
                 LockSet::with_token(shared, &slots)
             } else {
@@ -111,7 +111,7 @@ fn write<E: Enter>(
             }
         }
     };
-    let mut locks = locks.map_err(Stop::Wait)?;
+    let mut locks = locks.map_err(Stop::wait)?;
     // Several changes are one to readers even within one slot: who saw the first must see the second.
     let makes_several = positions.len() > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
     if makes_several && command.flags.contains(Flags::WRITE) {
@@ -133,19 +133,19 @@ fn write<E: Enter>(
         ready_key: None,
         command,
     };
-    let outcome = handler(&mut cx);
+    let mut outcome = handler(&mut cx);
     let Access::Locked(mut locks) = cx.access else { unreachable!("a write stays locked") };
-    let outcome = match outcome {
-        Err(Stop::Block(block)) => {
-            let protocol = client.reply.protocol();
-            let (worker, session) = (&mut *client.worker, &mut *client.session);
-            register(shared, worker, session, protocol, &mut locks, (command, args), *block);
-            release(shared, worker, locks, section);
-            return Err(Stop::Blocked);
-        }
-        outcome => outcome,
-    };
-    finish(client.shared, client.worker, client.session.database, &args, locks, section);
+    if let Err(stop) = &mut outcome
+        && let Stop::Block(_) = **stop
+        && let Stop::Block(block) = std::mem::replace(&mut **stop, Stop::Blocked)
+    {
+        let protocol = client.reply.protocol();
+        let (worker, session) = (&mut *client.worker, &mut *client.session);
+        register(shared, worker, session, protocol, &mut locks, (command, args), block);
+        release(shared, worker, locks, section);
+        return outcome;
+    }
+    finish(client.shared, client.worker, client.session.database, args, locks, section);
     outcome
 }
 
@@ -226,7 +226,7 @@ fn register(
     session: &mut Session,
     protocol: Protocol,
     locks: &mut LockSet<'_>,
-    (command, args): (&'static Command, ArgumentView<'_>),
+    (command, args): (&'static Command, &ArgumentView<'_>),
     block: Block,
 ) {
     let timeout_us = block.timeout_us;

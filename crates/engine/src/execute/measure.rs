@@ -74,7 +74,7 @@ impl<E> Client<'_, '_, E> {
         &mut self,
         id: CommandId,
         command: &'static Command,
-        args: ArgumentView<'_>,
+        args: &ArgumentView<'_>,
     ) {
         self.worker.run.note(id);
         self.show(command, args);
@@ -104,7 +104,7 @@ impl<E> Client<'_, '_, E> {
         if share_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
             for &(id, index) in &self.worker.run.ran {
                 let command = self.shared.commands.command(id);
-                self.log(LogKind::Slow, share_ns / 1000, command, request(index));
+                self.log(LogKind::Slow, share_ns / 1000, command, &request(index));
             }
         }
         if elapsed_ns >= settings.latency_ns_min {
@@ -121,7 +121,7 @@ impl<E> Client<'_, '_, E> {
     pub(crate) fn note_sizes(
         &self,
         command: &'static Command,
-        args: ArgumentView<'_>,
+        args: &ArgumentView<'_>,
         request_bytes: usize,
         reply_bytes: usize,
     ) {
@@ -144,7 +144,7 @@ impl<E> Client<'_, '_, E> {
     pub(crate) fn note_queued(
         &self,
         (id, command): (CommandId, &'static Command),
-        args: ArgumentView<'_>,
+        args: &ArgumentView<'_>,
         elapsed_ns: u64,
         reply_bytes: usize,
     ) {
@@ -162,7 +162,7 @@ impl<E> Client<'_, '_, E> {
     }
 
     #[cold]
-    fn log(&self, kind: LogKind, value: u64, command: &'static Command, args: ArgumentView<'_>) {
+    fn log(&self, kind: LogKind, value: u64, command: &'static Command, args: &ArgumentView<'_>) {
         if command.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
         }
@@ -170,7 +170,7 @@ impl<E> Client<'_, '_, E> {
             id: 0,
             unix_s: self.shared.clock.unix_us() / 1_000_000,
             value,
-            arguments: shortened(shown_arguments(command, args)),
+            arguments: shortened(shown_arguments(command, *args)),
             client_address: self.session.client.address.clone(),
             client_name: self.session.client.texts().name,
         };
@@ -187,14 +187,14 @@ impl<E> Client<'_, '_, E> {
 
     /// Shows a command to those who watch.
     #[inline]
-    fn show(&self, command: &'static Command, args: ArgumentView<'_>) {
+    fn show(&self, command: &'static Command, args: &ArgumentView<'_>) {
         if self.shared.monitors.is_watched() {
             self.show_now(command, args);
         }
     }
 
     #[cold]
-    fn show_now(&self, command: &'static Command, args: ArgumentView<'_>) {
+    fn show_now(&self, command: &'static Command, args: &ArgumentView<'_>) {
         if command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN) {
             return;
         }
@@ -203,14 +203,14 @@ impl<E> Client<'_, '_, E> {
             self.shared.clock.unix_us(),
             self.session.database,
             &client.address,
-            shown_arguments(command, args),
+            shown_arguments(command, *args),
         );
         self.shared.monitors.send(&self.shared.mailboxes, &line.into());
     }
 }
 
 /// Bytes that a request takes on the wire.
-fn request_bytes(args: ArgumentView<'_>) -> usize {
+fn request_bytes(args: &ArgumentView<'_>) -> usize {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let arguments = args.iter().map(|argument| argument.len() + digits(argument.len()) + 5);
     arguments.sum::<usize>() + digits(args.len()) + 3

@@ -18,4 +18,5 @@ pub(crate) use measure::Run;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub(crate) use sweep::Position as SweepPosition;
 pub use sweep::sweep;
-pub use turn::{Batch, Next, Turn, run_turn};
+pub(crate) use turn::Called;
+pub use turn::{Batch, Next, Turn, look_ahead, prefetch, run_turn};

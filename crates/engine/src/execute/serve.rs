@@ -127,7 +127,7 @@ fn serve_one<'k>(
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
     let mut cx = Cx {
-        args,
+        args: &args,
         reply: &mut reply,
         worker: &mut *worker,
         shared,
@@ -142,7 +142,7 @@ fn serve_one<'k>(
     };
     let outcome = handler(&mut cx);
     let Access::Locked(locks) = cx.access else { unreachable!("a write stays locked") };
-    if let Err(Stop::Error(error)) = outcome {
+    if let Err(Stop::Error(error)) = outcome.map_err(|stop| *stop) {
         reply.error(error.wire());
     }
     let changes = std::mem::take(&mut worker.changes);
@@ -222,7 +222,7 @@ pub(crate) fn edit_beside<'k>(
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
     let mut cx = Cx {
-        args: no_arguments.view(),
+        args: &no_arguments.view(),
         reply: &mut reply,
         worker,
         shared,

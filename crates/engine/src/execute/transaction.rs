@@ -75,7 +75,7 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
         let now_ns = shared.clock.monotonic_ns();
         let called = (queued.id, shared.commands.command(queued.id));
         let reply_bytes = client.reply.appended_bytes(mark);
-        client.note_queued(called, queued.arguments.view(), now_ns - start_ns, reply_bytes);
+        client.note_queued(called, &queued.arguments.view(), now_ns - start_ns, reply_bytes);
         start_ns = now_ns;
         if client.session.close_after_reply && reply_end.is_none() {
             reply_end = Some(client.reply.mark());
@@ -167,7 +167,7 @@ fn run_queued<'k, E: Enter>(
         Handler::Keyed(handler) => {
             let guard = client.reader.enter();
             let mut cx = Cx {
-                args,
+                args: &args,
                 reply: &mut *client.reply,
                 worker: &mut *client.worker,
                 shared,
@@ -199,7 +199,7 @@ fn run_queued<'k, E: Enter>(
             (handler(&mut cx), locks)
         }
         Handler::Container => {
-            (Err(Stop::Error(super::admit::container_error(command, &args))), locks)
+            (Err(super::admit::container_error(command, &args).into()), locks)
         }
     };
     let changes = std::mem::take(&mut client.worker.changes);
@@ -210,7 +210,7 @@ fn run_queued<'k, E: Enter>(
     stats.changes.add(changes);
     stats.commands_processed.add(1);
     let of_command = stats.command(queued.id);
-    match outcome {
+    match outcome.map_err(|stop| *stop) {
         Ok(()) => {}
         Err(Stop::Error(error)) => {
             of_command.failed.add(1);

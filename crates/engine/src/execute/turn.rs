@@ -10,7 +10,7 @@ use tidemill_resp::request::{
 use tidemill_store::KeyHash;
 
 use super::{admit, keyed, transaction};
-use crate::command::{Command, CommandId, Flags, Handler, Stop};
+use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
@@ -67,23 +67,51 @@ struct Request {
     is_brief_read: bool,
 }
 
+/// What a request calls, by its first argument and how many follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Called {
+    id: CommandId,
+    /// The argument that is its first key, or 0.
+    key: u8,
+    is_brief_read: bool,
+}
+
 /// Requests parsed ahead. One per worker, reused for all connections.
 #[derive(Debug)]
 pub struct Batch {
     arguments: Vec<Arguments>,
     requests: Vec<Request>,
+    /// It holds what [`look_ahead`] parsed, which is all of the input of the next turn.
+    is_parsed: bool,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Batch {
-            arguments: (0..BATCH_REQUESTS_MAX).map(|_| Arguments::new()).collect(),
-            requests: Vec::with_capacity(BATCH_REQUESTS_MAX),
-        }
+        Batch::of(BATCH_REQUESTS_MAX)
     }
 }
 
 impl Batch {
+    /// Room for one request.
+    #[must_use]
+    pub fn of_one() -> Batch {
+        Batch::of(1)
+    }
+
+    fn of(requests: usize) -> Batch {
+        Batch {
+            arguments: (0..requests).map(|_| Arguments::new()).collect(),
+            requests: Vec::with_capacity(requests),
+            is_parsed: false,
+        }
+    }
+
+    /// Whether the input of the next turn was parsed already.
+    #[must_use]
+    pub fn is_parsed(&self) -> bool {
+        self.is_parsed
+    }
+
     /// The arguments of the request at an index.
     fn view<'a>(&'a self, index: usize, input: &'a [u8]) -> ArgumentView<'a> {
         self.arguments[index].view(&input[self.requests[index].start..])
@@ -121,6 +149,40 @@ pub(crate) struct Client<'k, 's, E> {
     pub(crate) reply: &'s mut ReplyBuffer,
 }
 
+/// Parses the input of a connection ahead of its turn, if it is one short request of a kind that was seen before: the turn
+/// is to be given the same batch then.
+///
+/// For connections that became ready together: see [`prefetch`].
+pub fn look_ahead(
+    shared: &Shared,
+    worker: &Worker,
+    parser: &RequestParser,
+    batch: &mut Batch,
+    input: &[u8],
+) {
+    batch.requests.clear();
+    let Some((length, called)) = worker.heads.parse(input, &mut batch.arguments[0]) else { return };
+    if length == input.len() && parser.is_idle() {
+        let view = batch.arguments[0].view(input);
+        batch.requests.push(request(shared, Some(called), &view, 0, length));
+        batch.is_parsed = true;
+    }
+}
+
+/// Asks the processor for what the requests of several connections will need that use one database.
+///
+/// A client that waits for each reply has one request in its batch. Where many do, their cache misses overlap all the same.
+pub fn prefetch<'b, E: Enter>(
+    shared: &Shared,
+    reader: &E,
+    database: usize,
+    batches: impl Iterator<Item = &'b Batch> + Clone,
+) {
+    let guard = reader.enter();
+    let keys = batches.flat_map(|batch| &batch.requests).filter_map(|request| Some(request.key?.1));
+    shared.keyspace.prefetch(database, keys, guard.section());
+}
+
 /// Executes what `input` holds of requests, up to a connection's share of time.
 ///
 /// Replies are appended to `reply`. Runs on the worker's thread and never blocks it for long.
@@ -141,7 +203,11 @@ pub fn run_turn<E: Enter>(
     let mut count = 0;
     loop {
         shared.gate.pass(client.worker.index);
-        let parsed = client.parse(batch, parser, &input[consumed..]);
+        let parsed = if std::mem::take(&mut batch.is_parsed) {
+            Parsed::Input { consumed: 0, wanted: 1 }
+        } else {
+            client.parse(batch, parser, &input[consumed..])
+        };
         let now_ns = shared.clock.monotonic_ns();
         client.worker.run.begin(now_ns);
         let start_us = *start_us.get_or_insert(now_ns / 1000);
@@ -181,6 +247,29 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
 
+/// What is known of a request before it is executed.
+#[inline(always)]
+fn request(
+    shared: &Shared,
+    called: Option<Called>,
+    view: &ArgumentView<'_>,
+    start: usize,
+    length: usize,
+) -> Request {
+    let end = start + length;
+    let Some(Called { id, key: index, is_brief_read }) = called else {
+        return Request { start, end, id: None, key: None, is_brief_read: false };
+    };
+    let index = usize::from(index);
+    let key = (index > 0).then(|| {
+        let hash = shared.keyspace.key_hash(view.get(index));
+        shared.keyspace.prefetch_word(hash.slot);
+        (index, hash)
+    });
+    let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
+    Request { start, end, id: Some(id), key, is_brief_read }
+}
+
 struct Executed {
     consumed: usize,
     next: Option<Next>,
@@ -199,11 +288,23 @@ impl<E: Enter> Client<'_, '_, E> {
             if offset == input.len() && parser.is_idle() {
                 return Parsed::Input { consumed: 0, wanted: 1 };
             }
-            match parser.parse(&input[offset..], &limits, arguments) {
+            let rest = &input[offset..];
+            if parser.is_idle()
+                && let Some((length, called)) = self.worker.heads.parse(rest, arguments)
+            {
+                let view = arguments.view(rest);
+                batch.requests.push(request(self.shared, Some(called), &view, offset, length));
+                offset += length;
+                continue;
+            }
+            match parser.parse(rest, &limits, arguments) {
                 Ok(Progress::Complete { consumed }) => {
-                    let view = arguments.view(&input[offset..]);
-                    let request = self.recognize(&view, offset, offset + consumed);
-                    batch.requests.push(request);
+                    let view = arguments.view(rest);
+                    let called = self.called(&view);
+                    batch.requests.push(request(self.shared, called, &view, offset, consumed));
+                    if let Some(called) = called {
+                        self.worker.heads.remember(rest, arguments, called);
+                    }
                     offset += consumed;
                 }
                 Ok(Progress::Incomplete { consumed, wanted }) => {
@@ -215,20 +316,13 @@ impl<E: Enter> Client<'_, '_, E> {
         Parsed::Full
     }
 
-    #[inline]
-    fn recognize(&self, view: &ArgumentView<'_>, start: usize, end: usize) -> Request {
+    fn called(&self, view: &ArgumentView<'_>) -> Option<Called> {
         let commands = &self.shared.commands;
-        let Some(id) = commands.find(view.get(0)) else {
-            return Request { start, end, id: None, key: None, is_brief_read: false };
-        };
+        let id = commands.find(view.get(0))?;
         let traits = commands.traits(id);
-        let index = usize::from(traits.fixed_key);
-        let has_key = index > 0 && index < view.len();
-        let key = has_key.then(|| (index, self.shared.keyspace.key_hash(view.get(index))));
-        let is_brief_read = traits.is_brief_read
-            && end - start <= BRIEF_REQUEST_BYTES_MAX
-            && commands.command(id).takes(view.len());
-        Request { start, end, id: Some(id), key, is_brief_read }
+        let key = if usize::from(traits.fixed_key) < view.len() { traits.fixed_key } else { 0 };
+        let is_brief_read = traits.is_brief_read && commands.command(id).takes(view.len());
+        Some(Called { id, key, is_brief_read })
     }
 
     fn execute_batch(&mut self, batch: &Batch, input: &[u8]) -> Executed {
@@ -248,7 +342,7 @@ impl<E: Enter> Client<'_, '_, E> {
         for (index, request) in batch.requests.iter().enumerate() {
             let view = batch.view(index, input);
             let (step, is_full) = if request.is_brief_read && reads_briefly {
-                match self.read_briefly(index, request, view) {
+                match self.read_briefly(index, request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
                         continue;
@@ -260,7 +354,7 @@ impl<E: Enter> Client<'_, '_, E> {
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
-                let step = self.execute_measured(index, request, view);
+                let step = self.execute_measured(index, request, &view);
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
@@ -308,7 +402,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Executes a request for which [`Request::is_brief_read`] and [`Client::reads_briefly`] hold.
     #[inline]
-    fn read_briefly(&mut self, index: usize, request: &Request, view: ArgumentView<'_>) -> Step {
+    fn read_briefly(&mut self, index: usize, request: &Request, view: &ArgumentView<'_>) -> Step {
         let id = request.id.expect("a recognized request has a command");
         let command = self.shared.commands.command(id);
         let Handler::Keyed(handler) = command.handler else { unreachable!("it reads keys") };
@@ -329,7 +423,7 @@ impl<E: Enter> Client<'_, '_, E> {
         &mut self,
         index: usize,
         request: &Request,
-        view: ArgumentView<'_>,
+        view: &ArgumentView<'_>,
     ) -> Step {
         self.worker.run.request = index;
         let (before, ran) = (self.reply.len(), self.worker.run.count());
@@ -378,7 +472,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Executes one request.
     #[inline]
-    fn execute(&mut self, request: &Request, args: ArgumentView<'_>) -> Step {
+    fn execute(&mut self, request: &Request, args: &ArgumentView<'_>) -> Step {
         if request.id.is_none() && is_http(args.get(0)) {
             self.session.sent_http = true;
             self.session.close_after_reply = true;
@@ -386,7 +480,7 @@ impl<E: Enter> Client<'_, '_, E> {
         }
         let mark = self.reply.mark();
         let mode = self.session.reply_mode;
-        let admitted = admit::admit(self, request.id, &args);
+        let admitted = admit::admit(self, request.id, args);
         let step = match admitted {
             Ok(admit::Admitted::Run(id, command)) => self.run(id, command, args, request.key),
             Ok(admit::Admitted::Queued) => {
@@ -434,7 +528,7 @@ impl<E: Enter> Client<'_, '_, E> {
         &mut self,
         id: CommandId,
         command: &'static Command,
-        args: ArgumentView<'_>,
+        args: &ArgumentView<'_>,
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
@@ -448,7 +542,7 @@ impl<E: Enter> Client<'_, '_, E> {
             Handler::Keyed(handler) => keyed::run(self, (command, handler), args, key),
             Handler::Session(handler) | Handler::Whole(handler) => {
                 let mut cx = SessionCx {
-                    args,
+                    args: *args,
                     reply: &mut *self.reply,
                     worker: &mut *self.worker,
                     session: &mut *self.session,
@@ -460,7 +554,7 @@ impl<E: Enter> Client<'_, '_, E> {
                 };
                 handler(&mut cx)
             }
-            Handler::Container => Err(Stop::Error(admit::container_error(command, &args))),
+            Handler::Container => Err(admit::container_error(command, args).into()),
         };
         let step = self.settle(id, result);
         if !matches!(step, Step::Wait(_)) {
@@ -478,10 +572,10 @@ impl<E: Enter> Client<'_, '_, E> {
     }
 
     #[inline]
-    fn settle(&mut self, id: CommandId, result: Result<(), Stop>) -> Step {
-        match result {
+    fn settle(&mut self, id: CommandId, outcome: Outcome) -> Step {
+        match outcome {
             Ok(()) => Step::Done,
-            Err(stop) => self.settle_stop(id, stop),
+            Err(stop) => self.settle_stop(id, *stop),
         }
     }
 
@@ -500,7 +594,7 @@ impl<E: Enter> Client<'_, '_, E> {
     }
 
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
-    fn exec(&mut self, id: CommandId, command: &'static Command, args: ArgumentView<'_>) -> Step {
+    fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
         let step = transaction::exec(self);
         if matches!(step, Step::Done) {
             // Relaxed: for others' information only.

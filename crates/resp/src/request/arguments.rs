@@ -65,6 +65,11 @@ impl Arguments {
         self.unquoted.shrink_to(IDLE_ARGUMENT_COUNT_MAX);
     }
 
+    /// Where the first argument stands in the input; none for an inline request.
+    pub(super) fn first_span(&self) -> Option<Span> {
+        self.spans.first().copied().filter(|_| !self.inline)
+    }
+
     #[inline]
     pub(super) fn clear(&mut self) {
         self.spans.clear();

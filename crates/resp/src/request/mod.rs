@@ -11,12 +11,14 @@
 mod arguments;
 mod encode;
 mod error;
+mod heads;
 mod inline;
 mod parser;
 
 pub use arguments::{ArgumentView, Arguments, OwnedArguments};
 pub use encode::{encode, encode_into};
 pub use error::ProtocolError;
+pub use heads::Heads;
 pub use inline::{UnbalancedQuotes, split_arguments};
 pub use parser::{Limits, Progress, RequestParser};
 

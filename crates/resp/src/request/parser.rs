@@ -219,8 +219,18 @@ impl RequestParser {
 fn short_request(input: &[u8], args: &mut Arguments) -> Option<usize> {
     let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = *input else { return None };
     args.clear();
-    let mut position = 4;
-    for _ in b'0'..count {
+    short_arguments(input, 4, count - b'0', args)
+}
+
+/// Reads `count` arguments from `position` on, each of up to 99 bytes; returns where they end.
+#[inline]
+pub(super) fn short_arguments(
+    input: &[u8],
+    mut position: usize,
+    count: u8,
+    args: &mut Arguments,
+) -> Option<usize> {
+    for _ in 0..count {
         // The shortest argument that is not empty takes seven bytes, so this leaves out little but the end of the input.
         let head = u64::from_le_bytes(*input.get(position..)?.first_chunk()?);
         let digit = |index: u32| (head >> (8 * index)) as u8;

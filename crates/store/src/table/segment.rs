@@ -24,8 +24,11 @@ use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX
 pub(super) const BUCKET_ENTRIES: usize = 7;
 pub(super) const POINTER_BITS: u32 = 48;
 const POINTER_MASK: u64 = (1 << POINTER_BITS) - 1;
-/// Entries are aligned to eight bytes; the lowest bit says that the entry expires.
+/// Entries are aligned to eight bytes; the lowest bit says that the entry expires,
 const EXPIRES: u64 = 1;
+/// and the next that it goes on in another cache line.
+const GOES_ON: u64 = 2;
+const LINE_BYTES: u64 = 64;
 const ENTRY_MASK: u64 = POINTER_MASK & !7;
 /// Segments are aligned to cache lines; the low bits hold the depth.
 const DEPTH_MASK: u64 = 63;
@@ -53,6 +56,45 @@ struct Bucket {
 }
 
 const _: () = assert!(size_of::<Header>() == 64 && size_of::<Bucket>() == 64);
+
+impl Bucket {
+    /// The places with a tag, a bit for each; also empty ones, if the tag is 0. Without branches: no processor can foretell
+    /// at which place a key stands.
+    #[inline(always)]
+    fn places_tagged(&self, tag: u64) -> u32 {
+        let is_tagged = |entry: &AtomicU64| {
+            // Relaxed: who follows the pointer loads it again.
+            u32::from(entry.load(Ordering::Relaxed) >> POINTER_BITS == tag)
+        };
+        let places = self.entries.iter().enumerate();
+        places.fold(0, |found, (place, entry)| found | is_tagged(entry) << place)
+    }
+}
+
+/// The bits of a set, lowest first.
+#[inline(always)]
+fn bits(mut set: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        lowest
+    })
+}
+
+/// Whether two keys are the same, without a call for the lengths that most keys have.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    fn have_same_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> bool {
+        one.first_chunk::<LENGTH>() == other.first_chunk()
+            && one.last_chunk::<LENGTH>() == other.last_chunk()
+    }
+    one.len() == other.len()
+        && match one.len() {
+            8..=16 => have_same_ends::<8>(one, other),
+            17..=32 => have_same_ends::<16>(one, other),
+            _ => one == other,
+        }
+}
 
 /// A reference to a segment as a table or directory stores it: pointer, depth and home bucket count in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +156,8 @@ fn entry_word(entry: EntryRef<'_>, hash: u64, depth: u32) -> u64 {
     let pointer = entry.pointer().as_ptr() as u64;
     debug_assert_eq!(pointer & !ENTRY_MASK, 0, "user addresses have 47 bits, entries are aligned");
     let expires = if entry.expires_at_ms().is_some() { EXPIRES } else { 0 };
-    tagged(pointer | expires, hash, depth)
+    let goes_on = pointer % LINE_BYTES + entry.entry_bytes() as u64 > LINE_BYTES;
+    tagged(pointer | expires | if goes_on { GOES_ON } else { 0 }, hash, depth)
 }
 
 /// An entry's word with the tag that it has at `depth`.
@@ -203,12 +246,13 @@ impl SegmentWord {
     pub(crate) fn prefetch_entries(self, hash: u64) {
         let wanted = tag(hash, self.depth());
         let bucket = self.bucket(bucket_index(hash, self.depth(), self.home_count()));
-        for entry in &bucket.entries {
+        for place in bits(bucket.places_tagged(wanted)) {
             // Relaxed: the pointer is not followed, only prefetched.
-            let word = entry.load(Ordering::Relaxed);
-            if word >> POINTER_BITS == wanted {
-                prefetch((word & ENTRY_MASK) as *const u8);
-                prefetch(((word & ENTRY_MASK) as *const u8).wrapping_add(64));
+            let word = bucket.entries[place].load(Ordering::Relaxed);
+            let entry = (word & ENTRY_MASK) as *const u8;
+            prefetch(entry);
+            if word & GOES_ON != 0 {
+                prefetch(entry.wrapping_add(LINE_BYTES as usize));
             }
         }
     }
@@ -225,18 +269,15 @@ impl SegmentWord {
         let mut index = bucket_index(hash, self.depth(), self.home_count());
         loop {
             let bucket = self.bucket(index);
-            for (place, slot) in bucket.entries.iter().enumerate() {
-                // Relaxed, then a fence where it matters: most words are not the one looked for.
-                let word = slot.load(Ordering::Relaxed);
-                if word >> POINTER_BITS != wanted {
-                    continue;
-                }
+            for place in bits(bucket.places_tagged(wanted)) {
+                // Relaxed, then a fence. The place may hold another entry by now: its key tells.
+                let word = bucket.entries[place].load(Ordering::Relaxed);
                 let Some(pointer) = NonNull::new((word & ENTRY_MASK) as *mut u8) else { continue };
                 // Acquire: pairs with the Release store that published the entry.
                 fence(Ordering::Acquire);
                 // SAFETY: a table holds published entries only, which are not freed during the section.
                 let entry = unsafe { EntryRef::<'g>::from_pointer(pointer) };
-                if entry.key() == key {
+                if is_same(entry.key(), key) {
                     return Some((entry, Position { segment: self, bucket: index, place }));
                 }
             }

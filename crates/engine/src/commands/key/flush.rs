@@ -17,13 +17,13 @@ use crate::parking::Place;
 fn alone<T>(
     cx: &mut SessionCx<'_, '_>,
     work: impl FnOnce(&mut SessionCx<'_, '_>, &ClosedGate<'_>) -> T,
-) -> Result<T, Stop> {
+) -> Result<T, Box<Stop>> {
     if let Some(gate) = cx.alone {
         return Ok(work(cx, gate));
     }
     let shared = cx.shared;
-    let _token = shared.token.try_take(&shared.parking).ok_or(Stop::Wait(Place::Token))?;
-    let gate = shared.close_gate(cx.worker.index).ok_or(Stop::Wait(Place::Pause))?;
+    let _token = shared.token.try_take(&shared.parking).ok_or_else(|| Stop::wait(Place::Token))?;
+    let gate = shared.close_gate(cx.worker.index).ok_or_else(|| Stop::wait(Place::Pause))?;
     let result = work(cx, &gate);
     let (worker, args, database) = (&mut *cx.worker, cx.args, cx.session.database);
     cx.reader.section(&mut |section| {

@@ -56,7 +56,7 @@ impl<'g> Pattern<'g> {
     }
 
     /// What an element leads to.
-    fn follow(self, cx: &mut Cx<'_, 'g>, element: &'g [u8]) -> Result<Option<Cow<'g, [u8]>>, Stop> {
+    fn follow(self, cx: &mut Cx<'_, 'g>, element: &'g [u8]) -> Result<Option<Cow<'g, [u8]>>, Box<Stop>> {
         let (before, behind, field) = match self {
             Pattern::Element => return Ok(Some(Cow::Borrowed(element))),
             Pattern::Constant => return Ok(None),
@@ -180,7 +180,7 @@ fn weigh<'g>(
     cx: &mut Cx<'_, 'g>,
     options: &Options<'g>,
     element: &'g [u8],
-) -> Result<Weight<'g>, Stop> {
+) -> Result<Weight<'g>, Box<Stop>> {
     let text = match options.by {
         Some(pattern) => pattern.follow(cx, element)?,
         None => Some(Cow::Borrowed(element)),
@@ -205,7 +205,7 @@ fn arrange<'g>(
     cx: &mut Cx<'_, 'g>,
     options: &Options<'g>,
     mut elements: Vec<&'g [u8]>,
-) -> Result<Vec<&'g [u8]>, Stop> {
+) -> Result<Vec<&'g [u8]>, Box<Stop>> {
     let range = options.range(elements.len());
     if options.is_unsorted {
         if options.is_descending {
@@ -234,13 +234,13 @@ fn arrange<'g>(
 }
 
 pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
-    let options = Options::parse(cx.args, cx.command.name == "sort")?;
+    let options = Options::parse(*cx.args, cx.command.name == "sort")?;
     let list = cx.read_list(cx.arg(1))?;
     let elements: Vec<&[u8]> = list.iter().flat_map(|list| list.iter()).collect();
     let is_optimistic = matches!(cx.access, Access::Optimistic(_));
     // Much work is not done again and again until nothing changes meanwhile.
     if is_optimistic && elements.len().saturating_mul(options.lookups()) > SORT_LOOKUPS_MAX {
-        return Err(Stop::NeedLocks);
+        return Err(Box::new(Stop::NeedLocks));
     }
     let arranged = arrange(cx, &options, elements)?;
     let mut found: Vec<Option<Cow<'_, [u8]>>> = Vec::new();

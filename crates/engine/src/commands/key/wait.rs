@@ -27,7 +27,7 @@ fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutRepl
         reply.write(cx.reply);
         return Ok(());
     }
-    Err(Stop::Block(Box::new(Block {
+    Err(Box::new(Stop::Block(Block {
         keys: KeyPositions::new(),
         also: KeyPositions::new(),
         kind: Kind::String,

@@ -208,7 +208,7 @@ pub(super) fn wait(
         on_timeout.write(cx.reply);
         return Ok(());
     }
-    Err(Stop::Block(Box::new(Block {
+    Err(Box::new(Stop::Block(Block {
         keys: keys.collect(),
         also: KeyPositions::from_slice(also),
         kind: Kind::List,

@@ -1,0 +1,164 @@
+//! How requests begin, remembered: clients send the same few commands over and over.
+//!
+//! `*2\r\n$3\r\nGET\r\n` is read and its command looked up once; as long as requests begin with these bytes, one comparison
+//! of sixteen bytes takes the place of both.
+
+use super::arguments::Arguments;
+use super::parser::short_arguments;
+
+/// Beginnings that are remembered at a time. Two that fall on one place displace each other.
+const PLACES: usize = 64;
+/// Longest beginning in bytes: argument counts of one digit and names of up to six letters.
+const HEAD_BYTES_MAX: usize = 16;
+/// Shortest beginning in bytes: the place is chosen by so many bytes, all of which must belong to it.
+const HEAD_BYTES_MIN: usize = 13;
+
+/// A request up to the end of its first argument, and what it means to the caller.
+#[derive(Clone, Copy, Debug)]
+struct Head<T> {
+    /// Its bytes, little-endian; those behind it are zero.
+    bytes: u128,
+    /// Ones where it has bytes.
+    mask: u128,
+    length: usize,
+    /// Where its first argument begins and how long it is.
+    first: (usize, usize),
+    /// How many arguments follow the first.
+    more: u8,
+    meaning: T,
+}
+
+/// Remembers how requests began, and with each beginning what it means to the caller.
+#[derive(Debug)]
+pub struct Heads<T> {
+    places: Box<[Option<Head<T>>]>,
+}
+
+impl<T: Copy> Default for Heads<T> {
+    fn default() -> Heads<T> {
+        Heads { places: vec![None; PLACES].into_boxed_slice() }
+    }
+}
+
+/// The place of a beginning by the bytes that are part of every one of them.
+#[inline]
+fn place_of(bytes: u128) -> usize {
+    let (low, high) = (bytes as u64, (bytes >> 64) as u64 & 0xff_ffff);
+    let mixed = (low ^ high << 29).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 58) as usize
+}
+
+impl<T: Copy> Heads<T> {
+    /// Reads a short request that begins as one before it: its length, and what its beginning means. None when it begins
+    /// otherwise, is not complete, or is not short behind its beginning.
+    #[inline]
+    pub fn parse(&self, input: &[u8], args: &mut Arguments) -> Option<(usize, T)> {
+        let bytes = u128::from_le_bytes(*input.first_chunk()?);
+        let head = self.places[place_of(bytes)].as_ref()?;
+        if bytes & head.mask != head.bytes {
+            return None;
+        }
+        args.clear();
+        args.push(head.first.0, head.first.1);
+        let end = short_arguments(input, head.length, head.more, args)?;
+        Some((end, head.meaning))
+    }
+
+    /// Remembers how a request began that was parsed from `input` into `args`, if it is one that clients write.
+    pub fn remember(&mut self, input: &[u8], args: &Arguments, meaning: T) {
+        let Some(&bytes) = input.first_chunk::<HEAD_BYTES_MAX>() else { return };
+        let Some(first) = args.first_span() else { return };
+        let length = first.start + first.length + 2;
+        // Behind `*2` and `$3`, with one digit each.
+        let is_in_place = bytes[0] == b'*' && first.start == 8;
+        if !is_in_place || !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&length) {
+            return;
+        }
+        let mask = u128::MAX >> (8 * (HEAD_BYTES_MAX - length));
+        let bytes = u128::from_le_bytes(bytes) & mask;
+        self.places[place_of(bytes)] = Some(Head {
+            bytes,
+            mask,
+            length,
+            first: (first.start, first.length),
+            more: args.len() as u8 - 1,
+            meaning,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::encode::encode;
+    use super::super::parser::{Limits, RequestParser};
+    use super::*;
+
+    fn parsed(input: &[u8]) -> Arguments {
+        let mut args = Arguments::new();
+        let parsed = RequestParser::new().parse(input, &Limits::default(), &mut args);
+        assert!(parsed.is_ok(), "{parsed:?}");
+        args
+    }
+
+    #[test]
+    fn a_request_that_begins_as_one_before_is_read_by_that() {
+        let mut heads = Heads::default();
+        let set = encode(&[b"SET", b"key", b"value"]);
+        assert_eq!(heads.parse(&set, &mut Arguments::new()), None, "nothing is remembered yet");
+        heads.remember(&set, &parsed(&set), 7);
+        let other = encode(&[b"SET", b"another key", b"x"]);
+        let mut args = Arguments::new();
+        assert_eq!(heads.parse(&other, &mut args), Some((other.len(), 7)));
+        assert!(args.view(&other).iter().eq([&b"SET"[..], b"another key", b"x"]));
+        // Other counts, names and cases begin otherwise.
+        for request in [encode(&[b"SET", b"key"]), encode(&[b"GET", b"k", b"v"]), encode(&[b"set", b"k", b"v"])] {
+            assert_eq!(heads.parse(&request, &mut args), None, "{}", request.escape_ascii());
+        }
+        assert_eq!(heads.parse(&other[..other.len() - 1], &mut args), None, "it is not complete");
+    }
+
+    #[test]
+    fn an_inline_request_and_one_behind_a_blank_one_are_not_remembered() {
+        for input in ["PING some words\r\n", "\r\n*1\r\n$4\r\nPING\r\n", "*0\r\n*1\r\n$1\r\nA\r\n"] {
+            let mut heads = Heads::default();
+            heads.remember(input.as_bytes(), &parsed(input.as_bytes()), ());
+            assert_eq!(heads.parse(input.as_bytes(), &mut Arguments::new()), None, "{input:?}");
+        }
+    }
+
+    proptest! {
+        /// Whatever is read by its beginning, the parser reads the same.
+        #[test]
+        fn reading_by_the_beginning_is_reading(
+            requests in proptest::collection::vec(
+                proptest::collection::vec(prop_oneof!["[A-Ca-c]{2,7}".prop_map(String::into_bytes),
+                    proptest::collection::vec(any::<u8>(), 0..9)], 1..11),
+                1..40,
+            ),
+            (at, byte) in (0_usize..40, prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()]),
+        ) {
+            let mut heads = Heads::default();
+            for (index, request) in requests.iter().enumerate() {
+                let whole = encode(&request.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                let followed = [&whole[..], b"*1\r\n$4\r\nPING\r\n"].concat();
+                let mut broken = followed.clone();
+                if let Some(place) = broken.get_mut(at) {
+                    *place = byte;
+                }
+                for input in [&followed, &broken] {
+                    let mut args = Arguments::new();
+                    let Some((consumed, meaning)) = heads.parse(input, &mut args) else { continue };
+                    let thorough = parsed(input);
+                    prop_assert!(args.view(input).iter().eq(thorough.view(input).iter()));
+                    let first: &[u8] = &requests[meaning as usize][0];
+                    prop_assert_eq!(args.view(input).get(0), first);
+                    prop_assert_eq!(requests[meaning as usize].len(), args.len());
+                    prop_assert!(consumed <= input.len());
+                }
+                heads.remember(&whole, &parsed(&whole), index as u32);
+            }
+        }
+    }
+}

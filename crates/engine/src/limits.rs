@@ -6,6 +6,9 @@ pub const PARKING_STRIPES: usize = 64;
 /// Requests parsed ahead, so that their cache misses overlap.
 pub const BATCH_REQUESTS_MAX: usize = 32;
 
+/// Requests whose entries are asked for while as many others are executed.
+pub const PREFETCHED_ENTRIES_MAX: usize = 8;
+
 /// Commands executed for one connection before its worker goes on to the next.
 pub const TURN_COMMANDS_MAX: usize = 1024;
 

@@ -10,14 +10,14 @@ use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{CommandLine, Files, load};
-use tidemill_engine::execute::{Batch, Next, Turn, run_turn};
+use tidemill_engine::execute::{Batch, Next, Turn, look_ahead, prefetch, run_turn};
 use tidemill_engine::section::{Enter, ReadSide};
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Guard, Limits, Mb, Qsbr, Reader, RetireList, Section};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::RequestParser;
+use tidemill_resp::request::{RequestParser, encode};
 use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
 
@@ -116,16 +116,29 @@ impl Engine {
     }
 
     fn turn(&mut self, input: &str) -> Turn {
+        self.turn_with(&mut Batch::default(), input.as_bytes())
+    }
+
+    fn turn_with(&mut self, batch: &mut Batch, input: &[u8]) -> Turn {
         run_turn(
             &self.shared,
             &mut self.worker,
             &mut self.session,
             &mut self.reader,
-            &mut Batch::default(),
+            batch,
             &mut RequestParser::new(),
-            input.as_bytes(),
+            input,
             &mut self.reply,
         )
+    }
+
+    /// The batch of an input that was looked ahead at.
+    fn ahead(&self, input: &[u8]) -> Batch {
+        let mut batch = Batch::of_one();
+        look_ahead(&self.shared, &self.worker, &RequestParser::new(), &mut batch, input);
+        let parsed = [&batch].into_iter().filter(|batch| batch.is_parsed());
+        prefetch(&self.shared, &self.reader, 0, parsed);
+        batch
     }
 
     fn replies(&mut self) -> String {
@@ -202,4 +215,54 @@ fn a_span_keeps_grace_periods_from_ending_until_it_is_dropped() {
     reader.offline(|| assert!(!domain.is_elapsed(&period)));
     drop(span);
     assert!(domain.is_elapsed(&period));
+}
+
+#[test]
+fn what_was_looked_ahead_at_is_executed_as_things_are_at_its_turn() {
+    let mut engine = Engine::new(&[], Limits::default());
+    let get = encode(&[b"GET", b"key"]);
+    assert!(!engine.ahead(&get).is_parsed(), "nothing began so before");
+    engine.turn("SET key value\r\n");
+    engine.turn_with(&mut Batch::default(), &get);
+    engine.replies();
+    for (before, expected) in [
+        ("SET key other\r\n", "$5\r\nother\r\n"),
+        ("FLUSHALL\r\n", "$-1\r\n"),
+        (
+            "RPUSH key element\r\n",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        ),
+        ("MULTI\r\n", "+QUEUED\r\n"),
+        ("DISCARD\r\nSELECT 1\r\nSET key there\r\n", "$5\r\nthere\r\n"),
+        ("CLIENT REPLY SKIP\r\n", ""),
+        (
+            "RESET\r\nCONFIG SET requirepass secret\r\nRESET\r\n",
+            "-NOAUTH Authentication required.\r\n",
+        ),
+    ] {
+        let mut batch = engine.ahead(&get);
+        assert!(batch.is_parsed());
+        engine.turn(before);
+        engine.replies();
+        let turn = engine.turn_with(&mut batch, &get);
+        assert_eq!(turn, Turn { consumed: get.len(), next: Next::Input { wanted: 1 } });
+        assert_eq!(engine.replies(), expected, "after {before:?}");
+        assert!(!batch.is_parsed(), "it was executed");
+    }
+}
+
+#[test]
+fn only_whole_inputs_are_looked_ahead_at() {
+    let mut engine = Engine::new(&[], Limits::default());
+    let get = encode(&[b"GET", b"key"]);
+    engine.turn_with(&mut Batch::default(), &get);
+    for input in [
+        &get[..get.len() - 1],
+        &[&get[..], &get].concat(),
+        &[&get[..], b"*"].concat(),
+        b"GET key\r\n",
+    ] {
+        assert!(!engine.ahead(input).is_parsed(), "{}", input.escape_ascii());
+    }
+    assert!(engine.ahead(&get).is_parsed());
 }

@@ -1,10 +1,18 @@
 //! What jemalloc, the binary's allocator, tells and does.
 //!
-//! The only module of this crate with unsafe code: purging has no safe interface, as it neither reads nor writes a value.
+//! The only module of this crate with unsafe code: purging has no safe interface, as it neither reads nor writes a value,
+//! and jemalloc looks for its options under a fixed name.
 #![allow(unsafe_code)]
 
 use tidemill_engine::shared::AllocatorMemory;
 use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
+
+/// Larger caches of free memory per thread: writes allocate entries one by one, but what they replaced is freed in bursts,
+/// after the grace periods, and a burst should find room in the cache.
+// SAFETY: no other item has this name, under which jemalloc expects a pointer to a text that ends in a zero; a reference to
+// an array is one.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static JEMALLOC_OPTIONS: &[u8; 52] = b"lg_tcache_nslots_mul:4,tcache_nslots_small_max:1024\0";
 
 /// Stands for all arenas together.
 const ALL_ARENAS_PURGE: &std::ffi::CStr = c"arena.4096.purge";
@@ -58,6 +66,14 @@ pub(crate) fn purge() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jemalloc_takes_its_options() {
+        // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
+        let slots_max: u32 =
+            unsafe { raw::read(b"opt.tcache_nslots_small_max\0") }.expect("an option");
+        assert_eq!(slots_max, 1024);
+    }
 
     #[test]
     fn jemalloc_tells_of_itself_and_purges() {

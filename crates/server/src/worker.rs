@@ -34,8 +34,8 @@ use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
     EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
-    GATHERED_BYTES_MAX, HTTP_LINE_US,
-    KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    GATHERED_BYTES_MAX, HTTP_LINE_US, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
+    RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
 use crate::log::reason;

@@ -200,15 +200,16 @@ impl<S: Default> Keyspace<S> {
         unsafe { &*pointer }
     }
 
-    /// Asks the processor for the word of a slot. To be called for each of many keys before [`Keyspace::prefetch`].
+    /// Asks the processor for the word of a slot. To be called for each of many keys before
+    /// [`Keyspace::prefetch_buckets`].
     #[inline]
     pub fn prefetch_word(&self, slot: SlotNumber) {
         prefetch(ptr::from_ref(&self.slots[slot.index()]).cast());
     }
 
-    /// Asks the processor for what looking up many keys will need, step by step, so that their misses overlap.
+    /// Asks the processor for the buckets of many keys, step by step, so that their misses overlap.
     #[inline]
-    pub fn prefetch(
+    pub fn prefetch_buckets(
         &self,
         database: usize,
         keys: impl Iterator<Item = KeyHash> + Clone,
@@ -219,11 +220,23 @@ impl<S: Default> Keyspace<S> {
         for key in keys.clone() {
             prefetch(ptr::from_ref(table(key)).cast());
         }
-        for key in keys.clone() {
+        for key in keys {
             table(key).prefetch_bucket(key.hash, section);
         }
+    }
+
+    /// Asks the processor for the entries of keys whose buckets it was asked for. Of few keys at a time: a core has room for
+    /// some 16 misses, and waits with the next one until one of them is over.
+    #[inline]
+    pub fn prefetch_entries(
+        &self,
+        database: usize,
+        keys: impl Iterator<Item = KeyHash>,
+        section: Section<'_>,
+    ) {
+        let Some(database) = self.database(database, section) else { return };
         for key in keys {
-            table(key).prefetch_entries(key.hash, section);
+            database.tables[key.slot.index()].prefetch_entries(key.hash, section);
         }
     }
 
@@ -238,8 +251,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
         let database = self.database(database, section)?;
-        let found = database.tables[key_hash.slot.index()].find(key_hash.hash, key, section);
-        found.map(|(entry, _)| entry)
+        database.tables[key_hash.slot.index()].entry(key_hash.hash, key, section)
     }
 
     /// Takes the lock of a slot if it is free. Never waits.

@@ -198,9 +198,7 @@ fn run_queued<'k, E: Enter>(
             };
             (handler(&mut cx), locks)
         }
-        Handler::Container => {
-            (Err(super::admit::container_error(command, &args).into()), locks)
-        }
+        Handler::Container => (Err(super::admit::container_error(command, &args).into()), locks),
     };
     let changes = std::mem::take(&mut client.worker.changes);
     if shared.sinks.journal.is_some() {

@@ -14,8 +14,8 @@ use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, PAUSE_US, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX,
-    TURN_US_MAX,
+    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, PAUSE_US, PREFETCHED_ENTRIES_MAX,
+    TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
 };
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
@@ -65,6 +65,12 @@ struct Request {
     key: Option<(usize, KeyHash)>,
     /// A small and complete request of a brief reading command.
     is_brief_read: bool,
+}
+
+impl Request {
+    fn key_hash(&self) -> Option<KeyHash> {
+        self.key.map(|(_, hash)| hash)
+    }
 }
 
 /// What a request calls, by its first argument and how many follow.
@@ -179,8 +185,9 @@ pub fn prefetch<'b, E: Enter>(
     batches: impl Iterator<Item = &'b Batch> + Clone,
 ) {
     let guard = reader.enter();
-    let keys = batches.flat_map(|batch| &batch.requests).filter_map(|request| Some(request.key?.1));
-    shared.keyspace.prefetch(database, keys, guard.section());
+    let keys = batches.flat_map(|batch| &batch.requests).filter_map(Request::key_hash);
+    shared.keyspace.prefetch_buckets(database, keys.clone(), guard.section());
+    shared.keyspace.prefetch_entries(database, keys, guard.section());
 }
 
 /// Executes what `input` holds of requests, up to a connection's share of time.
@@ -328,18 +335,33 @@ impl<E: Enter> Client<'_, '_, E> {
     fn execute_batch(&mut self, batch: &Batch, input: &[u8]) -> Executed {
         if batch.requests.len() > 1 {
             let guard = self.reader.enter();
-            let keys = batch.requests.iter().filter_map(|request| Some(request.key?.1));
-            self.shared.keyspace.prefetch(self.session.database, keys, guard.section());
+            let keys = batch.requests.iter().filter_map(Request::key_hash);
+            self.shared.keyspace.prefetch_buckets(self.session.database, keys, guard.section());
+            drop(guard);
+            self.prefetch_entries(&batch.requests, 0);
         }
         let executed = self.execute_requests(batch, input);
         self.end_run(|index| batch.view(index, input));
         executed
     }
 
+    /// Asks the processor for the entries of the requests from `first` on that are executed next.
+    #[inline]
+    fn prefetch_entries(&self, requests: &[Request], first: usize) {
+        let guard = self.reader.enter();
+        let next = requests.iter().skip(first).take(PREFETCHED_ENTRIES_MAX);
+        let keys = next.filter_map(Request::key_hash);
+        self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
+    }
+
     fn execute_requests(&mut self, batch: &Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
         let mut reads_briefly = self.reads_briefly();
         for (index, request) in batch.requests.iter().enumerate() {
+            let next = index + PREFETCHED_ENTRIES_MAX;
+            if index % PREFETCHED_ENTRIES_MAX == 0 && next < batch.requests.len() {
+                self.prefetch_entries(&batch.requests, next);
+            }
             let view = batch.view(index, input);
             let (step, is_full) = if request.is_brief_read && reads_briefly {
                 match self.read_briefly(index, request, &view) {

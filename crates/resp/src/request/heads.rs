@@ -113,7 +113,11 @@ mod tests {
         assert_eq!(heads.parse(&other, &mut args), Some((other.len(), 7)));
         assert!(args.view(&other).iter().eq([&b"SET"[..], b"another key", b"x"]));
         // Other counts, names and cases begin otherwise.
-        for request in [encode(&[b"SET", b"key"]), encode(&[b"GET", b"k", b"v"]), encode(&[b"set", b"k", b"v"])] {
+        for request in [
+            encode(&[b"SET", b"key"]),
+            encode(&[b"GET", b"k", b"v"]),
+            encode(&[b"set", b"k", b"v"]),
+        ] {
             assert_eq!(heads.parse(&request, &mut args), None, "{}", request.escape_ascii());
         }
         assert_eq!(heads.parse(&other[..other.len() - 1], &mut args), None, "it is not complete");
@@ -121,7 +125,8 @@ mod tests {
 
     #[test]
     fn an_inline_request_and_one_behind_a_blank_one_are_not_remembered() {
-        for input in ["PING some words\r\n", "\r\n*1\r\n$4\r\nPING\r\n", "*0\r\n*1\r\n$1\r\nA\r\n"] {
+        for input in ["PING some words\r\n", "\r\n*1\r\n$4\r\nPING\r\n", "*0\r\n*1\r\n$1\r\nA\r\n"]
+        {
             let mut heads = Heads::default();
             heads.remember(input.as_bytes(), &parsed(input.as_bytes()), ());
             assert_eq!(heads.parse(input.as_bytes(), &mut Arguments::new()), None, "{input:?}");

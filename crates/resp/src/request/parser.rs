@@ -231,8 +231,7 @@ pub(super) fn short_arguments(
     args: &mut Arguments,
 ) -> Option<usize> {
     for _ in 0..count {
-        // The shortest argument that is not empty takes seven bytes, so this leaves out little but the end of the input.
-        let head = u64::from_le_bytes(*input.get(position..)?.first_chunk()?);
+        let head = eight_bytes(input, position)?;
         let digit = |index: u32| (head >> (8 * index)) as u8;
         let (length, header_bytes) = if head & 0xffff_00ff == HEADER_OF_ONE_DIGIT {
             (digit(1).wrapping_sub(b'0'), 4)
@@ -256,6 +255,17 @@ pub(super) fn short_arguments(
         position = end + 2;
     }
     Some(position)
+}
+
+/// The eight bytes from `position` on, little-endian; zeros behind the end of the input.
+#[inline]
+fn eight_bytes(input: &[u8], position: usize) -> Option<u64> {
+    let rest = input.get(position..)?;
+    if let Some(bytes) = rest.first_chunk() {
+        return Some(u64::from_le_bytes(*bytes));
+    }
+    let last = u64::from_le_bytes(*input.last_chunk()?);
+    last.checked_shr(64 - 8 * rest.len() as u32)
 }
 
 /// `$?\r\n`, little-endian, without the digit.
@@ -373,7 +383,9 @@ mod tests {
             let mut short = Arguments::new();
             let is_short = arguments.len() <= 9 && arguments.iter().all(|bytes| bytes.len() <= 99);
             let followed = [&whole[..], b"*1\r\n$4\r\nPING\r\n"].concat();
-            prop_assert_eq!(short_request(&followed, &mut short), is_short.then_some(whole.len()));
+            for input in [&whole, &followed] {
+                prop_assert_eq!(short_request(input, &mut short), is_short.then_some(whole.len()));
+            }
             let mut broken = whole.clone();
             if let Some(place) = broken.get_mut(at) {
                 *place = byte;

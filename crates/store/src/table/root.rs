@@ -125,8 +125,18 @@ impl Table {
         }
     }
 
-    /// Finds the entry of `key`.
+    /// The entry of `key`.
     #[inline(always)]
+    pub(crate) fn entry<'g>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
+        self.segment_of(hash, section)?.entry(hash, key, section)
+    }
+
+    /// Finds the entry of `key` and its place.
     pub(crate) fn find<'g>(
         &self,
         hash: u64,

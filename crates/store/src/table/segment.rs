@@ -257,8 +257,19 @@ impl SegmentWord {
         }
     }
 
+    /// The entry of `key`: [`SegmentWord::find`] for those who only read, with an answer of one word.
+    #[inline(never)]
+    pub(crate) fn entry<'g>(
+        self,
+        hash: u64,
+        key: &[u8],
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
+        self.find(hash, key, section).map(|(entry, _)| entry)
+    }
+
     /// Finds the entry of `key`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<'g>(
         self,
         hash: u64,

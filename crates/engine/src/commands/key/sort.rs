@@ -56,7 +56,11 @@ impl<'g> Pattern<'g> {
     }
 
     /// What an element leads to.
-    fn follow(self, cx: &mut Cx<'_, 'g>, element: &'g [u8]) -> Result<Option<Cow<'g, [u8]>>, Box<Stop>> {
+    fn follow(
+        self,
+        cx: &mut Cx<'_, 'g>,
+        element: &'g [u8],
+    ) -> Result<Option<Cow<'g, [u8]>>, Box<Stop>> {
         let (before, behind, field) = match self {
             Pattern::Element => return Ok(Some(Cow::Borrowed(element))),
             Pattern::Constant => return Ok(None),

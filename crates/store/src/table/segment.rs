@@ -559,3 +559,22 @@ pub(crate) fn prefetch(address: *const u8) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_same_when_every_byte_is() {
+        for length in 0..70 {
+            let key: Vec<u8> = (0..length).collect();
+            assert!(is_same(&key, &key.clone()));
+            assert!(!is_same(&key, &[&key[..], b"x"].concat()));
+            for at in 0..key.len() {
+                let mut other = key.clone();
+                other[at] ^= 1;
+                assert!(!is_same(&key, &other), "{length} bytes, differing at {at}");
+            }
+        }
+    }
+}

@@ -14,6 +14,7 @@ mod handover;
 mod input;
 mod limits;
 mod listen;
+mod listeners;
 mod log;
 mod metrics;
 mod options;

@@ -16,6 +16,6 @@ pub mod turn;
 
 pub(crate) use measure::Run;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
-pub(crate) use sweep::Position as SweepPosition;
 pub use sweep::sweep;
+pub(crate) use sweep::{Expiring as SweepExpiring, Position as SweepPosition};
 pub use turn::{Batch, Next, Turn, run_turn};

@@ -25,7 +25,7 @@ pub const RECLAIM_MS: u64 = 5;
 
 /// Bytes of memory that a worker retires within an iteration before it looks whether some of it can be freed: a part of
 /// a second-level cache.
-pub const RECLAIM_EARLY_BYTES: usize = 128 * 1024;
+pub const RECLAIM_EARLY_BYTES: usize = 32 * 1024;
 
 /// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
 pub const FREED_ITEMS_MAX: usize = 4096;

@@ -291,6 +291,11 @@ pub(super) fn getredir(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+pub(super) fn caching(_cx: &mut SessionCx<'_, '_>) -> Outcome {
+    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+        .into())
+}
+
 pub(super) fn trackinginfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.map(3);
     cx.reply.bulk("flags");

@@ -143,6 +143,8 @@ func TestConfigSetPort_BesideTraffic(t *testing.T) {
 	const clients = 4
 	for range clients {
 		busy := server.Dial(t)
+		// A connection that nobody has accepted yet goes with its listener, as in Valkey.
+		do(t, busy, "PING")
 		go func() {
 			for {
 				select {

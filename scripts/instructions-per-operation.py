@@ -4,6 +4,7 @@ budgets or with one on collections, as `make bench-collections` has them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
+    instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
 Unlike times, the figures repeat on a busy machine. They leave out the kernel, the caches and the clock's own page, and
 what happens per tick (the sweep) weighs more than in life, because under valgrind a second has far fewer operations.
@@ -24,6 +25,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOAD_FLAGS = ["--connections", "50", "--keys", "100000", "--value-min", "32", "--value-max", "32"]
 START_SECONDS_MAX = 60
+
+
+def misses(path):
+    """Reads and writes of data that missed the cache of `--cache`; none without it."""
+    lines = dict(line.split(": ", 1) for line in path.read_text().splitlines() if re.match("(events|totals): ", line))
+    totals = dict(zip(lines["events"].split(), map(int, lines["totals"].split())))
+    return {name: totals[name] for name in ("DLmr", "DLmw") if name in totals}
 
 
 def build_load(directory):
@@ -69,7 +77,7 @@ def counts_by_function(path):
         elif re.match(r"[\d+*-]", line):
             fields = line.split()
             if not is_call and len(fields) > 1:
-                counts[function] += int(fields[-1])
+                counts[function] += int(fields[1])
             is_call = False
     return counts
 
@@ -142,13 +150,13 @@ def valkey(server, port, directory):
     return [server, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(directory)]
 
 
-def profile(command, directory, warm, measure):
+def profile(command, directory, cache_bytes, warm, measure):
     """Counts what the server does in `measure`, which returns its operations; `warm` comes before."""
     port = free_port()
     output = directory / "callgrind"
     process = subprocess.Popen(
         ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}",
-         *command(port, directory)],
+         *(["--cache-sim=yes", f"--LL={cache_bytes},16,64"] if cache_bytes else []), *command(port, directory)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     try:
@@ -161,7 +169,8 @@ def profile(command, directory, warm, measure):
     finally:
         process.terminate()
         process.wait()
-    return operations, counts_by_function(output.with_name(output.name + ".1"))
+    profiled = output.with_name(output.name + ".1")
+    return operations, counts_by_function(profiled), misses(profiled)
 
 
 def run_load(load, port, *flags):
@@ -169,9 +178,10 @@ def run_load(load, port, *flags):
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["operations"]
 
 
-def report(title, operations, counts, functions):
+def report(title, operations, counts, missed, functions):
     total = counts.total()
-    print(f"{title}: {total / operations:.0f} instructions per operation, {operations} operations")
+    missed = "".join(f", {count / operations:.1f} {name}" for name, count in missed.items())
+    print(f"{title}: {total / operations:.0f} instructions per operation{missed}, {operations} operations")
     for function, count in counts.most_common(functions):
         print(f"{count / operations:9.1f} {count / total:6.1%}  {function}")
 
@@ -192,7 +202,8 @@ def profile_collections(arguments, load, directory):
 
             for title, command in servers:
                 measured = profile(
-                    command, directory, warm, lambda port: run_load(load, port, *flags, str(arguments.seconds))
+                    command, directory, arguments.cache, warm,
+                    lambda port: run_load(load, port, *flags, str(arguments.seconds)),
                 )
                 report(f"{name}, {size}, {title}", *measured, arguments.functions)
 
@@ -206,7 +217,7 @@ def profile_budgets(arguments, load, directory):
             run_load(load, port, *flags, "1")
 
         measured = profile(
-            lambda port, home: tidemill(arguments.server.resolve(), port, home), directory, warm,
+            lambda port, home: tidemill(arguments.server.resolve(), port, home), directory, arguments.cache, warm,
             lambda port: run_load(load, port, *flags, str(arguments.seconds)),
         )
         report(f"pipeline {pipeline}", *measured, arguments.functions)
@@ -219,6 +230,7 @@ def main():
     parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
     parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
     parser.add_argument("--valkey", type=pathlib.Path)
+    parser.add_argument("--cache", type=int)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--functions", type=int, default=25)
     arguments = parser.parse_args()

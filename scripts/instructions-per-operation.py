@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Instructions that the server executes per operation, by function: the load of the budgets under valgrind's callgrind.
+"""Instructions that the server executes per operation, by function: under valgrind's callgrind, with the load of the
+budgets or with one on collections, as `make bench-collections` has them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
+    instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
+    instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
 Unlike times, the figures repeat on a busy machine. They leave out the kernel, the caches and the clock's own page, and
 what happens per tick (the sweep) weighs more than in life, because under valgrind a second has far fewer operations.
@@ -11,6 +14,7 @@ import argparse
 import collections
 import json
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -21,6 +25,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOAD_FLAGS = ["--connections", "50", "--keys", "100000", "--value-min", "32", "--value-max", "32"]
 START_SECONDS_MAX = 60
+
+
+def misses(path):
+    """Reads and writes of data that missed the cache of `--cache`; none without it."""
+    lines = dict(line.split(": ", 1) for line in path.read_text().splitlines() if re.match("(events|totals): ", line))
+    totals = dict(zip(lines["events"].split(), map(int, lines["totals"].split())))
+    return {name: totals[name] for name in ("DLmr", "DLmw") if name in totals}
 
 
 def build_load(directory):
@@ -66,56 +77,167 @@ def counts_by_function(path):
         elif re.match(r"[\d+*-]", line):
             fields = line.split()
             if not is_call and len(fields) > 1:
-                counts[function] += int(fields[-1])
+                counts[function] += int(fields[1])
             is_call = False
     return counts
 
 
-def profile(server, load, directory, pipeline, seconds):
+# Keys, and elements of each.
+SIZES = {"leaf": (3_000, 32), "1e4": (10, 10_000), "1e6": (1, 1_000_000)}
+COLLECTION_PIPELINE = 16
+COLLECTION_REQUESTS = 100_000
+FILL_BATCH = 500
+
+
+def hash_key(key):
+    return f"hash:{key:06d}"
+
+
+def list_key(key):
+    return f"list:{key:06d}"
+
+
+def push_or_pop(keys, number):
+    key = number // 2 % keys
+    return ["LPUSH", list_key(key), f"v{number:09d}"] if number % 2 == 0 else ["RPOP", list_key(key)]
+
+
+# A list keeps its size only under both pushes and pops.
+COLLECTION_LOADS = {
+    "hset": lambda keys, number, key, item: ["HSET", hash_key(key), f"f{item:09d}", f"v{number:09d}"],
+    "hget": lambda keys, number, key, item: ["HGET", hash_key(key), f"f{item:09d}"],
+    "list": lambda keys, number, key, item: push_or_pop(keys, number),
+    "lindex": lambda keys, number, key, item: ["LINDEX", list_key(key), str(item)],
+}
+
+
+def encode(words):
+    return "".join([f"*{len(words)}\r\n", *(f"${len(word)}\r\n{word}\r\n" for word in words)]).encode()
+
+
+def write_requests(path, load, size):
+    keys, items = SIZES[size]
+    # Both servers get the same requests.
+    generator = random.Random(1)
+    request = COLLECTION_LOADS[load]
+    with path.open("wb") as file:
+        for number in range(COLLECTION_REQUESTS):
+            file.write(encode(request(keys, number, generator.randrange(keys), generator.randrange(items))))
+
+
+def fill_collections(port, load, size):
+    keys, items = SIZES[size]
+    with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as replies:
+        for key in range(keys):
+            for first in range(0, items, FILL_BATCH):
+                batch = range(first, min(first + FILL_BATCH, items))
+                if load.startswith("h"):
+                    words = ["HSET", hash_key(key), *(word for item in batch for word in (f"f{item:09d}", f"v{item:09d}"))]
+                else:
+                    words = ["RPUSH", list_key(key), *(f"v{item:09d}" for item in batch)]
+                server.sendall(encode(words))
+                reply = replies.readline()
+                if not reply.startswith(b":"):
+                    sys.exit(f"{words[0]}: {reply!r}")
+
+
+def tidemill(server, port, directory):
+    return [server, "server", "--bind", "127.0.0.1", "--port", str(port), "--worker-threads", "1",
+            "--cpu-placement", "off", "--dir", str(directory)]
+
+
+def valkey(server, port, directory):
+    return [server, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(directory)]
+
+
+def profile(command, directory, cache_bytes, warm, measure):
+    """Counts what the server does in `measure`, which returns its operations; `warm` comes before."""
     port = free_port()
-    output = directory / f"callgrind.{pipeline}"
+    output = directory / "callgrind"
     process = subprocess.Popen(
-        ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}", server, "server",
-         "--bind", "127.0.0.1", "--port", str(port), "--worker-threads", "1", "--cpu-placement", "off",
-         "--dir", str(directory)],
+        ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}",
+         *(["--cache-sim=yes", f"--LL={cache_bytes},16,64"] if cache_bytes else []), *command(port, directory)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     try:
         wait_for(port, process)
-
-        def run(*flags):
-            command = [load, "--port", str(port), *LOAD_FLAGS, *flags]
-            return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-        run("--pipeline", "50", "--fill", "--seconds", "100")
-        measured = ["--pipeline", str(pipeline), "--seconds"]
-        run(*measured, "1")
+        warm(port)
         control(process, "-i", "on")
-        operations = run(*measured, str(seconds))["operations"]
+        operations = measure(port)
         control(process, "-i", "off")
         control(process, "-d")
     finally:
         process.terminate()
         process.wait()
-    return operations, counts_by_function(output.with_name(output.name + ".1"))
+    profiled = output.with_name(output.name + ".1")
+    return operations, counts_by_function(profiled), misses(profiled)
+
+
+def run_load(load, port, *flags):
+    command = [load, "--port", str(port), *LOAD_FLAGS, *flags]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["operations"]
+
+
+def report(title, operations, counts, missed, functions):
+    total = counts.total()
+    missed = "".join(f", {count / operations:.1f} {name}" for name, count in missed.items())
+    print(f"{title}: {total / operations:.0f} instructions per operation{missed}, {operations} operations")
+    for function, count in counts.most_common(functions):
+        print(f"{count / operations:9.1f} {count / total:6.1%}  {function}")
+
+
+def profile_collections(arguments, load, directory):
+    servers = [("tidemill", lambda port, home: tidemill(arguments.server.resolve(), port, home))]
+    if arguments.valkey:
+        servers.append(("valkey", lambda port, home: valkey(arguments.valkey.resolve(), port, home)))
+    requests = directory / "requests"
+    flags = ["--pipeline", str(COLLECTION_PIPELINE), "--requests", str(requests), "--seconds"]
+    for size in arguments.size:
+        for name in arguments.load:
+            write_requests(requests, name, size)
+
+            def warm(port):
+                fill_collections(port, name, size)
+                run_load(load, port, *flags, "1")
+
+            for title, command in servers:
+                measured = profile(
+                    command, directory, arguments.cache, warm,
+                    lambda port: run_load(load, port, *flags, str(arguments.seconds)),
+                )
+                report(f"{name}, {size}, {title}", *measured, arguments.functions)
+
+
+def profile_budgets(arguments, load, directory):
+    for pipeline in arguments.pipeline:
+        flags = ["--pipeline", str(pipeline), "--seconds"]
+
+        def warm(port):
+            run_load(load, port, "--pipeline", "50", "--fill", "--seconds", "100")
+            run_load(load, port, *flags, "1")
+
+        measured = profile(
+            lambda port, home: tidemill(arguments.server.resolve(), port, home), directory, arguments.cache, warm,
+            lambda port: run_load(load, port, *flags, str(arguments.seconds)),
+        )
+        report(f"pipeline {pipeline}", *measured, arguments.functions)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", type=pathlib.Path)
     parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16, 100])
+    parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
+    parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
+    parser.add_argument("--valkey", type=pathlib.Path)
+    parser.add_argument("--cache", type=int)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--functions", type=int, default=25)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         load = build_load(directory)
-        for pipeline in arguments.pipeline:
-            operations, counts = profile(arguments.server.resolve(), load, directory, pipeline, arguments.seconds)
-            total = counts.total()
-            print(f"pipeline {pipeline}: {total / operations:.0f} instructions per operation, {operations} operations")
-            for function, count in counts.most_common(arguments.functions):
-                print(f"{count / operations:9.1f} {count / total:6.1%}  {function}")
+        (profile_collections if arguments.load else profile_budgets)(arguments, load, directory)
 
 
 if __name__ == "__main__":

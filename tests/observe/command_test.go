@@ -9,7 +9,7 @@ import (
 )
 
 // missingSubcommands belong to client tracking, which is not there.
-var missingSubcommands = []string{"client|caching", "client|tracking"}
+var missingSubcommands = []string{"client|tracking"}
 
 // sorted renders the items of a reply in an order of their own: Valkey's sets have none.
 func sorted(reply wire.Reply) string {

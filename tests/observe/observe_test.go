@@ -579,7 +579,7 @@ func TestInfo_TellsOfWaitersPausesAndRates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 1000 {
+		for range 10_000 {
 			if info(t, conn, "clients")["blocked_clients"] == "3" {
 				break
 			}

@@ -73,7 +73,7 @@ func TestPort_HasOneOwnerAmongServersThatStartTogether(t *testing.T) {
 			go func() { _ = command.Wait(); ended <- index }()
 		}
 		owners := servers
-		for overdue := time.After(5 * time.Second); owners > 1; {
+		for overdue := time.After(30 * time.Second); owners > 1; {
 			select {
 			case <-ended:
 				owners--
@@ -571,6 +571,7 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 		"port 1234\nno-such-directive 1\n":  {2, "at line 2\n>>> 'no-such-directive 1'"},
 		"server-cpulist 0-x\nport 70000\n":  {2, "at line 1\n>>> 'server-cpulist 0-x'"},
 		"supervised upstart\nbind 1.1.1.1 ": {2, "at line 1\n>>> 'supervised upstart'"},
+		"port 1234\ndir /no/where\n":        {2, "at line 2\n>>> 'dir /no/where'\nNo such file or directory"},
 	} {
 		if err := os.WriteFile(file, []byte(contents), 0o600); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::blocking::Waiter;
+use crate::session::Session;
 use crate::side::WatchFlag;
+use crate::stats::Counter;
 
 /// Texts of a client that change rarely.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +44,12 @@ pub struct Client {
     pub last_command_ms: AtomicU64,
     /// One more than the id of its last command; 0 before the first.
     pub last_command: AtomicU32,
-    /// Commands queued in `MULTI`, or `u64::MAX` outside.
+    /// Between `MULTI` and `EXEC`.
+    pub is_in_transaction: AtomicBool,
+    /// Commands queued in `MULTI`; `u64::MAX` before the first `WATCH` or `MULTI`.
     pub queued: AtomicU64,
+    /// Memory of the commands queued in `MULTI`.
+    pub queued_bytes: AtomicU64,
     /// Keys watched.
     pub watched: AtomicU64,
     /// Blocked in a command.
@@ -52,12 +58,20 @@ pub struct Client {
     pub is_monitor: AtomicBool,
     /// RESP version, 2 or 3.
     pub protocol: AtomicU32,
+    /// Somebody killed it: it executes nothing any more.
+    is_killed: AtomicBool,
     /// `CLIENT NO-EVICT`.
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH`.
     pub no_touch: AtomicBool,
     /// `CLIENT CAPA redirect`.
     pub follows_redirects: AtomicBool,
+    /// Commands that it ran.
+    pub commands: Counter,
+    /// Bytes that it sent.
+    pub input_bytes: Counter,
+    /// Bytes that it took.
+    pub output_bytes: Counter,
     /// Bytes of requests that were read and not executed yet.
     pub pending_bytes: AtomicU64,
     /// Bytes of replies that its socket did not take yet.
@@ -87,6 +101,29 @@ impl Client {
     pub fn capabilities(&self) -> &'static str {
         // Relaxed: for others' information only.
         if self.follows_redirects.load(Ordering::Relaxed) { "r" } else { "" }
+    }
+
+    /// Whether somebody killed it.
+    #[must_use]
+    #[inline]
+    pub fn is_killed(&self) -> bool {
+        // Relaxed: whoever sends after the killer was answered comes after the store, by way of the two sockets.
+        self.is_killed.load(Ordering::Relaxed)
+    }
+
+    /// Kills it; its worker closes the connection.
+    pub(crate) fn kill(&self) {
+        // Relaxed: as in `is_killed`.
+        self.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Memory that the engine knows it to take: its state, and what it has piled up.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        // Relaxed: for others' information only.
+        let piled_up = [&self.pending_bytes, &self.unsent_bytes, &self.queued_bytes]
+            .map(|bytes| bytes.load(Ordering::Relaxed));
+        (size_of::<Client>() + size_of::<Session>()) as u64 + piled_up.iter().sum::<u64>()
     }
 
     /// What it waits for in a blocking command, if it does.
@@ -155,14 +192,20 @@ impl Clients {
             database: AtomicUsize::new(0),
             last_command_ms: AtomicU64::new(now_ms),
             last_command: AtomicU32::new(0),
+            is_in_transaction: AtomicBool::new(false),
             queued: AtomicU64::new(u64::MAX),
+            queued_bytes: AtomicU64::new(0),
             watched: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
+            is_killed: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
+            commands: Counter::default(),
+            input_bytes: Counter::default(),
+            output_bytes: Counter::default(),
             pending_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
             waiter: Mutex::default(),

@@ -115,6 +115,16 @@ impl Session {
         self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes)
     }
 
+    /// Lets others see how far its transaction is; as in Valkey, a session that ever watched or had one shows zero commands.
+    pub(crate) fn show_transaction(&self) {
+        let open = self.transaction.as_ref();
+        let queued = open.map_or(0, |transaction| transaction.queued.len() as u64);
+        // Relaxed: for others' information only.
+        self.client.is_in_transaction.store(open.is_some(), Ordering::Relaxed);
+        self.client.queued.store(queued, Ordering::Relaxed);
+        self.client.queued_bytes.store(self.queued_bytes() as u64, Ordering::Relaxed);
+    }
+
     /// Whether it waits in a blocking command.
     #[must_use]
     pub fn is_blocked(&self) -> bool {

@@ -64,6 +64,8 @@ pub struct Shared {
     has_expiring_fields: AtomicBool,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
+    /// Keys of databases that are being freed.
+    lazily_freed: LazilyFreed,
     peak_bytes: AtomicU64,
     expires_actively: AtomicBool,
     current: Mutex<Current>,
@@ -119,12 +121,17 @@ pub trait Host: Send + Sync + 'static {
     /// Lets the allocator give unused memory back to the system.
     fn purge_memory(&self);
 
-    /// Gets ready for a configuration that is about to be in force, or declines it.
+    /// Gets ready for a configuration that is about to be in force, or declines it. `changed` names the directives
+    /// that get another value, in the client's order.
     ///
     /// # Errors
     ///
     /// The directive that cannot be had, and why.
-    fn prepare(&self, _next: &Configuration) -> Result<(), (&'static str, String)> {
+    fn prepare(
+        &self,
+        _next: &Configuration,
+        _changed: &[&str],
+    ) -> Result<(), (&'static str, String)> {
         Ok(())
     }
 
@@ -137,6 +144,13 @@ pub trait Host: Send + Sync + 'static {
 struct Current {
     configuration: Arc<Configuration>,
     settings: Arc<Settings>,
+}
+
+/// Keys that are freed off the workers.
+#[derive(Debug, Default)]
+struct LazilyFreed {
+    pending: AtomicU64,
+    done: AtomicU64,
 }
 
 /// Which commands wait while clients are paused.
@@ -188,7 +202,9 @@ impl Shared {
                 spec.seed,
                 SlotReleases(Arc::clone(&parking)),
             ),
-            stats: (0..worker_count).map(|_| WorkerStats::new(commands.len())).collect(),
+            stats: (0..worker_count)
+                .map(|_| WorkerStats::new(commands.len(), spec.database_count))
+                .collect(),
             commands,
             clients: Clients::default(),
             command_logs: CommandLogs::default(),
@@ -205,6 +221,7 @@ impl Shared {
             expired_ms: AtomicU64::new(0),
             has_expiring_fields: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
+            lazily_freed: LazilyFreed::default(),
             peak_bytes: AtomicU64::new(0),
             expires_actively: AtomicBool::new(true),
             current: Mutex::new(Current {
@@ -242,7 +259,7 @@ impl Shared {
         self.settings_version.load(Ordering::Acquire)
     }
 
-    /// Changes directives: all or none. Workers see it at their next boundary.
+    /// Changes directives: all or none. Workers see it at their next boundary. Blocks while names of a `bind` are looked up.
     ///
     /// # Errors
     ///
@@ -250,8 +267,9 @@ impl Shared {
     pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
         let mut current = self.current();
         let next = current.configuration.with_changes(changes)?;
+        let changed: Vec<&str> = next.changed_among(changes, &current.configuration).collect();
         self.host
-            .prepare(&next)
+            .prepare(&next, &changed)
             .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
         current.settings = Arc::new(next.settings());
         current.configuration = Arc::new(next);
@@ -316,16 +334,32 @@ impl Shared {
         if detached.is_empty() {
             return;
         }
+        let keys: u64 = detached.iter().map(Detached::key_count).sum();
+        // Relaxed, also below: a statistic.
+        self.lazily_freed.pending.fetch_add(keys, Ordering::Relaxed);
         // The content stays here until the thread has it, so that a refused thread leaves it to this one.
         let content = Arc::new(Mutex::new(detached));
         let (shared, handed) = (Arc::clone(self), Arc::clone(&content));
         let take = |content: &Mutex<Vec<Detached>>| {
             std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner))
         };
-        let body = move || shared.free_detached(take(&handed));
+        let free = move |shared: &Shared, content: &Mutex<Vec<Detached>>| {
+            shared.free_detached(take(content));
+            shared.lazily_freed.pending.fetch_sub(keys, Ordering::Relaxed);
+            shared.lazily_freed.done.fetch_add(keys, Ordering::Relaxed);
+        };
+        let body = move || free(&shared, &handed);
         if std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
-            self.free_detached(take(&content));
+            free(self, &content);
         }
+    }
+
+    /// Keys whose database was flushed and that wait to be freed, and how many have been since the statistics began.
+    #[must_use]
+    pub fn lazily_freed(&self) -> (u64, u64) {
+        // Relaxed: a statistic.
+        let freed = &self.lazily_freed;
+        (freed.pending.load(Ordering::Relaxed), freed.done.load(Ordering::Relaxed))
     }
 
     /// Bytes that the dataset takes: what all workers counted, less what was freed in the background.
@@ -361,6 +395,8 @@ impl Shared {
             commands: sum(|stats| stats.commands_processed.value()),
             input_bytes: sum(|stats| stats.input_bytes.value()),
             output_bytes: sum(|stats| stats.output_bytes.value()),
+            iterations: sum(|stats| stats.iterations.value()),
+            busy_us: sum(|stats| stats.busy_us.value()),
         };
         self.rates.add(self.clock.monotonic_us(), totals);
     }
@@ -405,6 +441,8 @@ impl Shared {
     pub fn reset_stats(&self) {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stats.iter().for_each(WorkerStats::reset);
+        // Relaxed: a statistic.
+        self.lazily_freed.done.store(0, Ordering::Relaxed);
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

@@ -58,11 +58,21 @@ impl CommandStats {
     }
 }
 
+/// Keys of one database with an expiry, as a worker's last sweep of its share met them.
+#[derive(Debug, Default)]
+pub struct TimesToLive {
+    /// How many there were.
+    pub keys: Counter,
+    /// The milliseconds that they had left, all together.
+    pub ms: Counter,
+}
+
 /// All counters of one worker.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct WorkerStats {
     commands: Box<[CommandStats]>,
+    times_to_live: Box<[TimesToLive]>,
     /// Commands executed.
     pub commands_processed: Counter,
     /// Keys found by reads.
@@ -85,6 +95,22 @@ pub struct WorkerStats {
     pub input_bytes: Counter,
     /// Bytes sent to clients.
     pub output_bytes: Counter,
+    /// Times that it read from a client.
+    pub reads: Counter,
+    /// Times that it wrote to a client.
+    pub writes: Counter,
+    /// Iterations of its event loop.
+    pub iterations: Counter,
+    /// Microseconds in which it did something, waiting for events apart.
+    pub busy_us: Counter,
+    /// Microseconds spent on deleting what had expired.
+    pub sweep_us: Counter,
+    /// Sweeps that ended because their time was over.
+    pub sweeps_cut_short: Counter,
+    /// Entries that its last sweep met, and those of them that had expired.
+    pub swept_entries: Counter,
+    /// See [`WorkerStats::swept_entries`].
+    pub swept_expired: Counter,
     /// Connections that this worker owns.
     pub connections: Counter,
     /// Connections that this worker accepted.
@@ -112,11 +138,12 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Counters for `command_count` commands.
+    /// Counters for so many commands and databases.
     #[must_use]
-    pub fn new(command_count: usize) -> WorkerStats {
+    pub fn new(command_count: usize, database_count: usize) -> WorkerStats {
         WorkerStats {
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
+            times_to_live: (0..database_count).map(|_| TimesToLive::default()).collect(),
             commands_processed: Counter::default(),
             keyspace_hits: Counter::default(),
             keyspace_misses: Counter::default(),
@@ -128,6 +155,14 @@ impl WorkerStats {
             retired_bytes: Counter::default(),
             input_bytes: Counter::default(),
             output_bytes: Counter::default(),
+            reads: Counter::default(),
+            writes: Counter::default(),
+            iterations: Counter::default(),
+            busy_us: Counter::default(),
+            sweep_us: Counter::default(),
+            sweeps_cut_short: Counter::default(),
+            swept_entries: Counter::default(),
+            swept_expired: Counter::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
             rejected_connections: Counter::default(),
@@ -160,6 +195,14 @@ impl WorkerStats {
             &self.error_replies,
             &self.input_bytes,
             &self.output_bytes,
+            &self.reads,
+            &self.writes,
+            &self.iterations,
+            &self.busy_us,
+            &self.sweep_us,
+            &self.sweeps_cut_short,
+            &self.swept_entries,
+            &self.swept_expired,
             &self.connections_accepted,
             &self.rejected_connections,
             &self.query_limit_disconnections,
@@ -171,6 +214,12 @@ impl WorkerStats {
         ] {
             counter.set(0);
         }
+    }
+
+    /// What its sweep saw of a database.
+    #[must_use]
+    pub fn times_to_live(&self, database: usize) -> &TimesToLive {
+        &self.times_to_live[database]
     }
 
     /// The counters of one command.

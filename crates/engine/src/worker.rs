@@ -9,7 +9,7 @@ use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
-use crate::execute::{Called, Run, SweepPosition};
+use crate::execute::{Called, Run, SweepExpiring, SweepPosition};
 use crate::mailbox::Message;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -56,6 +56,7 @@ pub struct Worker {
     pub(crate) served: Vec<(usize, Message)>,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
+    pub(crate) sweep_expiring: SweepExpiring,
     /// How requests begin, and what they call.
     pub(crate) heads: Heads<Called>,
     /// What ran since the clock was read last.
@@ -83,6 +84,7 @@ impl Worker {
             served: Vec::new(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
+            sweep_expiring: SweepExpiring::default(),
             heads: Heads::default(),
             run: Run::default(),
             changes: 0,
@@ -96,15 +98,21 @@ impl Worker {
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         stats.retired_bytes.set(self.heap.retired().retired_bytes() as u64);
+        self.refresh_memory(shared);
+    }
+
+    fn refresh_memory(&mut self, shared: &Shared) {
         let limit = self.settings.maxmemory_bytes;
         self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
     }
 
     /// Picks up settings that were changed.
+    #[inline]
     pub fn refresh_settings(&mut self, shared: &Shared) {
         if shared.settings_version() != self.settings_version {
             self.settings_version = shared.settings_version();
             self.settings = shared.settings();
+            self.refresh_memory(shared);
         }
     }
 

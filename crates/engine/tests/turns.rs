@@ -50,6 +50,10 @@ impl Files for NoFiles {
         Vec::new()
     }
 
+    fn enter(&self, _: &str) -> std::io::Result<()> {
+        Ok(())
+    }
+
     fn standard_input(&self) -> std::io::Result<Vec<u8>> {
         Err(std::io::ErrorKind::NotFound.into())
     }

@@ -49,9 +49,12 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let before = arguments.len();
     arguments.retain(|argument| argument != "--check-config");
     let only_check = arguments.len() < before;
-    let loaded = CommandLine::parse(arguments)
-        .and_then(|line| load(&line, &DiskFiles).map(|configuration| (line, configuration)));
-    let (line, configuration) = match loaded {
+    let loaded = CommandLine::parse(arguments).and_then(|line| {
+        // Before `dir` takes effect.
+        let file = line.file.as_ref().map(|path| absolute(path));
+        load(&line, &DiskFiles).map(|configuration| (file, configuration))
+    });
+    let (file, configuration) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("{error}");
@@ -62,6 +65,11 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         println!("the configuration is correct");
         return ExitCode::SUCCESS;
     }
+    let configuration = match std::env::current_dir() {
+        Ok(directory) => configuration.in_directory(&directory.to_string_lossy()),
+        // It is gone; the server does not need it.
+        Err(_) => configuration,
+    };
     let config = configuration.server();
     if let Err(error) = crate::log::start(config.log_file.as_deref(), &config.log_level) {
         eprintln!("{error}");
@@ -70,7 +78,6 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let supervisor = Supervisor::detect(&config.supervised);
     let in_background =
         if background::is_wanted(&config, supervisor) { background::enter() } else { Ok(()) };
-    let file = line.file.map(PathBuf::from);
     let logs_to_file = config.log_file.is_some();
     let start = Start { configuration, config, supervisor, file };
     match in_background.and_then(|()| start::run(&start)) {
@@ -83,4 +90,9 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// A path that means the same in every directory.
+fn absolute(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
 }

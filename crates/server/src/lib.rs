@@ -15,6 +15,7 @@ mod handover;
 mod input;
 mod limits;
 mod listen;
+mod listeners;
 mod log;
 mod metrics;
 mod options;

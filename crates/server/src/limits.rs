@@ -30,6 +30,10 @@ pub const SWEEP_SOON_US: u64 = 4000;
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
 
+/// Bytes of memory that a worker retires within an iteration before it looks whether some of it can be freed: a part of
+/// a second-level cache.
+pub const RECLAIM_EARLY_BYTES: usize = 32 * 1024;
+
 /// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
 pub const FREED_ITEMS_MAX: usize = 4096;
 

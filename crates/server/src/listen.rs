@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::{
-    self, AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+    self, AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
 /// Where a connection comes from.
@@ -87,6 +87,17 @@ fn tcp_address(address: SocketAddrAny) -> Option<SocketAddr> {
 }
 
 impl Listener {
+    /// Lets nobody connect any more; connections that wait to be accepted are reset. The address stays bound.
+    pub(crate) fn stop(&self) {
+        // Refused only when it has stopped already.
+        let _ = net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Listens again after [`Listener::stop`].
+    pub(crate) fn resume(&self, backlog: i32) -> io::Result<()> {
+        Ok(net::listen(&self.socket, backlog)?)
+    }
+
     /// The next connection, if one waits.
     pub(crate) fn accept(&self, keepalive_s: u32) -> io::Result<(OwnedFd, Origin)> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

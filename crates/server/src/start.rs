@@ -2,13 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use rustix::io::Errno;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::mailbox::Notify;
@@ -27,7 +26,7 @@ use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
-use crate::listen::{self, Listener};
+use crate::listeners::{Listeners, Refused};
 use crate::log::reason;
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
@@ -76,79 +75,6 @@ fn place(start: &Start) -> Result<Placement, String> {
     plan(&topology, &Allowed::of_current_process(), &wishes).map_err(|error| error.to_string())
 }
 
-/// Whether an address behind `-` may be passed over for this.
-fn is_missing(error: &io::Error) -> bool {
-    let missing =
-        [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
-    Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
-}
-
-/// The listeners of all workers, by worker.
-struct Listeners {
-    by_worker: Vec<Vec<Listener>>,
-    addresses: Vec<SocketAddr>,
-}
-
-fn listen_everywhere(options: &ServerConfig, worker_count: usize) -> Result<Listeners, String> {
-    let mut all = Listeners {
-        by_worker: (0..worker_count).map(|_| Vec::new()).collect(),
-        addresses: Vec::new(),
-    };
-    let binds = if options.port == 0 { &[] } else { &options.bind[..] };
-    for text in binds {
-        listen_at(options, text, &mut all)?;
-    }
-    // A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
-    if let Some(path) = &options.unix_socket {
-        let mode = options.unix_socket_permissions.unwrap_or(0);
-        let listener =
-            listen::unix(Path::new(path), mode, options.tcp_backlog).map_err(|error| {
-                format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
-            })?;
-        all.by_worker[0].push(listener);
-    }
-    if all.by_worker[0].is_empty() {
-        return Err("Configured to not listen anywhere, exiting.".into());
-    }
-    Ok(all)
-}
-
-/// Listens at the first address of a `bind` that can be had.
-fn listen_at(options: &ServerConfig, bind: &str, all: &mut Listeners) -> Result<(), String> {
-    let (host, is_optional) = bind_host(bind);
-    let port = options.port;
-    let refused = |call: &str, error: &io::Error| {
-        log::warn!(
-            "Warning: Could not create server TCP listening socket {host}:{port}: {call}{}",
-            reason(error)
-        );
-        format!("Failed listening on port {port} (tcp), aborting.")
-    };
-    let addresses = bind_addresses(host, port).map_err(|error| refused("", &error))?;
-    let mut first = Err(io::Error::from(Errno::ADDRNOTAVAIL));
-    for address in addresses {
-        first = listen::tcp(address, options.tcp_backlog).map(|listener| (address, listener));
-        if first.is_ok() {
-            break;
-        }
-    }
-    let (address, first) = match first {
-        Ok(first) => first,
-        Err(error) => {
-            let failure = refused("bind: ", &error);
-            return if is_optional && is_missing(&error) { Ok(()) } else { Err(failure) };
-        }
-    };
-    let (first_worker, others) = all.by_worker.split_first_mut().expect("a plan has a worker");
-    first_worker.push(first);
-    for listeners in others {
-        let listener = listen::tcp_beside(address, options.tcp_backlog);
-        listeners.push(listener.map_err(|error| refused("bind: ", &error))?);
-    }
-    all.addresses.push(address);
-    Ok(())
-}
-
 /// The listeners of the metrics; none without a port.
 fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
     let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
@@ -194,7 +120,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         .configuration
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
-    let listeners = listen_everywhere(options, worker_count)?;
+    let listeners = Arc::new(Listeners::open(options, worker_count)?);
     let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
@@ -208,9 +134,10 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         host: Box::new(Process {
             run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
             file: start.file.clone(),
-            config: options.clone(),
+            rcu_flavour: options.rcu_flavour.clone(),
             supervisor: start.supervisor,
             worker_count,
+            listeners: Arc::clone(&listeners),
         }),
         sinks: Sinks::default(),
     }));
@@ -223,11 +150,11 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
-    for (index, (waker, own)) in wakers.iter().zip(listeners.by_worker).enumerate() {
+    for (index, waker) in wakers.iter().enumerate() {
         let spec = WorkerSpec {
             index,
             shared: Arc::clone(&shared),
-            listeners: own,
+            listeners: Arc::clone(&listeners),
             waker: waker.clone(),
             handover: Arc::clone(&handover),
             stop: Arc::clone(&stop),
@@ -247,7 +174,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
     drop(is_ready);
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     if readiness.iter().count() == worker_count {
-        announce(options, placement, &listeners.addresses);
+        announce(options, placement, &listeners.addresses());
         start.supervisor.tell_ready();
     }
     signals.wait();
@@ -341,9 +268,10 @@ struct Process {
     /// 40 hexadecimal digits that tell this run from others.
     run_id: String,
     file: Option<PathBuf>,
-    config: ServerConfig,
+    rcu_flavour: String,
     supervisor: Supervisor,
     worker_count: usize,
+    listeners: Arc<Listeners>,
 }
 
 impl Host for Process {
@@ -372,10 +300,14 @@ impl Host for Process {
         allocator::purge();
     }
 
-    fn prepare(&self, next: &Configuration) -> Result<(), (&'static str, String)> {
-        let wanted = next.server().clients_max;
-        let fitting = descriptors::fit_clients(wanted, self.worker_count).unwrap_or(0);
-        if fitting < wanted {
+    fn prepare(
+        &self,
+        next: &Configuration,
+        changed: &[&str],
+    ) -> Result<(), (&'static str, String)> {
+        let next = next.server();
+        let fitting = descriptors::fit_clients(next.clients_max, self.worker_count).unwrap_or(0);
+        if fitting < next.clients_max {
             return Err((
                 "maxclients",
                 format!(
@@ -383,6 +315,15 @@ impl Host for Process {
                 ),
             ));
         }
+        let (name, reason) = match changed.iter().find(|name| matches!(**name, "bind" | "port")) {
+            None => return Ok(()),
+            Some(&"port") => ("port", "Unable to listen on this port. Check server logs."),
+            Some(_) => ("bind", "Failed to bind to specified addresses."),
+        };
+        self.listeners.move_to(&next).map_err(|Refused| (name, reason.into()))?;
+        let addresses: Vec<String> =
+            self.listeners.addresses().iter().map(SocketAddr::to_string).collect();
+        log::info!("Listening on tcp [{}] from now on", addresses.join(", "));
         Ok(())
     }
 
@@ -414,28 +355,15 @@ impl Host for Process {
             ("used_cpu_sys", format!("{system_s:.6}")),
             ("run_id", self.run_id.clone()),
             ("process_id", std::process::id().to_string()),
-            ("tcp_port", self.config.port.to_string()),
-            ("listeners", listeners_text(&self.config)),
             ("executable", executable.display().to_string()),
             (
                 "config_file",
                 self.file.as_deref().map_or(String::new(), |path| path.display().to_string()),
             ),
             ("process_supervised", self.supervisor.name().to_owned()),
-            ("rcu_flavour", self.config.rcu_flavour.clone()),
+            ("rcu_flavour", self.rcu_flavour.clone()),
         ]
     }
-}
-
-/// What the server listens on, a line each.
-fn listeners_text(config: &ServerConfig) -> String {
-    let mut lines = Vec::new();
-    if config.port > 0 {
-        let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
-        lines.push(format!("name=tcp{binds},port={}", config.port));
-    }
-    lines.extend(config.unix_socket.iter().map(|path| format!("name=unix,bind={path}")));
-    lines.join("\n")
 }
 
 /// Seconds of processor time of all threads, in user and system mode.

@@ -21,6 +21,7 @@ use tidemill_engine::mailbox::Message;
 use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::stats::WorkerStats;
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -35,19 +36,24 @@ use crate::input::Input;
 use crate::limits::{
     EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
     GATHERED_BYTES_MAX, HTTP_LINE_US, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
-    RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
+use crate::listeners::Listeners;
 use crate::log::reason;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
 
+fn listener_token(index: usize) -> EventData {
+    EventData::new_u64(FIRST_LISTENER + index as u64)
+}
+
 /// What a worker is started with.
 pub(crate) struct WorkerSpec {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Arc<Listeners>,
     pub(crate) waker: Waker,
     pub(crate) handover: Arc<Handover>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -57,6 +63,8 @@ pub(crate) struct WorkerSpec {
 pub(crate) struct EventLoop<F: Flavour> {
     spec: WorkerSpec,
     epoll: OwnedFd,
+    /// Its listeners as of the last change of the configuration.
+    listeners: Vec<Arc<Listener>>,
     domain: Arc<Domain<F>>,
     reader: Reader<F>,
     worker: Worker,
@@ -76,6 +84,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     reply: ReplyBuffer,
     next_tick_us: u64,
     next_sweep_us: u64,
+    /// Bytes of retired memory from which it is looked at before the iteration ends.
+    reclaim_from_bytes: usize,
     /// Listeners that accept nothing until the next tick.
     paused_listeners: Vec<usize>,
     next_exhausted_line_us: u64,
@@ -93,19 +103,22 @@ impl<F: Flavour> EventLoop<F> {
     ) -> std::io::Result<EventLoop<F>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, spec.waker.descriptor(), EventData::new_u64(WAKER), EventFlags::IN)?;
-        for (index, listener) in spec.listeners.iter().enumerate() {
-            let data = EventData::new_u64(FIRST_LISTENER + index as u64);
-            epoll::add(&epoll, &listener.socket, data, EventFlags::IN)?;
+        // The version first: a change in between is taken again.
+        let config_version = spec.shared.settings_version();
+        let listeners = spec.listeners.of_worker(spec.index);
+        for (index, listener) in listeners.iter().enumerate() {
+            epoll::add(&epoll, &listener.socket, listener_token(index), EventFlags::IN)?;
         }
         Ok(EventLoop {
             epoll,
+            listeners,
             reader: domain.register(),
             domain,
             worker,
             batch: Batch::default(),
             connections: Slab::new(),
             by_session: HashMap::new(),
-            config_version: spec.shared.settings_version(),
+            config_version,
             config: spec.shared.configuration().server(),
             queue: VecDeque::new(),
             retries: Vec::new(),
@@ -114,6 +127,7 @@ impl<F: Flavour> EventLoop<F> {
             reply: ReplyBuffer::new(Protocol::Resp2),
             next_tick_us: 0,
             next_sweep_us: 0,
+            reclaim_from_bytes: RECLAIM_EARLY_BYTES,
             paused_listeners: Vec::new(),
             next_exhausted_line_us: 0,
             next_http_line_us: 0,
@@ -127,9 +141,13 @@ impl<F: Flavour> EventLoop<F> {
     pub(crate) fn run(&mut self) -> std::io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let shared = Arc::clone(&self.spec.shared);
+        let mut busy_from_us = shared.clock.monotonic_us();
         // Acquire: pairs with the Release of whoever stops the server.
         while !self.spec.stop.load(Ordering::Acquire) {
             let idle_from_us = shared.clock.monotonic_us();
+            let stats = self.worker.stats(&shared);
+            stats.iterations.add(1);
+            stats.busy_us.add(idle_from_us - busy_from_us);
             let timeout = self.timeout(idle_from_us);
             events.clear();
             let epoll = &self.epoll;
@@ -141,6 +159,7 @@ impl<F: Flavour> EventLoop<F> {
                 Err(error) => return Err(error.into()),
             }
             let now_us = shared.clock.monotonic_us();
+            busy_from_us = now_us;
             self.load.idle(now_us - idle_from_us);
             let span = self.spans_iteration.then(|| self.reader.span());
             shared.gate.enter(self.spec.index);
@@ -151,6 +170,7 @@ impl<F: Flavour> EventLoop<F> {
             self.deliver(now_us);
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
+                self.reclaim_early();
             }
             self.execute_gathered();
             self.run_queue();
@@ -182,12 +202,25 @@ impl<F: Flavour> EventLoop<F> {
         Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) }
     }
 
+    /// Frees retired memory between two connections when an iteration retires much. Whoever writes gets memory back that is
+    /// still in the caches, instead of going through as much memory as one iteration can retire.
+    #[inline]
+    fn reclaim_early(&mut self) {
+        if self.worker.heap.retired().retired_bytes() >= self.reclaim_from_bytes {
+            // Between two connections nothing that was read is held.
+            self.reader.quiescent();
+            self.reclaim();
+        }
+    }
+
     fn reclaim(&mut self) {
         let retired = self.worker.heap.retired();
         // More when much has gathered, so that many small pieces come and go at the same rate without holding back
         // their writers.
         let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
         retired.reclaim(&self.domain, Budget { items, bytes: FREED_BYTES_MAX });
+        // What cannot be freed yet, because another worker takes its time, is not asked for again until more has gathered.
+        self.reclaim_from_bytes = retired.retired_bytes() + RECLAIM_EARLY_BYTES;
     }
 
     /// What is done between the commands of clients: expired keys are deleted, postponed waiters served, time limits kept.
@@ -280,6 +313,29 @@ impl<F: Flavour> EventLoop<F> {
         self.config = self.spec.shared.configuration().server();
         self.spec.handover.set_clients_max(self.config.clients_max);
         log::set_max_level(crate::log::level(&self.config.log_level));
+        self.take_listeners();
+    }
+
+    /// Goes over to the listeners that it has now. Sockets of connections are not concerned.
+    fn take_listeners(&mut self) {
+        let next = self.spec.listeners.of_worker(self.spec.index);
+        let is_same = |(old, new): (&Arc<Listener>, &Arc<Listener>)| Arc::ptr_eq(old, new);
+        if next.len() == self.listeners.len() && self.listeners.iter().zip(&next).all(is_same) {
+            return;
+        }
+        for listener in &self.listeners {
+            // It is registered, so this cannot fail; and a socket that was stopped accepts nothing.
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+        }
+        // Tokens are positions, which have changed; those that pause begin again, and pause again if they have to.
+        self.paused_listeners.clear();
+        for (index, listener) in next.iter().enumerate() {
+            let token = listener_token(index);
+            if let Err(error) = epoll::add(&self.epoll, &listener.socket, token, EventFlags::IN) {
+                log::error!("A worker cannot accept connections: epoll: {}", reason(&error.into()));
+            }
+        }
+        self.listeners = next;
     }
 
     fn tick(&mut self) {
@@ -508,7 +564,14 @@ impl<F: Flavour> EventLoop<F> {
 
     fn accept(&mut self, listener: usize) {
         loop {
-            let result = self.spec.listeners[listener].accept(self.config.tcp_keepalive_seconds);
+            // A configuration that was answered before somebody connected applies to the connection.
+            if self.config_version != self.spec.shared.settings_version() {
+                self.reconfigure();
+                self.worker.refresh_settings(&self.spec.shared);
+            }
+            // An event from before the listeners changed may mean one that is gone.
+            let Some(listening) = self.listeners.get(listener) else { return };
+            let result = listening.accept(self.config.tcp_keepalive_seconds);
             let (socket, origin) = match result {
                 Ok(accepted) => accepted,
                 Err(error) => return self.pause_if_exhausted(listener, &error),
@@ -545,8 +608,8 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Sets what is awaited of a listener; tells whether the kernel took it.
     fn listen_for(&self, listener: usize, interest: EventFlags) -> bool {
-        let data = EventData::new_u64(FIRST_LISTENER + listener as u64);
-        epoll::modify(&self.epoll, &self.spec.listeners[listener].socket, data, interest).is_ok()
+        let token = listener_token(listener);
+        epoll::modify(&self.epoll, &self.listeners[listener].socket, token, interest).is_ok()
     }
 
     /// Makes a new connection this worker's own.
@@ -679,7 +742,10 @@ impl<F: Flavour> EventLoop<F> {
                 None
             }
             Ok(count) => {
-                self.worker.stats(&self.spec.shared).input_bytes.add(count as u64);
+                let stats = self.worker.stats(&self.spec.shared);
+                stats.reads.add(1);
+                stats.input_bytes.add(count as u64);
+                self.connections[index].session.client.input_bytes.add(count as u64);
                 Some(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => None,
@@ -784,7 +850,7 @@ impl<F: Flavour> EventLoop<F> {
         let connection = &mut connections[index];
         let before = reply.len();
         if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
-            worker.stats(&spec.shared).output_bytes.add(before as u64);
+            count_write(worker.stats(&spec.shared), connection, before);
             self.after_send(index, Sent::All);
         } else {
             connection.output.append(reply);
@@ -804,7 +870,7 @@ impl<F: Flavour> EventLoop<F> {
         // Relaxed: for others' information only. Whoever never gets here has nothing unsent.
         let client = &connection.session.client;
         client.unsent_bytes.store(connection.output.len() as u64, Ordering::Relaxed);
-        self.worker.stats(&self.spec.shared).output_bytes.add(count as u64);
+        count_write(self.worker.stats(&self.spec.shared), connection, count);
         self.after_send(index, sent);
     }
 
@@ -882,6 +948,13 @@ impl<F: Flavour> EventLoop<F> {
         self.spec.handover.ended(self.spec.index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
     }
+}
+
+/// A connection took so many bytes at once.
+fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
+    stats.writes.add(u64::from(bytes > 0));
+    stats.output_bytes.add(bytes as u64);
+    connection.session.client.output_bytes.add(bytes as u64);
 }
 
 /// Gives a connection its turn on `input`; replies go to the worker's buffer.

@@ -26,7 +26,7 @@ use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
 use crate::value::Root;
-use crate::value::hash::Hash;
+use crate::value::hash::{Hash, has_expiring_fields};
 use crate::value::list::List;
 use crate::value::text::Text;
 
@@ -115,6 +115,7 @@ const TREE: u8 = 2;
 
 const HAS_EXPIRY: u8 = 1;
 const LONG_KEY: u8 = 2;
+const HAS_VOLATILE_ITEMS: u8 = 4;
 const ENCODING_SHIFT: u8 = 4;
 
 const VALUE_LENGTH_BITS: u32 = 11;
@@ -182,6 +183,15 @@ impl StringValue<'_> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// What a database counts entries by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The key expires.
+    pub expires: bool,
+    /// It is a hash, and fields of it expire or have expired and were not removed yet.
+    pub has_volatile_items: bool,
 }
 
 /// What happens to the value of an entry that leaves the table.
@@ -280,6 +290,7 @@ impl OwnedEntry {
         let mut flags = (spec.encoding as u8) << ENCODING_SHIFT;
         flags |= if spec.expires_at_ms.is_some() { HAS_EXPIRY } else { 0 };
         flags |= if long_key { LONG_KEY } else { 0 };
+        flags |= if has_volatile_items(spec) { HAS_VOLATILE_ITEMS } else { 0 };
         let layout = layout(flags, storage, spec.key.len(), inline.len());
         // SAFETY: the size is never zero.
         let memory = unsafe { alloc(layout) };
@@ -484,6 +495,17 @@ impl<'g> EntryRef<'g> {
         (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(HEADER_BYTES))
     }
 
+    /// What its database counts it by.
+    #[must_use]
+    #[inline]
+    pub fn marks(self) -> Marks {
+        let flags = self.header().flags;
+        Marks {
+            expires: flags & HAS_EXPIRY != 0,
+            has_volatile_items: flags & HAS_VOLATILE_ITEMS != 0,
+        }
+    }
+
     /// The string, if it is one.
     #[must_use]
     #[inline]
@@ -596,6 +618,13 @@ impl<'g> EntryRef<'g> {
                 Value::String(_) => 0,
                 Value::Tree(root) => root.total_bytes(),
             }
+    }
+}
+
+fn has_volatile_items(spec: &EntrySpec<'_>) -> bool {
+    match spec.value {
+        NewValue::Tree(root) if spec.kind == Kind::Hash => has_expiring_fields(root),
+        _ => false,
     }
 }
 

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use tidemill_rcu::Section;
 
 use crate::entry::{
-    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, Place, StringValue,
+    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place,
+    StringValue,
 };
 use crate::gate::ClosedGate;
 use crate::hash::{Seed, hash};
@@ -64,6 +65,8 @@ struct Database {
     nonempty: Box<[AtomicU64]>,
     key_counts: Box<[AtomicU32]>,
     expiring_counts: Box<[AtomicU32]>,
+    /// Hashes with fields that expire. One count for all slots: a hash seldom becomes one, or ceases to be.
+    volatile_count: AtomicU64,
 }
 
 impl Database {
@@ -76,6 +79,7 @@ impl Database {
             nonempty: filled(SLOT_COUNT / 64),
             key_counts: filled(SLOT_COUNT),
             expiring_counts: filled(SLOT_COUNT),
+            volatile_count: AtomicU64::new(0),
         }
     }
 
@@ -83,16 +87,23 @@ impl Database {
         SLOT_COUNT * (size_of::<Table>() + 2 * size_of::<AtomicU32>()) + SLOT_COUNT / 8
     }
 
-    /// Counts keys that the owner of `slot`'s lock added or removed.
-    fn count(&self, slot: SlotNumber, keys: i32, expiring: i32) {
+    /// Counts keys that the owner of `slot`'s lock added or removed, and what they are marked as before and after.
+    fn count(&self, slot: SlotNumber, keys: i32, old: Marks, new: Marks) {
         let index = slot.index();
+        let step = |was: bool, is: bool| i32::from(is) - i32::from(was);
         // Relaxed, all three: written by the lock's owner only; for others a statistic.
         let before = self.key_counts[index].load(Ordering::Relaxed);
         let after = before.wrapping_add_signed(keys);
         self.key_counts[index].store(after, Ordering::Relaxed);
+        let expiring = step(old.expires, new.expires);
         if expiring != 0 {
             let sum = self.expiring_counts[index].load(Ordering::Relaxed);
             self.expiring_counts[index].store(sum.wrapping_add_signed(expiring), Ordering::Relaxed);
+        }
+        let volatile = i64::from(step(old.has_volatile_items, new.has_volatile_items));
+        if volatile != 0 {
+            // Relaxed: a statistic; all slots share it, hence the read-modify-write.
+            self.volatile_count.fetch_add(volatile.cast_unsigned(), Ordering::Relaxed);
         }
         if (before == 0) != (after == 0) {
             let bit = 1 << (index % 64);
@@ -271,6 +282,14 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     pub fn expiring_count(&self, database: usize, section: Section<'_>) -> u64 {
         self.database(database, section).map_or(0, Database::expiring_count)
+    }
+
+    /// Hashes with fields that expire in a database. Atomic per slot.
+    #[must_use]
+    pub fn volatile_count(&self, database: usize, section: Section<'_>) -> u64 {
+        // Relaxed: a statistic.
+        self.database(database, section)
+            .map_or(0, |database| database.volatile_count.load(Ordering::Relaxed))
     }
 
     /// Keys of one slot of a database.
@@ -545,7 +564,7 @@ impl<S: Default> SlotLock<'_, S> {
         heap: &Heap,
     ) {
         let database = self.keyspace.database_or_new(database, heap);
-        let expiring = i32::from(entry.as_ref().expires_at_ms().is_some());
+        let marks = entry.as_ref().marks();
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         let table = &database.tables[self.slot.index()];
@@ -553,7 +572,7 @@ impl<S: Default> SlotLock<'_, S> {
         self.word().begin_change();
         position.fill(hash, entry);
         self.word().end_change();
-        database.count(self.slot, 1, expiring);
+        database.count(self.slot, 1, Marks::default(), marks);
     }
 
     /// Publishes an entry in the place of another one of the same key, and retires the old one.
@@ -570,8 +589,7 @@ impl<S: Default> SlotLock<'_, S> {
         disposal: Disposal,
         heap: &Heap,
     ) {
-        let had_expiry = i32::from(found.entry.expires_at_ms().is_some());
-        let has_expiry = i32::from(entry.as_ref().expires_at_ms().is_some());
+        let (old, new) = (found.entry.marks(), entry.as_ref().marks());
         // SAFETY: `found` does not outlive the section that it was found in.
         let section = unsafe { Section::assume() };
         let database = self.database_of(database, hash, found, section);
@@ -580,8 +598,8 @@ impl<S: Default> SlotLock<'_, S> {
         self.word().begin_change();
         found.position.replace(hash, entry);
         self.word().end_change();
-        if had_expiry != has_expiry {
-            database.count(self.slot, 0, has_expiry - had_expiry);
+        if old != new {
+            database.count(self.slot, 0, old, new);
         }
         // SAFETY: no table refers to the old entry any more.
         unsafe { entry::retire(found.entry, disposal, heap) };
@@ -601,12 +619,12 @@ impl<S: Default> SlotLock<'_, S> {
         section: Section<'_>,
         heap: &Heap,
     ) {
-        let expiring = i32::from(found.entry.expires_at_ms().is_some());
+        let marks = found.entry.marks();
         let database = self.database_of(database, hash, found, section);
         self.word().begin_change();
         found.position.clear();
         self.word().end_change();
-        database.count(self.slot, -1, -expiring);
+        database.count(self.slot, -1, marks, Marks::default());
         database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
         // SAFETY: no table refers to the entry any more.
         unsafe { entry::retire(found.entry, disposal, heap) };

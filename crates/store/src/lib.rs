@@ -21,7 +21,7 @@ pub mod value;
 pub mod word;
 
 pub use entry::{
-    Disposal, Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry, Place, StringValue,
+    Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place, StringValue,
 };
 pub use heap::Heap;
 pub use keyspace::{

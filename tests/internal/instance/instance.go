@@ -39,7 +39,7 @@ const (
 )
 
 const (
-	startAttemptsMax = 5
+	startAttemptsMax = 20
 	startTimeout     = 20 * time.Second
 	stopTimeout      = 10 * time.Second
 )

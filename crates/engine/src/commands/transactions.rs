@@ -91,7 +91,7 @@ fn multi(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err("ERR MULTI calls can not be nested".into());
     }
     cx.session.transaction = Some(Box::<Transaction>::default());
-    cx.session.client.queued.store(0, Ordering::Relaxed);
+    cx.session.show_transaction();
     cx.reply.ok();
     Ok(())
 }
@@ -105,7 +105,7 @@ fn discard(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.session.transaction.take().is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
-    cx.session.client.queued.store(u64::MAX, Ordering::Relaxed);
+    cx.session.show_transaction();
     unwatch(cx.shared, cx.session, None);
     cx.reply.ok();
     Ok(())
@@ -125,6 +125,7 @@ fn watch(cx: &mut SessionCx<'_, '_>) -> Outcome {
     for key in cx.args.iter().skip(1) {
         watch_key(cx, key)?;
     }
+    cx.session.show_transaction();
     cx.reply.ok();
     Ok(())
 }

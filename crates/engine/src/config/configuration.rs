@@ -98,6 +98,18 @@ impl Configuration {
             .map(|(directive, _)| directive)
     }
 
+    /// The directives among `changes` whose values differ from those of `other`, in the order of the changes.
+    pub fn changed_among<'a>(
+        &'a self,
+        changes: &'a [(&[u8], &[u8])],
+        other: &'a Configuration,
+    ) -> impl Iterator<Item = &'static str> + 'a {
+        let named = changes.iter().filter_map(|(name, _)| find(std::str::from_utf8(name).ok()?));
+        named
+            .filter(|&(index, _)| self.values[index] != other.values[index])
+            .map(|(_, directive)| directive.name)
+    }
+
     fn set_live(&mut self, index: usize, value: &[u8]) -> Result<(), Reason> {
         let text = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8")?;
         let kind = directive_at(index).kind;
@@ -111,8 +123,16 @@ impl Configuration {
         if let Some(refusal) = directive.refusal(&canonical) {
             return Err(refusal.into());
         }
-        self.values[index] = canonical;
+        self.values[index] = directive.clamped_value(canonical);
         Ok(())
+    }
+
+    /// This configuration with the directory that the process is in, which only starting it can choose.
+    #[must_use]
+    pub fn in_directory(mut self, directory: &str) -> Configuration {
+        let (index, _) = find("dir").expect("a name of the table");
+        self.values[index] = directory.to_owned();
+        self
     }
 
     /// The value at a place of the table.

@@ -11,6 +11,8 @@ pub struct Directive {
     pub kind: Kind,
     /// Its value when nothing sets it, as CONFIG GET prints it.
     pub default: &'static str,
+    /// The range that a number is silently brought into, if its kind accepts more.
+    pub clamp: Option<(i64, i64)>,
     /// When it may be changed.
     pub change: Change,
     /// What of it exists.
@@ -111,6 +113,15 @@ impl Directive {
         }
     }
 
+    /// A checked value as it is kept.
+    #[must_use]
+    pub fn clamped_value(&self, value: String) -> String {
+        match (self.clamp, value.parse::<i64>()) {
+            (Some((min, max)), Ok(number)) => number.clamp(min, max).to_string(),
+            _ => value,
+        }
+    }
+
     /// Whether this is one of the directive's names, in any case.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
@@ -133,6 +144,7 @@ impl Directive {
             aliases: &[],
             kind,
             default,
+            clamp: None,
             change: Change::Live,
             status: Status::Works,
             summary,
@@ -141,6 +153,11 @@ impl Directive {
 
     pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Directive {
         self.aliases = aliases;
+        self
+    }
+
+    pub(super) const fn clamped(mut self, min: i64, max: i64) -> Directive {
+        self.clamp = Some((min, max));
         self
     }
 

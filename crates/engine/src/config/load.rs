@@ -24,6 +24,12 @@ pub trait Files {
     /// The paths that match a glob pattern, in order; none is no error.
     fn matching(&self, pattern: &str) -> Vec<String>;
 
+    /// Makes a directory the one that relative paths begin in.
+    ///
+    /// # Errors
+    /// When the process cannot go there.
+    fn enter(&self, directory: &str) -> io::Result<()>;
+
     /// All of standard input.
     ///
     /// # Errors
@@ -178,7 +184,13 @@ impl Loader<'_> {
             self.configuration.set_words(index, &words)
         };
         self.has_save |= matches!(directive.kind, Kind::SavePoints);
-        outcome.map_err(|reason| Fault::Here(reason.into_owned()))
+        outcome.map_err(|reason| Fault::Here(reason.into_owned()))?;
+        if directive.name == "dir" {
+            // At once, as in Valkey: paths of later lines begin there.
+            let directory = self.configuration.value_at(index);
+            self.files.enter(directory).map_err(|error| Fault::Here(reason(&error)))?;
+        }
+        Ok(())
     }
 
     fn include(&mut self, path: &str, depth: usize) -> Result<(), Fault> {
@@ -200,5 +212,11 @@ impl Loader<'_> {
 }
 
 fn unreadable(path: &str, error: &io::Error) -> LoadError {
-    LoadError::Unreadable { path: path.to_owned(), reason: error.to_string() }
+    LoadError::Unreadable { path: path.to_owned(), reason: reason(error) }
+}
+
+/// An error's text without the number that `io::Error` adds.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -24,6 +24,10 @@ impl Files for MapFiles {
         self.0.keys().filter(is_match).map(|path| (*path).to_owned()).collect()
     }
 
+    fn enter(&self, directory: &str) -> io::Result<()> {
+        if directory == "missing" { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+    }
+
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         self.read("-")
     }
@@ -194,6 +198,25 @@ fn what_asks_for_nothing_is_accepted() {
     {
         assert!(load_file(line).is_ok(), "{line}");
     }
+}
+
+#[test]
+fn numbers_are_brought_into_their_range() {
+    for (value, want) in [("0", "1"), ("1", "1"), ("500", "500"), ("501", "500")] {
+        let changed = set(&Configuration::default(), &[("hz", value)]).expect("hz takes it");
+        assert_eq!(changed.value("hz"), Some(want));
+    }
+    let loaded = load_file("hz 0\nrepl-backlog-size 1\n").expect("both are taken");
+    assert_eq!((loaded.value("hz"), loaded.value("repl-backlog-size")), (Some("1"), Some("16384")));
+}
+
+#[test]
+fn a_directory_is_entered_or_stops_the_start() {
+    let loaded = load_file("dir somewhere\n").expect("it is there");
+    assert_eq!(loaded.value("dir"), Some("somewhere"));
+    assert_eq!(loaded.in_directory("/else/where").value("dir"), Some("/else/where"));
+    let error = load_file("hz 5\ndir missing\n").expect_err("it is not there").to_string();
+    assert!(error.contains("at line 2\n>>> 'dir missing'\n"), "{error}");
 }
 
 #[test]
@@ -408,7 +431,8 @@ fn memory_of_clients_is_bytes_or_a_part_of_maxmemory() {
 #[test]
 fn a_directive_that_works_is_read() {
     // Read by name: lists of CPUs go to the placement, which has types of its own; INFO shows percentiles as written.
-    let by_name = ["server-cpulist", "bio-cpulist", "latency-tracking-info-percentiles"];
+    // The directory is entered while it is loaded.
+    let by_name = ["server-cpulist", "bio-cpulist", "latency-tracking-info-percentiles", "dir"];
     let before = Configuration::default();
     for directive in FAMILIES.iter().flat_map(|family| family.directives) {
         let works = matches!(directive.status, Status::Works) && !by_name.contains(&directive.name);

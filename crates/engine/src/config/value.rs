@@ -24,10 +24,14 @@ pub(super) type Reason = Cow<'static, str>;
 pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<String, Reason> {
     match kind {
         Kind::Words { min, max } => {
+            // A list that may be empty is one of addresses.
+            let reason = if min == 0 {
+                "Too many bind addresses specified."
+            } else {
+                "wrong number of arguments"
+            };
             let is_count_right = (min..=max).contains(&words.len());
-            is_count_right
-                .then(|| words.join(" "))
-                .ok_or(Cow::Borrowed("wrong number of arguments"))
+            is_count_right.then(|| words.join(" ")).ok_or(Cow::Borrowed(reason))
         }
         Kind::OutputBufferLimits => output_buffer_limits(words, current),
         Kind::SavePoints => save_points(words),

@@ -1,7 +1,5 @@
 //! Whether a request may run: known, complete, permitted, affordable; or whether it is queued in `MULTI`.
 
-use std::sync::atomic::Ordering;
-
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
 use super::transaction::unwatch;
@@ -53,8 +51,7 @@ fn reject<E>(
         return error;
     }
     client.session.transaction = None;
-    // Relaxed: for others' information only.
-    client.session.client.queued.store(u64::MAX, Ordering::Relaxed);
+    client.session.show_transaction();
     unwatch(client.shared, client.session, None);
     let wire = error.wire();
     let reason = wire.strip_prefix(b"ERR ").unwrap_or(&wire);
@@ -140,6 +137,7 @@ fn enqueue<E>(
     let arguments = OwnedArguments::new(args.iter());
     transaction.queued_bytes += arguments.allocated_bytes();
     transaction.queued.push(Queued { id, arguments });
+    client.session.show_transaction();
     Ok(Admitted::Queued)
 }
 

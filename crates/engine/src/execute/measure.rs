@@ -96,6 +96,7 @@ impl<E> Client<'_, '_, E> {
         let tracking = self.worker.settings.latency_tracking;
         let stats = self.worker.stats(self.shared);
         stats.commands_processed.add(count);
+        self.session.client.commands.add(count);
         // A pipeline mostly repeats the same command.
         for same in self.worker.run.ran.chunk_by(|one, next| one.0 == next.0) {
             stats.command(same[0].0).ran(same.len() as u64, share_ns, tracking);
@@ -151,6 +152,8 @@ impl<E> Client<'_, '_, E> {
         let settings = &self.worker.settings;
         let stats = self.worker.stats(self.shared);
         stats.command(id).ran(1, elapsed_ns, settings.latency_tracking);
+        stats.commands_processed.add(1);
+        self.session.client.commands.add(1);
         if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
             self.log(LogKind::Slow, elapsed_ns / 1000, command, args);
         }

@@ -16,7 +16,7 @@ pub mod turn;
 
 pub(crate) use measure::Run;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
-pub(crate) use sweep::Position as SweepPosition;
 pub use sweep::sweep;
+pub(crate) use sweep::{Expiring as SweepExpiring, Position as SweepPosition};
 pub(crate) use turn::Called;
 pub use turn::{Batch, Next, Turn, look_ahead, prefetch, run_turn};

@@ -38,6 +38,13 @@ struct Met {
     expired: usize,
 }
 
+/// What a worker's sweep has met of the database that it is in: keys with an expiry, and the milliseconds they have left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expiring {
+    keys: u64,
+    ms: u64,
+}
+
 /// Sweeps on from where the worker's last sweep ended, for a bounded time or once around.
 ///
 /// Tells whether so much of what it met had expired that it should go on soon.
@@ -64,6 +71,11 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
         });
         reader.quiescent();
     }
+    let stats = worker.stats(shared);
+    stats.sweep_us.add(shared.clock.monotonic_us() - start_us);
+    stats.sweeps_cut_short.add(u64::from(!is_over));
+    stats.swept_entries.set(met.entries as u64);
+    stats.swept_expired.set(met.expired as u64);
     !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
 }
 
@@ -71,6 +83,10 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
 fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) {
     let Position { database, slot, hash } = worker.sweep;
     let Some(slot) = SlotNumber::from_index(slot) else {
+        let Expiring { keys, ms } = std::mem::take(&mut worker.sweep_expiring);
+        let times_to_live = worker.stats(shared).times_to_live(database);
+        times_to_live.keys.set(keys);
+        times_to_live.ms.set(ms);
         let next = (database + 1) % shared.keyspace.database_count();
         worker.sweep = Position { database: next, ..Position::new(worker.index) };
         return;
@@ -81,9 +97,14 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
     let mut next = None;
     if has_fields || keyspace.has_expiring(database, slot, section) {
         let now_ms = shared.expiry_clock_ms(worker.now_ms());
+        let expiring = &mut worker.sweep_expiring;
         let mut due: Vec<Box<[u8]>> = Vec::new();
         next = keyspace.visit_bucket(database, slot, hash, 1, section, &mut |entry| {
             met.entries += 1;
+            if let Some(at_ms) = entry.expires_at_ms() {
+                expiring.keys += 1;
+                expiring.ms = expiring.ms.saturating_add(at_ms.saturating_sub(now_ms));
+            }
             if is_due(shared, entry, now_ms) {
                 due.push(entry.key().into());
             }

@@ -204,13 +204,19 @@ pub fn run_turn<E: Enter>(
     input: &[u8],
     reply: &mut ReplyBuffer,
 ) -> Turn {
+    let is_parsed = std::mem::take(&mut batch.is_parsed);
     let mut client = Client { shared, worker, session, reader, reply };
     let mut start_us = None;
     let mut consumed = 0;
     let mut count = 0;
     loop {
         shared.gate.pass(client.worker.index);
-        let parsed = if std::mem::take(&mut batch.is_parsed) {
+        // What another worker has answered applies to whatever was sent after that answer: settings, and being killed.
+        client.worker.refresh_settings(shared);
+        if client.session.client.is_killed() {
+            return Turn { consumed: input.len(), next: Next::Close };
+        }
+        let parsed = if is_parsed {
             Parsed::Input { consumed: 0, wanted: 1 }
         } else {
             client.parse(batch, parser, &input[consumed..])
@@ -397,11 +403,13 @@ impl<E: Enter> Client<'_, '_, E> {
             self.session.lock_attempts = 0;
             consumed = request.end;
             if next.is_some() {
-                self.note_activity(request.id);
+                self.note_activity(request, view);
                 return Executed { consumed, next };
             }
         }
-        self.note_activity(batch.requests.last().and_then(|request| request.id));
+        if let Some((index, request)) = batch.requests.iter().enumerate().next_back() {
+            self.note_activity(request, batch.view(index, input));
+        }
         Executed { consumed, next: None }
     }
 
@@ -460,13 +468,19 @@ impl<E: Enter> Client<'_, '_, E> {
         step
     }
 
-    fn note_activity(&self, id: Option<CommandId>) {
-        if let Some(id) = id {
-            let client = &self.session.client;
-            // Relaxed: for others' information only.
-            client.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
-            client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
-        }
+    /// Lets others see what the client asked for last: no command when there is none of that name.
+    #[inline]
+    fn note_activity(&self, request: &Request, view: ArgumentView<'_>) {
+        let commands = &self.shared.commands;
+        let called = request.id.and_then(|id| {
+            let command = commands.command(id);
+            let is_whole = command.subcommands.is_empty() || view.len() < 2;
+            if is_whole { Some(id) } else { commands.find_subcommand(command, view.get(1)) }
+        });
+        let client = &self.session.client;
+        // Relaxed: for others' information only.
+        client.last_command.store(called.map_or(0, |id| id.index() as u32 + 1), Ordering::Relaxed);
+        client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
     }
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
@@ -619,8 +633,7 @@ impl<E: Enter> Client<'_, '_, E> {
     fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
         let step = transaction::exec(self);
         if matches!(step, Step::Done) {
-            // Relaxed: for others' information only.
-            self.session.client.queued.store(u64::MAX, Ordering::Relaxed);
+            self.session.show_transaction();
             self.note_ran(id, command, args);
         }
         step

@@ -14,6 +14,10 @@ pub struct Totals {
     pub input_bytes: u64,
     /// Bytes sent to clients.
     pub output_bytes: u64,
+    /// Iterations of event loops.
+    pub iterations: u64,
+    /// Microseconds in which event loops did something.
+    pub busy_us: u64,
 }
 
 /// Per second, over the last moments.
@@ -25,6 +29,10 @@ pub struct Rates {
     pub input_bytes: f64,
     /// Bytes sent to clients.
     pub output_bytes: f64,
+    /// Iterations of event loops.
+    pub iterations: f64,
+    /// Microseconds in which event loops did something.
+    pub busy_us: f64,
 }
 
 /// The latest sums, each with its moment in monotonic microseconds.
@@ -60,6 +68,8 @@ impl RateSamples {
             commands: rate(first.commands, last.commands),
             input_bytes: rate(first.input_bytes, last.input_bytes),
             output_bytes: rate(first.output_bytes, last.output_bytes),
+            iterations: rate(first.iterations, last.iterations),
+            busy_us: rate(first.busy_us, last.busy_us),
         }
     }
 }
@@ -73,7 +83,8 @@ mod tests {
         let samples = RateSamples::default();
         assert_eq!(samples.rates(), Rates::default());
         for tick in 0..100_u64 {
-            let totals = Totals { commands: tick * tick, input_bytes: 7 * tick, output_bytes: 0 };
+            let totals =
+                Totals { commands: tick * tick, input_bytes: 7 * tick, ..Totals::default() };
             samples.add(tick * 100_000, totals);
         }
         let rates = samples.rates();

@@ -21,6 +21,10 @@ impl Files for DiskFiles {
         paths.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
+    fn enter(&self, directory: &str) -> io::Result<()> {
+        std::env::set_current_dir(directory)
+    }
+
     fn standard_input(&self) -> io::Result<Vec<u8>> {
         let mut contents = Vec::new();
         io::stdin().read_to_end(&mut contents)?;
@@ -116,6 +120,27 @@ mod tests {
         assert_eq!((loaded.value("hz"), loaded.value("timeout")), (Some("30"), Some("5")));
     }
 
+    /// Files of the machine, read from where the tests run.
+    struct StayingFiles;
+
+    impl Files for StayingFiles {
+        fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+            DiskFiles.read(path)
+        }
+
+        fn matching(&self, pattern: &str) -> Vec<String> {
+            DiskFiles.matching(pattern)
+        }
+
+        fn enter(&self, _directory: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn standard_input(&self) -> io::Result<Vec<u8>> {
+            DiskFiles.standard_input()
+        }
+    }
+
     #[test]
     fn debians_redis_conf_loads() {
         let path = "/etc/redis/redis.conf";
@@ -124,7 +149,7 @@ mod tests {
             return;
         }
         let command_line = CommandLine::parse([path.to_owned()]).expect("one file");
-        let loaded = load(&command_line, &DiskFiles).expect("every line is known");
+        let loaded = load(&command_line, &StayingFiles).expect("every line is known");
         assert_eq!(loaded.value("pidfile"), Some("/run/redis/redis-server.pid"));
     }
 }

@@ -253,6 +253,11 @@ impl<'g> Hash<'g> {
     }
 }
 
+/// Whether a field of the hash under a root has an expiry. The hash must be live.
+pub(crate) fn has_expiring_fields(root: Root) -> bool {
+    sums::<Fields>(root.link().node()).expiry != NEVER
+}
+
 fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) -> bool) -> bool {
     if node.is_leaf() {
         let due = |entry: &Entry<'g>| entry.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);

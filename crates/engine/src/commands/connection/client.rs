@@ -77,12 +77,11 @@ pub(super) fn id(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 /// The letters of a client's `flags=`, in Valkey's order. Relaxed loads, as for [`describe`].
 pub(super) fn flags(client: &Client) -> String {
-    let queued = client.queued.load(Ordering::Relaxed);
     let mut flags = String::new();
     if client.is_monitor.load(Ordering::Relaxed) {
         flags.push('O');
     }
-    if queued != u64::MAX {
+    if client.is_in_transaction.load(Ordering::Relaxed) {
         flags.push('x');
     }
     if client.is_blocked.load(Ordering::Relaxed) {
@@ -128,9 +127,9 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
     let _ = write!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
-         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 \
+         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 \
          rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} user=default redir=-1 resp={} \
-         lib-name={} lib-ver={} tot-net-in=0 tot-net-out=0 tot-cmds=0",
+         lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.address,
         client.local_address,
@@ -141,11 +140,15 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
         client.database.load(Ordering::Relaxed),
         if queued == u64::MAX { -1 } else { queued as i64 },
         client.watched.load(Ordering::Relaxed),
-        pending_bytes + unsent_bytes,
+        client.queued_bytes.load(Ordering::Relaxed),
+        client.memory_bytes(),
         if unsent_bytes > 0 { "rw" } else { "r" },
         client.protocol.load(Ordering::Relaxed),
         text(&texts.library_name),
         text(&texts.library_version),
+        client.input_bytes.value(),
+        client.output_bytes.value(),
+        client.commands.value(),
     );
     line
 }
@@ -201,7 +204,7 @@ pub(super) fn kill(cx: &mut SessionCx<'_, '_>) -> Outcome {
         if client.id == own_id {
             cx.session.close_after_reply = true;
         } else {
-            // Relaxed: a client that moves on takes its messages along.
+            client.kill();
             // Acquire: pairs with the Release of the worker that handed the connection on.
             let worker = client.worker.load(Ordering::Acquire);
             cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
@@ -286,6 +289,11 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn getredir(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.integer(-1);
     Ok(())
+}
+
+pub(super) fn caching(_cx: &mut SessionCx<'_, '_>) -> Outcome {
+    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+        .into())
 }
 
 pub(super) fn trackinginfo(cx: &mut SessionCx<'_, '_>) -> Outcome {

@@ -160,8 +160,7 @@ pub(super) fn quit(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.transaction = None;
-    // Relaxed: for others' information only.
-    cx.session.client.queued.store(u64::MAX, Ordering::Relaxed);
+    cx.session.show_transaction();
     unwatch(cx.shared, cx.session, None);
     cx.session.select(0);
     // RESET undoes OFF before it answers; SKIP still takes its answer.

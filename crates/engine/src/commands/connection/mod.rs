@@ -156,6 +156,7 @@ const CLIENT: Command = Command {
         &CLIENT_SETNAME,
         &CLIENT_GETREDIR,
         &CLIENT_TRACKINGINFO,
+        &CLIENT_CACHING,
         &CLIENT_CAPA,
         &CLIENT_IMPORT_SOURCE,
         &CLIENT_GETNAME,
@@ -658,6 +659,22 @@ const CLIENT_TRACKINGINFO: Command = Command {
     flags: Flags::LOADING.union(Flags::NOSCRIPT).union(Flags::STALE),
     categories: Categories::CONNECTION,
     handler: Handler::Session(client::trackinginfo),
+    ..Command::BASE
+};
+
+const CLIENT_CACHING: Command = Command {
+    name: "client|caching",
+    summary: "Tells whether to track the keys of the next command.",
+    since: "6.0.0",
+    group: Group::Connection,
+    arity: 3,
+    flags: Flags::ALLOW_BUSY.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE),
+    categories: Categories::CONNECTION,
+    arguments: &[Argument::new(
+        "mode",
+        ArgumentKind::OneOf(&[Argument::flag("yes", "YES"), Argument::flag("no", "NO")]),
+    )],
+    handler: Handler::Session(client::caching),
     ..Command::BASE
 };
 

@@ -96,7 +96,9 @@ pub(super) fn change<T>(
     change: impl FnOnce(&mut Change<'_, '_>) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
     let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
-    let settings = std::sync::Arc::clone(&cx.worker.settings);
+    let settings = &cx.worker.settings;
+    let entries_max = settings.hash_listpack_entries_max;
+    let value_bytes_max = settings.hash_listpack_value_bytes_max;
     let shared = cx.shared;
     let mut edit = cx.edit(key);
     let mut old = edit.entry_of(Kind::Hash)?;
@@ -115,8 +117,8 @@ pub(super) fn change<T>(
             edit: hash,
             now_ms,
             expired: &mut expired,
-            entries_max: settings.hash_listpack_entries_max,
-            value_bytes_max: settings.hash_listpack_value_bytes_max,
+            entries_max,
+            value_bytes_max,
             is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
             is_changed: false,
             sets_expiry: false,

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::memory::{Usage, ratio};
+use crate::clients::Client;
 use crate::command::Outcome;
+use crate::config::ServerConfig;
 use crate::context::SessionCx;
 use crate::shared::{PauseMode, Shared};
 use crate::stats::{Counter, WorkerStats};
@@ -136,6 +139,9 @@ fn workers(shared: &Shared, lines: &mut Lines<'_>) {
 }
 
 fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let configuration = cx.shared.configuration();
+    let config = configuration.server();
+    let setting = |name: &str| configuration.value(name).unwrap_or_default().to_owned();
     let uptime_s = cx.worker.now_us().saturating_sub(cx.shared.started_us) / 1_000_000;
     lines.title("Server");
     lines.line("redis_version", crate::commands::connection::REDIS_VERSION);
@@ -144,41 +150,57 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("server_mode", "standalone");
     lines.line("os", fact("os"));
     lines.line("arch_bits", usize::BITS);
+    lines.line("monotonic_clock", "POSIX clock_gettime");
     lines.line("multiplexing_api", "epoll");
     lines.line("process_id", fact("process_id"));
     lines.line("process_supervised", fact("process_supervised"));
     lines.line("run_id", fact("run_id"));
-    lines.line("tcp_port", fact("tcp_port"));
+    lines.line("tcp_port", config.port);
     lines.line("server_time_usec", cx.worker.now_us());
     lines.line("uptime_in_seconds", uptime_s);
     lines.line("uptime_in_days", uptime_s / 86_400);
     lines.line("hz", 10);
-    lines.line("configured_hz", cx.shared.configuration().value("hz").unwrap_or("10"));
+    lines.line("configured_hz", setting("hz"));
     lines.line("lru_clock", cx.worker.recency() & 0x00ff_ffff);
     lines.line("executable", fact("executable"));
     lines.line("config_file", fact("config_file"));
-    for (index, listener) in fact("listeners").lines().enumerate() {
+    lines.line("availability_zone", setting("availability-zone"));
+    for (index, listener) in listeners(&config).iter().enumerate() {
         lines.line(&format!("listener{index}"), listener);
     }
     lines.line("worker_threads", cx.shared.worker_count());
     lines.line("rcu_flavour", fact("rcu_flavour"));
-    let configuration = cx.shared.configuration();
-    for (field, directive) in
-        [("rcu_quiescent", "rcu-quiescent"), ("rcu_read_section", "rcu-read-section")]
-    {
-        lines.line(field, configuration.value(directive).unwrap_or_default());
+    lines.line("rcu_quiescent", setting("rcu-quiescent"));
+    lines.line("rcu_read_section", setting("rcu-read-section"));
+}
+
+/// What the server listens on.
+fn listeners(config: &ServerConfig) -> Vec<String> {
+    let mut lines = Vec::new();
+    if config.port > 0 {
+        let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
+        lines.push(format!("name=tcp{binds},port={}", config.port));
     }
+    lines.extend(config.unix_socket.iter().map(|path| format!("name=unix,bind={path}")));
+    lines
 }
 
 fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     let all = shared.clients.all();
     let blocked = all.iter().filter(|client| client.waiter().is_some()).count();
-    let watched =
-        |client: &crate::clients::Client| client.watched.load(std::sync::atomic::Ordering::Relaxed);
+    // Relaxed, also below: a listing of things that go on changing.
+    let watched = |client: &Client| client.watched.load(Ordering::Relaxed);
     lines.title("Clients");
     lines.line("connected_clients", all.len());
     lines.line("cluster_connections", 0);
     lines.line("maxclients", shared.configuration().value("maxclients").unwrap_or_default());
+    // The largest now: what a client piled up earlier is not remembered.
+    let largest = |bytes: fn(&Client) -> &AtomicU64| {
+        let all = all.iter().map(|client| bytes(client).load(Ordering::Relaxed));
+        all.max().unwrap_or(0)
+    };
+    lines.line("client_recent_max_input_buffer", largest(|client| &client.pending_bytes));
+    lines.line("client_recent_max_output_buffer", largest(|client| &client.unsent_bytes));
     lines.line("blocked_clients", blocked);
     lines.line("tracking_clients", 0);
     lines.line("pubsub_clients", 0);
@@ -247,7 +269,15 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
         lines.line(&format!("{name}_ratio"), format_args!("{:.2}", ratio(part, whole)));
         lines.line(&format!("{name}_bytes"), part as i64 - whole as i64);
     }
+    let clients = shared.clients.all();
+    lines.line(
+        "mem_clients_normal",
+        clients.iter().map(|client| client.memory_bytes()).sum::<u64>(),
+    );
     lines.line("mem_allocator", "jemalloc");
+    let (pending, freed) = shared.lazily_freed();
+    lines.line("lazyfree_pending_objects", pending);
+    lines.line("lazyfreed_objects", freed);
 }
 
 fn stats(shared: &Shared, lines: &mut Lines<'_>) {
@@ -258,8 +288,13 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         ("total_net_input_bytes", |stats| &stats.input_bytes),
         ("total_net_output_bytes", |stats| &stats.output_bytes),
         ("rejected_connections", |stats| &stats.rejected_connections),
+        ("total_reads_processed", |stats| &stats.reads),
+        ("total_writes_processed", |stats| &stats.writes),
+        ("eventloop_cycles", |stats| &stats.iterations),
+        ("eventloop_duration_sum", |stats| &stats.busy_us),
         ("expired_keys", |stats| &stats.expired_keys),
         ("expired_fields", |stats| &stats.expired_fields),
+        ("expired_time_cap_reached_count", |stats| &stats.sweeps_cut_short),
         ("keyspace_hits", |stats| &stats.keyspace_hits),
         ("keyspace_misses", |stats| &stats.keyspace_misses),
         ("total_error_replies", |stats| &stats.error_replies),
@@ -274,6 +309,21 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("instantaneous_ops_per_sec", rates.commands.round());
     lines.line("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes / 1024.0));
     lines.line("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes / 1024.0));
+    let cycles = rates.iterations;
+    lines.line("instantaneous_eventloop_cycles_per_sec", cycles.round());
+    let cycle_us = if cycles > 0.0 { rates.busy_us / cycles } else { 0.0 };
+    lines.line("instantaneous_eventloop_duration_usec", cycle_us.round());
+    let commands_ns: u64 = shared
+        .commands
+        .iter()
+        .flat_map(|(id, _)| shared.stats.iter().map(move |stats| stats.command(id).ns.value()))
+        .sum();
+    lines.line("eventloop_duration_cmd_sum", commands_ns / 1000);
+    let stale =
+        ratio(sum(shared, |stats| &stats.swept_expired), sum(shared, |stats| &stats.swept_entries));
+    lines.line("expired_stale_perc", format_args!("{:.2}", 100.0 * stale));
+    let sweep_ms = sum(shared, |stats| &stats.sweep_us) / 1000;
+    lines.line("expire_cycle_cpu_milliseconds", sweep_ms);
     lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
     lines.line("evicted_keys", 0);
     lines.line("pubsub_channels", 0);
@@ -336,10 +386,27 @@ fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
         cx.reader.section(&mut |section| {
             let keys = shared.keyspace.key_count(database, section);
             let expires = shared.keyspace.expiring_count(database, section);
+            let volatile = shared.keyspace.volatile_count(database, section);
             if keys > 0 {
-                let value = format!("keys={keys},expires={expires},avg_ttl=0");
-                lines.line(&format!("db{database}"), value);
+                let average_ms = if expires > 0 { average_ttl_ms(shared, database) } else { 0 };
+                lines.line(
+                    &format!("db{database}"),
+                    format_args!(
+                        "keys={keys},expires={expires},avg_ttl={average_ms},keys_with_volatile_items={volatile}"
+                    ),
+                );
             }
         });
     }
+}
+
+/// Milliseconds that the keys which expire have left on average, as the workers' last sweeps saw them.
+fn average_ttl_ms(shared: &Shared, database: usize) -> u64 {
+    let (mut keys, mut ms) = (0, 0_u128);
+    for stats in &shared.stats {
+        let seen = stats.times_to_live(database);
+        keys += u128::from(seen.keys.value());
+        ms += u128::from(seen.ms.value());
+    }
+    ms.checked_div(keys).unwrap_or(0) as u64
 }

@@ -118,11 +118,12 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
         Field::Bytes("total.allocated", used),
         Field::Bytes("startup.allocated", 0),
     ];
-    let absent = [
-        "replication.backlog",
-        "replicas.repl.buffer",
-        "clients.slaves",
-        "clients.normal",
+    let clients = cx.shared.clients.all();
+    let client_bytes = clients.iter().map(|client| client.memory_bytes()).sum();
+    let absent = |name| Field::Bytes(name, 0);
+    fields.extend(["replication.backlog", "replicas.repl.buffer", "clients.slaves"].map(absent));
+    fields.push(Field::Bytes("clients.normal", client_bytes));
+    let others = [
         "cluster.links",
         "cluster.slot_import",
         "cluster.slot_export",
@@ -130,7 +131,7 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
         "lua.caches",
         "functions.caches",
     ];
-    fields.extend(absent.map(|name| Field::Bytes(name, 0)));
+    fields.extend(others.map(absent));
     fields.extend(tables.iter().map(|&(database, bytes)| Field::Database(database, bytes)));
     fields.extend([
         Field::Bytes("overhead.db.hashtable.lut", table_bytes),

@@ -46,6 +46,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         I32,
         "Rounds of background work per second; below 1 is 1, above 500 is 500.",
     )
+    .clamped(1, 500)
     .without_effect("workers do their periodic work ten times a second"),
     integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
         .without_effect("the sweep has one effort"),

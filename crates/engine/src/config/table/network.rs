@@ -10,14 +10,13 @@ const OUTGOING: &str = "the server opens no connections";
 const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
-    integer("port", "6379", 0, PORT, "TCP port; 0 listens on no TCP port.").at_start(),
+    integer("port", "6379", 0, PORT, "TCP port; 0 listens on no TCP port."),
     Directive::new(
         "bind",
         Kind::Words { min: 0, max: 16 },
         "* -::*",
-        "Addresses or names to listen on; those behind `-` may be missing.",
-    )
-    .at_start(),
+        "Addresses or names to listen on; those behind `-` may be missing. When they change, connections stay; a worker waits while a name is looked up.",
+    ),
     text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),
     text("unixsocketgroup", "", "Group of the Unix socket.")
         .at_start()

@@ -10,9 +10,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive::new("save", Kind::SavePoints, "", "When a snapshot is taken.")
         .only(&[""], "there are no snapshots"),
     flag("appendonly", false, "Logs every write.").only(&["no"], "there is no append-only log"),
-    text("dir", "", "Directory of data files; empty is the one the server was started in.")
-        .protected()
-        .without_effect("no data files are written"),
+    text("dir", "", "Working directory, in which relative paths begin; by default the one the server was started in.")
+        .protected(),
     text("dbfilename", "dump.rdb", "File of the snapshot.").protected().without_effect(NO_SNAPSHOT),
     flag("rdbcompression", true, "Compresses snapshots.").without_effect(NO_SNAPSHOT),
     flag("rdbchecksum", true, "Ends snapshots with a checksum.")

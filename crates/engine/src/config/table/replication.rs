@@ -21,8 +21,14 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .aliases(&["masterauth"])
         .without_effect(NONE),
     text("primaryuser", "", "User for the primary.").aliases(&["masteruser"]).without_effect(NONE),
-    memory("repl-backlog-size", "10485760", 1, "Bytes kept for replicas that come back.")
-        .without_effect(NONE),
+    memory(
+        "repl-backlog-size",
+        "10485760",
+        1,
+        "Bytes kept for replicas that come back, at least 16 KiB.",
+    )
+    .clamped(16 << 10, ANY)
+    .without_effect(NONE),
     integer("repl-backlog-ttl", "3600", 0, ANY, "Seconds they are kept without replicas.")
         .without_effect(NONE),
     flag("repl-disable-tcp-nodelay", false, "Sends to replicas in larger packets.")

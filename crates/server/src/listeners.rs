@@ -1,0 +1,271 @@
+//! The listeners of all workers, and how `CONFIG SET bind` and `port` move them while the server runs.
+//!
+//! Each worker has a listener of its own at every TCP address. Whoever moves them stops those that go by `shutdown`, which
+//! acts on the socket itself: once CONFIG SET has answered nobody can connect to an old address, although the workers let
+//! go of their sockets only at their next boundaries. Connections that were accepted before stay.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+use tidemill_engine::config::ServerConfig;
+
+use crate::listen::{self, Listener};
+use crate::log::reason;
+use crate::options::{bind_addresses, bind_host};
+
+/// The listeners of all workers.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    worker_count: usize,
+    /// A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
+    unix: Option<Arc<Listener>>,
+    places: Mutex<Vec<Place>>,
+}
+
+/// A TCP address, and a listener there by worker.
+#[derive(Debug)]
+struct Place {
+    address: SocketAddr,
+    by_worker: Vec<Arc<Listener>>,
+}
+
+/// A `bind` and the addresses it stands for, of which the first that can be had is taken.
+struct Bind<'t> {
+    host: &'t str,
+    is_optional: bool,
+    addresses: Vec<SocketAddr>,
+}
+
+/// Nobody can listen where it was asked for; the log says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+impl Listeners {
+    /// Begins to listen at all addresses of the configuration. Blocks while names are looked up.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator.
+    pub(crate) fn open(options: &ServerConfig, worker_count: usize) -> Result<Listeners, String> {
+        let failed =
+            |Refused| format!("Failed listening on port {} (tcp), aborting.", options.port);
+        let mut listeners = Listeners { worker_count, unix: None, places: Mutex::default() };
+        listeners.move_to(options).map_err(failed)?;
+        if let Some(path) = &options.unix_socket {
+            let mode = options.unix_socket_permissions.unwrap_or(0);
+            let listener = listen::unix(Path::new(path), mode, options.tcp_backlog);
+            listeners.unix = Some(Arc::new(listener.map_err(|error| {
+                format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
+            })?));
+        }
+        if listeners.of_worker(0).is_empty() {
+            return Err("Configured to not listen anywhere, exiting.".into());
+        }
+        Ok(listeners)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The TCP addresses now.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.places().iter().map(|place| place.address).collect()
+    }
+
+    /// The listeners that a worker accepts from now.
+    pub(crate) fn of_worker(&self, worker: usize) -> Vec<Arc<Listener>> {
+        let unix = self.unix.iter().filter(|_| worker == 0).map(Arc::clone);
+        unix.chain(self.places().iter().map(|place| Arc::clone(&place.by_worker[worker]))).collect()
+    }
+
+    /// Listens at the TCP addresses of another configuration, and nowhere else. Blocks while names are looked up.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]: then the server listens where it did before, but connections that nobody had accepted may be lost.
+    pub(crate) fn move_to(&self, options: &ServerConfig) -> Result<(), Refused> {
+        let binds = binds(options)?;
+        let mut places = self.places();
+        let stays =
+            |place: &Place| binds.iter().any(|bind| bind.addresses.contains(&place.address));
+        let (mut kept, leaving): (Vec<Place>, Vec<Place>) = places.drain(..).partition(stays);
+        // An address and its wildcard exclude each other at one port, so the old one has to make room.
+        let (in_the_way, elsewhere): (Vec<Place>, Vec<Place>) =
+            leaving.into_iter().partition(|place| place.address.port() == options.port);
+        in_the_way.iter().for_each(Place::stop);
+        let mut fresh = Vec::new();
+        let opened = binds.iter().try_for_each(|bind| {
+            let is_its = |place: &Place| bind.addresses.contains(&place.address);
+            if let Some(index) = kept.iter().position(is_its) {
+                fresh.push(kept.swap_remove(index));
+                return Ok(());
+            }
+            self.open_one(bind, options).map(|place| fresh.extend(place))
+        });
+        match opened {
+            Ok(()) => {
+                elsewhere.iter().chain(&kept).for_each(Place::stop);
+                *places = fresh;
+            }
+            Err(Refused) => {
+                // What is new goes first: it may be in the way of what comes back.
+                let (old, new): (Vec<Place>, Vec<Place>) = fresh.into_iter().partition(stays);
+                drop(new);
+                in_the_way.iter().for_each(|place| place.resume(options.tcp_backlog));
+                *places = [kept, old, in_the_way, elsewhere].into_iter().flatten().collect();
+            }
+        }
+        opened
+    }
+
+    /// Listens at the first address of a `bind` that can be had; at none if it may be missing here.
+    fn open_one(&self, bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<Place>, Refused> {
+        let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
+        for &address in &bind.addresses {
+            match Place::open(address, options.tcp_backlog, self.worker_count) {
+                Ok(place) => return Ok(Some(place)),
+                Err(error) => failure = error,
+            }
+        }
+        let refused = refuse(bind.host, options.port, "bind: ", &failure);
+        if bind.is_optional && is_missing(&failure) { Ok(None) } else { Err(refused) }
+    }
+}
+
+/// The `bind`s of a configuration with their addresses; none without a port.
+fn binds(options: &ServerConfig) -> Result<Vec<Bind<'_>>, Refused> {
+    let texts = if options.port == 0 { &[] } else { &options.bind[..] };
+    let look_up = |text| {
+        let (host, is_optional) = bind_host(text);
+        let addresses = bind_addresses(host, options.port)
+            .map_err(|error| refuse(host, options.port, "", &error))?;
+        Ok(Bind { host, is_optional, addresses })
+    };
+    texts.iter().map(|text| look_up(text)).collect()
+}
+
+/// Logs why nobody can listen there.
+fn refuse(host: &str, port: u16, call: &str, error: &io::Error) -> Refused {
+    log::warn!(
+        "Warning: Could not create server TCP listening socket {host}:{port}: {call}{}",
+        reason(error)
+    );
+    Refused
+}
+
+/// Whether an address behind `-` may be passed over for this.
+fn is_missing(error: &io::Error) -> bool {
+    let missing =
+        [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
+    Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
+}
+
+impl Place {
+    fn open(address: SocketAddr, backlog: i32, worker_count: usize) -> io::Result<Place> {
+        let mut by_worker = vec![Arc::new(listen::tcp(address, backlog)?)];
+        while by_worker.len() < worker_count {
+            by_worker.push(Arc::new(listen::tcp_beside(address, backlog)?));
+        }
+        Ok(Place { address, by_worker })
+    }
+
+    fn stop(&self) {
+        self.by_worker.iter().for_each(|listener| listener.stop());
+    }
+
+    fn resume(&self, backlog: i32) {
+        for listener in &self.by_worker {
+            if let Err(error) = listener.resume(backlog) {
+                log::error!("Not listening on {} any more: {}", self.address, reason(&error));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use tidemill_engine::config::Configuration;
+
+    use super::*;
+
+    fn free_port() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        listener.local_addr().expect("it is bound").port()
+    }
+
+    fn options(bind: &str, port: u16) -> ServerConfig {
+        let words = bind.split_whitespace().map(str::to_owned).collect();
+        ServerConfig { bind: words, port, ..Configuration::default().server() }
+    }
+
+    fn is_open(port: u16) -> bool {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    }
+
+    /// Another process may take a free port before the test does; then all begins anew.
+    fn opened(worker_count: usize) -> (Listeners, u16) {
+        loop {
+            let port = free_port();
+            if let Ok(listeners) = Listeners::open(&options("127.0.0.1", port), worker_count) {
+                return (listeners, port);
+            }
+        }
+    }
+
+    #[test]
+    fn old_addresses_refuse_and_new_ones_accept_at_once() {
+        let (listeners, old) = opened(3);
+        // The workers hold theirs until their next boundaries.
+        let held: Vec<_> = (0..3).map(|worker| listeners.of_worker(worker)).collect();
+        let new = loop {
+            let port = free_port();
+            if listeners.move_to(&options("127.0.0.1", port)).is_ok() {
+                break port;
+            }
+        };
+        assert!(!is_open(old) && is_open(new));
+        assert_eq!(listeners.addresses(), [SocketAddr::from(([127, 0, 0, 1], new))]);
+        for (worker, held) in held.iter().enumerate() {
+            let now = listeners.of_worker(worker);
+            assert!(now.len() == 1 && !Arc::ptr_eq(&now[0], &held[0]));
+        }
+        // Held, so that nobody else gets the port meanwhile.
+        let _held = listeners.of_worker(0);
+        assert_eq!(listeners.move_to(&options("127.0.0.1", 0)), Ok(()));
+        assert!(!is_open(new) && listeners.of_worker(0).is_empty());
+    }
+
+    #[test]
+    fn addresses_that_stay_keep_their_sockets() {
+        let (listeners, port) = opened(2);
+        let before = listeners.of_worker(1);
+        assert_eq!(listeners.move_to(&options("localhost", port)), Ok(()));
+        let after = listeners.of_worker(1);
+        assert!(Arc::ptr_eq(&before[0], &after[0]) && is_open(port));
+    }
+
+    #[test]
+    fn what_cannot_be_had_changes_nothing() {
+        let (listeners, port) = opened(2);
+        let before = listeners.of_worker(1);
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let taken = taken.local_addr().expect("it is bound").port();
+        for wanted in [
+            options("127.0.0.1", taken),
+            // The second is the first again, which is taken by then; the third no address of this host.
+            options("127.0.0.1 127.0.0.1", port),
+            options("192.0.2.1", port),
+        ] {
+            assert_eq!(listeners.move_to(&wanted), Err(Refused), "{:?}", wanted.bind);
+            let after = listeners.of_worker(1);
+            assert!(after.len() == 1 && Arc::ptr_eq(&before[0], &after[0]));
+            assert!(is_open(port), "{:?}", wanted.bind);
+        }
+    }
+}

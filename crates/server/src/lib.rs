@@ -17,6 +17,7 @@ mod listen;
 mod log;
 mod metrics;
 mod options;
+pub mod output;
 mod process;
 mod start;
 mod worker;

@@ -28,7 +28,7 @@ use tidemill_resp::request::RequestParser;
 
 use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
-use crate::connection::{Connection, Mode, Sent, send};
+use crate::connection::{Connection, Mode};
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
@@ -37,6 +37,7 @@ use crate::limits::{
 };
 use crate::listen::{Listener, Origin};
 use crate::log::reason;
+use crate::output::{Sent, send};
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;

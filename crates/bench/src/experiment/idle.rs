@@ -5,33 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Connections per source address: the ephemeral ports of one are about 28,000.
 const PER_SOURCE: u64 = 20_000;
 /// Connected before the first of them is waited for; below the usual backlog of 511.
 const BATCH: usize = 256;
-/// Descriptors for everything else, in the server and here.
-const RESERVE: u64 = 512;
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-
-/// Raises the soft limit of open files to the hard one; servers started later inherit it.
-///
-/// # Errors
-/// Says what is missing when the limit is too low for `count` connections.
-pub(super) fn make_room(count: u64) -> Result<(), String> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Refused only if the limits changed meanwhile; the check below says what is left.
-    let _ = setrlimit(Resource::Nofile, raised);
-    match getrlimit(Resource::Nofile).current {
-        Some(files) if files < count + RESERVE => Err(format!(
-            "{count} connections need {} open files, the limit is {files} (ulimit -Hn)",
-            count + RESERVE
-        )),
-        _ => Ok(()),
-    }
-}
 
 /// Connects `count` sockets to a server on this machine and has each answer one PING, so that all
 /// of them are accepted. Sources are 127.0.0.1, then other loopback addresses, which Redis accepts

@@ -17,7 +17,9 @@ pub mod runner;
 pub mod shell_change;
 pub mod spec;
 
+mod fault;
 mod idle;
+mod journal;
 mod obstacle;
 mod places;
 mod program;

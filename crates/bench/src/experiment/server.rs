@@ -34,6 +34,9 @@ impl Server {
     ) -> Result<Self, String> {
         let port = free_port().map_err(|error| error.to_string())?;
         let socket = directory.join(format!("server-{port}.sock"));
+        if words.is_empty() {
+            return Err("an empty command".into());
+        }
         let mut words: Vec<String> = words
             .iter()
             .map(|word| {
@@ -72,7 +75,13 @@ impl Server {
                 return Err(format!("the server ended at once ({status})"));
             }
             let answer = Control::connect(&target).and_then(|mut control| control.call(&["PING"]));
-            if matches!(answer, Ok(Reply::Text(_))) {
+            let is_ready = match &answer {
+                Ok(Reply::Text(_)) => true,
+                // It wants a password, which the load has.
+                Ok(Reply::Error(text)) => text.starts_with("NOAUTH"),
+                _ => false,
+            };
+            if is_ready {
                 return Ok(());
             }
             if start.elapsed() > START_LIMIT {

@@ -12,6 +12,7 @@ use crate::load::cluster::Cluster;
 use crate::load::command::Template;
 use crate::load::connection::Connection;
 use crate::load::counters::KindResult;
+use crate::load::files::make_room;
 use crate::load::keys::{Random, below, mix};
 use crate::load::observe::{self, Observation};
 use crate::load::schedule::Schedule;
@@ -163,6 +164,10 @@ pub fn run(
     } else {
         None
     };
+    let nodes = cluster.as_ref().map_or(1, |cluster: &Arc<Cluster>| cluster.nodes().len() as u64);
+    let clients = u64::from(settings.threads) * u64::from(settings.connections);
+    // A limit that stays too low shows when connecting.
+    let _ = make_room(clients.saturating_mul(nodes));
     let shared = Shared {
         cluster,
         settings: settings.clone(),
@@ -385,6 +390,6 @@ fn place(settings: &Settings, index: usize) {
     }
     let mut set = rustix::thread::CpuSet::new();
     set.set(settings.cpus[index % settings.cpus.len()]);
-    // The list was checked against the allowed CPUs; a refusal leaves the thread unbound.
+    // The command line was checked against the allowed CPUs; a refusal leaves the thread unbound.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }

@@ -218,7 +218,7 @@ fn write_server(
             usage.run_queue_wait_ns as f64 / 1e7 / seconds,
             usage.voluntary_switches as f64 / seconds,
             usage.involuntary_switches as f64 / seconds,
-            usage.migrations,
+            usage.migrations.map_or("---".into(), |count| count.to_string()),
         )?;
     }
     Ok(())

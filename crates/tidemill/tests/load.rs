@@ -40,6 +40,24 @@ fn a_server_elsewhere_that_holds_keys_is_warned_of_before_anything_is_written() 
 }
 
 #[test]
+fn progress_is_shown_on_a_terminal_at_four_hertz_and_nowhere_else() {
+    let nothing = Nothing::start();
+    let words = format!("bench -p {} -t 1 -c 2 --test-time 1.5 -o /dev/null", nothing.port);
+    let piped = bench(words.strip_prefix("bench ").unwrap());
+    assert_eq!((text(&piped.stdout), text(&piped.stderr)), (String::new(), String::new()));
+    let start = Instant::now();
+    let line = format!("{} {words}", env!("CARGO_BIN_EXE_tidemill"));
+    // Gives the command a terminal of its own.
+    let mut script = std::process::Command::new("script");
+    let shown = script.args(["-q", "-e", "-c", &line, "/dev/null"]).stdin(Stdio::null());
+    let shown = text(&shown.output().unwrap().stdout);
+    let updates = shown.matches("\r[RUN #1").count();
+    let most = 4.0 * start.elapsed().as_secs_f64() + 1.0;
+    assert!(updates >= 1 && updates as f64 <= most, "{updates} updates: {shown:?}");
+    assert!(shown.contains("ops/sec") && shown.contains("msec latency"), "{shown:?}");
+}
+
+#[test]
 fn a_reader_that_is_gone_is_no_reason_to_panic() {
     let nothing = Nothing::start();
     let port = nothing.port.to_string();

@@ -7,12 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::cli::settings::settings_from_words;
 use crate::experiment::ab::Revert;
 use crate::experiment::analysis::metrics_of;
+use crate::experiment::arm_change::ArmChange;
 use crate::experiment::idle::hold_open;
 use crate::experiment::places::fill_places;
 use crate::experiment::program::run_program;
 use crate::experiment::runner::Record;
 use crate::experiment::server::Server;
-use crate::experiment::shell_change::ShellChange;
 use crate::experiment::spec::{Arm, Load, place};
 use crate::load::command::split_words;
 use crate::load::preload::{foreign_keys_warning, write_all_keys};
@@ -37,10 +37,9 @@ pub(crate) fn measure_once(
     directory: &Path,
     stop: &Stop,
 ) -> Result<Record, String> {
-    let (Some(apply), Some(revert)) = (&arm.apply, &arm.revert) else {
+    let Some(mut change) = ArmChange::of(arm)? else {
         return measure(arm, load, block, directory, stop);
     };
-    let mut change = ShellChange { apply: apply.clone(), revert: revert.clone() };
     let mut guard = Revert { change: &mut change, applied: false };
     guard.apply().map_err(|error| error.to_string())?;
     let record = measure(arm, load, block, directory, stop);

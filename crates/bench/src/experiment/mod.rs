@@ -17,6 +17,7 @@ pub mod runner;
 pub mod shell_change;
 pub mod spec;
 
+mod arm_change;
 mod fault;
 mod idle;
 mod journal;

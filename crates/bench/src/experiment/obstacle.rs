@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::experiment::arm_change;
 use crate::experiment::measure::{fill_words, start_servers};
 use crate::experiment::places::fill_places;
 use crate::experiment::spec::Arm;
@@ -18,11 +19,15 @@ pub(super) fn obstacle(arm: &Arm, directory: &Path, change_machine: bool) -> Opt
 }
 
 fn check(arm: &Arm, directory: &Path, change_machine: bool) -> Result<(), String> {
-    if arm.apply.is_some() && !change_machine {
+    let changes = arm.apply.is_some() || !arm.settings.is_empty();
+    if changes && !change_machine {
         return Err("it changes settings of this machine: allow that with --change-machine".into());
     }
     if let Some(needs) = &arm.needs {
         ask_shell(needs)?;
+    }
+    if let Some(reason) = arm_change::obstacle(&arm.settings) {
+        return Err(reason);
     }
     if let Some(cpus) = &arm.cpus {
         fill_places(cpus)?;

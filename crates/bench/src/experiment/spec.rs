@@ -42,6 +42,7 @@ server = "valkey-server --port {port} --bind 127.0.0.1 --save '' --appendonly no
 # environment = { MALLOC_CONF = "thp:always" }
 # address = "host:port"          # instead of server: one that runs already
 # client = "-S {socket}"         # more flags of tidemill bench for this arm
+# settings = { "net.core.busy_poll" = "50" }   # of the kernel, or a path of /sys; undone; needs --change-machine
 
 # Flags of `tidemill bench`. Several loads are allowed; each is compared by itself.
 [[load]]
@@ -130,6 +131,9 @@ pub struct Arm {
     pub requires: BTreeMap<String, String>,
     /// A program that measures instead of `tidemill bench`: its last line is a JSON object of metrics.
     pub program: Option<String>,
+    /// Settings of the kernel while the arm is measured: names as sysctl has them, or paths, with values.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// A shell command that changes the machine for the arm; needs `revert`.
     pub apply: Option<String>,
     /// Undoes `apply`, also when it was made half way.
@@ -154,6 +158,7 @@ impl Default for Arm {
             idle_connections: 0,
             requires: BTreeMap::new(),
             program: None,
+            settings: BTreeMap::new(),
             apply: None,
             revert: None,
             client: String::new(),
@@ -383,9 +388,9 @@ mod tests {
             ("# idle_connections = 1000 ", "idle_connections = 9000000000", "line 20, column 20: "),
             ("# address = ", "address = ", "line 27, column 11: "),
             ("# client = \"-S {socket}", "client = \"--pipeline 0", "line 28, column 10: "),
-            ("flags = \"-t 1", "flags = \"-t 0", "line 33, column 9: load \"mixed\": --threads"),
-            ("name = \"mixed\"", "name = \"ö\"\nseconds = -1", "line 33, column 11: "),
-            ("name = \"mixed\"", "name = \"ö\", seconds = 1", "line 32, column 11: "),
+            ("flags = \"-t 1", "flags = \"-t 0", "line 34, column 9: load \"mixed\": --threads"),
+            ("name = \"mixed\"", "name = \"ö\"\nseconds = -1", "line 34, column 11: "),
+            ("name = \"mixed\"", "name = \"ö\", seconds = 1", "line 33, column 11: "),
         ];
         for (known, other, begin) in wrong {
             let text = TEMPLATE.replacen(known, other, 1);
@@ -394,7 +399,7 @@ mod tests {
             assert!(error.starts_with(begin), "{other}: {error}");
         }
         let twice = format!("{TEMPLATE}[[load]]\nname = \"mixed\"\nflags = \"\"\n");
-        assert!(Spec::parse(&twice).unwrap_err().starts_with("line 35, column 8: names of loads"));
+        assert!(Spec::parse(&twice).unwrap_err().starts_with("line 36, column 8: names of loads"));
         // What is missing has the place of the table that lacks it, or the beginning.
         let bare = "name = \"x\"\narm = []\nload = []\n";
         assert!(Spec::parse(bare).unwrap_err().starts_with("line 2, column 7: at least one [[arm]]"));

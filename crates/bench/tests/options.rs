@@ -151,7 +151,6 @@ fn commands_have_their_ratios_patterns_and_cursors() {
     let code = target.server.bench_words(&[&words[..], &["--json-out-file", json]].concat());
     assert_eq!((code, target.calls("scan")), (ExitCode::SUCCESS, 60));
     let document: Value = serde_json::from_str(&target.server.file("scan.json")).unwrap();
-    // 500 keys, some 20 a call: cursors were followed, or every call would answer the same bytes.
     assert_eq!(document["ALL STATS"]["Scans"]["Count"], 60);
 }
 
@@ -159,7 +158,6 @@ fn commands_have_their_ratios_patterns_and_cursors() {
 fn connections_are_made_as_asked_for() {
     let target = Target::new("connections");
     target.words("-c 2 -n 50 -4 -P resp2 --select-db 3 --connection-timeout 5 --ratio 1:0");
-    target.call("SELECT 3");
     assert!(target.server.control().info("keyspace", "db3").unwrap().is_some());
     // 127.0.0.1 is no address of the other family.
     assert_eq!(target.server.bench("-c 1 -n 1 -6"), ExitCode::from(3));
@@ -213,6 +211,15 @@ fn reports_show_what_was_asked_for_and_only_what_is_known() {
     }
     let thread = report.lines().find(|line| line.starts_with("  redis-server ")).unwrap();
     assert_eq!(thread.split_whitespace().count(), 6, "{thread}");
+    // The built-in server answers, not this one.
+    target.words("-c 2 -n 500 --calibrate");
+    assert_eq!(target.calls("get") + target.calls("set"), 0);
+    assert!(target.report().contains("Totals") && target.report().contains("Client: "));
+    // What is discarded was sent all the same.
+    target.words("-c 1 --test-time 0.3 --warmup 0.5 --json-out-file {dir}/out.json");
+    let document: Value = serde_json::from_str(&target.server.file("out.json")).unwrap();
+    let counted = document["ALL STATS"]["Totals"]["Count"].as_u64().unwrap();
+    assert!(counted > 0 && counted < target.calls("get") + target.calls("set"), "{counted}");
     target.words("-c 1 -n 200 --hide-histogram -x 3");
     let report = target.report();
     assert!(report.contains("BEST RUN RESULTS") && report.contains("WORST RUN RESULTS"));

@@ -259,7 +259,9 @@ fn an_experiment_goes_on_from_its_journal() {
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("e.toml");
     let arm = |name: &str| {
-        format!("[[arm]]\nname = \"{name}\"\nserver = \"redis-server --port {{port}} --save ''\"\n")
+        // Each process leaves a line: the size of what its environment is padded with.
+        let server = "sh -c 'echo ${#TIDEMILL_PADDING} >> sizes; exec redis-server --port {port} --save \\\"\\\"'";
+        format!("[[arm]]\nname = \"{name}\"\nserver = \"{server}\"\n")
     };
     let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2\"\n";
     let text = format!("name = \"e\"\nblocks = 2\n{}{}{load}", arm("a"), arm("b"));
@@ -285,6 +287,10 @@ fn an_experiment_goes_on_from_its_journal() {
         lines.map(|line| (line["block"].clone(), line["arm"].clone())).collect()
     };
     assert_eq!(order(&again), order(&whole));
+    // A fresh process for each of the six runs and the three that were made again, in other environments.
+    let sizes = std::fs::read_to_string(out.join("sizes")).unwrap();
+    assert_eq!(sizes.lines().count(), 6 + 3, "{sizes}");
+    assert!(sizes.lines().collect::<std::collections::BTreeSet<_>>().len() > 4, "{sizes}");
     let html = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(!html.contains("http") && !html.contains("<script"));
     std::fs::remove_dir_all(&directory).unwrap();

@@ -87,6 +87,28 @@ fn a_reader_that_is_gone_is_no_reason_to_panic() {
     }
 }
 
+#[test]
+fn init_writes_a_file_that_runs_and_never_writes_over_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let init = || {
+        let mut command = tidemill(&["experiment", "init"]);
+        command.current_dir(&directory).output().unwrap()
+    };
+    let first = init();
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    let file = directory.path().join("experiment.toml");
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(written.lines().filter(|line| line.starts_with('#')).count() > 10, "{written}");
+    let second = init();
+    assert_eq!(second.status.code(), Some(2), "{second:?}");
+    std::fs::write(&file, written.replace("blocks = 10", "blocks = none")).unwrap();
+    let mut run = tidemill(&["experiment", "run", "experiment.toml"]);
+    let wrong = run.current_dir(&directory).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    let says = text(&wrong.stderr);
+    assert!(says.contains("experiment.toml: line 4, column 10: "), "{says}");
+}
+
 /// An experiment with two arms, in a directory of its own.
 fn experiment(directory: &Path, arm: &str, blocks: u32, flags: &str) -> String {
     let arms: String =

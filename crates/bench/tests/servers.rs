@@ -90,7 +90,11 @@ fn wrong_values_are_found_by_verify(program: &str) {
     let redis = Server::start(program, "verify", &[]);
     let words = "-c 2 -n 30000 --key-maximum 50 -R --data-size-range 1-9000 --verify --preload --pipeline 8";
     assert_eq!(redis.bench(words), ExitCode::SUCCESS);
-    assert!(!redis.file("out.txt").contains("WARNING: 1 values"));
+    let report = redis.file("out.txt");
+    let compared = report.lines().find_map(|line| line.strip_prefix("Compared ")).unwrap();
+    let compared: u64 = compared.split(' ').next().unwrap().parse().unwrap();
+    // One in 1,024 of 54,545 GETs.
+    assert!((20..120).contains(&compared) && doubts(&report).is_empty(), "{report}");
     // Other values under the same keys, and only reads.
     let mut control = redis.control();
     for key in 0..=50 {

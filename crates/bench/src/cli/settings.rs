@@ -54,6 +54,9 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
     if flags.cluster_mode {
         check_cluster(flags, &commands)?;
     }
+    if flags.verify {
+        check_verify(flags, &commands)?;
+    }
     if !(0.0..=1e6).contains(&flags.reconnect_backoff_factor) {
         return Err("--reconnect-backoff-factor: must be 0 or more".into());
     }
@@ -123,6 +126,17 @@ pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String
         return Err(format!("{name}: has no effect in an experiment"));
     }
     Ok((from_flags(&flags, &matches)?, flags.preload))
+}
+
+/// Only a reply that is the whole value of one key can be compared.
+fn check_verify(flags: &Flags, commands: &[Command]) -> Result<(), String> {
+    if flags.multi_key_get > 0 || flags.data_offset > 0 {
+        return Err("--verify: not with --multi-key-get or --data-offset".into());
+    }
+    match commands.iter().any(|command| command.role == Role::Get) {
+        true => Ok(()),
+        false => Err("--verify: compares the GETs of --ratio, and there are none".into()),
+    }
 }
 
 /// A key belongs to one node, so a command may name one.
@@ -654,6 +668,10 @@ mod tests {
             "--pipeline 0".into(),
             "-n 0".into(),
             "--ratio 0:0".into(),
+            "--verify --multi-key-get 2".into(),
+            "--verify --data-offset 3".into(),
+            "--verify --ratio 1:0".into(),
+            "--verify --command PING".into(),
             "--cleanup".into(),
             "-x 2".into(),
             "-o out.txt".into(),

@@ -123,6 +123,9 @@ pub fn write_bottleneck(
     if run.trouble.reconnects > 0 {
         writeln!(out, "\nReconnected {} times", run.trouble.reconnects)?;
     }
+    if settings.verify {
+        writeln!(out, "\nCompared {} values with what was written", run.trouble.verified)?;
+    }
     let seconds = run.duration.as_secs_f64().max(1e-9);
     let ops = run.ops().max(1) as f64;
     let client_ns = run.client_cpu_ns() as f64;

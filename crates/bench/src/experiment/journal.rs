@@ -4,6 +4,7 @@
 //! when the process was killed has no end; it is cut off, and its run is made again. Only the last line can be like that:
 //! any other that cannot be read was damaged by somebody else, and runs must not be lost for that.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::runner::Record;
-use crate::experiment::spec::Spec;
+use crate::experiment::spec::{AA_ARM, Spec};
 
 const VERSION: u32 = 1;
 
@@ -75,11 +76,18 @@ fn open(path: &Path, spec: &Spec) -> Result<Journal, String> {
     if json(&header.spec) != json(spec) {
         return Err("belongs to another experiment; give another directory with --out".into());
     }
-    let mut records = Vec::new();
+    let mut records: Vec<Record> = Vec::new();
+    let mut seen = BTreeSet::new();
     let mut whole_bytes = first.len();
     for (number, line) in (2..).zip(lines.by_ref()) {
-        match serde_json::from_slice(line) {
-            Ok(record) if line.ends_with(b"\n") => records.push(record),
+        match serde_json::from_slice::<Record>(line) {
+            Ok(record) if line.ends_with(b"\n") => {
+                let run = (record.block, record.arm.clone(), record.load.clone());
+                if !has_run(spec, &record) || !seen.insert(run) {
+                    return Err(format!("line {number} is no run of this experiment, or there twice"));
+                }
+                records.push(record);
+            }
             Err(error) if whole_bytes + line.len() < bytes.len() => {
                 return Err(format!("line {number} is damaged: {error}"));
             }
@@ -90,6 +98,12 @@ fn open(path: &Path, spec: &Spec) -> Result<Journal, String> {
     file.set_len(whole_bytes as u64).map_err(text)?;
     file.seek(SeekFrom::End(0)).map_err(text)?;
     Ok(Journal { file, seed: header.seed, records })
+}
+
+fn has_run(spec: &Spec, record: &Record) -> bool {
+    let has_arm = spec.arms.iter().any(|arm| arm.name == record.arm) || record.arm == AA_ARM;
+    let has_load = spec.loads.iter().any(|load| load.name == record.load);
+    record.block < spec.blocks && has_arm && has_load
 }
 
 fn begin(mut file: File, spec: &Spec) -> io::Result<Journal> {
@@ -129,14 +143,14 @@ mod tests {
     }
 
     fn spec() -> Spec {
-        Spec::parse(TEMPLATE).unwrap()
+        Spec::parse(&TEMPLATE.replace("\"valkey\"", "\"ärm\"")).unwrap()
     }
 
     fn record(block: usize) -> Record {
         Record {
             block,
             arm: "ärm".into(),
-            load: "l".into(),
+            load: "mixed".into(),
             started_ms: 1,
             metrics: [("ops_per_second".to_string(), 1.5)].into(),
             slots: vec![1, 2],
@@ -186,6 +200,11 @@ mod tests {
         let error = Journal::open(&scratch.0, &spec()).map(|_| ()).unwrap_err();
         assert!(error.contains("line 3 is damaged"), "{error}");
         assert_eq!(std::fs::read_to_string(&scratch.0).unwrap(), damaged);
+        for other in ["\"block\":0", "\"block\":10", "\"block\":18446744073709551615"] {
+            std::fs::write(&scratch.0, whole.replace("\"block\":1", other)).unwrap();
+            let error = Journal::open(&scratch.0, &spec()).map(|_| ()).unwrap_err();
+            assert!(error.contains("line 3 is no run of this experiment"), "{other}: {error}");
+        }
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub(crate) const BLOCKS_MAX: usize = 10_000;
 /// Servers of an arm, at most.
 pub(crate) const INSTANCES_MAX: usize = 1024;
 
-/// Connections that an arm holds open, at most: what 255 source addresses give.
-pub(crate) const IDLE_CONNECTIONS_MAX: u64 = 5_000_000;
+/// Connections that an arm holds open, at most: as many as there are source addresses for.
+pub(crate) const IDLE_CONNECTIONS_MAX: u64 = 1_000_000_000;
 
 /// A reply that is not part of the load may have so many bytes.
 pub(crate) const CONTROL_REPLY_BYTES_MAX: usize = 64 << 20;

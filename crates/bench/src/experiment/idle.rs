@@ -38,7 +38,7 @@ fn connect(port: u16, source: u64) -> io::Result<TcpStream> {
     let socket = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
     let source = match source {
         0 => Ipv4Addr::LOCALHOST,
-        further => Ipv4Addr::new(127, 0, 1, further as u8),
+        further => Ipv4Addr::new(127, 0, (1 + further / 256) as u8, further as u8),
     };
     rustix::net::bind(&socket, &SocketAddr::from((source, 0)))?;
     rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;

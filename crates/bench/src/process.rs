@@ -73,7 +73,9 @@ impl ThreadUsage {
             involuntary_switches: self
                 .involuntary_switches
                 .saturating_sub(start.involuntary_switches),
-            migrations: self.migrations.map(|count| count.saturating_sub(start.migrations.unwrap_or(0))),
+            migrations: self
+                .migrations
+                .map(|count| count.saturating_sub(start.migrations.unwrap_or(0))),
         }
     }
 

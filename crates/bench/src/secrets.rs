@@ -191,7 +191,8 @@ impl<'a> Line<'a> {
         let text = &self.rest[begin..];
         let text = self.quote.map_or(text, |open| &text[..quoted_bytes(text, open)]);
         let mut at = 0;
-        while let Some(letter) = text[at..].chars().next().filter(|letter| !letter.is_whitespace()) {
+        while let Some(letter) = text[at..].chars().next().filter(|letter| !letter.is_whitespace())
+        {
             at += letter.len_utf8();
             if is_quote(letter) {
                 at += quoted_bytes(&text[at..], letter);
@@ -270,7 +271,10 @@ mod tests {
             assert_eq!(hide_in_flags(&hidden), hidden, "{line}");
         }
         assert_eq!(hide("x -a s3cr3t -t  1"), "x -a (secret) -t  1");
-        assert_eq!(hide("--command=\"AUTH u s3cr3t\" -t 1"), "--command=\"AUTH (secret) (secret)\" -t 1");
+        assert_eq!(
+            hide("--command=\"AUTH u s3cr3t\" -t 1"),
+            "--command=\"AUTH (secret) (secret)\" -t 1"
+        );
         assert_eq!(hide("-u redis://u:p@h:1/2 -t 1"), "-u redis://(secret)@h:1/2 -t 1");
         assert_eq!(hide_in_variable("REDISCLI_AUTH", "s3cr3t"), HIDDEN);
         assert_eq!(hide_in_variable("FLAGS", "-a s3cr3t"), "-a (secret)");
@@ -297,11 +301,14 @@ mod tests {
     #[test]
     fn any_text_is_read_without_a_panic() {
         let mut random = crate::load::keys::Random::new(3);
-        let pieces = ["-a", "\"", "'", " ", "\\", "auth", "=", "://", "@", "ö", ">", "--user", "x", "-4R"];
+        let pieces =
+            ["-a", "\"", "'", " ", "\\", "auth", "=", "://", "@", "ö", ">", "--user", "x", "-4R"];
         for _ in 0..20_000 {
             let count = crate::load::keys::below(&mut random, 12);
             let text: String = (0..count)
-                .map(|_| pieces[crate::load::keys::below(&mut random, pieces.len() as u64) as usize])
+                .map(|_| {
+                    pieces[crate::load::keys::below(&mut random, pieces.len() as u64) as usize]
+                })
                 .collect();
             let _ = (hide(&text), hide_in_flags(&text));
         }

@@ -49,9 +49,8 @@ impl Target {
     fn calls(&self, command: &str) -> u64 {
         let field = format!("cmdstat_{command}");
         let line = self.server.control().info("commandstats", &field).unwrap();
-        let calls = line.and_then(|line| {
-            line.strip_prefix("calls=")?.split(',').next()?.parse().ok()
-        });
+        let calls =
+            line.and_then(|line| line.strip_prefix("calls=")?.split(',').next()?.parse().ok());
         calls.unwrap_or(0)
     }
 
@@ -65,7 +64,9 @@ fn keys_have_their_prefix_range_and_pattern() {
     let target = Target::new("keys");
     target.words("-c 4 -n allkeys --key-pattern P:P --ratio 1:0 --key-maximum 999");
     assert_eq!(target.number("DBSIZE"), 1000);
-    target.words("-c 1 -n 10 --key-pattern S:S --ratio 1:0 --key-prefix p: --key-minimum 5 --key-maximum 99");
+    target.words(
+        "-c 1 -n 10 --key-pattern S:S --ratio 1:0 --key-prefix p: --key-minimum 5 --key-maximum 99",
+    );
     assert_eq!(target.number("EXISTS p:5 p:14 p:4 p:15"), 2);
     // All connections draw the same keys, unless each has a seed of its own.
     target.words("-c 4 -n 50 --ratio 1:0");
@@ -131,7 +132,13 @@ fn commands_have_their_ratios_patterns_and_cursors() {
     let own = ["-c", "1", "-n", "40", "--key-minimum", "5", "-d", "9"];
     target.run(&own.into_iter().chain(mix).collect::<Vec<_>>());
     assert_eq!((target.calls("set"), target.calls("get")), (30, 10));
-    assert_eq!((target.number("EXISTS memtier-5 memtier-34 memtier-35"), target.number("STRLEN memtier-5")), (2, 9));
+    assert_eq!(
+        (
+            target.number("EXISTS memtier-5 memtier-34 memtier-35"),
+            target.number("STRLEN memtier-5")
+        ),
+        (2, 9)
+    );
     let number = ["--command", "LPUSH list __rand_int__", "-c", "1", "-n", "20"];
     target.run(&[&number[..], &["--key-minimum", "7", "--key-maximum", "9"]].concat());
     let Reply::Array(numbers) = target.call("LRANGE list 0 -1") else { panic!() };
@@ -146,7 +153,8 @@ fn commands_have_their_ratios_patterns_and_cursors() {
     assert!(target.report().contains("GET a") && target.report().contains("GET b"));
     // Keys are written by the first load and stay for the second.
     target.words("-c 1 -n allkeys --ratio 1:0 --key-pattern P:P --key-maximum 499");
-    let words = ["-c", "1", "-n", "60", "--command", "SCAN 0 COUNT 20", "--scan-incremental-iteration"];
+    let words =
+        ["-c", "1", "-n", "60", "--command", "SCAN 0 COUNT 20", "--scan-incremental-iteration"];
     let json = "{dir}/scan.json";
     let code = target.server.bench_words(&[&words[..], &["--json-out-file", json]].concat());
     assert_eq!((code, target.calls("scan")), (ExitCode::SUCCESS, 60));
@@ -161,7 +169,8 @@ fn connections_are_made_as_asked_for() {
     assert!(target.server.control().info("keyspace", "db3").unwrap().is_some());
     // 127.0.0.1 is no address of the other family.
     assert_eq!(target.server.bench("-c 1 -n 1 -6"), ExitCode::from(3));
-    let jitter = "--thread-conn-start-min-jitter-micros 100 --thread-conn-start-max-jitter-micros 2000";
+    let jitter =
+        "--thread-conn-start-min-jitter-micros 100 --thread-conn-start-max-jitter-micros 2000";
     target.words(&format!("-c 5 -n 20 {jitter}"));
     // A user of its own, with the rights it needs and no more.
     target.call("ACL SETUSER loader on >word ~memtier-* +set +get");
@@ -172,14 +181,12 @@ fn connections_are_made_as_asked_for() {
     let refused = target.server.bench("-c 1 -n 11 -a loader:word --key-prefix other-");
     assert!(target.report().contains("11 replies were errors"), "{refused:?} {}", target.report());
     // More clients in steps: who came first sent most.
-    let stairs = "--clients-start 1 --clients-step 1 --step-duration 0.3 --client-stats {dir}/clients.csv";
+    let stairs =
+        "--clients-start 1 --clients-step 1 --step-duration 0.3 --client-stats {dir}/clients.csv";
     target.words(&format!("-c 4 --test-time 2 {stairs}"));
     let csv = target.server.file("clients.csv");
-    let requests: Vec<u64> = csv
-        .lines()
-        .skip(1)
-        .map(|line| line.split(',').nth(2).unwrap().parse().unwrap())
-        .collect();
+    let requests: Vec<u64> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect();
     assert!(requests.len() == 4 && requests[3] > 0 && requests[0] >= requests[3], "{csv}");
 }
 

@@ -120,8 +120,10 @@ fn passwords_work_and_never_appear(program: &str) {
          --command-stats-breakdown line",
         redis.port
     );
-    let words: Vec<&str> =
-        words.split(' ').chain(["--command", "AUTH s3cr3tword", "--command", "GET __key__"]).collect();
+    let words: Vec<&str> = words
+        .split(' ')
+        .chain(["--command", "AUTH s3cr3tword", "--command", "GET __key__"])
+        .collect();
     assert_eq!(redis.bench_words(&words), ExitCode::SUCCESS, "{}", redis.file("out.txt"));
     let json = redis.file("uri.json");
     assert!(json.contains("\"server\": \"127.0.0.1\"") && json.contains("AUTH (secret)"), "{json}");
@@ -140,7 +142,8 @@ fn passwords_of_experiments_never_appear(program: &str, server: &Server) {
     let change = "needs = \"true -a s3cr3tword\"\napply = \"AUTH=s3cr3tword true\"\nrevert = \"true --pass s3cr3tword\"";
     let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2 -a s3cr3tword\"\n";
     let skipped = "[[arm]]\nname = \"no\"\nserver = \"true\"\nneeds = \"false -a s3cr3tword\"\n";
-    let text = format!("name = \"e\"\nblocks = 1\n{}{}{skipped}{load}", arm("a", ""), arm("b", change));
+    let text =
+        format!("name = \"e\"\nblocks = 1\n{}{}{skipped}{load}", arm("a", ""), arm("b", change));
     let file = server.directory().join("e.toml");
     std::fs::write(&file, text).unwrap();
     let out = server.directory().join("experiment");
@@ -151,7 +154,8 @@ fn passwords_of_experiments_never_appear(program: &str, server: &Server) {
     let address = format!("127.0.0.1:{}", server.port);
     let json = out.join("ab.json");
     let load = "-t 1 -c 2 --test-time 0.1 -as3cr3tword";
-    let mut words = vec!["ab", "--apply", "true", "--revert", "true", "--blocks", "1", "--load", load];
+    let mut words =
+        vec!["ab", "--apply", "true", "--revert", "true", "--blocks", "1", "--load", load];
     words.extend(["--address", &address, "--json", json.to_str().unwrap()]);
     assert_eq!(run_experiment(words.iter().map(Into::into).collect()), ExitCode::from(4));
     let mut files = 0;
@@ -170,8 +174,7 @@ fn passwords_of_experiments_never_appear(program: &str, server: &Server) {
 fn a_run_that_cannot_begin_keeps_the_reports_of_those_before(program: &str) {
     let redis = Server::start(program, "second", &[]);
     // The first run ends the server.
-    let words: Vec<&str> =
-        ["-c", "1", "-n", "1", "-x", "3", "--command", "SHUTDOWN NOSAVE"].into();
+    let words: Vec<&str> = ["-c", "1", "-n", "1", "-x", "3", "--command", "SHUTDOWN NOSAVE"].into();
     assert_eq!(redis.bench_words(&words), ExitCode::from(3));
     let report = redis.file("out.txt");
     assert!(report.contains("Totals") && report.contains("1 connections were lost"), "{report}");
@@ -209,7 +212,8 @@ fn a_server_that_speaks_nonsense_is_reported_and_nothing_panics() {
         for words in ["", "-P resp3", "--verify --ratio 0:1", "--cluster-mode", "--preload"] {
             let shown = wire[..wire.len().min(30)].escape_ascii().to_string();
             let (port, server) = answer_with(wire.to_vec());
-            let out = std::env::temp_dir().join(format!("tidemill-nonsense-{}", std::process::id()));
+            let out =
+                std::env::temp_dir().join(format!("tidemill-nonsense-{}", std::process::id()));
             // A process id that is given keeps the run from asking for INFO.
             let own = format!(
                 "-h 127.0.0.1 -p {port} -t 1 -c 1 --test-time 0.2 --key-maximum 9 --server-pid {} -o {} {words}",

@@ -26,7 +26,11 @@ fn a_server_elsewhere_that_holds_keys_is_warned_of_before_anything_is_written() 
     let elsewhere = format!("{load} -h 0.0.0.0 --preload --key-prefix mine-");
     let empty = bench(&format!("{elsewhere} --cleanup"));
     assert_eq!(empty.status.code(), Some(0), "{empty:?}");
-    assert_eq!(text(&empty.stderr), "", "no keys, no warning, although our own were there meanwhile");
+    assert_eq!(
+        text(&empty.stderr),
+        "",
+        "no keys, no warning, although our own were there meanwhile"
+    );
     // Nobody looks into the processes of another machine.
     assert!(text(&empty.stdout).contains("us CPU per operation (from INFO)"), "{empty:?}");
     assert_eq!(bench(&format!("{load} --preload --key-prefix theirs-")).status.code(), Some(0));
@@ -143,7 +147,8 @@ fn children(parent: u32) -> Vec<u32> {
 fn signals_end_an_experiment_and_its_servers_however_often_they_come() {
     for name in ["TERM", "INT", "HUP"] {
         let directory = tempfile::tempdir().unwrap();
-        let arm = "server = \"{tidemill} server --port {port} --bind 127.0.0.1 --worker-threads 1\"";
+        let arm =
+            "server = \"{tidemill} server --port {port} --bind 127.0.0.1 --worker-threads 1\"";
         let file = experiment(directory.path(), arm, 2, "--test-time 600");
         let out = directory.path().join("out");
         let mut child = run(&file, &out);

@@ -27,7 +27,8 @@ fn machine() -> tempfile::TempDir {
 }
 
 fn command(root: &Path, rule: &str, blocks: u32, load: &str) -> Command {
-    let mut command = tidemill(&["tune", "ab", rule, "--interval", "0", "--load", load, "--blocks"]);
+    let mut command =
+        tidemill(&["tune", "ab", rule, "--interval", "0", "--load", load, "--blocks"]);
     command.arg(blocks.to_string()).arg("--root").arg(root);
     command
 }

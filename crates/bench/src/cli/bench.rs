@@ -79,7 +79,11 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 /// The runs that were made, and why there are no more.
-fn all_runs(flags: &Flags, settings: &Settings, stop: &Stop) -> (Vec<RunResult>, Option<LoadError>) {
+fn all_runs(
+    flags: &Flags,
+    settings: &Settings,
+    stop: &Stop,
+) -> (Vec<RunResult>, Option<LoadError>) {
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
         match one_run(settings, flags.server_pid, stop, number) {

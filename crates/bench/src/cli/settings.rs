@@ -232,8 +232,7 @@ fn cpus(flags: &Flags) -> Result<Vec<usize>, String> {
         return Ok(Vec::new());
     }
     let allowed = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
-    let is_allowed =
-        |&cpu: &usize| cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu);
+    let is_allowed = |&cpu: &usize| cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu);
     match flags.cpus.iter().find(|cpu| !is_allowed(cpu)) {
         Some(cpu) => Err(format!("--cpus: {cpu} is no CPU that this process may use")),
         None => Ok(flags.cpus.clone()),
@@ -261,7 +260,9 @@ fn pace(flags: &Flags, connections: u64, warmup: Duration, end: End) -> Result<P
 /// (seconds from the start of the measurement, requests per second).
 fn rate_steps(text: &str, end: End) -> Result<Vec<(f64, f64)>, String> {
     let wrong = || {
-        format!("--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,... with rates above 0 up to {RATE_MAX}")
+        format!(
+            "--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,... with rates above 0 up to {RATE_MAX}"
+        )
     };
     let rate = |text: &str| {
         let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);

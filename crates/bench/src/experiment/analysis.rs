@@ -294,8 +294,13 @@ mod tests {
         assert_eq!(rate.comparison.verdict, crate::stats::Verdict::Equivalent);
         // The blocks differ far more than the arms: tests that ignore them see nothing.
         assert!(rate.unpaired.welch_p.unwrap() > 0.5 && rate.unpaired.mann_whitney_p > 0.5);
-        let [cpu, client] = &analysis.explorations[..] else { panic!("{:?}", analysis.explorations) };
-        assert_eq!((cpu.metric.as_str(), client.metric.as_str()), ("server_cpu_us", "client_cpu_us"));
+        let [cpu, client] = &analysis.explorations[..] else {
+            panic!("{:?}", analysis.explorations)
+        };
+        assert_eq!(
+            (cpu.metric.as_str(), client.metric.as_str()),
+            ("server_cpu_us", "client_cpu_us")
+        );
         assert!((cpu.ratio - 0.9).abs() < 0.001 && cpu.q < 0.01, "{cpu:?}");
         assert!((client.ratio - 1.0).abs() < 0.001, "{client:?}");
     }

@@ -116,8 +116,12 @@ mod tests {
         }
 
         fn values(&self) -> (String, String) {
-            let read = |path| std::fs::read_to_string(self.0.join(path)).unwrap().trim().to_string();
-            (read("proc/sys/net/core/busy_poll"), read("sys/kernel/mm/transparent_hugepage/enabled"))
+            let read =
+                |path| std::fs::read_to_string(self.0.join(path)).unwrap().trim().to_string();
+            (
+                read("proc/sys/net/core/busy_poll"),
+                read("sys/kernel/mm/transparent_hugepage/enabled"),
+            )
         }
     }
 
@@ -166,7 +170,10 @@ mod tests {
         let error = Settings::plan(machine.root(), &missing).map(|_| ()).unwrap_err();
         assert!(error.contains("/proc/sys/no/such"), "{error}");
         assert!(obstacle(&missing).is_some_and(|reason| reason.starts_with("/proc/sys/no/such: ")));
-        assert_eq!(path_of("net/ipv4/conf/eth0.1/forwarding"), "/proc/sys/net/ipv4/conf/eth0.1/forwarding");
+        assert_eq!(
+            path_of("net/ipv4/conf/eth0.1/forwarding"),
+            "/proc/sys/net/ipv4/conf/eth0.1/forwarding"
+        );
     }
 
     #[test]

@@ -39,7 +39,9 @@ impl Fault {
         for step in &self.path {
             let value = match *step {
                 Step::Key(key) => table.and_then(|table| table.get(key)),
-                Step::Index(index) => array.and_then(|array: &toml::de::DeArray<'_>| array.get(index)),
+                Step::Index(index) => {
+                    array.and_then(|array: &toml::de::DeArray<'_>| array.get(index))
+                }
             };
             let Some(value) = value else { break };
             offset = value.span().start;

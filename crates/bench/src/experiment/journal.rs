@@ -84,7 +84,9 @@ fn open(path: &Path, spec: &Spec) -> Result<Journal, String> {
             Ok(record) if line.ends_with(b"\n") => {
                 let run = (record.block, record.arm.clone(), record.load.clone());
                 if !has_run(spec, &record) || !seen.insert(run) {
-                    return Err(format!("line {number} is no run of this experiment, or there twice"));
+                    return Err(format!(
+                        "line {number} is no run of this experiment, or there twice"
+                    ));
                 }
                 records.push(record);
             }
@@ -171,7 +173,8 @@ mod tests {
         drop(journal);
         let whole = std::fs::read(&scratch.0).unwrap();
         // Around every end of a line, and here and there within.
-        let near_end = |at: &usize| whole[at.saturating_sub(2)..whole.len().min(at + 2)].contains(&b'\n');
+        let near_end =
+            |at: &usize| whole[at.saturating_sub(2)..whole.len().min(at + 2)].contains(&b'\n');
         for length in (0..whole.len()).filter(|at| at % 29 == 0 || near_end(at)) {
             std::fs::write(&scratch.0, &whole[..length]).unwrap();
             let mut journal = Journal::open(&scratch.0, &spec()).unwrap();

@@ -58,7 +58,10 @@ impl Server {
         let output = std::fs::File::create(&log).map_err(|error| error.to_string())?;
         let child = Command::new(&words[0])
             .args(&words[1..])
-            .env(PADDING, "x".repeat(below(&mut Random::new(drawn_seed()), PADDING_BYTES_MAX) as usize))
+            .env(
+                PADDING,
+                "x".repeat(below(&mut Random::new(drawn_seed()), PADDING_BYTES_MAX) as usize),
+            )
             .envs(environment)
             .current_dir(directory)
             .stdin(Stdio::null())

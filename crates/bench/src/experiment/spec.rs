@@ -185,7 +185,9 @@ impl Arm {
     pub(crate) fn check(&self) -> Result<(), (Option<&'static str>, String)> {
         let wrong = |key, text: &str| Err((key, text.to_string()));
         match (&self.server, &self.address, &self.program) {
-            (Some(_), Some(_), _) => return wrong(Some("address"), "exactly one of server and address"),
+            (Some(_), Some(_), _) => {
+                return wrong(Some("address"), "exactly one of server and address");
+            }
             (None, None, None) => return wrong(None, "neither server nor address nor program"),
             _ => {}
         }
@@ -195,7 +197,8 @@ impl Arm {
                 return wrong(Some(key), "an empty command");
             }
         }
-        if self.program.is_none() && self.address.as_ref().is_some_and(|text| place(text).is_none()) {
+        if self.program.is_none() && self.address.as_ref().is_some_and(|text| place(text).is_none())
+        {
             return wrong(Some("address"), "not host:port");
         }
         match (&self.apply, &self.revert) {
@@ -293,7 +296,10 @@ impl Spec {
         for (index, load) in self.loads.iter().enumerate() {
             if !(load.seconds > 0.0 && load.seconds < 1e6) {
                 let path = [Key("load"), Index(index), Key("seconds")];
-                return Err(Fault::new(&path, format!("load {:?}: seconds: must be above 0", load.name)));
+                return Err(Fault::new(
+                    &path,
+                    format!("load {:?}: seconds: must be above 0", load.name),
+                ));
             }
         }
         for (index, metric) in self.primary.iter().enumerate() {
@@ -402,7 +408,9 @@ mod tests {
         assert!(Spec::parse(&twice).unwrap_err().starts_with("line 36, column 8: names of loads"));
         // What is missing has the place of the table that lacks it, or the beginning.
         let bare = "name = \"x\"\narm = []\nload = []\n";
-        assert!(Spec::parse(bare).unwrap_err().starts_with("line 2, column 7: at least one [[arm]]"));
+        assert!(
+            Spec::parse(bare).unwrap_err().starts_with("line 2, column 7: at least one [[arm]]")
+        );
         let idle = TEMPLATE.replace("server = ", "# server = ");
         let error = Spec::parse(&idle).unwrap_err();
         assert!(error.starts_with("line 11, column 1: arm \"redis\": neither"), "{error}");
@@ -430,7 +438,10 @@ mod tests {
     fn passwords_are_not_in_what_is_recorded() {
         let text = TEMPLATE
             .replace("--port {port}", "--port {port} --requirepass s3cr3t")
-            .replace("# environment = { MALLOC_CONF", "environment = { REDISCLI_AUTH = \"s3cr3t\", MALLOC_CONF")
+            .replace(
+                "# environment = { MALLOC_CONF",
+                "environment = { REDISCLI_AUTH = \"s3cr3t\", MALLOC_CONF",
+            )
             .replace("# client = \"", "client = \"-as3cr3t ")
             .replace("# needs = \"test", "needs = \"redis-cli -a s3cr3t && test")
             .replace("-t 1 -c 50", "-t 1 -u redis://:s3cr3t@h -c 50");

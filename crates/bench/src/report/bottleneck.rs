@@ -231,9 +231,7 @@ fn write_server(
 mod tests {
     use super::*;
     use crate::load::KindResult;
-    use crate::load::settings::{
-        Keys, Reconnect, Seeds, Sizes, Target, Values, Window,
-    };
+    use crate::load::settings::{Keys, Reconnect, Seeds, Sizes, Target, Values, Window};
     use crate::process::ThreadUsage;
     use std::time::Duration;
 
@@ -300,7 +298,11 @@ mod tests {
         assert_eq!(warnings(&settings(Pace::Closed), &run(8_000, 0.0)), [""; 0]);
         for (replies, ratio) in [(6_000, "0.75"), (10_000, "1.25")] {
             let found = warnings(&settings(Pace::Closed), &run(replies, 0.0));
-            assert!(found.len() == 1 && found[0].contains(&format!("Little's law: operations x latency is {ratio}")), "{found:?}");
+            assert!(
+                found.len() == 1
+                    && found[0].contains(&format!("Little's law: operations x latency is {ratio}")),
+                "{found:?}"
+            );
         }
         // In an open loop places may be empty.
         let steps = vec![(0.0, 6_000.0)];
@@ -323,7 +325,10 @@ mod tests {
         run.trouble.first = Some("the server closed the connection".into());
         let found = warnings(&settings(Pace::Closed), &run);
         assert_eq!(found.len(), 3, "{found:?}");
-        assert!(found[0].starts_with("2 connections were lost") && found[1].starts_with("3 requests had no reply"));
+        assert!(
+            found[0].starts_with("2 connections were lost")
+                && found[1].starts_with("3 requests had no reply")
+        );
         assert_eq!(found[2], "first of these: the server closed the connection");
     }
 }

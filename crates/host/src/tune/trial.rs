@@ -73,7 +73,12 @@ impl Trial {
         Self::of_changes(root, NO_RULE, changes, "")
     }
 
-    fn of_changes(root: Root, rule: &str, changes: Vec<Change>, undo: &str) -> Result<Self, String> {
+    fn of_changes(
+        root: Root,
+        rule: &str,
+        changes: Vec<Change>,
+        undo: &str,
+    ) -> Result<Self, String> {
         let planned = plan(&root, changes);
         for one in &planned {
             let path = &one.change.path;

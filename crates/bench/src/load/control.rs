@@ -250,10 +250,16 @@ impl Control {
         }
     }
 
-    /// The socket, for the load; nothing may be waiting to be read.
-    pub fn into_stream(self) -> Stream {
-        debug_assert_eq!(self.parsed, self.received.len());
-        self.stream
+    /// The socket, for the load.
+    ///
+    /// # Errors
+    /// When the server sent more than it was asked for: no later reply could be told from it.
+    pub fn into_stream(self) -> io::Result<Stream> {
+        if self.parsed < self.received.len() {
+            let text = "the server sent a reply nobody asked for";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(self.stream)
     }
 
     /// Sends a command and waits for its reply.

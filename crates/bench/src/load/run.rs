@@ -321,6 +321,28 @@ impl Drop for Done<'_> {
     }
 }
 
+/// Both barriers in front of the load. A thread that fails or panics passes them too, so that nobody waits for it,
+/// and has all others end at once.
+struct Passage<'a, 'b>(&'a Start<'b>);
+
+impl Passage<'_, '_> {
+    fn pass(self) {
+        let Self(start) = &self;
+        start.ready.wait();
+        start.ready.wait();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Passage<'_, '_> {
+    fn drop(&mut self) {
+        // Relaxed: the barrier orders it before the loads behind it.
+        self.0.failed.store(true, Ordering::Relaxed);
+        self.0.ready.wait();
+        self.0.ready.wait();
+    }
+}
+
 /// What a thread needs to begin.
 struct Start<'a> {
     shared: &'a Shared,
@@ -330,19 +352,13 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Connects, waits for the others, loads. Both barriers are passed whatever happens, so that
-    /// no thread waits for one that failed.
+    /// Connects, waits for the others, loads.
     fn work(&self, index: usize) -> Result<WorkerResult, LoadError> {
         let settings = &self.shared.settings;
+        let passage = Passage(self);
         place(settings, index);
-        let connections = self.connect(index);
-        if connections.is_err() {
-            // Relaxed: the barrier orders it before the loads behind it.
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        self.ready.wait();
-        self.ready.wait();
-        let connections = connections?;
+        let connections = self.connect(index)?;
+        passage.pass();
         if self.failed.load(Ordering::Relaxed) {
             return Ok(WorkerResult::empty());
         }

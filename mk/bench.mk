@@ -9,4 +9,5 @@ bench-client: ## client CPU per operation beside redis-benchmark: figures, verdi
 experiments-smoke: ## every shipped experiment for two short blocks
 	@scripts/setup
 	@$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/workers-server --build
 	@scripts/experiments-smoke target/release/tidemill

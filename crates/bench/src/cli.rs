@@ -9,6 +9,7 @@ pub(crate) mod settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::console::note;
 use crate::load::Stop;
 
 pub use ab::{AbFlags, judge_change};
@@ -30,13 +31,13 @@ pub fn run_experiment(args: Vec<OsString>) -> ExitCode {
     experiment::main(args)
 }
 
-/// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not prevent the revert that
-/// the first one asked for.
-fn revert_on_signals(stop: &Stop) {
+/// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not leave servers behind, nor prevent
+/// the revert that the first one asked for.
+fn end_on_signals(stop: &Stop) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         if let Err(error) = signal_hook::flag::register(signal, stop.clone()) {
-            eprintln!("tidemill: signal {signal} cannot be handled: {error}");
+            note(format_args!("tidemill: signal {signal} cannot be handled: {error}"));
         }
     }
 }
@@ -58,7 +59,7 @@ fn handle_signals(stop: &Stop) {
         )
         .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
         if let Err(error) = registered {
-            eprintln!("tidemill: signal {signal} cannot be handled: {error}");
+            note(format_args!("tidemill: signal {signal} cannot be handled: {error}"));
         }
     }
 }

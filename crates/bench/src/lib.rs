@@ -15,4 +15,6 @@ pub mod process;
 pub mod report;
 pub mod stats;
 
+mod console;
 mod limits;
+mod secrets;

@@ -32,6 +32,19 @@ pub(crate) const SLAB_BYTES: usize = 1 << 20;
 /// A value may be at most as large as Redis accepts (`proto-max-bulk-len`).
 pub(crate) const VALUE_BYTES_MAX: usize = 512 << 20;
 
+/// A reply that is looked at as a whole (`--verify`, SCAN) may have so many bytes.
+pub(crate) const WHOLE_REPLY_BYTES_MAX: usize = VALUE_BYTES_MAX + 1024;
+
+/// Keys of an MGET, at most (the most arguments that Redis takes).
+pub(crate) const KEYS_PER_GET_MAX: u32 = 1 << 20;
+
+/// Longest pause before a connection is made, in microseconds: an hour.
+pub(crate) const CONNECT_JITTER_US_MAX: u64 = 3_600_000_000;
+
+/// Standard deviation of Gaussian keys, at most so many times the key range: numbers outside of it
+/// are drawn again, which takes some 2.5 draws per range that the deviation is wide.
+pub(crate) const DEVIATION_RANGES_MAX: f64 = 100.0;
+
 /// Requests on their way per connection, at most.
 pub(crate) const PIPELINE_MAX: u32 = 1 << 20;
 
@@ -40,6 +53,22 @@ pub(crate) const THREADS_MAX: u32 = 1024;
 
 /// Events taken from one `epoll_wait`.
 pub(crate) const EVENTS_PER_WAIT: usize = 256;
+
+/// Scheduled requests per second of an open loop, at most: far beyond what a network carries, and
+/// what keeps a slip of the finger from filling the memory with requests that are due.
+pub(crate) const RATE_MAX: f64 = 1e8;
+
+/// Blocks of an experiment, at most.
+pub(crate) const BLOCKS_MAX: usize = 10_000;
+
+/// Servers of an arm, at most.
+pub(crate) const INSTANCES_MAX: usize = 1024;
+
+/// Connections that an arm holds open, at most: as many as there are source addresses for.
+pub(crate) const IDLE_CONNECTIONS_MAX: u64 = 1_000_000_000;
+
+/// A reply that is not part of the load may have so many bytes.
+pub(crate) const CONTROL_REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// After the deadline, how long replies to requests already sent are waited for. What is still
 /// missing then is reported as unanswered.

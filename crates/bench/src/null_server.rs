@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{Timespec, epoll};
 
+use crate::console::note;
 use crate::limits::RECEIVE_BUFFER_BYTES;
 use crate::load::scan::Scanner;
 
@@ -50,7 +51,7 @@ impl NullServer {
             let name = format!("null-server-{own}");
             server.threads.push(std::thread::Builder::new().name(name).spawn(move || {
                 if let Err(error) = serve(&places, own, dealer, &stop) {
-                    eprintln!("null server: {error}");
+                    note(format_args!("null server: {error}"));
                 }
             })?);
         }

@@ -24,8 +24,8 @@ pub struct ThreadUsage {
     pub voluntary_switches: u64,
     /// Context switches because it was taken off.
     pub involuntary_switches: u64,
-    /// Moves to another CPU; 0 where the kernel does not tell.
-    pub migrations: u64,
+    /// Moves to another CPU; `None` where the kernel does not tell.
+    pub migrations: Option<u64>,
 }
 
 impl ThreadUsage {
@@ -57,8 +57,7 @@ impl ThreadUsage {
             usage.migrations = sched
                 .lines()
                 .find(|line| line.starts_with("se.nr_migrations"))
-                .and_then(|line| line.rsplit_once(':')?.1.trim().parse().ok())
-                .unwrap_or(0);
+                .and_then(|line| line.rsplit_once(':')?.1.trim().parse().ok());
         }
         Some(usage)
     }
@@ -74,7 +73,9 @@ impl ThreadUsage {
             involuntary_switches: self
                 .involuntary_switches
                 .saturating_sub(start.involuntary_switches),
-            migrations: self.migrations.saturating_sub(start.migrations),
+            migrations: self
+                .migrations
+                .map(|count| count.saturating_sub(start.migrations.unwrap_or(0))),
         }
     }
 
@@ -87,7 +88,10 @@ impl ThreadUsage {
             run_queue_wait_ns: self.run_queue_wait_ns + other.run_queue_wait_ns,
             voluntary_switches: self.voluntary_switches + other.voluntary_switches,
             involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-            migrations: self.migrations + other.migrations,
+            migrations: match (self.migrations, other.migrations) {
+                (Some(ours), Some(theirs)) => Some(ours + theirs),
+                (ours, theirs) => ours.or(theirs),
+            },
         }
     }
 

@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ on_both!(
     a_server_that_is_gone_is_given_up_after_the_allowed_attempts,
     clean_up_removes_our_keys_only_and_histograms_go_to_files,
     recorded_commands_are_sent_again_as_they_were,
+    a_run_that_cannot_begin_keeps_the_reports_of_those_before,
 );
 
 fn memtiers_json_names_are_all_there_and_the_counts_agree(program: &str) {
@@ -89,7 +90,11 @@ fn wrong_values_are_found_by_verify(program: &str) {
     let redis = Server::start(program, "verify", &[]);
     let words = "-c 2 -n 30000 --key-maximum 50 -R --data-size-range 1-9000 --verify --preload --pipeline 8";
     assert_eq!(redis.bench(words), ExitCode::SUCCESS);
-    assert!(!redis.file("out.txt").contains("WARNING: 1 values"));
+    let report = redis.file("out.txt");
+    let compared = report.lines().find_map(|line| line.strip_prefix("Compared ")).unwrap();
+    let compared: u64 = compared.split(' ').next().unwrap().parse().unwrap();
+    // One in 1,024 of 54,545 GETs.
+    assert!((20..120).contains(&compared) && doubts(&report).is_empty(), "{report}");
     // Other values under the same keys, and only reads.
     let mut control = redis.control();
     for key in 0..=50 {
@@ -110,6 +115,120 @@ fn passwords_work_and_never_appear(program: &str) {
     assert!(!redis.file("out.json").contains("s3cr3tword"));
     assert!(!redis.file("out.txt").contains("s3cr3tword"));
     assert_eq!(redis.bench("-c 1 -n 100 -a wrong"), ExitCode::from(3));
+    let words = format!(
+        "-c 1 -n 100 -u redis://:s3cr3tword@127.0.0.1:{} --json-out-file {{dir}}/uri.json \
+         --command-stats-breakdown line",
+        redis.port
+    );
+    let words: Vec<&str> = words
+        .split(' ')
+        .chain(["--command", "AUTH s3cr3tword", "--command", "GET __key__"])
+        .collect();
+    assert_eq!(redis.bench_words(&words), ExitCode::SUCCESS, "{}", redis.file("out.txt"));
+    let json = redis.file("uri.json");
+    assert!(json.contains("\"server\": \"127.0.0.1\"") && json.contains("AUTH (secret)"), "{json}");
+    assert!(!json.contains("s3cr3tword") && !redis.file("out.txt").contains("s3cr3tword"));
+    passwords_of_experiments_never_appear(program, &redis);
+}
+
+/// In journal, JSON and HTML, whoever gets the password: server, load, program, or a change of the machine.
+fn passwords_of_experiments_never_appear(program: &str, server: &Server) {
+    let arm = |name: &str, more: &str| {
+        format!(
+            "[[arm]]\nname = \"{name}\"\nserver = \"{program} --port {{port}} --bind 127.0.0.1 --save '' \
+             --requirepass s3cr3tword\"\nenvironment = {{ REDISCLI_AUTH = \"s3cr3tword\" }}\n{more}\n"
+        )
+    };
+    let change = "needs = \"true -a s3cr3tword\"\napply = \"AUTH=s3cr3tword true\"\nrevert = \"true --pass s3cr3tword\"";
+    let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2 -a s3cr3tword\"\n";
+    let skipped = "[[arm]]\nname = \"no\"\nserver = \"true\"\nneeds = \"false -a s3cr3tword\"\n";
+    let text =
+        format!("name = \"e\"\nblocks = 1\n{}{}{skipped}{load}", arm("a", ""), arm("b", change));
+    let file = server.directory().join("e.toml");
+    std::fs::write(&file, text).unwrap();
+    let out = server.directory().join("experiment");
+    let words = ["run", file.to_str().unwrap(), "--change-machine", "--out", out.to_str().unwrap()];
+    assert_eq!(run_experiment(words.iter().map(Into::into).collect()), ExitCode::SUCCESS);
+    // It goes on from a journal that does not hold the password.
+    assert_eq!(run_experiment(words.iter().map(Into::into).collect()), ExitCode::SUCCESS);
+    let address = format!("127.0.0.1:{}", server.port);
+    let json = out.join("ab.json");
+    let load = "-t 1 -c 2 --test-time 0.1 -as3cr3tword";
+    let mut words =
+        vec!["ab", "--apply", "true", "--revert", "true", "--blocks", "1", "--load", load];
+    words.extend(["--address", &address, "--json", json.to_str().unwrap()]);
+    assert_eq!(run_experiment(words.iter().map(Into::into).collect()), ExitCode::from(4));
+    let mut files = 0;
+    for entry in std::fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        if let Ok(bytes) = std::fs::read(&path) {
+            files += 1;
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("s3cr3tword"), "{}: {text}", path.display());
+        }
+    }
+    // Journal, JSON, HTML, the log of the last server, and the judgement.
+    assert!(files >= 5, "{files}");
+}
+
+fn a_run_that_cannot_begin_keeps_the_reports_of_those_before(program: &str) {
+    let redis = Server::start(program, "second", &[]);
+    // The first run ends the server.
+    let words: Vec<&str> = ["-c", "1", "-n", "1", "-x", "3", "--command", "SHUTDOWN NOSAVE"].into();
+    assert_eq!(redis.bench_words(&words), ExitCode::from(3));
+    let report = redis.file("out.txt");
+    assert!(report.contains("Totals") && report.contains("1 connections were lost"), "{report}");
+}
+
+/// Answers the first thing that the first client says with these bytes, and hangs up.
+fn answer_with(wire: Vec<u8>) -> (u16, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        // The client may have hung up.
+        let _ = stream.write_all(&wire);
+    };
+    (port, std::thread::spawn(serve))
+}
+
+#[test]
+fn a_server_that_speaks_nonsense_is_reported_and_nothing_panics() {
+    let deep = b"*1\r\n".repeat(50_000);
+    let line = [&b"+"[..], &[b'x'; 200_000]].concat();
+    for wire in [
+        &b"\r\n"[..],
+        b"\n",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"$-5\r\n",
+        b"*9999999999999999999\r\n",
+        b"%999999999999999999\r\n%999999999999999999\r\n",
+        b"+OK\r\n+OK\r\n",
+        b"\x00\xff\xfe",
+        &deep,
+        &line,
+    ] {
+        for words in ["", "-P resp3", "--verify --ratio 0:1", "--cluster-mode", "--preload"] {
+            let shown = wire[..wire.len().min(30)].escape_ascii().to_string();
+            let (port, server) = answer_with(wire.to_vec());
+            let out =
+                std::env::temp_dir().join(format!("tidemill-nonsense-{}", std::process::id()));
+            // A process id that is given keeps the run from asking for INFO.
+            let own = format!(
+                "-h 127.0.0.1 -p {port} -t 1 -c 1 --test-time 0.2 --key-maximum 9 --server-pid {} -o {} {words}",
+                std::process::id(),
+                out.display()
+            );
+            let code = run_bench(own.split_whitespace().map(Into::into).collect());
+            let codes = [ExitCode::from(0), ExitCode::from(1), ExitCode::from(3)];
+            assert!(codes.contains(&code), "{shown} {words}: {code:?}");
+            let _ = std::fs::remove_file(&out);
+            // The listener may still wait for a client that needed none.
+            let _ = TcpStream::connect(("127.0.0.1", port));
+            server.join().unwrap();
+        }
+    }
 }
 
 fn protocols_sockets_and_command_mixes_work(program: &str) {
@@ -133,6 +252,7 @@ fn wrong_options_and_unreachable_servers_have_their_exit_codes() {
     let run = |words: &str| run_bench(words.split(' ').map(Into::into).collect());
     assert_eq!(run("--pipeline 0"), ExitCode::from(2));
     assert_eq!(run("--no-such-flag"), ExitCode::from(2));
+    assert_eq!(run("--cpus 5000"), ExitCode::from(2));
     assert_eq!(run("--monitor-input x"), ExitCode::from(2));
     assert_eq!(run("--monitor-input /missing --command __monitor_line@__"), ExitCode::from(2));
     assert_eq!(run("--command __monitor_line1__"), ExitCode::from(2));
@@ -147,7 +267,9 @@ fn an_experiment_goes_on_from_its_journal() {
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("e.toml");
     let arm = |name: &str| {
-        format!("[[arm]]\nname = \"{name}\"\nserver = \"redis-server --port {{port}} --save ''\"\n")
+        // Each process leaves a line: the size of what its environment is padded with.
+        let server = "sh -c 'echo ${#TIDEMILL_PADDING} >> sizes; exec redis-server --port {port} --save \\\"\\\"'";
+        format!("[[arm]]\nname = \"{name}\"\nserver = \"{server}\"\n")
     };
     let load = "[[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 --test-time 0.2\"\n";
     let text = format!("name = \"e\"\nblocks = 2\n{}{}{load}", arm("a"), arm("b"));
@@ -173,6 +295,10 @@ fn an_experiment_goes_on_from_its_journal() {
         lines.map(|line| (line["block"].clone(), line["arm"].clone())).collect()
     };
     assert_eq!(order(&again), order(&whole));
+    // A fresh process for each of the six runs and the three that were made again, in other environments.
+    let sizes = std::fs::read_to_string(out.join("sizes")).unwrap();
+    assert_eq!(sizes.lines().count(), 6 + 3, "{sizes}");
+    assert!(sizes.lines().collect::<std::collections::BTreeSet<_>>().len() > 4, "{sizes}");
     let html = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(!html.contains("http") && !html.contains("<script"));
     std::fs::remove_dir_all(&directory).unwrap();

@@ -1,18 +1,16 @@
 //! One client's connection: its socket, its half-read request, its unsent replies.
 
-use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
 use tidemill_engine::session::Session;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
 use crate::backlog::SoftLimit;
 use crate::input::Input;
-use crate::limits::{RESERVED_INPUT_BYTES_MAX, SEGMENTS_MAX};
+use crate::limits::RESERVED_INPUT_BYTES_MAX;
 
 /// What the event loop must do for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +43,6 @@ pub(crate) struct Connection {
     pub(crate) interest: EventFlags,
     /// Whether it stands in the worker's queue of connections to go on with.
     pub(crate) is_queued: bool,
-}
-
-/// What sending came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    All,
-    /// The socket is full.
-    Part,
-    Broken,
 }
 
 impl Connection {
@@ -117,25 +106,4 @@ impl Connection {
     pub(crate) fn expect_input(&mut self, wanted: usize) {
         self.input.reserve(wanted.min(RESERVED_INPUT_BYTES_MAX));
     }
-}
-
-/// Sends as much of `output` as the socket takes, in one system call if it takes all.
-pub(crate) fn send(socket: &OwnedFd, output: &mut ReplyBuffer) -> Sent {
-    while !output.is_empty() {
-        let result = match output.as_single_segment() {
-            Some(bytes) => rustix::io::write(socket, bytes),
-            None => {
-                let segments: Vec<IoSlice<'_>> =
-                    output.segments().take(SEGMENTS_MAX).map(IoSlice::new).collect();
-                rustix::io::writev(socket, &segments)
-            }
-        };
-        match result {
-            Ok(count) => output.advance(count),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Sent::Part,
-            Err(_) => return Sent::Broken,
-        }
-    }
-    Sent::All
 }

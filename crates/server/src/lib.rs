@@ -19,6 +19,7 @@ mod listeners;
 mod log;
 mod metrics;
 mod options;
+pub mod output;
 mod process;
 mod start;
 mod worker;

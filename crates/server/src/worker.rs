@@ -29,7 +29,7 @@ use tidemill_resp::request::RequestParser;
 
 use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
-use crate::connection::{Connection, Mode, Sent, send};
+use crate::connection::{Connection, Mode};
 use crate::gather::Gathering;
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
@@ -41,6 +41,7 @@ use crate::limits::{
 use crate::listen::{Listener, Origin};
 use crate::listeners::Listeners;
 use crate::log::reason;
+use crate::output::{Sent, send};
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;

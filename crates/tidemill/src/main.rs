@@ -3,6 +3,7 @@
 mod tune_ab;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// The fewest resident bytes per key of those compared (ARCHITECTURE.md, "Dependencies of the binary").
@@ -30,15 +31,16 @@ fn main() -> ExitCode {
         Some("bench") => tidemill_bench::cli::run_bench(rest),
         Some("experiment") => tidemill_bench::cli::run_experiment(rest),
         Some("-h" | "--help" | "help") => {
-            print!("{USAGE}");
+            // A reader that is gone needs no usage, and no panic either.
+            let _ = io::stdout().write_all(USAGE.as_bytes());
             ExitCode::SUCCESS
         }
         Some("-V" | "--version" | "version") => {
-            println!("tidemill {}", env!("CARGO_PKG_VERSION"));
+            let _ = writeln!(io::stdout(), "tidemill {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
         _ => {
-            eprint!("{USAGE}");
+            let _ = io::stderr().write_all(USAGE.as_bytes());
             ExitCode::from(2)
         }
     }

@@ -1,55 +1,21 @@
 //! redis-rs with default settings against the binary: connect, pipeline, transact with WATCH, block, scan.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+mod common;
+
+use std::time::Duration;
 
 use redis::{Commands as _, Connection, RedisResult};
 
-/// A server on a free port of the loopback interface, killed at the end.
-struct Server {
-    process: Child,
-    url: String,
-}
+use self::common::Server;
 
-impl Server {
-    fn start() -> Server {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("bound").port();
-        drop(free);
-        let process = Command::new(env!("CARGO_BIN_EXE_tidemill"))
-            .args(["server", "--bind", "127.0.0.1", "--worker-threads", "2", "--port"])
-            .arg(port.to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the binary starts");
-        Server { process, url: format!("redis://127.0.0.1:{port}/") }
-    }
-
-    fn connect(&self) -> Connection {
-        let client = redis::Client::open(self.url.as_str()).expect("a right address");
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            match client.get_connection() {
-                Ok(connection) => return connection,
-                Err(error) if Instant::now() > end => panic!("no connection: {error}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().expect("own child");
-        self.process.wait().expect("own child");
-    }
+fn connect(server: &Server) -> RedisResult<Connection> {
+    redis::Client::open(format!("redis://127.0.0.1:{}/", server.port))?.get_connection()
 }
 
 #[test]
 fn pipelines_transactions_blocking_and_scans_work() -> RedisResult<()> {
     let server = Server::start();
-    let mut client = server.connect();
+    let mut client = connect(&server)?;
 
     let mut pipe = redis::pipe();
     for index in 0..100 {
@@ -58,7 +24,7 @@ fn pipelines_transactions_blocking_and_scans_work() -> RedisResult<()> {
     assert_eq!(pipe.query::<Vec<i32>>(&mut client)?, (0..100).collect::<Vec<_>>());
 
     // EXEC is refused once because another connection changes the watched key; then it is repeated.
-    let mut other = server.connect();
+    let mut other = connect(&server)?;
     let mut attempts = 0;
     let (raised,): (i64,) = redis::transaction(&mut client, &["key:1"], |connection, pipe| {
         attempts += 1;

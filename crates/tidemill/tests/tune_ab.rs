@@ -1,9 +1,13 @@
 //! `tidemill tune ab` on the real binary: the load runs, the tree ends as it began unless the change is kept.
 #![allow(clippy::unwrap_used)] // helpers of tests; the lint knows only test functions
 
+mod common;
+
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use self::common::{LONG, Nothing, ended, signal, tidemill};
 
 const FILES: &[(&str, &str)] = &[
     ("proc/sys/kernel/random/boot_id", "1\n"),
@@ -22,36 +26,9 @@ fn machine() -> tempfile::TempDir {
     directory
 }
 
-/// The load generator's server that does nothing; ends with its input.
-struct Nothing {
-    child: Child,
-    _input: ChildStdin,
-    port: u16,
-}
-
-impl Nothing {
-    fn start() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
-        command.args(["bench", "--serve-nothing"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let output = child.stdout.take().unwrap();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
-        let input = child.stdin.take().unwrap();
-        Self { child, _input: input, port: line.trim().parse().unwrap() }
-    }
-}
-
-impl Drop for Nothing {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn command(root: &Path, rule: &str, blocks: u32, load: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
-    command.args(["tune", "ab", rule, "--interval", "0", "--load", load, "--blocks"]);
+    let mut command =
+        tidemill(&["tune", "ab", rule, "--interval", "0", "--load", load, "--blocks"]);
     command.arg(blocks.to_string()).arg("--root").arg(root);
     command
 }
@@ -81,28 +58,11 @@ fn without_a_verdict_the_change_is_not_kept() {
     assert!(!journal_exists(tree.path()));
 }
 
-/// Longer than a busy machine takes for anything here.
-const LONG: Duration = Duration::from_secs(120);
-
-fn ended(child: &mut Child) -> ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        if start.elapsed() > LONG {
-            let _ = child.kill();
-            panic!("it does not end");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn a_signal_ends_the_runs_and_reverts_the_change() {
     let server = Nothing::start();
     let load = format!("-p {} -t 1 -c 2 --test-time 1 --hide-histogram", server.port);
-    for signal in ["INT", "TERM", "HUP"] {
+    for name in ["INT", "TERM", "HUP"] {
         let tree = machine();
         let mut run = command(tree.path(), "R5", 10_000, &load);
         let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -110,13 +70,11 @@ fn a_signal_ends_the_runs_and_reverts_the_change() {
         while mode(tree.path()) != "0\n" && start.elapsed() < LONG {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let pid = child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
+        signal(&child, name);
         let status = ended(&mut child);
-        assert!(sent.success(), "{signal}");
-        assert_eq!(status.code(), Some(130), "{signal}: {status}");
-        assert_eq!(mode(tree.path()), "1\n", "{signal}");
-        assert!(!journal_exists(tree.path()), "{signal}");
+        assert_eq!(status.code(), Some(130), "{name}: {status}");
+        assert_eq!(mode(tree.path()), "1\n", "{name}");
+        assert!(!journal_exists(tree.path()), "{name}");
     }
 }
 

@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, revert_on_signals};
+use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
+use crate::console::note;
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
 use crate::experiment::analysis::{METRICS, Metric};
-use crate::experiment::measure::measure_once;
+use crate::experiment::measure::{foreign_keys, measure_once};
+use crate::experiment::report::short;
 use crate::experiment::shell_change::ShellChange;
 use crate::experiment::spec::{Arm, Load};
 use crate::load::Stop;
 use crate::load::settings::Endpoint;
+use crate::secrets::hide_in_flags;
 use crate::stats::Summary;
 
 /// What is judged and how. Public, so that the tuner judges its own changes the same way.
@@ -64,7 +67,7 @@ pub(super) struct ChangeFlags {
 }
 
 pub(super) fn main(change: ChangeFlags, flags: &AbFlags) -> ExitCode {
-    eprintln!("If this process is killed, undo the change with: {}", change.revert);
+    note(format_args!("If this process is killed, undo the change with: {}", change.revert));
     judge_change(&mut ShellChange { apply: change.apply, revert: change.revert }, flags)
 }
 
@@ -76,39 +79,43 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
     let (metric, arm, load) = match check(flags) {
         Ok(checked) => checked,
         Err(error) => {
-            eprintln!("tidemill ab: {error}");
+            note(format_args!("tidemill ab: {error}"));
             return ExitCode::from(EXIT_USAGE);
         }
     };
     let stop: Stop = Arc::new(AtomicBool::new(false));
-    revert_on_signals(&stop);
+    end_on_signals(&stop);
     let plan = Plan {
         blocks: flags.blocks.into(),
         threshold: flags.threshold,
         direction: metric.direction,
         seed: flags.seed.unwrap_or_else(super::drawn_seed),
     };
-    let judged = judge(change, plan, metric, &arm, &load, &stop);
-    let judged = judged.and_then(|judgement| {
-        write_table(&mut io::stdout().lock(), &judgement, metric, plan)?;
-        if let Some(path) = &flags.json {
-            let document = document(&judgement, flags, plan.seed);
-            std::fs::write(path, serde_json::to_string_pretty(&document)? + "\n")?;
+    match judge(change, plan, metric, &arm, &load, &stop) {
+        Ok(judgement) => {
+            // The status tells whether the change is in force, also when the report cannot be written.
+            if let Err(error) = report(&judgement, metric, plan, flags) {
+                note(format_args!("tidemill ab: cannot write the report: {error}"));
+            }
+            ExitCode::from(if judgement.kept { 0 } else { EXIT_REVERTED })
         }
-        Ok(judgement.kept)
-    });
-    match judged {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(EXIT_REVERTED),
         Err(_) if stop.load(Ordering::Relaxed) => {
-            eprintln!("tidemill ab: stopped, and reverted unless a line above says otherwise");
+            note("tidemill ab: stopped, and reverted unless a line above says otherwise");
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {
-            eprintln!("tidemill ab: {error}");
+            note(format_args!("tidemill ab: {error}"));
             ExitCode::from(EXIT_TROUBLE)
         }
     }
+}
+
+fn report(judgement: &Judgement, metric: &Metric, plan: Plan, flags: &AbFlags) -> io::Result<()> {
+    if let Some(path) = &flags.json {
+        let document = document(judgement, flags, plan.seed);
+        std::fs::write(path, serde_json::to_string_pretty(&document)? + "\n")?;
+    }
+    write_table(&mut io::stdout().lock(), judgement, metric, plan)
 }
 
 fn judge(
@@ -119,6 +126,9 @@ fn judge(
     load: &Load,
     stop: &Stop,
 ) -> io::Result<Judgement> {
+    if let Some(warning) = foreign_keys(arm, load) {
+        note(format_args!("tidemill ab: {warning}"));
+    }
     let directory = Scratch::create()?;
     let mut run = 0;
     ab(change, plan, || {
@@ -135,7 +145,7 @@ fn judge(
             ))
         })?;
         let all = 3 * plan.blocks;
-        eprintln!("run {run}/{all}  {} {}", crate::experiment::report::short(value), metric.title);
+        note(format_args!("run {run}/{all}  {} {}", short(value), metric.title));
         Ok(value)
     })
 }
@@ -158,6 +168,7 @@ fn check(flags: &AbFlags) -> Result<(&'static Metric, Arm, Load), String> {
         })
     });
     let arm = Arm { name: "ab".into(), server: flags.server.clone(), address, ..Arm::default() };
+    arm.check().map_err(|(key, text)| format!("--{}: {text}", key.unwrap_or("server")))?;
     Ok((metric, arm, Load { name: "ab".into(), flags: flags.load.clone(), ..Load::default() }))
 }
 
@@ -167,7 +178,6 @@ fn write_table(
     metric: &Metric,
     plan: Plan,
 ) -> io::Result<()> {
-    let short = crate::experiment::report::short;
     writeln!(out, "{}, {} blocks, seed {}", metric.title, plan.blocks, plan.seed)?;
     for (name, values) in ["without", "without again", "with"].iter().zip(&judgement.values) {
         let Some(summary) = Summary::of(values) else { continue };
@@ -196,7 +206,7 @@ fn document(judgement: &Judgement, flags: &AbFlags, seed: u64) -> serde_json::Va
     json!({
         "version": 1,
         "metric": flags.metric,
-        "load": flags.load,
+        "load": hide_in_flags(&flags.load),
         "seed": seed,
         "without": without,
         "without_again": again,

@@ -12,9 +12,10 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::cli::flags::Flags;
 use crate::cli::settings;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals};
-use crate::load::control::{Control, Reply};
+use crate::console::{note, print};
+use crate::load::preload::{foreign_keys_warning, remove_all_keys, write_all_keys};
 use crate::load::settings::Target;
-use crate::load::{Progress, RunResult, Settings, Stop, run};
+use crate::load::{LoadError, Progress, RunResult, Settings, Stop, run};
 use crate::null_server::NullServer;
 use crate::report::{Table, hdr, json_report, write_bottleneck, write_table};
 
@@ -27,7 +28,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         true => match NullServer::start(settings.threads) {
             Ok(server) => Some(server),
             Err(error) => {
-                eprintln!("tidemill bench: the do-nothing server cannot start: {error}");
+                note(format_args!("tidemill bench: the do-nothing server cannot start: {error}"));
                 return ExitCode::from(EXIT_UNREACHABLE);
             }
         },
@@ -42,67 +43,63 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     let stop: Stop = Arc::new(AtomicBool::new(false));
     handle_signals(&stop);
     if flags.show_config {
-        println!("{settings:#?}");
+        print(format_args!("{settings:#?}"));
+    }
+    if let Some(warning) = foreign_keys_warning(&settings) {
+        note(format_args!("tidemill bench: {warning}"));
     }
     if flags.preload
-        && let Err(error) = crate::load::preload::write_all_keys(&settings)
+        && let Err(error) = write_all_keys(&settings)
     {
-        eprintln!("tidemill bench: {error}");
+        note(format_args!("tidemill bench: {error}"));
         return ExitCode::from(EXIT_UNREACHABLE);
     }
-    if let Some(warning) = foreign_keys(&settings) {
-        eprintln!("tidemill bench: {warning}");
+    let (results, failure) = all_runs(&flags, &settings, &stop);
+    if let Some(error) = &failure {
+        note(format_args!("tidemill bench: {error}"));
     }
-    let mut cleaned = true;
+    let mut is_complete = true;
+    if flags.cleanup
+        && let Err(error) = remove_all_keys(&settings)
+    {
+        note(format_args!("tidemill bench: {error}"));
+        is_complete = false;
+    }
+    if !results.is_empty()
+        && let Err(error) = report(&flags, &settings, &results)
+    {
+        note(format_args!("tidemill bench: cannot write the report: {error}"));
+        is_complete = false;
+    }
+    match failure {
+        Some(_) => ExitCode::from(EXIT_UNREACHABLE),
+        None if is_complete => exit_code(&results),
+        None => ExitCode::from(EXIT_TROUBLE),
+    }
+}
+
+/// The runs that were made, and why there are no more.
+fn all_runs(
+    flags: &Flags,
+    settings: &Settings,
+    stop: &Stop,
+) -> (Vec<RunResult>, Option<LoadError>) {
     let mut results = Vec::new();
     for number in 1..=flags.run_count {
-        match one_run(&settings, flags.server_pid, &stop, number) {
+        match one_run(settings, flags.server_pid, stop, number) {
             Ok(result) => results.push(result),
-            Err(error) => {
-                eprintln!("tidemill bench: {error}");
-                return ExitCode::from(EXIT_UNREACHABLE);
-            }
+            Err(error) => return (results, Some(error)),
         }
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    if flags.cleanup
-        && let Err(error) = crate::load::preload::remove_all_keys(&settings)
-    {
-        eprintln!("tidemill bench: {error}");
-        cleaned = false;
-    }
-    if let Err(error) = report(&flags, &settings, &results) {
-        eprintln!("tidemill bench: cannot write the report: {error}");
-        return ExitCode::from(EXIT_TROUBLE);
-    }
-    if cleaned { exit_code(&results) } else { ExitCode::from(EXIT_TROUBLE) }
-}
-
-/// What to say before a load on a server elsewhere that holds keys already: it may be somebody's.
-fn foreign_keys(settings: &Settings) -> Option<String> {
-    let target = &settings.target;
-    if target.is_local() {
-        return None;
-    }
-    // An unreachable server is reported by the load itself.
-    let reply = Control::connect(target).and_then(|mut control| control.call(&["DBSIZE"])).ok()?;
-    keys_warning(&target.endpoint.to_string(), &reply, &settings.keys.prefix)
-}
-
-fn keys_warning(endpoint: &str, reply: &Reply, prefix: &str) -> Option<String> {
-    match reply {
-        Reply::Integer(count @ 1..) => Some(format!(
-            "WARNING: {endpoint} is not this machine and holds {count} keys; keys named {prefix}* will be overwritten"
-        )),
-        _ => None,
-    }
+    (results, None)
 }
 
 /// Prints the port and serves until standard input ends, so that a script that dies takes it along.
 fn serve_until_input_ends(server: &NullServer) -> ExitCode {
-    println!("{}", server.address().port());
+    print(server.address().port());
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     ExitCode::SUCCESS
 }
@@ -122,7 +119,7 @@ fn parse(args: Vec<OsString>) -> Result<(Flags, Settings), ExitCode> {
     match settings::from_flags(&flags, &matches) {
         Ok(settings) => Ok((flags, settings)),
         Err(error) => {
-            eprintln!("tidemill bench: {error}");
+            note(format_args!("tidemill bench: {error}"));
             Err(ExitCode::from(EXIT_USAGE))
         }
     }
@@ -133,7 +130,7 @@ fn one_run(
     server_pid: Option<u32>,
     stop: &Stop,
     number: u32,
-) -> Result<RunResult, crate::load::LoadError> {
+) -> Result<RunResult, LoadError> {
     let live = io::stderr().is_terminal();
     let result = run(settings, server_pid, stop, |progress| {
         if live {
@@ -141,7 +138,7 @@ fn one_run(
         }
     });
     if live {
-        eprintln!();
+        note("");
     }
     result
 }
@@ -149,7 +146,8 @@ fn one_run(
 fn show(progress: &Progress, number: u32) {
     let seconds = progress.elapsed.as_secs_f64().max(1e-9);
     let phase = if progress.measuring { "" } else { " warm-up" };
-    eprint!(
+    let _ = write!(
+        io::stderr(),
         "\r[RUN #{number}{phase} {seconds:.0} secs] {} conns: {} ops, {:.0} ops/sec, {:.2} MB/sec, {:.3} msec latency\x1b[K",
         progress.connections,
         progress.ops,
@@ -247,17 +245,4 @@ fn exit_code(results: &[RunResult]) -> ExitCode {
         trouble.connections_lost + trouble.unanswered + trouble.unsent + trouble.verify_failures > 0
     });
     ExitCode::from(if troubled { EXIT_TROUBLE } else { 0 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_server_elsewhere_that_holds_keys_is_warned_of() {
-        let warning = keys_warning("db.example:6379", &Reply::Integer(7), "memtier-").unwrap();
-        assert!(warning.contains("holds 7 keys") && warning.contains("memtier-*"), "{warning}");
-        assert!(keys_warning("db.example:6379", &Reply::Integer(0), "memtier-").is_none());
-        assert!(keys_warning("db.example:6379", &Reply::Error("NOPERM".into()), "m").is_none());
-    }
 }

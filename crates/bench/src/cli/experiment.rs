@@ -10,15 +10,15 @@ use std::sync::atomic::AtomicBool;
 use clap::{Parser, Subcommand};
 
 use crate::cli::ab::{self, AbFlags, ChangeFlags};
-use crate::cli::{
-    EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, handle_signals, revert_on_signals,
-};
+use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, end_on_signals};
+use crate::console::{note, print};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
 use crate::experiment::report::{json_document, write_report};
 use crate::experiment::runner::{Outcome, run_experiment};
 use crate::experiment::shipped;
 use crate::experiment::spec::{AA_ARM, Spec, TEMPLATE};
+use crate::limits::BLOCKS_MAX;
 use crate::load::Stop;
 
 /// Repeated, interleaved comparisons with a report.
@@ -49,8 +49,8 @@ enum Action {
         /// A name from `list`, or a file
         experiment: String,
         /// Blocks instead of the file's
-        #[arg(long)]
-        blocks: Option<usize>,
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=BLOCKS_MAX as i64))]
+        blocks: Option<u16>,
         /// Seconds per run instead of the file's (a tenth of it as warm-up)
         #[arg(long)]
         seconds: Option<f64>,
@@ -83,7 +83,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
         Action::Init { file } => (EXIT_USAGE, init(&file)),
         Action::List => {
             for experiment in shipped() {
-                println!("{}", experiment.name);
+                print(experiment.name);
             }
             return ExitCode::SUCCESS;
         }
@@ -104,7 +104,7 @@ pub(super) fn main(args: Vec<OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidemill experiment: {error}");
+            note(format_args!("tidemill experiment: {error}"));
             ExitCode::from(code)
         }
     }
@@ -116,11 +116,11 @@ fn init(file: &Path) -> Result<(), String> {
     created
         .and_then(|mut created| io::Write::write_all(&mut created, TEMPLATE.as_bytes()))
         .map_err(|error| format!("{}: {error}", file.display()))?;
-    println!("{} written; run it: tidemill experiment run {0}", file.display());
+    print(format_args!("{} written; run it: tidemill experiment run {0}", file.display()));
     Ok(())
 }
 
-fn load_spec(name: &str, blocks: Option<usize>, seconds: Option<f64>) -> Result<Spec, String> {
+fn load_spec(name: &str, blocks: Option<u16>, seconds: Option<f64>) -> Result<Spec, String> {
     let known = shipped().iter().find(|experiment| experiment.name == name);
     let text = match known {
         Some(experiment) => experiment.text.to_string(),
@@ -129,7 +129,7 @@ fn load_spec(name: &str, blocks: Option<usize>, seconds: Option<f64>) -> Result<
     };
     let mut spec = Spec::parse(&text).map_err(|error| format!("{name}: {error}"))?;
     if let Some(blocks) = blocks {
-        spec.blocks = blocks;
+        spec.blocks = blocks.into();
     }
     if let Some(seconds) = seconds {
         if !(seconds > 0.0 && seconds < 1e6) {
@@ -143,19 +143,14 @@ fn load_spec(name: &str, blocks: Option<usize>, seconds: Option<f64>) -> Result<
             }
         }
     }
-    spec.check_flags()?;
+    spec.check_flags().map_err(|fault| format!("{name}: with --seconds: {}", fault.text))?;
     Ok(spec)
 }
 
 fn run(spec: &Spec, out: &Path, change_machine: bool) -> Result<ExitCode, String> {
     let stop: Stop = Arc::new(AtomicBool::new(false));
-    if change_machine {
-        // The second Ctrl-C must not leave a change behind.
-        revert_on_signals(&stop);
-    } else {
-        handle_signals(&stop);
-    }
-    let outcome = run_experiment(spec, out, change_machine, &stop, |line| eprintln!("{line}"))?;
+    end_on_signals(&stop);
+    let outcome = run_experiment(spec, out, change_machine, &stop, |line| note(line))?;
     let ran: Vec<_> = spec
         .arms
         .iter()
@@ -163,14 +158,14 @@ fn run(spec: &Spec, out: &Path, change_machine: bool) -> Result<ExitCode, String
         .filter(|arm| outcome.skipped.iter().all(|skipped| skipped.0 != arm.name))
         .collect();
     if ran.len() < 2 {
-        eprintln!("tidemill experiment: fewer than two arms can run here: no verdict");
+        note("tidemill experiment: fewer than two arms can run here: no verdict");
         return Ok(ExitCode::from(EXIT_UNREACHABLE));
     }
     let analysis = analyse(&outcome);
     write_files(&outcome, &analysis, out).map_err(|error| error.to_string())?;
     write_report(&mut io::stdout().lock(), &outcome, &analysis)
         .map_err(|error| error.to_string())?;
-    println!("\n{}", out.join("report.html").display());
+    print(format_args!("\n{}", out.join("report.html").display()));
     Ok(ExitCode::from(if outcome.interrupted { EXIT_INTERRUPTED } else { 0 }))
 }
 

@@ -264,7 +264,7 @@ pub(crate) struct Flags {
     /// Seconds discarded at the beginning [default: 0, native 5]
     #[arg(long, help_heading = "Beyond memtier")]
     pub warmup: Option<f64>,
-    /// Open loop: requests per second in all; RATE, or FROM..TO over the run, or SECOND:RATE,...
+    /// Open loop: requests per second in all; RATE, or FROM..TO over the run, or SECOND:RATE,... from its beginning (the warm-up has the first rate)
     #[arg(long, conflicts_with = "rate_limiting", help_heading = "Beyond memtier")]
     pub rate: Option<String>,
     /// Distances of an open loop

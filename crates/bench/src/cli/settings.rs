@@ -6,7 +6,11 @@ use std::time::Duration;
 use clap::parser::ArgMatches;
 
 use crate::cli::flags::Flags;
-use crate::limits::{PIPELINE_MAX, THREADS_MAX, VALUE_BYTES_MAX};
+use crate::console::note;
+use crate::limits::{
+    CONNECT_JITTER_US_MAX, DEVIATION_RANGES_MAX, KEYS_PER_GET_MAX, PIPELINE_MAX, RATE_MAX,
+    THREADS_MAX, VALUE_BYTES_MAX,
+};
 use crate::load::command::{Command, Piece, Role, split_words};
 use crate::load::keys::Pattern;
 use crate::load::replay::Recording;
@@ -27,6 +31,11 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
     check_range("--threads", u64::from(threads), 1, u64::from(THREADS_MAX))?;
     check_range("--clients", u64::from(flags.clients), 1, 1 << 20)?;
     check_range("--pipeline", u64::from(flags.pipeline), 1, u64::from(PIPELINE_MAX))?;
+    check_range("--run-count", u64::from(flags.run_count), 1, u64::from(u32::MAX))?;
+    check_range("--multi-key-get", u64::from(flags.multi_key_get), 0, u64::from(KEYS_PER_GET_MAX))?;
+    check_range("--data-size", flags.data_size as u64, 0, VALUE_BYTES_MAX as u64)?;
+    check_range("--data-offset", flags.data_offset, 0, VALUE_BYTES_MAX as u64)?;
+    check_range("--key-maximum", flags.key_maximum, 0, u64::MAX - 1)?;
     if flags.key_minimum > flags.key_maximum {
         return Err("--key-minimum is larger than --key-maximum".into());
     }
@@ -45,18 +54,24 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
     if flags.cluster_mode {
         check_cluster(flags, &commands)?;
     }
+    if flags.verify {
+        check_verify(flags, &commands)?;
+    }
     if !(0.0..=1e6).contains(&flags.reconnect_backoff_factor) {
         return Err("--reconnect-backoff-factor: must be 0 or more".into());
     }
+    let end = end(flags, connections)?;
+    let warmup = flags.warmup.unwrap_or(if flags.native { 5.0 } else { 0.0 });
+    let warmup = seconds("--warmup", warmup)?;
     Ok(Settings {
         target: target(flags)?,
         threads,
         connections: flags.clients,
         pipeline: flags.pipeline,
         window: if flags.window == "batch" { Window::Batch } else { Window::Sliding },
-        end: end(flags, connections)?,
-        warmup: seconds("--warmup", flags.warmup.unwrap_or(if flags.native { 5.0 } else { 0.0 }))?,
-        pace: pace(flags, connections)?,
+        end,
+        warmup,
+        pace: pace(flags, connections, warmup, end)?,
         commands,
         keys,
         values,
@@ -70,7 +85,7 @@ pub(crate) fn from_flags(flags: &Flags, matches: &ArgMatches) -> Result<Settings
         },
         staircase: staircase(flags)?,
         connect_jitter_us: jitter(flags)?,
-        cpus: flags.cpus.clone(),
+        cpus: cpus(flags)?,
         scan_cursor: flags
             .scan_incremental_iteration
             .then_some(flags.scan_incremental_max_iterations),
@@ -94,7 +109,34 @@ pub(crate) fn settings_from_words(line: &str) -> Result<(Settings, bool), String
     };
     let matches = Flags::command().try_get_matches_from(words).map_err(first_line)?;
     let flags = Flags::from_arg_matches(&matches).map_err(first_line)?;
+    let without_effect = [
+        ("--run-count", flags.run_count != 1),
+        ("--cleanup", flags.cleanup),
+        ("--calibrate", flags.calibrate),
+        ("--serve-nothing", flags.serve_nothing),
+        ("--server-pid", flags.server_pid.is_some()),
+        ("--show-config", flags.show_config),
+        ("--print-all-runs", flags.print_all_runs),
+        ("--out-file", flags.out_file.is_some()),
+        ("--json-out-file", flags.json_out_file.is_some()),
+        ("--client-stats", flags.client_stats.is_some()),
+        ("--hdr-file-prefix", flags.hdr_file_prefix.is_some()),
+    ];
+    if let Some((name, _)) = without_effect.iter().find(|entry| entry.1) {
+        return Err(format!("{name}: has no effect in an experiment"));
+    }
     Ok((from_flags(&flags, &matches)?, flags.preload))
+}
+
+/// Only a reply that is the whole value of one key can be compared.
+fn check_verify(flags: &Flags, commands: &[Command]) -> Result<(), String> {
+    if flags.multi_key_get > 0 || flags.data_offset > 0 {
+        return Err("--verify: not with --multi-key-get or --data-offset".into());
+    }
+    match commands.iter().any(|command| command.role == Role::Get) {
+        true => Ok(()),
+        false => Err("--verify: compares the GETs of --ratio, and there are none".into()),
+    }
 }
 
 /// A key belongs to one node, so a command may name one.
@@ -176,46 +218,76 @@ fn staircase(flags: &Flags) -> Result<Option<Staircase>, String> {
 }
 
 fn jitter(flags: &Flags) -> Result<(u64, u64), String> {
+    let name = "--thread-conn-start-max-jitter-micros";
+    check_range(name, flags.start_jitter_max_us, 0, CONNECT_JITTER_US_MAX)?;
     if flags.start_jitter_min_us > flags.start_jitter_max_us {
         return Err("--thread-conn-start-min-jitter-micros is above the maximum".into());
     }
     Ok((flags.start_jitter_min_us, flags.start_jitter_max_us))
 }
 
-fn pace(flags: &Flags, connections: u64) -> Result<Pace, String> {
+/// CPUs that this process may not use would leave the load threads unbound without a word.
+fn cpus(flags: &Flags) -> Result<Vec<usize>, String> {
+    if flags.cpus.is_empty() {
+        return Ok(Vec::new());
+    }
+    let allowed = rustix::thread::sched_getaffinity(None).map_err(|error| error.to_string())?;
+    let is_allowed = |&cpu: &usize| cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu);
+    match flags.cpus.iter().find(|cpu| !is_allowed(cpu)) {
+        Some(cpu) => Err(format!("--cpus: {cpu} is no CPU that this process may use")),
+        None => Ok(flags.cpus.clone()),
+    }
+}
+
+fn pace(flags: &Flags, connections: u64, warmup: Duration, end: End) -> Result<Pace, String> {
     if let Some(rate) = flags.rate_limiting {
-        if !(rate > 0.0 && rate.is_finite()) {
-            return Err("--rate-limiting: must be above 0".into());
+        if !(rate > 0.0 && rate * connections as f64 <= RATE_MAX) {
+            return Err(format!("--rate-limiting: must be above 0, and at most {RATE_MAX} in all"));
         }
         let steps = vec![(0.0, rate * connections as f64)];
         return Ok(Pace::Open { arrivals: Arrivals::Even, steps });
     }
     let Some(text) = &flags.rate else { return Ok(Pace::Closed) };
     let arrivals = if flags.arrivals == "even" { Arrivals::Even } else { Arrivals::Poisson };
-    let steps = rate_steps(text, flags.test_time)
-        .ok_or_else(|| format!("--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,..."))?;
+    let mut steps = rate_steps(text, end)?;
+    // The warm-up runs at the first rate.
+    for (second, _) in &mut steps {
+        *second += warmup.as_secs_f64();
+    }
     Ok(Pace::Open { arrivals, steps })
 }
 
-fn rate_steps(text: &str, test_time: Option<f64>) -> Option<Vec<(f64, f64)>> {
-    let positive =
-        |text: &str| text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
+/// (seconds from the start of the measurement, requests per second).
+fn rate_steps(text: &str, end: End) -> Result<Vec<(f64, f64)>, String> {
+    let wrong = || {
+        format!(
+            "--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,... with rates above 0 up to {RATE_MAX}"
+        )
+    };
+    let rate = |text: &str| {
+        let rate = text.parse::<f64>().ok().filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
+        rate.ok_or_else(wrong)
+    };
     if let Some((from, to)) = text.split_once("..") {
-        return Some(vec![(0.0, positive(from)?), (test_time?, positive(to)?)]);
+        let End::Time(time) = end else {
+            return Err("--rate FROM..TO needs --test-time: it ends with the run".into());
+        };
+        return Ok(vec![(0.0, rate(from)?), (time.as_secs_f64(), rate(to)?)]);
     }
     if !text.contains(':') {
-        return Some(vec![(0.0, positive(text)?)]);
+        return Ok(vec![(0.0, rate(text)?)]);
     }
-    let mut steps = Vec::new();
+    let mut steps: Vec<(f64, f64)> = Vec::new();
     for step in text.split(',') {
-        let (second, rate) = step.split_once(':')?;
-        let second = second.parse::<f64>().ok().filter(|second| *second >= 0.0)?;
+        let (second, step_rate) = step.split_once(':').ok_or_else(wrong)?;
+        let second = second.parse::<f64>().ok().filter(|second| (0.0..=1e7).contains(second));
+        let second = second.ok_or_else(wrong)?;
         if steps.last().is_some_and(|&(last, _)| second <= last) {
-            return None;
+            return Err(wrong());
         }
-        steps.push((second, positive(rate)?));
+        steps.push((second, rate(step_rate)?));
     }
-    Some(steps)
+    Ok(steps)
 }
 
 fn target(flags: &Flags) -> Result<Target, String> {
@@ -340,8 +412,9 @@ fn keys(flags: &Flags) -> Result<Keys, String> {
         flags.key_stddev.filter(|value| *value != 0.0).unwrap_or((span / 6.0).max(1e-9));
     let median =
         flags.key_median.filter(|value| *value != 0.0).unwrap_or(minimum as f64 + span / 2.0);
-    if !(standard_deviation > 0.0 && standard_deviation.is_finite()) {
-        return Err("--key-stddev: must be above 0".into());
+    if !(standard_deviation > 0.0 && standard_deviation <= DEVIATION_RANGES_MAX * (span + 1.0)) {
+        let text = "--key-stddev: must be above 0, and at most {} times the key range";
+        return Err(text.replace("{}", &DEVIATION_RANGES_MAX.to_string()));
     }
     if !(median >= minimum as f64 && median <= maximum as f64) {
         return Err("--key-median: must lie within the key range".into());
@@ -462,11 +535,11 @@ fn recording(flags: &Flags) -> Result<Option<Recording>, String> {
         .map_err(|error| format!("--monitor-input: {}: {error}", path.display()))?;
     let recording = Recording::parse(&bytes);
     if recording.left_out > 0 {
-        eprintln!(
+        note(format_args!(
             "--monitor-input: {} commands; {} lines left out: no command of a client, or not to be sent again",
             recording.commands.len(),
             recording.left_out
-        );
+        ));
     }
     Ok(Some(recording))
 }
@@ -555,4 +628,73 @@ fn set_and_get(flags: &Flags) -> Result<Vec<Command>, String> {
         return Err("--ratio: 0:0 sends nothing".into());
     }
     Ok(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(words: &str) -> String {
+        settings_from_words(words).map(|_| ()).expect_err(words)
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_one_clear_line() {
+        let largest = u64::MAX;
+        for words in [
+            "--cpus 5000".to_string(),
+            format!("--cpus {}", usize::MAX),
+            "--run-count 0".into(),
+            format!("--data-offset {largest}"),
+            format!("--data-size {largest} --data-size-range 1-2 --data-offset 1"),
+            format!("--data-size-range 1-{largest}"),
+            format!("--data-size-list {largest}:1"),
+            format!("--key-minimum {largest} --key-maximum {largest} --key-pattern P:P"),
+            format!("--key-maximum {}", largest / 2),
+            "--multi-key-get 4294967295".into(),
+            "--thread-conn-start-max-jitter-micros 18446744073709551615".into(),
+            "--rate 1e9".into(),
+            "--rate 0:10,5:inf".into(),
+            "--rate nan".into(),
+            "--rate=-5".into(),
+            "--rate 5:10,5:20".into(),
+            "--rate-limiting 1e300".into(),
+            "--key-stddev 1e300 --key-pattern G:G".into(),
+            "--key-stddev nan".into(),
+            "--test-time inf".into(),
+            "--warmup=-1".into(),
+            "--reconnect-backoff-factor nan".into(),
+            "--print-percentiles 0".into(),
+            "--print-percentiles 101".into(),
+            "--pipeline 0".into(),
+            "-n 0".into(),
+            "--ratio 0:0".into(),
+            "--verify --multi-key-get 2".into(),
+            "--verify --data-offset 3".into(),
+            "--verify --ratio 1:0".into(),
+            "--verify --command PING".into(),
+            "--cleanup".into(),
+            "-x 2".into(),
+            "-o out.txt".into(),
+            "--ratio 1:99999999999".into(),
+        ] {
+            let error = error(&words);
+            let known = ["--", "the key range", "value size"];
+            let is_clear = known.iter().any(|begin| error.starts_with(begin));
+            assert!(is_clear && !error.contains('\n'), "{words}: {error}");
+        }
+        assert!(error("--rate 1..2 -n 5").contains("needs --test-time"));
+    }
+
+    #[test]
+    fn rates_begin_with_the_measurement() {
+        let steps = |words: &str| match settings_from_words(words).unwrap().0.pace {
+            Pace::Open { steps, .. } => steps,
+            Pace::Closed => panic!("{words}"),
+        };
+        assert_eq!(steps("--rate 7 --warmup 2"), [(2.0, 7.0)]);
+        assert_eq!(steps("--rate 1..3 --test-time 10 --warmup 2"), [(2.0, 1.0), (12.0, 3.0)]);
+        assert_eq!(steps("--rate 1..3 --native"), [(5.0, 1.0), (15.0, 3.0)]);
+        assert_eq!(steps("--rate 0:5,3:9 --warmup 1"), [(1.0, 5.0), (4.0, 9.0)]);
+    }
 }

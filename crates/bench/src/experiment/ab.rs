@@ -7,6 +7,7 @@
 
 use std::io;
 
+use crate::console::note;
 use crate::load::keys::{Random, below, mix};
 use crate::stats::{Comparison, Direction, Verdict, compare_metric, conclude};
 
@@ -122,7 +123,7 @@ impl Drop for Revert<'_> {
         if self.applied
             && let Err(error) = self.change.revert()
         {
-            eprintln!("the change could not be reverted: {error}");
+            note(format_args!("the change could not be reverted: {error}"));
         }
     }
 }

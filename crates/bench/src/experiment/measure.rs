@@ -7,19 +7,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::cli::settings::settings_from_words;
 use crate::experiment::ab::Revert;
 use crate::experiment::analysis::metrics_of;
+use crate::experiment::arm_change::ArmChange;
 use crate::experiment::idle::hold_open;
 use crate::experiment::places::fill_places;
 use crate::experiment::program::run_program;
 use crate::experiment::runner::Record;
 use crate::experiment::server::Server;
-use crate::experiment::shell_change::ShellChange;
-use crate::experiment::spec::{Arm, Load};
+use crate::experiment::spec::{Arm, Load, place};
 use crate::load::command::split_words;
-use crate::load::preload::write_all_keys;
+use crate::load::preload::{foreign_keys_warning, write_all_keys};
 use crate::load::settings::Endpoint;
 use crate::load::{RunResult, Settings, Stop, run};
 use crate::report::warnings;
-use crate::stats::steadiness;
+use crate::stats::{lag_one_autocorrelation, steadiness};
 
 /// Percentiles of the curves in the report.
 pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -37,10 +37,9 @@ pub(crate) fn measure_once(
     directory: &Path,
     stop: &Stop,
 ) -> Result<Record, String> {
-    let (Some(apply), Some(revert)) = (&arm.apply, &arm.revert) else {
+    let Some(mut change) = ArmChange::of(arm)? else {
         return measure(arm, load, block, directory, stop);
     };
-    let mut change = ShellChange { apply: apply.clone(), revert: revert.clone() };
     let mut guard = Revert { change: &mut change, applied: false };
     guard.apply().map_err(|error| error.to_string())?;
     let record = measure(arm, load, block, directory, stop);
@@ -70,6 +69,7 @@ fn measure(
         metrics: BTreeMap::new(),
         slots: Vec::new(),
         curve: Vec::new(),
+        autocorrelation: None,
         warnings: Vec::new(),
     };
     match &arm.program {
@@ -104,7 +104,13 @@ pub(super) fn fill_words(line: &str, values: &[(&str, String)]) -> Result<Vec<St
     let fill = |word: &Vec<u8>| {
         String::from_utf8_lossy(word).replace("{tidemill}", &own.display().to_string())
     };
-    Ok(split_words(&line)?.iter().map(fill).collect())
+    let mut words: Vec<String> = split_words(&line)?.iter().map(fill).collect();
+    // Servers run in the directory of the reports: a path from here would lead elsewhere there.
+    if let Some(program) = words.first_mut().filter(|program| program.contains('/')) {
+        let path = std::path::absolute(&*program).map_err(|error| error.to_string())?;
+        *program = path.display().to_string();
+    }
+    Ok(words)
 }
 
 fn by_program(
@@ -148,8 +154,7 @@ fn by_load(
         loads.push((settings, Some(server.pid())));
     }
     if let Some(address) = &arm.address {
-        let (host, port) = address.rsplit_once(':').ok_or("address: not host:port")?;
-        let port = port.parse().map_err(|_| "address: not host:port")?;
+        let (host, port) = place(address).ok_or("address: not host:port")?;
         let endpoint = Endpoint::Tcp(host.to_string(), port);
         loads.push((prepare(arm, load, record.block, endpoint, "")?, None));
     }
@@ -167,14 +172,38 @@ fn by_load(
         .filter(|&&percentile| total.latency.supports_percentile(percentile))
         .map(|&percentile| (percentile, total.latency.percentile_ns(percentile) as f64 / 1e6))
         .collect();
+    let series: Vec<f64> = result.slots.iter().map(|&count| count as f64).collect();
     Ok(Record {
         started_ms: result.started_ms,
         metrics: metrics_of(settings, &result),
         slots: result.slots.clone(),
         curve,
+        autocorrelation: lag_one_autocorrelation(&series),
         warnings: doubts,
         ..record
     })
+}
+
+/// What to say before loads on a server elsewhere that holds keys.
+pub(crate) fn foreign_keys(arm: &Arm, load: &Load) -> Option<String> {
+    let (host, port) = place(arm.address.as_deref().filter(|_| arm.program.is_none())?)?;
+    let (settings, _) = settings_of(arm, load, Endpoint::Tcp(host.into(), port), "").ok()?;
+    foreign_keys_warning(&settings)
+}
+
+/// The settings of one load, and whether it writes the keys first.
+fn settings_of(
+    arm: &Arm,
+    load: &Load,
+    endpoint: Endpoint,
+    socket: &str,
+) -> Result<(Settings, bool), String> {
+    let line = format!("{} {}", load.flags, arm.client).replace("{socket}", socket);
+    let (mut settings, preload) = settings_from_words(&line)?;
+    if !matches!(settings.target.endpoint, Endpoint::Unix(_)) {
+        settings.target.endpoint = endpoint;
+    }
+    Ok((settings, preload))
 }
 
 /// The settings of one load; writes the keys if the flags say so.
@@ -185,11 +214,7 @@ fn prepare(
     endpoint: Endpoint,
     socket: &str,
 ) -> Result<Settings, String> {
-    let line = format!("{} {}", load.flags, arm.client).replace("{socket}", socket);
-    let (mut settings, preload) = settings_from_words(&line)?;
-    if !matches!(settings.target.endpoint, Endpoint::Unix(_)) {
-        settings.target.endpoint = endpoint;
-    }
+    let (mut settings, preload) = settings_of(arm, load, endpoint, socket)?;
     // Every block draws other keys; all arms of a block the same.
     settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
     if preload {

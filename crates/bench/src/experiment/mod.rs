@@ -17,7 +17,10 @@ pub mod runner;
 pub mod shell_change;
 pub mod spec;
 
+mod arm_change;
+mod fault;
 mod idle;
+mod journal;
 mod obstacle;
 mod places;
 mod program;

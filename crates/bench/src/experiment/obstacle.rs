@@ -4,12 +4,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::experiment::idle;
+use crate::experiment::arm_change;
 use crate::experiment::measure::{fill_words, start_servers};
 use crate::experiment::places::fill_places;
 use crate::experiment::spec::Arm;
 use crate::load::control::Control;
+use crate::load::files::make_room;
 use crate::load::settings::Target;
+use crate::secrets::hide;
 
 /// The reason to skip the arm, if there is one. May start the arm's server to ask it.
 pub(super) fn obstacle(arm: &Arm, directory: &Path, change_machine: bool) -> Option<String> {
@@ -17,11 +19,15 @@ pub(super) fn obstacle(arm: &Arm, directory: &Path, change_machine: bool) -> Opt
 }
 
 fn check(arm: &Arm, directory: &Path, change_machine: bool) -> Result<(), String> {
-    if arm.apply.is_some() && !change_machine {
+    let changes = arm.apply.is_some() || !arm.settings.is_empty();
+    if changes && !change_machine {
         return Err("it changes settings of this machine: allow that with --change-machine".into());
     }
     if let Some(needs) = &arm.needs {
         ask_shell(needs)?;
+    }
+    if let Some(reason) = arm_change::obstacle(&arm.settings) {
+        return Err(reason);
     }
     if let Some(cpus) = &arm.cpus {
         fill_places(cpus)?;
@@ -30,7 +36,7 @@ fn check(arm: &Arm, directory: &Path, change_machine: bool) -> Result<(), String
         }
     }
     if arm.idle_connections > 0 {
-        idle::make_room(arm.idle_connections)?;
+        make_room(arm.idle_connections)?;
     }
     for line in [&arm.server, &arm.program].into_iter().flatten() {
         let words = fill_words(line, &[])?;
@@ -51,7 +57,7 @@ fn ask_shell(needs: &str) -> Result<(), String> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    Err(if text.is_empty() { format!("`{needs}` failed") } else { text })
+    Err(if text.is_empty() { format!("`{}` failed", hide(&needs)) } else { text })
 }
 
 fn is_installed(program: &str) -> bool {

@@ -1,17 +1,16 @@
 //! Runs an experiment: randomized complete blocks, a journal line per run.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::analysis::title;
-use crate::experiment::measure::measure_once;
+use crate::experiment::journal::Journal;
+use crate::experiment::measure::{foreign_keys, measure_once};
 use crate::experiment::obstacle::obstacle;
-use crate::experiment::spec::{Arm, Load, Spec};
+use crate::experiment::spec::{AA_ARM, Arm, Load, Spec};
 use crate::load::Stop;
 use crate::load::keys::{Random, below};
 
@@ -32,22 +31,17 @@ pub struct Record {
     pub slots: Vec<u64>,
     /// (percentile, milliseconds) of all commands, as far as the samples support them.
     pub curve: Vec<(f64, f64)>,
+    /// Correlation of the replies per 100 ms with those of the slot before: how far the run drifts.
+    #[serde(default)]
+    pub autocorrelation: Option<f64>,
     /// What to doubt about the run.
     pub warnings: Vec<String>,
-}
-
-/// First line of a journal.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Header {
-    version: u32,
-    seed: u64,
-    spec: Spec,
 }
 
 /// A finished (or stopped) experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was asked.
+    /// What was asked, without the passwords in its command lines.
     pub spec: Spec,
     /// Seed of the order.
     pub seed: u64,
@@ -72,17 +66,21 @@ pub fn run_experiment(
     mut on_line: impl FnMut(&str),
 ) -> Result<Outcome, String> {
     std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
-    let path = directory.join("journal.jsonl");
-    let (seed, mut records) = open_journal(&path, spec)?;
-    let mut journal =
-        OpenOptions::new().append(true).open(&path).map_err(|error| error.to_string())?;
+    let shown = spec.without_secrets();
+    let mut journal = Journal::open(&directory.join("journal.jsonl"), &shown)?;
+    let seed = journal.seed;
+    let mut records = std::mem::take(&mut journal.records);
     let (arms, skipped) = runnable(spec, directory, change_machine);
     for (arm, reason) in &skipped {
         on_line(&format!("skipped arm {arm}: {reason}"));
     }
+    for arm in arms.iter().filter(|arm| arm.name != AA_ARM) {
+        if let Some(warning) = spec.loads.first().and_then(|load| foreign_keys(arm, load)) {
+            on_line(&format!("arm {}: {warning}", arm.name));
+        }
+    }
     let mut interrupted = false;
-    let enough = arms.iter().filter(|arm| arm.name != super::spec::AA_ARM).count() >= 2
-        || spec.arms.len() < 2;
+    let enough = arms.iter().filter(|arm| arm.name != AA_ARM).count() >= 2;
     'blocks: for block in 0..if enough { spec.blocks } else { 0 } {
         for (arm, load) in order(&arms, &spec.loads, seed, block) {
             let done = |record: &Record| {
@@ -91,21 +89,20 @@ pub fn run_experiment(
             if records.iter().any(done) {
                 continue;
             }
-            let record = measure_once(arm, load, block, directory, stop)
-                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
+            let measured = measure_once(arm, load, block, directory, stop);
+            // A run that was stopped is none, whether it ended early or in an error.
             if stop.load(Ordering::Relaxed) {
                 interrupted = true;
                 break 'blocks;
             }
-            let line = serde_json::to_string(&record).map_err(|error| error.to_string())?;
-            writeln!(journal, "{line}")
-                .and_then(|()| journal.sync_data())
-                .map_err(|error| error.to_string())?;
+            let record = measured
+                .map_err(|error| format!("arm {}, load {}: {error}", arm.name, load.name))?;
+            journal.append(&record).map_err(|error| format!("journal: {error}"))?;
             on_line(&describe(&record, spec.blocks));
             records.push(record);
         }
     }
-    Ok(Outcome { spec: spec.clone(), seed, records, skipped, interrupted })
+    Ok(Outcome { spec: shown, seed, records, skipped, interrupted })
 }
 
 fn describe(record: &Record, blocks: usize) -> String {
@@ -122,45 +119,6 @@ fn describe(record: &Record, blocks: usize) -> String {
         record.arm,
         record.load
     )
-}
-
-/// Reads the journal, or begins one.
-fn open_journal(path: &Path, spec: &Spec) -> Result<(u64, Vec<Record>), String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    if !path.exists() {
-        let seed = spec.seed.unwrap_or_else(crate::cli::drawn_seed);
-        let header = Header { version: 1, seed, spec: spec.clone() };
-        let line = serde_json::to_string(&header).map_err(|error| wrong(&error))?;
-        std::fs::write(path, line + "\n").map_err(|error| wrong(&error))?;
-        return Ok((seed, Vec::new()));
-    }
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| wrong(&error))?;
-    let mut reader = BufReader::new(file);
-    reader.read_line(&mut text).map_err(|error| wrong(&error))?;
-    let header: Header = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
-    let same = |spec: &Spec| serde_json::to_value(spec).unwrap_or_default();
-    if same(&header.spec) != same(spec) {
-        return Err(wrong(&"belongs to another experiment; give another directory with --out"));
-    }
-    let mut records = Vec::new();
-    let mut whole_bytes = text.len() as u64;
-    let mut line = String::new();
-    while reader.read_line(&mut line).map_err(|error| wrong(&error))? > 0 {
-        // A line cut by an interruption is run again; it can only be the last.
-        match serde_json::from_str(line.trim_end()) {
-            Ok(record) if line.ends_with('\n') => records.push(record),
-            _ => break,
-        }
-        whole_bytes += line.len() as u64;
-        line.clear();
-    }
-    truncate(path, whole_bytes).map_err(|error| wrong(&error))?;
-    Ok((header.seed, records))
-}
-
-fn truncate(path: &Path, length: u64) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.set_len(length)
 }
 
 /// The order of a block: every arm with every load, shuffled (Fisher-Yates) from seed and block, so

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::experiment::ab::Change;
+use crate::secrets::hide;
 
 /// Two commands for `sh -c`. Their standard output is dropped, their errors are shown.
 #[derive(Clone, Debug)]
@@ -37,5 +38,6 @@ fn run(line: &str) -> io::Result<()> {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
+    let line = hide(line);
     Err(io::Error::other(format!("`{line}` failed ({}): {}", output.status, text.trim())))
 }

@@ -98,7 +98,7 @@ impl Cluster {
     fn learn(&self, target: &Target, endpoint: &Endpoint) -> io::Result<()> {
         let reply = Control::connect_to(target, endpoint)?.call(&["CLUSTER", "SLOTS"])?;
         let Reply::Array(ranges) = reply else {
-            let text = if let Reply::Error(text) = reply { text } else { format!("{reply:?}") };
+            let text = if let Reply::Error(text) = reply { text } else { "not a list".into() };
             return Err(io::Error::other(format!("CLUSTER SLOTS: {text}")));
         };
         for range in &ranges {

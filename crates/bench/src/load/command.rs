@@ -5,12 +5,14 @@
 //! a copy, the digits, and for random data a second copy. Everything else is rendered piece by
 //! piece.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::limits::VECTORED_VALUE_BYTES;
 use crate::load::keys::{KeySource, Pattern, Random, below};
 use crate::load::replay::Replay;
 use crate::load::values::{Slab, Window};
+use crate::secrets::hide;
 
 /// Placeholder of `--command` for a key.
 pub const KEY_PLACEHOLDER: &str = "__key__";
@@ -53,11 +55,11 @@ pub enum Piece {
 }
 
 /// One command of the mix.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Command {
     /// First word in upper case.
     pub name: String,
-    /// The whole line as given, for reports by line.
+    /// The whole line as given but for passwords, for reports by line.
     pub line: String,
     /// What it counts as.
     pub role: Role,
@@ -69,6 +71,19 @@ pub struct Command {
     pub pattern: Pattern,
     /// Recorded requests that are sent instead of the arguments.
     pub replay: Option<Arc<Replay>>,
+}
+
+impl fmt::Debug for Command {
+    /// Without its arguments, among which a password may be.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Command")
+            .field("line", &self.line)
+            .field("ratio", &self.ratio)
+            .field("pattern", &self.pattern)
+            .field("replay", &self.replay)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Command {
@@ -91,7 +106,7 @@ impl Command {
         }
         Ok(Self {
             name,
-            line: line.into(),
+            line: hide(line),
             role: Role::Other,
             arguments,
             ratio: 1,

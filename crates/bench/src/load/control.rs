@@ -3,15 +3,21 @@
 //! It decodes replies into a small tree and waits for each. The load itself never goes through it;
 //! a connection is handed to the load threads once its handshake is done.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::limits::HANDSHAKE_TIMEOUT;
+use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
+use tidemill_resp::request::encode;
+
+use crate::limits::{CONTROL_REPLY_BYTES_MAX, HANDSHAKE_TIMEOUT};
 use crate::load::settings::{Endpoint, Family, Protocol, Target};
 use crate::load::tls::TlsStream;
+
+/// One read takes at most this much.
+const READ_BYTES: usize = 16 * 1024;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -118,10 +124,38 @@ impl Reply {
     }
 }
 
+impl From<Value> for Reply {
+    fn from(value: Value) -> Self {
+        let all = |values: Vec<Value>| values.into_iter().map(Self::from).collect();
+        match value {
+            Value::SimpleString(bytes)
+            | Value::Bulk(bytes)
+            | Value::BigNumber(bytes)
+            | Value::Verbatim { text: bytes, .. } => Self::Text(bytes),
+            Value::Double(number) => Self::Text(number.to_string().into_bytes()),
+            Value::Boolean(truth) => Self::Text(if truth { b"t".into() } else { b"f".into() }),
+            Value::Integer(number) => Self::Integer(number),
+            Value::Null => Self::Nil,
+            Value::Error(text) => Self::Error(String::from_utf8_lossy(&text).into_owned()),
+            Value::Array(values) | Value::Set(values) | Value::Push(values) => {
+                Self::Array(all(values))
+            }
+            Value::Map(pairs) => {
+                Self::Array(all(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()))
+            }
+            Value::Attributed { value, .. } => Self::from(*value),
+        }
+    }
+}
+
 /// A connection that waits for each reply.
 #[derive(Debug)]
 pub struct Control {
-    reader: BufReader<Stream>,
+    stream: Stream,
+    parser: ReplyParser,
+    received: Vec<u8>,
+    /// Bytes of `received` that the parser took.
+    parsed: usize,
 }
 
 fn connect_stream(target: &Target, endpoint: &Endpoint) -> io::Result<Stream> {
@@ -181,7 +215,8 @@ impl Control {
         let stream = connect_stream(target, endpoint)?;
         let limit = if target.timeout.is_zero() { HANDSHAKE_TIMEOUT } else { target.timeout };
         stream.set_timeout(Some(limit))?;
-        let mut control = Self { reader: BufReader::new(stream) };
+        let parser = ReplyParser::new();
+        let mut control = Self { stream, parser, received: Vec::new(), parsed: 0 };
         control.handshake(target)?;
         if target.tls.is_some() {
             // The TLS handshake happens with the first bytes; its errors belong here.
@@ -215,10 +250,16 @@ impl Control {
         }
     }
 
-    /// The socket, for the load; nothing may be waiting to be read.
-    pub fn into_stream(self) -> Stream {
-        debug_assert!(self.reader.buffer().is_empty());
-        self.reader.into_inner()
+    /// The socket, for the load.
+    ///
+    /// # Errors
+    /// When the server sent more than it was asked for: no later reply could be told from it.
+    pub fn into_stream(self) -> io::Result<Stream> {
+        if self.parsed < self.received.len() {
+            let text = "the server sent a reply nobody asked for";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok(self.stream)
     }
 
     /// Sends a command and waits for its reply.
@@ -235,15 +276,9 @@ impl Control {
     /// # Errors
     /// When the connection fails.
     pub fn send<T: AsRef<[u8]>>(&mut self, command: &[T]) -> io::Result<()> {
-        let mut wire = format!("*{}\r\n", command.len()).into_bytes();
-        for argument in command {
-            let argument = argument.as_ref();
-            wire.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-            wire.extend_from_slice(argument);
-            wire.extend_from_slice(b"\r\n");
-        }
-        self.reader.get_mut().write_all(&wire)?;
-        self.reader.get_mut().flush()
+        let arguments: Vec<&[u8]> = command.iter().map(AsRef::as_ref).collect();
+        self.stream.write_all(&encode(&arguments))?;
+        self.stream.flush()
     }
 
     /// Waits for one reply.
@@ -251,42 +286,40 @@ impl Control {
     /// # Errors
     /// When the connection fails or the bytes are not RESP.
     pub fn receive(&mut self) -> io::Result<Reply> {
-        let mut line = Vec::new();
-        self.reader.read_until(b'\n', &mut line)?;
-        if !line.ends_with(b"\r\n") {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the server closed the connection",
-            ));
+        loop {
+            let progress = self.parser.parse(&self.received[self.parsed..]);
+            match progress.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))? {
+                ReplyProgress::Complete { value, consumed } => {
+                    self.parsed += consumed;
+                    return Ok(value.into());
+                }
+                ReplyProgress::Incomplete { consumed, .. } => self.parsed += consumed,
+            }
+            self.fill()?;
         }
-        line.truncate(line.len() - 2);
-        let rest = String::from_utf8_lossy(&line[1..]).into_owned();
-        Ok(match line[0] {
-            b'-' => Reply::Error(rest),
-            b':' => Reply::Integer(rest.parse().map_err(not_resp)?),
-            b'_' => Reply::Nil,
-            b'$' | b'=' | b'!' => match rest.parse::<i64>().map_err(not_resp)? {
-                ..0 => Reply::Nil,
-                length => {
-                    let mut body = vec![0; length as usize + 2];
-                    self.reader.read_exact(&mut body)?;
-                    body.truncate(length as usize);
-                    if line[0] == b'!' {
-                        Reply::Error(String::from_utf8_lossy(&body).into_owned())
-                    } else {
-                        Reply::Text(body)
-                    }
-                }
-            },
-            b'*' | b'%' | b'~' | b'>' => match rest.parse::<i64>().map_err(not_resp)? {
-                ..0 => Reply::Nil,
-                length => {
-                    let count = if line[0] == b'%' { 2 * length } else { length };
-                    Reply::Array((0..count).map(|_| self.receive()).collect::<io::Result<_>>()?)
-                }
-            },
-            _ => Reply::Text(line[1..].to_vec()),
-        })
+    }
+
+    /// Reads once. What is waited for is bounded: a server may claim any length and send for ever.
+    fn fill(&mut self) -> io::Result<()> {
+        self.received.drain(..std::mem::take(&mut self.parsed));
+        let length = self.received.len();
+        if length > CONTROL_REPLY_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "too long a reply"));
+        }
+        self.received.resize(length + READ_BYTES, 0);
+        let count = loop {
+            match self.stream.read(&mut self.received[length..]) {
+                // A signal that only sets a flag; calls with a time limit are not restarted by themselves.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                count => break count,
+            }
+        };
+        self.received.truncate(length + *count.as_ref().unwrap_or(&0));
+        if count? == 0 {
+            let text = "the server closed the connection";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        Ok(())
     }
 
     /// One field of `INFO`.
@@ -301,6 +334,62 @@ impl Control {
     }
 }
 
-fn not_resp(error: std::num::ParseIntError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// What a connection makes of these bytes from a server that then hangs up.
+    fn replies(wire: &[u8], count: usize) -> Vec<io::Result<Reply>> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::tcp("127.0.0.1", listener.local_addr().unwrap().port());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                // The client may hang up as soon as it has seen enough.
+                let _ = stream.write_all(wire);
+            });
+            let mut control = Control::connect(&target).unwrap();
+            (0..count).map(|_| control.receive()).collect()
+        })
+    }
+
+    #[test]
+    fn replies_of_both_protocols_are_decoded() {
+        let wire = b"+OK\r\n$3\r\na\r\n\r\n%1\r\n+k\r\n:7\r\n|1\r\n+x\r\n+y\r\n*2\r\n_\r\n$-1\r\n,1.5\r\n#t\r\n-ERR no\r\n";
+        let found: Vec<Reply> = replies(wire, 7).into_iter().map(Result::unwrap).collect();
+        let text = |text: &str| Reply::Text(text.into());
+        let expected = [
+            text("OK"),
+            text("a\r\n"),
+            Reply::Array(vec![text("k"), Reply::Integer(7)]),
+            Reply::Array(vec![Reply::Nil, Reply::Nil]),
+            text("1.5"),
+            text("t"),
+            Reply::Error("ERR no".into()),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_hostile_server_gets_an_error_and_no_memory() {
+        let deep = b"*1\r\n".repeat(100_000);
+        let endless = [&b"$9223372036854775807\r\n"[..], &[b'x'; 100_000]].concat();
+        for wire in [
+            &b"\r\n"[..],
+            b"\n",
+            b"",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            b"$9223372036854775807\r\n",
+            b"*9223372036854775807\r\n:1\r\n",
+            b"%9223372036854775807\r\n",
+            b"$-7\r\n",
+            b":x\r\n",
+            b"$3\r\nabcde",
+            &deep,
+            &endless,
+        ] {
+            assert!(replies(wire, 1)[0].is_err(), "{:?}", &wire[..wire.len().min(40)]);
+        }
+    }
 }

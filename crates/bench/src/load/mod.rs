@@ -12,6 +12,7 @@
 pub(crate) mod cluster;
 pub mod command;
 pub mod control;
+pub(crate) mod files;
 pub mod keys;
 pub mod observe;
 pub(crate) mod preload;

@@ -28,7 +28,7 @@ impl Shared {
     /// # Errors
     /// When the server cannot be reached or refuses.
     pub fn open_stream(&self, endpoint: &Endpoint) -> io::Result<Stream> {
-        Ok(Control::connect_to(&self.settings.target, endpoint)?.into_stream())
+        Control::connect_to(&self.settings.target, endpoint)?.into_stream()
     }
 
     /// A connection of client `number` to a server, or to a node of the cluster. Blocks.

@@ -1,9 +1,10 @@
-//! Writes the keys before a run, and removes them after it.
+//! Writes the keys before a run, and removes them after it; looks first whether others are there.
 
 use crate::load::Settings;
 use crate::load::cluster::Cluster;
 use crate::load::control::{Control, Reply};
 use crate::load::keys::Random;
+use crate::load::settings::Endpoint;
 use crate::load::values::Slab;
 
 /// Requests sent before their replies are waited for.
@@ -33,15 +34,43 @@ pub(crate) fn remove_all_keys(settings: &Settings) -> Result<(), String> {
         .map_err(|error| format!("clean-up: {error}"))
 }
 
+/// What to say before a load on a server elsewhere that holds keys already: they may be somebody's. Blocks.
+pub(crate) fn foreign_keys_warning(settings: &Settings) -> Option<String> {
+    let target = &settings.target;
+    if target.is_local() {
+        return None;
+    }
+    // An unreachable server is reported by the load itself.
+    let endpoints = endpoints(settings).ok()?.0;
+    let count = |endpoint: &Endpoint| {
+        let reply = Control::connect_to(target, endpoint)?.call(&["DBSIZE"])?;
+        Ok(if let Reply::Integer(count) = reply { count.max(0) } else { 0 })
+    };
+    let counts = endpoints.iter().map(count).collect::<std::io::Result<Vec<i64>>>().ok()?;
+    let keys = counts.into_iter().fold(0, i64::saturating_add);
+    let (endpoint, prefix) = (&target.endpoint, &settings.keys.prefix);
+    (keys > 0).then(|| {
+        format!("WARNING: {endpoint} is not this machine and holds {keys} keys; keys named {prefix}* will be overwritten")
+    })
+}
+
+/// Where the keys are: the server, or the masters of the cluster with their slots.
+fn endpoints(settings: &Settings) -> std::io::Result<(Vec<Endpoint>, Option<Cluster>)> {
+    let target = &settings.target;
+    if !target.cluster {
+        return Ok((vec![target.endpoint.clone()], None));
+    }
+    let cluster = Cluster::discover(target, &settings.keys.prefix)?;
+    Ok((cluster.nodes(), Some(cluster)))
+}
+
 fn for_each_key(
     settings: &Settings,
     mut send: impl FnMut(&mut Control, u64, &[u8]) -> std::io::Result<()>,
 ) -> Result<(), String> {
     let target = &settings.target;
     let keys = &settings.keys;
-    let cluster = target.cluster.then(|| Cluster::discover(target, &keys.prefix)).transpose();
-    let cluster = cluster.map_err(|error| error.to_string())?;
-    let endpoints = cluster.as_ref().map_or(vec![target.endpoint.clone()], Cluster::nodes);
+    let (endpoints, cluster) = endpoints(settings).map_err(|error| error.to_string())?;
     let mut controls = endpoints
         .iter()
         .map(|endpoint| Control::connect_to(target, endpoint).map(|control| (control, 0)))

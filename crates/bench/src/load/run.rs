@@ -12,6 +12,7 @@ use crate::load::cluster::Cluster;
 use crate::load::command::Template;
 use crate::load::connection::Connection;
 use crate::load::counters::KindResult;
+use crate::load::files::make_room;
 use crate::load::keys::{Random, below, mix};
 use crate::load::observe::{self, Observation};
 use crate::load::schedule::Schedule;
@@ -163,6 +164,10 @@ pub fn run(
     } else {
         None
     };
+    let nodes = cluster.as_ref().map_or(1, |cluster: &Arc<Cluster>| cluster.nodes().len() as u64);
+    let clients = u64::from(settings.threads) * u64::from(settings.connections);
+    // A limit that stays too low shows when connecting.
+    let _ = make_room(clients.saturating_mul(nodes));
     let shared = Shared {
         cluster,
         settings: settings.clone(),
@@ -316,6 +321,28 @@ impl Drop for Done<'_> {
     }
 }
 
+/// Both barriers in front of the load. A thread that fails or panics passes them too, so that nobody waits for it,
+/// and has all others end at once.
+struct Passage<'a, 'b>(&'a Start<'b>);
+
+impl Passage<'_, '_> {
+    fn pass(self) {
+        let Self(start) = &self;
+        start.ready.wait();
+        start.ready.wait();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Passage<'_, '_> {
+    fn drop(&mut self) {
+        // Relaxed: the barrier orders it before the loads behind it.
+        self.0.failed.store(true, Ordering::Relaxed);
+        self.0.ready.wait();
+        self.0.ready.wait();
+    }
+}
+
 /// What a thread needs to begin.
 struct Start<'a> {
     shared: &'a Shared,
@@ -325,19 +352,13 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Connects, waits for the others, loads. Both barriers are passed whatever happens, so that
-    /// no thread waits for one that failed.
+    /// Connects, waits for the others, loads.
     fn work(&self, index: usize) -> Result<WorkerResult, LoadError> {
         let settings = &self.shared.settings;
+        let passage = Passage(self);
         place(settings, index);
-        let connections = self.connect(index);
-        if connections.is_err() {
-            // Relaxed: the barrier orders it before the loads behind it.
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        self.ready.wait();
-        self.ready.wait();
-        let connections = connections?;
+        let connections = self.connect(index)?;
+        passage.pass();
         if self.failed.load(Ordering::Relaxed) {
             return Ok(WorkerResult::empty());
         }
@@ -385,6 +406,6 @@ fn place(settings: &Settings, index: usize) {
     }
     let mut set = rustix::thread::CpuSet::new();
     set.set(settings.cpus[index % settings.cpus.len()]);
-    // The list was checked against the allowed CPUs; a refusal leaves the thread unbound.
+    // The command line was checked against the allowed CPUs; a refusal leaves the thread unbound.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }

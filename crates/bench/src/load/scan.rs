@@ -161,13 +161,14 @@ impl Scanner {
             }
             (b'|', Line::Length(length, next)) => {
                 // Attributes precede the reply they belong to: they add elements and are none.
-                self.elements_left += 2 * length.max(0) as u64;
+                self.claim(2 * length.max(0) as u64);
                 return Ok(Some(next));
             }
             (_, Line::Length(length, next)) => {
                 let width = if kind == b'%' { 2 } else { 1 };
                 let elements = length.max(0) as u64 * width;
-                self.elements_left = self.elements_left - 1 + elements;
+                self.elements_left -= 1;
+                self.claim(elements);
                 if top {
                     self.elements = elements;
                 }
@@ -194,6 +195,14 @@ impl Scanner {
             self.nested_nils += 1;
         }
         Ok(Some(next))
+    }
+}
+
+impl Scanner {
+    /// Nested aggregates may claim more elements than there are numbers: a reply that never ends.
+    #[inline]
+    fn claim(&mut self, elements: u64) {
+        self.elements_left = self.elements_left.saturating_add(elements);
     }
 }
 
@@ -322,6 +331,9 @@ mod tests {
         }
         let digits = [&b"$"[..], &[b'9'; 19], b"\r\n"].concat();
         assert!(Scanner::default().scan(&digits, false, |_| {}).is_err());
+        // More elements than 64 bits count, in two forms.
+        let nested = b"%999999999999999999\r\n|999999999999999999\r\n".repeat(20);
+        assert_eq!(Scanner::default().scan(&nested, false, |_| {}), Ok(nested.len()));
         let line = [&b"+"[..], &[b'x'; LINE_BYTES_MAX + 1]].concat();
         assert!(Scanner::default().scan(&line, false, |_| {}).is_err());
     }

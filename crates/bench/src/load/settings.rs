@@ -102,7 +102,7 @@ impl Target {
         match &self.endpoint {
             Endpoint::Unix(_) => true,
             Endpoint::Tcp(host, _) => {
-                host == "localhost"
+                host.eq_ignore_ascii_case("localhost")
                     || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
             }
         }

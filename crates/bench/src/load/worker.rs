@@ -19,6 +19,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use crate::hardware::{HardwareUsage, Watch};
 use crate::limits::{
     DRAIN_LIMIT, EVENTS_PER_WAIT, PUBLISH_INTERVAL, RECEIVE_BUFFER_BYTES, VERIFY_ONE_IN,
+    WHOLE_REPLY_BYTES_MAX,
 };
 use crate::load::cluster::Cluster;
 use crate::load::command::{Role, Template};
@@ -429,6 +430,9 @@ impl<'a> Worker<'a> {
         connection.completed += replies;
         self.in_flight -= replies;
         self.last_reply_ns = now_ns;
+        if connection.kept.len() > WHOLE_REPLY_BYTES_MAX {
+            return Err("the server sent a longer reply than any value is".into());
+        }
         if surplus { Err("the server sent a reply nobody asked for".into()) } else { Ok(()) }
     }
 
@@ -570,7 +574,8 @@ impl<'a> Worker<'a> {
     fn climb(&mut self, now_ns: u64) {
         let Some(staircase) = self.shared.settings.staircase else { return };
         let steps = now_ns / (staircase.duration.as_nanos() as u64).max(1);
-        let wanted = u64::from(staircase.start) + steps * u64::from(staircase.step);
+        let added = steps.saturating_mul(u64::from(staircase.step));
+        let wanted = u64::from(staircase.start).saturating_add(added);
         let wanted = wanted.min(self.connections.len() as u64) as usize;
         for index in self.active..wanted {
             self.active = index + 1;

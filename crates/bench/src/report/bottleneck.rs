@@ -123,6 +123,9 @@ pub fn write_bottleneck(
     if run.trouble.reconnects > 0 {
         writeln!(out, "\nReconnected {} times", run.trouble.reconnects)?;
     }
+    if settings.verify {
+        writeln!(out, "\nCompared {} values with what was written", run.trouble.verified)?;
+    }
     let seconds = run.duration.as_secs_f64().max(1e-9);
     let ops = run.ops().max(1) as f64;
     let client_ns = run.client_cpu_ns() as f64;
@@ -218,8 +221,114 @@ fn write_server(
             usage.run_queue_wait_ns as f64 / 1e7 / seconds,
             usage.voluntary_switches as f64 / seconds,
             usage.involuntary_switches as f64 / seconds,
-            usage.migrations,
+            usage.migrations.map_or("---".into(), |count| count.to_string()),
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::KindResult;
+    use crate::load::settings::{Keys, Reconnect, Seeds, Sizes, Target, Values, Window};
+    use crate::process::ThreadUsage;
+    use std::time::Duration;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn settings(pace: Pace) -> Settings {
+        Settings {
+            target: Target::tcp("127.0.0.1", 1),
+            threads: 1,
+            connections: 2,
+            pipeline: 4,
+            window: Window::Sliding,
+            end: End::Time(Duration::from_secs(1)),
+            warmup: Duration::ZERO,
+            pace,
+            commands: Vec::new(),
+            keys: Keys {
+                prefix: String::new(),
+                minimum: 0,
+                maximum: 1,
+                zipf_exponent: 1.0,
+                standard_deviation: 1.0,
+                median: 1.0,
+            },
+            values: Values { sizes: Sizes::Fixed(1), size_by_key: false, random: false },
+            seeds: Seeds { run: 1, distinct: true },
+            verify: false,
+            reconnect: Reconnect::default(),
+            staircase: None,
+            connect_jitter_us: (0, 0),
+            cpus: Vec::new(),
+            scan_cursor: None,
+        }
+    }
+
+    /// A second of two connections with four requests each on their way, so many replies of 1 ms, and a load thread that was
+    /// busy for a share of it.
+    fn run(replies: u64, busy: f64) -> RunResult {
+        let mut kind = KindResult::default();
+        kind.latency.record_n(1_000_000, replies);
+        kind.total.ops = replies;
+        RunResult {
+            kinds: vec![kind],
+            slots: Vec::new(),
+            duration: Duration::from_nanos(SECOND_NS),
+            started_ms: 0,
+            trouble: Default::default(),
+            client: vec![ThreadUsage {
+                cpu_ns: (busy * SECOND_NS as f64) as u64,
+                ..ThreadUsage::default()
+            }],
+            connections: vec![Default::default(); 2],
+            client_hardware: None,
+            server_hardware: None,
+            server: ServerUsage::Unknown,
+            interrupted: false,
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_that_breaks_littles_law_is_doubted() {
+        // 8 places: 8,000 replies of 1 ms in a second.
+        assert_eq!(littles_law(&settings(Pace::Closed), &run(8_000, 0.0)), Some(1.0));
+        assert_eq!(warnings(&settings(Pace::Closed), &run(8_000, 0.0)), [""; 0]);
+        for (replies, ratio) in [(6_000, "0.75"), (10_000, "1.25")] {
+            let found = warnings(&settings(Pace::Closed), &run(replies, 0.0));
+            assert!(
+                found.len() == 1
+                    && found[0].contains(&format!("Little's law: operations x latency is {ratio}")),
+                "{found:?}"
+            );
+        }
+        // In an open loop places may be empty.
+        let steps = vec![(0.0, 6_000.0)];
+        let open = Pace::Open { arrivals: crate::load::settings::Arrivals::Even, steps };
+        assert_eq!(littles_law(&settings(open), &run(6_000, 0.0)), None);
+    }
+
+    #[test]
+    fn a_load_thread_above_four_fifths_of_a_core_is_doubted() {
+        assert_eq!(warnings(&settings(Pace::Closed), &run(8_000, 0.79)), [""; 0]);
+        let found = warnings(&settings(Pace::Closed), &run(8_000, 0.85));
+        assert_eq!(found, ["load thread 0 used 85 % of a core: the client may be the bottleneck"]);
+    }
+
+    #[test]
+    fn what_was_lost_is_counted_with_its_first_reason() {
+        let mut run = run(8_000, 0.0);
+        run.trouble.connections_lost = 2;
+        run.trouble.unanswered = 3;
+        run.trouble.first = Some("the server closed the connection".into());
+        let found = warnings(&settings(Pace::Closed), &run);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(
+            found[0].starts_with("2 connections were lost")
+                && found[1].starts_with("3 requests had no reply")
+        );
+        assert_eq!(found[2], "first of these: the server closed the connection");
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::flags::Flags;
 use crate::histogram::Histogram;
+use crate::load::settings::{End, Endpoint};
 use crate::load::{RunResult, SecondResult, Settings};
 use crate::report::table::{Row, Table, distribution};
 
@@ -35,8 +36,8 @@ pub(crate) fn json_report(
 
 fn requests(settings: &Settings) -> u64 {
     match settings.end {
-        crate::load::settings::End::Requests(requests) => requests,
-        crate::load::settings::End::Time(_) => 0,
+        End::Requests(requests) => requests,
+        End::Time(_) => 0,
     }
 }
 
@@ -47,16 +48,21 @@ fn text(value: bool) -> &'static str {
 /// Everything but secrets.
 fn configuration(flags: &Flags, settings: &Settings) -> Value {
     let test_time = match settings.end {
-        crate::load::settings::End::Time(time) => time.as_secs_f64(),
-        crate::load::settings::End::Requests(_) => 0.0,
+        End::Time(time) => time.as_secs_f64(),
+        End::Requests(_) => 0.0,
     };
     let path = |path: &Option<std::path::PathBuf>| {
         path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
     };
+    // An address that was given as a URI too.
+    let (server, port, socket) = match &settings.target.endpoint {
+        Endpoint::Tcp(host, port) => (host.clone(), *port, String::new()),
+        Endpoint::Unix(path) => (flags.host.clone(), flags.port, path.display().to_string()),
+    };
     json!({
-        "server": flags.host,
-        "port": flags.port,
-        "unix socket": path(&flags.unix_socket),
+        "server": server,
+        "port": port,
+        "unix socket": socket,
         "address family": if flags.ipv4 { "ipv4" } else if flags.ipv6 { "ipv6" } else { "unspec" },
         "protocol": flags.protocol,
         "out_file": path(&flags.out_file),

@@ -96,9 +96,15 @@ impl Server {
     /// Runs `tidemill bench` with one thread on it; the report is `out.txt`. `{dir}` stands for the
     /// server's directory.
     pub fn bench(&self, words: &str) -> ExitCode {
+        self.bench_words(&words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The same with words that hold blanks.
+    pub fn bench_words(&self, words: &[&str]) -> ExitCode {
         let directory = self.directory().display().to_string();
-        let own = format!("-h 127.0.0.1 -p {} -t 1 -o {directory}/out.txt {words}", self.port);
-        run_bench(own.replace("{dir}", &directory).split_whitespace().map(Into::into).collect())
+        let own = format!("-h 127.0.0.1 -p {} -t 1 -o {{dir}}/out.txt", self.port);
+        let words = own.split(' ').chain(words.iter().copied());
+        run_bench(words.map(|word| word.replace("{dir}", &directory).into()).collect())
     }
 
     pub fn control(&self) -> Control {

@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{
-    ApplyOptions, Planned, RevertOptions, TuneError, apply, fleeting, plan, revert, select,
+    ApplyOptions, Planned, RevertOptions, TuneError, apply, fleeting, plan, revert, select, store,
 };
 use crate::Root;
-use crate::rules::Finding;
+use crate::rules::{Change, Finding, Persistence};
+
+/// In the undo journal, the name of what no rule proposes.
+const NO_RULE: &str = "experiment";
 
 /// The changes of one rule, planned once, so that every run of a comparison switches the same.
 #[derive(Debug)]
@@ -49,12 +52,34 @@ impl Trial {
     /// One line: the rule is unknown, proposes nothing here, has changes that take a restart or belong to another
     /// tuner, or is applied already.
     pub fn new(root: Root, rule: &str, findings: &[Finding]) -> Result<Self, String> {
-        let only = [rule.to_owned()];
-        let said = |error: TuneError| error.to_string();
-        let planned = plan(&root, select(findings, &only).map_err(said)?);
-        if planned.is_empty() {
+        let changes = select(findings, &[rule.to_owned()]).map_err(|error| error.to_string())?;
+        if changes.is_empty() {
             return Err(format!("{rule} proposes no change here: see `tidemill tune doctor`"));
         }
+        Self::of_changes(root, rule, changes, &format!("--only {rule}"))
+    }
+
+    /// Plans values that no rule proposes, by the absolute paths of their settings; each goes back to what is in force now.
+    ///
+    /// # Errors
+    /// One line: a setting is not there, belongs to another tuner, or is still in force from such a trial that was killed.
+    pub fn of_settings(root: Root, wanted: &[(String, String)]) -> Result<Self, String> {
+        let change = |(path, to): &(String, String)| {
+            let from = store::value(&root, path).map_err(|error| error.to_string())?;
+            let (path, to, persistence) = (path.clone(), to.clone(), Persistence::Tmpfiles);
+            Ok(Change { rule: NO_RULE, path, from, to, persistence })
+        };
+        let changes = wanted.iter().map(change).collect::<Result<Vec<_>, String>>()?;
+        Self::of_changes(root, NO_RULE, changes, "")
+    }
+
+    fn of_changes(
+        root: Root,
+        rule: &str,
+        changes: Vec<Change>,
+        undo: &str,
+    ) -> Result<Self, String> {
+        let planned = plan(&root, changes);
         for one in &planned {
             let path = &one.change.path;
             if !one.change.persistence.is_runtime() {
@@ -66,8 +91,10 @@ impl Trial {
                 return Err(format!("{path}: {manager} manages it"));
             }
         }
-        if !fleeting(&root, &only).map_err(said)?.is_empty() {
-            return Err(format!("{rule} is applied: `tidemill tune revert --only {rule}` first"));
+        let applied = fleeting(&root, &[rule.to_owned()]).map_err(|error| error.to_string())?;
+        if !applied.is_empty() {
+            let command = format!("tidemill tune revert {undo}");
+            return Err(format!("{rule} is applied: `{}` first", command.trim_end()));
         }
         Ok(Self { root, rule: rule.to_owned(), planned })
     }

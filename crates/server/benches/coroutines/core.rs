@@ -1,6 +1,5 @@
 //! What both arms share: one worker of the engine and the step of a connection: read once, execute, send.
 
-use std::io::IoSlice;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -20,11 +19,11 @@ use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
+use tidemill_server::output::{Sent, send};
 use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
 
 const READ_BYTES: usize = 64 << 10;
-const SEGMENTS_MAX: usize = 64;
 
 struct SystemClock(Instant);
 
@@ -237,30 +236,4 @@ impl Core {
         self.reply.clear();
         (turn.consumed, need)
     }
-}
-
-enum Sent {
-    All,
-    Part,
-    Broken,
-}
-
-fn send(socket: &TcpStream, output: &mut ReplyBuffer) -> Sent {
-    while !output.is_empty() {
-        let result = match output.as_single_segment() {
-            Some(bytes) => rustix::io::write(socket, bytes),
-            None => {
-                let segments: Vec<IoSlice<'_>> =
-                    output.segments().take(SEGMENTS_MAX).map(IoSlice::new).collect();
-                rustix::io::writev(socket, &segments)
-            }
-        };
-        match result {
-            Ok(count) => output.advance(count),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Sent::Part,
-            Err(_) => return Sent::Broken,
-        }
-    }
-    Sent::All
 }

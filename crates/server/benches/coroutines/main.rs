@@ -3,6 +3,9 @@
 //! `make bench-coroutines`, or `cargo bench -p tidemill-server --bench coroutines -- [rounds] [seconds per run]`. The arms
 //! are processes of their own on CPU 0, filled once and measured in turns by tests/bench/native/load.c on CPU 1. Ends
 //! with failure when the event loop costs more than coroutines at some pipeline, since it was chosen for costing less.
+//!
+//! `--serve loop|tasks PORT` is one arm as a plain server on 127.0.0.1 until it is killed: the experiment `workers`
+//! measures these (`scripts/workers-server`).
 
 // A bench that cannot go on stops.
 #![allow(clippy::unwrap_used)]
@@ -29,10 +32,9 @@ const RATIO_MAX: f64 = 1.02;
 fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|text| text != "--bench").collect();
-    if let Some(("--serve", arm)) =
-        arguments.first().zip(arguments.get(1)).map(|(flag, arm)| (&flag[..], &arm[..]))
-    {
-        serve(arm);
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["--serve", arm, port @ ..] = &words[..] {
+        serve(arm, port.first().copied());
         return ExitCode::SUCCESS;
     }
     let number = |index: usize, default: f64| {
@@ -41,15 +43,18 @@ fn main() -> ExitCode {
     compare(number(0, 15.0) as usize, number(1, 2.0))
 }
 
-/// An arm's process: prints its port, ends with its standard input.
-fn serve(arm: &str) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    println!("{}", listener.local_addr().unwrap().port());
-    std::thread::spawn(|| {
-        // Whatever comes of it, the parent has ended.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
+/// An arm's process. Without a port it takes a free one, prints it, and ends with its standard input.
+fn serve(arm: &str, port: Option<&str>) {
+    let port_wanted: u16 = port.map_or(0, |text| text.parse().unwrap());
+    let listener = TcpListener::bind(("127.0.0.1", port_wanted)).unwrap();
+    if port.is_none() {
+        println!("{}", listener.local_addr().unwrap().port());
+        std::thread::spawn(|| {
+            // Whatever comes of it, the parent has ended.
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            std::process::exit(0);
+        });
+    }
     match arm {
         "loop" => event_loop::run(Poller::new(listener)),
         "tasks" => tasks::run(Poller::new(listener)),

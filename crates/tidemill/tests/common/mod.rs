@@ -1,0 +1,93 @@
+//! What the tests of the binary share. Every test crate uses its part.
+
+#![allow(dead_code, clippy::unwrap_used)] // A helper that fails fails its test.
+
+use std::net::TcpListener;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than a busy machine takes for anything here.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// The binary with these arguments.
+pub fn tidemill(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
+    command.args(words);
+    command
+}
+
+/// The load generator's server that does nothing; ends with its input.
+pub struct Nothing {
+    child: Child,
+    _input: ChildStdin,
+    pub port: u16,
+}
+
+impl Nothing {
+    pub fn start() -> Self {
+        let mut command = tidemill(&["bench", "--serve-nothing"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let output = child.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+        let input = child.stdin.take().unwrap();
+        Self { child, _input: input, port: line.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Our own server on a free port of the loopback interface, killed with the value.
+pub struct Server {
+    process: Child,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = port.to_string();
+        let words = ["server", "--bind", "127.0.0.1", "--worker-threads", "2", "--port", &text];
+        let mut process = tidemill(&words).stdout(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = process.try_wait().unwrap();
+            assert!(ended.is_none() && start.elapsed() < LONG, "no server: {ended:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self { process, port }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The status of a child that is to end by itself.
+pub fn ended(child: &mut Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if start.elapsed() > LONG {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a signal to a child that was not waited for.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success(), "{name}");
+}

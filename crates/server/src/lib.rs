@@ -18,5 +18,6 @@ mod log;
 mod metrics;
 mod options;
 mod process;
+mod resources;
 mod start;
 mod worker;

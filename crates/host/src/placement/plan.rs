@@ -30,6 +30,8 @@ pub struct Placement {
     pub reserved: CpuSet,
     /// The memory node to bind to; `None` when there is one only, or workers are on several.
     pub memory_node: Option<u32>,
+    /// Numbers of the memory nodes that workers may run on, ascending; empty when none is known.
+    pub worker_nodes: Vec<u32>,
     /// Whether background threads share CPUs with workers and should run at low priority.
     pub is_background_low_priority: bool,
     /// What had to be given up, in the order it was.
@@ -537,6 +539,12 @@ impl<'a> Planner<'a> {
         {
             self.placement.memory_node = self.topology.nodes[node].id;
         }
+        self.placement.worker_nodes = self.nodes_of(&cpus);
+    }
+
+    fn nodes_of(&self, cpus: &CpuSet) -> Vec<u32> {
+        let touched = self.topology.nodes.iter().filter(|node| node.cpus.intersects(cpus));
+        touched.filter_map(|node| node.id).collect()
     }
 
     fn apply_mode(&mut self) {
@@ -548,6 +556,7 @@ impl<'a> Planner<'a> {
                 let everywhere = self.options.server_cpus.clone();
                 self.placement.pins_workers = everywhere.is_some();
                 let everywhere = everywhere.unwrap_or_else(|| self.permitted.clone());
+                self.placement.worker_nodes = self.nodes_of(&everywhere);
                 self.placement.workers.fill(everywhere);
                 self.placement.background = self.permitted.clone();
                 self.placement.irq = CpuSet::new();

@@ -442,7 +442,7 @@ mod tests {
             ("sys/devices/pci/0000:01/virtio0/net/eth0/operstate", "up\n"),
             ("sys/devices/pci/0000:01/virtio0/net/eth0/queues/rx-0/rps_cpus", "f\n"),
             ("sys/bus/virtio/x", ""),
-            ("proc/irq/24/smp_affinity_list", "0\n"),
+            ("proc/irq/24/smp_affinity_list", "0-1\n"),
             ("tidemill/ethtool/eth0", UNSUPPORTED),
         ]);
         for cpu in 0..4 {

@@ -117,6 +117,8 @@ struct Planner<'a> {
     permitted: CpuSet,
     /// Permitted, without CPUs isolated for somebody else.
     usable: CpuSet,
+    /// Where somebody has put the interrupts; empty when they may land anywhere.
+    interrupts: CpuSet,
     placement: Placement,
 }
 
@@ -136,7 +138,9 @@ impl<'a> Planner<'a> {
         let foreign = foreign_isolated(topology, &permitted);
         let placement = Placement { mode: options.mode, ..Placement::default() };
         let usable = permitted.minus(&foreign);
-        let mut planner = Self { topology, allowed, options, permitted, usable, placement };
+        let interrupts = CpuSet::new();
+        let mut planner =
+            Self { topology, allowed, options, permitted, usable, interrupts, placement };
         planner.say_what_is_allowed(&foreign);
         planner.check_options()?;
         Ok(planner)
@@ -276,6 +280,7 @@ impl<'a> Planner<'a> {
         let wanted = self.worker_count(shares.workers);
         let cores_wanted = wanted.div_ceil(self.workers_per_core());
         let shares = self.make_room(shares, near.len(), cores_wanted);
+        self.leave_room_for_interrupts(shares, &mut near);
         let away = self.seats_away(&far, home, cores_wanted.saturating_sub(near.len()));
         let others = near.split_off(shares.workers.min(near.len()));
         near.extend(away);
@@ -308,6 +313,31 @@ impl<'a> Planner<'a> {
         shares.interrupts = shares.interrupts.min(left);
         shares.background = shares.background.min(left - shares.interrupts);
         shares
+    }
+
+    /// Interrupts that somebody has put on as few cores as they need are left there, and workers keep off: moving them
+    /// takes root, which a server should not be. Those that may land on all CPUs of the node are nobody's decision.
+    fn leave_room_for_interrupts(&mut self, shares: Shares, near: &mut Vec<Seat>) {
+        let node = union(near);
+        let lists = self.topology.nics.iter().filter(|nic| nic.is_up).flat_map(|nic| &nic.interrupt_cpus);
+        let put = lists.map(|list| list.and(&node)).filter(|list| *list != node);
+        let put = put.fold(CpuSet::new(), |all, list| all.or(&list));
+        let (taken, free): (Vec<Seat>, Vec<Seat>) =
+            near.iter().cloned().partition(|seat| seat.cpus.intersects(&put));
+        let fits = match shares.interrupts {
+            0 => taken.iter().all(|seat| !seat.cpus.is_subset(&put)),
+            count => taken.len() <= count,
+        };
+        if taken.is_empty() || !fits {
+            return;
+        }
+        self.say(format!("interrupts of network interfaces were put on CPU {put}"));
+        if shares.interrupts > 0 {
+            *near = free;
+            let end = shares.workers.min(near.len());
+            near.splice(end..end, taken);
+        }
+        self.interrupts = put;
     }
 
     fn workers_per_core(&self) -> usize {
@@ -354,7 +384,12 @@ impl<'a> Planner<'a> {
 
     /// Worker after worker over the cores; a second round takes the cores' next siblings.
     fn seat_workers(&mut self, seats: &[Seat], count: usize) {
-        let threads: Vec<Vec<u32>> = seats.iter().map(|seat| seat.cpus.iter().collect()).collect();
+        let threads = |seat: &Seat| {
+            let mut threads: Vec<u32> = seat.cpus.iter().collect();
+            threads.sort_by_key(|&cpu| self.interrupts.contains(cpu));
+            threads
+        };
+        let threads: Vec<Vec<u32>> = seats.iter().map(threads).collect();
         let whole_core = matches!(self.options.mode, Mode::Physical | Mode::Split);
         let workers = (0..count).map(|worker| {
             let (core, round) = (worker % seats.len(), worker / seats.len());
@@ -392,6 +427,7 @@ impl<'a> Planner<'a> {
         let end = shares.interrupts + shares.background;
         let own_background = union(&others[shares.interrupts..end]).or(&union(slow));
         let mut siblings: Vec<u32> = self.placement.reserved.iter().collect();
+        siblings.sort_by_key(|&cpu| self.interrupts.contains(cpu));
         if self.options.mode == Mode::Split {
             siblings.clear();
         }

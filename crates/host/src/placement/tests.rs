@@ -105,6 +105,7 @@ fn nic(name: &str, node: Option<u32>, local: &str) -> Nic {
         receive_queue_count: 8,
         transmit_queue_count: 8,
         interrupts: Vec::new(),
+        interrupt_cpus: Vec::new(),
     }
 }
 
@@ -170,6 +171,48 @@ fn the_node_of_the_only_interface_wins_over_a_larger_one() {
     let unknown = PlacementOptions { nic: Some("eth9".into()), ..PlacementOptions::default() };
     let error = plan(&topology, &Allowed::default(), &unknown).unwrap_err();
     assert_eq!(error, PlacementError::NoSuchNic("eth9".into()));
+}
+
+/// An interface whose interrupts may land on these CPUs.
+fn nic_with(interrupts: &[&str]) -> Nic {
+    Nic {
+        interrupts: (24..).take(interrupts.len()).collect(),
+        interrupt_cpus: interrupts.iter().map(|list| cpus(list)).collect(),
+        ..nic("eth0", None, "")
+    }
+}
+
+#[test]
+fn workers_keep_off_the_cpus_that_interrupts_were_confined_to() {
+    let mut topology = shape(1, 8, 1).whole();
+    for (interrupts, workers, irq, background) in [
+        // One for its settings may land anywhere, as those of all drivers do.
+        (&["0", "0", "0-7"][..], "1-6", "0", "7"),
+        (&["7"], "0-5", "7", "6"),
+        // More cores than interrupts should have, or none: nobody has decided.
+        (&["0-3"], "0-5", "6", "7"),
+        (&["0-7"], "0-5", "6", "7"),
+        (&[""], "0-5", "6", "7"),
+    ] {
+        topology.nics = vec![nic_with(interrupts)];
+        let placement = auto(&topology);
+        assert_eq!(placement.worker_cpus(), cpus(workers), "{interrupts:?}");
+        assert_eq!(placement.irq, cpus(irq), "{interrupts:?}");
+        assert_eq!(placement.background, cpus(background), "{interrupts:?}");
+        topology.nics[0].is_up = false;
+        assert_eq!(auto(&topology).worker_cpus(), cpus("0-5"), "a link that is down decides");
+    }
+}
+
+#[test]
+fn where_interrupts_have_no_core_a_worker_takes_the_sibling_they_do_not_use() {
+    let mut topology = shape(1, 2, 2).whole();
+    topology.nics = vec![nic_with(&["0"])];
+    let placement = auto(&topology);
+    assert_eq!((placement.worker_cpus(), placement.irq), (cpus("1-2"), cpus("0")));
+    topology.nics = vec![nic_with(&["0,2"])];
+    let undecided = auto(&topology);
+    assert_eq!((undecided.worker_cpus(), undecided.irq), (cpus("0-1"), cpus("3")));
 }
 
 #[test]

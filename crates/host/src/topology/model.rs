@@ -83,6 +83,8 @@ pub struct Nic {
     pub transmit_queue_count: usize,
     /// Numbers of its message-signalled interrupts.
     pub interrupts: Vec<u32>,
+    /// The CPUs that each of them may land on, in the same order; empty for one that is not in use or not told.
+    pub interrupt_cpus: Vec<CpuSet>,
 }
 
 /// Why no topology could be read.

@@ -243,13 +243,16 @@ fn read_nics(root: &Root) -> Vec<Nic> {
         let count = |stem: &str| queues.iter().filter(|queue| queue.starts_with(stem)).count();
         let node = root.value::<i64>(&format!("{device}/numa_node")).ok();
         let state = root.text(&format!("{directory}/operstate")).unwrap_or_default();
+        let interrupts = interrupts_below(root, &device);
+        let list = |number: &u32| root.cpu_list(&format!("/proc/irq/{number}/smp_affinity_list"));
         Some(Nic {
             node: node.and_then(|node| u32::try_from(node).ok()),
             local_cpus: local_cpus(root, &device),
             is_up: !matches!(state.as_str(), "down" | "notpresent" | "lowerlayerdown"),
             receive_queue_count: count("rx-"),
             transmit_queue_count: count("tx-"),
-            interrupts: interrupts_below(root, &device),
+            interrupt_cpus: interrupts.iter().map(|n| list(n).unwrap_or_default()).collect(),
+            interrupts,
             name,
         })
     });

@@ -9,6 +9,10 @@ use crate::limits::CPU_ID_MAX;
 
 const WORD_BITS: u32 = u64::BITS;
 
+/// CPUs that a list may name, each time they are named: one that names all there could be again and again is not from
+/// a kernel, and would take long.
+const CPUS_NAMED_MAX: u32 = 4 * (CPU_ID_MAX + 1);
+
 /// A set of logical CPU numbers.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuSet {
@@ -21,7 +25,7 @@ pub struct CpuSet {
 pub enum CpuSetError {
     /// Not a number, range, stride or hexadecimal group: the piece that was not understood.
     Malformed(String),
-    /// A CPU number above [`CPU_ID_MAX`].
+    /// A CPU number above [`CPU_ID_MAX`], or far more numbers than there could be CPUs.
     TooLarge(String),
     /// A range that ends before it begins, or a stride of zero.
     Backwards(String),
@@ -31,7 +35,7 @@ impl fmt::Display for CpuSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(piece) => write!(f, "`{piece}` is no CPU number, range or mask"),
-            Self::TooLarge(piece) => write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}"),
+            Self::TooLarge(piece) => write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}, or too many"),
             Self::Backwards(piece) => write!(f, "`{piece}` ends before it begins or has no step"),
         }
     }
@@ -62,13 +66,17 @@ impl CpuSet {
         if text == "(null)" {
             return Ok(set);
         }
+        let mut named_max = CPUS_NAMED_MAX;
         for piece in text.split([',', ' ']).map(str::trim).filter(|piece| !piece.is_empty()) {
-            set.insert_piece(piece)?;
+            let named = set.insert_piece(piece)?;
+            named_max =
+                named_max.checked_sub(named).ok_or_else(|| CpuSetError::TooLarge(piece.to_owned()))?;
         }
         Ok(set)
     }
 
-    fn insert_piece(&mut self, piece: &str) -> Result<(), CpuSetError> {
+    /// Adds a number, range or stride; how many CPUs it names.
+    fn insert_piece(&mut self, piece: &str) -> Result<u32, CpuSetError> {
         let (range, step) = match piece.split_once(':') {
             Some((range, step)) => (range, number(step, piece)?),
             None => (piece, 1),
@@ -84,7 +92,7 @@ impl CpuSet {
             return Err(CpuSetError::Backwards(piece.to_owned()));
         }
         (first..=last).step_by(step as usize).for_each(|cpu| self.insert(cpu));
-        Ok(())
+        Ok((last - first) / step + 1)
     }
 
     /// Parses a mask of any width: `ff`, `0x3`, `00000001,,00ff00ff` (an empty group is zero).
@@ -308,6 +316,9 @@ mod tests {
         assert_eq!(error("0-4294967295"), CpuSetError::TooLarge("0-4294967295".into()));
         assert_eq!(error("-1"), CpuSetError::Malformed("-1".into()));
         assert_eq!(error("99999999999"), CpuSetError::TooLarge("99999999999".into()));
+        let again = "0-65535,".repeat(4);
+        assert_eq!(list(&again).len(), 65_536);
+        assert_eq!(error(&format!("{again}7")), CpuSetError::TooLarge("7".into()));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
-use super::{Change, Judgement, Outcome, Persistence, Rule, steering};
+use super::{
+    Change, Judgement, Outcome, Persistence, Rule, Untold, placement, steering, topology,
+};
 use crate::facts::{self, Channels, Probe};
-use crate::topology::{Nic, Topology};
+use crate::topology::Nic;
 use crate::{CpuSet, ReadError, Refusal};
 
 pub(super) const RULES: &[Rule] = &[
@@ -176,15 +178,11 @@ fn packet_backlog(probe: &mut Probe<'_>) -> Outcome {
 }
 
 /// Interfaces that are up, have a device and are no virtual bundle: the ones with queues to set.
-pub(super) fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, ReadError> {
+pub(super) fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, Untold> {
     let host = probe.host;
     host.root.names("/sys/class/net")?;
     let topology = topology(probe)?;
     Ok(topology.nics.iter().filter(|nic| nic.is_up).collect())
-}
-
-pub(super) fn topology<'a>(probe: &Probe<'a>) -> Result<&'a Topology, ReadError> {
-    probe.host.topology.as_ref().map_err(|_| ReadError::malformed("/sys/devices/system/cpu"))
 }
 
 fn busy_polling(probe: &mut Probe<'_>) -> Outcome {
@@ -231,7 +229,7 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     if nics.is_empty() {
         return Ok(Judgement::not_applicable("no network interface with a device is up"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
+    let placement = placement(probe)?;
     let queues = missing_queues(probe, &nics, &placement.irq);
     if !queues.is_empty() {
         return Ok(Judgement::advice("interfaces have fewer queues than CPUs for their interrupts")
@@ -294,7 +292,7 @@ fn irqbalance(probe: &mut Probe<'_>) -> Outcome {
     if !runs(probe, "irqbalance")? {
         return Ok(Judgement::not_applicable("irqbalance does not run"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
+    let placement = placement(probe)?;
     let topology = topology(probe)?;
     let wanted = placement.worker_cpus().or(&topology.isolated).or(&topology.tickless);
     let files = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
@@ -329,7 +327,7 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
         match probe.host.root.text(&format!("/tidemill/ethtool/{}", nic.name)) {
             Ok(text) if text == UNSUPPORTED => {}
             Ok(text) => told.push(format!("{}: {}", nic.name, text.replace('\n', " "))),
-            Err(error) if !probe.host.root.is_live() => return Err(error),
+            Err(error) if !probe.host.root.is_live() => return Err(error.into()),
             Err(_) => {
                 let read = crate::apply::coalescing(&nic.name);
                 let read = read.map_err(|error| ReadError {

@@ -31,6 +31,9 @@ pub enum CpuSetError {
     Backwards(String),
 }
 
+/// Groups of 32 bits that a mask may have.
+const MASK_GROUPS_MAX: usize = (CPU_ID_MAX as usize + 1) / 32;
+
 impl fmt::Display for CpuSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,6 +105,9 @@ impl CpuSet {
     pub fn parse_mask(text: &str) -> Result<Self, CpuSetError> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let text = text.strip_prefix("0x").unwrap_or(text);
+        if text.bytes().filter(|byte| *byte == b',').count() > MASK_GROUPS_MAX {
+            return Err(CpuSetError::TooLarge("a mask".to_owned()));
+        }
         let groups: Vec<&str> = text.split(',').collect();
         let mut digits = String::new();
         for group in &groups {
@@ -331,6 +337,7 @@ mod tests {
         assert_eq!(mask("0000,00000100,00000001\n"), "0,40");
         assert!(CpuSet::parse_mask("1,123456789").is_err());
         assert!(CpuSet::parse_mask("xyz").is_err());
+        assert!(CpuSet::parse_mask(&",".repeat(1 << 20)).is_err());
     }
 
     #[test]

@@ -175,3 +175,30 @@ fn maxclients_that_a_server_lowered_to_its_descriptors_are_a_problem() {
     assert_eq!(judged("100", "65536                65536").verdict, Verdict::Ok);
     assert_eq!(judged("10000", "10032                10032").verdict, Verdict::Ok);
 }
+
+/// docs/tuning/rules.md.
+fn document() -> String {
+    let mut text = "# Rules of `tidemill tune doctor`\n\n\
+        Written by a test from the rules themselves (crates/host/src/rules). \"Measured\" is what a rule's source found; \
+        `tidemill tune ab` finds what it is worth here.\n\n\
+        | rule | about | why it matters | measured |\n|---|---|---|---|\n"
+        .to_owned();
+    let mut rules: Vec<&Rule> = all().collect();
+    // R1 to R27 by number, then the server's settings.
+    let number = |rule: &Rule| rule.id.strip_prefix('R').and_then(|id| id.parse::<u32>().ok());
+    rules.sort_by_key(|rule| number(rule).unwrap_or(u32::MAX));
+    for rule in rules {
+        text += &format!("| {} | {} | {} | {} |\n", rule.id, rule.title, rule.why, rule.effect);
+    }
+    text
+}
+
+#[test]
+fn the_document_of_the_rules_is_fresh() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tuning/rules.md");
+    if std::env::var_os("TIDEMILL_WRITE_DOCS").is_some() {
+        std::fs::write(path, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(written, document(), "run with TIDEMILL_WRITE_DOCS=1 to write docs/tuning/rules.md");
+}

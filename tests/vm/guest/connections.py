@@ -8,7 +8,7 @@ import time
 
 import machine
 import server
-from report import check, note, title
+from report import check, note, title, tune
 
 COUNT = 100_000
 # An address has at most 64,511 ports that need no rights; five processes connect faster than one.
@@ -39,6 +39,9 @@ def hold_many():
         per_connection = (resident_bytes(pid) - before) // COUNT
         note(f"resident memory per idle connection: {per_connection} bytes")
         check(f"at most {BYTES_MAX} bytes", per_connection <= BYTES_MAX, True)
+        # Its table of sockets is larger than what doctor takes of any file.
+        status, text = tune("doctor", "--port", str(PORT), shown=False)
+        check("doctor judges the server among them", (status in (0, 1, 3), f"/proc/{pid}/" in text), (True, True))
         time.sleep(HELD_SECONDS)
         for holder in holders:
             holder.stdin.write("\n")

@@ -399,9 +399,9 @@ fn unix_socket(probe: &mut Probe<'_>) -> Outcome {
     probe.note(format!("CONFIG unixsocket: {}", if has_socket { "set" } else { "none" }));
     let root = probe.host.root;
     // Absent where IPv6 is switched off.
-    let over_six = root.text("/proc/net/tcp6").unwrap_or_default();
+    let over_six = root.head("/proc/net/tcp6").unwrap_or_default();
     let clients =
-        loopback_clients(&root.text("/proc/net/tcp")?, port) + loopback_clients(&over_six, port);
+        loopback_clients(&root.head("/proc/net/tcp")?, port) + loopback_clients(&over_six, port);
     probe.note(format!("/proc/net/tcp: {clients} clients of port {port} on this host"));
     Ok(match (clients, has_socket) {
         (0, _) => Judgement::ok("no client comes over the loopback"),

@@ -205,10 +205,12 @@ fn connections(text: &str) -> String {
     rows.map(|(_, row)| format!("{row}\n")).collect()
 }
 
-/// Mounts without options, but those of control groups and whether they are read-only.
+/// Mounts without who mounted them and without options, but those of control groups and whether they are read-only.
 fn mounts(text: &str) -> String {
     let rows = text.lines().map(|row| {
         let mut fields: Vec<&str> = row.split(' ').collect();
+        // `user:password@host:/path`, as some network file systems name their source.
+        fields[0] = fields[0].rsplit_once('@').map_or(fields[0], |(_, source)| source);
         if fields.len() > 3 && !fields[2].starts_with("cgroup") {
             let is_read_only = fields[3].split(',').any(|option| option == "ro");
             fields[3] = if is_read_only { "ro" } else { "rw" };
@@ -482,5 +484,6 @@ mod tests {
         assert_eq!(connections(table).lines().count(), 2);
         let table = "//srv/share /mnt cifs ro,username=me 0 0\ncgroup /c cgroup rw,cpu 0 0\n";
         assert_eq!(mounts(table), "//srv/share /mnt cifs ro 0 0\ncgroup /c cgroup rw,cpu 0 0\n");
+        assert_eq!(mounts("me:hunter2@host:/x /y fuse.sshfs rw 0 0"), "host:/x /y fuse.sshfs rw 0 0\n");
     }
 }

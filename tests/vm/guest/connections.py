@@ -40,7 +40,7 @@ def hold_many():
         note(f"resident memory per idle connection: {per_connection} bytes")
         check(f"at most {BYTES_MAX} bytes", per_connection <= BYTES_MAX, True)
         # Its table of sockets is larger than what doctor takes of any file.
-        status, text = tune("doctor", "--port", str(PORT), shown=False)
+        status, text = tune("doctor", "--json", "--port", str(PORT), shown=False)
         check("doctor judges the server among them", (status in (0, 1, 3), f"/proc/{pid}/" in text), (True, True))
         time.sleep(HELD_SECONDS)
         for holder in holders:

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::CpuSet;
-use crate::topology::{Core, Cpu, Nic, Node, Topology};
+use crate::topology::{Core, Nic, Node, Topology};
 
 /// A machine of equal nodes; siblings are numbered `stride` apart as on most servers.
 #[derive(Clone, Debug)]
@@ -46,8 +46,6 @@ impl Shape {
                 let cache_end =
                     (cache_first + self.cores_per_cache).min(first + self.cores_per_node);
                 let cache: CpuSet = (cache_first..cache_end).flat_map(siblings).collect();
-                let index = topology.cores.len();
-                topology.cpus.extend(cpus.iter().map(|id| Cpu { id, core: index }));
                 topology.cores.push(Core {
                     cpus,
                     package: node as i32,
@@ -67,7 +65,6 @@ impl Shape {
                 });
             }
         }
-        topology.cpus.sort_by_key(|cpu| cpu.id);
         topology
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Core, Cpu, Nic, Node, Topology, TopologyError};
+use super::model::{Core, Nic, Node, Topology, TopologyError};
 use crate::limits::TOP_CLASS_SPEED_PERCENT;
 use crate::{CpuSet, Root};
 
@@ -21,7 +21,6 @@ impl Topology {
         let present: CpuSet = names.iter().filter_map(|name| numbered(name, "cpu")).collect();
         let mut topology = Self {
             online: online_cpus(root, &present),
-            possible: root.cpu_list(&format!("{CPU}/possible")).unwrap_or(present),
             isolated: root.cpu_list(&format!("{CPU}/isolated")).unwrap_or_default(),
             tickless: root.cpu_list(&format!("{CPU}/nohz_full")).unwrap_or_default(),
             ..Self::default()
@@ -66,10 +65,6 @@ impl Topology {
             let core = self.read_core(root, cpu, mutual);
             self.cores.push(core);
         }
-        for (index, core) in self.cores.iter().enumerate() {
-            self.cpus.extend(core.cpus.iter().map(|id| Cpu { id, core: index }));
-        }
-        self.cpus.sort_by_key(|cpu| cpu.id);
     }
 
     fn read_core(&self, root: &Root, cpu: u32, cpus: CpuSet) -> Core {

@@ -463,6 +463,44 @@ mod tests {
         check_same(&findings, &doctor(copy.path()));
     }
 
+    /// Texts that no kernel writes: nothing, extremes, brackets, every CPU there could be, far more lines than fields.
+    const NONSENSE: &[&str] = &[
+        "",
+        "-1 -1 -1",
+        "18446744073709551615 18446744073709551615 18446744073709551615",
+        "cpu0 cpu cpu\u{e9} [] (null) ][ =:=,-",
+        "0-65535,0-65535",
+        "Cpus_allowed_list:\t65535-0\nnonvoluntary_ctxt_switches:\t-\nMemTotal: kB\n0::/../..\n",
+        "0: 0:0 0 0A 0 0 0 0 0 0\n0: zz:zz 0:0 01\ncgroup2 / cgroup2 rw\ncgroup / cgroup cpu,cpuset\n",
+    ];
+
+    #[test]
+    fn nonsense_in_any_file_of_a_machine_is_judged_without_a_panic() {
+        let inspect = Inspect {
+            server: Some(server(std::process::id())),
+            interval: Duration::from_millis(1),
+            ..Inspect::default()
+        };
+        let (directory, _, _) = captured(Root::live(), inspect);
+        let manifest = std::fs::read_to_string(directory.path().join("tidemill/capture.json")).unwrap();
+        let manifest: Manifest = serde_json::from_str(&manifest).unwrap();
+        assert!(manifest.files.len() > 50, "{:?}", manifest.files);
+        for (index, path) in manifest.files.iter().enumerate() {
+            let file = directory.path().join(path.trim_start_matches('/'));
+            let text = std::fs::read(&file).unwrap();
+            std::fs::write(&file, NONSENSE[index % NONSENSE.len()]).unwrap();
+            doctor(directory.path());
+            std::fs::write(&file, [0xff, 0x00, 0xfe]).unwrap();
+            doctor(directory.path());
+            std::fs::write(&file, text).unwrap();
+        }
+        for (index, path) in manifest.files.iter().enumerate() {
+            let file = directory.path().join(path.trim_start_matches('/'));
+            std::fs::write(&file, NONSENSE[index % NONSENSE.len()]).unwrap();
+        }
+        doctor(directory.path());
+    }
+
     #[test]
     fn half_a_capture_and_no_machine_are_told_in_one_line() {
         let (directory, _, _) = captured(Root::live(), Inspect::default());

@@ -57,12 +57,7 @@ impl Shape {
             }
             if !node_cpus.is_empty() {
                 let (id, memory_kib) = (Some(node), Some(1 << 20));
-                topology.nodes.push(Node {
-                    id,
-                    cpus: node_cpus,
-                    memory_kib,
-                    distances: Vec::new(),
-                });
+                topology.nodes.push(Node { id, cpus: node_cpus, memory_kib });
             }
         }
         topology

@@ -49,8 +49,6 @@ pub struct Node {
     pub cpus: CpuSet,
     /// Its memory in KiB; `None` when not told.
     pub memory_kib: Option<u64>,
-    /// Distances to all nodes in node order, 10 being local; empty when not told.
-    pub distances: Vec<u32>,
 }
 
 /// A network interface with a device behind it.

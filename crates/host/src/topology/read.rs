@@ -166,12 +166,10 @@ fn told_nodes(root: &Root, online: &CpuSet) -> Vec<Node> {
         let directory = format!("{NODE}/{name}");
         let list = root.cpu_list(&format!("{directory}/cpulist"));
         let cpus = list.or_else(|_| root.cpu_mask(&format!("{directory}/cpumap"))).ok()?;
-        let distances = root.text(&format!("{directory}/distance")).unwrap_or_default();
         Some(Node {
             id: Some(id),
             cpus: cpus.and(online),
             memory_kib: node_memory_kib(root, &directory),
-            distances: distances.split_whitespace().filter_map(|text| text.parse().ok()).collect(),
         })
     });
     nodes.filter(|node| !node.cpus.is_empty()).collect()
@@ -208,7 +206,7 @@ fn package_groups(cores: &[Core], cpus: &CpuSet) -> Vec<Node> {
         }
     }
     let nodes = groups.into_values();
-    nodes.map(|cpus| Node { id: None, cpus, memory_kib: None, distances: Vec::new() }).collect()
+    nodes.map(|cpus| Node { id: None, cpus, memory_kib: None }).collect()
 }
 
 /// One number per core from the first source that covers every core: capacity, kind, maximum frequency.

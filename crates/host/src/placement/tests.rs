@@ -360,6 +360,7 @@ proptest! {
         quota in proptest::option::of(0.1f64..40.0),
         workers in proptest::option::of(1usize..80),
         per_core in 0usize..=2,
+        interrupts in proptest::collection::vec(proptest::collection::vec(any::<bool>(), 1..40), 0..4),
         mode in prop_oneof![
             Just(Mode::Auto), Just(Mode::Logical), Just(Mode::Physical), Just(Mode::Split)
         ],
@@ -368,6 +369,8 @@ proptest! {
         let mut topology = shape.machine(&online);
         topology.isolated =
             shape.all().iter().zip(isolated.iter().cycle()).filter(|(_, bit)| **bit).map(|(cpu, _)| cpu).collect();
+        let interrupt_cpus = interrupts.iter().map(|bits| part(&shape.all(), bits)).collect();
+        topology.nics = vec![Nic { interrupt_cpus, ..nic("eth0", None, "") }];
         let mask = part(&online, &mask);
         let cpuset = part(&mask, &cpuset);
         let allowed = Allowed { mask: Some(mask), cpuset: Some(cpuset.clone()), quota_cpus: quota };
@@ -401,6 +404,21 @@ proptest! {
         for core in slow.filter(|_| any_fast) {
             prop_assert!(!placement.worker_cpus().intersects(&core.cpus));
         }
+    }
+
+    #[test]
+    fn no_worker_is_on_the_core_that_an_interrupt_was_put_on(
+        cores in 3u32..=64,
+        threads in 1u32..=2,
+        put in any::<proptest::sample::Index>(),
+    ) {
+        let mut topology = shape(1, cores, threads).whole();
+        let put = put.index((cores * threads) as usize) as u32;
+        topology.nics = vec![nic_with(&[&put.to_string()])];
+        let placement = auto(&topology);
+        let core = topology.cores.iter().find(|core| core.cpus.contains(put)).unwrap();
+        prop_assert!(!placement.worker_cpus().intersects(&core.cpus), "{placement:?}");
+        prop_assert!(placement.irq.contains(put), "{placement:?}");
     }
 
     /// Taking CPUs away one after the other from 128 to 1, in any order.

@@ -82,7 +82,7 @@ fn huge_pages(probe: &mut Probe<'_>) -> Outcome {
     Ok(match (enabled.as_str(), forks) {
         ("never", Some(false)) => {
             Judgement::advice("`never` forbids huge pages even to a server that asks")
-                .so("set madvise and compare with and without MADV_HUGEPAGE")
+                .so("set madvise and compare Tidemill with `huge-pages yes` and with `no`")
                 .changing(vec![Change::tmpfiles(
                     "R1",
                     &format!("{THP}/enabled"),

@@ -334,8 +334,9 @@ impl<'a> Planner<'a> {
         self.say(format!("interrupts of network interfaces were put on CPU {put}"));
         if shares.interrupts > 0 {
             *near = free;
-            let end = shares.workers.min(near.len());
-            near.splice(end..end, taken);
+            let after = near.split_off(shares.workers.min(near.len()));
+            near.extend(taken);
+            near.extend(after);
         }
         self.interrupts = put;
     }

@@ -482,7 +482,8 @@ mod tests {
             ..Inspect::default()
         };
         let (directory, _, _) = captured(Root::live(), inspect);
-        let manifest = std::fs::read_to_string(directory.path().join("tidemill/capture.json")).unwrap();
+        let manifest =
+            std::fs::read_to_string(directory.path().join("tidemill/capture.json")).unwrap();
         let manifest: Manifest = serde_json::from_str(&manifest).unwrap();
         assert!(manifest.files.len() > 50, "{:?}", manifest.files);
         for (index, path) in manifest.files.iter().enumerate() {
@@ -522,6 +523,9 @@ mod tests {
         assert_eq!(connections(table).lines().count(), 2);
         let table = "//srv/share /mnt cifs ro,username=me 0 0\ncgroup /c cgroup rw,cpu 0 0\n";
         assert_eq!(mounts(table), "//srv/share /mnt cifs ro 0 0\ncgroup /c cgroup rw,cpu 0 0\n");
-        assert_eq!(mounts("me:hunter2@host:/x /y fuse.sshfs rw 0 0"), "host:/x /y fuse.sshfs rw 0 0\n");
+        assert_eq!(
+            mounts("me:hunter2@host:/x /y fuse.sshfs rw 0 0"),
+            "host:/x /y fuse.sshfs rw 0 0\n"
+        );
     }
 }

@@ -38,7 +38,9 @@ impl fmt::Display for CpuSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(piece) => write!(f, "`{piece}` is no CPU number, range or mask"),
-            Self::TooLarge(piece) => write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}, or too many"),
+            Self::TooLarge(piece) => {
+                write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}, or too many")
+            }
             Self::Backwards(piece) => write!(f, "`{piece}` ends before it begins or has no step"),
         }
     }
@@ -72,8 +74,9 @@ impl CpuSet {
         let mut named_max = CPUS_NAMED_MAX;
         for piece in text.split([',', ' ']).map(str::trim).filter(|piece| !piece.is_empty()) {
             let named = set.insert_piece(piece)?;
-            named_max =
-                named_max.checked_sub(named).ok_or_else(|| CpuSetError::TooLarge(piece.to_owned()))?;
+            named_max = named_max
+                .checked_sub(named)
+                .ok_or_else(|| CpuSetError::TooLarge(piece.to_owned()))?;
         }
         Ok(set)
     }

@@ -166,8 +166,7 @@ pub(crate) fn set_memory_policy(mode: libc::c_int, nodes: &CpuSet) -> io::Result
     // The kernel reads one bit less than it is told.
     let bit_count = words.len() * u64::BITS as usize + 1;
     // SAFETY: the kernel reads `bit_count - 1` bits from `words`, which holds exactly as many.
-    let result =
-        unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, words.as_ptr(), bit_count) };
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, words.as_ptr(), bit_count) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -110,9 +110,8 @@ unsafe extern "C" fn map_huge(
 ) -> *mut c_void {
     let Some(Some(own)) = HOOKS.get() else { return std::ptr::null_mut() };
     // SAFETY: the arguments are those that jemalloc made for this very function.
-    let mapped = unsafe {
-        (own.map_memory)(hooks, wanted, size_bytes, alignment, zero, commit, arena)
-    };
+    let mapped =
+        unsafe { (own.map_memory)(hooks, wanted, size_bytes, alignment, zero, commit, arena) };
     if !mapped.is_null() {
         // SAFETY: the range was mapped just now and is nobody's yet; the advice changes no contents. Refused, its pages
         // are small, which is as good.
@@ -128,7 +127,8 @@ unsafe extern "C" fn map_huge(
 ///
 /// When jemalloc refuses.
 pub(crate) fn ask_for_huge_pages() -> Result<(), String> {
-    let hooks = HOOKS.get_or_init(Hooks::read).as_ref().ok_or("jemalloc does not tell its hooks")?;
+    let hooks =
+        HOOKS.get_or_init(Hooks::read).as_ref().ok_or("jemalloc does not tell its hooks")?;
     // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
     let arena = unsafe { raw::read::<c_uint>(b"thread.arena\0") };
     let arena = arena.map_err(|error| error.to_string())?;
@@ -148,7 +148,8 @@ mod tests {
 
     /// Whether the mapping that holds an address may get huge pages on request.
     fn is_advised(address: usize) -> bool {
-        let maps = std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells of mappings");
+        let maps =
+            std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells of mappings");
         let mut is_inside = false;
         for line in maps.lines() {
             let range = line.split(' ').next().and_then(|range| range.split_once('-'));

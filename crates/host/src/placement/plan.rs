@@ -319,7 +319,8 @@ impl<'a> Planner<'a> {
     /// takes root, which a server should not be. Those that may land on all CPUs of the node are nobody's decision.
     fn leave_room_for_interrupts(&mut self, shares: Shares, near: &mut Vec<Seat>) {
         let node = union(near);
-        let lists = self.topology.nics.iter().filter(|nic| nic.is_up).flat_map(|nic| &nic.interrupt_cpus);
+        let lists =
+            self.topology.nics.iter().filter(|nic| nic.is_up).flat_map(|nic| &nic.interrupt_cpus);
         let put = lists.map(|list| list.and(&node)).filter(|list| *list != node);
         let put = put.fold(CpuSet::new(), |all, list| all.or(&list));
         let (taken, free): (Vec<Seat>, Vec<Seat>) =

@@ -1,8 +1,6 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
-use super::{
-    Change, Judgement, Outcome, Persistence, Rule, Untold, placement, steering, topology,
-};
+use super::{Change, Judgement, Outcome, Persistence, Rule, Untold, placement, steering, topology};
 use crate::facts::{self, Channels, Probe};
 use crate::topology::Nic;
 use crate::{CpuSet, ReadError, Refusal};

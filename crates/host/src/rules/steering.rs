@@ -20,7 +20,9 @@ fn busiest_softirq(probe: &mut Probe<'_>, cpus: &CpuSet) -> Result<Option<u64>, 
     });
     let busiest = shares.max();
     if let Some((percent, cpu)) = busiest {
-        probe.note(format!("/proc/stat: {percent} % of the time in softirq on CPU {cpu}, on no other more"));
+        probe.note(format!(
+            "/proc/stat: {percent} % of the time in softirq on CPU {cpu}, on no other more"
+        ));
     }
     Ok(busiest.map(|(percent, _)| percent))
 }

@@ -107,7 +107,9 @@ fn packets_are_steered_when_one_cpu_is_saturated_with_them() {
     let saturated = with("cpu 9 0 9 9 0 0 9 0\ncpu3 5 0 5 100 0 0 190 0\nintr 5\n");
     assert_eq!(saturated.verdict, Verdict::Advice, "{saturated:#?}");
     assert_eq!(saturated.changes[0].to, "f000", "{saturated:#?}");
-    assert!(saturated.evidence.iter().any(|line| line.contains("90 % of the time in softirq on CPU 3")));
+    assert!(
+        saturated.evidence.iter().any(|line| line.contains("90 % of the time in softirq on CPU 3"))
+    );
     assert_eq!(with("cpu3 5 0 5 180 0 0 110 0\n").verdict, Verdict::Ok);
 }
 
@@ -144,11 +146,16 @@ fn under_eevdf_a_preempted_thread_is_advised_a_longer_slice() {
 
 #[test]
 fn without_a_topology_rules_name_the_path_and_the_kernels_answer() {
-    let (_directory, root) = tree(&[("sys/class/net/lo/operstate", "unknown\n"), ("proc/irq/1/x", "")]);
+    let (_directory, root) =
+        tree(&[("sys/class/net/lo/operstate", "unknown\n"), ("proc/irq/1/x", "")]);
     for id in ["R10", "R11", "R16", "R18"] {
         let finding = judge(&root, id);
         assert_eq!(finding.verdict, Verdict::CannotTell, "{id}");
-        assert!(finding.summary.contains("/sys/devices/system/cpu: absent"), "{id}: {}", finding.summary);
+        assert!(
+            finding.summary.contains("/sys/devices/system/cpu: absent"),
+            "{id}: {}",
+            finding.summary
+        );
         assert!(finding.summary.contains("os error 2"), "{id}: {}", finding.summary);
     }
 }

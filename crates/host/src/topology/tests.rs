@@ -197,7 +197,10 @@ fn a_machine_of_2048_cpus_is_read_whole_and_planned_on_one_node() {
         write(directory.path(), &format!("sys/devices/system/node/node{node}/cpulist"), &list);
     }
     let topology = Topology::read(&Root::open(directory.path()).unwrap()).unwrap();
-    assert_eq!((topology.online.len(), topology.cores.len(), topology.nodes.len()), (2048, 1024, 8));
+    assert_eq!(
+        (topology.online.len(), topology.cores.len(), topology.nodes.len()),
+        (2048, 1024, 8)
+    );
     let placement = planned(&topology);
     assert_eq!(placement.worker_cpus(), cpus("0-111"));
     assert_eq!(placement.reserved, cpus("1024-1135"));

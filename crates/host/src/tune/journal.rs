@@ -78,7 +78,9 @@ impl Entry {
     /// its path has another number at each boot.
     pub(super) fn subject(&self) -> String {
         match &self.persistence {
-            Persistence::Interrupt { interface, index } => format!("{interface} interrupt {index:06}"),
+            Persistence::Interrupt { interface, index } => {
+                format!("{interface} interrupt {index:06}")
+            }
             Persistence::DropIn { key, .. } => format!("{} {key}", self.path),
             _ => self.path.clone(),
         }

@@ -69,7 +69,7 @@ fn has_huge_pages() -> bool {
 /// Sets where the calling thread, and the threads it starts afterwards, take memory from.
 pub(crate) fn set_memory_nodes(config: &ServerConfig, placement: &Placement) {
     let name = &config.memory_policy;
-    let set = match memory_policy(name, placement) {
+    let set = match memory_policy(name, &placement.worker_nodes) {
         Ok(None) => return,
         Ok(Some(policy)) => set_memory_policy(&policy).map_err(|error| reason(&error)),
         Err(why) => Err(why.to_owned()),
@@ -79,14 +79,14 @@ pub(crate) fn set_memory_nodes(config: &ServerConfig, placement: &Placement) {
     }
 }
 
-fn memory_policy(name: &str, placement: &Placement) -> Result<Option<MemoryPolicy>, &'static str> {
-    let nodes = &placement.worker_nodes;
-    match (name, &nodes[..]) {
+/// The policy of this name for workers on these memory nodes; `None` for the kernel's own.
+fn memory_policy(name: &str, nodes: &[u32]) -> Result<Option<MemoryPolicy>, &'static str> {
+    match (name, nodes) {
         ("prefer" | "bind" | "interleave", []) => Err("no memory nodes are known"),
         ("prefer", [node]) => Ok(Some(MemoryPolicy::Prefer(*node))),
         ("bind", [node]) => Ok(Some(MemoryPolicy::Bind(*node))),
         ("prefer" | "bind", _) => Err("workers are on several memory nodes"),
-        ("interleave", _) => Ok(Some(MemoryPolicy::Interleave(nodes.clone()))),
+        ("interleave", _) => Ok(Some(MemoryPolicy::Interleave(nodes.to_vec()))),
         _ => Ok(None),
     }
 }
@@ -106,18 +106,16 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
 mod tests {
     use super::*;
 
-    fn policy(name: &str, worker_nodes: &[u32]) -> Result<Option<MemoryPolicy>, &'static str> {
-        let placement = Placement { worker_nodes: worker_nodes.to_vec(), ..Placement::default() };
-        memory_policy(name, &placement)
-    }
-
     #[test]
     fn memory_comes_from_the_workers_nodes_or_the_policy_makes_no_sense() {
-        assert_eq!(policy("default", &[0, 1]), Ok(None));
-        assert_eq!(policy("prefer", &[3]), Ok(Some(MemoryPolicy::Prefer(3))));
-        assert_eq!(policy("bind", &[3]), Ok(Some(MemoryPolicy::Bind(3))));
-        assert_eq!(policy("interleave", &[0, 1]), Ok(Some(MemoryPolicy::Interleave(vec![0, 1]))));
-        assert_eq!(policy("bind", &[0, 1]), Err("workers are on several memory nodes"));
-        assert_eq!(policy("interleave", &[]), Err("no memory nodes are known"));
+        assert_eq!(memory_policy("default", &[0, 1]), Ok(None));
+        assert_eq!(memory_policy("prefer", &[3]), Ok(Some(MemoryPolicy::Prefer(3))));
+        assert_eq!(memory_policy("bind", &[3]), Ok(Some(MemoryPolicy::Bind(3))));
+        assert_eq!(
+            memory_policy("interleave", &[0, 1]),
+            Ok(Some(MemoryPolicy::Interleave(vec![0, 1])))
+        );
+        assert_eq!(memory_policy("bind", &[0, 1]), Err("workers are on several memory nodes"));
+        assert_eq!(memory_policy("interleave", &[]), Err("no memory nodes are known"));
     }
 }

@@ -18,6 +18,7 @@ deb: ## Debian package of the release build, in target/deb
 .PHONY: docs-fresh
 docs-fresh: ## generated documents match their sources
 	$(CARGO) test --locked --quiet -p tidemill-engine config::
+	$(CARGO) test --locked --quiet -p tidemill-host document
 
 .PHONY: fuzz-resp
 fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the stable toolchain

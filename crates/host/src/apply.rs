@@ -78,12 +78,31 @@ pub fn set_scheduling(policy: Option<Policy>, slice: Option<Duration>) -> io::Re
     Ok(())
 }
 
-/// Takes the calling process's memory from one node only.
+/// Where new memory comes from, by the kernel's numbers of memory nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryPolicy {
+    /// From one node while it has free memory, then from others.
+    Prefer(u32),
+    /// From one node only: the kernel kills when that is full.
+    Bind(u32),
+    /// From each of these nodes in turn, page by page.
+    Interleave(Vec<u32>),
+}
+
+/// Sets where the calling thread, and the threads and programs it starts afterwards, take new memory from. Memory
+/// that is there already stays where it is.
 ///
 /// # Errors
-/// The kernel's error: EINVAL for a node without memory or outside the cpuset, ENOSYS without NUMA.
-pub fn bind_memory(node: u32) -> io::Result<()> {
-    sys::bind_memory(&CpuSet::single(node))
+/// The kernel's error: EINVAL for a node without memory or outside the cpuset, ENOSYS without NUMA, EPERM in
+/// containers that do not allow it.
+pub fn set_memory_policy(policy: &MemoryPolicy) -> io::Result<()> {
+    let (mode, nodes) = match policy {
+        MemoryPolicy::Prefer(node) => (libc::MPOL_PREFERRED, CpuSet::single(*node)),
+        MemoryPolicy::Bind(node) => (libc::MPOL_BIND, CpuSet::single(*node)),
+        // A set of numbers, though not of CPUs.
+        MemoryPolicy::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes.iter().copied().collect()),
+    };
+    sys::set_memory_policy(mode, &nodes)
 }
 
 /// Forbids transparent huge pages to the calling process, or leaves them to the machine's setting.
@@ -109,6 +128,35 @@ pub fn coalescing(interface: &str) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What `numa_maps` tells of a mapping of this thread's that was made under a policy.
+    fn policies_under(policy: MemoryPolicy) -> String {
+        let under = move || {
+            set_memory_policy(&policy).unwrap();
+            std::fs::read_to_string("/proc/thread-self/numa_maps").unwrap_or_default()
+        };
+        std::thread::spawn(under).join().unwrap()
+    }
+
+    #[test]
+    fn memory_policies_are_those_the_kernel_tells_and_absent_nodes_are_refused() {
+        let has_nodes = std::fs::exists("/proc/self/numa_maps").unwrap()
+            && std::fs::exists("/sys/devices/system/node/node0").unwrap();
+        if !has_nodes || set_memory_policy(&MemoryPolicy::Prefer(0)).is_err() {
+            eprintln!("memory policies are not to be had here: not tested");
+            return;
+        }
+        for (policy, told) in [
+            (MemoryPolicy::Prefer(0), " prefer:0 "),
+            (MemoryPolicy::Bind(0), " bind:0 "),
+            (MemoryPolicy::Interleave(vec![0]), " interleave:0 "),
+        ] {
+            let maps = policies_under(policy.clone());
+            assert!(maps.contains(told), "{policy:?}: {maps}");
+        }
+        let absent = MemoryPolicy::Bind(crate::limits::MEMORY_NODE_MAX);
+        assert!(set_memory_policy(&absent).is_err());
+    }
 
     #[test]
     fn pinning_is_read_back_and_other_threads_keep_their_mask() {

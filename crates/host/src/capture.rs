@@ -205,10 +205,12 @@ fn connections(text: &str) -> String {
     rows.map(|(_, row)| format!("{row}\n")).collect()
 }
 
-/// Mounts without options, but those of control groups and whether they are read-only.
+/// Mounts without who mounted them and without options, but those of control groups and whether they are read-only.
 fn mounts(text: &str) -> String {
     let rows = text.lines().map(|row| {
         let mut fields: Vec<&str> = row.split(' ').collect();
+        // `user:password@host:/path`, as some network file systems name their source.
+        fields[0] = fields[0].rsplit_once('@').map_or(fields[0], |(_, source)| source);
         if fields.len() > 3 && !fields[2].starts_with("cgroup") {
             let is_read_only = fields[3].split(',').any(|option| option == "ro");
             fields[3] = if is_read_only { "ro" } else { "rw" };
@@ -442,7 +444,7 @@ mod tests {
             ("sys/devices/pci/0000:01/virtio0/net/eth0/operstate", "up\n"),
             ("sys/devices/pci/0000:01/virtio0/net/eth0/queues/rx-0/rps_cpus", "f\n"),
             ("sys/bus/virtio/x", ""),
-            ("proc/irq/24/smp_affinity_list", "0\n"),
+            ("proc/irq/24/smp_affinity_list", "0-1\n"),
             ("tidemill/ethtool/eth0", UNSUPPORTED),
         ]);
         for cpu in 0..4 {
@@ -459,6 +461,45 @@ mod tests {
         let moved = findings.iter().find(|finding| finding.id == "R11").unwrap();
         assert_eq!(moved.changes.len(), 1, "{moved:#?}");
         check_same(&findings, &doctor(copy.path()));
+    }
+
+    /// Texts that no kernel writes: nothing, extremes, brackets, every CPU there could be, far more lines than fields.
+    const NONSENSE: &[&str] = &[
+        "",
+        "-1 -1 -1",
+        "18446744073709551615 18446744073709551615 18446744073709551615",
+        "cpu0 cpu cpu\u{e9} [] (null) ][ =:=,-",
+        "0-65535,0-65535",
+        "Cpus_allowed_list:\t65535-0\nnonvoluntary_ctxt_switches:\t-\nMemTotal: kB\n0::/../..\n",
+        "0: 0:0 0 0A 0 0 0 0 0 0\n0: zz:zz 0:0 01\ncgroup2 / cgroup2 rw\ncgroup / cgroup cpu,cpuset\n",
+    ];
+
+    #[test]
+    fn nonsense_in_any_file_of_a_machine_is_judged_without_a_panic() {
+        let inspect = Inspect {
+            server: Some(server(std::process::id())),
+            interval: Duration::from_millis(1),
+            ..Inspect::default()
+        };
+        let (directory, _, _) = captured(Root::live(), inspect);
+        let manifest =
+            std::fs::read_to_string(directory.path().join("tidemill/capture.json")).unwrap();
+        let manifest: Manifest = serde_json::from_str(&manifest).unwrap();
+        assert!(manifest.files.len() > 50, "{:?}", manifest.files);
+        for (index, path) in manifest.files.iter().enumerate() {
+            let file = directory.path().join(path.trim_start_matches('/'));
+            let text = std::fs::read(&file).unwrap();
+            std::fs::write(&file, NONSENSE[index % NONSENSE.len()]).unwrap();
+            doctor(directory.path());
+            std::fs::write(&file, [0xff, 0x00, 0xfe]).unwrap();
+            doctor(directory.path());
+            std::fs::write(&file, text).unwrap();
+        }
+        for (index, path) in manifest.files.iter().enumerate() {
+            let file = directory.path().join(path.trim_start_matches('/'));
+            std::fs::write(&file, NONSENSE[index % NONSENSE.len()]).unwrap();
+        }
+        doctor(directory.path());
     }
 
     #[test]
@@ -482,5 +523,9 @@ mod tests {
         assert_eq!(connections(table).lines().count(), 2);
         let table = "//srv/share /mnt cifs ro,username=me 0 0\ncgroup /c cgroup rw,cpu 0 0\n";
         assert_eq!(mounts(table), "//srv/share /mnt cifs ro 0 0\ncgroup /c cgroup rw,cpu 0 0\n");
+        assert_eq!(
+            mounts("me:hunter2@host:/x /y fuse.sshfs rw 0 0"),
+            "host:/x /y fuse.sshfs rw 0 0\n"
+        );
     }
 }

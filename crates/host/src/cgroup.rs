@@ -5,6 +5,11 @@
 
 use crate::{CpuSet, Root};
 
+/// Bytes of a group's name: the kernel's longest path.
+const GROUP_BYTES_MAX: usize = 4_096;
+/// Groups of version 1 that are asked; there are a dozen controllers.
+const GROUPS_MAX: usize = 32;
+
 /// The cgroup directories of one process, version 1 controllers first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
@@ -45,7 +50,9 @@ impl Membership {
                     let group = group_of(&groups, "").or(membership.cpuset_group.clone());
                     membership.second_version = group.map(|group| (point.to_owned(), group));
                 }
-                "cgroup" => membership.add_controllers(&groups, point, options),
+                "cgroup" if membership.first_version.len() < GROUPS_MAX => {
+                    membership.add_controllers(&groups, point, options);
+                }
                 _ => {}
             }
         }
@@ -133,7 +140,7 @@ fn group_of(groups: &str, controller: &str) -> Option<String> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, group) = (fields.next()?, fields.next()?);
         let found = controllers.split(',').any(|name| name == controller);
-        found.then(|| group.to_owned())
+        (found && group.len() <= GROUP_BYTES_MAX).then(|| group.to_owned())
     })
 }
 
@@ -206,6 +213,16 @@ mod tests {
         ]);
         let groups = Membership::read(&root, "self");
         assert_eq!(groups.effective_cpus(&root).unwrap().to_string(), "0-5");
+    }
+
+    #[test]
+    fn names_and_mounts_beyond_any_kernels_are_passed_over() {
+        let long = format!("0::{}\n1:cpu:/\n", "/".repeat(1 << 20));
+        let mounts = "cgroup /c cgroup rw,cpu 0 0\n".repeat(1 << 15);
+        let mounts = format!("{mounts}cgroup2 /two cgroup2 rw 0 0\n");
+        let (_directory, root) = tree(&[("proc/mounts", &mounts), ("proc/self/cgroup", &long)]);
+        let groups = Membership::read(&root, "self");
+        assert_eq!(groups.directories("cpu").len(), GROUPS_MAX);
     }
 
     #[test]

@@ -9,6 +9,10 @@ use crate::limits::CPU_ID_MAX;
 
 const WORD_BITS: u32 = u64::BITS;
 
+/// CPUs that a list may name, each time they are named: one that names all there could be again and again is not from
+/// a kernel, and would take long.
+const CPUS_NAMED_MAX: u32 = 4 * (CPU_ID_MAX + 1);
+
 /// A set of logical CPU numbers.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuSet {
@@ -21,17 +25,22 @@ pub struct CpuSet {
 pub enum CpuSetError {
     /// Not a number, range, stride or hexadecimal group: the piece that was not understood.
     Malformed(String),
-    /// A CPU number above [`CPU_ID_MAX`].
+    /// A CPU number above [`CPU_ID_MAX`], or far more numbers than there could be CPUs.
     TooLarge(String),
     /// A range that ends before it begins, or a stride of zero.
     Backwards(String),
 }
 
+/// Groups of 32 bits that a mask may have.
+const MASK_GROUPS_MAX: usize = (CPU_ID_MAX as usize + 1) / 32;
+
 impl fmt::Display for CpuSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(piece) => write!(f, "`{piece}` is no CPU number, range or mask"),
-            Self::TooLarge(piece) => write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}"),
+            Self::TooLarge(piece) => {
+                write!(f, "`{piece}` names a CPU above {CPU_ID_MAX}, or too many")
+            }
             Self::Backwards(piece) => write!(f, "`{piece}` ends before it begins or has no step"),
         }
     }
@@ -62,13 +71,18 @@ impl CpuSet {
         if text == "(null)" {
             return Ok(set);
         }
+        let mut named_max = CPUS_NAMED_MAX;
         for piece in text.split([',', ' ']).map(str::trim).filter(|piece| !piece.is_empty()) {
-            set.insert_piece(piece)?;
+            let named = set.insert_piece(piece)?;
+            named_max = named_max
+                .checked_sub(named)
+                .ok_or_else(|| CpuSetError::TooLarge(piece.to_owned()))?;
         }
         Ok(set)
     }
 
-    fn insert_piece(&mut self, piece: &str) -> Result<(), CpuSetError> {
+    /// Adds a number, range or stride; how many CPUs it names.
+    fn insert_piece(&mut self, piece: &str) -> Result<u32, CpuSetError> {
         let (range, step) = match piece.split_once(':') {
             Some((range, step)) => (range, number(step, piece)?),
             None => (piece, 1),
@@ -84,7 +98,7 @@ impl CpuSet {
             return Err(CpuSetError::Backwards(piece.to_owned()));
         }
         (first..=last).step_by(step as usize).for_each(|cpu| self.insert(cpu));
-        Ok(())
+        Ok((last - first) / step + 1)
     }
 
     /// Parses a mask of any width: `ff`, `0x3`, `00000001,,00ff00ff` (an empty group is zero).
@@ -94,6 +108,9 @@ impl CpuSet {
     pub fn parse_mask(text: &str) -> Result<Self, CpuSetError> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let text = text.strip_prefix("0x").unwrap_or(text);
+        if text.bytes().filter(|byte| *byte == b',').count() > MASK_GROUPS_MAX {
+            return Err(CpuSetError::TooLarge("a mask".to_owned()));
+        }
         let groups: Vec<&str> = text.split(',').collect();
         let mut digits = String::new();
         for group in &groups {
@@ -308,6 +325,9 @@ mod tests {
         assert_eq!(error("0-4294967295"), CpuSetError::TooLarge("0-4294967295".into()));
         assert_eq!(error("-1"), CpuSetError::Malformed("-1".into()));
         assert_eq!(error("99999999999"), CpuSetError::TooLarge("99999999999".into()));
+        let again = "0-65535,".repeat(4);
+        assert_eq!(list(&again).len(), 65_536);
+        assert_eq!(error(&format!("{again}7")), CpuSetError::TooLarge("7".into()));
     }
 
     #[test]
@@ -320,6 +340,7 @@ mod tests {
         assert_eq!(mask("0000,00000100,00000001\n"), "0,40");
         assert!(CpuSet::parse_mask("1,123456789").is_err());
         assert!(CpuSet::parse_mask("xyz").is_err());
+        assert!(CpuSet::parse_mask(&",".repeat(1 << 20)).is_err());
     }
 
     #[test]

@@ -128,6 +128,13 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
+/// Bytes of a file as text, without the newline and zero bytes at its end.
+fn text_of(path: &str, bytes: Vec<u8>) -> Result<String, ReadError> {
+    let mut text = String::from_utf8(bytes).map_err(|_| ReadError::malformed(path))?;
+    text.truncate(text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0').len());
+    Ok(text)
+}
+
 fn shown(path: &str) -> String {
     format!("/{}", path.trim_start_matches('/'))
 }
@@ -221,18 +228,42 @@ impl Root {
         text
     }
 
+    /// As [`Root::text`], but of a file beyond [`FILE_BYTES_MAX`] the whole lines that fit: for tables that grow with
+    /// the load, such as that of sockets.
+    ///
+    /// # Errors
+    /// The refusal; text that is not UTF-8 is malformed.
+    pub fn head(&self, path: &str) -> Result<String, ReadError> {
+        let text = self.check_refused(path).and_then(|()| self.read_head(path));
+        self.note(|recording| recording.text(&shown(path), &text));
+        text
+    }
+
     fn read_text(&self, path: &str) -> Result<String, ReadError> {
+        let bytes = self.read_bytes(path)?;
+        match bytes.len() as u64 > FILE_BYTES_MAX {
+            true => Err(ReadError::malformed(path)),
+            false => text_of(path, bytes),
+        }
+    }
+
+    fn read_head(&self, path: &str) -> Result<String, ReadError> {
+        let mut bytes = self.read_bytes(path)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0));
+        }
+        text_of(path, bytes)
+    }
+
+    /// A file's bytes; one more than [`FILE_BYTES_MAX`] of a larger one.
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         // A capture may hold a FIFO in a file's place: opening one to read would wait for ever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fail = |error: io::Error| ReadError::from_io(path, &error);
         let file = self.open_file(path, flags).map_err(fail)?;
-        let mut text = String::new();
-        file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(fail)?;
-        if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(ReadError::malformed(path));
-        }
-        text.truncate(text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0').len());
-        Ok(text)
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
+        Ok(bytes)
     }
 
     /// A file's text parsed as a number or any other type with [`std::str::FromStr`].
@@ -338,6 +369,20 @@ mod tests {
         assert_eq!(root.value::<u32>("number").unwrap_err().refusal, Refusal::Malformed);
         assert_eq!(Refusal::from_errno(libc::EPERM, true), Refusal::LockedDown);
         assert_eq!(Refusal::from_errno(libc::EPERM, false), Refusal::NotPermitted);
+    }
+
+    #[test]
+    fn of_a_file_beyond_the_bound_only_its_head_is_to_be_had() {
+        let directory = tempfile::tempdir().unwrap();
+        let line = "0123456789abcde\n";
+        let lines = usize::try_from(FILE_BYTES_MAX).unwrap() / line.len();
+        std::fs::write(directory.path().join("fits"), line.repeat(lines)).unwrap();
+        std::fs::write(directory.path().join("large"), line.repeat(lines + 2)).unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        assert_eq!(root.text("fits").unwrap().lines().count(), lines);
+        assert_eq!(root.head("fits").unwrap().lines().count(), lines);
+        assert_eq!(root.text("large").unwrap_err().refusal, Refusal::Malformed);
+        assert_eq!(root.head("large").unwrap().lines().count(), lines);
     }
 
     #[test]

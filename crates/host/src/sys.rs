@@ -159,15 +159,14 @@ pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes the calling process's memory from these nodes only (`MPOL_BIND`); kept by a program started in its place.
-pub(crate) fn bind_memory(nodes: &CpuSet) -> io::Result<()> {
+/// Where the calling thread takes new memory from: a mode such as `MPOL_BIND` and its nodes. Threads started by it, and
+/// a program started in its place, keep it.
+pub(crate) fn set_memory_policy(mode: libc::c_int, nodes: &CpuSet) -> io::Result<()> {
     let words = nodes.words();
     // The kernel reads one bit less than it is told.
     let bit_count = words.len() * u64::BITS as usize + 1;
     // SAFETY: the kernel reads `bit_count - 1` bits from `words`, which holds exactly as many.
-    let result = unsafe {
-        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, words.as_ptr(), bit_count)
-    };
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, words.as_ptr(), bit_count) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -33,7 +33,7 @@ const MACHINE: &[(&str, &str)] = &[
     ),
     ("proc/42/cgroup", "0::/system.slice/valkey.service\n"),
     ("proc/42/task/42/status", "Name:\tvalkey\nCpus_allowed_list:\t0-3\n"),
-    ("proc/irq/24/smp_affinity_list", "0\n"),
+    ("proc/irq/24/smp_affinity_list", "0-1\n"),
     ("tidemill/pid", "42\n"),
     ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
     ("sys/kernel/mm/transparent_hugepage/defrag", "[always] defer madvise never\n"),

@@ -1,11 +1,16 @@
 //! What jemalloc, the binary's allocator, tells and does.
 //!
 //! The only module of this crate with unsafe code: purging has no safe interface, as it neither reads nor writes a value,
-//! and jemalloc looks for its options under a fixed name.
+//! jemalloc looks for its options under a fixed name, and hooks are C functions.
 #![allow(unsafe_code)]
 
+use std::ffi::{c_uint, c_void};
+use std::sync::OnceLock;
+
+use rustix::mm::{Advice, madvise};
 use tidemill_engine::shared::AllocatorMemory;
 use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
+use tikv_jemalloc_sys::extent_hooks_t;
 
 /// Larger caches of free memory per thread: writes allocate entries one by one, but what they replaced is freed in bursts,
 /// after the grace periods, and a burst should find room in the cache.
@@ -63,9 +68,129 @@ pub(crate) fn purge() {
     debug_assert_eq!(status, 0, "jemalloc knows how to purge");
 }
 
+/// A function that maps memory for an arena.
+type MapMemory = unsafe extern "C" fn(
+    *mut extent_hooks_t,
+    *mut c_void,
+    usize,
+    usize,
+    *mut bool,
+    *mut bool,
+    c_uint,
+) -> *mut c_void;
+
+/// jemalloc's functions as they were, and those that ask for huge pages.
+struct Hooks {
+    map_memory: MapMemory,
+    huge: extent_hooks_t,
+}
+
+static HOOKS: OnceLock<Option<Hooks>> = OnceLock::new();
+
+impl Hooks {
+    /// `None` when jemalloc does not tell its own.
+    fn read() -> Option<Self> {
+        // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to its hooks.
+        let own = unsafe { raw::read::<*const extent_hooks_t>(b"arena.0.extent_hooks\0") }.ok()?;
+        // SAFETY: jemalloc's own hooks are a constant of its, which nobody writes to.
+        let own = unsafe { own.as_ref() }?;
+        Some(Self {
+            map_memory: own.alloc?,
+            huge: extent_hooks_t { alloc: Some(map_huge), ..*own },
+        })
+    }
+}
+
+/// Maps memory as jemalloc does and asks for huge pages in it.
+///
+/// # Safety
+///
+/// That of jemalloc's hook `alloc`; only jemalloc calls it.
+unsafe extern "C" fn map_huge(
+    hooks: *mut extent_hooks_t,
+    wanted: *mut c_void,
+    size_bytes: usize,
+    alignment: usize,
+    zero: *mut bool,
+    commit: *mut bool,
+    arena: c_uint,
+) -> *mut c_void {
+    let Some(Some(own)) = HOOKS.get() else { return std::ptr::null_mut() };
+    // SAFETY: the arguments are those that jemalloc made for this very function.
+    let mapped =
+        unsafe { (own.map_memory)(hooks, wanted, size_bytes, alignment, zero, commit, arena) };
+    if !mapped.is_null() {
+        // SAFETY: the range was mapped just now and is nobody's yet; the advice changes no contents. Refused, its pages
+        // are small, which is as good.
+        let _ = unsafe { madvise(mapped, size_bytes, Advice::LinuxHugepage) };
+    }
+    mapped
+}
+
+/// Asks for huge pages in all memory that the calling thread's arena maps from now on. An arena may serve other
+/// threads as well. Does not block.
+///
+/// # Errors
+///
+/// When jemalloc refuses.
+pub(crate) fn ask_for_huge_pages() -> Result<(), String> {
+    let hooks =
+        HOOKS.get_or_init(Hooks::read).as_ref().ok_or("jemalloc does not tell its hooks")?;
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
+    let arena = unsafe { raw::read::<c_uint>(b"thread.arena\0") };
+    let arena = arena.map_err(|error| error.to_string())?;
+    let name = format!("arena.{arena}.extent_hooks\0");
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to hooks. These live in a static
+    // for ever, as it demands, and it does not write to them.
+    unsafe { raw::write(name.as_bytes(), &raw const hooks.huge) }.map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As in the binary.
+    #[global_allocator]
+    static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+    /// Whether the mapping that holds an address may get huge pages on request.
+    fn is_advised(address: usize) -> bool {
+        let maps =
+            std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells of mappings");
+        let mut is_inside = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let number = |text: &str| usize::from_str_radix(text, 16).ok();
+            if let Some((Some(first), Some(end))) = range.map(|(a, b)| (number(a), number(b))) {
+                is_inside = (first..end).contains(&address);
+            } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_inside) {
+                return flags.split_whitespace().any(|flag| flag == "hg");
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn what_is_mapped_after_asking_is_advised_and_what_was_before_is_not() {
+        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage").expect("sysfs is mounted") {
+            eprintln!("this kernel has no huge pages: not tested");
+            return;
+        }
+        // An arena of its own, or other tests' memory would be there already.
+        let on_own_arena = || {
+            // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
+            let arena = unsafe { raw::read::<c_uint>(b"arenas.create\0") }.expect("an arena");
+            // SAFETY: as above.
+            unsafe { raw::write(b"thread.arena\0", arena) }.expect("the arena is there");
+            let before = vec![1u8; 64 << 20];
+            assert!(!is_advised(before.as_ptr().addr()));
+            ask_for_huge_pages().expect("jemalloc takes hooks");
+            let after = vec![1u8; 256 << 20];
+            assert!(is_advised(after.as_ptr().addr()));
+            ask_for_huge_pages().expect("asking twice is harmless");
+        };
+        std::thread::spawn(on_own_arena).join().expect("no assertion failed");
+    }
 
     #[test]
     fn jemalloc_takes_its_options() {

@@ -21,5 +21,6 @@ mod metrics;
 mod options;
 pub mod output;
 mod process;
+mod resources;
 mod start;
 mod worker;

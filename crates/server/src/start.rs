@@ -34,6 +34,7 @@ use crate::process::background::{self, PidFile};
 use crate::process::descriptors;
 use crate::process::signals::StopSignals;
 use crate::process::supervisor::Supervisor;
+use crate::resources::{self, WorkerResources};
 use crate::worker::{EventLoop, WorkerSpec};
 
 /// What the server is started with.
@@ -59,6 +60,7 @@ pub(crate) fn run(start: &Start) -> Result<(), String> {
         std::process::id()
     );
     let placement = place(start)?;
+    resources::set_memory_nodes(&start.config, &placement);
     match options::flavour(&start.config) {
         FlavourName::Qsbr => run_with::<Qsbr>(start, &placement),
         FlavourName::Memb => run_with::<Memb>(start, &placement),
@@ -141,14 +143,15 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         }),
         sinks: Sinks::default(),
     }));
-    let reclaimer = in_background(placement, || Reclaimer::spawn("reclaim"))?;
+    let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
-        in_background(placement, || metrics::serve(listener, shared, domain))?;
+        in_background(options, placement, || metrics::serve(listener, shared, domain))?;
     }
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
+    let wanted = WorkerResources::wanted(options);
     let mut threads = Vec::new();
     for (index, waker) in wakers.iter().enumerate() {
         let spec = WorkerSpec {
@@ -166,6 +169,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         let is_ready = is_ready.clone();
         let body = move || {
             let _last = LastWords(Arc::clone(&spec.stop));
+            wanted.take(spec.index);
             worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed, is_ready)
         };
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
@@ -199,8 +203,9 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
 }
 
 /// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its
-/// parent's affinity and priority.
+/// parent's affinity, policy and priority.
 fn in_background<T: Send>(
+    config: &ServerConfig,
     placement: &Placement,
     spawn: impl FnOnce() -> io::Result<T> + Send,
 ) -> Result<T, String> {
@@ -208,6 +213,7 @@ fn in_background<T: Send>(
         if let Some(cpus) = placement.background_affinity() {
             pin_current_thread(cpus)?;
         }
+        resources::set_background_policy(config);
         if placement.is_background_low_priority {
             // Of this thread, by Linux; refused is no reason not to start.
             let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);

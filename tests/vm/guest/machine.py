@@ -1,9 +1,12 @@
 """What the kernel says, read without tidemill: a mistake in its readers must not hide itself."""
 
 import ctypes
+import fcntl
 import os
 import pathlib
 import re
+import socket
+import struct
 
 # Computed from free memory or drawn at random at each boot.
 DIFFERS_BY_BOOT = {"tcp_mem", "udp_mem", "udplite_mem", "user_reserve_kbytes", "admin_reserve_kbytes", "netdev_rss_key",
@@ -111,6 +114,34 @@ def open_files_max(pid):
 def core_of(cpu):
     """The CPUs of a CPU's core."""
     return frozenset(cpus(text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")))
+
+
+def interface():
+    """The network interface that has a device."""
+    return next(path.parent.name for path in pathlib.Path("/sys/class/net").glob("*/device"))
+
+
+def queues(name):
+    """Combined queues in use and at most, by the call that `ethtool -l` makes."""
+    fields = _channels(name, 0x3C)
+    return fields[8], fields[4]
+
+
+def set_queues(name, count):
+    """As `ethtool -L`."""
+    fields = _channels(name, 0x3C)
+    fields[8] = count
+    _channels(name, 0x3D, fields)
+
+
+def _channels(name, command, fields=None):
+    # struct ethtool_channels: the command, four maxima, four counts, the last of each for combined queues.
+    words = (ctypes.c_uint32 * 9)(*(fields or [0] * 9))
+    words[0] = command
+    siocethtool = 0x8946
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        fcntl.ioctl(channel, siocethtool, struct.pack("16sP16x", name.encode(), ctypes.addressof(words)))
+    return list(words)
 
 
 class _Attributes(ctypes.Structure):

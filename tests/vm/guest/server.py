@@ -63,6 +63,18 @@ def is_worker(name):
     return name.startswith("worker")
 
 
+def fill(port, value_bytes):
+    """Stores one value of so many bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
+        connection.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n" % (value_bytes, bytes(value_bytes)))
+        return connection.makefile("rb").readline()
+
+
+def log(unit):
+    return subprocess.run(["journalctl", "--no-pager", "--output=cat", f"--unit={unit}"], capture_output=True, text=True,
+                          check=True).stdout
+
+
 def info(port, name):
     """A field of INFO."""
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:

@@ -1,5 +1,6 @@
 """What happens between two boots, in order."""
 
+import json
 import os
 import pathlib
 import re
@@ -77,7 +78,9 @@ def reverted(state):
     check("revert's exit status", status, 0)
     as_before(state)
     threads()
+    on_request()
     started_by_run()
+    queues()
     # With zone reclaim each connection beyond the first node's memory costs a search for pages to drop.
     status, _ = tune("apply", "--yes", "--only", "R5", "R7", "--port", PORT)
     check("apply's exit status", status, 0)
@@ -190,6 +193,74 @@ def check_workers(pid, planned, allowed):
     check("CPUs of its threads beyond those allowed", sorted(everywhere - allowed), [])
 
 
+def on_request():
+    """Memory node, huge pages, policy and slice that the server takes when told to."""
+    title("what the server takes on request")
+    pid = server.start("granted", 6392, "LimitNOFILE=20000", arguments=(
+        "--memory-policy", "bind", "--huge-pages", "yes", "--background-scheduling", "batch",
+        "--worker-slice-us", "3000"))
+    tasks = {name: (task, allowed) for task, name, allowed in machine.threads(pid)}
+    worker, allowed = tasks["worker-0"]
+    node = 0 if min(allowed) < 4 else 1
+    maps = machine.text(f"/proc/{pid}/task/{worker}/numa_maps").splitlines()
+    policies = {line.split()[1] for line in maps if len(line.split()) > 1}
+    check("its memory policy", policies, {f"bind:{node}"})
+    check("a value of 32 MiB", server.fill(6392, 32 << 20), b"+OK\r\n")
+    flags = [line.split() for line in machine.text(f"/proc/{pid}/smaps").splitlines() if line.startswith("VmFlags")]
+    check("mappings that ask for huge pages", any("hg" in words for words in flags), True)
+    check("the background thread's policy (3: SCHED_BATCH)", machine.scheduling(tasks["reclaim"][0])[0], os.SCHED_BATCH)
+    slices = machine.scheduling(worker)[1]
+    refusals = server.log("granted").count("worker-slice-us 3000 is not in force: ")
+    check("slice in ns, refusals logged", (slices, refusals), (3_000_000, 0) if has_slices() else (0, 1))
+    server.stop("granted")
+
+
+def has_slices():
+    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    return release >= (6, 12)
+
+
+def queues():
+    """The number of queues, which no file holds: told, put back, and refused beyond what the device has.
+
+    A plan for four cores has one CPU for interrupts and so wants no more queues than there are. So the journal is
+    written here, as `apply` would.
+    """
+    title("queues of the network interface")
+    name = machine.interface()
+    combined, most = machine.queues(name)
+    note(f"{name}: {combined} of {most} combined queues")
+    findings = json.loads(tune("doctor", "--json", "--interval", "0", shown=False)[1])["findings"]
+    evidence = next(finding["evidence"] for finding in findings if finding["id"] == "R11")
+    check("doctor's evidence", f"ethtool -l {name}: {combined} of {most} queues" in evidence, True)
+    if most < 2:
+        note("one queue only: nothing to change")
+        return
+    path = f"/tidemill/channels/{name}/combined"
+    fewer = most // 2
+    machine.set_queues(name, fewer)
+    pretend_applied(name, path, most, fewer)
+    check("verify", tune("verify"), (0, f"in force R11 {path}: {fewer}\n"))
+    check("revert's exit status", tune("revert")[0], 0)
+    check("queues after revert", machine.queues(name), (most, most))
+    pretend_applied(name, path, most + 1, most)
+    status, text = tune("revert")
+    check("more than the device has is refused", (status, f"refused R11 {path}: value refused" in text), (1, True))
+    check("queues after the refusal", machine.queues(name), (most, most))
+    JOURNAL.unlink()
+
+
+JOURNAL = pathlib.Path("/var/lib/tidemill-tune/journal.json")
+
+
+def pretend_applied(name, path, before, after):
+    entry = {"rule": "R11", "path": path, "from": str(before), "to": str(after),
+             "boot_id": machine.text("/proc/sys/kernel/random/boot_id"),
+             "persistence": {"Queues": {"interface": name}}, "is_persisted": False}
+    JOURNAL.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    JOURNAL.write_text(json.dumps({"format": "tidemill tune journal", "version": 1, "entries": [entry], "files": []}))
+
+
 def started_by_run():
     """`tidemill tune run` sets for a command what the kernel then tells of it."""
     title("tidemill tune run")
@@ -208,10 +279,9 @@ def started_by_run():
         policies = {line.split()[1] for line in machine.text(f"/proc/{command.pid}/numa_maps").splitlines()}
         check("its memory policy", [policy for policy in policies if policy.startswith("bind")], ["bind:1"])
         command.send_signal(signal.SIGKILL)
-    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
     status, text = tune("run", "--cpus", "all", "--slice-us", "3000", "--", "true")
-    if release < (6, 12):
-        note(f"kernel {release[0]}.{release[1]} has no slice per thread (6.12 has)")
+    if not has_slices():
+        note(f"kernel {os.uname().release} has no slice per thread (6.12 has)")
         check("a slice is refused", (status, "slice" in text), (2, True))
     else:
         check("a slice is set", status, 0)

@@ -85,12 +85,7 @@ mod tests {
             node,
             is_top_class: true,
         };
-        let node = |id, list: &str| Node {
-            id: Some(id),
-            cpus: set(list),
-            memory_kib: None,
-            distances: Vec::new(),
-        };
+        let node = |id, list: &str| Node { id: Some(id), cpus: set(list), memory_kib: None };
         Topology {
             cores: vec![core("0,4", 0), core("1,5", 0), core("2,6", 1), core("3,7", 1)],
             nodes: vec![node(0, "0-1,4-5"), node(1, "2-3,6-7")],

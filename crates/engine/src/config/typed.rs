@@ -50,6 +50,14 @@ pub struct ServerConfig {
     pub worker_threads: usize,
     /// Workers on one physical core.
     pub workers_per_core: usize,
+    /// Time slice of a worker, in microseconds; 0 leaves it to the kernel.
+    pub worker_slice_us: u32,
+    /// Whether background threads run under `SCHED_BATCH`.
+    pub background_is_batch: bool,
+    /// `default`, `prefer`, `bind` or `interleave`.
+    pub memory_policy: String,
+    /// Whether workers ask for huge pages.
+    pub asks_for_huge_pages: bool,
     /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
     pub rcu_flavour: String,
     /// Whether a read section spans an iteration of the event loop, for the flavours that have sections.
@@ -110,6 +118,10 @@ impl Configuration {
             cpu_placement: self.text("cpu-placement").to_owned(),
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),
+            worker_slice_us: self.number("worker-slice-us"),
+            background_is_batch: self.text("background-scheduling") == "batch",
+            memory_policy: self.text("memory-policy").to_owned(),
+            asks_for_huge_pages: self.flag("huge-pages"),
             rcu_flavour: self.text("rcu-flavour").to_owned(),
             rcu_section_spans_iteration: self.text("rcu-read-section") == "iteration",
             metrics_port: self.number("metrics-port"),

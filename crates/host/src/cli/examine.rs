@@ -21,7 +21,7 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> Result<Outcome, String> {
         true => show::json(&findings),
         false => {
             let told: String = findings.iter().map(show::finding).collect();
-            told + &show::without_root(&host, &findings)
+            told + &show::without_root(&root, &findings)
         }
     };
     let worst = findings.iter().map(|finding| finding.verdict).max();
@@ -40,7 +40,7 @@ pub(super) fn plan(arguments: &PlanArguments) -> Result<Outcome, String> {
     let findings = rules::examine(&host);
     let changes = tune::select(&findings, &[]).map_err(|error| error.to_string())?;
     text.push_str(&show::changes(&tune::plan(&root, changes)));
-    text.push_str(&show::without_root(&host, &findings));
+    text.push_str(&show::without_root(&root, &findings));
     Ok(Outcome { text, status: 0 })
 }
 
@@ -55,14 +55,18 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<Outcome, String> {
     let fail = |error: std::io::Error| format!("{}: {error}", out.display());
     let file =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(out).map_err(fail)?;
-    let written =
-        capture::capture(&mut root, inspect, BufWriter::new(&file)).and_then(|_| file.sync_all());
-    if let Err(error) = written {
-        // Half an archive is worth less than none.
-        let _ = std::fs::remove_file(out);
-        return Err(fail(error));
+    let written = capture::capture(&mut root, inspect, BufWriter::new(&file));
+    match written.and_then(|findings| file.sync_all().map(|()| findings)) {
+        Ok(findings) => {
+            let more = show::without_root(&root, &findings);
+            Ok(Outcome { text: format!("wrote {}\n{more}", out.display()), status: 0 })
+        }
+        Err(error) => {
+            // Half an archive is worth less than none.
+            let _ = std::fs::remove_file(out);
+            Err(fail(error))
+        }
     }
-    Ok(Outcome { text: format!("wrote {}\n", out.display()), status: 0 })
 }
 
 pub(super) fn planned_inspect(root: &Root, arguments: &PlanArguments) -> Result<Inspect, String> {

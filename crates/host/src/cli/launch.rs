@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit};
 
 use super::Outcome;
 use super::arguments::{Cpus, HugePages, MemoryNode, PolicyName, RunArguments};
-use crate::apply::{self, Policy};
+use crate::apply::{self, MemoryPolicy, Policy};
 use crate::placement::{Allowed, Placement, PlacementOptions, plan};
 use crate::topology::Topology;
 use crate::{CpuSet, Root};
@@ -64,7 +64,7 @@ fn prepare(arguments: &RunArguments) -> Result<(), String> {
         apply::pin_current_thread(&cpus).map_err(named("--cpus"))?;
     }
     if let Some(node) = memory_node(arguments, placement) {
-        apply::bind_memory(node).map_err(named("--memory-node"))?;
+        apply::set_memory_policy(&MemoryPolicy::Bind(node)).map_err(named("--memory-node"))?;
     }
     if let Some(pages) = arguments.thp {
         apply::forbid_huge_pages(pages == HugePages::Never).map_err(named("--thp"))?;

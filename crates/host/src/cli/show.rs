@@ -7,7 +7,7 @@ use crate::placement::{Allowed, Placement, instances};
 use crate::rules::{Finding, Verdict};
 use crate::topology::Nic;
 use crate::tune::Planned;
-use crate::{CpuSet, Refusal};
+use crate::{CpuSet, Refusal, Root};
 
 /// One finding: a line, and the details where there is something to do.
 pub(super) fn finding(finding: &Finding) -> String {
@@ -134,8 +134,8 @@ fn interface(host: &Host<'_>, nic: &Nic, placement: &Placement) -> String {
 }
 
 /// What more root's rights would tell or do; empty for root and for captures.
-pub(super) fn without_root(host: &Host<'_>, findings: &[Finding]) -> String {
-    match host.root.is_live() && !rustix::process::geteuid().is_root() {
+pub(super) fn without_root(root: &Root, findings: &[Finding]) -> String {
+    match root.is_live() && !rustix::process::geteuid().is_root() {
         true => root_adds(findings),
         false => String::new(),
     }

@@ -99,7 +99,7 @@ fn a_plan_shows_the_interrupts_of_interfaces_now_and_then() {
         ("sys/class/net/eth0/device/msi_irqs/26", "msix\n"),
         ("proc/irq/24/smp_affinity_list", "0-3\n"),
         ("proc/irq/24/effective_affinity_list", "2\n"),
-        ("proc/irq/25/smp_affinity_list", "0\n"),
+        ("proc/irq/25/smp_affinity_list", "0-1\n"),
     ]);
     let words = ["tidemill tune", "plan"];
     let mut arguments = Arguments::try_parse_from(words).unwrap();
@@ -107,7 +107,7 @@ fn a_plan_shows_the_interrupts_of_interfaces_now_and_then() {
     plan.look.machine.root = root.directory().to_owned();
     let text = examine::plan(plan).unwrap().text;
     assert!(text.contains("eth0 (no known node), queues: 1 receive, 0 transmit\n"), "{text}");
-    assert!(text.contains("  interrupts 24-25 on CPU 0,2, planned on CPU 3\n"), "{text}");
+    assert!(text.contains("  interrupts 24-25 on CPU 0-2, planned on CPU 3\n"), "{text}");
 }
 
 #[test]

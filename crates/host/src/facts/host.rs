@@ -245,6 +245,18 @@ impl<'a> Probe<'a> {
         }
     }
 
+    /// Both samples of a file; one of a live machine without an interval, and of a capture without a second.
+    ///
+    /// # Errors
+    /// The refusal of the first reading.
+    pub fn samples(&self, path: &str) -> Result<(&'a str, Option<&'a str>), ReadError> {
+        let absent =
+            ReadError { path: path.to_owned(), refusal: Refusal::Absent, errno: libc::ENOENT };
+        let first = self.host.first.text(path).ok_or(absent)?.as_ref().map_err(Clone::clone)?;
+        let second = self.host.second.as_ref().and_then(|sample| sample.text(path)?.as_ref().ok());
+        Ok((first, second.map(String::as_str)))
+    }
+
     /// How a counter moved, computed by `count` from a sampled file.
     ///
     /// # Errors
@@ -255,12 +267,9 @@ impl<'a> Probe<'a> {
         name: &str,
         count: impl Fn(&str) -> Option<u64>,
     ) -> Result<Growth, ReadError> {
-        let absent =
-            ReadError { path: path.to_owned(), refusal: Refusal::Absent, errno: libc::ENOENT };
-        let first = self.host.first.text(path).ok_or(absent)?.as_ref().map_err(Clone::clone)?;
+        let (first, second) = self.samples(path)?;
         let first = count(first).ok_or_else(|| ReadError::malformed(path))?;
-        let second = self.host.second.as_ref().and_then(|sample| sample.text(path)?.as_ref().ok());
-        let growth = Growth::between(first, second.and_then(|text| count(text)));
+        let growth = Growth::between(first, second.and_then(count));
         self.note(format!("{path} {name}: {growth}"));
         Ok(growth)
     }

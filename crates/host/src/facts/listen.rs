@@ -48,9 +48,10 @@ pub fn address_of(root: &Root, pid: u32) -> Result<Option<SocketAddr>, ReadError
 }
 
 fn listeners(root: &Root) -> Result<Vec<Listener>, ReadError> {
-    let mut listeners = parse(&root.text("/proc/net/tcp")?);
+    // The kernel lists listening sockets first, so that the head is enough however many connections there are.
+    let mut listeners = parse(&root.head("/proc/net/tcp")?);
     // Absent where IPv6 is switched off.
-    listeners.extend(parse(&root.text("/proc/net/tcp6").unwrap_or_default()));
+    listeners.extend(parse(&root.head("/proc/net/tcp6").unwrap_or_default()));
     Ok(listeners)
 }
 

@@ -5,7 +5,8 @@
 //!    memory; else the one with most allowed cores. One node only, unless asked, because a worker walks the
 //!    whole keyspace and pays for remote memory on every miss.
 //! 3. **Cores** of the fastest class, last-level cache by last-level cache: workers first, then interrupts,
-//!    then background threads; slower cores take background threads.
+//!    then background threads; slower cores take background threads. Cores that somebody has put the interrupts on
+//!    are not for workers.
 //! 4. When there are too few cores, roles are given up in one order: the sibling left idle beside a worker,
 //!    background threads' own CPU, interrupts' own CPU, workers. A quota limits workers before anything else.
 //!

@@ -30,6 +30,8 @@ pub struct Placement {
     pub reserved: CpuSet,
     /// The memory node to bind to; `None` when there is one only, or workers are on several.
     pub memory_node: Option<u32>,
+    /// Numbers of the memory nodes that workers may run on, ascending; empty when none is known.
+    pub worker_nodes: Vec<u32>,
     /// Whether background threads share CPUs with workers and should run at low priority.
     pub is_background_low_priority: bool,
     /// What had to be given up, in the order it was.
@@ -115,6 +117,8 @@ struct Planner<'a> {
     permitted: CpuSet,
     /// Permitted, without CPUs isolated for somebody else.
     usable: CpuSet,
+    /// Where somebody has put the interrupts; empty when they may land anywhere.
+    interrupts: CpuSet,
     placement: Placement,
 }
 
@@ -134,7 +138,9 @@ impl<'a> Planner<'a> {
         let foreign = foreign_isolated(topology, &permitted);
         let placement = Placement { mode: options.mode, ..Placement::default() };
         let usable = permitted.minus(&foreign);
-        let mut planner = Self { topology, allowed, options, permitted, usable, placement };
+        let interrupts = CpuSet::new();
+        let mut planner =
+            Self { topology, allowed, options, permitted, usable, interrupts, placement };
         planner.say_what_is_allowed(&foreign);
         planner.check_options()?;
         Ok(planner)
@@ -274,6 +280,7 @@ impl<'a> Planner<'a> {
         let wanted = self.worker_count(shares.workers);
         let cores_wanted = wanted.div_ceil(self.workers_per_core());
         let shares = self.make_room(shares, near.len(), cores_wanted);
+        self.leave_room_for_interrupts(shares, &mut near);
         let away = self.seats_away(&far, home, cores_wanted.saturating_sub(near.len()));
         let others = near.split_off(shares.workers.min(near.len()));
         near.extend(away);
@@ -306,6 +313,33 @@ impl<'a> Planner<'a> {
         shares.interrupts = shares.interrupts.min(left);
         shares.background = shares.background.min(left - shares.interrupts);
         shares
+    }
+
+    /// Interrupts that somebody has put on as few cores as they need are left there, and workers keep off: moving them
+    /// takes root, which a server should not be. Those that may land on all CPUs of the node are nobody's decision.
+    fn leave_room_for_interrupts(&mut self, shares: Shares, near: &mut Vec<Seat>) {
+        let node = union(near);
+        let lists =
+            self.topology.nics.iter().filter(|nic| nic.is_up).flat_map(|nic| &nic.interrupt_cpus);
+        let put = lists.map(|list| list.and(&node)).filter(|list| *list != node);
+        let put = put.fold(CpuSet::new(), |all, list| all.or(&list));
+        let (taken, free): (Vec<Seat>, Vec<Seat>) =
+            near.iter().cloned().partition(|seat| seat.cpus.intersects(&put));
+        let fits = match shares.interrupts {
+            0 => taken.iter().all(|seat| !seat.cpus.is_subset(&put)),
+            count => taken.len() <= count,
+        };
+        if taken.is_empty() || !fits {
+            return;
+        }
+        self.say(format!("interrupts of network interfaces were put on CPU {put}"));
+        if shares.interrupts > 0 {
+            *near = free;
+            let after = near.split_off(shares.workers.min(near.len()));
+            near.extend(taken);
+            near.extend(after);
+        }
+        self.interrupts = put;
     }
 
     fn workers_per_core(&self) -> usize {
@@ -352,7 +386,12 @@ impl<'a> Planner<'a> {
 
     /// Worker after worker over the cores; a second round takes the cores' next siblings.
     fn seat_workers(&mut self, seats: &[Seat], count: usize) {
-        let threads: Vec<Vec<u32>> = seats.iter().map(|seat| seat.cpus.iter().collect()).collect();
+        let threads = |seat: &Seat| {
+            let mut threads: Vec<u32> = seat.cpus.iter().collect();
+            threads.sort_by_key(|&cpu| self.interrupts.contains(cpu));
+            threads
+        };
+        let threads: Vec<Vec<u32>> = seats.iter().map(threads).collect();
         let whole_core = matches!(self.options.mode, Mode::Physical | Mode::Split);
         let workers = (0..count).map(|worker| {
             let (core, round) = (worker % seats.len(), worker / seats.len());
@@ -390,6 +429,7 @@ impl<'a> Planner<'a> {
         let end = shares.interrupts + shares.background;
         let own_background = union(&others[shares.interrupts..end]).or(&union(slow));
         let mut siblings: Vec<u32> = self.placement.reserved.iter().collect();
+        siblings.sort_by_key(|&cpu| self.interrupts.contains(cpu));
         if self.options.mode == Mode::Split {
             siblings.clear();
         }
@@ -537,6 +577,12 @@ impl<'a> Planner<'a> {
         {
             self.placement.memory_node = self.topology.nodes[node].id;
         }
+        self.placement.worker_nodes = self.nodes_of(&cpus);
+    }
+
+    fn nodes_of(&self, cpus: &CpuSet) -> Vec<u32> {
+        let touched = self.topology.nodes.iter().filter(|node| node.cpus.intersects(cpus));
+        touched.filter_map(|node| node.id).collect()
     }
 
     fn apply_mode(&mut self) {
@@ -548,6 +594,7 @@ impl<'a> Planner<'a> {
                 let everywhere = self.options.server_cpus.clone();
                 self.placement.pins_workers = everywhere.is_some();
                 let everywhere = everywhere.unwrap_or_else(|| self.permitted.clone());
+                self.placement.worker_nodes = self.nodes_of(&everywhere);
                 self.placement.workers.fill(everywhere);
                 self.placement.background = self.permitted.clone();
                 self.placement.irq = CpuSet::new();

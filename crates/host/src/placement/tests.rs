@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::CpuSet;
-use crate::topology::{Core, Cpu, Nic, Node, Topology};
+use crate::topology::{Core, Nic, Node, Topology};
 
 /// A machine of equal nodes; siblings are numbered `stride` apart as on most servers.
 #[derive(Clone, Debug)]
@@ -46,8 +46,6 @@ impl Shape {
                 let cache_end =
                     (cache_first + self.cores_per_cache).min(first + self.cores_per_node);
                 let cache: CpuSet = (cache_first..cache_end).flat_map(siblings).collect();
-                let index = topology.cores.len();
-                topology.cpus.extend(cpus.iter().map(|id| Cpu { id, core: index }));
                 topology.cores.push(Core {
                     cpus,
                     package: node as i32,
@@ -59,15 +57,9 @@ impl Shape {
             }
             if !node_cpus.is_empty() {
                 let (id, memory_kib) = (Some(node), Some(1 << 20));
-                topology.nodes.push(Node {
-                    id,
-                    cpus: node_cpus,
-                    memory_kib,
-                    distances: Vec::new(),
-                });
+                topology.nodes.push(Node { id, cpus: node_cpus, memory_kib });
             }
         }
-        topology.cpus.sort_by_key(|cpu| cpu.id);
         topology
     }
 
@@ -105,6 +97,7 @@ fn nic(name: &str, node: Option<u32>, local: &str) -> Nic {
         receive_queue_count: 8,
         transmit_queue_count: 8,
         interrupts: Vec::new(),
+        interrupt_cpus: Vec::new(),
     }
 }
 
@@ -170,6 +163,48 @@ fn the_node_of_the_only_interface_wins_over_a_larger_one() {
     let unknown = PlacementOptions { nic: Some("eth9".into()), ..PlacementOptions::default() };
     let error = plan(&topology, &Allowed::default(), &unknown).unwrap_err();
     assert_eq!(error, PlacementError::NoSuchNic("eth9".into()));
+}
+
+/// An interface whose interrupts may land on these CPUs.
+fn nic_with(interrupts: &[&str]) -> Nic {
+    Nic {
+        interrupts: (24..).take(interrupts.len()).collect(),
+        interrupt_cpus: interrupts.iter().map(|list| cpus(list)).collect(),
+        ..nic("eth0", None, "")
+    }
+}
+
+#[test]
+fn workers_keep_off_the_cpus_that_interrupts_were_confined_to() {
+    let mut topology = shape(1, 8, 1).whole();
+    for (interrupts, workers, irq, background) in [
+        // One for its settings may land anywhere, as those of all drivers do.
+        (&["0", "0", "0-7"][..], "1-6", "0", "7"),
+        (&["7"], "0-5", "7", "6"),
+        // More cores than interrupts should have, or none: nobody has decided.
+        (&["0-3"], "0-5", "6", "7"),
+        (&["0-7"], "0-5", "6", "7"),
+        (&[""], "0-5", "6", "7"),
+    ] {
+        topology.nics = vec![nic_with(interrupts)];
+        let placement = auto(&topology);
+        assert_eq!(placement.worker_cpus(), cpus(workers), "{interrupts:?}");
+        assert_eq!(placement.irq, cpus(irq), "{interrupts:?}");
+        assert_eq!(placement.background, cpus(background), "{interrupts:?}");
+        topology.nics[0].is_up = false;
+        assert_eq!(auto(&topology).worker_cpus(), cpus("0-5"), "a link that is down decides");
+    }
+}
+
+#[test]
+fn where_interrupts_have_no_core_a_worker_takes_the_sibling_they_do_not_use() {
+    let mut topology = shape(1, 2, 2).whole();
+    topology.nics = vec![nic_with(&["0"])];
+    let placement = auto(&topology);
+    assert_eq!((placement.worker_cpus(), placement.irq), (cpus("1-2"), cpus("0")));
+    topology.nics = vec![nic_with(&["0,2"])];
+    let undecided = auto(&topology);
+    assert_eq!((undecided.worker_cpus(), undecided.irq), (cpus("0-1"), cpus("3")));
 }
 
 #[test]
@@ -325,6 +360,7 @@ proptest! {
         quota in proptest::option::of(0.1f64..40.0),
         workers in proptest::option::of(1usize..80),
         per_core in 0usize..=2,
+        interrupts in proptest::collection::vec(proptest::collection::vec(any::<bool>(), 1..40), 0..4),
         mode in prop_oneof![
             Just(Mode::Auto), Just(Mode::Logical), Just(Mode::Physical), Just(Mode::Split)
         ],
@@ -333,6 +369,8 @@ proptest! {
         let mut topology = shape.machine(&online);
         topology.isolated =
             shape.all().iter().zip(isolated.iter().cycle()).filter(|(_, bit)| **bit).map(|(cpu, _)| cpu).collect();
+        let interrupt_cpus = interrupts.iter().map(|bits| part(&shape.all(), bits)).collect();
+        topology.nics = vec![Nic { interrupt_cpus, ..nic("eth0", None, "") }];
         let mask = part(&online, &mask);
         let cpuset = part(&mask, &cpuset);
         let allowed = Allowed { mask: Some(mask), cpuset: Some(cpuset.clone()), quota_cpus: quota };
@@ -366,6 +404,21 @@ proptest! {
         for core in slow.filter(|_| any_fast) {
             prop_assert!(!placement.worker_cpus().intersects(&core.cpus));
         }
+    }
+
+    #[test]
+    fn no_worker_is_on_the_core_that_an_interrupt_was_put_on(
+        cores in 3u32..=64,
+        threads in 1u32..=2,
+        put in any::<proptest::sample::Index>(),
+    ) {
+        let mut topology = shape(1, cores, threads).whole();
+        let put = put.index((cores * threads) as usize) as u32;
+        topology.nics = vec![nic_with(&[&put.to_string()])];
+        let placement = auto(&topology);
+        let core = topology.cores.iter().find(|core| core.cpus.contains(put)).unwrap();
+        prop_assert!(!placement.worker_cpus().intersects(&core.cpus), "{placement:?}");
+        prop_assert!(placement.irq.contains(put), "{placement:?}");
     }
 
     /// Taking CPUs away one after the other from 128 to 1, in any order.

@@ -1,6 +1,6 @@
 //! R16 to R22 and R24 to R26: frequency, sleep, siblings, isolation, quota, scheduler, clock, machine kind.
 
-use super::{Change, Judgement, Outcome, Rule};
+use super::{Change, Judgement, Outcome, Rule, Untold, placement, topology};
 use crate::facts::{Growth, Kind, Knob, Probe, Server};
 use crate::{CpuSet, ReadError, Refusal};
 
@@ -90,8 +90,8 @@ pub(super) const RULES: &[Rule] = &[
 const CPU: &str = "/sys/devices/system/cpu";
 
 /// CPUs whose speed and sleep matter: workers' and interrupts'.
-fn busy_cpus(probe: &Probe<'_>) -> Result<CpuSet, ReadError> {
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed(CPU))?;
+fn busy_cpus(probe: &Probe<'_>) -> Result<CpuSet, Untold> {
+    let placement = placement(probe)?;
     Ok(placement.worker_cpus().or(&placement.irq))
 }
 
@@ -155,7 +155,7 @@ const EXIT_FAST_US: u64 = 20;
 fn sleep_states(probe: &mut Probe<'_>) -> Outcome {
     let driver = match probe.knob(&format!("{CPU}/cpuidle/current_driver")) {
         Ok(Knob::Value(driver)) => driver,
-        Err(error) if error.refusal != Refusal::Absent => return Err(error),
+        Err(error) if error.refusal != Refusal::Absent => return Err(error.into()),
         _ => {
             probe.host.root.names(CPU)?;
             return Ok(Judgement::not_applicable("no sleep states are told"));
@@ -213,7 +213,7 @@ pub(super) fn thread_masks(
 }
 
 fn siblings(probe: &mut Probe<'_>) -> Outcome {
-    let topology = probe.host.topology.as_ref().map_err(|_| ReadError::malformed(CPU))?;
+    let topology = topology(probe)?;
     if topology.notes.iter().any(|note| note.contains("siblings")) {
         return Ok(Judgement::cannot_tell("sysfs does not tell the siblings of every CPU"));
     }
@@ -260,8 +260,7 @@ fn isolation(probe: &mut Probe<'_>) -> Outcome {
     if isolated.is_empty() && tickless.is_empty() {
         return Ok(Judgement::not_applicable("no CPU is isolated or without a tick"));
     }
-    let workers =
-        probe.host.placement.as_ref().map_err(|_| ReadError::malformed(CPU))?.worker_cpus();
+    let workers = placement(probe)?.worker_cpus();
     if let Some(pid) = probe.host.pid() {
         let masks = thread_masks(probe, pid)?;
         let stacked = masks.iter().find(|(_, _, mask)| mask.and(&isolated).len() > 1);
@@ -297,7 +296,8 @@ fn quota(probe: &mut Probe<'_>) -> Outcome {
                 path: directories[0].0.clone(),
                 refusal: Refusal::Absent,
                 errno: libc::ENOENT,
-            });
+            }
+            .into());
         }
         return Ok(Judgement::ok("no quota on the way up"));
     };
@@ -344,7 +344,8 @@ fn involuntary(probe: &mut Probe<'_>) -> Result<Option<Growth>, ReadError> {
                 text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
             line?.trim().parse().ok()
         };
-        let growth = probe.growth(&path, "nonvoluntary_ctxt_switches", field)?;
+        // One that was started after the first sample has none.
+        let Ok(growth) = probe.growth(&path, "nonvoluntary_ctxt_switches", field) else { continue };
         let by = |growth: Growth| if let Growth::Grew(by, _) = growth { by } else { 0 };
         if most.is_none_or(|most| by(growth) >= by(most)) {
             most = Some(growth);
@@ -377,11 +378,19 @@ fn preemption(probe: &mut Probe<'_>) -> Outcome {
         return Ok(Judgement::not_applicable("this kernel has no setting for wakeup preemption"));
     }
     let features = probe.text(&format!("{DEBUG}/features"))?;
-    Ok(match features.split_whitespace().any(|feature| feature == "NO_RUN_TO_PARITY") {
-        true => Judgement::advice("EEVDF, with RUN_TO_PARITY switched off")
+    if features.split_whitespace().any(|feature| feature == "NO_RUN_TO_PARITY") {
+        return Ok(Judgement::advice("EEVDF, with RUN_TO_PARITY switched off")
             .so(format!("echo RUN_TO_PARITY > {DEBUG}/features"))
-            .with_root(),
-        false => Judgement::ok(
+            .with_root());
+    }
+    Ok(match involuntary(probe)? {
+        Some(Growth::Grew(by, _)) if by >= SWITCHES_MANY => Judgement::advice(format!(
+            "a thread was preempted {by} times between the samples"
+        ))
+        .so("free its CPU of others, or compare a longer slice (Linux 6.12): worker-slice-us of Tidemill, \
+             `tidemill tune run --slice-us` for others")
+        .with_restart(),
+        _ => Judgement::ok(
             "EEVDF lets a task finish its slice (RUN_TO_PARITY); slices are set per thread",
         ),
     })
@@ -468,7 +477,7 @@ fn guest(probe: &mut Probe<'_>) -> Outcome {
             .as_ref()
             .is_ok_and(|text| text.split_whitespace().any(|flag| flag == "hypervisor"));
     if let (false, false, Err(error)) = (is_container, is_virtual, cpuinfo) {
-        return Err(error);
+        return Err(error.into());
     }
     probe.note(format!("container: {is_container}, virtual machine: {is_virtual}"));
     if !is_container && !is_virtual {

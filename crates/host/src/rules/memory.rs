@@ -82,7 +82,7 @@ fn huge_pages(probe: &mut Probe<'_>) -> Outcome {
     Ok(match (enabled.as_str(), forks) {
         ("never", Some(false)) => {
             Judgement::advice("`never` forbids huge pages even to a server that asks")
-                .so("set madvise and compare with and without MADV_HUGEPAGE")
+                .so("set madvise and compare Tidemill with `huge-pages yes` and with `no`")
                 .changing(vec![Change::tmpfiles(
                     "R1",
                     &format!("{THP}/enabled"),
@@ -347,7 +347,7 @@ fn misplaced(probe: &mut Probe<'_>, pid: u32) -> Option<Judgement> {
     // Absent on kernels without memory nodes, and refused to other users. The kernel walks the page tables for it:
     // meanwhile the server's page faults go on and its new mappings wait, so it is read where it can matter only.
     let path = format!("/proc/{pid}/numa_maps");
-    let kib_by_node = kib_by_node(&host.root.text(&path).ok()?);
+    let kib_by_node = kib_by_node(&host.root.head(&path).ok()?);
     let total = kib_by_node.iter().fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));
     let here = kib_by_node.iter().filter(|(id, _)| *id == node);
     let near = here.fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));

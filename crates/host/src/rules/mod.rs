@@ -24,7 +24,9 @@ use std::fmt;
 pub use change::{Change, Persistence};
 pub(crate) use network::{UNSUPPORTED, is_loopback};
 
-use crate::facts::{Host, Probe};
+use crate::facts::{Host, HostError, Probe};
+use crate::placement::Placement;
+use crate::topology::{Topology, TopologyError};
 use crate::{ReadError, Refusal};
 
 /// What a rule found.
@@ -80,7 +82,54 @@ pub struct Rule {
     judge: fn(&mut Probe<'_>) -> Outcome,
 }
 
-type Outcome = Result<Judgement, ReadError>;
+type Outcome = Result<Judgement, Untold>;
+
+/// Why a rule cannot tell.
+#[derive(Debug)]
+enum Untold {
+    /// A file could not be read, or not be understood.
+    Unread(ReadError),
+    /// The machine's shape is not known, or no plan fits it.
+    Unplanned(HostError),
+}
+
+impl Untold {
+    fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Unread(error)
+            | Self::Unplanned(HostError::Topology(TopologyError::NoCpuDirectory(error))) => {
+                Some(error.refusal)
+            }
+            Self::Unplanned(_) => None,
+        }
+    }
+}
+
+impl From<ReadError> for Untold {
+    fn from(error: ReadError) -> Self {
+        Self::Unread(error)
+    }
+}
+
+impl fmt::Display for Untold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread(error) => error.fmt(f),
+            Self::Unplanned(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The machine's shape.
+fn topology<'a>(probe: &Probe<'a>) -> Result<&'a Topology, Untold> {
+    let topology = probe.host.topology.as_ref();
+    topology.map_err(|error| Untold::Unplanned(HostError::Topology(error.clone())))
+}
+
+/// The plan for the machine.
+fn placement<'a>(probe: &Probe<'a>) -> Result<&'a Placement, Untold> {
+    probe.host.placement.as_ref().map_err(|error| Untold::Unplanned(error.clone()))
+}
 
 /// What a rule says about one host.
 #[derive(Clone, Debug)]
@@ -187,7 +236,7 @@ impl Rule {
             true => Ok(Judgement::not_applicable("about servers; clients run here")),
             false => (self.judge)(&mut probe),
         };
-        let refusal = outcome.as_ref().err().map(|error| error.refusal);
+        let refusal = outcome.as_ref().err().and_then(Untold::refusal);
         let judgement = outcome.unwrap_or_else(|error| Judgement::cannot_tell(error.to_string()));
         Finding {
             id: self.id,

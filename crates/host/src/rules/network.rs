@@ -1,8 +1,8 @@
 //! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
 
-use super::{Change, Judgement, Outcome, Persistence, Rule, steering};
+use super::{Change, Judgement, Outcome, Persistence, Rule, Untold, placement, steering, topology};
 use crate::facts::{self, Channels, Probe};
-use crate::topology::{Nic, Topology};
+use crate::topology::Nic;
 use crate::{CpuSet, ReadError, Refusal};
 
 pub(super) const RULES: &[Rule] = &[
@@ -176,15 +176,11 @@ fn packet_backlog(probe: &mut Probe<'_>) -> Outcome {
 }
 
 /// Interfaces that are up, have a device and are no virtual bundle: the ones with queues to set.
-pub(super) fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, ReadError> {
+pub(super) fn nics<'a>(probe: &Probe<'a>) -> Result<Vec<&'a Nic>, Untold> {
     let host = probe.host;
     host.root.names("/sys/class/net")?;
     let topology = topology(probe)?;
     Ok(topology.nics.iter().filter(|nic| nic.is_up).collect())
-}
-
-pub(super) fn topology<'a>(probe: &Probe<'a>) -> Result<&'a Topology, ReadError> {
-    probe.host.topology.as_ref().map_err(|_| ReadError::malformed("/sys/devices/system/cpu"))
 }
 
 fn busy_polling(probe: &mut Probe<'_>) -> Outcome {
@@ -231,7 +227,7 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     if nics.is_empty() {
         return Ok(Judgement::not_applicable("no network interface with a device is up"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
+    let placement = placement(probe)?;
     let queues = missing_queues(probe, &nics, &placement.irq);
     if !queues.is_empty() {
         return Ok(Judgement::advice("interfaces have fewer queues than CPUs for their interrupts")
@@ -294,7 +290,7 @@ fn irqbalance(probe: &mut Probe<'_>) -> Outcome {
     if !runs(probe, "irqbalance")? {
         return Ok(Judgement::not_applicable("irqbalance does not run"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
+    let placement = placement(probe)?;
     let topology = topology(probe)?;
     let wanted = placement.worker_cpus().or(&topology.isolated).or(&topology.tickless);
     let files = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
@@ -329,7 +325,7 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
         match probe.host.root.text(&format!("/tidemill/ethtool/{}", nic.name)) {
             Ok(text) if text == UNSUPPORTED => {}
             Ok(text) => told.push(format!("{}: {}", nic.name, text.replace('\n', " "))),
-            Err(error) if !probe.host.root.is_live() => return Err(error),
+            Err(error) if !probe.host.root.is_live() => return Err(error.into()),
             Err(_) => {
                 let read = crate::apply::coalescing(&nic.name);
                 let read = read.map_err(|error| ReadError {
@@ -401,9 +397,9 @@ fn unix_socket(probe: &mut Probe<'_>) -> Outcome {
     probe.note(format!("CONFIG unixsocket: {}", if has_socket { "set" } else { "none" }));
     let root = probe.host.root;
     // Absent where IPv6 is switched off.
-    let over_six = root.text("/proc/net/tcp6").unwrap_or_default();
+    let over_six = root.head("/proc/net/tcp6").unwrap_or_default();
     let clients =
-        loopback_clients(&root.text("/proc/net/tcp")?, port) + loopback_clients(&over_six, port);
+        loopback_clients(&root.head("/proc/net/tcp")?, port) + loopback_clients(&over_six, port);
     probe.note(format!("/proc/net/tcp: {clients} clients of port {port} on this host"));
     Ok(match (clients, has_socket) {
         (0, _) => Judgement::ok("no client comes over the loopback"),

@@ -161,7 +161,7 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let mut words = line.into_iter().flat_map(str::split_whitespace);
     let (Some(soft), Some(hard)) = (words.next(), words.next()) else {
-        return Err(ReadError::malformed(&path));
+        return Err(ReadError::malformed(&path).into());
     };
     probe.note(format!("{path} Max open files: {soft}, at most {hard}"));
     let number = |word: &str| match word {
@@ -213,8 +213,7 @@ fn affinity(probe: &mut Probe<'_>) -> Outcome {
     let Some((_, _, main)) = masks.iter().find(|(thread, ..)| *thread == main_thread) else {
         return Ok(Judgement::cannot_tell("its main thread is not among its threads"));
     };
-    let online = probe.host.topology.as_ref().map(|topology| topology.online.clone());
-    let online = online.map_err(|_| ReadError::malformed("/sys/devices/system/cpu/online"))?;
+    let online = super::topology(probe)?.online.clone();
     let shares = |mask: &crate::CpuSet| mask == main && main.len() == 1;
     let crowd: Vec<&str> = masks
         .iter()
@@ -344,6 +343,9 @@ fn data_directory(probe: &mut Probe<'_>) -> Outcome {
         Ok(directory) => directory,
         Err(judgement) => return Ok(judgement),
     };
+    if directory.is_empty() {
+        return Ok(Judgement::not_applicable("the server names no data directory"));
+    }
     let mounts = probe.host.root.text("/proc/mounts")?;
     let rows = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let inside = |point: &str| {

@@ -1,30 +1,42 @@
 //! R10: which CPUs do the packet work of a queue, and which send through it.
 
-use super::network::{nics, topology};
-use super::{Change, Judgement, Outcome};
-use crate::facts::{Growth, Kind, Knob, Probe};
+use std::collections::BTreeMap;
+
+use super::network::nics;
+use super::{Change, Judgement, Outcome, placement, topology};
+use crate::facts::{Kind, Knob, Probe};
 use crate::topology::Nic;
 use crate::{CpuSet, ReadError};
 
-/// The share of time, in percent, the busiest CPU spent in softirq between the samples.
+/// The share of time, in percent, the busiest CPU spent in softirq between the samples; `None` with one sample.
 fn busiest_softirq(probe: &mut Probe<'_>, cpus: &CpuSet) -> Result<Option<u64>, ReadError> {
-    let mut busiest = None;
-    for cpu in cpus.iter() {
-        let row = move |text: &str| -> Option<Vec<u64>> {
-            let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
-            Some(row.split_whitespace().take(8).filter_map(|field| field.parse().ok()).collect())
-        };
-        let total = probe.growth("/proc/stat", &format!("cpu{cpu}"), |text| {
-            Some(row(text)?.into_iter().fold(0, u64::saturating_add))
-        })?;
-        let soft = probe.growth("/proc/stat", &format!("cpu{cpu} softirq"), |text| {
-            row(text)?.get(6).copied()
-        })?;
-        if let (Growth::Grew(total, _), Growth::Grew(soft, _)) = (total, soft) {
-            busiest = busiest.max(Some(soft.saturating_mul(100) / total.max(1)));
-        }
+    let (first, second) = probe.samples("/proc/stat")?;
+    let Some(second) = second else { return Ok(None) };
+    let (first, second) = (cpu_times(first), cpu_times(second));
+    let shares = cpus.iter().filter_map(|cpu| {
+        let ((total, soft), (total_later, soft_later)) = (first.get(&cpu)?, second.get(&cpu)?);
+        let spent = total_later.saturating_sub(*total).max(1);
+        Some((soft_later.saturating_sub(*soft).saturating_mul(100) / spent, cpu))
+    });
+    let busiest = shares.max();
+    if let Some((percent, cpu)) = busiest {
+        probe.note(format!(
+            "/proc/stat: {percent} % of the time in softirq on CPU {cpu}, on no other more"
+        ));
     }
-    Ok(busiest)
+    Ok(busiest.map(|(percent, _)| percent))
+}
+
+/// All time and that in softirq by CPU, in ticks since boot, from `/proc/stat`.
+fn cpu_times(stat: &str) -> BTreeMap<u32, (u64, u64)> {
+    let rows = stat.lines().filter_map(|line| {
+        let (cpu, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let times: Vec<u64> =
+            times.split_whitespace().take(8).filter_map(|time| time.parse().ok()).collect();
+        let total = times.iter().fold(0, |sum: u64, time| sum.saturating_add(*time));
+        Some((cpu.parse().ok()?, (total, *times.get(6)?)))
+    });
+    rows.collect()
 }
 
 pub(super) fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
@@ -32,7 +44,7 @@ pub(super) fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
     if nics.is_empty() {
         return Ok(Judgement::not_applicable("no network interface with a device is up"));
     }
-    let placement = probe.host.placement.as_ref().map_err(|_| ReadError::malformed("placement"))?;
+    let placement = placement(probe)?;
     let workers = placement.worker_cpus();
     let target = placement.irq.or(&placement.background).minus(&workers);
     let online = topology(probe)?.online.clone();
@@ -47,8 +59,7 @@ pub(super) fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
             };
             seen += 1;
             let mask = CpuSet::parse_mask(&text).map_err(|_| ReadError::malformed(&path))?;
-            let to = if target.is_empty() { CpuSet::new() } else { target.clone() };
-            let change = Change::udev("R10", &path, text.trim(), mask_like(&to, &text));
+            let change = Change::udev("R10", &path, text.trim(), mask_like(&target, &text));
             if mask.intersects(&workers) && mask != target {
                 on_workers.push(change);
             } else if mask.is_empty() && nic.receive_queue_count < placement.irq.len().max(1) {

@@ -11,4 +11,4 @@ mod tests;
 
 pub(crate) use read::interrupts;
 
-pub use model::{Core, Cpu, Nic, Node, Topology, TopologyError};
+pub use model::{Core, Nic, Node, Topology, TopologyError};

@@ -7,16 +7,12 @@ use crate::{CpuSet, ReadError};
 /// A machine as far as placement is concerned.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// Online CPUs in ascending order.
-    pub cpus: Vec<Cpu>,
     /// Physical cores with at least one online CPU, ordered by their first CPU.
     pub cores: Vec<Core>,
     /// Groups of CPUs around one memory, ordered by number; those without an online CPU are left out.
     pub nodes: Vec<Node>,
     /// Network interfaces that have a device of their own, by name.
     pub nics: Vec<Nic>,
-    /// CPUs the kernel could ever bring online.
-    pub possible: CpuSet,
     /// CPUs that run.
     pub online: CpuSet,
     /// CPUs taken from the scheduler at boot (`isolcpus=`) or by an isolated cgroup partition.
@@ -25,15 +21,6 @@ pub struct Topology {
     pub tickless: CpuSet,
     /// What was missing or contradictory, and what was assumed instead.
     pub notes: Vec<String>,
-}
-
-/// One logical CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpu {
-    /// The kernel's number.
-    pub id: u32,
-    /// Index into [`Topology::cores`].
-    pub core: usize,
 }
 
 /// One physical core.
@@ -62,8 +49,6 @@ pub struct Node {
     pub cpus: CpuSet,
     /// Its memory in KiB; `None` when not told.
     pub memory_kib: Option<u64>,
-    /// Distances to all nodes in node order, 10 being local; empty when not told.
-    pub distances: Vec<u32>,
 }
 
 /// A network interface with a device behind it.
@@ -83,6 +68,8 @@ pub struct Nic {
     pub transmit_queue_count: usize,
     /// Numbers of its message-signalled interrupts.
     pub interrupts: Vec<u32>,
+    /// The CPUs that each of them may land on, in the same order; empty for one that is not in use or not told.
+    pub interrupt_cpus: Vec<CpuSet>,
 }
 
 /// Why no topology could be read.
@@ -106,12 +93,6 @@ impl fmt::Display for TopologyError {
 impl std::error::Error for TopologyError {}
 
 impl Topology {
-    /// The core a CPU belongs to; `None` when it is not online.
-    pub fn core_of(&self, cpu: u32) -> Option<&Core> {
-        let position = self.cpus.binary_search_by_key(&cpu, |cpu| cpu.id).ok()?;
-        self.cores.get(self.cpus[position].core)
-    }
-
     /// Index of the node with this number.
     pub fn node_index(&self, id: u32) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == Some(id))
@@ -124,18 +105,5 @@ impl Topology {
             return None;
         }
         self.nodes.iter().position(|node| cpus.is_subset(&node.cpus))
-    }
-
-    /// Whether the machine has cores of different kinds.
-    pub fn is_hybrid(&self) -> bool {
-        self.cores.iter().any(|core| !core.is_top_class)
-    }
-
-    /// Number of packages (sockets).
-    pub fn package_count(&self) -> usize {
-        let mut packages: Vec<i32> = self.cores.iter().map(|core| core.package).collect();
-        packages.sort_unstable();
-        packages.dedup();
-        packages.len()
     }
 }

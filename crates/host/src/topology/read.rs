@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Core, Cpu, Nic, Node, Topology, TopologyError};
+use super::model::{Core, Nic, Node, Topology, TopologyError};
 use crate::limits::TOP_CLASS_SPEED_PERCENT;
 use crate::{CpuSet, Root};
 
@@ -21,7 +21,6 @@ impl Topology {
         let present: CpuSet = names.iter().filter_map(|name| numbered(name, "cpu")).collect();
         let mut topology = Self {
             online: online_cpus(root, &present),
-            possible: root.cpu_list(&format!("{CPU}/possible")).unwrap_or(present),
             isolated: root.cpu_list(&format!("{CPU}/isolated")).unwrap_or_default(),
             tickless: root.cpu_list(&format!("{CPU}/nohz_full")).unwrap_or_default(),
             ..Self::default()
@@ -66,10 +65,6 @@ impl Topology {
             let core = self.read_core(root, cpu, mutual);
             self.cores.push(core);
         }
-        for (index, core) in self.cores.iter().enumerate() {
-            self.cpus.extend(core.cpus.iter().map(|id| Cpu { id, core: index }));
-        }
-        self.cpus.sort_by_key(|cpu| cpu.id);
     }
 
     fn read_core(&self, root: &Root, cpu: u32, cpus: CpuSet) -> Core {
@@ -171,12 +166,10 @@ fn told_nodes(root: &Root, online: &CpuSet) -> Vec<Node> {
         let directory = format!("{NODE}/{name}");
         let list = root.cpu_list(&format!("{directory}/cpulist"));
         let cpus = list.or_else(|_| root.cpu_mask(&format!("{directory}/cpumap"))).ok()?;
-        let distances = root.text(&format!("{directory}/distance")).unwrap_or_default();
         Some(Node {
             id: Some(id),
             cpus: cpus.and(online),
             memory_kib: node_memory_kib(root, &directory),
-            distances: distances.split_whitespace().filter_map(|text| text.parse().ok()).collect(),
         })
     });
     nodes.filter(|node| !node.cpus.is_empty()).collect()
@@ -213,7 +206,7 @@ fn package_groups(cores: &[Core], cpus: &CpuSet) -> Vec<Node> {
         }
     }
     let nodes = groups.into_values();
-    nodes.map(|cpus| Node { id: None, cpus, memory_kib: None, distances: Vec::new() }).collect()
+    nodes.map(|cpus| Node { id: None, cpus, memory_kib: None }).collect()
 }
 
 /// One number per core from the first source that covers every core: capacity, kind, maximum frequency.
@@ -243,13 +236,16 @@ fn read_nics(root: &Root) -> Vec<Nic> {
         let count = |stem: &str| queues.iter().filter(|queue| queue.starts_with(stem)).count();
         let node = root.value::<i64>(&format!("{device}/numa_node")).ok();
         let state = root.text(&format!("{directory}/operstate")).unwrap_or_default();
+        let interrupts = interrupts_below(root, &device);
+        let list = |number: &u32| root.cpu_list(&format!("/proc/irq/{number}/smp_affinity_list"));
         Some(Nic {
             node: node.and_then(|node| u32::try_from(node).ok()),
             local_cpus: local_cpus(root, &device),
             is_up: !matches!(state.as_str(), "down" | "notpresent" | "lowerlayerdown"),
             receive_queue_count: count("rx-"),
             transmit_queue_count: count("tx-"),
-            interrupts: interrupts_below(root, &device),
+            interrupt_cpus: interrupts.iter().map(|n| list(n).unwrap_or_default()).collect(),
+            interrupts,
             name,
         })
     });

@@ -133,7 +133,7 @@ fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
     let mut settled: Vec<String> = Vec::new();
     for index in (0..journal.entries.len()).rev() {
         let entry = &journal.entries[index];
-        if settled.contains(&entry.path) || entry.is_persisted {
+        if settled.contains(&entry.subject()) || entry.is_persisted {
             continue;
         }
         if !entry.persistence.is_runtime() {
@@ -146,7 +146,7 @@ fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
         if is_original || !journal.is_of_this_boot(entry) {
             journal.entries.remove(index);
         } else {
-            settled.push(entry.path.clone());
+            settled.push(entry.subject());
         }
     }
 }

@@ -74,6 +74,18 @@ pub(super) struct Journal<'a> {
 }
 
 impl Entry {
+    /// What the entry is about, over reboots: an interrupt is known by its interface and its position there, because
+    /// its path has another number at each boot.
+    pub(super) fn subject(&self) -> String {
+        match &self.persistence {
+            Persistence::Interrupt { interface, index } => {
+                format!("{interface} interrupt {index:06}")
+            }
+            Persistence::DropIn { key, .. } => format!("{} {key}", self.path),
+            _ => self.path.clone(),
+        }
+    }
+
     pub(super) fn new(change: &Change, from: &str, boot_id: &str) -> Self {
         Self {
             rule: change.rule.to_owned(),

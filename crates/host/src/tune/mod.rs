@@ -29,7 +29,7 @@ pub use revert::{RevertOptions, revert};
 pub use trial::{Judge, Trial, TrialPlan};
 pub use verify::verify;
 
-use crate::ReadError;
+use crate::{ReadError, Refusal};
 
 /// What a command did, line by line, and how much of it could not be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +70,9 @@ impl fmt::Display for TuneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownRule(rule) => write!(f, "there is no rule {rule}"),
+            Self::Journal(error) if error.refusal == Refusal::NotPermitted => {
+                write!(f, "undo journal {error}; root may")
+            }
             Self::Journal(error) => write!(f, "undo journal {error}"),
             Self::JournalVersion(found, known) => {
                 write!(f, "the undo journal has version {found}, this program knows {known}")

@@ -53,11 +53,10 @@ pub(super) fn file_of_change(change: &Change) -> Option<String> {
 /// The texts of all files the entries need, by path.
 fn texts(entries: &[Entry]) -> BTreeMap<String, String> {
     // The last entry of a setting wins; a text must not depend on the order of the work.
-    let mut lasting: BTreeMap<(bool, &str, String), &Entry> = BTreeMap::new();
+    let mut lasting: BTreeMap<(bool, String), &Entry> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.is_persisted) {
         let is_after_queues = !matches!(entry.persistence, Persistence::Queues { .. });
-        let kind = format!("{:?}", entry.persistence);
-        lasting.insert((is_after_queues, &entry.path, kind), entry);
+        lasting.insert((is_after_queues, entry.subject()), entry);
     }
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for entry in lasting.into_values() {

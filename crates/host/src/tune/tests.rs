@@ -178,6 +178,38 @@ fn after_a_reboot_an_interrupt_is_verified_under_its_new_number() {
     assert_eq!(verify(&root).unwrap().left_count, 1);
 }
 
+/// One interrupt of eth0's, by number and position.
+fn interrupt(number: u32, index: usize, from: &str, to: &str) -> Change {
+    let lasting = Persistence::Interrupt { interface: "eth0".to_owned(), index };
+    Change::new("R11", &format!("/proc/irq/{number}/smp_affinity_list"), from, to, lasting)
+}
+
+#[test]
+fn interrupts_whose_numbers_changed_over_a_reboot_have_one_line_each() {
+    let (directory, root) = tree(MACHINE);
+    write(directory.path(), "proc/irq/25/smp_affinity_list", "0-3\n");
+    let before = vec![interrupt(24, 0, "0-3", "3"), interrupt(25, 1, "0-3", "2")];
+    apply(&root, &plan(&root, before), &LASTING).unwrap();
+    // The numbers of this boot: 24 has become that of the second interrupt, whose new target is another CPU.
+    write(directory.path(), "proc/sys/kernel/random/boot_id", "second\n");
+    for (number, list) in [(23, "3\n"), (24, "0-3\n")] {
+        write(directory.path(), &format!("proc/irq/{number}/smp_affinity_list"), list);
+        write(directory.path(), &format!("sys/class/net/eth0/device/msi_irqs/{number}"), "msix\n");
+    }
+    apply(&root, &plan(&root, vec![interrupt(24, 1, "0-3", "1")]), &LASTING).unwrap();
+    let unit = text(directory.path(), "etc/systemd/system/tidemill-tune.service");
+    let lines: Vec<&str> = unit.lines().filter(|line| line.starts_with("ExecStart")).collect();
+    assert_eq!(lines.len(), 2, "{unit}");
+    assert!(lines[0].contains("sed -n 1p") && lines[0].contains("echo 3 >"), "{unit}");
+    assert!(lines[1].contains("sed -n 2p") && lines[1].contains("echo 1 >"), "{unit}");
+    let report = verify(&root).unwrap();
+    assert_eq!(report.left_count, 0, "{report:#?}");
+    let told = report.lines.iter().filter(|line| line.contains("/proc/irq/")).count();
+    assert_eq!(told, 2, "{report:#?}");
+    assert_eq!(revert(&root, &RevertOptions::default()).unwrap().left_count, 0);
+    assert_eq!(text(directory.path(), "proc/irq/24/smp_affinity_list"), "0-3\n");
+}
+
 #[test]
 fn an_edited_file_of_ours_and_a_foreign_one_are_left_alone() {
     let (directory, root) = tree(MACHINE);

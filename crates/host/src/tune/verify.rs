@@ -15,8 +15,9 @@ pub fn verify(root: &Root) -> Result<Report, TuneError> {
     let journal = Journal::read(root)?;
     let mut report = Report::default();
     for (index, entry) in journal.entries.iter().enumerate() {
-        let later = &journal.entries[index + 1..];
-        if !entry.persistence.is_runtime() || later.iter().any(|later| later.path == entry.path) {
+        let subject = entry.subject();
+        let mut later = journal.entries[index + 1..].iter();
+        if !entry.persistence.is_runtime() || later.any(|later| later.subject() == subject) {
             continue;
         }
         let path = &path_now(root, &journal, entry);

@@ -1,7 +1,7 @@
-//! What Valkey does not have: workers, placement, RCU, metrics.
+//! What Valkey does not have: workers, placement, scheduling, memory nodes, huge pages, RCU, metrics.
 
 use super::super::directive::{Directive, Kind};
-use super::{PORT, choice, cpus, integer};
+use super::{PORT, choice, cpus, flag, integer};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     choice(
@@ -23,6 +23,34 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .aliases(&["aof_rewrite_cpulist"])
         .at_start()
         .without_effect("there is no log"),
+    integer(
+        "worker-slice-us",
+        "0",
+        0,
+        100_000,
+        "Time slice of a worker in microseconds, at least 100 (Linux 6.12 or newer); 0 leaves it to the kernel. Refused, a line is logged.",
+    )
+    .at_start(),
+    choice(
+        "background-scheduling",
+        "other",
+        &["other", "batch"],
+        "Scheduling policy of background threads; under `batch` one that wakes up does not preempt a worker.",
+    )
+    .at_start(),
+    choice(
+        "memory-policy",
+        "default",
+        &["default", "prefer", "bind", "interleave"],
+        "Where memory comes from: where a thread runs that first touches it, the workers' memory node first, that node only, or all nodes with a worker in turn. Refused, a line is logged.",
+    )
+    .at_start(),
+    flag(
+        "huge-pages",
+        false,
+        "Asks for huge pages (MADV_HUGEPAGE) for what workers store, unless the machine forbids them. Refused, a line is logged.",
+    )
+    .at_start(),
     choice("rcu-flavour", "qsbr", &["qsbr", "memb", "mb", "bp", "signal"], "How readers and reclaimers agree.").at_start(),
     choice("rcu-read-section", "iteration", &["iteration", "command"], "What a read section spans, for the flavours that have them.")
         .at_start(),

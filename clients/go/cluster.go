@@ -21,6 +21,8 @@ type Cluster struct {
 	suspect    chan struct{} // asks for a refresh
 	stop       context.CancelFunc
 	background sync.WaitGroup
+	draining   context.Context // of nodes that left the cluster
+	endDrains  context.CancelFunc
 	arranging  sync.Mutex // one choice of readers at a time, so that the last saw the latest health
 	mu         sync.Mutex // guards nodes and closed
 	nodes      map[string]*clusterNode
@@ -52,8 +54,9 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 		nodes: map[string]*clusterNode{}}
 	c.Commands = Commands{c}
 	c.cache = newCache(options.Cache)
+	c.draining, c.endDrains = context.WithCancel(context.Background())
 	if err := c.refresh(ctx); err != nil {
-		c.closeNodes(ctx, func(*clusterNode) bool { return true })
+		_ = c.Shutdown(ctx)
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
@@ -65,14 +68,15 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 	return c, nil
 }
 
-// Do runs one command on the node of its first key; without a key, on any primary. What only reads may go
-// to a replica, as Options.ReadFrom says.
+// Do runs one command on the node of its first key. Without a key it runs on every primary where Valkey's
+// COMMAND says that it concerns all (DBSIZE, FLUSHALL, KEYS, SCRIPT LOAD, PING ...; see README.md), otherwise
+// on any primary. What only reads may go to a replica, as Options.ReadFrom says.
 func (c *Cluster) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, c, args) }
 
 func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	hook := c.options.Hook
-	if info.flags&commandSplits != 0 && splitAllowed(ctx) {
-		return c.runSplit(ctx, r, info, hook)
+	if info.inParts(ctx) {
+		return c.runParts(ctx, r, info, hook)
 	}
 	slot := info.slotOf(r.wire)
 	if hook == nil {
@@ -273,16 +277,18 @@ func (c *Cluster) refresh(ctx context.Context) error {
 			continue
 		}
 		c.install(t)
-		go c.closeNodes(context.Background(), func(n *clusterNode) bool { return !used[n.address] })
+		c.background.Go(func() {
+			ctx, cancel := context.WithTimeout(c.draining, c.options.DialTimeout)
+			defer cancel()
+			_ = c.closeNodes(ctx, func(n *clusterNode) bool { return !used[n.address] })
+		})
 		return nil
 	}
 	return fmt.Errorf("no node told the cluster's topology: %w", failures)
 }
 
-// closeNodes closes and forgets the nodes that which selects, letting their requests end first.
-func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.DialTimeout)
-	defer cancel()
+// closeNodes closes and forgets the nodes that which selects, letting their requests end first while ctx lasts.
+func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool) (err error) {
 	var gone []*clusterNode
 	c.mu.Lock()
 	for address, n := range c.nodes {
@@ -293,9 +299,10 @@ func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool)
 	}
 	c.mu.Unlock()
 	for _, n := range gone {
-		_ = n.close(ctx)
+		err = errors.Join(err, n.close(ctx))
 		n.own.close()
 	}
+	return err
 }
 
 func (c *Cluster) isClosed() bool {
@@ -304,8 +311,8 @@ func (c *Cluster) isClosed() bool {
 	return c.closed
 }
 
-// Close refuses new operations, lets pending ones end and closes all connections.
-func (c *Cluster) Close() error {
+// Shutdown is [Client.Shutdown].
+func (c *Cluster) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -313,8 +320,15 @@ func (c *Cluster) Close() error {
 	}
 	c.closed = true
 	c.mu.Unlock()
-	c.stop()
+	if c.stop != nil {
+		c.stop()
+	}
+	err := c.closeNodes(ctx, func(*clusterNode) bool { return true })
+	defer context.AfterFunc(ctx, c.endDrains)()
 	c.background.Wait()
-	c.closeNodes(context.Background(), func(*clusterNode) bool { return true })
-	return nil
+	c.endDrains()
+	return err
 }
+
+// Close is Shutdown with the IO timeout as deadline, at least a second.
+func (c *Cluster) Close() error { return closeWithin(c.options, c.Shutdown) }

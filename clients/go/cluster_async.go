@@ -23,8 +23,8 @@ func (c *Cluster) Async(ctx context.Context, callback func(Reply), args ...any) 
 	if r == nil {
 		return
 	}
-	if info.flags&commandSplits != 0 && splitAllowed(ctx) {
-		go func() { guarded(c.runSplit(ctx, r, info, nil)) }()
+	if info.inParts(ctx) {
+		go func() { guarded(c.runParts(ctx, r, info, nil)) }()
 		return
 	}
 	slot := info.slotOf(r.wire)

@@ -398,11 +398,7 @@ func (p *pipe) becomeIdle() {
 		p.readGo <- struct{}{}
 	}
 	if pinging {
-		r := newRequest()
-		r.wire = append(r.wire, "*1\r\n$4\r\nPING\r\n"...)
-		r.notify = (*request).recycle
-		if _, err := p.enqueue(context.Background(), r, false); err != nil {
-			r.recycle()
-		}
+		r := &request{want: 1, wire: []byte("*1\r\n$4\r\nPING\r\n"), notify: func(*request) {}}
+		_, _ = p.enqueue(context.Background(), r, false)
 	}
 }

@@ -121,6 +121,9 @@ func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 				if stats := p.snapshot(); took != rounds*rtt || stats.Pauses != 0 {
 					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v, %d pauses", callers, size, took, rounds, rtt, stats.Pauses)
 				}
+				if stats := p.snapshot(); callers == 1 && stats.Solo < rounds-2*soloStreak {
+					t.Errorf("a lone caller did only %d of %d operations by itself", stats.Solo, rounds)
+				}
 				p.kill(ErrClosed)
 				<-p.closed
 			})

@@ -186,21 +186,34 @@ func (c *command) clientFlags() string {
 	if c.hasSub {
 		flags = append(flags, "commandHasSub")
 	}
-	if slices.Contains(c.tips, "request_policy:all_shards") || slices.Contains(c.tips, "request_policy:all_nodes") {
-		flags = append(flags, "commandAllShards")
-	}
-	if slices.Contains(c.tips, "request_policy:multi_shard") && c.firstKey > 0 { // MSETEX has options behind its keys
-		flags = append(flags, "commandSplits")
-		if slices.Contains(c.tips, "response_policy:agg_sum") {
-			flags = append(flags, "commandSums")
-		}
-	}
+	flags = append(flags, c.partFlags()...)
 	// Tips do not tell all: the time left of a field, and how long a key was idle, change by themselves.
 	timed := strings.HasSuffix(c.name, "TTL") || c.name == "OBJECT IDLETIME" || c.name == "OBJECT FREQ"
 	if has("readonly") && (timed || slices.Contains(c.tips, "nondeterministic_output")) {
 		flags = append(flags, "commandVaries")
 	}
 	return strings.Join(flags, " | ")
+}
+
+// partFlags say whether nodes of a cluster execute parts of the command, and how their answers become one.
+func (c *command) partFlags() (flags []string) {
+	tip := func(text string) bool { return slices.Contains(c.tips, text) }
+	special := tip("response_policy:special") || tip("response_policy:agg_min") ||
+		slices.Contains(changesConnection, c.name)
+	switch {
+	case (tip("request_policy:all_shards") || tip("request_policy:all_nodes")) && !special:
+		flags = append(flags, "commandAllShards")
+	case tip("request_policy:multi_shard") && c.firstKey > 0: // MSETEX has options behind its keys
+		flags = append(flags, "commandSplits")
+	default:
+		return nil
+	}
+	for policy, flag := range map[string]string{"agg_sum": "commandSums", "agg_logical_and": "commandEvery", "one_succeeded": "commandAny"} {
+		if tip("response_policy:" + policy) {
+			flags = append(flags, flag)
+		}
+	}
+	return flags
 }
 
 func hasToken(args []argument, token string) bool {

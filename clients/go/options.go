@@ -35,7 +35,7 @@ type Options struct {
 	// negative: never. Blocking commands have connections without it.
 	IOTimeout time.Duration
 	// ConnectWait is how long a request waits for a connection to come back before it fails as not
-	// sent, if its context allows [3s].
+	// sent, if its context allows; in clusters and behind sentinels, how long it follows changes [3s; 15s].
 	ConnectWait time.Duration
 	// PingInterval is how long a connection is unused before it is probed [30s]; negative: never.
 	PingInterval time.Duration

@@ -302,3 +302,45 @@ func TestSubscription_ChangeWaitsForTheConnectionThatHasIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server that accepts, greets and then says nothing does not hold the subscription for good.
+func TestSubscription_SilentServerIsLeft(t *testing.T) {
+	checkLeaks(t)
+	var mu sync.Mutex
+	var latest net.Conn
+	conns, confirmed := 0, 0
+	address := startScript(t, func(name string) string {
+		if name != "SUBSCRIBE" {
+			return "+OK\r\n"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if confirmed == 1 && conns < 4 {
+			return "" // after the first connection was lost
+		}
+		confirmed++
+		return "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		latest = conn
+		conns++
+	})
+	c := newTestClient(t, address, func(o *Options) { o.DialTimeout = 500 * time.Millisecond })
+	ctx := testContext(t, 30*time.Second)
+	var sub *Subscription
+	waitFor(t, 10*time.Second, "the first connection", func() bool {
+		var err error
+		sub, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
+		return err == nil
+	})
+	defer sub.Close()
+	mu.Lock()
+	_ = latest.Close()
+	mu.Unlock()
+	waitFor(t, 10*time.Second, "a connection whose server answers", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return confirmed > 1
+	})
+}

@@ -85,6 +85,11 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 			t.Errorf("%s is %d, acknowledged %d times: %v", key(i), value, wanted, err)
 		}
 	}
+	for i := range 20 {
+		if err := client.Set(ctx, fmt.Sprint("other:", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	parts := [2]int64{admin[0].DBSize(ctx).Val(), admin[1].DBSize(ctx).Val()}
 	if total, err := client.DBSize(ctx).Result(); total != parts[0]+parts[1] || parts[0] == 0 || parts[1] == 0 || err != nil {
 		t.Errorf("DBSIZE of the cluster is %d, of its nodes %d: %v", total, parts, err)

@@ -95,16 +95,21 @@ func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *reques
 	if c.cache != nil {
 		defer c.cache.afterWrite(r, info)()
 	}
-	until := time.Now().Add(c.options.ConnectWait)
 	reply, reusable := c.attempt(ctx, target, r, info, false)
 	if !reusable {
 		return reply
 	}
-	return c.followOn(ctx, target, r, reply, info, slot, until)
+	return c.followOn(ctx, target, r, reply, info, slot)
 }
 
-// followOn takes the outcome of a first attempt and makes others until one is final. It recycles r.
-func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int, until time.Time) Reply {
+// followOn takes the outcome of a first attempt, which may have been blocked for long, and makes others until one
+// is final or ConnectWait is over. It recycles r.
+func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int) Reply {
+	if reply.kind != KindError && reply.kind != KindNone {
+		r.recycle()
+		return reply
+	}
+	until := time.Now().Add(c.options.ConnectWait)
 	for redirections := 1; reply.kind == KindError || reply.kind == KindNone; redirections++ {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
 		if !again || time.Now().After(until) || (next != nil && redirections > clusterRedirectionsMax) {

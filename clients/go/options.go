@@ -95,7 +95,7 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (o *Options) check() error {
-	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 {
+	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 {
 		return fmt.Errorf("%w: negative option", ErrArgument)
 	}
 	if o.Cache != nil && (o.ForceRESP2 || o.Cache.MaxBytes < 0 || o.Cache.TTL < 0) {

@@ -1,6 +1,7 @@
 package tidemill
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -35,5 +36,33 @@ func TestOptions_DefaultsAreThoseOfTheReadme(t *testing.T) {
 		if row := fmt.Sprintf("| %s | %s |", option, value); !strings.Contains(string(readme), row) {
 			t.Errorf("README.md does not say %s", row)
 		}
+	}
+}
+
+func TestOptions_NonsenseIsRefused(t *testing.T) {
+	for i, change := range []func(*Options){
+		func(o *Options) { o.MaxPending = -1 },
+		func(o *Options) { o.DialTimeout = -1 },
+		func(o *Options) { o.ConnectWait = -1 },
+		func(o *Options) { o.BackoffMin = -1 },
+		func(o *Options) { o.BackoffMax = -1 },
+		func(o *Options) { o.Database = -1 },
+		func(o *Options) { o.Cache = &CacheOptions{MaxBytes: -1} },
+		func(o *Options) { o.Cache, o.ForceRESP2 = &CacheOptions{}, true },
+		func(o *Options) { o.ReadFrom = ReadSameZone },
+		func(o *Options) { o.ReadFrom = ReadSameZone + 1 },
+	} {
+		var o Options
+		change(&o)
+		if c, err := New(o); !errors.Is(err, ErrArgument) || c != nil {
+			t.Error(i, c, err)
+		}
+	}
+	ctx := testContext(t, time.Second)
+	if _, err := NewCluster(ctx, nil, Options{}); !errors.Is(err, ErrArgument) {
+		t.Error("a cluster without seeds:", err)
+	}
+	if _, err := NewSentinel(nil, "main", Options{}); !errors.Is(err, ErrArgument) {
+		t.Error("a primary without sentinels:", err)
 	}
 }

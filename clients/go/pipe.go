@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,13 +189,22 @@ func (p *pipe) waitForRoom(ctx context.Context) error {
 	room := make(chan struct{})
 	p.waiters = append(p.waiters, room)
 	p.mu.Unlock()
-	defer p.mu.Lock()
+	var err error
 	select {
 	case <-room:
-		return nil
 	case <-ctx.Done():
-		return notSent(context.Cause(ctx))
+		err = notSent(context.Cause(ctx))
 	}
+	p.mu.Lock()
+	if err == nil {
+		return nil
+	}
+	if i := slices.Index(p.waiters, room); i >= 0 {
+		p.waiters = slices.Delete(p.waiters, i, i+1)
+	} else {
+		p.wakeWaiters() // woken at the same moment: the room is for the next
+	}
+	return err
 }
 
 // wakeWaiters lets as many waiting callers try again as there is room; the mutex is held.

@@ -72,6 +72,33 @@ func TestClient_RepeatsOnlyWhatIsSafe(t *testing.T) {
 	}
 }
 
+// A server that dies at each attempt ends the repetition of a blocking read after ConnectWait, not never.
+func TestBlocking_IsNotRepeatedForEver(t *testing.T) {
+	checkLeaks(t)
+	var mu sync.Mutex
+	conns := map[net.Conn]bool{}
+	address := startScript(t, func(name string) string {
+		if name == "XREAD" {
+			mu.Lock()
+			defer mu.Unlock()
+			for conn := range conns {
+				_ = conn.Close()
+			}
+			clear(conns)
+		}
+		return "+OK\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		conns[conn] = true
+	})
+	c := newTestClient(t, address, func(o *Options) { o.ConnectWait = 300 * time.Millisecond })
+	err := c.Do(testContext(t, 20*time.Second), "XREAD", "BLOCK", 0, "STREAMS", "s", "$").Err()
+	if !errors.Is(err, ErrMaybeSent) || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
 // Users' code that runs on the client's goroutines must not take the process down.
 func TestClient_ContainsPanicsOfUsers(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {

@@ -104,8 +104,12 @@ func TestClient_ContainsPanicsOfUsers(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		ctx := testContext(t, 20*time.Second)
 		for _, change := range []func(*Options){
-			func(o *Options) { o.Credentials = func(context.Context) (string, string, error) { panic("credentials") } },
-			func(o *Options) { o.Dialer = func(context.Context, string, string) (net.Conn, error) { panic("dialer") } },
+			func(o *Options) {
+				o.Credentials = func(context.Context) (string, string, error) { panic("credentials") }
+			},
+			func(o *Options) {
+				o.Dialer = func(context.Context, string, string) (net.Conn, error) { panic("dialer") }
+			},
 		} {
 			c := newTestClient(t, s.address, change)
 			if err := c.Set(ctx, "k", 1).Err(); !errors.Is(err, ErrPanic) || !errors.Is(err, ErrNotSent) {

@@ -51,10 +51,10 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 		}, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := &gauge{}
+			g := newGauge()
 			pauses := 0
 			for range rounds {
-				test.load(g, func(queued int) {
+				test.load(&g, func(queued int) {
 					g.credit = 0
 					if g.pause(gatherPause, queued) > 0 {
 						pauses++

@@ -82,7 +82,7 @@ func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawRepl
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
-	p.gauge.enough = flushRequests
+	p.gauge = newGauge()
 	if options.MaxGatherDelay != 0 {
 		p.pauseLength = options.MaxGatherDelay
 	}

@@ -98,8 +98,9 @@ def prepare(work, ports):
             if path.name.removesuffix("_test.go") in PORT_FILES:
                 text = re.sub(r"\b(%s)\b" % "|".join(str(port) for port in ports if port), lambda found: str(ports[int(found[0])]), text)
             path.write_text(text)
-    for folder in CERTIFICATE_FOLDERS:
-        make_certificates(source / folder)
+    make_certificates(source / CERTIFICATE_FOLDERS[0])
+    for folder in CERTIFICATE_FOLDERS[1:]:
+        shutil.copytree(source / CERTIFICATE_FOLDERS[0], source / folder)
     (source / "specs_switch_test.go").write_text(SWITCH % (
         "".join(f"\tspecs{name} = redis.{name}\n" for name in CONSTRUCTORS),
         "".join(f"\t\tspecs{name} = goredis.{name}\n" for name in CONSTRUCTORS)))

@@ -10,8 +10,10 @@ test-go: ## tests of the Go client, its go-redis adapter and its OpenTelemetry h
 test-goredis: ## go-redis's own specs, with its constructors and with ours: passed/total
 	scripts/goredis-specs.py
 
-test-go-long: ## chaos tests of the Go client
+test-go-long: ## chaos tests of the Go client and fuzzing of what reads from the network
 	cd $(GO_CLIENT) && go test -race -timeout 30m ./... && go test -run xxx -fuzz FuzzParser -fuzztime 60s .
+	cd $(GO_CLIENT) && go test -run xxx -fuzz FuzzScanner -fuzztime 30s ./internal/rawreply
+	cd $(GO_CLIENT)/goredis && go test -race -timeout 15m ./... && go test -run xxx -fuzz FuzzSplitter -fuzztime 30s .
 
 bench-go: ## the Go client beside its peers: tables, targets, figures, verdicts; about 35 minutes, with BRIEF=1 about 15
 	mkdir -p $(BUILD)/bench-go

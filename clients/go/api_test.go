@@ -54,8 +54,12 @@ func TestBatchAndTx_KeepOrderAndReportErrorsPerCommand(t *testing.T) {
 		for range 40 {
 			large.Add("SET", "large", make([]byte, 10<<10))
 		}
+		before := c.Stats().Requests
 		if _, err := c.RunBatch(ctx, &large); err != nil {
 			t.Fatal(err)
+		}
+		if after := c.Stats().Requests; after != before {
+			t.Errorf("a batch of 400 KB went through the shared pipe, as %d requests", after-before)
 		}
 		var tx Tx
 		tx.Add("INCR", "counter")

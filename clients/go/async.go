@@ -83,11 +83,12 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 // beginAsync encodes a command and puts panic containment and the hook around its callback. Without a
 // request the callback was called already, with the reason.
 func beginAsync(ctx context.Context, options *Options, callback func(Reply), args []any) (context.Context, *request, *commandInfo, func(Reply)) {
-	guarded := func(reply Reply) {
-		if err := contain(func() { callback(reply) }); err != nil {
-			options.Logger.Error("tidemill: async callback", "error", err)
+	report := func(whose string, call func()) {
+		if err := contain(call); err != nil {
+			options.Logger.Error("tidemill: "+whose, "error", err)
 		}
 	}
+	guarded := func(reply Reply) { report("async callback", func() { callback(reply) }) }
 	r := newRequest()
 	var err error
 	if r.wire, err = appendCommand(r.wire[:0], args); err != nil {
@@ -101,7 +102,7 @@ func beginAsync(ctx context.Context, options *Options, callback func(Reply), arg
 	}
 	ctx, end := options.Hook.Start(ctx, info.name, 1)
 	return ctx, r, info, func(reply Reply) {
-		end(reply.Err())
+		report("end of a hook", func() { end(reply.Err()) })
 		guarded(reply)
 	}
 }

@@ -153,8 +153,9 @@ func WithIdempotent(ctx context.Context) context.Context {
 
 func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
 
-// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes. Its error is the
-// context's, when something was still pending.
+// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes all connections; blocked
+// commands and subscriptions end at once. Its error is the context's, when something was still pending: that
+// ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
@@ -168,13 +169,13 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close is Shutdown with the IO timeout as deadline.
-func (c *Client) Close() error { return c.Shutdown(closeContext(c.options)) }
+// Close is Shutdown with the IO timeout as deadline, at least a second.
+func (c *Client) Close() error { return closeWithin(c.options, c.Shutdown) }
 
-func closeContext(options *Options) context.Context {
+func closeWithin(options *Options, shutdown func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), max(options.IOTimeout, time.Second))
-	context.AfterFunc(ctx, cancel)
-	return ctx
+	defer cancel()
+	return shutdown(ctx)
 }
 
 // Stats returns what the client's pipes counted since they were connected.

@@ -21,6 +21,8 @@ type Cluster struct {
 	suspect    chan struct{} // asks for a refresh
 	stop       context.CancelFunc
 	background sync.WaitGroup
+	draining   context.Context // of nodes that left the cluster
+	endDrains  context.CancelFunc
 	arranging  sync.Mutex // one choice of readers at a time, so that the last saw the latest health
 	mu         sync.Mutex // guards nodes and closed
 	nodes      map[string]*clusterNode
@@ -52,8 +54,9 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 		nodes: map[string]*clusterNode{}}
 	c.Commands = Commands{c}
 	c.cache = newCache(options.Cache)
+	c.draining, c.endDrains = context.WithCancel(context.Background())
 	if err := c.refresh(ctx); err != nil {
-		c.closeNodes(ctx, func(*clusterNode) bool { return true })
+		_ = c.Shutdown(ctx)
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.Background())
@@ -65,14 +68,15 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 	return c, nil
 }
 
-// Do runs one command on the node of its first key; without a key, on any primary. What only reads may go
-// to a replica, as Options.ReadFrom says.
+// Do runs one command on the node of its first key. Without a key it runs on every primary where Valkey's
+// COMMAND says that it concerns all (DBSIZE, FLUSHALL, KEYS, SCRIPT LOAD, PING ...; see README.md), otherwise
+// on any primary. What only reads may go to a replica, as Options.ReadFrom says.
 func (c *Cluster) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, c, args) }
 
 func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	hook := c.options.Hook
-	if info.flags&commandSplits != 0 && splitAllowed(ctx) {
-		return c.runSplit(ctx, r, info, hook)
+	if info.inParts(ctx) {
+		return c.runParts(ctx, r, info, hook)
 	}
 	slot := info.slotOf(r.wire)
 	if hook == nil {
@@ -91,16 +95,21 @@ func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *reques
 	if c.cache != nil {
 		defer c.cache.afterWrite(r, info)()
 	}
-	until := time.Now().Add(c.options.ConnectWait)
 	reply, reusable := c.attempt(ctx, target, r, info, false)
 	if !reusable {
 		return reply
 	}
-	return c.followOn(ctx, target, r, reply, info, slot, until)
+	return c.followOn(ctx, target, r, reply, info, slot)
 }
 
-// followOn takes the outcome of a first attempt and makes others until one is final. It recycles r.
-func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int, until time.Time) Reply {
+// followOn takes the outcome of a first attempt, which may have been blocked for long, and makes others until one
+// is final or ConnectWait is over. It recycles r.
+func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int) Reply {
+	if reply.kind != KindError && reply.kind != KindNone {
+		r.recycle()
+		return reply
+	}
+	until := time.Now().Add(c.options.ConnectWait)
 	for redirections := 1; reply.kind == KindError || reply.kind == KindNone; redirections++ {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
 		if !again || time.Now().After(until) || (next != nil && redirections > clusterRedirectionsMax) {
@@ -273,16 +282,18 @@ func (c *Cluster) refresh(ctx context.Context) error {
 			continue
 		}
 		c.install(t)
-		go c.closeNodes(context.Background(), func(n *clusterNode) bool { return !used[n.address] })
+		c.background.Go(func() {
+			ctx, cancel := context.WithTimeout(c.draining, c.options.DialTimeout)
+			defer cancel()
+			_ = c.closeNodes(ctx, func(n *clusterNode) bool { return !used[n.address] })
+		})
 		return nil
 	}
 	return fmt.Errorf("no node told the cluster's topology: %w", failures)
 }
 
-// closeNodes closes and forgets the nodes that which selects, letting their requests end first.
-func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.DialTimeout)
-	defer cancel()
+// closeNodes closes and forgets the nodes that which selects, letting their requests end first while ctx lasts.
+func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool) (err error) {
 	var gone []*clusterNode
 	c.mu.Lock()
 	for address, n := range c.nodes {
@@ -293,9 +304,10 @@ func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool)
 	}
 	c.mu.Unlock()
 	for _, n := range gone {
-		_ = n.close(ctx)
+		err = errors.Join(err, n.close(ctx))
 		n.own.close()
 	}
+	return err
 }
 
 func (c *Cluster) isClosed() bool {
@@ -304,8 +316,8 @@ func (c *Cluster) isClosed() bool {
 	return c.closed
 }
 
-// Close refuses new operations, lets pending ones end and closes all connections.
-func (c *Cluster) Close() error {
+// Shutdown is [Client.Shutdown].
+func (c *Cluster) Shutdown(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -313,8 +325,15 @@ func (c *Cluster) Close() error {
 	}
 	c.closed = true
 	c.mu.Unlock()
-	c.stop()
+	if c.stop != nil {
+		c.stop()
+	}
+	err := c.closeNodes(ctx, func(*clusterNode) bool { return true })
+	defer context.AfterFunc(ctx, c.endDrains)()
 	c.background.Wait()
-	c.closeNodes(context.Background(), func(*clusterNode) bool { return true })
-	return nil
+	c.endDrains()
+	return err
 }
+
+// Close is Shutdown with the IO timeout as deadline, at least a second.
+func (c *Cluster) Close() error { return closeWithin(c.options, c.Shutdown) }

@@ -1,9 +1,6 @@
 package tidemill
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Go sends a command to the node of its first key without waiting for its reply; see [Cluster.Async].
 func (c *Cluster) Go(ctx context.Context, args ...any) *Future {
@@ -23,8 +20,8 @@ func (c *Cluster) Async(ctx context.Context, callback func(Reply), args ...any) 
 	if r == nil {
 		return
 	}
-	if info.flags&commandSplits != 0 && splitAllowed(ctx) {
-		go func() { guarded(c.runSplit(ctx, r, info, nil)) }()
+	if info.inParts(ctx) {
+		go func() { guarded(c.runParts(ctx, r, info, nil)) }()
 		return
 	}
 	slot := info.slotOf(r.wire)
@@ -40,7 +37,7 @@ func (c *Cluster) Async(ctx context.Context, callback func(Reply), args ...any) 
 	}
 	goOn := func(reply Reply) {
 		r.notify = nil
-		finish(c.followOn(ctx, target, r, reply, info, slot, time.Now().Add(c.options.ConnectWait)))
+		finish(c.followOn(ctx, target, r, reply, info, slot))
 	}
 	if target == nil {
 		go goOn(failedReply(notSent(ErrNoNode)))

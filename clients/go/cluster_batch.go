@@ -35,8 +35,16 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 	}
 	replies := make([]Reply, b.count)
 	pending := make([]batchItem, 0, b.count)
+	var everywhere sync.WaitGroup
+	defer everywhere.Wait()
+	index := 0
 	for wire, info := range b.each() {
-		pending = append(pending, batchItem{len(pending), wire, info})
+		item := batchItem{index, wire, info}
+		if index++; info.flags&commandAllShards == 0 {
+			pending = append(pending, item)
+			continue
+		}
+		everywhere.Go(func() { replies[item.index] = c.runEverywhere(ctx, wire, info) })
 	}
 	until := time.Now().Add(c.options.ConnectWait)
 	for {
@@ -232,11 +240,7 @@ func splitFailure(replies []Reply, info *commandInfo) *Reply {
 // joinReplies merges the parts' replies as the server would have answered the whole.
 func joinReplies(replies []Reply, positions [][]int, info *commandInfo) Reply {
 	if info.flags&commandSums != 0 {
-		sum := int64(0)
-		for _, reply := range replies {
-			sum += reply.number
-		}
-		return Reply{kind: KindInt, number: sum}
+		return sumReplies(replies)
 	}
 	if replies[0].kind != KindArray {
 		return replies[0] // OK from all

@@ -169,6 +169,28 @@ func TestCluster_AskIsFollowedWhileAMoveIsUnfinished(t *testing.T) {
 	}
 }
 
+// A command that was blocked for longer than ConnectWait is redirected all the same.
+func TestCluster_BlockedCommandFollowsItsSlot(t *testing.T) {
+	c, servers := startClusterClient(t, func(o *Options) { o.ConnectWait = 2 * time.Second })
+	ctx := testContext(t, 40*time.Second)
+	blocked := make(chan Reply, 1)
+	go func() { blocked <- c.BLPop(ctx, []string{"queue"}, 0) }()
+	slot := slotOf([]byte("queue"))
+	source := newTestClient(t, servers[slot*3/slotCount].address)
+	waitFor(t, 10*time.Second, "the blocked command", func() bool {
+		text, err := source.Do(ctx, "CLIENT", "LIST").Text()
+		return err == nil && strings.Contains(text, "cmd=blpop")
+	})
+	time.Sleep(2500 * time.Millisecond)
+	migrateSlot(t, servers, slot)
+	if err := newClusterClient(t, servers).RPush(ctx, "queue", "item").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (<-blocked).Strings(); err != nil || got[1] != "item" {
+		t.Error(got, err)
+	}
+}
+
 func TestCluster_WatchRunsWhereTheKeysAre(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, 40*time.Second)

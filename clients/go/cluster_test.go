@@ -11,12 +11,17 @@ import (
 )
 
 // startCluster makes three primaries with a replica each from real server processes.
-func startCluster(t *testing.T) (servers []*testServer) {
+func startCluster(t *testing.T) []*testServer {
+	t.Helper()
+	return startClusterOf(t, "valkey-server")
+}
+
+func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 	t.Helper()
 	ctx := testContext(t, time.Minute)
 	var clients []*Client
 	for i := range 6 {
-		s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		s := startServer(t, binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 			"--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i), "--cluster-port", fmt.Sprint(freePort(t)))
 		servers = append(servers, s)
 		clients = append(clients, newTestClient(t, s.address))
@@ -65,8 +70,19 @@ func startCluster(t *testing.T) (servers []*testServer) {
 }
 
 func TestCluster_WritesSurviveMigrationAndAKilledPrimary(t *testing.T) {
+	for _, binary := range serverBinaries {
+		t.Run(strings.TrimSuffix(binary, "-server"), func(t *testing.T) {
+			if binary != serverBinaries[0] && testing.Short() {
+				t.Skip("only in the long tests")
+			}
+			writesSurviveMigrationAndAKilledPrimary(t, binary)
+		})
+	}
+}
+
+func writesSurviveMigrationAndAKilledPrimary(t *testing.T, binary string) {
 	checkLeaks(t)
-	servers := startCluster(t)
+	servers := startClusterOf(t, binary)
 	c, err := NewCluster(testContext(t, 10*time.Second), []string{servers[4].address}, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,9 +17,11 @@ const (
 	commandChanges                            // changes the state of its connection: WATCH, MULTI, SELECT ...
 	commandListens                            // turns its connection into a stream: SUBSCRIBE, MONITOR ...
 	commandHasSub                             // a container: rows of its subcommands follow
-	commandAllShards                          // in a cluster, belongs to every primary
+	commandAllShards                          // in a cluster, runs on every primary
 	commandSplits                             // in a cluster, may be taken apart by slot
 	commandSums                               // the parts' integers add up
+	commandEvery                              // what holds only when it holds in all parts: 1 and 0 in arrays
+	commandAny                                // one part's success is enough
 	commandVaries                             // answers differently though nothing was written
 )
 

@@ -2,22 +2,17 @@ package tidemill
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.tidemill.dev/client/internal/tlsfront"
 )
 
 func TestDial_UnixSocketServesCommands(t *testing.T) {
@@ -129,11 +124,11 @@ func TestDial_ServerWithoutHelloIsSpokenToInRESP2(t *testing.T) {
 func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t, "valkey-server")
-	certificate, roots := selfSigned(t)
+	certificate, roots := tlsfront.SelfSigned(t)
 	ctx := testContext(t, 20*time.Second)
 	dialed := func(server, client *tls.Config) error {
 		server.Certificates = []tls.Certificate{certificate}
-		address := startTLS(t, s.address, server)
+		address := tlsfront.Start(t, s.address, server)
 		c := newTestClient(t, address, func(o *Options) {
 			o.TLS, o.ConnectWait = client, 3*time.Second
 		})
@@ -150,64 +145,4 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 	if err := dialed(old, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10}); !errors.Is(err, ErrNotSent) {
 		t.Error("TLS 1.1:", err)
 	}
-}
-
-func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
-}
-
-// startTLS ends TLS in front of a server.
-func startTLS(t *testing.T, target string, config *tls.Config) string {
-	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { joinConns(near, target) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		group.Wait()
-	})
-	return listener.Addr().String()
-}
-
-func joinConns(near net.Conn, target string) {
-	defer near.Close()
-	far, err := net.Dial("tcp", target)
-	if err != nil {
-		return
-	}
-	go func() {
-		_, _ = io.Copy(far, near)
-		far.Close()
-	}()
-	_, _ = io.Copy(near, far)
 }

@@ -46,8 +46,10 @@ func dialSocket(ctx context.Context, options *Options, address string) (net.Conn
 	if dialer == nil {
 		dialer = (&net.Dialer{}).DialContext
 	}
-	conn, err := dialer(ctx, network, address)
-	if err != nil || options.TLS == nil {
+	var conn net.Conn
+	var err error
+	panicked := contain(func() { conn, err = dialer(ctx, network, address) })
+	if err = cmp.Or(panicked, err); err != nil || options.TLS == nil {
 		return conn, err
 	}
 	config := options.TLS.Clone()
@@ -70,7 +72,8 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 	username, password := options.Username, options.Password
 	if options.Credentials != nil {
 		var err error
-		if username, password, err = options.Credentials(ctx); err != nil {
+		panicked := contain(func() { username, password, err = options.Credentials(ctx) })
+		if err = cmp.Or(panicked, err); err != nil {
 			return err
 		}
 	}

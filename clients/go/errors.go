@@ -22,8 +22,6 @@ var (
 	ErrClosed = errors.New("tidemill: closed")
 	// ErrArgument: an argument cannot be encoded, or a call makes no sense; nothing was sent.
 	ErrArgument = errors.New("tidemill: bad argument")
-	// ErrLimit: a configured or protocol limit was exceeded.
-	ErrLimit = errors.New("tidemill: limit exceeded")
 	// ErrCrossSlot: the keys of one command or transaction belong to different slots.
 	ErrCrossSlot = errors.New("tidemill: keys in different slots")
 	// ErrNoNode: no node of the cluster is known to serve the slot.
@@ -38,9 +36,12 @@ var (
 	ErrType = errors.New("tidemill: unexpected reply type")
 	// ErrProtocol: the peer does not speak the protocol; the connection is closed.
 	ErrProtocol = errors.New("tidemill: protocol error")
+	// ErrLimit comes with ErrProtocol: a reply is larger than any a server may send (a line of 64 KiB, a string
+	// of 512 MiB, 64 Mi items, 128 levels).
+	ErrLimit = errors.New("tidemill: limit exceeded")
 	// ErrTxAborted: EXEC found a watched key changed; nothing was executed.
 	ErrTxAborted = errors.New("tidemill: transaction aborted, a watched key changed")
-	// ErrPanic: a user's callback panicked; the value is in the text.
+	// ErrPanic: a user's callback (of Watch, Options.Dialer, Options.Credentials) panicked; the value is in the text.
 	ErrPanic = errors.New("tidemill: callback panicked")
 	// ErrTimeout: no byte came within IOTimeout while replies were due.
 	ErrTimeout = errors.New("tidemill: no reply within the IO timeout")
@@ -64,7 +65,7 @@ func notSent(cause error) error {
 
 func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
 
-// splitError tells how far a command went that was taken apart by slot.
+// splitError tells how far a command went of which several nodes execute parts.
 type splitError struct {
 	parts, unexecuted int
 	cause             error

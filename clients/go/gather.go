@@ -24,6 +24,9 @@ type gauge struct {
 	streak    int     // operations in a row that met no other
 }
 
+// newGauge returns the gauge of a pipe that saw nothing yet: a rate has to show first.
+func newGauge() gauge { return gauge{enough: flushRequests, since: now() - gatherWallMemory} }
+
 // epoch makes the monotonic clock a plain number.
 var epoch = time.Now()
 

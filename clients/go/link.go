@@ -34,6 +34,9 @@ func NewLink(conn net.Conn, options Options) (*Link, error) {
 //
 // ErrNotSent or ErrMaybeSent; replies that did come are appended all the same. Error replies are replies.
 func (l *Link) Forward(ctx context.Context, commands []byte, count int, replies []byte) ([]byte, error) {
+	if count < 1 {
+		return replies, argumentError("%d commands to forward", count)
+	}
 	r := newRequest()
 	r.want = count
 	r.wire = append(r.wire[:0], commands...)

@@ -62,6 +62,9 @@ func TestLink_LostConnectionKeepsTheRepliesThatCame(t *testing.T) {
 	if !link.Lost() {
 		t.Error("not lost")
 	}
+	if _, err := link.Forward(context.Background(), nil, 0, nil); !errors.Is(err, ErrArgument) {
+		t.Errorf("no command: %v", err)
+	}
 	if _, err := link.Forward(context.Background(), []byte("more"), 1, nil); !errors.Is(err, ErrNotSent) {
 		t.Errorf("afterwards: %v", err)
 	}

@@ -177,10 +177,10 @@ func (n *node) install(conn net.Conn) {
 	}()
 }
 
-// finalError is true where dialing again cannot help: the server refused us by name.
+// finalError is true where dialing again cannot help: the server refused us by name, or a user's callback panicked.
 func finalError(err error) bool {
 	var refused *ServerError
-	return errors.As(err, &refused) && refused.Code != "LOADING" && refused.Code != "BUSY" && refused.Code != "ERR"
+	return errors.Is(err, ErrPanic) || errors.As(err, &refused) && refused.Code != "LOADING" && refused.Code != "BUSY" && refused.Code != "ERR"
 }
 
 // connectOwn dials a connection for one user, outside the pipe. It is closed with the node.

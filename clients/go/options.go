@@ -35,7 +35,7 @@ type Options struct {
 	// negative: never. Blocking commands have connections without it.
 	IOTimeout time.Duration
 	// ConnectWait is how long a request waits for a connection to come back before it fails as not
-	// sent, if its context allows [3s].
+	// sent, if its context allows; in clusters and behind sentinels, how long it follows changes [3s; 15s].
 	ConnectWait time.Duration
 	// PingInterval is how long a connection is unused before it is probed [30s]; negative: never.
 	PingInterval time.Duration
@@ -95,7 +95,7 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (o *Options) check() error {
-	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 {
+	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 {
 		return fmt.Errorf("%w: negative option", ErrArgument)
 	}
 	if o.Cache != nil && (o.ForceRESP2 || o.Cache.MaxBytes < 0 || o.Cache.TTL < 0) {

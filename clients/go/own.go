@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 )
 
 // Connections of their own serve what would block or change the shared pipe. Each is a pipe with one
@@ -91,8 +92,9 @@ func (o *ownPool) dropIdle() {
 }
 
 // run executes r on a connection of its own. Its context's end closes the connection, which makes the
-// server forget the blocked command.
+// server forget the blocked command. What may be repeated is, for ConnectWait after the first failure.
 func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
+	var until time.Time
 	for {
 		p, err := o.take(ctx)
 		if err != nil {
@@ -103,8 +105,13 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 		failed := reply.kind == KindNone
 		o.give(p, !failed && info.flags&(commandChanges|commandListens) == 0)
 		if failed && reusable && mayRepeat(ctx, reply.Err(), info.flags, o.options) {
-			r.rearm()
-			continue
+			if until.IsZero() {
+				until = time.Now().Add(o.options.ConnectWait)
+			}
+			if time.Now().Before(until) {
+				r.rearm()
+				continue
+			}
 		}
 		if reusable {
 			r.recycle()

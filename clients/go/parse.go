@@ -27,7 +27,8 @@ type frame struct {
 	left  int
 }
 
-var errProtocolDepth = fmt.Errorf("%w: nesting too deep", ErrProtocol)
+// tooLarge is the error of a reply past one of the limits.
+func tooLarge(what string) error { return fmt.Errorf("%w: %w: %s", ErrProtocol, ErrLimit, what) }
 
 // next consumes bytes of data and returns how many. done is true when reply is complete.
 func (p *parser) next(data []byte) (used int, reply Reply, done bool, err error) {
@@ -67,7 +68,7 @@ func cutLine(data []byte) (line []byte, used int, err error) {
 	end := bytes.IndexByte(data, '\n')
 	if end < 0 {
 		if len(data) > replyLineMax {
-			return nil, 0, fmt.Errorf("%w: line too long", ErrProtocol)
+			return nil, 0, tooLarge("line")
 		}
 		return nil, 0, nil
 	}
@@ -209,8 +210,11 @@ func (p *parser) startBulk(rest []byte, kind Kind) (Reply, bool, error) {
 	if ok && length == -1 {
 		return Reply{kind: KindNil}, true, nil
 	}
-	if !ok || length < 0 || length > replyBulkMax {
+	if !ok || length < 0 {
 		return Reply{}, false, fmt.Errorf("%w: bad string length", ErrProtocol)
+	}
+	if length > replyBulkMax {
+		return Reply{}, false, tooLarge("string")
 	}
 	p.bulkKind, p.bulkLeft, p.bulkTail = kind, int(length), 2
 	if length > 0 {
@@ -224,8 +228,11 @@ func (p *parser) startAggregate(rest []byte, kind Kind) (Reply, bool, error) {
 	if ok && length == -1 {
 		return Reply{kind: KindNil}, true, nil
 	}
-	if !ok || length < 0 || length > replyItemsMax {
+	if !ok || length < 0 {
 		return Reply{}, false, fmt.Errorf("%w: bad item count", ErrProtocol)
+	}
+	if length > replyItemsMax {
+		return Reply{}, false, tooLarge("items")
 	}
 	left := int(length)
 	if kind == KindMap || kind == kindAttribute {
@@ -235,7 +242,7 @@ func (p *parser) startAggregate(rest []byte, kind Kind) (Reply, bool, error) {
 		return Reply{kind: kind, extra: &extra{}}, kind != kindAttribute, nil
 	}
 	if len(p.stack) == replyDepthMax {
-		return Reply{}, false, errProtocolDepth
+		return Reply{}, false, tooLarge("nesting")
 	}
 	p.stack = append(p.stack, frame{kind, make([]Reply, 0, min(left, replyItemsAhead)), left})
 	return Reply{}, false, nil

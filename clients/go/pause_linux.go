@@ -3,7 +3,6 @@
 package tidemill
 
 import (
-	"encoding/binary"
 	"os"
 	"syscall"
 	"time"
@@ -41,7 +40,6 @@ func (p *pauser) sleep(d time.Duration) {
 	}
 	var expirations [8]byte
 	_, _ = p.file.Read(expirations[:])
-	_ = binary.NativeEndian.Uint64(expirations[:])
 }
 
 // cut ends a sleep early; without one it ends the next.

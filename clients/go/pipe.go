@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,7 +82,7 @@ func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawRepl
 		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
-	p.gauge.enough = flushRequests
+	p.gauge = newGauge()
 	if options.MaxGatherDelay != 0 {
 		p.pauseLength = options.MaxGatherDelay
 	}
@@ -188,13 +189,22 @@ func (p *pipe) waitForRoom(ctx context.Context) error {
 	room := make(chan struct{})
 	p.waiters = append(p.waiters, room)
 	p.mu.Unlock()
-	defer p.mu.Lock()
+	var err error
 	select {
 	case <-room:
-		return nil
 	case <-ctx.Done():
-		return notSent(context.Cause(ctx))
+		err = notSent(context.Cause(ctx))
 	}
+	p.mu.Lock()
+	if err == nil {
+		return nil
+	}
+	if i := slices.Index(p.waiters, room); i >= 0 {
+		p.waiters = slices.Delete(p.waiters, i, i+1)
+	} else {
+		p.wakeWaiters() // woken at the same moment: the room is for the next
+	}
+	return err
 }
 
 // wakeWaiters lets as many waiting callers try again as there is room; the mutex is held.
@@ -398,11 +408,7 @@ func (p *pipe) becomeIdle() {
 		p.readGo <- struct{}{}
 	}
 	if pinging {
-		r := newRequest()
-		r.wire = append(r.wire, "*1\r\n$4\r\nPING\r\n"...)
-		r.notify = (*request).recycle
-		if _, err := p.enqueue(context.Background(), r, false); err != nil {
-			r.recycle()
-		}
+		r := &request{want: 1, wire: []byte("*1\r\n$4\r\nPING\r\n"), notify: func(*request) {}}
+		_, _ = p.enqueue(context.Background(), r, false)
 	}
 }

@@ -2,6 +2,7 @@ package tidemill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -115,17 +116,59 @@ func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := newFarServer(rtt, size, callers)
 				p := newPipe(server, Options{}.withDefaults(), nil)
-				started := time.Now()
+				runClosedLoop(t, p, callers, rounds) // callers that all begin at once look independent for a while
+				before, started := p.snapshot().Pauses, time.Now()
 				runClosedLoop(t, p, callers, rounds)
-				took := time.Since(started)
-				if stats := p.snapshot(); took != rounds*rtt || stats.Pauses != 0 {
-					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v, %d pauses", callers, size, took, rounds, rtt, stats.Pauses)
+				took, pauses := time.Since(started), p.snapshot().Pauses-before
+				// With large values successors come late, and some look independent; see docs/flushing.md.
+				if took != rounds*rtt || size < 1<<10 && pauses > rounds/10 {
+					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v, %d pauses", callers, size, took, rounds, rtt, pauses)
+				}
+				if stats := p.snapshot(); callers == 1 && stats.Solo < rounds-2*soloStreak {
+					t.Errorf("a lone caller did only %d of %d operations by itself", stats.Solo, rounds)
 				}
 				p.kill(ErrClosed)
 				<-p.closed
 			})
 		}
 	}
+}
+
+// Who gives up waiting for room leaves it to those behind: nobody else would wake them when all is answered.
+func TestPipe_RoomIsNotLostWithWhoGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rtt = time.Second
+		p := newPipe(newFarServer(rtt, 4, 1), Options{MaxPending: 1}.withDefaults(), nil)
+		send := func(ctx context.Context, tell chan<- error) {
+			r := &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)}
+			reply, _ := p.do(ctx, r)
+			tell <- reply.Err()
+		}
+		impatient, giveUp := context.WithCancel(context.Background())
+		first, second, third := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		started := time.Now()
+		go send(context.Background(), first)
+		synctest.Wait()
+		go send(impatient, second)
+		synctest.Wait()
+		go send(context.Background(), third)
+		synctest.Wait()
+		giveUp()
+		if err := <-second; !errors.Is(err, ErrNotSent) || !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if err := errors.Join(<-first, <-third); err != nil || time.Since(started) != 2*rtt {
+			t.Errorf("two requests one after the other took %v: %v", time.Since(started), err)
+		}
+		p.mu.Lock()
+		left := len(p.waiters)
+		p.mu.Unlock()
+		if left != 0 {
+			t.Error("waiters left:", left)
+		}
+		p.kill(ErrClosed)
+		<-p.closed
+	})
 }
 
 // The reader always finds more bytes here. Callers whose replies came first ask again before it has read the

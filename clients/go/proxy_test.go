@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,6 +267,13 @@ func TestParser_FragmentsAndHostileInput(t *testing.T) {
 	for size := 1; size < 20; size++ {
 		if got := parseAll(t, conversation, size); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("fragments of %d: %v, wanted %v", size, got, want)
+		}
+	}
+	for _, large := range []string{"$536870913\r\n", "*67108865\r\n", strings.Repeat("*1\r\n", replyDepthMax+1),
+		"+" + strings.Repeat("x", replyLineMax+1)} {
+		var p parser
+		if _, _, _, err := p.next([]byte(large)); !errors.Is(err, ErrLimit) || !errors.Is(err, ErrProtocol) {
+			t.Errorf("%.20q: %v", large, err)
 		}
 	}
 	for _, hostile := range []string{"$999999999999\r\n", "*-2\r\n", ":\r\n", "?x\r\n", "$3\r\n", "\n", "*99999999999999999999\r\n"} {

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.tidemill.dev/client/internal/tlsfront"
 )
 
 func TestSentinel_FollowsAFailover(t *testing.T) {
@@ -237,8 +239,8 @@ func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
 			t.Fatal(line, err)
 		}
 	}
-	certificate, roots := selfSigned(t)
-	secured := startTLS(t, sentinel, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	certificate, roots := tlsfront.SelfSigned(t)
+	secured := tlsfront.Start(t, sentinel, &tls.Config{Certificates: []tls.Certificate{certificate}})
 	try := func(address string, access SentinelOptions) error {
 		c, err := NewSentinel([]string{address}, "main", Options{Sentinel: access, ConnectWait: time.Second})
 		if err != nil {

@@ -91,7 +91,11 @@ func TestSpread_OpensPipesUnderSaturationOnly(t *testing.T) {
 						t.Error(got, n, err)
 						return
 					}
-					time.Sleep(100 * time.Microsecond) // far from saturation
+					pause := 5 * time.Millisecond // far from saturation, also on a slow machine
+					if slow.Load() {
+						pause = 100 * time.Microsecond
+					}
+					time.Sleep(pause)
 				}
 			})
 		}

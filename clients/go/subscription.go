@@ -11,7 +11,8 @@ import (
 )
 
 // Subscription receives messages on connections of its own and subscribes again after a reconnection;
-// what was published in between is lost, as always with pub/sub, and Reconnected counts it. In a cluster it
+// what was published in between is lost, as always with pub/sub, and Reconnected counts it. A connection that
+// dies unnoticed is found by TCP keep-alive, after about two minutes unless Options.Dialer says otherwise. In a cluster it
 // follows its shard channels to the nodes that serve them, and with EveryNode the primaries as they change.
 type Subscription struct {
 	messages    chan Message
@@ -285,18 +286,20 @@ func (s *Subscription) legAt(n *node) *leg {
 	return nil
 }
 
-// connectLeg dials and waits until every command is confirmed. Messages that come meanwhile are kept.
+// connectLeg dials and waits until every command is confirmed, for as long as dialing may take. Messages that
+// come meanwhile are kept.
 func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 	if n == nil {
 		return nil, notSent(ErrNoNode)
 	}
+	ctx, cancel := context.WithTimeout(ctx, n.options.DialTimeout)
+	defer cancel()
 	conn, err := n.connectOwn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &leg{node: n, topics: topicSet(topics), conn: conn, buffer: make([]byte, readBufferBytes)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	var wire []byte
 	for _, t := range topics {
 		wire = appendString(appendString(appendHeader(wire, '*', 2), t.command), t.name)
@@ -316,8 +319,14 @@ func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 			}
 		}
 	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		n.forget(conn)
+		if ctx.Err() != nil {
+			err = errors.Join(context.Cause(ctx), err)
+		}
 		return nil, fmt.Errorf("subscribing: %w", err)
 	}
 	return l, nil

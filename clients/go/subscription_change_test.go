@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -251,4 +252,95 @@ func TestSubscription_ContextEndsTheWaitForAChange(t *testing.T) {
 	}
 	s.resume(t)
 	waitFor(t, 10*time.Second, "the channel", func() bool { return publishTo(t, c, "two", "x") == 1 })
+}
+
+// A change given to a connection that is lost before it confirmed waits for the next one, however often that fails.
+func TestSubscription_ChangeWaitsForTheConnectionThatHasIt(t *testing.T) {
+	checkLeaks(t)
+	var mu sync.Mutex
+	var latest net.Conn
+	conns, subscribes, mended := 0, 0, false
+	address := startScript(t, func(name string) string {
+		if name != "SUBSCRIBE" {
+			return "+OK\r\n"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if subscribes++; subscribes > 1 && !mended {
+			_ = latest.Close()
+		}
+		return "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		latest = conn
+		conns++
+	})
+	c := newTestClient(t, address, func(o *Options) { o.BackoffMin, o.BackoffMax = time.Millisecond, time.Millisecond })
+	ctx := testContext(t, 30*time.Second)
+	sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	changed := make(chan error, 1)
+	go func() { changed <- sub.Subscribe(ctx, "two") }()
+	waitFor(t, 10*time.Second, "failed attempts", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return conns >= 5
+	})
+	select {
+	case err := <-changed:
+		t.Fatal("the change ended before any server confirmed it:", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	mu.Lock()
+	mended = true
+	mu.Unlock()
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that accepts, greets and then says nothing does not hold the subscription for good.
+func TestSubscription_SilentServerIsLeft(t *testing.T) {
+	checkLeaks(t)
+	var mu sync.Mutex
+	var latest net.Conn
+	conns, confirmed := 0, 0
+	address := startScript(t, func(name string) string {
+		if name != "SUBSCRIBE" {
+			return "+OK\r\n"
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if confirmed == 1 && conns < 4 {
+			return "" // after the first connection was lost
+		}
+		confirmed++
+		return "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		latest = conn
+		conns++
+	})
+	c := newTestClient(t, address, func(o *Options) { o.DialTimeout = 500 * time.Millisecond })
+	ctx := testContext(t, 30*time.Second)
+	var sub *Subscription
+	waitFor(t, 10*time.Second, "the first connection", func() bool {
+		var err error
+		sub, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
+		return err == nil
+	})
+	defer sub.Close()
+	mu.Lock()
+	_ = latest.Close()
+	mu.Unlock()
+	waitFor(t, 10*time.Second, "a connection whose server answers", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return confirmed > 1
+	})
 }

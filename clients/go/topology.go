@@ -18,6 +18,7 @@ type topology struct {
 
 // shard is a primary with its replicas.
 type shard struct {
+	slot     int // one of those it serves
 	primary  *clusterNode
 	replicas []*clusterNode
 	readers  atomic.Pointer[[]*clusterNode] // who answers reads, by policy and health; never empty
@@ -101,7 +102,7 @@ func (c *Cluster) parseTopology(reply Reply, from string) (*topology, map[string
 		}
 		s := known[members[0]]
 		if s == nil {
-			s = &shard{primary: members[0], replicas: members[1:]}
+			s = &shard{slot: int(first), primary: members[0], replicas: members[1:]}
 			known[members[0]] = s
 			t.shards = append(t.shards, s)
 			t.primaries = append(t.primaries, s.primary)

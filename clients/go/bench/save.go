@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image/color"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // saved is what was measured as a file, from which plots can be drawn again.
@@ -57,45 +61,78 @@ func drawPlots(path, folder string) error {
 		return fmt.Errorf("%s holds no table", path)
 	}
 	for _, ch := range charts {
-		p, err := s.Tables[0].draw(ch, s.Machine)
-		if err == nil && p != nil {
-			err = p.Save(18*vg.Centimeter, 11*vg.Centimeter, filepath.Join(folder, ch.file))
-		}
-		if err != nil {
+		if err := s.Tables[0].draw(ch, s.Machine, filepath.Join(folder, ch.file)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// draw returns nil when the table has no loads of the chart's kind.
-func (t *table) draw(ch chart, machine string) (*plot.Plot, error) {
-	p := plot.New()
+const (
+	chartWidth, chartHeight = 22 * vg.Centimeter, 12 * vg.Centimeter
+	legendWidth             = 4 * vg.Centimeter
+	chartMargin             = 3 * vg.Millimeter
+)
+
+// draw writes one chart with its legend beside it; nothing when the table has no loads of the chart's kind.
+func (t *table) draw(ch chart, machine, path string) error {
+	p, legend := plot.New(), plot.NewLegend()
 	p.Title.Text = fmt.Sprintf("%s\n%s, GOMAXPROCS=%d; medians of %d rounds of %v", ch.title, machine, t.Processors, t.Rounds, t.Duration)
 	p.X.Label.Text = map[string]string{"rate": "requests per second", "closed": "goroutines"}[ch.kind]
 	p.Y.Label.Text = ch.y
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
-	p.Legend.Top = true
-	var lines []any
-	for _, name := range t.Peers {
-		var points plotter.XYs
-		for _, text := range t.Loads {
-			l, err := parseLoad(text)
-			if err != nil {
-				return nil, err
-			}
-			if value := t.median(name, text, ch.figure); l.open == (ch.kind == "rate") && value > 0 {
-				points = append(points, plotter.XY{X: float64(l.number), Y: value})
-			}
+	p.Add(plotter.NewGrid())
+	drawn := 0
+	for i, name := range t.Peers {
+		points, err := t.points(ch, name)
+		if err != nil {
+			return err
 		}
-		slices.SortFunc(points, func(a, b plotter.XY) int { return int(a.X - b.X) })
-		if len(points) > 0 {
-			lines = append(lines, name, points)
+		if len(points) == 0 {
+			continue
+		}
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return err
+		}
+		line.Color, line.Dashes, line.Width = plotutil.DarkColors[i%len(plotutil.DarkColors)], plotutil.Dashes(i), vg.Points(1)
+		if name == "tidemill" {
+			line.Color, line.Dashes, line.Width = color.Black, nil, vg.Points(2.5)
+		}
+		marks.Color, marks.Shape = line.Color, plotutil.Shape(i)
+		p.Add(line, marks)
+		legend.Add(name, line, marks)
+		drawn++
+	}
+	if drawn == 0 {
+		return nil
+	}
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	paper := draw.New(canvas)
+	paper.FillPolygon(color.White, []vg.Point{{}, {X: chartWidth}, {X: chartWidth, Y: chartHeight}, {Y: chartHeight}})
+	whole := draw.Crop(paper, chartMargin, -chartMargin, chartMargin, -chartMargin)
+	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
+	legend.Top, legend.Left, legend.Padding = true, true, vg.Millimeter
+	legend.Draw(draw.Crop(whole, whole.Size().X-legendWidth+chartMargin, 0, 0, -1.5*vg.Centimeter))
+	var image bytes.Buffer
+	if _, err := canvas.WriteTo(&image); err != nil {
+		return err
+	}
+	return os.WriteFile(path, image.Bytes(), 0o644)
+}
+
+// points are one client's medians by load.
+func (t *table) points(ch chart, name string) (points plotter.XYs, err error) {
+	for _, text := range t.Loads {
+		l, err := parseLoad(text)
+		if err != nil {
+			return nil, err
+		}
+		if value := t.median(name, text, ch.figure); l.open == (ch.kind == "rate") && value > 0 {
+			points = append(points, plotter.XY{X: float64(l.number), Y: value})
 		}
 	}
-	if len(lines) == 0 {
-		return nil, nil
-	}
-	return p, plotutil.AddLinePoints(p, lines...)
+	slices.SortFunc(points, func(a, b plotter.XY) int { return int(a.X - b.X) })
+	return points, nil
 }

@@ -85,6 +85,22 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 			t.Errorf("%s is %d, acknowledged %d times: %v", key(i), value, wanted, err)
 		}
 	}
+	for i := range 20 {
+		if err := client.Set(ctx, fmt.Sprint("other:", i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts := [2]int64{admin[0].DBSize(ctx).Val(), admin[1].DBSize(ctx).Val()}
+	if total, err := client.DBSize(ctx).Result(); total != parts[0]+parts[1] || parts[0] == 0 || parts[1] == 0 || err != nil {
+		t.Errorf("DBSIZE of the cluster is %d, of its nodes %d: %v", total, parts, err)
+	}
+	// go-redis's own FlushAll reaches one node only.
+	if err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return master.FlushAll(ctx).Err() }); err != nil {
+		t.Error(err)
+	}
+	if left := admin[0].DBSize(ctx).Val() + admin[1].DBSize(ctx).Val(); left != 0 {
+		t.Error("keys after FLUSHALL:", left)
+	}
 }
 
 // moveSlot moves a slot from the first node to the second, answering ASK meanwhile; false when it moved before.

@@ -2,72 +2,22 @@ package goredis
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"math/big"
-	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.tidemill.dev/client/internal/tlsfront"
 )
-
-// startTLS ends TLS in front of a server and returns its address and who vouches for it.
-func startTLS(t *testing.T, target string) (address string, roots *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots = x509.NewCertPool()
-	roots.AddCert(parsed)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", target)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			group.Go(func() { _, _ = io.Copy(far, near); far.Close() })
-			group.Go(func() { _, _ = io.Copy(near, far); near.Close() })
-		}
-	})
-	t.Cleanup(func() { listener.Close(); group.Wait() })
-	return listener.Addr().String(), roots
-}
 
 // Every constructor has to carry the TLS configuration to the shared connection.
 func TestConstructors_SpeakTLS(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t)
-	address, roots := startTLS(t, s.address)
+	certificate, roots := tlsfront.SelfSigned(t)
+	address := tlsfront.Start(t, s.address, &tls.Config{Certificates: []tls.Certificate{certificate}})
 	// The name is given because go-redis takes it off an address that is not reached through a node.
 	trusted, unknown := &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}, &tls.Config{ServerName: "127.0.0.1"}
 	clients := map[string]func(config *tls.Config) redis.UniversalClient{

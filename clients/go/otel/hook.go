@@ -4,7 +4,7 @@
 //	hook, err := tidemillotel.NewHook(tidemillotel.Options{ServerAddress: "cache.example", ServerPort: 6379})
 //	client, err := tidemill.New(tidemill.Options{Address: "cache.example:6379", Hook: hook})
 //
-// Keys and values never appear in what is reported. Commands of Async and Go are not seen by hooks.
+// Keys and values never appear in what is reported.
 package tidemillotel
 
 import (

@@ -201,3 +201,16 @@ func TestObservePipe_ReportsUntilUnregistered(t *testing.T) {
 		t.Error("still reported")
 	}
 }
+
+func TestHook_AsynchronousOperationsAreSeen(t *testing.T) {
+	leakcheck.Check(t)
+	b := newBench(t, Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := b.client.Go(ctx, "GET", "key").Wait(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if spans := b.spans.Ended(); len(spans) != 1 || spans[0].Name() != "GET" {
+		t.Error(spans)
+	}
+}

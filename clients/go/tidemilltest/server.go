@@ -32,6 +32,7 @@ type Server struct {
 	handlers map[string]Handler
 	calls    [][]string
 	conns    map[net.Conn]bool
+	closed   bool
 	group    sync.WaitGroup
 }
 
@@ -76,6 +77,9 @@ func (s *Server) Disconnect() {
 
 func (s *Server) close() {
 	_ = s.listener.Close()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.Disconnect()
 	s.group.Wait()
 }
@@ -87,6 +91,9 @@ func (s *Server) accept() {
 			return
 		}
 		s.mu.Lock()
+		if s.closed {
+			_ = conn.Close()
+		}
 		s.conns[conn] = true
 		s.mu.Unlock()
 		s.group.Go(func() { s.serve(conn) })
@@ -128,13 +135,16 @@ func (s *Server) answer(args []string) Answer {
 	return handler(args)
 }
 
+// lengthMax bounds the arguments of a command and the bytes of each.
+const lengthMax = 64 << 20
+
 func readCommand(reader *bufio.Reader) ([]string, error) {
 	count, err := readLength(reader, '*')
 	if err != nil || count < 1 {
 		return nil, fmt.Errorf("no command: %w", err)
 	}
-	args := make([]string, count)
-	for i := range args {
+	var args []string
+	for range count {
 		length, err := readLength(reader, '$')
 		if err != nil {
 			return nil, err
@@ -143,7 +153,7 @@ func readCommand(reader *bufio.Reader) ([]string, error) {
 		if _, err := io.ReadFull(reader, data); err != nil {
 			return nil, err
 		}
-		args[i] = string(data[:length])
+		args = append(args, string(data[:length]))
 	}
 	return args, nil
 }
@@ -156,7 +166,11 @@ func readLength(reader *bufio.Reader, kind byte) (int, error) {
 	if len(line) < 3 || line[0] != kind {
 		return 0, fmt.Errorf("wanted %q, got %q", kind, line)
 	}
-	return strconv.Atoi(strings.TrimRight(line[1:], "\r\n"))
+	length, err := strconv.Atoi(strings.TrimRight(line[1:], "\r\n"))
+	if err == nil && (length < 0 || length > lengthMax) {
+		err = fmt.Errorf("length %d", length)
+	}
+	return length, err
 }
 
 func appendAnswer(wire []byte, answer Answer) []byte {

@@ -1,0 +1,135 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// startForgetful is a server that executes each first command of a name and dies before it answers.
+func startForgetful(t *testing.T) (address string, executed func(name string) int) {
+	var mu sync.Mutex
+	var latest net.Conn
+	counts := map[string]int{}
+	address = startScript(t, func(name string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		if counts[name]++; counts[name] == 1 && slices.Contains([]string{"GET", "SET"}, name) {
+			_ = latest.Close()
+		}
+		return "+OK\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		latest = conn
+	})
+	return address, func(name string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return counts[name]
+	}
+}
+
+func TestClient_RepeatsOnlyWhatIsSafe(t *testing.T) {
+	checkLeaks(t)
+	batch := func(lines ...[]any) func(ctx context.Context, c *Client) error {
+		return func(ctx context.Context, c *Client) error {
+			var b Batch
+			for _, line := range lines {
+				b.Add(line...)
+			}
+			_, err := c.RunBatch(ctx, &b)
+			return err
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		run      func(ctx context.Context, c *Client) error
+		noRetry  bool
+		repeated bool
+	}{
+		{"GET", func(ctx context.Context, c *Client) error { return c.Get(ctx, "k").Err() }, false, true},
+		{"GET", func(ctx context.Context, c *Client) error { return c.Get(ctx, "k").Err() }, true, false},
+		{"SET", func(ctx context.Context, c *Client) error { return c.Set(ctx, "k", 1).Err() }, false, false},
+		{"SET", func(ctx context.Context, c *Client) error { return c.Set(WithIdempotent(ctx), "k", 1).Err() }, false, true},
+		{"SET", func(ctx context.Context, c *Client) error { return c.Set(WithIdempotent(ctx), "k", 1).Err() }, true, true},
+		{"GET", batch([]any{"GET", "k"}, []any{"GET", "l"}), false, true},
+		{"SET", batch([]any{"STRLEN", "k"}, []any{"SET", "k", 1}), false, false},
+		{"GET", func(ctx context.Context, c *Client) error { return c.Go(ctx, "GET", "k").Wait(ctx).Err() }, false, false},
+	} {
+		address, executed := startForgetful(t)
+		c := newTestClient(t, address, func(o *Options) { o.NoRetry = test.noRetry })
+		err := test.run(testContext(t, 20*time.Second), c)
+		again := executed(test.name) > 1
+		if again != test.repeated || (err == nil) != test.repeated || err != nil && (!errors.Is(err, ErrMaybeSent) || errors.Is(err, ErrNotSent)) {
+			t.Errorf("%s, NoRetry %v: executed %d times, %v", test.name, test.noRetry, executed(test.name), err)
+		}
+		_ = c.Close()
+	}
+}
+
+// A server that dies at each attempt ends the repetition of a blocking read after ConnectWait, not never.
+func TestBlocking_IsNotRepeatedForEver(t *testing.T) {
+	checkLeaks(t)
+	var mu sync.Mutex
+	conns := map[net.Conn]bool{}
+	address := startScript(t, func(name string) string {
+		if name == "XREAD" {
+			mu.Lock()
+			defer mu.Unlock()
+			for conn := range conns {
+				_ = conn.Close()
+			}
+			clear(conns)
+		}
+		return "+OK\r\n"
+	}, func(conn net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		conns[conn] = true
+	})
+	c := newTestClient(t, address, func(o *Options) { o.ConnectWait = 300 * time.Millisecond })
+	err := c.Do(testContext(t, 20*time.Second), "XREAD", "BLOCK", 0, "STREAMS", "s", "$").Err()
+	if !errors.Is(err, ErrMaybeSent) || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// Users' code that runs on the client's goroutines must not take the process down.
+func TestClient_ContainsPanicsOfUsers(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) {
+		ctx := testContext(t, 20*time.Second)
+		for _, change := range []func(*Options){
+			func(o *Options) {
+				o.Credentials = func(context.Context) (string, string, error) { panic("credentials") }
+			},
+			func(o *Options) {
+				o.Dialer = func(context.Context, string, string) (net.Conn, error) { panic("dialer") }
+			},
+		} {
+			c := newTestClient(t, s.address, change)
+			if err := c.Set(ctx, "k", 1).Err(); !errors.Is(err, ErrPanic) || !errors.Is(err, ErrNotSent) {
+				t.Error(err)
+			}
+		}
+		c := newTestClient(t, s.address, func(o *Options) { o.Hook = faultyHook{} })
+		called := make(chan Reply, 1)
+		c.Async(ctx, func(reply Reply) { called <- reply }, "SET", "k", 1)
+		if reply := <-called; reply.Err() != nil {
+			t.Error(reply)
+		}
+		if got, err := c.Go(ctx, "GET", "k").Wait(ctx).Text(); got != "1" || err != nil {
+			t.Error("after a hook's panic:", got, err)
+		}
+	})
+}
+
+type faultyHook struct{}
+
+func (faultyHook) Start(ctx context.Context, _ string, _ int) (context.Context, func(error)) {
+	return ctx, func(error) { panic("hook") }
+}

@@ -1,0 +1,111 @@
+package tidemill
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What a pipe does when nothing happens, on a clock that jumps ahead while everybody waits.
+
+func TestPipe_PingsOnlyWhenIdle(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		interval time.Duration // of pings
+		every    time.Duration // between requests; 0: none
+		min, max int           // pings in an hour
+	}{
+		{"idle", 30 * time.Second, 0, 100, 120},
+		{"used", 30 * time.Second, 20 * time.Second, 0, 0},
+		{"never", -1, 0, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newFarServer(time.Millisecond, 4, 1)
+			p := newPipe(server, Options{PingInterval: test.interval}.withDefaults(), nil)
+			requests := 0
+			for started := time.Now(); time.Since(started) < time.Hour; time.Sleep(max(test.every, time.Second)) {
+				if test.every > 0 {
+					runClosedLoop(t, p, 1, 1)
+					requests++
+				}
+			}
+			server.mu.Lock()
+			pings := server.writes - requests
+			server.mu.Unlock()
+			if pings < test.min || pings > test.max {
+				t.Errorf("%s: %d pings in an hour", test.name, pings)
+			}
+			p.kill(ErrClosed)
+			<-p.closed
+		})
+	}
+}
+
+// mute takes requests and answers nothing.
+type mute struct{ *farServer }
+
+func (mute) Write(data []byte) (int, error) { return len(data), nil }
+
+func TestPipe_SilenceEndsAtTheIOTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{10 * time.Second, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipe(mute{newFarServer(0, 1, 1)}, Options{IOTimeout: timeout}.withDefaults(), nil)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			started := time.Now()
+			reply, _ := p.do(ctx, &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)})
+			took, err := time.Since(started), reply.Err()
+			if timeout > 0 && (took < timeout || took > timeout+2*watchInterval || !errors.Is(err, ErrTimeout)) {
+				t.Errorf("IO timeout of %v: %v after %v", timeout, err, took)
+			}
+			if timeout < 0 && (took != time.Hour || !errors.Is(err, context.DeadlineExceeded)) {
+				t.Errorf("without an IO timeout: %v after %v", err, took)
+			}
+			if !errors.Is(err, ErrMaybeSent) {
+				t.Error(err)
+			}
+			p.kill(ErrClosed)
+			<-p.closed
+		})
+	}
+}
+
+func TestNode_DialsAgainAfterJitteredDoublingPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var all []time.Time
+		options := Options{ConnectWait: time.Hour, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, time.Now())
+			return nil, net.ErrClosed
+		}}.withDefaults()
+		n := newNode("nowhere", options)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := n.acquire(ctx); !errors.Is(err, ErrNotSent) || !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		mu.Lock()
+		dials := slices.Clone(all)
+		mu.Unlock()
+		_ = n.close(ctx)
+		base, jittered := options.BackoffMin, map[time.Duration]bool{}
+		for i := 1; i < len(dials); i++ {
+			pause := dials[i].Sub(dials[i-1])
+			if pause < base/2 || pause >= base+base/2 {
+				t.Errorf("pause %d of %v, wanted about %v", i, pause, base)
+			}
+			jittered[pause*time.Duration(options.BackoffMax/base)] = true
+			base = min(2*base, options.BackoffMax)
+		}
+		if len(dials) < 40 || len(jittered) < 30 {
+			t.Errorf("%d dials in a minute, %d different pauses", len(dials), len(jittered))
+		}
+	})
+}

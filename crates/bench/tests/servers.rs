@@ -443,6 +443,16 @@ fn stat(redis: &Server, field: &str) -> u64 {
     control.info("stats", field).unwrap().unwrap().parse().unwrap()
 }
 
+/// Waits until a load is well under way, with all of its connections. Counts from before do not count.
+fn await_load(server: &Server) {
+    let before = calls(server, "get");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while calls(server, "get") < before + 200 {
+        assert!(Instant::now() < deadline, "the load does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn connections_are_renewed_after_their_interval(program: &str) {
     let redis = Server::start(program, "interval", &[]);
     for words in ["", "--pipeline 4", "--pipeline 4 --window batch", "--rate 5000 --pipeline 3"] {
@@ -465,7 +475,7 @@ fn connections_are_renewed_after_their_interval(program: &str) {
 fn lost_connections_are_made_again_only_when_asked_for_and_always_counted(program: &str) {
     let redis = Server::start(program, "lost", &[]);
     let kill = || {
-        std::thread::sleep(Duration::from_millis(400));
+        await_load(&redis);
         let mut control = redis.control();
         control.call(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).unwrap();
     };
@@ -499,7 +509,7 @@ fn a_server_that_is_gone_is_given_up_after_the_allowed_attempts(program: &str) {
     );
     let start = Instant::now();
     let load = std::thread::spawn(move || run_bench(own.split(' ').map(Into::into).collect()));
-    std::thread::sleep(Duration::from_millis(500));
+    await_load(&redis);
     redis.child.kill().unwrap();
     redis.child.wait().unwrap();
     assert_eq!(load.join().unwrap(), ExitCode::from(1));
@@ -602,6 +612,6 @@ fn recorded_commands_are_sent_again_as_they_were(program: &str) {
 /// How often a server ran a command.
 fn calls(server: &Server, command: &str) -> u64 {
     let line = server.control().info("commandstats", &format!("cmdstat_{command}")).unwrap();
-    let line = line.unwrap_or_else(|| panic!("{command} was never called"));
+    let Some(line) = line else { return 0 };
     line.strip_prefix("calls=").unwrap().split(',').next().unwrap().parse().unwrap()
 }

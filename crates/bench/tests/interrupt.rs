@@ -74,8 +74,28 @@ fn a_signal_undoes_the_change_that_is_in_force_and_a_run_still_reports() {
         assert_eq!((code, mark.exists()), (ExitCode::from(130), false), "run, {signals:?}");
         assert_eq!(scratch.file("log").lines().last(), Some("reverted"), "run, {signals:?}");
     }
+    a_signal_ends_programs_that_measure(&scratch, &log);
     assert_eq!(redis.control().call(&["FLUSHALL"]).unwrap(), Reply::Text(b"OK".to_vec()));
     a_run_that_is_ended_early_reports(&redis);
+}
+
+/// A program that is ended has no figures: its run is none, and the experiment was interrupted, not wrong.
+fn a_signal_ends_programs_that_measure(scratch: &Scratch, log: &Path) {
+    let _ = std::fs::remove_file(log);
+    let script = scratch.0.join("measure.sh");
+    std::fs::write(&script, format!("echo applied >> {}\nsleep 600\n", log.display())).unwrap();
+    let program = format!("program = \"sh {}\"", script.display());
+    let text = format!(
+        "name = \"programs\"\nprimary = [\"ops_per_second\"]\n[[arm]]\nname = \"a\"\n{program}\n\
+         [[arm]]\nname = \"b\"\n{program}\n[[load]]\nname = \"l\"\nflags = \"\"\n"
+    );
+    let file = scratch.0.join("programs.toml");
+    std::fs::write(&file, text).unwrap();
+    let out = scratch.0.join("out-programs");
+    let words = ["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    assert_eq!(interrupted(&words, log, 1, &[Signal::INT]), ExitCode::from(130));
+    let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
+    assert_eq!(journal.lines().count(), 1, "{journal}");
 }
 
 /// The last in this process: after the first signal, a second one would end the process at once.

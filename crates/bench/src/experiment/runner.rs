@@ -92,6 +92,9 @@ pub fn run_experiment(
             let measured = measure_once(arm, load, block, directory, stop);
             // A run that was stopped is none, whether it ended early or in an error.
             if stop.load(Ordering::Relaxed) {
+                if let Err(error) = measured {
+                    on_line(&format!("arm {}, load {}: {error}", arm.name, load.name));
+                }
                 interrupted = true;
                 break 'blocks;
             }

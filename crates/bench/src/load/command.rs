@@ -99,7 +99,7 @@ impl Command {
         let arguments: Vec<_> =
             words.iter().map(|word| split_placeholders(word, number_range)).collect();
         if arguments[0].iter().any(|piece| !matches!(piece, Piece::Literal(_))) {
-            return Err(format!("{line:?}: the command name cannot be a placeholder"));
+            return Err(format!("{:?}: the command name cannot be a placeholder", hide(line)));
         }
         if !has_one_reply(&name) {
             return Err(format!("{name}: has not exactly one reply per request"));
@@ -163,7 +163,7 @@ pub fn split_words(line: &str) -> Result<Vec<Vec<u8>>, String> {
         loop {
             match (bytes.next(), quote) {
                 (None, None) => break,
-                (None, Some(_)) => return Err(format!("{line:?}: an open quote")),
+                (None, Some(_)) => return Err(format!("{:?}: an open quote", hide(line))),
                 (Some(byte), None) if byte.is_ascii_whitespace() => break,
                 (Some(byte @ (b'"' | b'\'')), None) => quote = Some(byte),
                 (Some(byte), Some(open)) if byte == open => quote = None,
@@ -176,7 +176,7 @@ pub fn split_words(line: &str) -> Result<Vec<Vec<u8>>, String> {
 }
 
 fn unescape(bytes: &mut impl Iterator<Item = u8>, line: &str) -> Result<u8, String> {
-    let wrong = || format!("{line:?}: a wrong escape");
+    let wrong = || format!("{:?}: a wrong escape", hide(line));
     Ok(match bytes.next().ok_or_else(wrong)? {
         b'n' => b'\n',
         b'r' => b'\r',
@@ -640,5 +640,7 @@ mod tests {
         assert!(Command::parse("SET \"a", (0, 1)).is_err());
         assert!(Command::parse("subscribe x", (0, 1)).is_err());
         assert!(Command::parse("__key__ x", (0, 1)).is_err());
+        let error = split_words("redis-cli -a s3cr3t 'x").unwrap_err();
+        assert!(error.ends_with("an open quote") && !error.contains("s3cr3t"), "{error}");
     }
 }

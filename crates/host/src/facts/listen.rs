@@ -144,4 +144,13 @@ mod tests {
         assert_eq!(listening(&root, 6379).unwrap().unwrap().pid, None);
         assert_eq!(listening(&root, 6380).unwrap(), None);
     }
+
+    #[test]
+    fn a_listener_is_found_however_many_connections_there_are() {
+        let row = |state: &str| format!("0: 0100007F:18EB 0:0 {state} 0:0 0:0 0 0 0 7\n");
+        let connections = usize::try_from(crate::limits::FILE_BYTES_MAX).unwrap() / row("01").len();
+        let table = format!("head\n{}{}", row("0A"), row("01").repeat(connections + 9));
+        let (_directory, root) = tree(&[("proc/net/tcp", &table)]);
+        assert_eq!(listening(&root, 6379).unwrap().unwrap().address.port(), 6379);
+    }
 }

@@ -19,7 +19,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R8",
         title: "packet backlog and budget",
         harm: 72,
-        why: "packets beyond the backlog are dropped; a budget that runs out leaves packets waiting",
+        why: "packets beyond the backlog are dropped, keep-alive probes of very many idle connections among them, which \
+              leave in bursts, and after three the connection; a budget that runs out leaves packets waiting",
         effect: "",
         judge: packet_backlog,
     },

@@ -114,8 +114,8 @@ func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags comm
 			break
 		}
 		r.rearm()
-		var reusable bool
-		if reply, reusable = p.do(ctx, r); !reusable {
+		again, reusable := p.do(ctx, r)
+		if reply = keepUnknown(reply, again); !reusable {
 			return reply
 		}
 		if reply.kind != KindNone {

@@ -122,8 +122,8 @@ func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request,
 			target = c.pick(slot)
 		}
 		r.rearm()
-		var reusable bool
-		if reply, reusable = c.attempt(ctx, target, r, info, ask); !reusable {
+		last, reusable := c.attempt(ctx, target, r, info, ask)
+		if reply = keepUnknown(reply, last); !reusable {
 			return reply
 		}
 	}

@@ -48,7 +48,11 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 	}
 	until := time.Now().Add(c.options.ConnectWait)
 	for {
+		earlier := slices.Clone(replies)
 		c.sendParts(ctx, b.flags, pending, replies)
+		for _, item := range pending {
+			replies[item.index] = keepUnknown(earlier[item.index], replies[item.index])
+		}
 		pending = slices.DeleteFunc(pending, func(item batchItem) bool {
 			return !c.pendsAgain(ctx, item, &replies[item.index])
 		})

@@ -134,13 +134,15 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 		})
 		return c.Set(ctx, "key", strings.Repeat("x", 1<<20)).Err()
 	}
-	if err := dialed(&tls.Config{}, &tls.Config{RootCAs: roots}); err != nil {
-		t.Error("TLS:", err)
-	}
-	var unknown *tls.CertificateVerificationError
-	if err := dialed(&tls.Config{}, &tls.Config{}); !errors.Is(err, ErrNotSent) || !errors.As(err, &unknown) {
-		t.Error("an unknown authority:", err)
-	}
+	waitFor(t, 20*time.Second, "TLS", func() bool { return dialed(&tls.Config{}, &tls.Config{RootCAs: roots}) == nil })
+	waitFor(t, 20*time.Second, "the refusal of an unknown authority", func() bool {
+		var unknown *tls.CertificateVerificationError
+		err := dialed(&tls.Config{}, &tls.Config{})
+		if !errors.Is(err, ErrNotSent) {
+			t.Fatal("an unknown authority:", err)
+		}
+		return errors.As(err, &unknown) // else connecting took longer than ConnectWait
+	})
 	old := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if err := dialed(old, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10}); !errors.Is(err, ErrNotSent) {
 		t.Error("TLS 1.1:", err)

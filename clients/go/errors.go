@@ -65,6 +65,16 @@ func notSent(cause error) error {
 
 func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
 
+// keepUnknown is the outcome of an attempt after another one: what was not sent this time may have been executed
+// then.
+func keepUnknown(earlier, reply Reply) Reply {
+	var stage *stageError
+	if reply.kind == KindNone && errors.Is(earlier.Err(), ErrMaybeSent) && errors.Is(reply.Err(), ErrNotSent) && errors.As(reply.Err(), &stage) {
+		return failedReply(maybeSent(stage.cause))
+	}
+	return reply
+}
+
 // splitError tells how far a command went of which several nodes execute parts.
 type splitError struct {
 	parts, unexecuted int

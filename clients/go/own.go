@@ -95,13 +95,15 @@ func (o *ownPool) dropIdle() {
 // server forget the blocked command. What may be repeated is, for ConnectWait after the first failure.
 func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	var until time.Time
+	var reply Reply
 	for {
 		p, err := o.take(ctx)
 		if err != nil {
 			r.recycle()
-			return failedReply(err)
+			return keepUnknown(reply, failedReply(err))
 		}
-		reply, reusable := p.do(ctx, r)
+		again, reusable := p.do(ctx, r)
+		reply = keepUnknown(reply, again)
 		failed := reply.kind == KindNone
 		o.give(p, !failed && info.flags&(commandChanges|commandListens) == 0)
 		if failed && reusable && mayRepeat(ctx, reply.Err(), info.flags, o.options) {

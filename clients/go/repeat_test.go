@@ -72,6 +72,50 @@ func TestClient_RepeatsOnlyWhatIsSafe(t *testing.T) {
 	}
 }
 
+// The first attempt was executed, the second could not be sent: that is an unknown outcome, not "not sent".
+func TestClient_UnknownOutcomeIsNotForgotten(t *testing.T) {
+	checkLeaks(t)
+	for _, line := range [][]any{{"SET", "k", 1}, {"XREAD", "BLOCK", 0, "STREAMS", "s", "$"}} {
+		var mu sync.Mutex
+		var conns []net.Conn
+		dead := false
+		address := startScript(t, func(name string) string {
+			if name == line[0] {
+				mu.Lock()
+				defer mu.Unlock()
+				dead = true
+				for _, conn := range conns {
+					_ = conn.Close()
+				}
+			}
+			return "+OK\r\n"
+		}, func(conn net.Conn) {
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, conn)
+		})
+		c := newTestClient(t, address, func(o *Options) {
+			o.ConnectWait = 3 * time.Second
+			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if dead {
+					return nil, errors.New("planted refusal")
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
+		})
+		err := c.Do(WithIdempotent(testContext(t, 20*time.Second)), line...).Err()
+		mu.Lock()
+		executed := dead
+		mu.Unlock()
+		if executed && (!errors.Is(err, ErrMaybeSent) || errors.Is(err, ErrNotSent)) {
+			t.Error(line[0], err)
+		}
+		_ = c.Close()
+	}
+}
+
 // A server that dies at each attempt ends the repetition of a blocking read after ConnectWait, not never.
 func TestBlocking_IsNotRepeatedForEver(t *testing.T) {
 	checkLeaks(t)

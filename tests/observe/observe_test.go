@@ -80,6 +80,7 @@ COMMANDLOG RESET LARGE-REPLY
 COMMANDLOG FOO
 CONFIG GET slowlog-*
 CONFIG GET commandlog-*
+CONFIG SET hz 10 timeout
 CONFIG SET slowlog-max-len -1
 CONFIG SET slowlog-log-slower-than -2
 LATENCY LATEST

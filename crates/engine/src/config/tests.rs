@@ -157,6 +157,8 @@ fn reasons_are_valkeys() {
         ("notify-keyspace-events xyz", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
         ("unixsocketperm 999", "argument couldn't be parsed as an octal number"),
         ("oom-score-adj-values 1", "wrong number of arguments"),
+        ("server-cpulist 3-1", "argument must be a list of CPUs like 0-3,8 or 0-7:2"),
+        ("bio-cpulist 0-3:0", "argument must be a list of CPUs like 0-3,8 or 0-7:2"),
     ] {
         let error = load_file(line).expect_err(line).to_string();
         assert_eq!(error.lines().last(), Some(reason), "{line}");

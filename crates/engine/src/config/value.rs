@@ -172,13 +172,14 @@ fn permissions(word: &str) -> Result<String, Reason> {
 }
 
 fn is_cpu_list(word: &str) -> bool {
-    let is_number = |text: &str| text.parse::<u16>().is_ok() && !text.starts_with('+');
+    let number = |text: &str| text.parse::<u16>().ok().filter(|_| !text.starts_with('+'));
     let is_range = |range: &str| match range.split_once('-') {
         Some((first, rest)) => {
             let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
-            is_number(first) && is_number(last) && is_number(step)
+            number(first).is_some_and(|first| number(last).is_some_and(|last| first <= last))
+                && number(step).is_some_and(|step| step > 0)
         }
-        None => is_number(range),
+        None => number(range).is_some(),
     };
     word.is_empty() || word.split(',').all(is_range)
 }

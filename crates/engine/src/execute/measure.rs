@@ -152,7 +152,6 @@ impl<E> Client<'_, '_, E> {
         let settings = &self.worker.settings;
         let stats = self.worker.stats(self.shared);
         stats.command(id).ran(1, elapsed_ns, settings.latency_tracking);
-        stats.commands_processed.add(1);
         self.session.client.commands.add(1);
         if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
             self.log(LogKind::Slow, elapsed_ns / 1000, command, args);

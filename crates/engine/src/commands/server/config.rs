@@ -18,7 +18,7 @@ pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if !cx.args.len().is_multiple_of(2) {
-        return Err(CommandError::Arity("config|set".into()).into());
+        return Err(CommandError::Syntax.into());
     }
     let changes: Vec<(&[u8], &[u8])> =
         (2..cx.args.len()).step_by(2).map(|index| (cx.arg(index), cx.arg(index + 1))).collect();

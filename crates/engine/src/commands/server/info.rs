@@ -36,6 +36,7 @@ pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let is_wanted = |name: &str, is_default: bool| {
         let says = |word: &str| wanted.iter().any(|wanted| wanted == word);
         says(name)
+            || (name == "modules" && says("module_list"))
             || says("all")
             || says("everything")
             || (is_default && (wanted.is_empty() || says("default")))

@@ -58,7 +58,7 @@ def persisted(state):
     status, _ = tune("revert")
     check("revert's exit status", status, 0)
     promise.check_files(state["plan"], "absent")
-    check("files below /etc", machine.files(), state["files"])
+    promise.check_no_file_differs(state["files"], machine.files())
 
 
 def reverted(state):
@@ -146,7 +146,7 @@ def as_before(state):
     title("read back without tidemill")
     promise.check_values(state["plan"], "from")
     promise.check_others(state["settings"], machine.settings(), [])
-    check("files below /etc", machine.files(), state["files"])
+    promise.check_no_file_differs(state["files"], machine.files())
 
 
 def planned_workers(text):

@@ -189,6 +189,10 @@ func TestClientList_CountsAreValkeys(t *testing.T) {
 	valkey, subject := instance.Start(t, instance.Valkey), instance.Start(t, instance.Subject)
 	seen := []*wire.Conn{valkey.Dial(t), subject.Dial(t)}
 	observers := []*wire.Conn{valkey.Dial(t), subject.Dial(t)}
+	ids := []string{}
+	for _, conn := range seen {
+		ids = append(ids, strconv.FormatInt(do(t, conn, "CLIENT", "ID").Int(), 10))
+	}
 	all := func(pattern *regexp.Regexp, line string) (found string) {
 		for _, match := range pattern.FindAllStringSubmatch(line, -1) {
 			found += match[1] + " "
@@ -196,14 +200,13 @@ func TestClientList_CountsAreValkeys(t *testing.T) {
 		return found
 	}
 	for _, call := range []string{
-		"CLIENT ID", "CLIENT SETINFO LIB-NAME lib", "CLIENT SETINFO LIB-VER 1.2", "CLIENT SETNAME me", "WATCH a b", "MULTI",
+		"CLIENT SETINFO LIB-NAME lib", "CLIENT SETINFO LIB-VER 1.2", "CLIENT SETNAME me", "WATCH a b", "MULTI",
 		"SET a 1", "INCR a", "EXEC", "GET", "FOO", "CLIENT FOO", "MULTI", "GET a", "DISCARD", "SELECT 3", "MULTI", "GET", "EXEC",
 		"CLIENT SETNAME _", "RESET",
 	} {
 		var lines [2]string
 		see := func(index int) string {
-			// The seen client connected before its observer, so it comes first.
-			lines[index], _, _ = strings.Cut(string(do(t, observers[index], "CLIENT", "LIST").Text), "\n")
+			lines[index] = string(do(t, observers[index], "CLIENT", "LIST", "ID", ids[index]).Text)
 			return all(shown, lines[index])
 		}
 		do(t, seen[0], words(call)...)

@@ -22,6 +22,7 @@ use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::stats::WorkerStats;
+use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -40,7 +41,6 @@ use crate::limits::{
 };
 use crate::listen::{Listener, Origin};
 use crate::listeners::Listeners;
-use crate::log::reason;
 use crate::output::{Sent, send};
 
 const WAKER: u64 = u64::MAX;

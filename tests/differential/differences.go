@@ -69,6 +69,8 @@ func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 // What no single reply shows:
 //   - After CLIENT REPLY OFF or SKIP, Valkey leaves the connection of a client that sends QUIT open and reads no more of it;
 //     Tidemill closes it (observe.TestQuit_ClosesAlthoughRepliesAreOff).
+//   - HRANDFIELD with a huge negative count fills Valkey's memory unless client-output-buffer-limit ends the client; Tidemill
+//     answers with an error beyond proto-max-bulk-len (crates/engine/tests/hash_random.rs).
 //   - HLEN of Valkey counts fields whose time is over until it has deleted them; Tidemill's does not.
 
 // showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have, or by chance. The

@@ -360,6 +360,58 @@ func TestSignals_StopTheServerInOrder(t *testing.T) {
 	})
 }
 
+// SHUTDOWN SAVE is refused, because nothing can be saved; all else is as in Valkey.
+func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pidFile := filepath.Join(t.TempDir(), "pid")
+		command := instance.Command(kind, port, "--pidfile", pidFile)
+		var output strings.Builder
+		command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer command.Process.Kill()
+		waitFor(t, "ready server", func() bool { return answers(port) })
+		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for options, want := range map[string]string{
+			"ABORT": "ERR No shutdown in progress.", "abort Abort": "ERR No shutdown in progress.",
+			"ABORT NOW": "ERR syntax error", "SAFE ABORT": "ERR syntax error", "SAVE NOSAVE": "ERR syntax error",
+			"SOON": "ERR syntax error", "NOSAVE ": "ERR syntax error",
+			"FAILOVER": "ERR SHUTDOWN FAILOVER is only supported in cluster mode.",
+		} {
+			reply := do(t, conn, append([]string{"SHUTDOWN"}, strings.Split(options, " ")...)...)
+			if string(reply.Text) != want {
+				t.Errorf("SHUTDOWN %s answered %s, want %s", options, reply, want)
+			}
+		}
+		if err := conn.Send("SHUTDOWN", "nosave", "NOSAVE", "Now", "FORCE", "SAFE"); err != nil {
+			t.Fatal(err)
+		}
+		if count := drain(t, conn); count != 0 {
+			t.Errorf("SHUTDOWN answered with %d bytes", count)
+		}
+		if err := command.Wait(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		for _, text := range []string{"* User requested shutdown...", "* Removing the pid file.", "is now ready to exit, bye bye..."} {
+			if !strings.Contains(output.String(), text) {
+				t.Errorf("no %q in:\n%s", text, output.String())
+			}
+		}
+		if _, err := os.Stat(pidFile); err == nil {
+			t.Error("the pid file is still there")
+		}
+	})
+}
+
 func answers(port int) bool {
 	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
 	if err != nil {

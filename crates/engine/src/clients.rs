@@ -40,7 +40,7 @@ pub struct Client {
     pub worker: AtomicUsize,
     /// Its database.
     pub database: AtomicUsize,
-    /// Unix time in milliseconds of its last command.
+    /// Unix time in milliseconds of its last command, or of the end of its last wait.
     pub last_command_ms: AtomicU64,
     /// One more than the id of its last command; 0 before the first.
     pub last_command: AtomicU32,

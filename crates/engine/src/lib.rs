@@ -30,4 +30,5 @@ pub mod settings;
 pub mod shared;
 pub mod side;
 pub mod stats;
+pub mod system_error;
 pub mod worker;

@@ -25,6 +25,29 @@ pub(crate) enum Mode {
     Closing,
 }
 
+/// How long nothing has gone either way. Only `timeout` asks, ten times a second, so it is found by comparing counts of
+/// bytes instead of being noted with each of them.
+#[derive(Debug)]
+pub(crate) struct Idleness {
+    bytes: u64,
+    /// Monotonic.
+    since_ms: u64,
+}
+
+impl Idleness {
+    pub(crate) fn new(now_ms: u64) -> Idleness {
+        Idleness { bytes: 0, since_ms: now_ms }
+    }
+
+    /// Milliseconds since `bytes`, of requests and replies so far, were first seen.
+    fn at(&mut self, now_ms: u64, bytes: u64) -> u64 {
+        if self.bytes != bytes {
+            *self = Idleness { bytes, since_ms: now_ms };
+        }
+        now_ms.saturating_sub(self.since_ms)
+    }
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -39,6 +62,7 @@ pub(crate) struct Connection {
     /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
     pub(crate) mode: Mode,
+    pub(crate) idleness: Idleness,
     /// The events that the kernel was asked for last.
     pub(crate) interest: EventFlags,
     /// Whether it stands in the worker's queue of connections to go on with.
@@ -62,6 +86,15 @@ impl Connection {
             && self.output.is_empty()
             && self.interest == EventFlags::IN
             && self.soft_limit == SoftLimit::default()
+    }
+
+    /// Whether `timeout` ends the client: nothing has gone either way for longer, and it does not wait for the server. To be
+    /// asked at each tick, at a monotonic time.
+    pub(crate) fn has_idled(&mut self, timeout_ms: u64, now_ms: u64) -> bool {
+        let client = &self.session.client;
+        let idle_ms =
+            self.idleness.at(now_ms, client.input_bytes.value() + client.output_bytes.value());
+        idle_ms > timeout_ms && self.mode != Mode::Waiting && !self.session.is_monitor
     }
 
     /// Memory that the client takes, unsent payloads in full.

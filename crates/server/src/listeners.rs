@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use tidemill_engine::config::ServerConfig;
+use tidemill_engine::system_error::reason;
 
 use crate::listen::{self, Listener};
-use crate::log::reason;
 use crate::options::{bind_addresses, bind_host};
 
 /// The listeners of all workers.

@@ -89,13 +89,6 @@ pub(crate) fn start(file: Option<&str>, level_name: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// What the system says of an error, without the number.
-pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let text = text.trim_start_matches("failed to lookup address information: ");
-    text.split(" (os error").next().unwrap_or(text).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

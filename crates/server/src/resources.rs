@@ -7,12 +7,12 @@ use std::sync::Once;
 use std::time::Duration;
 
 use tidemill_engine::config::ServerConfig;
+use tidemill_engine::system_error::reason;
 use tidemill_host::Root;
 use tidemill_host::apply::{MemoryPolicy, Policy, set_memory_policy, set_scheduling};
 use tidemill_host::placement::Placement;
 
 use crate::allocator;
-use crate::log::reason;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 

@@ -22,6 +22,7 @@ use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::stats::WorkerStats;
+use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
@@ -29,7 +30,7 @@ use tidemill_resp::request::RequestParser;
 
 use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
-use crate::connection::{Connection, Mode};
+use crate::connection::{Connection, Idleness, Mode};
 use crate::gather::Gathering;
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
@@ -40,7 +41,6 @@ use crate::limits::{
 };
 use crate::listen::{Listener, Origin};
 use crate::listeners::Listeners;
-use crate::log::reason;
 use crate::output::{Sent, send};
 
 const WAKER: u64 = u64::MAX;
@@ -365,18 +365,17 @@ impl<F: Flavour> EventLoop<F> {
         if timeout_ms == 0 {
             return;
         }
-        let oldest_ms = self.worker.now_ms().saturating_sub(timeout_ms);
-        let idle: Vec<usize> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| {
-                // Relaxed: written by this thread.
-                let last_ms = connection.session.client.last_command_ms.load(Ordering::Relaxed);
-                connection.mode == Mode::Open && last_ms < oldest_ms
+        let now_ms = self.spec.shared.clock.monotonic_us() / 1000;
+        let connections = self.connections.iter_mut();
+        let idle: Vec<usize> = connections
+            .filter_map(|(index, connection)| {
+                connection.has_idled(timeout_ms, now_ms).then_some(index)
             })
-            .map(|(index, _)| index)
             .collect();
-        idle.into_iter().for_each(|index| self.close(index));
+        for index in idle {
+            log::debug!("Closing idle client");
+            self.close(index);
+        }
     }
 
     /// Disconnects the largest clients while all together take too much.
@@ -452,6 +451,9 @@ impl<F: Flavour> EventLoop<F> {
                 let Some(&index) = self.by_session.get(&session) else { return };
                 let connection = &mut self.connections[index];
                 if connection.session.unblock(waiter) {
+                    let client = &connection.session.client;
+                    // Relaxed: for others' information only. Having waited is not having idled.
+                    client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
                     if connection.session.wants_late_reply() {
                         connection.output.append(&mut reply);
                     }
@@ -671,6 +673,7 @@ impl<F: Flavour> EventLoop<F> {
             work: 0,
             output: ReplyBuffer::new(Protocol::Resp2),
             mode: Mode::Open,
+            idleness: Idleness::new(shared.clock.monotonic_us() / 1000),
             interest,
             is_queued: false,
         });

@@ -150,6 +150,17 @@ impl Stop {
     pub(crate) fn wait(place: Place) -> Box<Stop> {
         Box::new(Stop::Wait(place))
     }
+
+    /// Takes out what a command waits for and leaves [`Stop::Blocked`], if that is why it stops.
+    pub(crate) fn take_block(&mut self) -> Option<Block> {
+        match std::mem::replace(self, Stop::Blocked) {
+            Stop::Block(block) => Some(block),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 impl From<CommandError> for Box<Stop> {

@@ -9,6 +9,7 @@ use super::directive::Kind;
 use super::error::LoadError;
 use super::table::{OBSOLETE, REFUSED};
 use super::value;
+use crate::system_error::reason;
 
 /// Deepest nesting of `include`: a file that includes itself ends here.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -213,10 +214,4 @@ impl Loader<'_> {
 
 fn unreadable(path: &str, error: &io::Error) -> LoadError {
     LoadError::Unreadable { path: path.to_owned(), reason: reason(error) }
-}
-
-/// An error's text without the number that `io::Error` adds.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -136,8 +136,7 @@ fn write<E: Enter>(
     let mut outcome = handler(&mut cx);
     let Access::Locked(mut locks) = cx.access else { unreachable!("a write stays locked") };
     if let Err(stop) = &mut outcome
-        && let Stop::Block(_) = **stop
-        && let Stop::Block(block) = std::mem::replace(&mut **stop, Stop::Blocked)
+        && let Some(block) = stop.take_block()
     {
         let protocol = client.reply.protocol();
         let (worker, session) = (&mut *client.worker, &mut *client.session);

@@ -1,6 +1,7 @@
 //! Room for as many descriptors as there may be clients.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidemill_engine::system_error::reason;
 
 /// Descriptors that are not clients: listeners, event loops, files.
 const RESERVED_MIN: u64 = 32;
@@ -53,12 +54,5 @@ fn raise(before: &Rlimit, wanted: u64) -> Option<String> {
     // Never refused; if it were, the limit would stay what it is, and the caller looks.
     let _ =
         setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
-    Some(
-        std::io::Error::from(error)
-            .to_string()
-            .split(" (os error")
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    )
+    Some(reason(&error.into()))
 }

@@ -3,6 +3,7 @@
 mod change;
 mod expire;
 mod many;
+mod random;
 mod read;
 mod write;
 
@@ -396,7 +397,7 @@ const HRANDFIELD: Command = Command {
         .optional(),
     ],
     tips: &["nondeterministic_output"],
-    handler: Handler::Keyed(read::hrandfield),
+    handler: Handler::Keyed(random::hrandfield),
     ..Command::BASE
 };
 

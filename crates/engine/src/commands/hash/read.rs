@@ -1,14 +1,11 @@
 //! Reading hashes. Fields whose time is over are not there.
 
-use std::collections::HashSet;
-
-use rand_xoshiro::rand_core::Rng;
 use tidemill_store::EntryRef;
 use tidemill_store::value::hash::{Entry, Hash};
 
 use crate::command::Outcome;
 use crate::commands::key::parse_cursor;
-use crate::commands::options::{integer, is, symmetric_integer};
+use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::glob;
@@ -51,8 +48,35 @@ impl<'g> Reading<'g> {
         self.hash.len() - dead_count
     }
 
+    /// What is alive, by index.
+    pub(super) fn living(&self) -> Living<'_, 'g> {
+        let living = self.has_dead().then(|| self.entries().collect());
+        Living { hash: &self.hash, living }
+    }
+
     fn entries(&self) -> impl Iterator<Item = Entry<'g>> {
         self.hash.iter().filter(|entry| self.is_alive(entry.expires_at_ms))
+    }
+}
+
+/// What is alive in a hash, by index.
+pub(super) struct Living<'h, 'g> {
+    hash: &'h Hash<'g>,
+    /// The list of it, when some is not.
+    living: Option<Vec<Entry<'g>>>,
+}
+
+impl<'g> Living<'_, 'g> {
+    pub(super) fn len(&self) -> u64 {
+        self.living.as_ref().map_or(self.hash.len(), |living| living.len() as u64)
+    }
+
+    /// The entry at an index below [`len`](Living::len).
+    pub(super) fn nth(&self, index: u64) -> Option<Entry<'g>> {
+        match &self.living {
+            Some(living) => living.get(index as usize).copied(),
+            None => self.hash.nth(index),
+        }
     }
 }
 
@@ -129,74 +153,6 @@ pub(super) fn hstrlen(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn hexists(cx: &mut Cx<'_, '_>) -> Outcome {
     let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
     cx.reply.integer(i64::from(found.is_some()));
-    Ok(())
-}
-
-/// Picks `count` entries: different ones, at most all of them; or, when it is negative, any.
-fn pick<'g>(cx: &mut Cx<'_, 'g>, hash: &Reading<'g>, count: i64) -> Vec<Entry<'g>> {
-    let living: Option<Vec<Entry<'g>>> = hash.has_dead().then(|| hash.entries().collect());
-    let length = living.as_ref().map_or(hash.hash.len(), |living| living.len() as u64);
-    let nth = |index: u64| match &living {
-        Some(living) => living.get(index as usize).copied(),
-        None => hash.hash.nth(index),
-    };
-    if length == 0 {
-        return Vec::new();
-    }
-    let random = &mut cx.worker.random;
-    if count < 0 {
-        let indexes = (0..count.unsigned_abs()).map(|_| random.next_u64() % length);
-        return indexes.filter_map(nth).collect();
-    }
-    if count as u64 >= length {
-        return (0..length).filter_map(nth).collect();
-    }
-    // Few of many: drawing again what was drawn is rare. Many: what is left out is drawn.
-    let is_few = count as u64 <= length / 2;
-    let drawn_count = if is_few { count as u64 } else { length - count as u64 };
-    let mut drawn = HashSet::new();
-    while (drawn.len() as u64) < drawn_count {
-        drawn.insert(random.next_u64() % length);
-    }
-    if is_few {
-        drawn.into_iter().filter_map(nth).collect()
-    } else {
-        (0..length).filter(|index| !drawn.contains(index)).filter_map(nth).collect()
-    }
-}
-
-pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
-    if cx.args.len() == 2 {
-        let hash = Reading::of(cx, cx.arg(1))?;
-        let picked = hash.and_then(|hash| pick(cx, &hash, 1).first().copied());
-        match picked {
-            Some(entry) => cx.reply.bulk(entry.field),
-            None => cx.reply.null(),
-        }
-        return Ok(());
-    }
-    let count = symmetric_integer(cx.arg(2))?;
-    let with_values = match cx.args.len() {
-        3 => false,
-        4 if is(cx.arg(3), "WITHVALUES") => true,
-        _ => return Err(CommandError::Syntax.into()),
-    };
-    if with_values && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
-        return Err("ERR value is out of range".into());
-    }
-    let hash = Reading::of(cx, cx.arg(1))?;
-    let picked = hash.map_or_else(Vec::new, |hash| pick(cx, &hash, count));
-    let nests = with_values && cx.protocol() == tidemill_resp::encode::Protocol::Resp3;
-    cx.reply.array(picked.len() * if with_values && !nests { 2 } else { 1 });
-    for entry in picked {
-        if nests {
-            cx.reply.array(2);
-        }
-        cx.reply.bulk(entry.field);
-        if with_values {
-            cx.reply.bulk(entry.value);
-        }
-    }
     Ok(())
 }
 

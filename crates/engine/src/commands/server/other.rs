@@ -13,14 +13,21 @@ pub(super) fn time(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// There is nothing that `NOW`, `FORCE` and `SAFE` would change: no replica to wait for, no save, no slots.
 pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = cx.args.iter().skip(1).collect();
     let says = |word| options.iter().any(|option| is(option, word));
     let is_known = options.iter().all(|option| {
-        ["NOSAVE", "SAVE", "NOW", "FORCE", "ABORT"].iter().any(|word| is(option, word))
+        ["NOSAVE", "SAVE", "NOW", "FORCE", "SAFE", "FAILOVER", "ABORT"]
+            .iter()
+            .any(|word| is(option, word))
     });
-    if !is_known || (says("SAVE") && says("NOSAVE")) || (says("ABORT") && options.len() > 1) {
+    let aborts_only = options.iter().all(|option| is(option, "ABORT"));
+    if !is_known || (says("SAVE") && says("NOSAVE")) || (says("ABORT") && !aborts_only) {
         return Err(CommandError::Syntax.into());
+    }
+    if says("FAILOVER") {
+        return Err("ERR SHUTDOWN FAILOVER is only supported in cluster mode.".into());
     }
     if says("ABORT") {
         return Err("ERR No shutdown in progress.".into());

@@ -59,7 +59,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         1 << 20,
         "Most bytes of one client's requests not yet executed.",
     ),
-    memory("proto-max-bulk-len", "536870912", 1 << 20, "Longest argument of a request, in bytes."),
+    memory(
+        "proto-max-bulk-len",
+        "536870912",
+        1 << 20,
+        "Longest argument of a request, longest string, and longest reply of HRANDFIELD with a negative count, in bytes.",
+    ),
     Directive::new(
         "maxmemory-clients",
         Kind::MemoryOrPercent,

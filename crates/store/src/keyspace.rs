@@ -20,8 +20,11 @@ use crate::entry::{
     StringValue,
 };
 use crate::gate::ClosedGate;
-use crate::hash::{Seed, hash};
+use crate::hash::Seed;
 use crate::heap::Heap;
+use crate::key::{KeyBytes, KeyHash, LANES};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes;
 use crate::limits::SLOT_COUNT;
 use crate::slot::SlotNumber;
 use crate::table::{Position, Table, TableShape, prefetch};
@@ -49,15 +52,6 @@ struct Slot<S> {
 
 // SAFETY: `side` is touched only through a `SlotLock` (of which there is one at a time) or `&mut Keyspace`.
 unsafe impl<S: Send> Sync for Slot<S> {}
-
-/// A key's slot and hash, computed once per request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash {
-    /// The slot that the key belongs to.
-    pub slot: SlotNumber,
-    /// The key's hash.
-    pub hash: u64,
-}
 
 /// One database: a table per slot.
 struct Database {
@@ -170,7 +164,18 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     #[inline]
     pub fn key_hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash { slot: SlotNumber::of_key(key), hash: hash(&self.seed, key) }
+        KeyHash::of(&self.seed, key)
+    }
+
+    /// Slots and hashes of several keys: of each what [`Keyspace::key_hash`] tells, in less time for short ones.
+    #[must_use]
+    #[inline]
+    pub fn key_hashes(&self, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANES] {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(hashes) = lanes::key_hashes(&self.seed, keys) {
+            return hashes;
+        }
+        keys.map(|key| self.key_hash(key.key()))
     }
 
     /// The word of a slot.
@@ -236,18 +241,19 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Asks the processor for the entries of keys whose buckets it was asked for. Of few keys at a time: a core has room for
-    /// some 16 misses, and waits with the next one until one of them is over.
+    /// Asks the processor for the entries of keys whose buckets it was asked for, and notes where they stand. Of few keys at
+    /// a time: a core has room for some 16 misses, and waits with the next one until one of them is over.
     #[inline]
-    pub fn prefetch_entries(
+    pub fn prefetch_entries<'h>(
         &self,
         database: usize,
-        keys: impl Iterator<Item = KeyHash>,
+        keys: impl Iterator<Item = &'h mut KeyHash>,
         section: Section<'_>,
     ) {
         let Some(database) = self.database(database, section) else { return };
         for key in keys {
-            database.tables[key.slot.index()].prefetch_entries(key.hash, section);
+            let table = &database.tables[key.slot.index()];
+            key.likely_place = table.prefetch_entries(key.hash, section);
         }
     }
 
@@ -262,7 +268,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
         let database = self.database(database, section)?;
-        database.tables[key_hash.slot.index()].entry(key_hash.hash, key, section)
+        database.tables[key_hash.slot.index()].entry(key_hash, key, section)
     }
 
     /// Takes the lock of a slot if it is free. Never waits.
@@ -531,7 +537,7 @@ impl<S: Default> SlotLock<'_, S> {
     ) -> Option<Found<'g>> {
         debug_assert_eq!(key_hash.slot, self.slot);
         let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
-        let (entry, position) = table.find(key_hash.hash, key, section)?;
+        let (entry, position) = table.find(key_hash, key, section)?;
         Some(Found { entry, position })
     }
 

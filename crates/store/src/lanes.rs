@@ -267,9 +267,9 @@ const fn divided_power(exponent: u32) -> (u128, u32) {
     (quotient, remainder)
 }
 
-const fn power(exponent: u32) -> i64 {
-    divided_power(exponent).1 as i64
-}
+const POWER_64: i64 = divided_power(64).1 as i64;
+const POWER_128: i64 = divided_power(128).1 as i64;
+const POWER_192: i64 = divided_power(192).1 as i64;
 
 /// The quotient of x^80, but for its highest bit, x^64.
 const QUOTIENT: i64 = divided_power(80).0 as u64 as i64;
@@ -286,8 +286,8 @@ fn crc(window: &Window, length: usize) -> u16 {
     let ahead = length.saturating_sub(16);
     let high = reversed(&window[..16], ahead);
     let low = reversed(&window[ahead..ahead + 16], length - ahead);
-    let powers = _mm_set_epi64x(power(192), power(128));
-    let constants = _mm_set_epi64x(power(64), QUOTIENT);
+    let powers = _mm_set_epi64x(POWER_192, POWER_128);
+    let constants = _mm_set_epi64x(POWER_64, QUOTIENT);
     let folded = _mm_xor_si128(
         _mm_xor_si128(
             _mm_clmulepi64_si128::<0x11>(high, powers),

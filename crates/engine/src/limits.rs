@@ -4,7 +4,7 @@
 pub const PARKING_STRIPES: usize = 64;
 
 /// Requests parsed ahead, so that their cache misses overlap.
-pub const BATCH_REQUESTS_MAX: usize = 32;
+pub const BATCH_REQUESTS_MAX: usize = 64;
 
 /// Requests whose entries are asked for while as many others are executed.
 pub const PREFETCHED_ENTRIES_MAX: usize = 8;

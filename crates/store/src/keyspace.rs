@@ -216,28 +216,32 @@ impl<S: Default> Keyspace<S> {
         unsafe { &*pointer }
     }
 
-    /// Asks the processor for the word of a slot. To be called for each of many keys before
-    /// [`Keyspace::prefetch_buckets`].
+    /// Asks the processor for the word of a slot.
     #[inline]
     pub fn prefetch_word(&self, slot: SlotNumber) {
         prefetch(ptr::from_ref(&self.slots[slot.index()]).cast());
     }
 
-    /// Asks the processor for the buckets of many keys, step by step, so that their misses overlap.
+    /// Asks the processor for the root of a slot's table. To be called for each of many keys before
+    /// [`Keyspace::prefetch_buckets`], so that their misses overlap.
+    #[inline]
+    pub fn prefetch_table(&self, database: usize, slot: SlotNumber, section: Section<'_>) {
+        if let Some(database) = self.database(database, section) {
+            prefetch(ptr::from_ref(&database.tables[slot.index()]).cast());
+        }
+    }
+
+    /// Asks the processor for the buckets of keys whose tables it was asked for.
     #[inline]
     pub fn prefetch_buckets(
         &self,
         database: usize,
-        keys: impl Iterator<Item = KeyHash> + Clone,
+        keys: impl Iterator<Item = KeyHash>,
         section: Section<'_>,
     ) {
         let Some(database) = self.database(database, section) else { return };
-        let table = |key: KeyHash| &database.tables[key.slot.index()];
-        for key in keys.clone() {
-            prefetch(ptr::from_ref(table(key)).cast());
-        }
         for key in keys {
-            table(key).prefetch_bucket(key.hash, section);
+            database.tables[key.slot.index()].prefetch_bucket(key.hash, section);
         }
     }
 

@@ -65,7 +65,7 @@ fn short_key_hashes(seed: &Seed, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANE
         };
         let bytes = _mm256_and_si256(load(window), is_below(length));
         slots[lane] = if has_brace(bytes) {
-            SlotNumber::of_key(key.key())
+            slot_by_tag(*key)
         } else {
             SlotNumber::of_crc(crc(window, length))
         };
@@ -77,6 +77,12 @@ fn short_key_hashes(seed: &Seed, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANE
         *key_hash = KeyHash::new(slots[lane], hashes[lane]);
     }
     key_hashes
+}
+
+/// A call, for the search for a tag would be built into this with all that AVX2 has to offer for long keys.
+#[inline(never)]
+fn slot_by_tag(key: KeyBytes<'_>) -> SlotNumber {
+    SlotNumber::of_key(key.key())
 }
 
 /// The window of a key that stands at the end of its buffer.
@@ -232,12 +238,12 @@ fn sip_hashes(seed: &Seed, words: [__m256i; LANES], keys: &[KeyBytes<'_>; LANES]
     let signed = |lane: usize| last(lane) as i64;
     let last_each = _mm256_set_epi64x(signed(3), signed(2), signed(1), signed(0));
     let mut state = Sip::new(seed).with(words[0]);
-    for index in 1..LANES {
+    for (index, &word) in words.iter().enumerate().skip(1) {
         if index > last_all {
             break;
         }
         let has_word = _mm256_cmpgt_epi64(last_each, _mm256_set1_epi64x(index as i64 - 1));
-        state = state.with(words[index]).only(has_word, state);
+        state = state.with(word).only(has_word, state);
     }
     let hashes = state.finish();
     [

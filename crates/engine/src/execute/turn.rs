@@ -8,7 +8,7 @@ use tidemill_resp::encode::{Mark, ReplyBuffer};
 use tidemill_resp::request::{
     ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
 };
-use tidemill_store::{KeyBytes, KeyHash, LANES};
+use tidemill_store::{KeyBytes, KeyHash, LANES, SlotNumber};
 
 use super::{admit, keyed, transaction};
 use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
@@ -123,9 +123,9 @@ impl Batch {
         self.is_parsed
     }
 
-    /// Hashes the keys of all requests, and asks the processor for the words of their slots.
+    /// Hashes the keys of all requests, and calls `prefetch` for the slot of each.
     #[inline]
-    fn hash_keys(&mut self, shared: &Shared, input: &[u8]) {
+    fn hash_keys(&mut self, shared: &Shared, input: &[u8], prefetch: impl Fn(SlotNumber)) {
         let Batch { arguments, requests, .. } = self;
         for (requests, arguments) in requests.chunks_mut(LANES).zip(arguments.chunks(LANES)) {
             let mut keys = [KeyBytes::default(); LANES];
@@ -149,7 +149,7 @@ impl Batch {
             for (request, hash) in requests.iter_mut().zip(hashes) {
                 if let Some(known) = request.key_hash_mut() {
                     *known = hash;
-                    shared.keyspace.prefetch_word(hash.slot);
+                    prefetch(hash.slot);
                 }
             }
         }
@@ -207,7 +207,7 @@ pub fn look_ahead(
     let Some((length, called)) = worker.heads.parse(input, &mut batch.arguments[0]) else { return };
     if length == input.len() && parser.is_idle() {
         batch.requests.push(request(Some(called), 0, length));
-        batch.hash_keys(shared, input);
+        batch.hash_keys(shared, input, |slot| shared.keyspace.prefetch_word(slot));
         batch.is_parsed = true;
     }
 }
@@ -226,6 +226,9 @@ pub fn prefetch<'b, E: Enter, B: Iterator<Item = &'b mut Batch>>(
     let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> =
         batches.flat_map(|batch| &mut batch.requests).filter_map(Request::key_hash_mut).collect();
     let hashes = keys.iter().map(|key| **key);
+    for key in hashes.clone() {
+        shared.keyspace.prefetch_table(database, key.slot, guard.section());
+    }
     shared.keyspace.prefetch_buckets(database, hashes, guard.section());
     let keys = keys.iter_mut().map(|key| &mut **key);
     shared.keyspace.prefetch_entries(database, keys, guard.section());
@@ -322,7 +325,12 @@ impl<E: Enter> Client<'_, '_, E> {
     /// Fills the batch from `input`, and says what comes behind it.
     fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
         let parsed = self.parse_requests(batch, parser, input);
-        batch.hash_keys(self.shared, input);
+        let (keyspace, database) = (&self.shared.keyspace, self.session.database);
+        let guard = self.reader.enter();
+        batch.hash_keys(self.shared, input, |slot| {
+            keyspace.prefetch_word(slot);
+            keyspace.prefetch_table(database, slot, guard.section());
+        });
         parsed
     }
 

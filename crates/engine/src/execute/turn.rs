@@ -402,8 +402,8 @@ impl<E: Enter> Client<'_, '_, E> {
     #[inline]
     fn prefetch_entries(&self, requests: &mut [Request], first: usize) {
         let guard = self.reader.enter();
-        let next = requests.iter_mut().skip(first).take(PREFETCHED_ENTRIES_MAX);
-        let keys = next.filter_map(Request::key_hash_mut);
+        let end = requests.len().min(first + PREFETCHED_ENTRIES_MAX);
+        let keys = requests[first..end].iter_mut().filter_map(Request::key_hash_mut);
         self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
     }
 

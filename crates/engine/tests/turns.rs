@@ -140,7 +140,7 @@ impl Engine {
     fn ahead(&self, input: &[u8]) -> Batch {
         let mut batch = Batch::of_one();
         look_ahead(&self.shared, &self.worker, &RequestParser::new(), &mut batch, input);
-        let parsed = [&batch].into_iter().filter(|batch| batch.is_parsed());
+        let parsed = [&mut batch].into_iter().filter(|batch| batch.is_parsed());
         prefetch(&self.shared, &self.reader, 0, parsed);
         batch
     }

@@ -707,7 +707,7 @@ impl<F: Flavour> EventLoop<F> {
                     execute::look_ahead(shared, worker, parser, &mut gathered.batch, input);
                 }
             }
-            let parsed = gathering.all().iter().map(|gathered| &gathered.batch);
+            let parsed = gathering.all_mut().iter_mut().map(|gathered| &mut gathered.batch);
             let parsed = parsed.filter(|batch| batch.is_parsed());
             execute::prefetch(shared, reader, database, parsed);
         }

@@ -90,10 +90,13 @@ fn lookups(keyspace: &Keyspace<()>, count: u64, key_of: fn(u64) -> [u8; 16], nam
     let alone = cpu_ns() - start;
     let start = cpu_ns();
     for batch in keys.chunks(16) {
-        let hashes: [_; 16] =
+        let mut hashes: [_; 16] =
             std::array::from_fn(|index| keyspace.key_hash(&batch[index % batch.len()]));
+        for hash in &hashes {
+            keyspace.prefetch_table(0, hash.slot, section());
+        }
         keyspace.prefetch_buckets(0, hashes.iter().copied(), section());
-        keyspace.prefetch_entries(0, hashes.iter().copied(), section());
+        keyspace.prefetch_entries(0, hashes.iter_mut(), section());
         for (key, &hash) in batch.iter().zip(&hashes) {
             black_box(keyspace.find(0, hash, key, section()).unwrap().recency());
         }

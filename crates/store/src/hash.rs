@@ -27,6 +27,12 @@ impl Seed {
     pub const fn new(low: u64, high: u64) -> Seed {
         Seed { low, high }
     }
+
+    /// The two halves.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn words(self) -> (u64, u64) {
+        (self.low, self.high)
+    }
 }
 
 /// The 64-bit hash of `bytes` under `seed`.

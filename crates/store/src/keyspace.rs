@@ -20,8 +20,11 @@ use crate::entry::{
     StringValue,
 };
 use crate::gate::ClosedGate;
-use crate::hash::{Seed, hash};
+use crate::hash::Seed;
 use crate::heap::Heap;
+use crate::key::{KeyBytes, KeyHash, LANES};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes;
 use crate::limits::SLOT_COUNT;
 use crate::slot::SlotNumber;
 use crate::table::{Position, Table, TableShape, prefetch};
@@ -49,15 +52,6 @@ struct Slot<S> {
 
 // SAFETY: `side` is touched only through a `SlotLock` (of which there is one at a time) or `&mut Keyspace`.
 unsafe impl<S: Send> Sync for Slot<S> {}
-
-/// A key's slot and hash, computed once per request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyHash {
-    /// The slot that the key belongs to.
-    pub slot: SlotNumber,
-    /// The key's hash.
-    pub hash: u64,
-}
 
 /// One database: a table per slot.
 struct Database {
@@ -170,7 +164,18 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     #[inline]
     pub fn key_hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash { slot: SlotNumber::of_key(key), hash: hash(&self.seed, key) }
+        KeyHash::of(&self.seed, key)
+    }
+
+    /// Slots and hashes of several keys: of each what [`Keyspace::key_hash`] tells, in less time for short ones.
+    #[must_use]
+    #[inline]
+    pub fn key_hashes(&self, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANES] {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(hashes) = lanes::key_hashes(&self.seed, keys) {
+            return hashes;
+        }
+        keys.map(|key| self.key_hash(key.key()))
     }
 
     /// The word of a slot.
@@ -211,35 +216,24 @@ impl<S: Default> Keyspace<S> {
         unsafe { &*pointer }
     }
 
-    /// Asks the processor for the word of a slot. To be called for each of many keys before
-    /// [`Keyspace::prefetch_buckets`].
+    /// Asks the processor for the word of a slot.
     #[inline]
     pub fn prefetch_word(&self, slot: SlotNumber) {
         prefetch(ptr::from_ref(&self.slots[slot.index()]).cast());
     }
 
-    /// Asks the processor for the buckets of many keys, step by step, so that their misses overlap.
+    /// Asks the processor for the root of a slot's table. To be called for each of many keys before
+    /// [`Keyspace::prefetch_buckets`], so that their misses overlap.
     #[inline]
-    pub fn prefetch_buckets(
-        &self,
-        database: usize,
-        keys: impl Iterator<Item = KeyHash> + Clone,
-        section: Section<'_>,
-    ) {
-        let Some(database) = self.database(database, section) else { return };
-        let table = |key: KeyHash| &database.tables[key.slot.index()];
-        for key in keys.clone() {
-            prefetch(ptr::from_ref(table(key)).cast());
-        }
-        for key in keys {
-            table(key).prefetch_bucket(key.hash, section);
+    pub fn prefetch_table(&self, database: usize, slot: SlotNumber, section: Section<'_>) {
+        if let Some(database) = self.database(database, section) {
+            prefetch(ptr::from_ref(&database.tables[slot.index()]).cast());
         }
     }
 
-    /// Asks the processor for the entries of keys whose buckets it was asked for. Of few keys at a time: a core has room for
-    /// some 16 misses, and waits with the next one until one of them is over.
+    /// Asks the processor for the buckets of keys whose tables it was asked for.
     #[inline]
-    pub fn prefetch_entries(
+    pub fn prefetch_buckets(
         &self,
         database: usize,
         keys: impl Iterator<Item = KeyHash>,
@@ -247,7 +241,23 @@ impl<S: Default> Keyspace<S> {
     ) {
         let Some(database) = self.database(database, section) else { return };
         for key in keys {
-            database.tables[key.slot.index()].prefetch_entries(key.hash, section);
+            database.tables[key.slot.index()].prefetch_bucket(key.hash, section);
+        }
+    }
+
+    /// Asks the processor for the entries of keys whose buckets it was asked for, and notes where they stand. Of few keys at
+    /// a time: a core has room for some 16 misses, and waits with the next one until one of them is over.
+    #[inline]
+    pub fn prefetch_entries<'h>(
+        &self,
+        database: usize,
+        keys: impl Iterator<Item = &'h mut KeyHash>,
+        section: Section<'_>,
+    ) {
+        let Some(database) = self.database(database, section) else { return };
+        for key in keys {
+            let table = &database.tables[key.slot.index()];
+            key.likely_place = table.prefetch_entries(key.hash, section);
         }
     }
 
@@ -262,7 +272,7 @@ impl<S: Default> Keyspace<S> {
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
         let database = self.database(database, section)?;
-        database.tables[key_hash.slot.index()].entry(key_hash.hash, key, section)
+        database.tables[key_hash.slot.index()].entry(key_hash, key, section)
     }
 
     /// Takes the lock of a slot if it is free. Never waits.
@@ -531,7 +541,7 @@ impl<S: Default> SlotLock<'_, S> {
     ) -> Option<Found<'g>> {
         debug_assert_eq!(key_hash.slot, self.slot);
         let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
-        let (entry, position) = table.find(key_hash.hash, key, section)?;
+        let (entry, position) = table.find(key_hash, key, section)?;
         Some(Found { entry, position })
     }
 

@@ -11,7 +11,10 @@ pub mod entry;
 pub mod gate;
 pub mod hash;
 pub mod heap;
+mod key;
 pub mod keyspace;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 pub mod limits;
 mod primitive;
 pub mod slot;
@@ -24,8 +27,9 @@ pub use entry::{
     Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place, StringValue,
 };
 pub use heap::Heap;
+pub use key::{KeyBytes, KeyHash, LANES};
 pub use keyspace::{
-    Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
+    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
 };
 pub use slot::SlotNumber;
 pub use table::TableShape;

@@ -19,7 +19,13 @@ impl SlotNumber {
     #[must_use]
     #[inline]
     pub fn of_key(key: &[u8]) -> SlotNumber {
-        SlotNumber(CRC16.checksum(tag(key)) & (SLOT_COUNT as u16 - 1))
+        SlotNumber::of_crc(CRC16.checksum(tag(key)))
+    }
+
+    /// The slot of a key by its CRC16.
+    #[inline]
+    pub(crate) fn of_crc(crc: u16) -> SlotNumber {
+        SlotNumber(crc & (SLOT_COUNT as u16 - 1))
     }
 
     /// The slot numbered `index`, if there is one.

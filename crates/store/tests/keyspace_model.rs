@@ -12,7 +12,7 @@ use tidemill_store::entry::{SharedString, StringValue};
 use tidemill_store::gate::Gate;
 use tidemill_store::hash::Seed;
 use tidemill_store::{
-    Disposal, Encoding, EntryRef, EntrySpec, Heap, Keyspace, Kind, NewValue, OwnedEntry,
+    Disposal, Encoding, EntryRef, EntrySpec, Heap, KeyHash, Keyspace, Kind, NewValue, OwnedEntry,
     ReleaseObserver, SlotNumber, TableShape,
 };
 use tree_common::Random;
@@ -76,6 +76,9 @@ struct Tested {
     keyspace: Keyspace<()>,
     heap: Heap,
     model: HashMap<Vec<u8>, Stored>,
+    /// Hashes with the places where the keys were once likely to stand.
+    noted: HashMap<Vec<u8>, KeyHash>,
+    noted_count: usize,
     steps: Steps,
 }
 
@@ -95,8 +98,21 @@ impl Tested {
             keyspace: Keyspace::new(2, Seed::new(seed, !seed), Nobody),
             heap: Heap::new(),
             model: HashMap::new(),
+            noted: HashMap::new(),
+            noted_count: 0,
             steps: Steps::default(),
         }
+    }
+
+    /// A key's hash, with a guess of its place that was right some changes ago or now, or none.
+    fn key_hash(&mut self, key: &[u8]) -> KeyHash {
+        self.noted_count += 1;
+        if self.noted_count.is_multiple_of(3) {
+            let mut key_hash = self.keyspace.key_hash(key);
+            self.keyspace.prefetch_entries(0, [&mut key_hash].into_iter(), section());
+            self.noted.insert(key.to_vec(), key_hash);
+        }
+        self.noted.get(key).copied().unwrap_or_else(|| self.keyspace.key_hash(key))
     }
 
     fn shape(&self, slot: SlotNumber) -> TableShape {
@@ -120,7 +136,7 @@ impl Tested {
             },
             &self.heap,
         );
-        let key_hash = self.keyspace.key_hash(key);
+        let key_hash = self.key_hash(key);
         let mut lock = self.keyspace.try_lock(key_hash.slot).expect("nobody else locks");
         match lock.find(0, key_hash, key, section()) {
             Some(found) => lock.replace(
@@ -150,7 +166,7 @@ impl Tested {
     }
 
     fn remove(&mut self, key: &[u8]) {
-        let key_hash = self.keyspace.key_hash(key);
+        let key_hash = self.key_hash(key);
         let mut lock = self.keyspace.try_lock(key_hash.slot).expect("nobody else locks");
         let found = lock.find(0, key_hash, key, section());
         assert_eq!(found.is_some(), self.model.remove(key).is_some());
@@ -172,7 +188,13 @@ impl Tested {
     }
 
     fn check_key(&self, key: &[u8]) {
-        let key_hash = self.keyspace.key_hash(key);
+        self.check_key_by(self.keyspace.key_hash(key), key);
+        if let Some(&noted) = self.noted.get(key) {
+            self.check_key_by(noted, key);
+        }
+    }
+
+    fn check_key_by(&self, key_hash: KeyHash, key: &[u8]) {
         let before = self.keyspace.word(key_hash.slot).load();
         let found = self.keyspace.find(0, key_hash, key, section());
         let after = self.keyspace.word(key_hash.slot).load_after();
@@ -287,6 +309,35 @@ fn spread_keys_match_the_model() {
 #[test]
 fn keys_of_few_tags_match_the_model() {
     random_steps(2, 30_000, |number| format!("{{tag{}}}:{number}", number % 3).into_bytes(), 3000);
+}
+
+/// Two keys of one slot with the same tag and home bucket in its table, while that has one segment.
+fn keys_alike(tested: &Tested) -> [Vec<u8>; 2] {
+    let mut by_tag: HashMap<u64, Vec<u8>> = HashMap::new();
+    for number in 0.. {
+        let key = format!("{{tag}}:{number}").into_bytes();
+        let tag = tested.keyspace.key_hash(&key).hash >> 48;
+        if let Some(other) = by_tag.insert(tag, key.clone()) {
+            return [other, key];
+        }
+    }
+    unreachable!("there are 65,536 tags");
+}
+
+#[test]
+fn a_likely_place_stands_for_no_other_key() {
+    let mut tested = Tested::new(6);
+    let [present, absent] = keys_alike(&tested);
+    tested.set(&present, Stored { value: vec![1], expires_at_ms: None }, false);
+    for key in [&present, &absent] {
+        let mut key_hash = tested.keyspace.key_hash(key);
+        tested.keyspace.prefetch_entries(0, [&mut key_hash].into_iter(), section());
+        tested.check_key_by(key_hash, key);
+        let lock = tested.keyspace.try_lock(key_hash.slot).expect("nobody else locks");
+        let found = lock.find(0, key_hash, key, section());
+        assert_eq!(found.map(|found| found.entry.key()), (key == &present).then_some(&present[..]));
+    }
+    tested.finish();
 }
 
 #[test]

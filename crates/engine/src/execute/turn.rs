@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
 use tidemill_resp::encode::{Mark, ReplyBuffer};
 use tidemill_resp::request::{
     ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
 };
-use tidemill_store::KeyHash;
+use tidemill_store::{KeyBytes, KeyHash, LANES, SlotNumber};
 
 use super::{admit, keyed, transaction};
 use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, PAUSE_US, PREFETCHED_ENTRIES_MAX,
-    TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
+    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, HASHED_TOGETHER_MIN, PAUSE_US,
+    PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
 };
 use crate::parking::{Place, Ticket};
 use crate::section::{Enter, OpenSection};
@@ -71,6 +72,10 @@ impl Request {
     fn key_hash(&self) -> Option<KeyHash> {
         self.key.map(|(_, hash)| hash)
     }
+
+    fn key_hash_mut(&mut self) -> Option<&mut KeyHash> {
+        self.key.as_mut().map(|(_, hash)| hash)
+    }
 }
 
 /// What a request calls, by its first argument and how many follow.
@@ -116,6 +121,38 @@ impl Batch {
     #[must_use]
     pub fn is_parsed(&self) -> bool {
         self.is_parsed
+    }
+
+    /// Hashes the keys of all requests, and calls `prefetch` for the slot of each.
+    #[inline]
+    fn hash_keys(&mut self, shared: &Shared, input: &[u8], prefetch: impl Fn(SlotNumber)) {
+        let Batch { arguments, requests, .. } = self;
+        for (requests, arguments) in requests.chunks_mut(LANES).zip(arguments.chunks(LANES)) {
+            let mut keys = [KeyBytes::default(); LANES];
+            for ((key, request), arguments) in keys.iter_mut().zip(&*requests).zip(arguments) {
+                if let Some((index, _)) = request.key {
+                    let view = arguments.view(&input[request.start..]);
+                    let (behind, length) = view.get_in_buffer(index);
+                    *key = KeyBytes::new(behind, length);
+                }
+            }
+            let count = requests.len();
+            let hashes = if count < HASHED_TOGETHER_MIN {
+                let mut hashes = [KeyHash::default(); LANES];
+                for (hash, key) in hashes.iter_mut().zip(keys).take(count) {
+                    *hash = shared.keyspace.key_hash(key.key());
+                }
+                hashes
+            } else {
+                shared.keyspace.key_hashes(&keys)
+            };
+            for (request, hash) in requests.iter_mut().zip(hashes) {
+                if let Some(known) = request.key_hash_mut() {
+                    *known = hash;
+                    prefetch(hash.slot);
+                }
+            }
+        }
     }
 
     /// The arguments of the request at an index.
@@ -169,24 +206,31 @@ pub fn look_ahead(
     batch.requests.clear();
     let Some((length, called)) = worker.heads.parse(input, &mut batch.arguments[0]) else { return };
     if length == input.len() && parser.is_idle() {
-        let view = batch.arguments[0].view(input);
-        batch.requests.push(request(shared, Some(called), &view, 0, length));
+        batch.requests.push(request(Some(called), 0, length));
+        batch.hash_keys(shared, input, |slot| shared.keyspace.prefetch_word(slot));
         batch.is_parsed = true;
     }
 }
 
-/// Asks the processor for what the requests of several connections will need that use one database.
+/// Asks the processor for what the requests of several connections will need that use one database; `batches` are their
+/// batches.
 ///
 /// A client that waits for each reply has one request in its batch. Where many do, their cache misses overlap all the same.
-pub fn prefetch<'b, E: Enter>(
+pub fn prefetch<'b, E: Enter, B: Iterator<Item = &'b mut Batch>>(
     shared: &Shared,
     reader: &E,
     database: usize,
-    batches: impl Iterator<Item = &'b Batch> + Clone,
+    batches: B,
 ) {
     let guard = reader.enter();
-    let keys = batches.flat_map(|batch| &batch.requests).filter_map(Request::key_hash);
-    shared.keyspace.prefetch_buckets(database, keys.clone(), guard.section());
+    let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> =
+        batches.flat_map(|batch| &mut batch.requests).filter_map(Request::key_hash_mut).collect();
+    let hashes = keys.iter().map(|key| **key);
+    for key in hashes.clone() {
+        shared.keyspace.prefetch_table(database, key.slot, guard.section());
+    }
+    shared.keyspace.prefetch_buckets(database, hashes, guard.section());
+    let keys = keys.iter_mut().map(|key| &mut **key);
     shared.keyspace.prefetch_entries(database, keys, guard.section());
 }
 
@@ -260,25 +304,14 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
 }
 
-/// What is known of a request before it is executed.
+/// What is known of a request before its key is hashed.
 #[inline(always)]
-fn request(
-    shared: &Shared,
-    called: Option<Called>,
-    view: &ArgumentView<'_>,
-    start: usize,
-    length: usize,
-) -> Request {
+fn request(called: Option<Called>, start: usize, length: usize) -> Request {
     let end = start + length;
-    let Some(Called { id, key: index, is_brief_read }) = called else {
+    let Some(Called { id, key, is_brief_read }) = called else {
         return Request { start, end, id: None, key: None, is_brief_read: false };
     };
-    let index = usize::from(index);
-    let key = (index > 0).then(|| {
-        let hash = shared.keyspace.key_hash(view.get(index));
-        shared.keyspace.prefetch_word(hash.slot);
-        (index, hash)
-    });
+    let key = (key > 0).then(|| (usize::from(key), KeyHash::default()));
     let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
     Request { start, end, id: Some(id), key, is_brief_read }
 }
@@ -291,6 +324,22 @@ struct Executed {
 impl<E: Enter> Client<'_, '_, E> {
     /// Fills the batch from `input`, and says what comes behind it.
     fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
+        let parsed = self.parse_requests(batch, parser, input);
+        let (keyspace, database) = (&self.shared.keyspace, self.session.database);
+        let guard = self.reader.enter();
+        batch.hash_keys(self.shared, input, |slot| {
+            keyspace.prefetch_word(slot);
+            keyspace.prefetch_table(database, slot, guard.section());
+        });
+        parsed
+    }
+
+    fn parse_requests(
+        &mut self,
+        batch: &mut Batch,
+        parser: &mut RequestParser,
+        input: &[u8],
+    ) -> Parsed {
         let limits = Limits {
             bulk_bytes_max: self.worker.settings.bulk_bytes_max,
             authenticated: self.session.is_authenticated,
@@ -305,16 +354,14 @@ impl<E: Enter> Client<'_, '_, E> {
             if parser.is_idle()
                 && let Some((length, called)) = self.worker.heads.parse(rest, arguments)
             {
-                let view = arguments.view(rest);
-                batch.requests.push(request(self.shared, Some(called), &view, offset, length));
+                batch.requests.push(request(Some(called), offset, length));
                 offset += length;
                 continue;
             }
             match parser.parse(rest, &limits, arguments) {
                 Ok(Progress::Complete { consumed }) => {
-                    let view = arguments.view(rest);
-                    let called = self.called(&view);
-                    batch.requests.push(request(self.shared, called, &view, offset, consumed));
+                    let called = self.called(&arguments.view(rest));
+                    batch.requests.push(request(called, offset, consumed));
                     if let Some(called) = called {
                         self.worker.heads.remember(rest, arguments, called);
                     }
@@ -338,13 +385,13 @@ impl<E: Enter> Client<'_, '_, E> {
         Some(Called { id, key, is_brief_read })
     }
 
-    fn execute_batch(&mut self, batch: &Batch, input: &[u8]) -> Executed {
+    fn execute_batch(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
         if batch.requests.len() > 1 {
             let guard = self.reader.enter();
             let keys = batch.requests.iter().filter_map(Request::key_hash);
             self.shared.keyspace.prefetch_buckets(self.session.database, keys, guard.section());
             drop(guard);
-            self.prefetch_entries(&batch.requests, 0);
+            self.prefetch_entries(&mut batch.requests, 0);
         }
         let executed = self.execute_requests(batch, input);
         self.end_run(|index| batch.view(index, input));
@@ -353,21 +400,22 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Asks the processor for the entries of the requests from `first` on that are executed next.
     #[inline]
-    fn prefetch_entries(&self, requests: &[Request], first: usize) {
+    fn prefetch_entries(&self, requests: &mut [Request], first: usize) {
         let guard = self.reader.enter();
-        let next = requests.iter().skip(first).take(PREFETCHED_ENTRIES_MAX);
-        let keys = next.filter_map(Request::key_hash);
+        let end = requests.len().min(first + PREFETCHED_ENTRIES_MAX);
+        let keys = requests[first..end].iter_mut().filter_map(Request::key_hash_mut);
         self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
     }
 
-    fn execute_requests(&mut self, batch: &Batch, input: &[u8]) -> Executed {
+    fn execute_requests(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
         let mut reads_briefly = self.reads_briefly();
-        for (index, request) in batch.requests.iter().enumerate() {
+        for index in 0..batch.requests.len() {
             let next = index + PREFETCHED_ENTRIES_MAX;
             if index % PREFETCHED_ENTRIES_MAX == 0 && next < batch.requests.len() {
-                self.prefetch_entries(&batch.requests, next);
+                self.prefetch_entries(&mut batch.requests, next);
             }
+            let request = &batch.requests[index];
             let view = batch.view(index, input);
             let (step, is_full) = if request.is_brief_read && reads_briefly {
                 match self.read_briefly(index, request, &view) {

@@ -162,6 +162,18 @@ impl<'a> ArgumentView<'a> {
         &self.bytes[span.start..span.start + span.length]
     }
 
+    /// The argument at `index` with all that stands behind it in its buffer, and how long it is by itself: for those who read
+    /// in pieces longer than it may be.
+    ///
+    /// # Panics
+    /// When there is no such argument.
+    #[inline]
+    #[must_use]
+    pub fn get_in_buffer(&self, index: usize) -> (&'a [u8], usize) {
+        let span = self.spans[index];
+        (&self.bytes[span.start..], span.length)
+    }
+
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;

@@ -232,20 +232,23 @@ pub(super) fn short_arguments(
 ) -> Option<usize> {
     for _ in 0..count {
         let head = eight_bytes(input, position)?;
-        let digit = |index: u32| (head >> (8 * index)) as u8;
+        let digit = |index: u32| ((head >> (8 * index)) as u8).wrapping_sub(b'0');
         let (length, header_bytes) = if head & 0xffff_00ff == HEADER_OF_ONE_DIGIT {
-            (digit(1).wrapping_sub(b'0'), 4)
+            let ones = digit(1);
+            if ones > 9 {
+                return None;
+            }
+            (ones, 4)
         } else if head & 0xff_ff00_00ff == HEADER_OF_TWO_DIGITS {
-            let (tens, ones) = (digit(1).wrapping_sub(b'0'), digit(2).wrapping_sub(b'0'));
-            // Anything but a digit, and a leading zero, makes it as large as no length of two digits.
-            let is_canonical = (1..=9).contains(&tens) && ones <= 9;
-            (if is_canonical { tens * 10 + ones } else { u8::MAX }, 5)
+            let (tens, ones) = (digit(1), digit(2));
+            // A leading zero is left to the thorough way too, which refuses it.
+            if tens.wrapping_sub(1) > 8 || ones > 9 {
+                return None;
+            }
+            (tens * 10 + ones, 5)
         } else {
             return None;
         };
-        if length > if header_bytes == 4 { 9 } else { 99 } {
-            return None;
-        }
         let start = position + header_bytes;
         let end = start + usize::from(length);
         if input.get(end..)?.first_chunk()? != b"\r\n" {

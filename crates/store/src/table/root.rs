@@ -10,6 +10,7 @@ use super::segment::{Position, SegmentWord};
 use crate::entry::{self, EntryRef};
 use crate::hash::Seed;
 use crate::heap::Heap;
+use crate::key::{KeyHash, NO_PLACE};
 use crate::limits::MERGED_ENTRIES_MAX;
 
 /// The table of one slot of one database.
@@ -117,33 +118,33 @@ impl Table {
         }
     }
 
-    /// Asks the processor for the entries that `hash` may belong to.
+    /// Asks the processor for the entries that `hash` may belong to; tells the place of the first of them in its bucket.
     #[inline]
-    pub(crate) fn prefetch_entries(&self, hash: u64, section: Section<'_>) {
-        if let Some(segment) = self.segment_of(hash, section) {
-            segment.prefetch_entries(hash);
-        }
+    pub(crate) fn prefetch_entries(&self, hash: u64, section: Section<'_>) -> u8 {
+        self.segment_of(hash, section).map_or(NO_PLACE, |segment| segment.prefetch_entries(hash))
     }
 
     /// The entry of `key`.
     #[inline(always)]
     pub(crate) fn entry<'g>(
         &self,
-        hash: u64,
+        key_hash: KeyHash,
         key: &[u8],
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
-        self.segment_of(hash, section)?.entry(hash, key, section)
+        let KeyHash { hash, likely_place, .. } = key_hash;
+        self.segment_of(hash, section)?.entry(hash, likely_place, key, section)
     }
 
     /// Finds the entry of `key` and its place.
     pub(crate) fn find<'g>(
         &self,
-        hash: u64,
+        key_hash: KeyHash,
         key: &[u8],
         section: Section<'g>,
     ) -> Option<(EntryRef<'g>, Position)> {
-        self.segment_of(hash, section)?.find(hash, key, section)
+        let KeyHash { hash, likely_place, .. } = key_hash;
+        self.segment_of(hash, section)?.find(hash, likely_place, key, section)
     }
 
     /// Whether `entry` stands at `position` of this table, which was found for `hash`.

@@ -19,6 +19,7 @@ use tidemill_rcu::{Garbage, Section};
 use crate::entry::EntryRef;
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
+use crate::key::NO_PLACE;
 use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
 
 pub(super) const BUCKET_ENTRIES: usize = 7;
@@ -64,10 +65,10 @@ impl Bucket {
     fn places_tagged(&self, tag: u64) -> u32 {
         let is_tagged = |entry: &AtomicU64| {
             // Relaxed: who follows the pointer loads it again.
-            u32::from(entry.load(Ordering::Relaxed) >> POINTER_BITS == tag)
+            entry.load(Ordering::Relaxed) ^ tag << POINTER_BITS <= POINTER_MASK
         };
-        let places = self.entries.iter().enumerate();
-        places.fold(0, |found, (place, entry)| found | is_tagged(entry) << place)
+        // From the last place on, so that each step shifts what is known by one.
+        self.entries.iter().rev().fold(0, |found, entry| found << 1 | u32::from(is_tagged(entry)))
     }
 }
 
@@ -131,7 +132,7 @@ impl Position {
 
     /// Publishes another entry of the same key here. The caller owns the lock and has made the version odd.
     pub(crate) fn replace(self, hash: u64, entry: EntryRef<'_>) {
-        // Release: pairs with the fence in `find` and the Acquire loads of walks.
+        // Release: pairs with the fence in `entry_with` and the Acquire loads of walks.
         self.word().store(entry_word(entry, hash, self.segment.depth()), Ordering::Release);
     }
 
@@ -241,12 +242,14 @@ impl SegmentWord {
         prefetch(self.base().wrapping_add(64 * (1 + index)));
     }
 
-    /// Asks the processor to load the entries in the bucket of `hash` that may be the one looked for.
+    /// Asks the processor to load the entries in the bucket of `hash` that may be the one looked for; tells the place of
+    /// the first of them, or [`NO_PLACE`].
     #[inline]
-    pub(crate) fn prefetch_entries(self, hash: u64) {
+    pub(crate) fn prefetch_entries(self, hash: u64) -> u8 {
         let wanted = tag(hash, self.depth());
         let bucket = self.bucket(bucket_index(hash, self.depth(), self.home_count()));
-        for place in bits(bucket.places_tagged(wanted)) {
+        let places = bucket.places_tagged(wanted);
+        for place in bits(places) {
             // Relaxed: the pointer is not followed, only prefetched.
             let word = bucket.entries[place].load(Ordering::Relaxed);
             let entry = (word & ENTRY_MASK) as *const u8;
@@ -255,40 +258,85 @@ impl SegmentWord {
                 prefetch(entry.wrapping_add(LINE_BYTES as usize));
             }
         }
+        if places == 0 { NO_PLACE } else { places.trailing_zeros() as u8 }
     }
 
     /// The entry of `key`: [`SegmentWord::find`] for those who only read, with an answer of one word.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn entry<'g>(
+        self,
+        hash: u64,
+        likely_place: u8,
+        key: &[u8],
+        section: Section<'g>,
+    ) -> Option<EntryRef<'g>> {
+        match self.find_at(likely_place, hash, key, section) {
+            Some((entry, _)) => Some(entry),
+            None => self.entry_anywhere(hash, key, section),
+        }
+    }
+
+    #[inline(never)]
+    fn entry_anywhere<'g>(
         self,
         hash: u64,
         key: &[u8],
         section: Section<'g>,
     ) -> Option<EntryRef<'g>> {
-        self.find(hash, key, section).map(|(entry, _)| entry)
+        self.find_anywhere(hash, key, section).map(|(entry, _)| entry)
     }
 
-    /// Finds the entry of `key`.
+    /// Finds the entry of `key`, where it is likely to stand first of all.
     #[inline(always)]
     pub(crate) fn find<'g>(
         self,
         hash: u64,
+        likely_place: u8,
         key: &[u8],
-        _section: Section<'g>,
+        section: Section<'g>,
+    ) -> Option<(EntryRef<'g>, Position)> {
+        self.find_at(likely_place, hash, key, section)
+            .or_else(|| self.find_anywhere(hash, key, section))
+    }
+
+    /// Finds the entry of `key` if it stands at `place` of its home bucket. What stood there when the place was noted does
+    /// not matter.
+    #[inline(always)]
+    fn find_at<'g>(
+        self,
+        place: u8,
+        hash: u64,
+        key: &[u8],
+        section: Section<'g>,
+    ) -> Option<(EntryRef<'g>, Position)> {
+        let place = usize::from(place);
+        let index = bucket_index(hash, self.depth(), self.home_count());
+        // Relaxed: `entry_with` has the fence.
+        let word = self.bucket(index).entries.get(place)?.load(Ordering::Relaxed);
+        // An entry with another tag need not be loaded.
+        if word >> POINTER_BITS != tag(hash, self.depth()) {
+            return None;
+        }
+        let entry = entry_with(key, word, section)?;
+        Some((entry, Position { segment: self, bucket: index, place }))
+    }
+
+    /// Finds the entry of `key` in the chain of its home bucket.
+    #[inline(always)]
+    fn find_anywhere<'g>(
+        self,
+        hash: u64,
+        key: &[u8],
+        section: Section<'g>,
     ) -> Option<(EntryRef<'g>, Position)> {
         let wanted = tag(hash, self.depth());
         let mut index = bucket_index(hash, self.depth(), self.home_count());
         loop {
             let bucket = self.bucket(index);
             for place in bits(bucket.places_tagged(wanted)) {
-                // Relaxed, then a fence. The place may hold another entry by now: its key tells.
+                // Relaxed: `entry_with` has the fence. The place may hold another entry by now: its key tells.
                 let word = bucket.entries[place].load(Ordering::Relaxed);
-                let Some(pointer) = NonNull::new((word & ENTRY_MASK) as *mut u8) else { continue };
-                // Acquire: pairs with the Release store that published the entry.
-                fence(Ordering::Acquire);
-                // SAFETY: a table holds published entries only, which are not freed during the section.
-                let entry = unsafe { EntryRef::<'g>::from_pointer(pointer) };
-                if is_same(entry.key(), key) {
+                if let Some(entry) = entry_with(key, word, section) {
                     return Some((entry, Position { segment: self, bucket: index, place }));
                 }
             }
@@ -526,6 +574,17 @@ pub(super) fn known_hash(word: u64, depth: u32, prefix: u64) -> RangeInclusive<u
     let known_bits = depth + u64::BITS - POINTER_BITS;
     let lowest = prefix | (word >> POINTER_BITS) << (u64::BITS - known_bits);
     lowest..=lowest | u64::MAX >> known_bits
+}
+
+/// The entry that a bucket's word refers to, which was just loaded, if it is that of `key`.
+#[inline(always)]
+fn entry_with<'g>(key: &[u8], word: u64, _section: Section<'g>) -> Option<EntryRef<'g>> {
+    let pointer = NonNull::new((word & ENTRY_MASK) as *mut u8)?;
+    // Acquire, behind the Relaxed load of the word: pairs with the Release store that published the entry.
+    fence(Ordering::Acquire);
+    // SAFETY: a table holds published entries only, which are not freed during the section.
+    let entry = unsafe { EntryRef::<'g>::from_pointer(pointer) };
+    is_same(entry.key(), key).then_some(entry)
 }
 
 /// The entry that a bucket's word refers to, if any.

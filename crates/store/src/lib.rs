@@ -13,6 +13,7 @@ pub mod hash;
 pub mod heap;
 pub mod keyspace;
 pub mod limits;
+pub mod pin;
 mod primitive;
 pub mod slot;
 mod table;
@@ -27,6 +28,7 @@ pub use heap::Heap;
 pub use keyspace::{
     Detached, Editing, Found, KeyHash, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
 };
+pub use pin::Version;
 pub use slot::SlotNumber;
 pub use table::TableShape;
 pub use tree::{Built, Root};

@@ -24,6 +24,7 @@ use crate::command::{Command, Stop};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::locks::LockSet;
+use crate::long_reply::LongReply;
 use crate::section::ReadSide;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -121,6 +122,8 @@ pub struct Cx<'k: 'g, 'g> {
     pub(crate) touch: bool,
     /// Whether the command may wait for its keys.
     pub(crate) may_block: bool,
+    /// Where the rest of a reply is left that is made in pieces; none when it is to be made at once.
+    pub(crate) rest: Option<&'g mut Option<Box<LongReply>>>,
     /// The key that became ready, when the command runs in the place of a blocked client.
     pub(crate) ready_key: Option<&'g [u8]>,
     /// How the command was called; for commands that answer to several names.
@@ -152,7 +155,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     #[inline]
-    fn key_hash(&self, key: &[u8]) -> KeyHash {
+    pub(crate) fn key_hash(&self, key: &[u8]) -> KeyHash {
         match self.known {
             Some((pointer, known)) if pointer == key.as_ptr() => known,
             _ => self.shared.keyspace.key_hash(key),

@@ -20,6 +20,7 @@ pub mod execute;
 pub mod glob;
 pub mod limits;
 pub mod locks;
+mod long_reply;
 pub mod mailbox;
 pub mod observe;
 pub mod parking;

@@ -15,8 +15,9 @@ pub const HASHED_TOGETHER_MIN: usize = 3;
 /// Commands executed for one connection before its worker goes on to the next.
 pub const TURN_COMMANDS_MAX: usize = 1024;
 
-/// Time, in microseconds, that one connection may keep its worker before the worker goes on to the next.
-pub const TURN_US_MAX: u64 = 1000;
+/// Time, in microseconds, that one connection may keep its worker before the worker goes on to the next: no command
+/// begins after it.
+pub const TURN_US_MAX: u64 = 250;
 
 /// Attempts to lock several slots before a session takes the token.
 pub const LOCK_ATTEMPTS_MAX: u32 = 8;
@@ -29,6 +30,19 @@ pub const GATE_WAIT_US_MAX: u64 = 200;
 
 /// Bytes of replies after which a connection's turn ends, so that they are sent before more are made.
 pub const TURN_REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// Elements of a collection from which on a reply is made in pieces, and that one piece has at most: some 50 µs.
+pub const PIECE_ELEMENTS_MAX: u64 = 4096;
+
+/// Bytes of a reply after which a piece ends.
+pub const PIECE_BYTES: usize = 64 * 1024;
+
+/// Bytes of elements, as stored, from which on a reply is made in pieces however few they are.
+pub const LONG_REPLY_BYTES_MIN: u64 = 128 * 1024;
+
+/// Bytes of retired collections that long replies keep from being freed, above which replies are completed however slowly
+/// their clients take them.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Microseconds after which a session tries again to get what does not announce itself.
 pub const PAUSE_US: u64 = 500;
@@ -76,3 +90,4 @@ pub const SWEEP_BUSY_SHARE: usize = 10;
 pub const REAPED_FIELDS_MAX: usize = 1024;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
+const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);

@@ -8,6 +8,7 @@ use tidemill_resp::request::OwnedArguments;
 use crate::blocking::Waiter;
 use crate::clients::Client;
 use crate::command::CommandId;
+use crate::long_reply::LongReply;
 use crate::side::WatchFlag;
 
 /// A command queued in `MULTI`.
@@ -79,6 +80,8 @@ pub struct Session {
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) waiter: Option<Arc<Waiter>>,
+    /// What is left of a reply that is made in pieces: it comes before the next request.
+    pub(crate) rest: Option<Box<LongReply>>,
     /// Attempts of the present command to lock its slots.
     pub(crate) lock_attempts: u32,
 }
@@ -99,6 +102,7 @@ impl Session {
             transaction: None,
             watch: None,
             waiter: None,
+            rest: None,
             lock_attempts: 0,
         }
     }
@@ -129,6 +133,12 @@ impl Session {
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.waiter.is_some()
+    }
+
+    /// Whether a reply is left that is made in pieces: it wants turns without further input.
+    #[must_use]
+    pub fn has_rest(&self) -> bool {
+        self.rest.is_some()
     }
 
     /// Whether the session has nothing going on that ties it to its worker: it may be moved. What a monitor sees is

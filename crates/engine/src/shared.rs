@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_store::gate::{ClosedGate, Gate};
 use tidemill_store::hash::Seed;
-use tidemill_store::{Detached, Keyspace};
+use tidemill_store::{Detached, Keyspace, pin};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
@@ -15,7 +15,7 @@ use crate::command::{Command, CommandId, CommandTable, Flags, Group};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
-use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX};
+use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX, HELD_BYTES_MAX};
 use crate::mailbox::{Mailboxes, Notify};
 use crate::observe::command_log::CommandLogs;
 use crate::observe::histogram::Times;
@@ -64,6 +64,8 @@ pub struct Shared {
     has_expiring_fields: AtomicBool,
     /// Bytes freed in the background after their workers stopped counting them.
     freed_bytes: AtomicU64,
+    /// Flushed databases that long replies still read.
+    put_off: Mutex<Vec<Detached>>,
     /// Keys of databases that are being freed.
     lazily_freed: LazilyFreed,
     peak_bytes: AtomicU64,
@@ -221,6 +223,7 @@ impl Shared {
             expired_ms: AtomicU64::new(0),
             has_expiring_fields: AtomicBool::new(false),
             freed_bytes: AtomicU64::new(0),
+            put_off: Mutex::default(),
             lazily_freed: LazilyFreed::default(),
             peak_bytes: AtomicU64::new(0),
             expires_actively: AtomicBool::new(true),
@@ -322,15 +325,45 @@ impl Shared {
         self.gate.close(closer, || self.clock.monotonic_us() > deadline_us)
     }
 
-    /// Frees databases that were taken out; takes time in proportion to their keys.
+    /// Frees databases that were taken out; takes time in proportion to their keys. Those that a long reply still reads are put
+    /// off, see [`Shared::free_put_off`].
     pub fn free_detached(&self, detached: Vec<Detached>) {
+        let detached = self.put_off_pinned(detached);
         let bytes: usize = detached.into_iter().map(Detached::free).sum();
         // Relaxed: a statistic.
         self.freed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Keeps the databases that a long reply still reads, and gives the others back.
+    fn put_off_pinned(&self, detached: Vec<Detached>) -> Vec<Detached> {
+        let (pinned, free): (Vec<_>, Vec<_>) = detached.into_iter().partition(Detached::is_pinned);
+        if !pinned.is_empty() {
+            self.put_off.lock().unwrap_or_else(PoisonError::into_inner).extend(pinned);
+        }
+        free
+    }
+
+    /// Frees, on a thread of its own, flushed databases that long replies read until lately. To be called by one worker,
+    /// some times a second.
+    pub fn free_put_off(self: &Arc<Self>) {
+        let put_off =
+            std::mem::take(&mut *self.put_off.lock().unwrap_or_else(PoisonError::into_inner));
+        if !put_off.is_empty() {
+            self.free_in_background(put_off);
+        }
+    }
+
+    /// Whether long replies keep much memory from being freed: they are to be completed soon then, however slowly their
+    /// clients take them.
+    #[must_use]
+    pub fn should_hurry(&self) -> bool {
+        pin::held_bytes() > HELD_BYTES_MAX
+            || !self.put_off.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Frees databases that were taken out, on a thread of its own; here when no thread can be had.
     pub fn free_in_background(self: &Arc<Self>, detached: Vec<Detached>) {
+        let detached = self.put_off_pinned(detached);
         if detached.is_empty() {
             return;
         }

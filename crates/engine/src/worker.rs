@@ -61,6 +61,8 @@ pub struct Worker {
     pub(crate) heads: Heads<Called>,
     /// What ran since the clock was read last.
     pub(crate) run: Run,
+    /// Whether a limit for unsent replies is set, which counts whole replies: none is made in pieces then.
+    pub limits_output: bool,
     /// Changes that the present command made.
     pub(crate) changes: u64,
 }
@@ -87,6 +89,7 @@ impl Worker {
             sweep_expiring: SweepExpiring::default(),
             heads: Heads::default(),
             run: Run::default(),
+            limits_output: false,
             changes: 0,
         }
     }
@@ -97,7 +100,8 @@ impl Worker {
         self.refresh_settings(shared);
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
-        stats.retired_bytes.set(self.heap.retired().retired_bytes() as u64);
+        let retired_bytes = self.heap.retired().retired_bytes() + self.heap.held_bytes();
+        stats.retired_bytes.set(retired_bytes as u64);
         self.refresh_memory(shared);
     }
 
@@ -130,6 +134,13 @@ impl Worker {
     #[must_use]
     pub fn has_postponed(&self) -> bool {
         !self.postponed.is_empty()
+    }
+
+    /// Nanoseconds that the last turn took, by the last reading of the clock in it.
+    #[must_use]
+    #[inline]
+    pub fn turn_ns(&self) -> u64 {
+        self.run.turn_ns()
     }
 
     /// Unix time in milliseconds, as of the last boundary.

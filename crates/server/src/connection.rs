@@ -67,6 +67,10 @@ pub(crate) struct Connection {
     pub(crate) interest: EventFlags,
     /// Whether it stands in the worker's queue of connections to go on with.
     pub(crate) is_queued: bool,
+    /// Whether it sits out while others have their share, and is neither read nor executed for; see [`crate::fairness`].
+    pub(crate) is_resting: bool,
+    /// The round of [`crate::fairness`] in which it had its last turn.
+    pub(crate) round: u64,
 }
 
 impl Connection {
@@ -77,12 +81,18 @@ impl Connection {
 
     /// Open, with nothing left to execute: what it sends next begins a request.
     pub(crate) fn expects_request(&self) -> bool {
-        self.mode == Mode::Open && self.input.is_empty() && !self.is_queued
+        self.mode == Mode::Open && self.input.is_empty() && !self.is_queued && !self.is_resting
+    }
+
+    /// Whether a turn could do something for it: requests are there, or the rest of a reply is.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.input.is_empty() || self.session.has_rest()
     }
 
     /// Open, with nothing left to send and nothing to be asked of the kernel or noted: how most turns end.
     pub(crate) fn is_at_ease(&self) -> bool {
         self.mode == Mode::Open
+            && !self.is_resting
             && self.output.is_empty()
             && self.interest == EventFlags::IN
             && self.soft_limit == SoftLimit::default()

@@ -10,6 +10,7 @@ pub mod cli;
 mod clock;
 pub mod config;
 mod connection;
+mod fairness;
 mod gather;
 mod handover;
 mod input;

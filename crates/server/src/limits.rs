@@ -35,7 +35,7 @@ pub const RECLAIM_MS: u64 = 5;
 pub const RECLAIM_EARLY_BYTES: usize = 32 * 1024;
 
 /// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
-pub const FREED_ITEMS_MAX: usize = 4096;
+pub const FREED_ITEMS_MAX: usize = 1024;
 
 /// Part of a worker's retired pieces of memory that it frees in one iteration when that is more.
 pub const FREED_FRACTION: usize = 16;
@@ -54,6 +54,25 @@ pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of unsent replies from which a client without a hard limit is read but no longer executed for.
 pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
+
+/// Bytes of unsent replies from which no further piece of a long reply is made, until half of them were taken.
+pub const HELD_REST_BYTES: u64 = 256 * 1024;
+
+/// Microseconds between two reads from a client that does not take its replies: 64 KiB each, so that it gets on with
+/// 6 MB/s and costs its neighbours next to nothing.
+pub const HELD_READ_US: u64 = 10_000;
+
+/// Microseconds that a connection sits out at most because it had more than its share.
+pub const REST_US_MAX: u64 = 100_000;
+
+/// Microseconds without an event after which a worker has nothing else to do than to serve who had more than its share.
+pub const IDLE_US: u64 = 100;
+
+/// Microseconds of a round: connections count as active that had a turn in this round or the one before.
+pub const ROUND_US: u64 = 10_000;
+
+/// Nanoseconds that a turn costs besides what it executes: a read and a write of a few bytes.
+pub const TURN_CALLS_NS: u64 = 4000;
 
 /// Bytes of a refused client's requests that the log shows.
 pub const LOGGED_INPUT_BYTES_MAX: usize = 64;

@@ -31,13 +31,14 @@ use tidemill_resp::request::RequestParser;
 use crate::backlog::{self, Footprint, SoftLimit};
 use crate::balance::{self, Demand, Load};
 use crate::connection::{Connection, Idleness, Mode};
+use crate::fairness::{Fairness, Rest};
 use crate::gather::Gathering;
 use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
 use crate::input::Input;
 use crate::limits::{
     EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
-    GATHERED_BYTES_MAX, HTTP_LINE_US, KEPT_REPLY_BYTES, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
-    RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    GATHERED_BYTES_MAX, HELD_READ_US, HELD_REST_BYTES, HTTP_LINE_US, KEPT_REPLY_BYTES,
+    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
 use crate::listen::{Listener, Origin};
 use crate::listeners::Listeners;
@@ -77,6 +78,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     config_version: u64,
     /// Connections that have more to do than one turn.
     queue: VecDeque<usize>,
+    fairness: Fairness,
     /// Sessions that try again at a time, in monotonic microseconds.
     retries: Vec<(u64, u64)>,
     /// Where sockets are read into, and where replies are gathered: one of each for all connections.
@@ -100,7 +102,7 @@ impl<F: Flavour> EventLoop<F> {
     pub(crate) fn new(
         spec: WorkerSpec,
         domain: Arc<Domain<F>>,
-        worker: Worker,
+        mut worker: Worker,
     ) -> std::io::Result<EventLoop<F>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, spec.waker.descriptor(), EventData::new_u64(WAKER), EventFlags::IN)?;
@@ -110,6 +112,8 @@ impl<F: Flavour> EventLoop<F> {
         for (index, listener) in listeners.iter().enumerate() {
             epoll::add(&epoll, &listener.socket, listener_token(index), EventFlags::IN)?;
         }
+        let config = spec.shared.configuration().server();
+        worker.limits_output = limits_output(&config);
         Ok(EventLoop {
             epoll,
             listeners,
@@ -120,8 +124,9 @@ impl<F: Flavour> EventLoop<F> {
             connections: Slab::new(),
             by_session: HashMap::new(),
             config_version,
-            config: spec.shared.configuration().server(),
+            config,
             queue: VecDeque::new(),
+            fairness: Fairness::default(),
             retries: Vec::new(),
             input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
             gathering: Gathering::new(),
@@ -169,6 +174,7 @@ impl<F: Flavour> EventLoop<F> {
                 self.reconfigure();
             }
             self.deliver(now_us);
+            self.end_rests(now_us, events.is_empty());
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
                 self.reclaim_early();
@@ -190,6 +196,9 @@ impl<F: Flavour> EventLoop<F> {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
+        if let Some(at_us) = self.fairness.look_again_us(now_us) {
+            until_us = until_us.min(at_us);
+        }
         if !self.worker.heap.retired().is_empty() {
             until_us = until_us.min(now_us + RECLAIM_MS * 1000);
         }
@@ -217,6 +226,7 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn reclaim(&mut self) {
+        self.worker.heap.release_held(FREED_ITEMS_MAX);
         let retired = self.worker.heap.retired();
         // More when much has gathered, so that many small pieces come and go at the same rate without holding back
         // their writers.
@@ -260,7 +270,9 @@ impl<F: Flavour> EventLoop<F> {
         let demand = |(index, connection): (usize, &Connection)| Demand {
             index,
             work: connection.work,
-            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
+            is_movable: connection.mode == Mode::Open
+                && !connection.is_resting
+                && connection.session.is_movable(),
         };
         let demands = self.connections.iter().map(demand).collect();
         let leaving = balance::leaving(busy_permille, other_permille, demands);
@@ -293,18 +305,19 @@ impl<F: Flavour> EventLoop<F> {
         let shared = &self.spec.shared;
         connection.session.client.worker.store(self.spec.index, Ordering::Release);
         connection.work = 0;
+        connection.round = 0;
         let id = connection.session.id();
         let entry = self.connections.vacant_entry();
         let index = entry.key();
         let data = EventData::new_u64(index as u64);
         let is_added = epoll::add(&self.epoll, &connection.socket, data, connection.interest);
-        let has_requests = !connection.input.is_empty();
+        let has_work = connection.has_work();
         entry.insert(connection);
         self.by_session.insert(id, index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
         if is_added.is_err() {
             self.close(index);
-        } else if has_requests {
+        } else if has_work {
             self.enqueue(index);
         }
     }
@@ -314,6 +327,7 @@ impl<F: Flavour> EventLoop<F> {
         // The version first: a change in between is taken again.
         self.config_version = self.spec.shared.settings_version();
         self.config = self.spec.shared.configuration().server();
+        self.worker.limits_output = limits_output(&self.config);
         self.spec.handover.set_clients_max(self.config.clients_max);
         log::set_max_level(crate::log::level(&self.config.log_level));
         self.take_listeners();
@@ -348,6 +362,15 @@ impl<F: Flavour> EventLoop<F> {
         self.paused_listeners = paused;
         if self.spec.index == 0 {
             self.spec.shared.sample();
+            self.spec.shared.free_put_off();
+        }
+        if self.spec.shared.should_hurry() {
+            let held = |(_, connection): &(usize, &Connection)| {
+                connection.mode == Mode::Held && connection.session.has_rest()
+            };
+            let held: Vec<usize> =
+                self.connections.iter().filter(held).map(|(index, _)| index).collect();
+            held.into_iter().for_each(|index| self.resume(index));
         }
         self.reply.shrink(KEPT_REPLY_BYTES);
         if self.config.output_buffer_limits.normal.soft_bytes > 0 {
@@ -492,7 +515,45 @@ impl<F: Flavour> EventLoop<F> {
         if matches!(connection.mode, Mode::Waiting | Mode::Held) {
             connection.mode = Mode::Open;
         }
-        self.enqueue(index);
+        if self.end_rest(index) {
+            self.enqueue(index);
+        }
+    }
+
+    /// Adds a turn that has just ended to what the connection had of the worker; one that took too long is followed by a
+    /// rest, which whoever sends the replies tells the kernel.
+    #[inline]
+    fn charge(&mut self, index: usize) {
+        let EventLoop { spec, worker, connections, fairness, .. } = self;
+        let connection = &mut connections[index];
+        let clock = &spec.shared.clock;
+        let round = &mut connection.round;
+        if let Some(rest) = fairness.charge(round, worker.turn_ns(), || clock.monotonic_us()) {
+            connection.is_resting = true;
+            fairness.add(connection.session.id(), rest);
+        }
+    }
+
+    /// Ends a rest; tells whether the connection is still there.
+    fn end_rest(&mut self, index: usize) -> bool {
+        if std::mem::take(&mut self.connections[index].is_resting) {
+            self.update_interest(index);
+        }
+        self.connections.contains(index)
+    }
+
+    /// Lets those go on whose rest is over.
+    fn end_rests(&mut self, now_us: u64, is_idle: bool) {
+        self.fairness.begin_iteration(now_us);
+        for session in self.fairness.rested(now_us, is_idle && self.queue.is_empty()) {
+            let Some(&index) = self.by_session.get(&session) else { continue };
+            if self.end_rest(index) {
+                let connection = &self.connections[index];
+                if connection.mode == Mode::Open && connection.has_work() {
+                    self.enqueue(index);
+                }
+            }
+        }
     }
 
     fn enqueue(&mut self, index: usize) {
@@ -676,6 +737,8 @@ impl<F: Flavour> EventLoop<F> {
             idleness: Idleness::new(shared.clock.monotonic_us() / 1000),
             interest,
             is_queued: false,
+            is_resting: false,
+            round: 0,
         });
         self.by_session.insert(id, index);
         let stats = self.worker.stats(shared);
@@ -726,15 +789,36 @@ impl<F: Flavour> EventLoop<F> {
             // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
             return;
         }
+        if connection.mode != Mode::Open {
+            return self.put_by(index);
+        }
         let result = rustix::io::read(&connection.socket, connection.input.spare());
-        if self.received(index, result).is_none() {
+        if self.received(index, result).is_some() {
+            self.execute_kept(index);
+            self.check_input(index);
+        }
+    }
+
+    /// Reads once from a socket for whose client nothing is executed now, and keeps just what came.
+    fn put_by(&mut self, index: usize) {
+        let start = self.gathering.end();
+        let connection = &self.connections[index];
+        let place = &mut self.input[start..start + READ_BYTES];
+        let result = rustix::io::read(&connection.socket, place);
+        let Some(count) = self.received(index, result) else { return };
+        let connection = &mut self.connections[index];
+        if connection.mode == Mode::Closing {
             return;
         }
-        let connection = &mut self.connections[index];
-        match connection.mode {
-            Mode::Open => self.execute_kept(index),
-            Mode::Waiting | Mode::Held => connection.publish_pending(),
-            Mode::Closing => connection.input = Input::default(),
+        connection.input.extend(&self.input[start..start + count]);
+        connection.publish_pending();
+        if connection.mode == Mode::Held {
+            // What it piles up costs its neighbours as little as can be without refusing it for ever: a client that sends
+            // all of a long pipeline before it reads gets through.
+            let now_us = self.spec.shared.clock.monotonic_us();
+            connection.is_resting = true;
+            self.fairness.add(connection.session.id(), Rest::until_time(now_us + HELD_READ_US));
+            self.update_interest(index);
         }
         self.check_input(index);
     }
@@ -804,7 +888,7 @@ impl<F: Flavour> EventLoop<F> {
     fn execute_kept(&mut self, index: usize) {
         let EventLoop { spec, worker, reader, batch, connections, reply, .. } = self;
         let connection = &mut connections[index];
-        if connection.mode == Mode::Open && !connection.input.is_empty() {
+        if connection.mode == Mode::Open && connection.has_work() {
             let mut input = std::mem::take(&mut connection.input);
             let pending = input.pending();
             let turn = run_turn(&spec.shared, worker, reader, batch, connection, pending, reply);
@@ -818,6 +902,7 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Does what a turn came to.
     fn finish_turn(&mut self, index: usize, next: Next) {
+        self.charge(index);
         let connection = &mut self.connections[index];
         connection.publish_pending();
         match next {
@@ -826,6 +911,7 @@ impl<F: Flavour> EventLoop<F> {
                     connection.expect_input(wanted);
                 }
             }
+            Next::Turn if connection.is_resting => {}
             Next::Turn => self.enqueue(index),
             Next::WakeUp { retry_us } => {
                 connection.mode = Mode::Waiting;
@@ -917,7 +1003,13 @@ impl<F: Flavour> EventLoop<F> {
     fn hold_or_release(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.output.len() as u64;
-        let held_from = backlog::held_from_bytes(self.config.output_buffer_limits.normal);
+        let held_from = if !connection.session.has_rest() {
+            backlog::held_from_bytes(self.config.output_buffer_limits.normal)
+        } else if self.spec.shared.should_hurry() {
+            u64::MAX
+        } else {
+            HELD_REST_BYTES
+        };
         if connection.mode == Mode::Open && unsent_bytes > held_from {
             connection.mode = Mode::Held;
         } else if connection.mode == Mode::Held && unsent_bytes <= held_from / 2 {
@@ -927,9 +1019,9 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Asks the kernel for the events that a connection needs now.
     fn update_interest(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let mut interest = EventFlags::empty();
-        if connection.mode != Mode::Closing {
+        if connection.mode != Mode::Closing && !connection.is_resting {
             interest |= EventFlags::IN;
         }
         if !connection.output.is_empty() {
@@ -955,6 +1047,12 @@ impl<F: Flavour> EventLoop<F> {
         self.spec.handover.ended(self.spec.index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
     }
+}
+
+/// Whether a limit for the unsent replies of clients is set.
+fn limits_output(config: &ServerConfig) -> bool {
+    let limit = config.output_buffer_limits.normal;
+    limit.hard_bytes > 0 || limit.soft_bytes > 0
 }
 
 /// A connection took so many bytes at once.

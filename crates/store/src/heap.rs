@@ -1,8 +1,12 @@
 //! The memory of one writing thread: what it published and what it took out of reach.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 
 use tidemill_rcu::{Garbage, RetireList};
+
+use crate::limits::HELD_RETAINED_ITEMS_MAX;
+use crate::pin;
 
 /// Counts the live bytes that one thread added to the keyspace, and retires what it took out.
 ///
@@ -12,6 +16,9 @@ use tidemill_rcu::{Garbage, RetireList};
 pub struct Heap {
     retired: RetireList,
     live_bytes: Cell<i64>,
+    /// Retired nodes that a pinned version may contain, with their stamps, in the order of retirement.
+    held: RefCell<VecDeque<(u64, Garbage)>>,
+    held_bytes: Cell<usize>,
 }
 
 impl Heap {
@@ -24,7 +31,12 @@ impl Heap {
     /// A heap that retires into `retired`.
     #[must_use]
     pub fn with_retired(retired: RetireList) -> Heap {
-        Heap { retired, live_bytes: Cell::new(0) }
+        Heap {
+            retired,
+            live_bytes: Cell::new(0),
+            held: RefCell::default(),
+            held_bytes: Cell::new(0),
+        }
     }
 
     /// Counts `bytes` that readers will be able to reach.
@@ -43,6 +55,43 @@ impl Heap {
         self.retired.retire(garbage);
     }
 
+    /// Retires a node of a tree, or a whole tree, which a [`Version`](crate::Version) may contain besides.
+    pub(crate) fn retire_node(&self, garbage: Garbage) {
+        let Some(stamp) = pin::stamp() else { return self.retire(garbage) };
+        let bytes = garbage.bytes();
+        self.live_bytes.set(self.live_bytes.get() - bytes as i64);
+        self.held_bytes.set(self.held_bytes.get() + bytes);
+        pin::hold(bytes);
+        self.held.borrow_mut().push_back((stamp, garbage));
+    }
+
+    /// Hands on to the retired memory what no version contains any more, at most `items_max` pieces. To be called often by
+    /// the thread that retires; never blocks.
+    pub fn release_held(&self, items_max: usize) {
+        if self.held_bytes.get() == 0 {
+            return;
+        }
+        let mut held = self.held.borrow_mut();
+        for _ in 0..items_max {
+            let Some((_, garbage)) = held.pop_front_if(|(stamp, _)| pin::is_over(*stamp)) else {
+                break;
+            };
+            let bytes = garbage.bytes();
+            self.held_bytes.set(self.held_bytes.get() - bytes);
+            pin::let_go(bytes);
+            self.retired.retire(garbage);
+        }
+        if held.is_empty() {
+            held.shrink_to(HELD_RETAINED_ITEMS_MAX);
+        }
+    }
+
+    /// Bytes of retired nodes that wait for versions to be dropped.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes.get()
+    }
+
     /// Live bytes: allocated minus discarded and retired.
     #[must_use]
     pub fn live_bytes(&self) -> i64 {
@@ -53,5 +102,12 @@ impl Heap {
     #[must_use]
     pub fn retired(&self) -> &RetireList {
         &self.retired
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // What a version still contains is never freed: a thread that retires ends with the server.
+        self.release_held(usize::MAX);
     }
 }

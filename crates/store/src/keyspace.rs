@@ -26,6 +26,7 @@ use crate::key::{KeyBytes, KeyHash, LANES};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes;
 use crate::limits::SLOT_COUNT;
+use crate::pin::{self, Version};
 use crate::slot::SlotNumber;
 use crate::table::{Position, Table, TableShape, prefetch};
 use crate::tree::Built;
@@ -408,7 +409,7 @@ impl<S: Default> Keyspace<S> {
     pub fn detach(&self, database: usize, _alone: &ClosedGate<'_>) -> Option<Detached> {
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
-        NonNull::new(pointer).map(Detached)
+        NonNull::new(pointer).map(Detached::now)
     }
 
     /// Reaches what the engine keeps under every slot's lock. All workers stand between two commands, and nobody holds a
@@ -432,7 +433,11 @@ impl<S> Drop for Keyspace<S> {
     fn drop(&mut self) {
         for place in &mut self.databases {
             if let Some(pointer) = NonNull::new(*place.get_mut()) {
-                let _freed_bytes = Detached(pointer).free();
+                let detached = Detached::now(pointer);
+                // A version that outlives its keyspace keeps all of it: nothing would free it later.
+                if !detached.is_pinned() {
+                    let _freed_bytes = detached.free();
+                }
             }
         }
     }
@@ -440,30 +445,52 @@ impl<S> Drop for Keyspace<S> {
 
 /// The content of a database that is no longer in the keyspace. It must be freed explicitly.
 #[must_use]
-pub struct Detached(NonNull<Database>);
+pub struct Detached {
+    database: NonNull<Database>,
+    /// See [`pin::stamp`].
+    stamp: Option<u64>,
+}
 
 // SAFETY: nothing else owns the database; its parts may be freed on any thread.
 unsafe impl Send for Detached {}
 
 impl fmt::Debug for Detached {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Detached").field(&self.key_count()).finish()
+        formatter
+            .debug_struct("Detached")
+            .field("key_count", &self.key_count())
+            .finish_non_exhaustive()
     }
 }
 
 impl Detached {
+    fn now(database: NonNull<Database>) -> Detached {
+        Detached { database, stamp: pin::stamp() }
+    }
+
     /// How many keys it had.
     #[must_use]
     pub fn key_count(&self) -> u64 {
         // SAFETY: it is not freed before `free`.
-        unsafe { self.0.as_ref() }.key_count()
+        unsafe { self.database.as_ref() }.key_count()
+    }
+
+    /// Whether a [`Version`] of a collection in it may still be read: it cannot be freed then. What is free once stays so.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.stamp.is_some_and(|stamp| !pin::is_over(stamp))
     }
 
     /// Frees everything and returns how many bytes that gave back. Takes time in proportion to the number of keys.
+    ///
+    /// # Panics
+    ///
+    /// When it is pinned.
     #[must_use]
     pub fn free(self) -> usize {
-        // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`.
-        let mut database = unsafe { Box::from_raw(self.0.as_ptr()) };
+        assert!(!self.is_pinned(), "somebody reads a version of what is in it");
+        // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`; no version is left that reads it.
+        let mut database = unsafe { Box::from_raw(self.database.as_ptr()) };
         let mut bytes = Database::bytes();
         for table in &mut database.tables {
             // SAFETY: it was detached with the gate closed: no reader was in a section then, none has found it since.
@@ -583,6 +610,22 @@ impl<S: Default> SlotLock<'_, S> {
         position.fill(hash, entry);
         self.word().end_change();
         database.count(self.slot, 1, Marks::default(), marks);
+    }
+
+    /// Pins the present version of a collection; none when the key holds a plain string.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
+    #[must_use]
+    pub fn pin(&mut self, database: usize, hash: u64, found: Found<'_>) -> Option<Version> {
+        // SAFETY: `found` does not outlive the section that it was found in.
+        let section = unsafe { Section::assume() };
+        self.database_of(database, hash, found, section);
+        let kind = found.entry.kind();
+        let root = found.entry.root_of(kind)?;
+        // SAFETY: the entry stands in this slot, of which `self` is the lock.
+        Some(unsafe { Version::of(root, kind) })
     }
 
     /// Publishes an entry in the place of another one of the same key, and retires the old one.

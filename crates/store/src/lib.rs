@@ -16,6 +16,7 @@ pub mod keyspace;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 pub mod limits;
+pub mod pin;
 mod primitive;
 pub mod slot;
 mod table;
@@ -31,6 +32,7 @@ pub use key::{KeyBytes, KeyHash, LANES};
 pub use keyspace::{
     Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
 };
+pub use pin::Version;
 pub use slot::SlotNumber;
 pub use table::TableShape;
 pub use tree::{Built, Root};

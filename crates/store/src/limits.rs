@@ -31,6 +31,9 @@ pub const SEGMENT_DEPTH_MAX: u32 = 34;
 /// and the other 50 for the hash.
 pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
 
+/// Pieces for which a heap keeps its list of held nodes once all are gone; what a burst needed beyond this is given back.
+pub const HELD_RETAINED_ITEMS_MAX: usize = 1024;
+
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
 // A resize step moves at most one segment: 64 buckets of 7 entries, each a cache miss in the worst case,

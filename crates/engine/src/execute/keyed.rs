@@ -65,6 +65,7 @@ fn read<E: Enter>(
             known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
             touch: !client.session.no_touch,
             may_block: false,
+            rest: None,
             ready_key: None,
             command,
         };
@@ -117,6 +118,7 @@ fn write<E: Enter>(
     if makes_several && command.flags.contains(Flags::WRITE) {
         locks.mark_held();
     }
+    let takes_pieces = client.takes_pieces();
     let guard = client.reader.enter();
     let section = guard.section();
     let mut cx = Cx {
@@ -130,6 +132,7 @@ fn write<E: Enter>(
         known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
         touch: !client.session.no_touch,
         may_block: command.flags.contains(Flags::BLOCKING),
+        rest: takes_pieces.then_some(&mut client.session.rest),
         ready_key: None,
         command,
     };

@@ -21,6 +21,8 @@ use crate::observe::{monitor, shown_arguments};
 /// Commands that ran since the clock was read last.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
+    /// When the connection's turn began.
+    turn_start_ns: u64,
     start_ns: u64,
     /// With each command, the index of its request in the batch.
     ran: Vec<(CommandId, usize)>,
@@ -33,6 +35,25 @@ impl Run {
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.start_ns = now_ns;
         self.ran.clear();
+    }
+
+    /// A connection's turn begins, at a time in monotonic nanoseconds.
+    pub(crate) fn begin_turn(&mut self, now_ns: u64) {
+        self.turn_start_ns = now_ns;
+    }
+
+    /// Nanoseconds from the beginning of the last turn to its last reading of the clock.
+    pub(crate) fn turn_ns(&self) -> u64 {
+        self.start_ns.saturating_sub(self.turn_start_ns)
+    }
+
+    /// The time since it began, for the command that runs; it begins anew. Nothing when other commands share that time.
+    pub(crate) fn take_elapsed_ns(&mut self, now_ns: u64) -> u64 {
+        if !self.ran.is_empty() {
+            return 0;
+        }
+        let start_ns = std::mem::replace(&mut self.start_ns, now_ns);
+        now_ns.saturating_sub(start_ns)
     }
 
     /// When it began or the last one ended, in monotonic microseconds.
@@ -165,6 +186,18 @@ impl<E> Client<'_, '_, E> {
 
     #[cold]
     fn log(&self, kind: LogKind, value: u64, command: &'static Command, args: &ArgumentView<'_>) {
+        let arguments = shortened(shown_arguments(command, *args));
+        self.log_shortened(kind, value, command, arguments);
+    }
+
+    /// As `log`, with arguments as the log keeps them.
+    pub(crate) fn log_shortened(
+        &self,
+        kind: LogKind,
+        value: u64,
+        command: &'static Command,
+        arguments: Vec<Vec<u8>>,
+    ) {
         if command.flags.contains(Flags::SKIP_SLOWLOG) {
             return;
         }
@@ -172,7 +205,7 @@ impl<E> Client<'_, '_, E> {
             id: 0,
             unix_s: self.shared.clock.unix_us() / 1_000_000,
             value,
-            arguments: shortened(shown_arguments(command, *args)),
+            arguments,
             client_address: self.session.client.address.clone(),
             client_name: self.session.client.texts().name,
         };
@@ -181,7 +214,7 @@ impl<E> Client<'_, '_, E> {
     }
 
     #[cold]
-    fn note_latency(&self, is_fast: bool, elapsed_ns: u64) {
+    pub(crate) fn note_latency(&self, is_fast: bool, elapsed_ns: u64) {
         let unix_s = self.shared.clock.unix_us() / 1_000_000;
         let event = if is_fast { "fast-command" } else { "command" };
         self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
@@ -189,7 +222,7 @@ impl<E> Client<'_, '_, E> {
 
     /// Shows a command to those who watch.
     #[inline]
-    fn show(&self, command: &'static Command, args: &ArgumentView<'_>) {
+    pub(crate) fn show(&self, command: &'static Command, args: &ArgumentView<'_>) {
         if self.shared.monitors.is_watched() {
             self.show_now(command, args);
         }
@@ -212,7 +245,7 @@ impl<E> Client<'_, '_, E> {
 }
 
 /// Bytes that a request takes on the wire.
-fn request_bytes(args: &ArgumentView<'_>) -> usize {
+pub(super) fn request_bytes(args: &ArgumentView<'_>) -> usize {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let arguments = args.iter().map(|argument| argument.len() + digits(argument.len()) + 5);
     arguments.sum::<usize>() + digits(args.len()) + 3

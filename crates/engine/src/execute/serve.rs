@@ -137,6 +137,7 @@ fn serve_one<'k>(
         known: None,
         touch: true,
         may_block: false,
+        rest: None,
         ready_key: Some(key),
         command: waiter.command,
     };
@@ -232,6 +233,7 @@ pub(crate) fn edit_beside<'k>(
         known: None,
         touch: false,
         may_block: false,
+        rest: None,
         ready_key: None,
         command: &crate::command::Command::BASE_REF,
     };

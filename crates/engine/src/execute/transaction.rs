@@ -177,6 +177,7 @@ fn run_queued<'k, E: Enter>(
                 known: None,
                 touch: !client.session.no_touch,
                 may_block: false,
+                rest: None,
                 ready_key: None,
                 command,
             };

@@ -250,6 +250,11 @@ pub fn run_turn<E: Enter>(
 ) -> Turn {
     let is_parsed = std::mem::take(&mut batch.is_parsed);
     let mut client = Client { shared, worker, session, reader, reply };
+    if client.session.rest.is_some()
+        && let Some(turn) = client.go_on(input)
+    {
+        return turn;
+    }
     let mut start_us = None;
     let mut consumed = 0;
     let mut count = 0;
@@ -267,7 +272,10 @@ pub fn run_turn<E: Enter>(
         };
         let now_ns = shared.clock.monotonic_ns();
         client.worker.run.begin(now_ns);
-        let start_us = *start_us.get_or_insert(now_ns / 1000);
+        let start_us = *start_us.get_or_insert_with(|| {
+            client.worker.run.begin_turn(now_ns);
+            now_ns / 1000
+        });
         let executed = client.execute_batch(batch, &input[consumed..]);
         if client.worker.settings.quiescent == Quiescent::Batch {
             client.reader.quiescent();
@@ -435,7 +443,7 @@ impl<E: Enter> Client<'_, '_, E> {
                     self.end_run(|index| batch.view(index, input));
                 }
                 reads_briefly = self.reads_briefly();
-                (step, self.reply.len() > TURN_REPLY_BYTES_MAX)
+                (step, self.is_turn_used_up(alone))
             };
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
@@ -476,6 +484,14 @@ impl<E: Enter> Client<'_, '_, E> {
             && !self.shared.monitors.is_watched()
             && !self.times_each_alone()
             && settings.quiescent != Quiescent::Command
+    }
+
+    /// Whether the turn ends with the command that has just run, which was timed alone or not: others come first now.
+    #[inline]
+    fn is_turn_used_up(&self, alone: bool) -> bool {
+        self.reply.len() > TURN_REPLY_BYTES_MAX
+            || self.session.rest.is_some()
+            || alone && self.worker.run.turn_ns() > TURN_US_MAX * 1000
     }
 
     /// Executes a request for which [`Request::is_brief_read`] and [`Client::reads_briefly`] hold.
@@ -619,6 +635,7 @@ impl<E: Enter> Client<'_, '_, E> {
         if shared.holds_back(command) || self.must_reclaim_first(command) {
             return Step::Wait(Place::Pause);
         }
+        let before = self.reply.len();
         if command.name == "exec" && self.session.transaction.is_some() {
             return self.exec(id, command, args);
         }
@@ -641,7 +658,9 @@ impl<E: Enter> Client<'_, '_, E> {
             Handler::Container => Err(admit::container_error(command, args).into()),
         };
         let step = self.settle(id, result);
-        if !matches!(step, Step::Wait(_)) {
+        if self.session.rest.is_some() {
+            self.note_begun(id, command, args, self.reply.len() - before);
+        } else if !matches!(step, Step::Wait(_)) {
             self.note_ran(id, command, args);
         }
         step

@@ -137,7 +137,7 @@ impl Root {
             // SAFETY: as above, for all nodes of the tree, which belong to no other.
             unsafe { Garbage::deep(pointer, bytes, whole::free_tree) }
         };
-        heap.retire(garbage);
+        heap.retire_node(garbage);
     }
 
     /// Frees a collection at once, without counting.
@@ -193,7 +193,8 @@ impl Built<'_> {
         for link in self.replaced.drain(..) {
             let bytes = link.header().capacity as usize;
             // SAFETY: publishing the new root unlinked this node; it is in the list once, and any thread may free it.
-            self.heap.retire(unsafe { Garbage::new(link.as_pointer(), bytes, whole::free_node) });
+            self.heap
+                .retire_node(unsafe { Garbage::new(link.as_pointer(), bytes, whole::free_node) });
         }
     }
 }

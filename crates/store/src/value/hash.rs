@@ -215,6 +215,13 @@ impl<'g> Hash<'g> {
         Entries { cursor: Cursor::descend(self.root.link(), |_| 0), next: 0 }
     }
 
+    /// The fields from a position of [`Hash::iter`] on. In logarithmic time, then constant per field.
+    #[must_use]
+    pub fn iter_from(&self, index: u64) -> Entries<'g> {
+        let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
+        Entries { cursor, next: within as usize }
+    }
+
     /// The field at a position of [`Hash::iter`], in logarithmic time: a random position picks a random field.
     #[must_use]
     pub fn nth(&self, index: u64) -> Option<Entry<'g>> {

@@ -9,6 +9,7 @@ use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
 use crate::glob;
+use crate::long_reply::{Elements, LongReply};
 
 /// The hash under a key with the time that its fields are judged by.
 pub(super) struct Reading<'g> {
@@ -121,11 +122,22 @@ pub(super) fn hgetall(cx: &mut Cx<'_, '_>) -> Outcome {
         _ => (true, true),
     };
     let hash = Reading::of(cx, cx.arg(1))?;
+    let version = match &hash {
+        Some(hash) => {
+            let length = hash.hash.len();
+            cx.pin(cx.arg(1), length, (length, hash.hash.bytes()))?
+        }
+        None => None,
+    };
     let count = hash.as_ref().map_or(0, Reading::len) as usize;
     if with_fields && with_values {
         cx.reply.map(count);
     } else {
         cx.reply.array(count);
+    }
+    if let (Some(version), Some(hash)) = (version, &hash) {
+        let elements = Elements::Hash { with_fields, with_values, now_ms: hash.now_ms };
+        return cx.answer_in_pieces(LongReply::new(version, elements, 0..hash.hash.len()));
     }
     for entry in hash.iter().flat_map(Reading::entries) {
         if with_fields {

@@ -8,6 +8,7 @@ use crate::commands::options::clamp_list_range;
 use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::long_reply::{Elements, LongReply};
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,11 @@ pub(super) fn lrange(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.array(0);
         return Ok(());
     };
+    let version = cx.pin(cx.arg(1), end - start, (list.len(), list.bytes()))?;
     cx.reply.array((end - start) as usize);
+    if let Some(version) = version {
+        return cx.answer_in_pieces(LongReply::new(version, Elements::List, start..end));
+    }
     list.range(start, end).for_each(|element| cx.reply.bulk(element));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Taking elements from the ends.
 
 use tidemill_resp::number::{parse_double, parse_long_double};
-use tidemill_store::Kind;
+use tidemill_store::{EntryRef, Kind};
 
 use super::encoding::{Limit, after_removal};
 use super::look::End;
@@ -9,8 +9,9 @@ use crate::blocking::{Block, TimeoutReply};
 use crate::command::{KeyPositions, Outcome, Stop};
 use crate::commands::options::{integer, is};
 use crate::commit::{Event, EventClass};
-use crate::context::Cx;
+use crate::context::{Cx, Edit};
 use crate::error::CommandError;
+use crate::long_reply::{Elements, LongReply};
 
 /// Takes up to `count` elements from an end of the list under `key`, in the order of their taking. The list exists.
 fn take<'g>(
@@ -24,11 +25,24 @@ fn take<'g>(
     let Some(entry) = edit.entry_of(Kind::List)? else { return Ok(Vec::new()) };
     let Some(list) = entry.list() else { return Ok(Vec::new()) };
     let length = list.len();
-    let count = count.min(length);
     let taken: Vec<&[u8]> = match end {
         End::Front => list.range(0, count).collect(),
         End::Back => list.iter_back_from(length - 1).take(count as usize).collect(),
     };
+    remove(edit, limit, end, count)?;
+    Ok(taken)
+}
+
+/// Removes up to `count` elements from an end of the list that an edit began from.
+fn remove<'k: 'g, 'g>(
+    edit: Edit<'_, 'k, 'g>,
+    limit: Limit,
+    end: End,
+    count: u64,
+) -> Result<(), CommandError> {
+    let Some(entry) = edit.entry_of(Kind::List)? else { return Ok(()) };
+    let length = entry.list().map_or(0, |list| list.len());
+    let count = count.min(length);
     let name = match end {
         End::Front => "lpop",
         End::Back => "rpop",
@@ -46,7 +60,7 @@ fn take<'g>(
         }
         Ok(Some((after_removal(entry, list, limit), ())))
     })?;
-    Ok(taken)
+    Ok(())
 }
 
 /// Takes one element, as [`take`] does.
@@ -79,9 +93,21 @@ pub(super) fn pop(cx: &mut Cx<'_, '_>) -> Outcome {
         .ok()
         .and_then(|count| u64::try_from(count).ok())
         .ok_or("ERR value is out of range, must be positive")?;
-    if cx.edit(key).entry_of(Kind::List)?.is_none() {
+    let entry = cx.edit(key).entry_of(Kind::List)?;
+    let Some(list) = entry.and_then(EntryRef::list) else {
         cx.reply.null_array();
         return Ok(());
+    };
+    let taken_count = count.min(list.len());
+    if let Some(version) = cx.pin(key, taken_count, (list.len(), list.bytes()))? {
+        let limit = Limit::of_setting(cx.worker.settings.list_listpack_size_max);
+        remove(cx.edit(key), limit, end, count)?;
+        cx.reply.array(taken_count as usize);
+        let elements = match end {
+            End::Front => Elements::List,
+            End::Back => Elements::ListBack,
+        };
+        return cx.answer_in_pieces(LongReply::new(version, elements, 0..taken_count));
     }
     let taken = if count == 0 { Vec::new() } else { take(cx, key, end, count)? };
     cx.reply.array(taken.len());

@@ -384,6 +384,7 @@ func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
+		defer command.Process.Kill()
 		overdue := time.AfterFunc(4*closeTimeout, func() { _ = command.Process.Kill() })
 		defer overdue.Stop()
 		waitFor(t, "ready server", func() bool { return answers(port) })

@@ -2,6 +2,7 @@ package differential
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 
@@ -40,6 +41,9 @@ var comparisons = map[string]comparison{
 	"client|list":     sameFieldNames,
 	"client|help":     sameKind,
 	"object|help":     sameKind,
+	"lolwut":          sameKind,
+	"memory|usage":    sameShape, // what takes how much is each server's own
+	"command|list":    listedByValkey,
 }
 
 // equal compares two replies to one call, those inside EXEC included: queued are the calls that EXEC ran.
@@ -77,6 +81,17 @@ func sameReply(_ Call, a, b wire.Reply) bool {
 }
 
 func sameKind(_ Call, a, b wire.Reply) bool { return a.Kind == b.Kind && a.Null == b.Null }
+
+// listedByValkey demands that all that the subject lists is in Valkey's list, which has more commands. What COMMAND alone
+// says of each is compared by package observe.
+func listedByValkey(call Call, a, b wire.Reply) bool {
+	if len(call.Arguments) == 1 {
+		return sameKind(call, a, b)
+	}
+	return sameKind(call, a, b) && !slices.ContainsFunc(b.Items, func(each wire.Reply) bool {
+		return !slices.ContainsFunc(a.Items, func(known wire.Reply) bool { return sameReply(Call{}, known, each) })
+	})
+}
 
 // sameShape compares types and lengths and leaves out the values.
 func sameShape(call Call, a, b wire.Reply) bool {

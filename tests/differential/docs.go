@@ -39,10 +39,14 @@ type Command struct {
 	Arguments []Argument
 }
 
-// families are the groups of COMMAND DOCS under test; of group server only what belongs to the keyspace.
+// families are the groups of COMMAND DOCS under test.
 var families = []string{"connection", "string", "bitmap", "generic", "list", "hash", "transactions"}
 
-var keyspaceCommands = []string{"flushdb", "flushall", "dbsize", "swapdb"}
+// serverCommands are those of group server: what belongs to the keyspace, and what has options. Those of SHUTDOWN are read
+// by process.TestShutdown.
+var serverCommands = []string{
+	"flushdb", "flushall", "dbsize", "swapdb", "lolwut", "command|list", "memory|usage",
+}
 
 // Commands reads the argument trees of all commands under test from a running Valkey, sorted by name.
 func Commands(conn *wire.Conn) ([]Command, error) {
@@ -67,13 +71,13 @@ func Commands(conn *wire.Conn) ([]Command, error) {
 func appendCommand(commands []Command, name string, doc wire.Reply) []Command {
 	group := string(field(doc, "group").Text)
 	container := strings.SplitN(name, "|", 2)[0]
-	if !slices.Contains(families, group) && !slices.Contains(keyspaceCommands, name) {
-		return commands
-	}
 	if subcommands := field(doc, "subcommands"); len(subcommands.Items) > 0 {
 		eachPair(subcommands, func(name string, doc wire.Reply) {
 			commands = appendCommand(commands, name, doc)
 		})
+		return commands
+	}
+	if !slices.Contains(families, group) && !slices.Contains(serverCommands, name) {
 		return commands
 	}
 	if excluded[name] != "" || excluded[container] != "" {

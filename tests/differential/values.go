@@ -168,6 +168,8 @@ func (g *generator) text(name string) string {
 		return pick(random, []string{"secret", ""})
 	case "clientname", "connection-name", "name", "not-name", "libname", "libver", "lib-name", "lib-ver", "not-lib-name", "not-lib-ver":
 		return mostly(random, 6, []string{"tester", "name-2"}, []string{"with space", "", "new\nline", "\xff"})
+	case "category":
+		return mostly(random, 6, []string{"read", "write", "Hash", "dangerous"}, []string{"nothing", "@read", ""})
 	case "flags", "not-flags":
 		return pick(random, []string{"N", "b", "x", "Z", "NN", ""})
 	case "capability", "capa", "not-capa":

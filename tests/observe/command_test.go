@@ -18,7 +18,7 @@ func sorted(reply wire.Reply) string {
 		items = append(items, item.String())
 	}
 	slices.Sort(items)
-	return strings.Join(items, " ")
+	return string(reply.Kind) + strings.Join(items, " ")
 }
 
 // keySpecs renders specifications of keys without their notes, which are prose.
@@ -31,7 +31,7 @@ func keySpecs(reply wire.Reply) string {
 		}
 		specs = append(specs, wire.Reply{Kind: spec.Kind, Items: fields}.String())
 	}
-	return strings.Join(specs, "\n")
+	return string(reply.Kind) + strings.Join(specs, "\n")
 }
 
 func requireSameCommand(t *testing.T, want, got wire.Reply) {
@@ -76,18 +76,22 @@ func requireSameCommand(t *testing.T, want, got wire.Reply) {
 
 func TestCommandInfo_IsValkeys(t *testing.T) {
 	valkey, subject := both(t)
-	names := do(t, subject, "COMMAND", "LIST").Items
-	if len(names) < 100 {
-		t.Fatalf("only %d commands", len(names))
-	}
-	for _, name := range names {
-		text := string(name.Text)
-		want, got := do(t, valkey, "COMMAND", "INFO", text), do(t, subject, "COMMAND", "INFO", text)
-		if len(want.Items) != 1 || len(want.Items[0].Items) == 0 {
-			t.Errorf("%s is no command of Valkey's", text)
-			continue
+	for _, protocol := range []string{"2", "3"} {
+		do(t, valkey, "HELLO", protocol)
+		do(t, subject, "HELLO", protocol)
+		names := do(t, subject, "COMMAND", "LIST").Items
+		if len(names) < 100 {
+			t.Fatalf("only %d commands", len(names))
 		}
-		requireSameCommand(t, want.Items[0], got.Items[0])
+		for _, name := range names {
+			text := string(name.Text)
+			want, got := do(t, valkey, "COMMAND", "INFO", text), do(t, subject, "COMMAND", "INFO", text)
+			if len(want.Items) != 1 || len(want.Items[0].Items) == 0 {
+				t.Errorf("%s is no command of Valkey's", text)
+				continue
+			}
+			requireSameCommand(t, want.Items[0], got.Items[0])
+		}
 	}
 }
 

@@ -360,6 +360,16 @@ func TestSignals_StopTheServerInOrder(t *testing.T) {
 	})
 }
 
+func TestStart_SaysThatARestartLosesAll(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	waitFor(t, "line in the log", func() bool {
+		return strings.Contains(server.Log(), "* No persistence is configured: a restart loses all data\n")
+	})
+	if loses := field(t, server.Dial(t), "persistence", "restart_loses_all_data"); loses != 1 {
+		t.Errorf("restart_loses_all_data:%d", loses)
+	}
+}
+
 // SHUTDOWN SAVE is refused, because nothing can be saved; all else is as in Valkey.
 func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
@@ -375,6 +385,8 @@ func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer command.Process.Kill()
+		overdue := time.AfterFunc(4*closeTimeout, func() { _ = command.Process.Kill() })
+		defer overdue.Stop()
 		waitFor(t, "ready server", func() bool { return answers(port) })
 		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
 		if err != nil {

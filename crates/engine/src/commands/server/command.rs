@@ -193,9 +193,9 @@ fn reply_info(reply: &mut ReplyBuffer, command: &Command) {
     let categories = categories(command);
     reply.set(categories.len());
     categories.iter().for_each(|name| reply.simple_string(name));
-    reply.array(command.tips.len());
+    reply.set(command.tips.len());
     command.tips.iter().for_each(|tip| reply.bulk(tip));
-    reply.array(command.keys.len());
+    reply.set(command.keys.len());
     command.keys.iter().for_each(|spec| reply_key_spec(reply, spec));
     reply.array(command.subcommands.len());
     command.subcommands.iter().for_each(|sub| reply_info(reply, sub));

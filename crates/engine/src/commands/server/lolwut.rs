@@ -20,19 +20,29 @@ const SHADES: &[u8] = b" .:-=+*%#&@";
 /// Rounds after which a point counts as one that never escapes.
 const ROUNDS_MAX: usize = 2 * (SHADES.len() - 1);
 
-/// `LOLWUT [VERSION version] [columns rows] [real imaginary]`; only the versions that drew something still do.
+/// `LOLWUT [VERSION version] [columns rows] [real imaginary]`; only the versions that drew something still do. Those of
+/// 5 and 6 drew other things: their sizes are checked, and the picture is the one of 9.
 pub(super) fn lolwut(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mut args: Vec<&[u8]> = cx.args.iter().skip(1).collect();
-    let mut draws = true;
+    let mut wanted = 9;
     if args.len() >= 2 && is(args[0], "VERSION") {
-        let version = integer(args[1])?;
-        draws = version >= 5 && !(7..9).contains(&version);
+        wanted = integer(args[1])?;
         args.drain(..2);
     }
     let version = env!("CARGO_PKG_VERSION");
-    if !draws {
-        cx.reply.verbatim(*b"txt", format!("Tidemill ver.{version}\n"));
-        return Ok(());
+    let sizes_max = match wanted {
+        5 => 3,
+        6 => 2,
+        // Valkey compares the first digit.
+        _ if wanted.to_string().starts_with('9') => 0,
+        _ => {
+            cx.reply.verbatim(*b"txt", format!("Tidemill ver.{version}\n"));
+            return Ok(());
+        }
+    };
+    if sizes_max > 0 {
+        args.iter().take(sizes_max).try_for_each(|size| integer(size).map(drop))?;
+        args.clear();
     }
     if !matches!(args.len(), 0 | 2 | 4) {
         return Err("ERR Syntax error. Use: LOLWUT [columns rows] [real imaginary]".into());

@@ -8,7 +8,7 @@
 //! The command takes effect when it pins: under its slot's lock, where the version is the present one. All elements are
 //! of that version, whatever becomes of the key meanwhile. What `EXEC` answers is made at once, and so is everything for
 //! clients that have a limit for unsent replies (`client-output-buffer-limit`), which counts whole replies as Valkey's
-//! does; that do not want the reply; or into whose output others write (`MONITOR`).
+//! does, or that do not want the reply. Others write into the output of a monitor only, which may not read keys.
 
 use std::ops::Range;
 

@@ -1,9 +1,9 @@
 //! What a client may pile up: requests that are not executed and replies that are not sent.
 //!
 //! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client whose unsent replies
-//! pass [`HELD_OUTPUT_BYTES`] is read but not executed for until it has taken half of them. A client that sends all of
-//! a long pipeline before it reads still gets every reply, as in Valkey, and memory grows by its requests instead of
-//! its replies.
+//! pass [`HELD_OUTPUT_BYTES`] is not executed for until it has taken half of them, and read slowly. A client that sends
+//! all of a long pipeline before it reads still gets every reply, as in Valkey; memory grows by its requests instead of
+//! its replies, and its neighbours notice little of it.
 
 use tidemill_engine::config::{OutputBufferLimit, ServerConfig};
 

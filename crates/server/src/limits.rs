@@ -52,7 +52,7 @@ pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of requests that a client without authentication may pile up, whatever `client-query-buffer-limit` says.
 pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of unsent replies from which a client without a hard limit is read but no longer executed for.
+/// Bytes of unsent replies from which a client without a hard limit is no longer executed for, and read slowly.
 pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// Bytes of unsent replies from which no further piece of a long reply is made, until half of them were taken.

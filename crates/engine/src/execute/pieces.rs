@@ -15,9 +15,7 @@ use crate::session::ReplyMode;
 impl<E> Client<'_, '_, E> {
     /// Whether the client's replies may be made in pieces.
     pub(crate) fn takes_pieces(&self) -> bool {
-        !self.worker.limits_output
-            && self.session.reply_mode == ReplyMode::On
-            && !self.session.is_monitor
+        !self.worker.limits_output && self.session.reply_mode == ReplyMode::On
     }
 
     /// A command has answered the first piece of its reply, of `reply_bytes`: it counts and is shown now, and is

@@ -280,6 +280,33 @@ impl Server {
         replied
     }
 
+    /// Gives a connection one turn on what it has left of its input and `input` behind it.
+    pub fn turn_once(&mut self, connection: u64, input: &[u8]) -> Next {
+        let state = self.connections.get_mut(&connection).expect("connected");
+        let seat = &mut self.seats[state.seat];
+        self.shared.gate.enter(state.seat);
+        seat.worker.boundary(&self.shared);
+        let mut pending = std::mem::take(&mut state.input);
+        pending.extend_from_slice(input);
+        let turn = state.execute(&self.shared, seat, &pending);
+        pending.drain(..turn.consumed);
+        state.input = pending;
+        self.shared.gate.leave(state.seat);
+        turn.next
+    }
+
+    /// Ends a connection, whatever it is about.
+    pub fn disconnect(&mut self, connection: u64) {
+        let state = self.connections.remove(&connection).expect("connected");
+        self.shared.clients.unregister(connection);
+        execute::end_session(&self.shared, state.session);
+    }
+
+    /// A worker, and the server's state.
+    pub fn worker(&mut self, index: usize) -> (&mut Worker, &Arc<Shared>) {
+        (&mut self.seats[index].worker, &self.shared)
+    }
+
     /// Lets a worker run, or stand, outside of its loop.
     pub fn set_running(&mut self, index: usize, runs: bool) {
         if runs {
@@ -333,6 +360,7 @@ impl Server {
             execute::serve_postponed(shared, worker, section);
         });
         self.shared.gate.leave(index);
+        seat.worker.heap.release_held(usize::MAX);
         seat.worker
             .heap
             .retired()

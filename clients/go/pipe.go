@@ -40,8 +40,9 @@ type pipe struct {
 	watching  bool   // the watch ticks fast
 	finished  bool
 	dead      error
-	gone      atomic.Bool // dead, for those who do not hold the mutex
-	unsent    uint64      // after a failed write: requests from this sequence on never left whole
+	gone      atomic.Bool   // dead, for those who do not hold the mutex
+	round     atomic.Uint64 // grows when all who were runnable before a flush had their turn; see trace
+	unsent    uint64        // after a failed write: requests from this sequence on never left whole
 	stats     PipeStats
 
 	writer   writerRole
@@ -83,6 +84,7 @@ func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawRepl
 		unsent: ^uint64(0), watching: true,
 	}
 	p.gauge = newGauge()
+	p.round.Store(firstRound())
 	if options.MaxGatherDelay != 0 {
 		p.pauseLength = options.MaxGatherDelay
 	}
@@ -111,17 +113,17 @@ func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) 
 	if solo {
 		return p.soloRun(ctx, r)
 	}
-	done := ctx.Done()
-	if done == nil {
+	if done := ctx.Done(); done == nil {
 		<-r.wake
-		return r.reply, true
+	} else {
+		select {
+		case <-r.wake:
+		case <-done:
+			return p.giveUp(ctx, r)
+		}
 	}
-	select {
-	case <-r.wake:
-		return r.reply, true
-	case <-done:
-		return p.giveUp(ctx, r)
-	}
+	r.last.resumed(p.round.Load())
+	return r.reply, true
 }
 
 // giveUp ends the wait for a request whose context is over.
@@ -142,6 +144,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	if err := ctx.Err(); err != nil {
 		return false, notSent(context.Cause(ctx))
 	}
+	independent := r.last.independent(p.round.Load())
 	p.mu.Lock()
 	for p.gauge.pending >= p.limit && p.dead == nil {
 		if err := p.waitForRoom(ctx); err != nil {
@@ -154,7 +157,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 		p.mu.Unlock()
 		return false, notSent(err)
 	}
-	p.gauge.arrive()
+	p.gauge.arrive(independent)
 	if !p.watching {
 		p.watching = true
 		p.watch.Reset(watchInterval)

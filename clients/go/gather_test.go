@@ -13,7 +13,8 @@ import (
 type loadModel struct {
 	replyPart  int           // replies that come with one read; 0: all of a batch
 	partGap    time.Duration // between two reads
-	resumeStep time.Duration // between the callers that one read answered, until each gets a processor
+	resumeWait time.Duration // from a reply until callers get a processor
+	resumeStep time.Duration // from one of them to the next
 	resumeGap  time.Duration // from a caller's reply to its next request: encoding, locking
 	processors int
 	random     *rand.Rand
@@ -112,7 +113,7 @@ func (m *loadModel) answer(callers []func(*request), requests []*request) {
 	m.gauge.end(len(callers))
 	for i, r := range requests {
 		r.last.answered(m.round, now())
-		m.after(time.Duration(i+1)*m.resumeStep, func() { callers[i](r) })
+		m.after(m.resumeWait+time.Duration(i+1)*m.resumeStep, func() { callers[i](r) })
 	}
 }
 
@@ -150,6 +151,7 @@ func (m *loadModel) open(perSecond, seriesMax int) {
 func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 	onOne := loadModel{processors: 1, resumeStep: 500 * time.Nanosecond}
 	onTwo := loadModel{processors: 2, resumeStep: time.Microsecond, resumeGap: 300 * time.Nanosecond}
+	late := loadModel{processors: 2, resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
 	large := loadModel{processors: 1, resumeStep: time.Microsecond, replyPart: 3, partGap: 20 * time.Microsecond}
 	for _, test := range []struct {
 		name  string
@@ -164,9 +166,10 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 		{"16 callers, two processors", onTwo, func(m *loadModel) { m.closed(16) }, 0, 1},
 		{"64 callers, two processors", onTwo, func(m *loadModel) { m.closed(64) }, 0, 1},
 		{"1024 callers, two processors", onTwo, func(m *loadModel) { m.closed(1024) }, 0, 1},
+		{"64 callers that get a processor late", late, func(m *loadModel) { m.closed(64) }, 0, 1},
 		{"64 callers, large values", large, func(m *loadModel) { m.closed(64) }, 0, 1},
 		{"1024 callers, large values", large, func(m *loadModel) { m.closed(1024) }, 0, 1},
-		{"64 callers and others, 500 per second", onOne, func(m *loadModel) { m.closed(64); m.open(500, 1) }, 0, 1},
+		{"64 callers and others, 5,000 per second", onOne, func(m *loadModel) { m.closed(64); m.open(5000, 1) }, 0, 1},
 		{"2,000 per second", onOne, func(m *loadModel) { m.open(2000, 8) }, 0, 5},
 		{"20,000 per second", onOne, func(m *loadModel) { m.open(20000, 8) }, 80, 100},
 		{"80,000 per second", onOne, func(m *loadModel) { m.open(80000, 8) }, 80, 100},

@@ -151,7 +151,7 @@ func (m *loadModel) open(perSecond, seriesMax int) {
 func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 	onOne := loadModel{processors: 1, resumeStep: 500 * time.Nanosecond}
 	onTwo := loadModel{processors: 2, resumeStep: time.Microsecond, resumeGap: 300 * time.Nanosecond}
-	late := loadModel{processors: 2, resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
+	late := loadModel{processors: 2, replyPart: 7, partGap: 30 * time.Microsecond, resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
 	large := loadModel{processors: 1, resumeStep: time.Microsecond, replyPart: 3, partGap: 20 * time.Microsecond}
 	for _, test := range []struct {
 		name  string

@@ -44,7 +44,7 @@ func now() time.Duration { return time.Since(epoch) }
 // How late a caller got a processor after its reply does not matter, because the round is taken when it runs
 // again. What it costs is one comparison; the clock is looked at only when that fails.
 type trace struct {
-	round uint64        // of the pipe, when the caller went on; see pipe.round
+	round uint64        // when the caller went on; see rounds
 	at    time.Duration // when the reply was delivered; 0: a request that was not used before
 }
 
@@ -55,18 +55,20 @@ func (t *trace) answered(round uint64, at time.Duration) { *t = trace{round, at}
 func (t *trace) resumed(round uint64) { t.round = round }
 
 // independent tells whether the caller of a request with this trace did something else since its last reply.
-// A round ends when all who are runnable had their turn. On a second processor it may end between a caller's
-// reply and its next request, and a caller may use several pipes in turn; hence the clock. Of a new request
-// nothing is known, as after a garbage collection.
+// On a second processor a round may end between a caller's reply and its next request; hence the clock. Of a new
+// request nothing is known, as after a garbage collection.
 func (t trace) independent(round uint64) bool {
 	return t.at != 0 && t.round != round && now()-t.at > gatherStep
 }
 
-// pipeNumber makes the rounds of different pipes different.
-var pipeNumber atomic.Uint64
-
-// firstRound returns the first round of a new pipe. Pipes would have to gather 2^40 times to share a round.
-func firstRound() uint64 { return pipeNumber.Add(1) << 40 }
+// rounds counts, for all pipes of the process, the times that all who were runnable before a flush had had their
+// turn. Pipes do not count for themselves, because the callers of a cluster go from one pipe to another. It has a
+// cache line of its own: every operation reads it, only flushes change it.
+var rounds struct {
+	_ [64]byte
+	atomic.Uint64
+	_ [64]byte
+}
 
 // arrive counts a request in.
 func (g *gauge) arrive(independent bool) {

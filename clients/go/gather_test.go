@@ -17,17 +17,22 @@ type loadModel struct {
 	resumeStep time.Duration // from one of them to the next
 	resumeGap  time.Duration // from a caller's reply to its next request: encoding, locking
 	processors int
+	nodes      int // of a cluster, which callers ask at random; 0: 1
 	random     *rand.Rand
 
-	gauge     gauge
+	pipes     []modelPipe
 	round     uint64
-	events    []event          // in the order of their time
-	pools     [][]*request     // what each processor's part of the pool holds; the last comes out first
-	queue     []func(*request) // of what is queued: what its caller does when answered
-	requests  []*request
-	deciding  bool
+	events    []event      // in the order of their time
+	pools     [][]*request // what each processor's part of the pool holds; the last comes out first
 	decisions int
 	pauses    int
+}
+
+type modelPipe struct {
+	gauge    gauge
+	queue    []func(*request) // of what is queued: what its caller does when answered
+	requests []*request
+	deciding bool
 }
 
 type event struct {
@@ -50,7 +55,10 @@ func (m *loadModel) after(delay time.Duration, do func()) {
 
 // run counts decisions once the callers have begun.
 func (m *loadModel) run(warmUp, length time.Duration) {
-	m.gauge, m.round, m.pools = newGauge(), firstRound(), make([][]*request, m.processors)
+	m.pools, m.pipes = make([][]*request, m.processors), make([]modelPipe, max(m.nodes, 1))
+	for i := range m.pipes {
+		m.pipes[i].gauge = newGauge()
+	}
 	m.after(warmUp, func() { m.decisions, m.pauses = 0, 0 })
 	for until := now() + warmUp + length; len(m.events) > 0 && m.events[0].at < until; {
 		next := m.events[0]
@@ -68,32 +76,38 @@ func (m *loadModel) ask(processor int, then func()) {
 	if len(pool) > 0 {
 		r, m.pools[processor] = pool[len(pool)-1], pool[:len(pool)-1]
 	}
-	m.after(m.resumeGap, func() {
-		m.gauge.arrive(r.last.independent(m.round))
-		m.requests = append(m.requests, r)
-		m.queue = append(m.queue, func(r *request) {
+	p := &m.pipes[m.random.IntN(len(m.pipes))]
+	arrive := func() {
+		p.gauge.arrive(r.last.independent(m.round))
+		p.requests = append(p.requests, r)
+		p.queue = append(p.queue, func(r *request) {
 			r.last.resumed(m.round)
 			m.pools[processor] = append(m.pools[processor], r)
 			then()
 		})
-		if !m.deciding {
-			m.deciding = true
-			m.after(2*time.Microsecond, m.decide)
+		if !p.deciding {
+			p.deciding = true
+			m.after(2*time.Microsecond, func() { m.decide(p) })
 		}
-	})
+	}
+	if m.resumeGap == 0 {
+		arrive() // nothing runs in between on the same processor
+		return
+	}
+	m.after(m.resumeGap, arrive)
 }
 
 // decide is the writer once it has given its turns away.
-func (m *loadModel) decide() {
+func (m *loadModel) decide(p *modelPipe) {
 	m.round++
 	m.decisions++
-	delay := m.gauge.pause(gatherPause, len(m.queue))
+	delay := p.gauge.pause(gatherPause, len(p.queue))
 	if delay > 0 {
 		m.pauses++
 	}
 	m.after(delay, func() {
-		queue, requests := m.queue, m.requests
-		m.queue, m.requests, m.deciding = nil, nil, false
+		queue, requests := p.queue, p.requests
+		p.queue, p.requests, p.deciding = nil, nil, false
 		part := m.replyPart
 		if part == 0 {
 			part = len(queue)
@@ -102,15 +116,15 @@ func (m *loadModel) decide() {
 		for len(queue) > 0 {
 			n := min(part, len(queue))
 			answered, theirs := queue[:n], requests[:n]
-			m.after(wait, func() { m.answer(answered, theirs) })
+			m.after(wait, func() { m.answer(p, answered, theirs) })
 			queue, requests = queue[n:], requests[n:]
 			wait += m.partGap
 		}
 	})
 }
 
-func (m *loadModel) answer(callers []func(*request), requests []*request) {
-	m.gauge.end(len(callers))
+func (m *loadModel) answer(p *modelPipe, callers []func(*request), requests []*request) {
+	p.gauge.end(len(callers))
 	for i, r := range requests {
 		r.last.answered(m.round, now())
 		m.after(m.resumeWait+time.Duration(i+1)*m.resumeStep, func() { callers[i](r) })
@@ -151,6 +165,7 @@ func (m *loadModel) open(perSecond, seriesMax int) {
 func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 	onOne := loadModel{processors: 1, resumeStep: 500 * time.Nanosecond}
 	onTwo := loadModel{processors: 2, resumeStep: time.Microsecond, resumeGap: 300 * time.Nanosecond}
+	nodes := loadModel{processors: 1, nodes: 3, resumeStep: time.Microsecond, resumeWait: 2 * gatherStep}
 	late := loadModel{processors: 2, replyPart: 7, partGap: 30 * time.Microsecond, resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
 	large := loadModel{processors: 1, resumeStep: time.Microsecond, replyPart: 3, partGap: 20 * time.Microsecond}
 	for _, test := range []struct {
@@ -169,6 +184,8 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 		{"64 callers that get a processor late", late, func(m *loadModel) { m.closed(64) }, 0, 1},
 		{"64 callers, large values", large, func(m *loadModel) { m.closed(64) }, 0, 1},
 		{"1024 callers, large values", large, func(m *loadModel) { m.closed(1024) }, 0, 1},
+		{"256 callers, three nodes", nodes, func(m *loadModel) { m.closed(256) }, 0, 1},
+		{"80,000 per second, three nodes", nodes, func(m *loadModel) { m.open(80000, 8) }, 60, 100},
 		{"64 callers and others, 5,000 per second", onOne, func(m *loadModel) { m.closed(64); m.open(5000, 1) }, 0, 1},
 		{"2,000 per second", onOne, func(m *loadModel) { m.open(2000, 8) }, 0, 5},
 		{"20,000 per second", onOne, func(m *loadModel) { m.open(20000, 8) }, 80, 100},

@@ -40,9 +40,8 @@ type pipe struct {
 	watching  bool   // the watch ticks fast
 	finished  bool
 	dead      error
-	gone      atomic.Bool   // dead, for those who do not hold the mutex
-	round     atomic.Uint64 // grows when all who were runnable before a flush had their turn; see trace
-	unsent    uint64        // after a failed write: requests from this sequence on never left whole
+	gone      atomic.Bool // dead, for those who do not hold the mutex
+	unsent    uint64      // after a failed write: requests from this sequence on never left whole
 	stats     PipeStats
 
 	writer   writerRole
@@ -84,7 +83,6 @@ func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawRepl
 		unsent: ^uint64(0), watching: true,
 	}
 	p.gauge = newGauge()
-	p.round.Store(firstRound())
 	if options.MaxGatherDelay != 0 {
 		p.pauseLength = options.MaxGatherDelay
 	}
@@ -122,7 +120,7 @@ func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) 
 			return p.giveUp(ctx, r)
 		}
 	}
-	r.last.resumed(p.round.Load())
+	r.last.resumed(rounds.Load())
 	return r.reply, true
 }
 
@@ -144,7 +142,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	if err := ctx.Err(); err != nil {
 		return false, notSent(context.Cause(ctx))
 	}
-	independent := r.last.independent(p.round.Load())
+	independent := r.last.independent(rounds.Load())
 	p.mu.Lock()
 	for p.gauge.pending >= p.limit && p.dead == nil {
 		if err := p.waitForRoom(ctx); err != nil {

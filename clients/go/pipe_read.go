@@ -205,7 +205,7 @@ func (p *pipe) settle() {
 	p.stats.Reads++
 	p.wakeWaiters()
 	p.mu.Unlock()
-	round, at := p.round.Load(), now()
+	round, at := rounds.Load(), now()
 	for i, r := range role.resolved {
 		role.resolved[i] = nil
 		r.last.answered(round, at)

@@ -48,7 +48,7 @@ func (p *pipe) gatherCompany() bool {
 	}
 	p.gathering = false
 	p.stats.Yields += uint64(yields)
-	p.round.Add(1)
+	rounds.Add(1)
 	if count < flushRequests && p.dead == nil && p.pauseLength > 0 {
 		p.pauseForCompany(count)
 	}

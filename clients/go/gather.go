@@ -1,20 +1,24 @@
 package tidemill
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // gauge estimates whether a pause before a flush pays. It belongs to a pipe and is guarded by the pipe's
 // mutex.
 //
-// A request is company when it arrives while another one is pending and is not the immediate successor
-// of a reply just delivered. Successors come by themselves within the scheduler's next turn: giving the
-// processor away gathers them, waiting does not bring more. So closed loops, however many, show no
-// company and never wait; a lone caller with pauses of its own shows none either. Where callers come and
-// go independently, a pause joins their series: who was gathered once is answered together and asks
-// again together, so that the whole rate of arrivals, not only the company's, counts for the gain.
+// A pause gathers callers that come by themselves. Who asks again because it was just answered comes anyway:
+// giving the processor away gathers it, waiting only keeps it from being answered again. So the gauge counts
+// company: requests that arrive while another one is pending and whose caller did something else since its
+// last reply (see trace). Closed loops, however many callers and however late these get a processor, show
+// none and never wait; a lone caller shows none either. Where callers come and go independently, a pause
+// joins their series: who was gathered once is answered together and asks again together, so that the whole
+// rate of arrivals, not only the company's, counts for the gain.
 type gauge struct {
 	pending   int           // requests not yet answered
-	credit    int           // replies just delivered whose successors have not shown up
 	company   float64       // arrivals of the kind above, decayed
+	met       float64       // arrivals while another one was pending, decayed like company
 	busy      time.Duration // time during which something was pending, decayed like company
 	busySince time.Duration
 	arrivals  float64 // all, decayed with the time since
@@ -32,35 +36,58 @@ var epoch = time.Now()
 
 func now() time.Duration { return time.Since(epoch) }
 
+// trace is what a recycled request remembers of the operation that used it last. The pool gives a processor
+// back what was put there last. So a caller that asks again at once gets the request of its own last operation,
+// and its trace tells how long ago that ended, without anything that identifies goroutines. Who was away finds
+// the trace of another one that left: the later of the two departures, which is seldom recent either.
+//
+// How late a caller got a processor after its reply does not matter, because the round is taken when it runs
+// again. What it costs is one comparison; the clock is looked at only when that fails.
+type trace struct {
+	round uint64        // when the caller went on; see rounds
+	at    time.Duration // when the reply was delivered; 0: a request that was not used before
+}
+
+// answered notes that the reply is there.
+func (t *trace) answered(round uint64, at time.Duration) { *t = trace{round, at} }
+
+// resumed notes that the caller has got a processor after its reply.
+func (t *trace) resumed(round uint64) { t.round = round }
+
+// independent tells whether the caller of a request with this trace did something else since its last reply.
+// On a second processor a round may end between a caller's reply and its next request; hence the clock. Of a new
+// request nothing is known, as after a garbage collection.
+func (t trace) independent(round uint64) bool {
+	return t.at != 0 && t.round != round && now()-t.at > gatherStep
+}
+
+// rounds counts, for all pipes of the process, the times that all who were runnable before a flush had had their
+// turn. Pipes do not count for themselves, because the callers of a cluster go from one pipe to another. It has a
+// cache line of its own: every operation reads it, only flushes change it.
+var rounds struct {
+	_ [64]byte
+	atomic.Uint64
+	_ [64]byte
+}
+
 // arrive counts a request in.
-func (g *gauge) arrive() {
+func (g *gauge) arrive(independent bool) {
 	if g.pending == 0 {
 		g.streak++
 		g.busySince = now()
 	} else {
 		g.streak = 0
-		if g.credit == 0 {
+		g.met++
+		if independent {
 			g.company++
 		}
-	}
-	if g.credit > 0 {
-		g.credit--
 	}
 	g.pending++
 	g.arrivals++
 }
 
-// answer counts delivered replies out.
-func (g *gauge) answer(count int) {
-	g.pending -= count
-	g.credit = min(g.credit+count, count+g.pending)
-	if g.pending == 0 {
-		g.busy += now() - g.busySince
-	}
-}
-
-// drop counts requests out that nobody waits for any more.
-func (g *gauge) drop(count int) {
+// end counts requests out that were answered, or that nobody waits for any more.
+func (g *gauge) end(count int) {
 	if count == 0 {
 		return
 	}
@@ -78,16 +105,18 @@ func (g *gauge) pause(length time.Duration, queued int) time.Duration {
 	wall := at - g.since
 	perSecond := g.arrivals / wall.Seconds()
 	company := g.company / g.busy.Seconds() * length.Seconds()
+	share := g.company / max(g.met, 1)
 	if g.busy > gatherMemory {
 		g.busy /= 2
 		g.company /= 2
+		g.met /= 2
 	}
 	if wall > gatherWallMemory {
 		g.arrivals = min(g.arrivals, perSecond*gatherWallMemory.Seconds()) / 2
 		g.since = at - gatherWallMemory/2
 	}
 	g.peak = max(g.peak*(1-1.0/64), float64(g.pending))
-	if company < gatherCompanyMin || perSecond*length.Seconds() < gatherGainMin {
+	if company < gatherCompanyMin || share < gatherShareMin || perSecond*length.Seconds() < gatherGainMin {
 		// Closed loops: two half batches under way keep server and client busy at the same time.
 		g.enough = min(max(flushRequestsMin, int(g.peak/2)), flushRequests)
 		return 0

@@ -30,6 +30,12 @@ const (
 	// from callers not already in step.
 	gatherGainMin    = 0.75
 	gatherCompanyMin = 0.05
+	// gatherShareMin is the smallest part of the requests that company must be: below it the pause would cost a
+	// closed loop more than it saves the others.
+	gatherShareMin = 0.02
+	// gatherStep is the longest time from a reply to the next request of the same caller that counts as at once,
+	// where rounds cannot tell.
+	gatherStep = 60 * time.Microsecond
 	// gatherMemory is the busy time over which company is averaged, gatherWallMemory the time for all
 	// arrivals.
 	gatherMemory     = 2 * time.Millisecond
@@ -40,7 +46,11 @@ const (
 	soloStreak = 4
 	soloBytes  = 8 << 10
 
-	readBufferBytes = 32 << 10
+	// readBufferBytes is what a connection reads into at first. Reads that fill it double it, up to
+	// readBufferMaxBytes. Strings of which more than readDirectBytes are missing are read without it.
+	readBufferBytes    = 32 << 10
+	readBufferMaxBytes = 128 << 10
+	readDirectBytes    = 32 << 10
 	// writeBufferKeepBytes and wireKeepBytes bound what is kept for reuse after a large request.
 	writeBufferKeepBytes = 128 << 10
 	wireKeepBytes        = 16 << 10

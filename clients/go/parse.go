@@ -78,10 +78,14 @@ func cutLine(data []byte) (line []byte, used int, err error) {
 	return data[:end-1], end + 1, nil
 }
 
-// fillBulk moves bytes into the string under construction.
+// fillBulk moves bytes into the string under construction. One that is here whole needs no space that is cleared
+// first.
 func (p *parser) fillBulk(data []byte) (used int) {
 	if p.bulkLeft > 0 {
 		n := min(p.bulkLeft, len(data))
+		if n < p.bulkLeft && p.bulk == nil {
+			p.bulk = make([]byte, 0, min(p.bulkLeft, replyBulkAhead))
+		}
 		p.bulk = append(p.bulk, data[:n]...)
 		p.bulkLeft -= n
 		used = n
@@ -217,9 +221,6 @@ func (p *parser) startBulk(rest []byte, kind Kind) (Reply, bool, error) {
 		return Reply{}, false, tooLarge("string")
 	}
 	p.bulkKind, p.bulkLeft, p.bulkTail = kind, int(length), 2
-	if length > 0 {
-		p.bulk = make([]byte, 0, min(int(length), replyBulkAhead))
-	}
 	return Reply{}, false, nil
 }
 

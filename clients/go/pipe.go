@@ -111,17 +111,17 @@ func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) 
 	if solo {
 		return p.soloRun(ctx, r)
 	}
-	done := ctx.Done()
-	if done == nil {
+	if done := ctx.Done(); done == nil {
 		<-r.wake
-		return r.reply, true
+	} else {
+		select {
+		case <-r.wake:
+		case <-done:
+			return p.giveUp(ctx, r)
+		}
 	}
-	select {
-	case <-r.wake:
-		return r.reply, true
-	case <-done:
-		return p.giveUp(ctx, r)
-	}
+	r.last.resumed(rounds.Load())
+	return r.reply, true
 }
 
 // giveUp ends the wait for a request whose context is over.
@@ -142,6 +142,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 	if err := ctx.Err(); err != nil {
 		return false, notSent(context.Cause(ctx))
 	}
+	independent := r.last.independent(rounds.Load())
 	p.mu.Lock()
 	for p.gauge.pending >= p.limit && p.dead == nil {
 		if err := p.waitForRoom(ctx); err != nil {
@@ -154,7 +155,7 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 		p.mu.Unlock()
 		return false, notSent(err)
 	}
-	p.gauge.arrive()
+	p.gauge.arrive(independent)
 	if !p.watching {
 		p.watching = true
 		p.watch.Reset(watchInterval)

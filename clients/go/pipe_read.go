@@ -16,7 +16,7 @@ type readerRole struct {
 	due      []*request // taken from the pipe's flight; due[next:] await replies
 	next     int
 	resolved []*request
-	more     bool // the last read filled the buffer: the next will find bytes too
+	filled   bool // the last read filled the buffer: the next will find bytes too
 
 	watched uint64 // progress the watch saw last
 	stuck   time.Duration
@@ -41,11 +41,10 @@ func (p *pipe) readLoop() {
 			if p.offerReader() {
 				break
 			}
-			if p.reader.more {
+			if p.reader.filled {
 				// Whom this read answered asks again while the rest is on its way. Without their turn, a
 				// reader that always finds bytes would answer all before anybody could, and large values
 				// would leave the connection empty after each round.
-				p.reader.more = false
 				runtime.Gosched()
 			}
 		}
@@ -109,9 +108,10 @@ func (p *pipe) readMeasured() error {
 // fill reads once; parse is true when there are bytes to look at.
 func (p *pipe) fill() (parse, full bool, err error) {
 	role := &p.reader
-	if space := role.parser.want(); len(space) >= readBufferBytes/4 && role.start == role.end {
+	if space := role.parser.want(); len(space) >= readDirectBytes && role.start == role.end {
 		n, err := p.conn.Read(space)
 		role.parser.filled(n)
+		role.filled = false
 		if n > 0 {
 			p.reads.Add(1)
 			err = nil
@@ -120,18 +120,21 @@ func (p *pipe) fill() (parse, full bool, err error) {
 	}
 	if role.start == role.end {
 		role.start, role.end = 0, 0
+		if role.filled && len(role.buffer) < readBufferMaxBytes {
+			role.buffer = make([]byte, 2*len(role.buffer))
+		}
 	}
 	if role.end == len(role.buffer) {
 		p.makeRoom()
 	}
 	n, err := p.conn.Read(role.buffer[role.end:])
 	role.end += n
-	role.more = role.end == len(role.buffer)
+	role.filled = role.end == len(role.buffer)
 	if n == 0 {
 		return false, false, err
 	}
 	p.reads.Add(1)
-	return true, role.more, nil
+	return true, role.filled, nil
 }
 
 // makeRoom moves an incomplete line to the front, or grows for one that fills the buffer.
@@ -191,19 +194,21 @@ func (p *pipe) deliver(reply Reply) error {
 }
 
 // settle counts the resolved requests out before it wakes their callers, so that what those send next
-// is recognised as successors.
+// finds its place among the pending ones.
 func (p *pipe) settle() {
 	role := &p.reader
 	if len(role.resolved) == 0 {
 		return
 	}
 	p.mu.Lock()
-	p.gauge.answer(len(role.resolved))
+	p.gauge.end(len(role.resolved))
 	p.stats.Reads++
 	p.wakeWaiters()
 	p.mu.Unlock()
+	round, at := rounds.Load(), now()
 	for i, r := range role.resolved {
 		role.resolved[i] = nil
+		r.last.answered(round, at)
 		r.complete()
 	}
 	role.resolved = role.resolved[:0]

@@ -187,3 +187,21 @@ func TestPipe_ReaderOfLargeValuesLetsCallersAskAgain(t *testing.T) {
 	p.kill(ErrClosed)
 	<-p.closed
 }
+
+// Many connections with small replies shall not hold memory for large ones.
+func TestPipe_ReadBufferGrowsWhereRepliesFillIt(t *testing.T) {
+	for _, test := range []struct{ callers, size, want int }{
+		{16, 32, readBufferBytes},
+		{64, 10 << 10, readBufferMaxBytes},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPipe(newFarServer(time.Millisecond, test.size, test.callers), Options{}.withDefaults(), nil)
+			runClosedLoop(t, p, test.callers, 50)
+			p.kill(ErrClosed)
+			<-p.closed
+			if got := len(p.reader.buffer); got != test.want {
+				t.Errorf("%d callers, values of %d bytes: a buffer of %d bytes, not %d", test.callers, test.size, got, test.want)
+			}
+		})
+	}
+}

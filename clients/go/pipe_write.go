@@ -48,7 +48,7 @@ func (p *pipe) gatherCompany() bool {
 	}
 	p.gathering = false
 	p.stats.Yields += uint64(yields)
-	p.gauge.credit = 0
+	rounds.Add(1)
 	if count < flushRequests && p.dead == nil && p.pauseLength > 0 {
 		p.pauseForCompany(count)
 	}
@@ -131,7 +131,7 @@ func (p *pipe) fillChunk() (taken int) {
 	}
 	p.mu.Lock()
 	p.flight = append(p.flight, w.batch[:taken]...)
-	p.gauge.drop(looked - taken)
+	p.gauge.end(looked - taken)
 	p.wakeWaiters()
 	p.stats.note(taken)
 	p.mu.Unlock()

@@ -29,7 +29,8 @@ type request struct {
 	notify   func(*request) // called by the reader instead of waking a caller
 	sequence uint64         // place in the pipe's byte stream, set by the writer
 	state    atomic.Uint32
-	solo     bool // its caller is the reader: no wake-up needed
+	last     trace // of its previous use
+	solo     bool  // its caller is the reader: no wake-up needed
 }
 
 var requests = sync.Pool{New: func() any { return &request{wake: make(chan struct{}, 1)} }}

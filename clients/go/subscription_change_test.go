@@ -23,6 +23,17 @@ func publishTo(t *testing.T, c *Client, channel, text string) int64 {
 	return n
 }
 
+// subscribeAtLast subscribes where the first attempts may fail.
+func subscribeAtLast(t *testing.T, ctx context.Context, c *Client, channel string) (sub *Subscription) {
+	t.Helper()
+	waitFor(t, 20*time.Second, "a subscription", func() bool {
+		var err error
+		sub, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{channel}})
+		return err == nil
+	})
+	return sub
+}
+
 func TestSubscription_TakesAndGivesUpChannelsWhileItRuns(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		c := newTestClient(t, s.address)
@@ -138,12 +149,7 @@ func TestSubscription_ChangesSurviveResets(t *testing.T) {
 	})
 	c := newTestClient(t, proxy.address(), func(o *Options) { o.BackoffMin = time.Millisecond })
 	ctx := testContext(t, time.Minute)
-	var sub *Subscription
-	waitFor(t, 20*time.Second, "a subscription", func() bool {
-		var err error
-		sub, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{"base"}})
-		return err == nil
-	})
+	sub := subscribeAtLast(t, ctx, c, "base")
 	defer sub.Close()
 	const workers, each = 8, 12
 	var group sync.WaitGroup
@@ -328,12 +334,7 @@ func TestSubscription_SilentServerIsLeft(t *testing.T) {
 	})
 	c := newTestClient(t, address, func(o *Options) { o.DialTimeout = 500 * time.Millisecond })
 	ctx := testContext(t, 30*time.Second)
-	var sub *Subscription
-	waitFor(t, 10*time.Second, "the first connection", func() bool {
-		var err error
-		sub, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
-		return err == nil
-	})
+	sub := subscribeAtLast(t, ctx, c, "one")
 	defer sub.Close()
 	mu.Lock()
 	_ = latest.Close()

@@ -270,3 +270,49 @@ fn only_whole_inputs_are_looked_ahead_at() {
     }
     assert!(engine.ahead(&get).is_parsed());
 }
+
+#[test]
+fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side() {
+    // Some too long to be hashed with others, some with a tag, one empty; requests without a key stand between them.
+    let keys: Vec<String> = (0..150)
+        .map(|number| match number % 5 {
+            _ if number == 0 => String::new(),
+            0 => format!("{{tag{}}}{number}", number % 3),
+            1 => format!("{number}{}", "k".repeat(number % 45)),
+            _ => format!("key:{number}"),
+        })
+        .collect();
+    let wire = |words: &[&str]| {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        String::from_utf8(encode(&words)).expect("plain requests")
+    };
+    let set = |key: &String| wire(&["SET", key, &format!("value of {key}")]);
+    let get = |key: &String| wire(&["GET", key]);
+    let bulk = |key: &String| format!("${}\r\nvalue of {key}\r\n", key.len() + 9);
+    let mixed = |requests: Vec<String>| {
+        let with_others = requests.chunks(6).map(|some| some.concat() + "PING\r\n");
+        with_others.collect::<String>()
+    };
+    for writes_together in [true, false] {
+        let mut engine = Engine::new(&[], Limits::default());
+        let mut run = |input: String| {
+            let mut consumed = 0;
+            while consumed < input.len() {
+                consumed += engine.turn(&input[consumed..]).consumed;
+            }
+            engine.replies()
+        };
+        let sets = keys.iter().map(set).collect();
+        if writes_together {
+            run(mixed(sets));
+            for key in &keys {
+                assert_eq!(run(get(key)), bulk(key));
+            }
+        } else {
+            sets.into_iter().for_each(|set| drop(run(set)));
+            let expected: Vec<String> = keys.iter().map(bulk).collect();
+            let expected = expected.chunks(6).map(|some| some.concat() + "+PONG\r\n");
+            assert_eq!(run(mixed(keys.iter().map(get).collect())), expected.collect::<String>());
+        }
+    }
+}

@@ -1,6 +1,5 @@
 //! Replies that are made in pieces, turn by turn.
 
-#[allow(dead_code)]
 mod harness;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -82,6 +81,7 @@ fn both_ways(words: &[&str], before: &[&[&str]]) -> (String, String) {
 #[test]
 fn pieces_make_the_reply_that_is_made_at_once() {
     let _alone = alone();
+    let large = "x".repeat(100_000);
     let cases: [(&[&str], &[&[&str]]); 9] = [
         (&["LRANGE", "list", "0", "-1"], &[]),
         (&["LRANGE", "list", "5", "-7"], &[]),
@@ -95,22 +95,13 @@ fn pieces_make_the_reply_that_is_made_at_once() {
             &[&["HPEXPIRE", "hash", "100", "FIELDS", "2", "element 7", "element 9"]],
         ),
         // Few elements, but large ones.
-        (&["LRANGE", "list", "0", "1"], &[&["DEL", "list"], &["RPUSH", "list", LARGE, LARGE]]),
+        (&["LRANGE", "list", "0", "1"], &[&["DEL", "list"], &["RPUSH", "list", &large, &large]]),
     ];
     for (words, before) in cases {
         let (pieces, whole) = both_ways(words, before);
         assert!(pieces == whole, "{words:?}: {} bytes, not {}", pieces.len(), whole.len());
     }
 }
-
-/// Longer than a piece.
-const LARGE: &str = {
-    const BYTES: [u8; 100_000] = [b'x'; 100_000];
-    match std::str::from_utf8(&BYTES) {
-        Ok(text) => text,
-        Err(_) => panic!("ASCII"),
-    }
-};
 
 #[test]
 fn all_elements_are_of_the_version_that_was_there_at_the_beginning() {

@@ -1,16 +1,20 @@
 //! Who uses more of a worker than its share sits out until the others had theirs.
 //!
 //! A turn ends after a quarter of a millisecond, but a command that is one whole (`MSET` of a thousand keys, an `EXEC`) may
-//! take longer. What a turn took beyond [`TURN_US_MAX`] is a debt: the connection *rests*, neither read nor executed for,
-//! until the turns of each other active connection have taken as much, by and large: deficit round robin by time. So
-//! its long commands meet few of its neighbours' requests, instead of each.
+//! take longer. What a turn took beyond [`TURN_US_MAX`] is a debt if it took twice that: the connection *rests*, neither
+//! read nor executed for, until the turns of each other active connection have taken as much, by and large: deficit round
+//! robin by time. So its long commands meet few of its neighbours' requests, instead of each.
 //!
-//! Nobody rests in front of an idle worker, nor longer than [`REST_US_MAX`], nor when it is alone. Turns within their
-//! time never lead to a rest: pipelines and replies in pieces take turns with their neighbours as they come.
+//! Nobody rests in front of an idle worker, nor longer than [`REST_US_MAX`], nor when all others that are active rest
+//! already. Turns that end soon after their time never lead to a rest: pipelines and replies in pieces take turns with
+//! their neighbours as they come.
 
 use tidemill_engine::limits::TURN_US_MAX;
 
 use crate::limits::{IDLE_US, REST_US_MAX, ROUND_US, TURN_CALLS_NS};
+
+/// Nanoseconds from which on a turn leads to a rest.
+const REST_FROM_NS: u64 = 2 * TURN_US_MAX * 1000;
 
 /// How long a connection rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +69,27 @@ impl Fairness {
             self.active_count += 1;
         }
         self.served_ns += turn_ns + TURN_CALLS_NS;
-        let debt_ns = turn_ns.checked_sub(TURN_US_MAX * 1000).filter(|&debt_ns| debt_ns > 0)?;
-        let others_count = self.active_count.max(self.active_before_count).saturating_sub(1);
+        if turn_ns < REST_FROM_NS {
+            return None;
+        }
+        let debt_ns = turn_ns - TURN_US_MAX * 1000;
+        let active_count = self.active_count.max(self.active_before_count);
+        let others_count = active_count.saturating_sub(1 + self.debtors().count() as u64);
         (others_count > 0).then(|| Rest {
             until_us: now_us() + REST_US_MAX,
             until_served_ns: Some(self.served_ns + debt_ns.saturating_mul(others_count)),
         })
+    }
+
+    /// Those that rest until others had their share.
+    fn debtors(&self) -> impl Iterator<Item = &Rest> {
+        let rests = self.resting.iter().map(|(_, rest)| rest);
+        rests.filter(|rest| rest.until_served_ns.is_some())
+    }
+
+    /// Whether the worker has more to do than it does, because somebody rests until others had their share.
+    pub(crate) fn has_debtors(&self) -> bool {
+        self.debtors().next().is_some()
     }
 
     /// A session rests from now on.
@@ -148,12 +167,26 @@ mod tests {
     fn nobody_rests_alone_nor_for_a_turn_within_its_time() {
         let (mut fairness, mut rounds) = beside(1);
         assert_eq!(fairness.charge(&mut rounds[0], LONG_NS, || 0), None, "it is alone");
-        assert_eq!(fairness.charge(&mut 0, TURN_US_MAX * 1000, || 0), None, "this was its time");
+        assert_eq!(fairness.charge(&mut 0, REST_FROM_NS - 1, || 0), None, "nearly in time");
         assert!(fairness.charge(&mut rounds[0], LONG_NS, || 0).is_some(), "now there are two");
         // Whoever had no turn in two rounds is no longer there.
         fairness.begin_iteration(ROUND_US);
         fairness.begin_iteration(2 * ROUND_US);
         assert_eq!(fairness.charge(&mut rounds[0], LONG_NS, || 0), None);
+    }
+
+    #[test]
+    fn not_all_rest_at_once() {
+        let (mut fairness, mut rounds) = beside(5);
+        let mut rest = |fairness: &mut Fairness, index: usize| {
+            let rest = fairness.charge(&mut rounds[index], LONG_NS, || 0);
+            rest.inspect(|&rest| fairness.add(index as u64, rest)).is_some()
+        };
+        assert!((0..4).all(|index| rest(&mut fairness, index)));
+        assert!(!rest(&mut fairness, 4), "it is the last that the worker could do something for");
+        assert!(fairness.has_debtors());
+        assert_eq!(fairness.rested(0, true), [0, 1, 2, 3]);
+        assert!(!fairness.has_debtors());
     }
 
     #[test]

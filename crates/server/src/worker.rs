@@ -166,7 +166,9 @@ impl<F: Flavour> EventLoop<F> {
             }
             let now_us = shared.clock.monotonic_us();
             busy_from_us = now_us;
-            self.load.idle(now_us - idle_from_us);
+            if !self.fairness.has_debtors() {
+                self.load.idle(now_us - idle_from_us);
+            }
             let span = self.spans_iteration.then(|| self.reader.span());
             shared.gate.enter(self.spec.index);
             self.worker.boundary(&shared);
@@ -270,9 +272,7 @@ impl<F: Flavour> EventLoop<F> {
         let demand = |(index, connection): (usize, &Connection)| Demand {
             index,
             work: connection.work,
-            is_movable: connection.mode == Mode::Open
-                && !connection.is_resting
-                && connection.session.is_movable(),
+            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
         };
         let demands = self.connections.iter().map(demand).collect();
         let leaving = balance::leaving(busy_permille, other_permille, demands);
@@ -288,6 +288,7 @@ impl<F: Flavour> EventLoop<F> {
         let mut connection = self.connections.remove(index);
         self.by_session.remove(&connection.session.id());
         connection.is_queued = false;
+        connection.is_resting = false;
         // It is registered, so this cannot fail; and the next owner would notice.
         let _ = epoll::delete(&self.epoll, &connection.socket);
         let client = Arc::clone(&connection.session.client);
@@ -317,7 +318,11 @@ impl<F: Flavour> EventLoop<F> {
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
         if is_added.is_err() {
             self.close(index);
-        } else if has_work {
+            return;
+        }
+        // It may have rested where it was.
+        self.update_interest(index);
+        if has_work && self.connections.contains(index) {
             self.enqueue(index);
         }
     }

@@ -150,6 +150,25 @@ impl RetireList {
         self.bind(domain);
         domain.orphans().adopt(budget.items, |garbage| self.retire(garbage));
         self.ring.borrow_mut().poll(domain);
+        self.free_ready(budget)
+    }
+
+    /// Blocks as [`Domain::synchronize`] does until all that is in the list may be freed, and frees it: one grace period,
+    /// however much was retired. What other lists of the domain left behind is adopted first.
+    ///
+    /// # Panics
+    ///
+    /// As [`Domain::synchronize`], and when the list belongs to another domain.
+    pub fn synchronize<F: Flavour>(&self, domain: &Domain<F>) -> Reclaimed {
+        self.bind(domain);
+        domain.orphans().adopt(usize::MAX, |garbage| self.retire(garbage));
+        domain.synchronize();
+        // The list is this thread's alone: nothing was retired to it while we waited.
+        self.ring.borrow_mut().make_all_ready();
+        self.free_ready(Budget::UNLIMITED)
+    }
+
+    fn free_ready(&self, budget: Budget) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         while let Some(elapsed) = self.take_ready(budget, reclaimed) {
             reclaimed.items += 1;
@@ -203,10 +222,14 @@ impl RetireList {
         ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })
     }
 
+    #[inline]
     fn dispose(&self, elapsed: Elapsed) {
-        match &*self.reclaimer.borrow() {
-            Some(reclaimer) if elapsed.is_deep() => reclaimer.send(elapsed),
-            _ => drop(elapsed),
+        if elapsed.is_deep()
+            && let Some(reclaimer) = &*self.reclaimer.borrow()
+        {
+            reclaimer.send(elapsed);
+        } else {
+            drop(elapsed);
         }
     }
 }
@@ -234,6 +257,13 @@ impl Ring {
             self.period = Some(domain.start_grace_period());
             self.waiting_count = self.garbage.len() - self.ready_count;
         }
+    }
+
+    /// After a grace period that began once all of it was retired.
+    fn make_all_ready(&mut self) {
+        self.ready_count = self.garbage.len();
+        self.waiting_count = 0;
+        self.period = None;
     }
 
     fn shrink(&mut self) {

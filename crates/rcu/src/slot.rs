@@ -97,9 +97,9 @@ impl Slot {
         self.word.load(Ordering::Relaxed) & DEPTH_MASK != 0
     }
 
-    /// Whether the slot belongs to the calling thread.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.owner == current().id()
+    /// Whether the slot belongs to `thread`.
+    pub(crate) fn is_of(&self, thread: ThreadId) -> bool {
+        self.owner == thread
     }
 
     /// Whether this reader can no longer hold what was unlinked before the counter reached `target`.

@@ -8,14 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_rcu::{
-    Bp, Budget, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
+    Bp, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
 };
 
 use crate::{Counts, Work};
 
 const READS_PER_ANNOUNCEMENT: u64 = 1024;
-/// Writes between two polls of the retire list, as an event loop would poll once per iteration.
-const WRITES_PER_POLL: u64 = 64;
 const CONTENTS: u64 = 8;
 
 struct Object {
@@ -131,24 +129,22 @@ impl<F: Sections> Shared<F> {
         writes
     }
 
-    /// Retires, polls now and then, and holds back while as much waits as liburcu's side gathers.
+    /// Retires, and waits for a grace period whenever `batch` objects have gathered.
     fn write_in_batches(&self, batch: usize) -> u64 {
+        let list = RetireList::for_domain(&self.domain, Limits::default());
         self.start.wait();
-        let limits = Limits { bytes: usize::MAX, items: batch };
-        let list = RetireList::for_domain(&self.domain, limits);
-        let mut writes = 0;
+        let (mut writes, mut count) = (0, 0);
         while self.running.0.load(Ordering::Relaxed) {
             // SAFETY: unlinked by `replace`; the list belongs to the readers' domain.
             list.retire(unsafe { Garbage::new(self.replace(), size_of::<Object>(), destroy) });
             writes += 1;
-            if writes % WRITES_PER_POLL == 0 {
-                list.reclaim(&self.domain, Budget::UNLIMITED);
-            }
-            if list.is_over_limit() {
-                self.domain.synchronize();
-                list.reclaim(&self.domain, Budget::UNLIMITED);
+            count += 1;
+            if count == batch {
+                list.synchronize(&self.domain);
+                count = 0;
             }
         }
+        list.synchronize(&self.domain);
         writes
     }
 

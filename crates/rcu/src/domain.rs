@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use crate::barrier::Barrier;
@@ -108,9 +109,22 @@ impl<F: Flavour> Domain<F> {
         loop {
             match self.grace.poll(period, Caller::Blocks) {
                 Progress::Elapsed => return,
-                Progress::Open => wait.for_readers(),
-                Progress::PausedUntil(at) => wait.until(at),
+                Progress::Open => wait.for_readers(|timeout| self.sleep(period, timeout)),
+                Progress::PausedUntil(at) => Wait::until(at),
             }
+        }
+    }
+
+    /// Sleeps for `timeout`; where readers announce, at most until the next one does.
+    fn sleep(&self, period: GracePeriod, timeout: Duration) {
+        if !F::ANNOUNCES {
+            thread::sleep(timeout);
+            return;
+        }
+        let doorbell = self.grace.doorbell();
+        doorbell.ask();
+        if self.grace.poll(period, Caller::Blocks) != Progress::Elapsed {
+            doorbell.sleep(timeout);
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::barrier::Barrier;
+use crate::doorbell::Doorbell;
 use crate::pace::{Caller, Pace};
 use crate::primitive::{AtomicU64, Mutex, Ordering, OwnLine, current, lock, try_lock};
 use crate::slot::{COUNTER_STEP, Slot};
@@ -40,12 +41,19 @@ pub(crate) enum Progress {
 
 #[derive(Debug)]
 pub(crate) struct Grace {
-    counter: OwnLine<AtomicU64>,
+    counter: OwnLine<Counter>,
     /// The highest target that all readers are past.
     completed: OwnLine<AtomicU64>,
     /// Off the line of `barrier`, which `Bp` reads at each section.
     registry: OwnLine<Mutex<Registry>>,
     barrier: Barrier,
+}
+
+/// What every reader reads, and nobody writes but to start a period or to sleep.
+#[derive(Debug)]
+struct Counter {
+    value: AtomicU64,
+    doorbell: Doorbell,
 }
 
 #[derive(Debug)]
@@ -67,7 +75,10 @@ impl Grace {
     pub(crate) fn new(barrier: Barrier, pause: Duration) -> Grace {
         let pace = Pace::new(barrier, pause);
         Grace {
-            counter: OwnLine::new(AtomicU64::new(COUNTER_STEP)),
+            counter: OwnLine::new(Counter {
+                value: AtomicU64::new(COUNTER_STEP),
+                doorbell: Doorbell::default(),
+            }),
             completed: OwnLine::new(AtomicU64::new(0)),
             registry: OwnLine::new(Mutex::new(Registry { slots: Vec::new(), scan: None, pace })),
             barrier,
@@ -76,7 +87,13 @@ impl Grace {
 
     #[inline(always)]
     pub(crate) fn counter(&self) -> &AtomicU64 {
-        &self.counter
+        &self.counter.value
+    }
+
+    /// To ring after an announcement.
+    #[inline(always)]
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.counter.doorbell
     }
 
     pub(crate) fn barrier(&self) -> Barrier {
@@ -87,7 +104,7 @@ impl Grace {
     pub(crate) fn register(&self, slot: Arc<Slot>, online: bool) {
         let mut registry = lock(&self.registry);
         if online {
-            slot.go_online(&self.counter);
+            slot.go_online(self.counter());
         }
         registry.slots.push(slot);
     }
@@ -112,7 +129,7 @@ impl Grace {
 
     pub(crate) fn start(&self) -> GracePeriod {
         // Release pairs with the acquire loads of the counter by readers and scans.
-        let before = self.counter.fetch_add(COUNTER_STEP, Ordering::Release);
+        let before = self.counter().fetch_add(COUNTER_STEP, Ordering::Release);
         GracePeriod { target: before + COUNTER_STEP }
     }
 
@@ -150,7 +167,7 @@ impl Grace {
 
     fn begin(&self, slots: &[Arc<Slot>], pace: &mut Pace) -> Scan {
         // Acquire pairs with the release in `start`.
-        let target = self.counter.load(Ordering::Acquire);
+        let target = self.counter().load(Ordering::Acquire);
         pace.issue(slots);
         Scan { target, next: 0, end: slots.len() }
     }

@@ -77,6 +77,7 @@
 
 mod barrier;
 mod domain;
+mod doorbell;
 mod flavour;
 mod garbage;
 mod grace;

@@ -9,11 +9,11 @@ pub(crate) const SECTION_DEPTH_BITS: u32 = 8;
 pub const SECTION_DEPTH_MAX: u64 = (1 << SECTION_DEPTH_BITS) - 1;
 
 /// Looks at the readers before [`Domain::synchronize`](crate::Domain::synchronize) begins to sleep between them: some
-/// tens of microseconds, which is what a sleep costs at least.
-pub(crate) const SYNCHRONIZE_SPIN_COUNT: u32 = 200;
+/// microseconds.
+pub(crate) const SYNCHRONIZE_SPIN_COUNT: u32 = 100;
 
 /// Spin hints between two looks at the readers; the first looks come closer together.
-pub(crate) const SYNCHRONIZE_SPIN_HINTS_MAX: u32 = 8;
+pub(crate) const SYNCHRONIZE_SPIN_HINTS_MAX: u32 = 4;
 
 /// First sleep of a [`Domain::synchronize`](crate::Domain::synchronize) that waits for long; it doubles with each.
 /// Linux adds 50 microseconds to any.

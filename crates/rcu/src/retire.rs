@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use crate::domain::Domain;
@@ -153,8 +154,8 @@ impl RetireList {
         self.free_ready(budget)
     }
 
-    /// Blocks as [`Domain::synchronize`] does until all that is in the list may be freed, and frees it: one grace period,
-    /// however much was retired. What other lists of the domain left behind is adopted first.
+    /// Blocks as [`Domain::synchronize`] does until all that is in the list may be freed, and frees it, newest first:
+    /// one grace period, however much was retired. What other lists of the domain left behind is adopted first.
     ///
     /// # Panics
     ///
@@ -164,8 +165,16 @@ impl RetireList {
         domain.orphans().adopt(usize::MAX, |garbage| self.retire(garbage));
         domain.synchronize();
         // The list is this thread's alone: nothing was retired to it while we waited.
-        self.ring.borrow_mut().make_all_ready();
-        self.free_ready(Budget::UNLIMITED)
+        let mut batch = Batch::take(self);
+        let mut reclaimed = Reclaimed::default();
+        // What was written last is most likely still in this processor's caches.
+        while let Some(garbage) = batch.garbage.pop_back() {
+            reclaimed.items += 1;
+            reclaimed.bytes += garbage.bytes();
+            // SAFETY: a grace period began after it was retired, and is over; the domain is the list's.
+            self.dispose(unsafe { Elapsed::new(garbage) });
+        }
+        reclaimed
     }
 
     fn free_ready(&self, budget: Budget) -> Reclaimed {
@@ -245,6 +254,36 @@ impl Drop for RetireList {
     }
 }
 
+/// All garbage of a list, taken out of it to be freed in one go: freeing may retire.
+struct Batch<'l> {
+    list: &'l RetireList,
+    garbage: VecDeque<Garbage>,
+}
+
+impl<'l> Batch<'l> {
+    fn take(list: &'l RetireList) -> Batch<'l> {
+        list.bytes.set(0);
+        let Ring { garbage, .. } = list.ring.take();
+        Batch { list, garbage }
+    }
+}
+
+impl Drop for Batch<'_> {
+    /// Gives the memory of the ring back; and what is left, when freeing panicked, as if it was retired now.
+    fn drop(&mut self) {
+        let left_bytes: usize = self.garbage.iter().map(Garbage::bytes).sum();
+        self.list.bytes.set(self.list.bytes.get() + left_bytes);
+        let mut ring = self.list.ring.borrow_mut();
+        // Nothing in the ring is ready or waiting yet, unless a destructor reclaimed: what is behind is fresh.
+        if ring.garbage.is_empty() {
+            ring.garbage = mem::take(&mut self.garbage);
+        } else {
+            ring.garbage.append(&mut self.garbage);
+        }
+        ring.shrink();
+    }
+}
+
 impl Ring {
     /// Makes ready what waited long enough, then stamps what is fresh if nothing waits.
     fn poll<F: Flavour>(&mut self, domain: &Domain<F>) {
@@ -257,13 +296,6 @@ impl Ring {
             self.period = Some(domain.start_grace_period());
             self.waiting_count = self.garbage.len() - self.ready_count;
         }
-    }
-
-    /// After a grace period that began once all of it was retired.
-    fn make_all_ready(&mut self) {
-        self.ready_count = self.garbage.len();
-        self.waiting_count = 0;
-        self.period = None;
     }
 
     fn shrink(&mut self) {

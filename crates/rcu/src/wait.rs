@@ -6,7 +6,7 @@
 //! slice, while a thread that wakes up is run at once.
 
 use std::hint::spin_loop;
-use std::thread::sleep;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::limits::{
@@ -26,8 +26,8 @@ impl Wait {
         Wait { look_count: 0, sleep: SYNCHRONIZE_SLEEP_MIN }
     }
 
-    /// Returns when it is worth looking at the readers again.
-    pub(crate) fn for_readers(&mut self) {
+    /// Returns when it is worth looking at the readers again; `sleep` is called for the longer waits.
+    pub(crate) fn for_readers(&mut self, sleep: impl FnOnce(Duration)) {
         if cfg!(loom) {
             yield_now();
             return;
@@ -43,13 +43,13 @@ impl Wait {
     }
 
     /// Returns at `at`, or a little later.
-    pub(crate) fn until(&mut self, at: Instant) {
+    pub(crate) fn until(at: Instant) {
         loop {
             let left = at.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            if left >= SYNCHRONIZE_SLEEP_MIN { sleep(left) } else { spin_loop() }
+            if left >= SYNCHRONIZE_SLEEP_MIN { thread::sleep(left) } else { spin_loop() }
         }
     }
 }

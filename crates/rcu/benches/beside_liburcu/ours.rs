@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_rcu::{
-    Bp, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
+    Bp, Domain, Flavour, Garbage, Guard, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
 };
 
 use crate::{Counts, Work};
@@ -34,7 +34,10 @@ struct Shared<F: Flavour> {
 trait Sections: Flavour {
     type Registration;
     fn register(domain: &Arc<Domain<Self>>) -> Self::Registration;
-    fn read(shared: &Shared<Self>, registration: &Self::Registration) -> u64;
+    fn open<'s>(
+        domain: &'s Arc<Domain<Self>>,
+        registration: &'s Self::Registration,
+    ) -> Guard<'s, Self>;
     fn quiescent(_registration: &mut Self::Registration) {}
 }
 
@@ -48,9 +51,11 @@ macro_rules! explicit_sections {
             }
 
             #[inline(always)]
-            fn read(shared: &Shared<Self>, reader: &Reader<Self>) -> u64 {
-                let _guard = reader.enter();
-                shared.load()
+            fn open<'s>(
+                _domain: &'s Arc<Domain<Self>>,
+                reader: &'s Reader<Self>,
+            ) -> Guard<'s, Self> {
+                reader.enter()
             }
 
             #[inline(always)]
@@ -69,10 +74,29 @@ impl Sections for Bp {
     fn register(_domain: &Arc<Domain<Self>>) {}
 
     #[inline(always)]
-    fn read(shared: &Shared<Self>, (): &()) -> u64 {
-        let _guard = shared.domain.enter();
-        shared.load()
+    fn open<'s>(domain: &'s Arc<Domain<Self>>, (): &'s ()) -> Guard<'s, Self> {
+        domain.enter()
     }
+}
+
+/// Opens as many sections as lie between two announcements; returns how many saw a destroyed object.
+///
+/// A function of its own: by its shared references the compiler knows what no other thread changes, as it knows the
+/// addresses of liburcu's global variables.
+#[inline(never)]
+fn read_some<F: Sections>(
+    domain: &Arc<Domain<F>>,
+    registration: &F::Registration,
+    published: &AtomicPtr<Object>,
+) -> u64 {
+    let mut wrong = 0;
+    for _ in 0..READS_PER_ANNOUNCEMENT {
+        let _guard = F::open(domain, registration);
+        let object = published.load(Ordering::Acquire);
+        // SAFETY: the section is open, and objects are destroyed after a grace period.
+        wrong += u64::from(unsafe { (*object).contents } != CONTENTS);
+    }
+    wrong
 }
 
 fn create() -> *mut Object {
@@ -88,21 +112,12 @@ unsafe fn destroy(pointer: NonNull<u8>) {
 }
 
 impl<F: Sections> Shared<F> {
-    #[inline(always)]
-    fn load(&self) -> u64 {
-        let object = self.published.0.load(Ordering::Acquire);
-        // SAFETY: the caller's section is open, and objects are destroyed after a grace period.
-        unsafe { (*object).contents }
-    }
-
     fn read_on(&self) -> u64 {
         self.start.wait();
         let mut registration = F::register(&self.domain);
         let (mut reads, mut wrong) = (0, 0);
         while self.running.0.load(Ordering::Relaxed) {
-            for _ in 0..READS_PER_ANNOUNCEMENT {
-                wrong += u64::from(F::read(self, &registration) != CONTENTS);
-            }
+            wrong += read_some(&self.domain, &registration, &self.published.0);
             F::quiescent(&mut registration);
             reads += READS_PER_ANNOUNCEMENT;
         }

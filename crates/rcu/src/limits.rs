@@ -41,6 +41,9 @@ pub const RETIRED_ITEMS_MAX: usize = 1 << 20;
 /// Items for which an empty list keeps its memory; what a burst needed beyond this is given back.
 pub(crate) const RETAINED_ITEMS_MAX: usize = 16 << 10;
 
+/// How many frees ahead the memory is asked for: about as many as pass while a line comes from another core.
+pub(crate) const FREED_AHEAD_COUNT: usize = 6;
+
 /// Domains of the signal flavour in which one thread may be registered at the same time. One more panics.
 pub const SIGNAL_DOMAINS_PER_THREAD_MAX: usize = 8;
 

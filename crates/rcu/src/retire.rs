@@ -14,7 +14,7 @@ use crate::domain::Domain;
 use crate::flavour::Flavour;
 use crate::garbage::{Elapsed, Garbage};
 use crate::grace::GracePeriod;
-use crate::limits::{RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
+use crate::limits::{FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
 use crate::orphans::Orphans;
 use crate::reclaimer::ReclaimerHandle;
 
@@ -169,6 +169,9 @@ impl RetireList {
         let mut reclaimed = Reclaimed::default();
         // What was written last is most likely still in this processor's caches.
         while let Some(garbage) = batch.garbage.pop_back() {
+            if let Some(ahead) = batch.garbage.len().checked_sub(FREED_AHEAD_COUNT) {
+                batch.garbage[ahead].prefetch();
+            }
             reclaimed.items += 1;
             reclaimed.bytes += garbage.bytes();
             // SAFETY: a grace period began after it was retired, and is over; the domain is the list's.
@@ -226,6 +229,9 @@ impl RetireList {
             return None;
         }
         ring.ready_count -= 1;
+        if ring.ready_count > FREED_AHEAD_COUNT {
+            ring.garbage[FREED_AHEAD_COUNT].prefetch();
+        }
         self.bytes.set(self.bytes.get() - bytes);
         // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was promised.
         ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })

@@ -52,7 +52,8 @@ static struct object *create(void) {
 }
 
 static void destroy(struct object *object) {
-    object->contents = 0;
+    /* Volatile, as in `ours.rs`: the compiler drops plain stores before a free, and with it the readers' check. */
+    *(volatile unsigned long *)&object->contents = 0;
     free(object);
 }
 

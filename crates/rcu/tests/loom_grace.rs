@@ -199,6 +199,8 @@ fn garbage_left_behind_is_freed_once() {
 /// Blocking on a list: what it frees is out of every reader's reach.
 fn a_list_that_blocks_waits_for_a_reader<F: Flavour>() {
     struct First(Arc<Objects>);
+    // SAFETY: loom runs its threads one at a time, on one.
+    unsafe impl Send for First {}
     impl Drop for First {
         fn drop(&mut self) {
             self.0.free_first();

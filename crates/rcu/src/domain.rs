@@ -48,7 +48,7 @@ impl<F: Flavour> Domain<F> {
     /// A domain without readers, whose barriers interrupt readers at most once per `pause`; zero sets no limit, and
     /// more than [`BARRIER_PAUSE_MAX`](crate::limits::BARRIER_PAUSE_MAX) is cut to it.
     ///
-    /// [`Domain::synchronize`] keeps it under `Signal` only; under `Memb` and `Bp` it pauses for most of the time that
+    /// [`Domain::synchronize`] keeps it under `Signal` only; under `Memb` and `Bp` it pauses for half the time that
     /// the last barrier took, `pause` at most. `Qsbr` and `Mb` interrupt nobody and never pause.
     ///
     /// # Errors

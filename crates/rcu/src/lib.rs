@@ -35,7 +35,7 @@
 //!
 //! A barrier that interrupts readers is not issued at once when the last one was just now: whoever polls gets one per
 //! [`BARRIER_PAUSE`](limits::BARRIER_PAUSE) ([`Domain::with_barrier_pause`] sets another), whoever blocks in
-//! [`Domain::synchronize`] lets readers run for most of the time that the last one took. Signals always keep the whole
+//! [`Domain::synchronize`] lets readers run for half the time that the last one took. Signals always keep the whole
 //! pause. So retired memory waits a millisecond longer, and readers lose less than a percent to it.
 //!
 //! # Guards are lifetimes

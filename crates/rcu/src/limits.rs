@@ -30,7 +30,7 @@ pub const BARRIER_PAUSE: Duration = Duration::from_millis(1);
 pub const BARRIER_PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Least time after a `sys_membarrier` for callers that block, in percent of what it took.
-pub(crate) const BLOCKED_PAUSE_PERCENT: u32 = 75;
+pub(crate) const BLOCKED_PAUSE_PERCENT: u32 = 50;
 
 /// Default of [`Limits::bytes`](crate::Limits): memory that one list may hold back.
 pub const RETIRED_BYTES_MAX: usize = 64 << 20;

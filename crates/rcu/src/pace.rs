@@ -5,8 +5,8 @@
 //! barriers keep a distance, and whatever is retired in between shares the next one:
 //!
 //! - Who polls is in no hurry: a barrier comes `pause` after the last one, a millisecond by default.
-//! - Who blocks pauses for a share of what the last `sys_membarrier` took, so that the rule scales with the machine
-//!   and a preempted caller is not punished for long: never more than `pause`.
+//! - Who blocks pauses for half of what the last `sys_membarrier` took, so that the rule scales with the machine, and
+//!   never for more than `pause`, should its caller have been preempted.
 //! - A signal costs more, and ends system calls with `EINTR`: `pause` holds for everybody.
 //!
 //! After a longer calm a barrier is issued at once. A fence of the writer's own interrupts nobody and is not paced.

@@ -5,15 +5,17 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::thread::sleep;
+use std::thread;
+use std::time::Duration;
 
 use crate::barrier::Barrier;
 use crate::flavour::Flavour;
-use crate::grace::{Grace, GracePeriod};
-use crate::limits::{SYNCHRONIZE_SLEEP, SYNCHRONIZE_SPIN_COUNT, SYNCHRONIZE_YIELD_COUNT};
+use crate::grace::{Grace, GracePeriod, Progress};
+use crate::limits::BARRIER_PAUSE;
 use crate::orphans::Orphans;
-use crate::primitive::yield_now;
+use crate::pace::Caller;
 use crate::reader::Reader;
+use crate::wait::Wait;
 
 /// Readers and writers that agree on grace periods. Domains do not know of each other.
 #[derive(Debug)]
@@ -34,13 +36,26 @@ pub enum DomainError {
 }
 
 impl<F: Flavour> Domain<F> {
-    /// A domain without readers.
+    /// A domain without readers, whose barriers keep the default pause.
     ///
     /// # Errors
     ///
     /// Only the signal flavour fails, when its handler cannot be installed.
     pub fn new() -> Result<Arc<Domain<F>>, DomainError> {
-        let grace = Grace::new(F::barrier()?);
+        Domain::with_barrier_pause(BARRIER_PAUSE)
+    }
+
+    /// A domain without readers, whose barriers interrupt readers at most once per `pause`; zero sets no limit, and
+    /// more than [`BARRIER_PAUSE_MAX`](crate::limits::BARRIER_PAUSE_MAX) is cut to it.
+    ///
+    /// [`Domain::synchronize`] keeps it under `Signal` only; under `Memb` and `Bp` it pauses for half the time that
+    /// the last barrier took, `pause` at most. `Qsbr` and `Mb` interrupt nobody and never pause.
+    ///
+    /// # Errors
+    ///
+    /// As [`Domain::new`].
+    pub fn with_barrier_pause(pause: Duration) -> Result<Arc<Domain<F>>, DomainError> {
+        let grace = Grace::new(F::barrier()?, pause);
         Ok(Arc::new(Domain { grace, orphans: Arc::default(), flavour: PhantomData }))
     }
 
@@ -74,13 +89,15 @@ impl<F: Flavour> Domain<F> {
         self.grace.start()
     }
 
-    /// Polls: whether all readers are past a period of this domain. Never blocks; issues at most one barrier.
+    /// Polls: whether all readers are past a period of this domain. Never blocks; issues at most one barrier, and none
+    /// within the pause after the last.
     #[must_use]
     pub fn is_elapsed(&self, period: &GracePeriod) -> bool {
-        self.grace.poll(*period)
+        self.grace.poll(*period, Caller::Polls) == Progress::Elapsed
     }
 
-    /// Blocks until everything the caller has unlinked so far is out of readers' reach.
+    /// Blocks until everything the caller has unlinked so far is out of readers' reach. Spins for readers that run, and
+    /// sleeps for at most a millisecond at a time when they do not answer.
     ///
     /// # Panics
     ///
@@ -88,10 +105,26 @@ impl<F: Flavour> Domain<F> {
     pub fn synchronize(&self) {
         assert!(!self.grace.is_this_thread_reading(), "synchronize would wait for its own thread");
         let period = self.start_grace_period();
-        let mut polls = 0;
-        while !self.is_elapsed(&period) {
-            polls += 1;
-            back_off(polls);
+        let mut wait = Wait::new();
+        loop {
+            match self.grace.poll(period, Caller::Blocks) {
+                Progress::Elapsed => return,
+                Progress::Open => wait.for_readers(|timeout| self.sleep(period, timeout)),
+                Progress::PausedUntil(at) => Wait::until(at),
+            }
+        }
+    }
+
+    /// Sleeps for `timeout`; where readers announce, at most until the next one does.
+    fn sleep(&self, period: GracePeriod, timeout: Duration) {
+        if !F::ANNOUNCES {
+            thread::sleep(timeout);
+            return;
+        }
+        let doorbell = self.grace.doorbell();
+        doorbell.ask();
+        if self.grace.poll(period, Caller::Blocks) != Progress::Elapsed {
+            doorbell.sleep(timeout);
         }
     }
 
@@ -102,18 +135,6 @@ impl<F: Flavour> Domain<F> {
 
     pub(crate) fn orphans(&self) -> &Arc<Orphans> {
         &self.orphans
-    }
-}
-
-fn back_off(polls: u32) {
-    if cfg!(loom) {
-        yield_now();
-    } else if polls < SYNCHRONIZE_SPIN_COUNT {
-        std::hint::spin_loop();
-    } else if polls < SYNCHRONIZE_SPIN_COUNT + SYNCHRONIZE_YIELD_COUNT {
-        yield_now();
-    } else {
-        sleep(SYNCHRONIZE_SLEEP);
     }
 }
 

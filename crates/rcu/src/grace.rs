@@ -15,8 +15,12 @@
 
 use std::sync::Arc;
 
+use std::time::{Duration, Instant};
+
 use crate::barrier::Barrier;
-use crate::primitive::{AtomicU64, Mutex, Ordering, OwnLine, lock, try_lock};
+use crate::doorbell::Doorbell;
+use crate::pace::{Caller, Pace};
+use crate::primitive::{AtomicU64, Mutex, Ordering, OwnLine, current, lock, try_lock};
 use crate::slot::{COUNTER_STEP, Slot};
 
 /// A grace period that was started; see [`Domain::is_elapsed`](crate::Domain::is_elapsed).
@@ -25,19 +29,38 @@ pub struct GracePeriod {
     target: u64,
 }
 
+/// How far a poll came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Elapsed,
+    /// A reader may still be in its section, or another thread is looking.
+    Open,
+    /// The next barrier is not due yet.
+    PausedUntil(Instant),
+}
+
 #[derive(Debug)]
 pub(crate) struct Grace {
-    counter: OwnLine<AtomicU64>,
+    counter: OwnLine<Counter>,
     /// The highest target that all readers are past.
     completed: OwnLine<AtomicU64>,
-    registry: Mutex<Registry>,
+    /// Off the line of `barrier`, which `Bp` reads at each section.
+    registry: OwnLine<Mutex<Registry>>,
     barrier: Barrier,
+}
+
+/// What every reader reads, and nobody writes but to start a period or to sleep.
+#[derive(Debug)]
+struct Counter {
+    value: AtomicU64,
+    doorbell: Doorbell,
 }
 
 #[derive(Debug)]
 struct Registry {
     slots: Vec<Arc<Slot>>,
     scan: Option<Scan>,
+    pace: Pace,
 }
 
 /// A pass over the slots registered when it began: those before `next` are past `target`.
@@ -49,18 +72,28 @@ struct Scan {
 }
 
 impl Grace {
-    pub(crate) fn new(barrier: Barrier) -> Grace {
+    pub(crate) fn new(barrier: Barrier, pause: Duration) -> Grace {
+        let pace = Pace::new(barrier, pause);
         Grace {
-            counter: OwnLine::new(AtomicU64::new(COUNTER_STEP)),
+            counter: OwnLine::new(Counter {
+                value: AtomicU64::new(COUNTER_STEP),
+                doorbell: Doorbell::default(),
+            }),
             completed: OwnLine::new(AtomicU64::new(0)),
-            registry: Mutex::new(Registry { slots: Vec::new(), scan: None }),
+            registry: OwnLine::new(Mutex::new(Registry { slots: Vec::new(), scan: None, pace })),
             barrier,
         }
     }
 
     #[inline(always)]
     pub(crate) fn counter(&self) -> &AtomicU64 {
-        &self.counter
+        &self.counter.value
+    }
+
+    /// To ring after an announcement.
+    #[inline(always)]
+    pub(crate) fn doorbell(&self) -> &Doorbell {
+        &self.counter.doorbell
     }
 
     pub(crate) fn barrier(&self) -> Barrier {
@@ -71,7 +104,7 @@ impl Grace {
     pub(crate) fn register(&self, slot: Arc<Slot>, online: bool) {
         let mut registry = lock(&self.registry);
         if online {
-            slot.go_online(&self.counter);
+            slot.go_online(self.counter());
         }
         registry.slots.push(slot);
     }
@@ -90,34 +123,41 @@ impl Grace {
 
     /// Whether the calling thread is inside a section (or online, where readers announce).
     pub(crate) fn is_this_thread_reading(&self) -> bool {
-        lock(&self.registry).slots.iter().any(|slot| slot.is_ours() && slot.is_active())
+        let us = current().id();
+        lock(&self.registry).slots.iter().any(|slot| slot.is_of(us) && slot.is_active())
     }
 
     pub(crate) fn start(&self) -> GracePeriod {
         // Release pairs with the acquire loads of the counter by readers and scans.
-        let before = self.counter.fetch_add(COUNTER_STEP, Ordering::Release);
+        let before = self.counter().fetch_add(COUNTER_STEP, Ordering::Release);
         GracePeriod { target: before + COUNTER_STEP }
     }
 
-    /// Advances the scan as far as it goes without waiting; at most one barrier is issued.
-    pub(crate) fn poll(&self, period: GracePeriod) -> bool {
+    /// Advances the scan as far as it goes without waiting; at most one barrier is issued, and none within a pause.
+    pub(crate) fn poll(&self, period: GracePeriod, caller: Caller) -> Progress {
         // Acquire pairs with the release store below.
         if self.completed.load(Ordering::Acquire) >= period.target {
-            return true;
+            return Progress::Elapsed;
         }
         let Some(mut registry) = try_lock(&self.registry) else {
-            return false;
+            return Progress::Open;
         };
         // A scan under way may have begun before this period; the one after it cannot.
         loop {
             // Relaxed: stored under the lock that we hold.
             if self.completed.load(Ordering::Relaxed) >= period.target {
-                return true;
+                return Progress::Elapsed;
             }
-            let registry = &mut *registry;
-            let scan = registry.scan.get_or_insert_with(|| self.begin(&registry.slots));
-            if !self.advance(scan, &registry.slots) {
-                return false;
+            let Registry { slots, scan, pace } = &mut *registry;
+            if scan.is_none() {
+                let next_at = pace.next_at(caller);
+                if let Some(at) = next_at.filter(|&at| Instant::now() < at) {
+                    return Progress::PausedUntil(at);
+                }
+            }
+            let scan = scan.get_or_insert_with(|| self.begin(slots, pace));
+            if !self.advance(scan, slots) {
+                return Progress::Open;
             }
             // Release pairs with the acquire load above.
             self.completed.store(scan.target, Ordering::Release);
@@ -125,10 +165,10 @@ impl Grace {
         }
     }
 
-    fn begin(&self, slots: &[Arc<Slot>]) -> Scan {
+    fn begin(&self, slots: &[Arc<Slot>], pace: &mut Pace) -> Scan {
         // Acquire pairs with the release in `start`.
-        let target = self.counter.load(Ordering::Acquire);
-        self.barrier.issue(slots);
+        let target = self.counter().load(Ordering::Acquire);
+        pace.issue(slots);
         Scan { target, next: 0, end: slots.len() }
     }
 

@@ -8,14 +8,29 @@ pub(crate) const SECTION_DEPTH_BITS: u32 = 8;
 /// Sections that one reader may have open inside each other. One more panics.
 pub const SECTION_DEPTH_MAX: u64 = (1 << SECTION_DEPTH_BITS) - 1;
 
-/// Polls of [`Domain::synchronize`](crate::Domain::synchronize) before it begins to yield the processor.
-pub(crate) const SYNCHRONIZE_SPIN_COUNT: u32 = 200;
+/// Looks at the readers before [`Domain::synchronize`](crate::Domain::synchronize) begins to sleep between them: some
+/// microseconds.
+pub(crate) const SYNCHRONIZE_SPIN_COUNT: u32 = 100;
 
-/// Polls of [`Domain::synchronize`](crate::Domain::synchronize) with a yield between them, before it sleeps.
-pub(crate) const SYNCHRONIZE_YIELD_COUNT: u32 = 200;
+/// Spin hints between two looks at the readers; the first looks come closer together.
+pub(crate) const SYNCHRONIZE_SPIN_HINTS_MAX: u32 = 4;
 
-/// Sleep between two polls of a [`Domain::synchronize`](crate::Domain::synchronize) that waits for long.
-pub(crate) const SYNCHRONIZE_SLEEP: Duration = Duration::from_micros(100);
+/// First sleep of a [`Domain::synchronize`](crate::Domain::synchronize) that waits for long; it doubles with each.
+/// Linux adds 50 microseconds to any.
+pub(crate) const SYNCHRONIZE_SLEEP_MIN: Duration = Duration::from_micros(50);
+
+/// Longest sleep of a [`Domain::synchronize`](crate::Domain::synchronize).
+pub(crate) const SYNCHRONIZE_SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// Least time between two barriers that interrupt readers, for callers that poll, and for signals. At some
+/// microseconds per barrier and reader, it keeps barriers below one percent of the readers' time.
+pub const BARRIER_PAUSE: Duration = Duration::from_millis(1);
+
+/// Longest pause between barriers; a longer one is cut.
+pub const BARRIER_PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// Least time after a `sys_membarrier` for callers that block, in percent of what it took.
+pub(crate) const BLOCKED_PAUSE_PERCENT: u32 = 50;
 
 /// Default of [`Limits::bytes`](crate::Limits): memory that one list may hold back.
 pub const RETIRED_BYTES_MAX: usize = 64 << 20;
@@ -26,9 +41,14 @@ pub const RETIRED_ITEMS_MAX: usize = 1 << 20;
 /// Items for which an empty list keeps its memory; what a burst needed beyond this is given back.
 pub(crate) const RETAINED_ITEMS_MAX: usize = 16 << 10;
 
+/// How many frees ahead the memory is asked for: about as many as pass while a line comes from another core.
+pub(crate) const FREED_AHEAD_COUNT: usize = 6;
+
 /// Domains of the signal flavour in which one thread may be registered at the same time. One more panics.
 pub const SIGNAL_DOMAINS_PER_THREAD_MAX: usize = 8;
 
 // 56 bits of counter at a million grace periods per second last 2,284 years.
 const _: () = assert!(64 - SECTION_DEPTH_BITS >= 56);
+const _: () = assert!(BARRIER_PAUSE.as_nanos() <= BARRIER_PAUSE_MAX.as_nanos());
+const _: () = assert!(SYNCHRONIZE_SLEEP_MIN.as_nanos() <= SYNCHRONIZE_SLEEP_MAX.as_nanos());
 const _: () = assert!(RETAINED_ITEMS_MAX <= RETIRED_ITEMS_MAX);

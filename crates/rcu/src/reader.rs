@@ -87,11 +87,13 @@ impl<F: Flavour> Reader<F> {
 
     /// Announces that this thread holds nothing it has read; `&mut` proves it. Never blocks.
     ///
-    /// Two loads, and one store when a grace period began since the last call. Under the other flavours nothing.
+    /// Two loads, and one store when a grace period began since the last call; a system call when a thread sleeps in
+    /// [`Domain::synchronize`] by then. Under the other flavours nothing.
     #[inline(always)]
     pub fn quiescent(&mut self) {
-        if F::ANNOUNCES {
-            self.slot.announce(self.domain.grace().counter());
+        let grace = self.domain.grace();
+        if F::ANNOUNCES && self.slot.announce(grace.counter()) {
+            grace.doorbell().ring();
         }
     }
 
@@ -110,6 +112,7 @@ impl<F: Flavour> Reader<F> {
             return work();
         }
         self.slot.go_offline();
+        self.domain.grace().doorbell().ring();
         let _online = Online(self);
         work()
     }

@@ -7,13 +7,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 
 use crate::domain::Domain;
 use crate::flavour::Flavour;
 use crate::garbage::{Elapsed, Garbage};
 use crate::grace::GracePeriod;
-use crate::limits::{RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
+use crate::limits::{FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RETIRED_ITEMS_MAX};
 use crate::orphans::Orphans;
 use crate::reclaimer::ReclaimerHandle;
 
@@ -150,6 +151,36 @@ impl RetireList {
         self.bind(domain);
         domain.orphans().adopt(budget.items, |garbage| self.retire(garbage));
         self.ring.borrow_mut().poll(domain);
+        self.free_ready(budget)
+    }
+
+    /// Blocks as [`Domain::synchronize`] does until all that is in the list may be freed, and frees it, newest first:
+    /// one grace period, however much was retired. What other lists of the domain left behind is adopted first.
+    ///
+    /// # Panics
+    ///
+    /// As [`Domain::synchronize`], and when the list belongs to another domain.
+    pub fn synchronize<F: Flavour>(&self, domain: &Domain<F>) -> Reclaimed {
+        self.bind(domain);
+        domain.orphans().adopt(usize::MAX, |garbage| self.retire(garbage));
+        domain.synchronize();
+        // The list is this thread's alone: nothing was retired to it while we waited.
+        let mut batch = Batch::take(self);
+        let mut reclaimed = Reclaimed::default();
+        // What was written last is most likely still in this processor's caches.
+        while let Some(garbage) = batch.garbage.pop_back() {
+            if let Some(ahead) = batch.garbage.len().checked_sub(FREED_AHEAD_COUNT) {
+                batch.garbage[ahead].prefetch();
+            }
+            reclaimed.items += 1;
+            reclaimed.bytes += garbage.bytes();
+            // SAFETY: a grace period began after it was retired, and is over; the domain is the list's.
+            self.dispose(unsafe { Elapsed::new(garbage) });
+        }
+        reclaimed
+    }
+
+    fn free_ready(&self, budget: Budget) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         while let Some(elapsed) = self.take_ready(budget, reclaimed) {
             reclaimed.items += 1;
@@ -198,15 +229,22 @@ impl RetireList {
             return None;
         }
         ring.ready_count -= 1;
+        if ring.ready_count > FREED_AHEAD_COUNT {
+            ring.garbage[FREED_AHEAD_COUNT].prefetch();
+        }
         self.bytes.set(self.bytes.get() - bytes);
         // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was promised.
         ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })
     }
 
+    #[inline]
     fn dispose(&self, elapsed: Elapsed) {
-        match &*self.reclaimer.borrow() {
-            Some(reclaimer) if elapsed.is_deep() => reclaimer.send(elapsed),
-            _ => drop(elapsed),
+        if elapsed.is_deep()
+            && let Some(reclaimer) = &*self.reclaimer.borrow()
+        {
+            reclaimer.send(elapsed);
+        } else {
+            drop(elapsed);
         }
     }
 }
@@ -219,6 +257,36 @@ impl Drop for RetireList {
                 orphans.leave(garbage);
             }
         }
+    }
+}
+
+/// All garbage of a list, taken out of it to be freed in one go: freeing may retire.
+struct Batch<'l> {
+    list: &'l RetireList,
+    garbage: VecDeque<Garbage>,
+}
+
+impl<'l> Batch<'l> {
+    fn take(list: &'l RetireList) -> Batch<'l> {
+        list.bytes.set(0);
+        let Ring { garbage, .. } = list.ring.take();
+        Batch { list, garbage }
+    }
+}
+
+impl Drop for Batch<'_> {
+    /// Gives the memory of the ring back; and what is left, when freeing panicked, as if it was retired now.
+    fn drop(&mut self) {
+        let left_bytes: usize = self.garbage.iter().map(Garbage::bytes).sum();
+        self.list.bytes.set(self.list.bytes.get() + left_bytes);
+        let mut ring = self.list.ring.borrow_mut();
+        // Nothing in the ring is ready or waiting yet, unless a destructor reclaimed: what is behind is fresh.
+        if ring.garbage.is_empty() {
+            ring.garbage = mem::take(&mut self.garbage);
+        } else {
+            ring.garbage.append(&mut self.garbage);
+        }
+        ring.shrink();
     }
 }
 

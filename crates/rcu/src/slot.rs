@@ -62,19 +62,21 @@ impl Slot {
         self.word.store(word - 1, Ordering::Release);
     }
 
-    /// Announces that nothing read before is in use any more.
+    /// Announces that nothing read before is in use any more; true unless that was known.
     ///
     /// No fence: the release store puts all earlier loads before the scan that sees it; the acquire load makes all
     /// later ones see what was unlinked before that counter value. A scan that misses the store waits longer.
-    /// liburcu's fences here order the wake-up of a sleeping writer, which this crate does not have.
+    /// liburcu's fences here order the wake-up of a sleeping writer; ours may miss it, see `Doorbell`.
     #[inline(always)]
-    pub(crate) fn announce(&self, counter: &AtomicU64) {
+    pub(crate) fn announce(&self, counter: &AtomicU64) -> bool {
         // Acquire pairs with the release in `Grace::start`.
         let announced = counter.load(Ordering::Acquire) | 1;
         // Relaxed: our own store.
-        if self.word.load(Ordering::Relaxed) != announced {
+        let is_new = self.word.load(Ordering::Relaxed) != announced;
+        if is_new {
             self.word.store(announced, Ordering::Release);
         }
+        is_new
     }
 
     /// Begins to be waited for, from outside any section.
@@ -97,9 +99,9 @@ impl Slot {
         self.word.load(Ordering::Relaxed) & DEPTH_MASK != 0
     }
 
-    /// Whether the slot belongs to the calling thread.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.owner == current().id()
+    /// Whether the slot belongs to `thread`.
+    pub(crate) fn is_of(&self, thread: ThreadId) -> bool {
+        self.owner == thread
     }
 
     /// Whether this reader can no longer hold what was unlinked before the counter reached `target`.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidemill_rcu::{Bp, Domain, Flavour, Mb, Memb, Qsbr, Reader, Signal};
+use tidemill_rcu::{Bp, Domain, Flavour, Mb, Memb, Qsbr, Reader, Signal, limits::BARRIER_PAUSE};
 
 /// One at a time: the two threads must run at the same moment, on a machine that may have no more than two cores.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -117,9 +117,14 @@ fn write_rounds<F: Flavour>(domain: &Domain<F>, board: &Board, until: Instant) -
     (round, old_count)
 }
 
+/// Without pauses between barriers: a thousand rounds a second would prove little.
 fn store_buffering<F: Flavour>() {
+    store_buffering_with_pause::<F>(Duration::ZERO);
+}
+
+fn store_buffering_with_pause<F: Flavour>(pause: Duration) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let domain = Domain::<F>::new().expect("every flavour works here");
+    let domain = Domain::<F>::with_barrier_pause(pause).expect("every flavour works here");
     let board = Board::default();
     let (rounds, old_count) = thread::scope(|scope| {
         scope.spawn(|| read_rounds(&domain, &board));
@@ -132,6 +137,12 @@ fn store_buffering<F: Flavour>() {
 #[test]
 fn store_buffering_memb() {
     store_buffering::<Memb>();
+}
+
+/// A scan that went ahead while it should pause would do so without a barrier.
+#[test]
+fn store_buffering_memb_between_paced_barriers() {
+    store_buffering_with_pause::<Memb>(BARRIER_PAUSE);
 }
 
 #[test]

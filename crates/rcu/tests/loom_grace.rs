@@ -196,6 +196,45 @@ fn garbage_left_behind_is_freed_once() {
     });
 }
 
+/// Blocking on a list: what it frees is out of every reader's reach.
+fn a_list_that_blocks_waits_for_a_reader<F: Flavour>() {
+    struct First(Arc<Objects>);
+    // SAFETY: loom runs its threads one at a time, on one.
+    unsafe impl Send for First {}
+    impl Drop for First {
+        fn drop(&mut self) {
+            self.0.free_first();
+        }
+    }
+
+    let domain = Domain::<F>::new().expect("modelled flavours need nothing");
+    let objects = Objects::new();
+    let reader = {
+        let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
+        thread::spawn(move || {
+            let mut reader = domain.register();
+            objects.read(&reader);
+            reader.quiescent();
+        })
+    };
+    let list = RetireList::new();
+    objects.unlink_first();
+    // SAFETY: nothing else points at the box; what its destructor frees was unlinked.
+    list.retire(unsafe { Garbage::from_box(Box::new(First(Arc::clone(&objects)))) });
+    assert_eq!(list.synchronize(&domain).items, 1);
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_list_that_blocks_waits_for_a_reader_mb() {
+    check(2, a_list_that_blocks_waits_for_a_reader::<Mb>);
+}
+
+#[test]
+fn a_list_that_blocks_waits_for_a_reader_qsbr() {
+    check(2, a_list_that_blocks_waits_for_a_reader::<Qsbr>);
+}
+
 struct Counted(Arc<std::sync::atomic::AtomicUsize>);
 
 impl Drop for Counted {

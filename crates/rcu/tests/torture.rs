@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tidemill_rcu::{
     Bp, Budget, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, Reclaimer, RetireList,
-    Section, Signal,
+    Section, Signal, limits::BARRIER_PAUSE,
 };
 
 const ALIVE: u64 = 0x0A11_7E0A_117E;
@@ -57,9 +57,9 @@ unsafe fn bury(pointer: NonNull<u8>) {
 }
 
 impl<F: Flavour> Arena<F> {
-    fn new() -> Arena<F> {
+    fn new(pause: Duration) -> Arena<F> {
         Arena {
-            domain: Domain::new().expect("every flavour works here"),
+            domain: Domain::with_barrier_pause(pause).expect("every flavour works here"),
             slots: std::array::from_fn(|_| AtomicPtr::new(create())),
             stop: AtomicBool::new(false),
             reads: AtomicU64::new(0),
@@ -130,6 +130,24 @@ impl<F: Flavour> Arena<F> {
         }
     }
 
+    /// A writer that only writes, and waits when enough has gathered.
+    fn write_blocking_in_batches(&self, reclaimer: &Reclaimer) {
+        let list = RetireList::new();
+        list.set_reclaimer(reclaimer.handle());
+        for index in 0.. {
+            let describe = if index % 8 == 0 { Garbage::deep } else { Garbage::new };
+            // SAFETY: `bury` frees an unlinked object; the list is of the domain that readers use.
+            list.retire(unsafe { describe(self.swap_one(index), 64, bury) });
+            let is_last = !self.is_running();
+            if list.len() == 32 || is_last {
+                list.synchronize(&self.domain);
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+
     /// A worker like the server's: reads, writes and reclaims on one thread, and holds back when over its limit.
     fn write_polled(&self, reclaimer: &Reclaimer) {
         let mut reader = self.domain.register();
@@ -158,8 +176,13 @@ fn duration() -> Duration {
     seconds.map_or(Duration::from_millis(500), Duration::from_secs)
 }
 
+/// Without pauses between barriers, so that there are many grace periods.
 fn torture<F: Flavour>() {
-    let arena = Arena::<F>::new();
+    torture_with_pause::<F>(Duration::ZERO);
+}
+
+fn torture_with_pause<F: Flavour>(pause: Duration) {
+    let arena = Arena::<F>::new(pause);
     let reclaimer = Reclaimer::spawn("torture-free").expect("one more thread");
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -176,6 +199,7 @@ fn torture<F: Flavour>() {
             }
         });
         scope.spawn(|| arena.write_blocking());
+        scope.spawn(|| arena.write_blocking_in_batches(&reclaimer));
         scope.spawn(|| arena.write_polled(&reclaimer));
         scope.spawn(|| arena.write_polled(&reclaimer));
         stop_after(&arena.stop, duration());
@@ -220,10 +244,16 @@ fn readers_never_meet_a_freed_object_signal() {
     torture::<Signal>();
 }
 
+#[test]
+fn readers_never_meet_a_freed_object_between_paced_barriers() {
+    torture_with_pause::<Memb>(BARRIER_PAUSE);
+    torture_with_pause::<Signal>(BARRIER_PAUSE);
+}
+
 /// `Bp` without a `Reader` anywhere: registration by the first section, removal by the thread's end.
 #[test]
 fn implicit_readers_never_meet_a_freed_object() {
-    let arena = Arena::<Bp>::new();
+    let arena = Arena::<Bp>::new(BARRIER_PAUSE);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

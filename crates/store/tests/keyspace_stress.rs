@@ -303,7 +303,8 @@ fn read<F: Flavour>(world: &World, domain: &std::sync::Arc<Domain<F>>, seed: u64
 fn stress<F: Flavour>() {
     let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
     println!("SEED={seed}");
-    let domain = Domain::<F>::new().expect("the flavour is supported");
+    // Without pauses between barriers: what is freed soon is missed soon.
+    let domain = Domain::<F>::with_barrier_pause(Duration::ZERO).expect("the flavour is supported");
     let world = World {
         keyspace: Keyspace::new(1, Seed::new(seed, 2), Nobody),
         ended: AtomicBool::new(false),

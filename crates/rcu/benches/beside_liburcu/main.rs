@@ -2,7 +2,7 @@
 //!
 //! A reader opens a section, follows one pointer and checks one field; every 1,024 sections it announces a quiescent
 //! state. A writer allocates an object, swaps it in, and frees the old one after a grace period: one period per write
-//! (`batch 1`), or one per up to 1,024 writes, by the thread that wrote. Each measurement is a process of its own, for
+//! (`batch 1`), or one per 1,024 writes, by the thread that wrote. Each measurement is a process of its own, for
 //! both sides; a round runs ours and liburcu's one after the other, in alternating order, and a ratio is the median of
 //! the rounds' ratios. Both sides use the C library's allocator.
 //!

@@ -1,6 +1,7 @@
 //! Our side of the comparison: the same work as `liburcu.c`.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Barrier};
@@ -8,18 +9,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_rcu::{
-    Bp, Budget, Domain, Flavour, Garbage, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
+    Bp, Domain, Flavour, Garbage, Guard, Limits, Mb, Memb, Qsbr, Reader, RetireList, Signal,
 };
 
 use crate::{Counts, Work};
 
 const READS_PER_ANNOUNCEMENT: u64 = 1024;
-/// Writes between two polls of the retire list, as an event loop would poll once per iteration.
-const WRITES_PER_POLL: u64 = 64;
 const CONTENTS: u64 = 8;
 
+/// As long as a cache line with the allocator's header: neighbours share none. Only the contents are ever touched.
+#[repr(C)]
 struct Object {
     contents: u64,
+    _rest: MaybeUninit<[u64; 6]>,
+}
+
+impl Object {
+    fn new(contents: u64) -> Object {
+        Object { contents, _rest: MaybeUninit::uninit() }
+    }
 }
 
 #[repr(align(128))]
@@ -36,7 +44,10 @@ struct Shared<F: Flavour> {
 trait Sections: Flavour {
     type Registration;
     fn register(domain: &Arc<Domain<Self>>) -> Self::Registration;
-    fn read(shared: &Shared<Self>, registration: &Self::Registration) -> u64;
+    fn open<'s>(
+        domain: &'s Arc<Domain<Self>>,
+        registration: &'s Self::Registration,
+    ) -> Guard<'s, Self>;
     fn quiescent(_registration: &mut Self::Registration) {}
 }
 
@@ -50,9 +61,11 @@ macro_rules! explicit_sections {
             }
 
             #[inline(always)]
-            fn read(shared: &Shared<Self>, reader: &Reader<Self>) -> u64 {
-                let _guard = reader.enter();
-                shared.load()
+            fn open<'s>(
+                _domain: &'s Arc<Domain<Self>>,
+                reader: &'s Reader<Self>,
+            ) -> Guard<'s, Self> {
+                reader.enter()
             }
 
             #[inline(always)]
@@ -71,40 +84,50 @@ impl Sections for Bp {
     fn register(_domain: &Arc<Domain<Self>>) {}
 
     #[inline(always)]
-    fn read(shared: &Shared<Self>, (): &()) -> u64 {
-        let _guard = shared.domain.enter();
-        shared.load()
+    fn open<'s>(domain: &'s Arc<Domain<Self>>, (): &'s ()) -> Guard<'s, Self> {
+        domain.enter()
     }
 }
 
+/// Opens as many sections as lie between two announcements; returns how many saw a destroyed object.
+///
+/// A function of its own: by its shared references the compiler knows what no other thread changes, as it knows the
+/// addresses of liburcu's global variables.
+#[inline(never)]
+fn read_some<F: Sections>(
+    domain: &Arc<Domain<F>>,
+    registration: &F::Registration,
+    published: &AtomicPtr<Object>,
+) -> u64 {
+    let mut wrong = 0;
+    for _ in 0..READS_PER_ANNOUNCEMENT {
+        let _guard = F::open(domain, registration);
+        let object = published.load(Ordering::Acquire);
+        // SAFETY: the section is open, and objects are destroyed after a grace period.
+        wrong += u64::from(unsafe { (*object).contents } != CONTENTS);
+    }
+    wrong
+}
+
 fn create() -> *mut Object {
-    Box::into_raw(Box::new(Object { contents: CONTENTS }))
+    Box::into_raw(Box::new(Object::new(CONTENTS)))
 }
 
 unsafe fn destroy(pointer: NonNull<u8>) {
     let object = pointer.cast::<Object>();
-    // SAFETY: made by `create`; a reader that still looked would find the wrong contents and abort the run.
-    unsafe { object.as_ptr().write_volatile(Object { contents: 0 }) };
+    // SAFETY: made by `create`, and the contents come first; a reader that still looked would find them wrong.
+    unsafe { object.cast::<u64>().as_ptr().write_volatile(0) };
     // SAFETY: as above, and destroyed once.
     drop(unsafe { Box::from_raw(object.as_ptr()) });
 }
 
 impl<F: Sections> Shared<F> {
-    #[inline(always)]
-    fn load(&self) -> u64 {
-        let object = self.published.0.load(Ordering::Acquire);
-        // SAFETY: the caller's section is open, and objects are destroyed after a grace period.
-        unsafe { (*object).contents }
-    }
-
     fn read_on(&self) -> u64 {
         self.start.wait();
         let mut registration = F::register(&self.domain);
         let (mut reads, mut wrong) = (0, 0);
         while self.running.0.load(Ordering::Relaxed) {
-            for _ in 0..READS_PER_ANNOUNCEMENT {
-                wrong += u64::from(F::read(self, &registration) != CONTENTS);
-            }
+            wrong += read_some(&self.domain, &registration, &self.published.0);
             F::quiescent(&mut registration);
             reads += READS_PER_ANNOUNCEMENT;
         }
@@ -131,24 +154,22 @@ impl<F: Sections> Shared<F> {
         writes
     }
 
-    /// Retires, polls now and then, and holds back while as much waits as liburcu's side gathers.
+    /// Retires, and waits for a grace period whenever `batch` objects have gathered.
     fn write_in_batches(&self, batch: usize) -> u64 {
+        let list = RetireList::for_domain(&self.domain, Limits::default());
         self.start.wait();
-        let limits = Limits { bytes: usize::MAX, items: batch };
-        let list = RetireList::for_domain(&self.domain, limits);
-        let mut writes = 0;
+        let (mut writes, mut count) = (0, 0);
         while self.running.0.load(Ordering::Relaxed) {
             // SAFETY: unlinked by `replace`; the list belongs to the readers' domain.
             list.retire(unsafe { Garbage::new(self.replace(), size_of::<Object>(), destroy) });
             writes += 1;
-            if writes % WRITES_PER_POLL == 0 {
-                list.reclaim(&self.domain, Budget::UNLIMITED);
-            }
-            if list.is_over_limit() {
-                self.domain.synchronize();
-                list.reclaim(&self.domain, Budget::UNLIMITED);
+            count += 1;
+            if count == batch {
+                list.synchronize(&self.domain);
+                count = 0;
             }
         }
+        list.synchronize(&self.domain);
         writes
     }
 

@@ -128,6 +128,43 @@ fn a_reader_that_leaves_does_not_make_the_scan_skip_its_neighbour() {
     assert!(domain.is_elapsed(&period));
 }
 
+/// With a pause that outlasts every test, a poll for a second period issues no barrier, and who blocks does not wait
+/// for it.
+#[test]
+#[cfg_attr(miri, ignore = "Miri knows no membarrier")]
+fn polls_within_the_pause_wait_for_it_and_who_blocks_does_not() {
+    let domain = Domain::<Memb>::with_barrier_pause(Duration::MAX).unwrap();
+    if !domain.description().contains("sys_membarrier") {
+        return;
+    }
+    let _reader = domain.register();
+    assert!(elapses(&domain, &domain.start_grace_period()), "the first barrier is issued at once");
+    let period = domain.start_grace_period();
+    assert!(stays_open(&domain, &period));
+    domain.synchronize();
+    assert!(domain.is_elapsed(&period), "the barrier of who blocked serves it too");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri delivers no signals")]
+fn signals_keep_their_distance_from_who_blocks_too() {
+    let pause = Duration::from_millis(20);
+    let domain = Domain::<Signal>::with_barrier_pause(pause).unwrap();
+    let began_at = Instant::now();
+    for _ in 0..3 {
+        domain.synchronize();
+    }
+    assert!(began_at.elapsed() >= pause * 2);
+}
+
+#[test]
+fn flavours_that_interrupt_nobody_never_pause() {
+    let domain = Domain::<Mb>::with_barrier_pause(Duration::MAX).unwrap();
+    let _reader = domain.register();
+    assert!(domain.is_elapsed(&domain.start_grace_period()));
+    assert!(domain.is_elapsed(&domain.start_grace_period()));
+}
+
 #[test]
 fn domains_do_not_wait_for_each_other() {
     let (domain, other) = (Domain::<Mb>::new().unwrap(), Domain::<Mb>::new().unwrap());

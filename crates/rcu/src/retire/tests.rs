@@ -160,6 +160,76 @@ fn the_last_owner_of_a_domain_frees_what_is_left() {
 }
 
 #[test]
+fn blocking_frees_all_that_was_retired_and_adopted() {
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let probes = Probes::default();
+    RetireList::for_domain(&domain, Limits::default()).retire(probes.garbage(1, false));
+    let list = RetireList::new();
+    list.retire(probes.garbage(10, false));
+    assert_eq!(list.reclaim(&domain, Budget { items: 0, bytes: 0 }), NOTHING);
+    list.retire(probes.garbage(100, true));
+    assert_eq!(list.synchronize(&domain), Reclaimed { items: 3, bytes: 111 });
+    assert_eq!((probes.freed(), list.len(), list.retired_bytes()), (3, 0, 0));
+    list.retire(probes.garbage(7, false));
+    assert_eq!(
+        list.reclaim(&domain, Budget::UNLIMITED),
+        NOTHING,
+        "nothing of it is taken for ready"
+    );
+    assert_eq!(list.reclaim(&domain, Budget::UNLIMITED), Reclaimed { items: 1, bytes: 7 });
+}
+
+#[test]
+fn blocking_waits_for_a_reader_on_another_thread() {
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let probes = Probes::default();
+    let may_announce = AtomicUsize::new(0);
+    let registered = std::sync::Barrier::new(2);
+    thread::scope(|scope| {
+        let freed = Arc::clone(&probes.freed);
+        let (domain, may_announce, registered) = (&domain, &may_announce, &registered);
+        scope.spawn(move || {
+            let mut reader = domain.register();
+            registered.wait();
+            // Long enough for the writer to fall asleep, as a rule: then it is woken.
+            while may_announce.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            thread::sleep(std::time::Duration::from_millis(5));
+            assert_eq!(freed.load(Ordering::SeqCst), 0);
+            reader.quiescent();
+        });
+        registered.wait();
+        let list = RetireList::new();
+        list.retire(probes.garbage(10, false));
+        may_announce.store(1, Ordering::SeqCst);
+        assert_eq!(list.synchronize(domain).items, 1);
+    });
+}
+
+/// What a destructor retires while its list is being emptied waits for a period of its own, and what a panic leaves over
+/// stays in the list.
+#[test]
+fn blocking_keeps_what_destructors_retire_and_what_a_panic_leaves() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("freeing failed"));
+        }
+    }
+    let domain = Domain::<Mb>::new().unwrap();
+    let (list, probes) = (RetireList::new(), Probes::default());
+    list.retire(probes.garbage(10, false));
+    // SAFETY: reachable by nobody.
+    list.retire(unsafe { Garbage::from_box(Box::new(Bomb)) });
+    list.retire(probes.garbage(20, false));
+    let emptying = std::panic::AssertUnwindSafe(|| list.synchronize(&domain));
+    assert!(std::panic::catch_unwind(emptying).is_err());
+    assert_eq!((probes.freed(), list.len(), list.retired_bytes()), (1, 1, 10));
+    assert_eq!(list.synchronize(&domain), Reclaimed { items: 1, bytes: 10 });
+}
+
+#[test]
 #[should_panic(expected = "belongs to another domain")]
 fn a_list_refuses_a_second_domain() {
     let list = RetireList::new();
@@ -188,6 +258,10 @@ fn freeing_may_retire() {
     list.retire(unsafe { Garbage::from_box(Box::new(Chain(Arc::clone(&list), 3))) });
     let freed: usize = (0..10).map(|_| list.reclaim(&domain, Budget::UNLIMITED).items).sum();
     assert_eq!(freed, 4);
+    // SAFETY: as above.
+    list.retire(unsafe { Garbage::from_box(Box::new(Chain(Arc::clone(&list), 1))) });
+    assert_eq!((list.synchronize(&domain).items, list.len()), (1, 1));
+    assert_eq!((list.synchronize(&domain).items, list.len()), (1, 0));
 }
 
 #[test]

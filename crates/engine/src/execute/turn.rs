@@ -128,30 +128,17 @@ impl Batch {
     fn hash_keys(&mut self, shared: &Shared, input: &[u8], prefetch: impl Fn(SlotNumber)) {
         let Batch { arguments, requests, .. } = self;
         for (requests, arguments) in requests.chunks_mut(LANES).zip(arguments.chunks(LANES)) {
-            let mut keys = [KeyBytes::default(); LANES];
-            for ((key, request), arguments) in keys.iter_mut().zip(&*requests).zip(arguments) {
-                if let Some((index, _)) = request.key {
-                    let view = arguments.view(&input[request.start..]);
-                    let (behind, length) = view.get_in_buffer(index);
-                    *key = KeyBytes::new(behind, length);
-                }
-            }
-            let count = requests.len();
-            let hashes = if count < HASHED_TOGETHER_MIN {
-                let mut hashes = [KeyHash::default(); LANES];
-                for (hash, key) in hashes.iter_mut().zip(keys).take(count) {
-                    *hash = shared.keyspace.key_hash(key.key());
-                }
-                hashes
+            if requests.len() >= HASHED_TOGETHER_MIN {
+                hash_together(shared, requests, arguments, input);
             } else {
-                shared.keyspace.key_hashes(&keys)
-            };
-            for (request, hash) in requests.iter_mut().zip(hashes) {
-                if let Some(known) = request.key_hash_mut() {
-                    *known = hash;
-                    prefetch(hash.slot);
+                for (request, arguments) in requests.iter_mut().zip(arguments) {
+                    let view = arguments.view(&input[request.start..]);
+                    if let Some((index, known)) = &mut request.key {
+                        *known = shared.keyspace.key_hash(view.get(*index));
+                    }
                 }
             }
+            requests.iter().filter_map(Request::key_hash).for_each(|known| prefetch(known.slot));
         }
     }
 
@@ -322,6 +309,25 @@ fn request(called: Option<Called>, start: usize, length: usize) -> Request {
     let key = (key > 0).then(|| (usize::from(key), KeyHash::default()));
     let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
     Request { start, end, id: Some(id), key, is_brief_read }
+}
+
+/// Hashes the keys of up to [`LANES`] requests side by side; one without a key takes the place of an empty one.
+#[inline(never)]
+fn hash_together(shared: &Shared, requests: &mut [Request], arguments: &[Arguments], input: &[u8]) {
+    let mut keys = [KeyBytes::default(); LANES];
+    for ((key, request), arguments) in keys.iter_mut().zip(&*requests).zip(arguments) {
+        if let Some((index, _)) = request.key {
+            let view = arguments.view(&input[request.start..]);
+            let (behind, length) = view.get_in_buffer(index);
+            *key = KeyBytes::new(behind, length);
+        }
+    }
+    let hashes = shared.keyspace.key_hashes(&keys);
+    for (known, hash) in requests.iter_mut().map(Request::key_hash_mut).zip(hashes) {
+        if let Some(known) = known {
+            *known = hash;
+        }
+    }
 }
 
 struct Executed {

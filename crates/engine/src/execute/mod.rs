@@ -3,8 +3,8 @@
 //! [`turn::run_turn`] takes a connection's bytes: it parses a batch, overlaps the cache misses of its keys, and executes
 //! one request after the other. Each is admitted ([`admit`]), then run as its declaration says: without a lock, under the
 //! lock of one slot, or under several ([`keyed`]); in a transaction ([`transaction`]); or on the session. Whoever wrote a
-//! key that somebody waits for serves them before it releases ([`serve`]). Long
-//! replies are made in [`pieces`]. What is noted of a command stands in [`measure`]; what expires unread is swept away beside all that ([`sweep`]).
+//! key that somebody waits for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. What is
+//! noted of a command stands in [`measure`]; what expires unread is swept away beside all that ([`sweep`]).
 
 mod admit;
 pub mod keyed;

@@ -16,7 +16,7 @@ pub const HASHED_TOGETHER_MIN: usize = 3;
 pub const TURN_COMMANDS_MAX: usize = 1024;
 
 /// Time, in microseconds, that one connection may keep its worker before the worker goes on to the next: no command
-/// begins after it.
+/// begins after it, nor behind a long one that would end after it if repeated.
 pub const TURN_US_MAX: u64 = 250;
 
 /// Attempts to lock several slots before a session takes the token.

@@ -24,6 +24,8 @@ pub(crate) struct Run {
     /// When the connection's turn began.
     turn_start_ns: u64,
     start_ns: u64,
+    /// What ran between the last two readings of the clock took so many nanoseconds.
+    last_ns: u64,
     /// With each command, the index of its request in the batch.
     ran: Vec<(CommandId, usize)>,
     /// The index of the request that is executed now.
@@ -45,6 +47,11 @@ impl Run {
     /// Nanoseconds from the beginning of the last turn to its last reading of the clock.
     pub(crate) fn turn_ns(&self) -> u64 {
         self.start_ns.saturating_sub(self.turn_start_ns)
+    }
+
+    /// Whether a turn of so many nanoseconds has no room for another command like the last one, which was timed alone.
+    pub(crate) fn fills_turn(&self, turn_ns_max: u64) -> bool {
+        self.turn_ns() + self.last_ns > turn_ns_max
     }
 
     /// The time since it began, for the command that runs; it begins anew. Nothing when other commands share that time.
@@ -135,6 +142,7 @@ impl<E> Client<'_, '_, E> {
             };
             self.note_latency(self.worker.run.ran.iter().all(is_fast), elapsed_ns);
         }
+        self.worker.run.last_ns = elapsed_ns;
         self.worker.run.begin(now_ns);
     }
 
@@ -249,4 +257,20 @@ pub(super) fn request_bytes(args: &ArgumentView<'_>) -> usize {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let arguments = args.iter().map(|argument| argument.len() + digits(argument.len()) + 5);
     arguments.sum::<usize>() + digits(args.len()) + 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_full_when_another_command_like_the_last_would_outlast_it() {
+        let mut run = Run::default();
+        run.begin_turn(1_000);
+        (run.start_ns, run.last_ns) = (1_400, 400);
+        assert!(run.fills_turn(799));
+        assert!(!run.fills_turn(800), "one more of 400 just fits");
+        (run.start_ns, run.last_ns) = (1_790, 10);
+        assert!(!run.fills_turn(800), "short ones follow a long one");
+    }
 }

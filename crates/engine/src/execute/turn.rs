@@ -497,7 +497,7 @@ impl<E: Enter> Client<'_, '_, E> {
     fn is_turn_used_up(&self, alone: bool) -> bool {
         self.reply.len() > TURN_REPLY_BYTES_MAX
             || self.session.rest.is_some()
-            || alone && self.worker.run.turn_ns() > TURN_US_MAX * 1000
+            || alone && self.worker.run.fills_turn(TURN_US_MAX * 1000)
     }
 
     /// Executes a request for which [`Request::is_brief_read`] and [`Client::reads_briefly`] hold.

@@ -315,22 +315,28 @@ func TestLogFile_ThatCannotBeWrittenStopsTheStart(t *testing.T) {
 	}
 }
 
+// startWithPIDFile starts a server that its test ends, with a pid file and its output at hand, and waits until it answers.
+func startWithPIDFile(t *testing.T, kind instance.Kind) (command *exec.Cmd, port int, pidFile string, output *strings.Builder) {
+	t.Helper()
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pidFile, output = filepath.Join(t.TempDir(), "pid"), &strings.Builder{}
+	command = instance.Command(kind, port, "--pidfile", pidFile)
+	command.Dir, command.Stdout, command.Stderr = t.TempDir(), output, output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill() })
+	waitFor(t, "ready server", func() bool { return answers(port) })
+	return command, port, pidFile, output
+}
+
 func TestSignals_StopTheServerInOrder(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		for name, signal := range map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM} {
-			pidFile := filepath.Join(t.TempDir(), "pid")
-			port, err := instance.FreePort()
-			if err != nil {
-				t.Fatal(err)
-			}
-			command := instance.Command(kind, port, "--pidfile", pidFile)
-			var output strings.Builder
-			command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer command.Process.Kill()
-			waitFor(t, "ready server", func() bool { return answers(port) })
+			command, port, pidFile, output := startWithPIDFile(t, kind)
 			text, err := os.ReadFile(pidFile)
 			if strings.TrimSpace(string(text)) != strconv.Itoa(command.Process.Pid) {
 				t.Errorf("pid file: %q, %v", text, err)
@@ -373,21 +379,9 @@ func TestStart_SaysThatARestartLosesAll(t *testing.T) {
 // SHUTDOWN SAVE is refused, because nothing can be saved; all else is as in Valkey.
 func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
-		port, err := instance.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		pidFile := filepath.Join(t.TempDir(), "pid")
-		command := instance.Command(kind, port, "--pidfile", pidFile)
-		var output strings.Builder
-		command.Dir, command.Stdout, command.Stderr = t.TempDir(), &output, &output
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer command.Process.Kill()
+		command, port, pidFile, output := startWithPIDFile(t, kind)
 		overdue := time.AfterFunc(4*closeTimeout, func() { _ = command.Process.Kill() })
 		defer overdue.Stop()
-		waitFor(t, "ready server", func() bool { return answers(port) })
 		conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
 		if err != nil {
 			t.Fatal(err)

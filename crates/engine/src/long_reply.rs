@@ -75,24 +75,13 @@ impl LongReply {
         match self.elements {
             Elements::List => {
                 let list = self.version.list().expect("a list was pinned");
-                for element in list.range(self.rest.start, end) {
-                    reply.bulk(element);
-                    self.rest.start += 1;
-                    if reply.len() >= full {
-                        break;
-                    }
-                }
+                self.rest.start += write(list.range(self.rest.start, end), reply, full);
             }
             Elements::ListBack => {
                 let list = self.version.list().expect("a list was pinned");
                 let count = (end - self.rest.start) as usize;
-                for element in list.iter_back_from(list.len() - 1 - self.rest.start).take(count) {
-                    reply.bulk(element);
-                    self.rest.start += 1;
-                    if reply.len() >= full {
-                        break;
-                    }
-                }
+                let elements = list.iter_back_from(list.len() - 1 - self.rest.start).take(count);
+                self.rest.start += write(elements, reply, full);
             }
             Elements::Hash { with_fields, with_values, now_ms } => {
                 let hash = self.version.hash(seed).expect("a hash was pinned");
@@ -115,6 +104,23 @@ impl LongReply {
             }
         }
     }
+}
+
+/// Appends elements until the reply has `full` bytes; tells how many.
+fn write<'v>(
+    elements: impl Iterator<Item = &'v [u8]>,
+    reply: &mut ReplyBuffer,
+    full: usize,
+) -> u64 {
+    let mut count = 0;
+    for element in elements {
+        reply.bulk(element);
+        count += 1;
+        if reply.len() >= full {
+            break;
+        }
+    }
+    count
 }
 
 /// Whether `count` of the `length` elements of a collection that takes `bytes` make a long reply.

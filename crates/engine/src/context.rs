@@ -23,6 +23,7 @@ use tidemill_store::{
 use crate::command::{Command, Stop};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
+use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
 use crate::long_reply::LongReply;
 use crate::section::ReadSide;
@@ -116,8 +117,8 @@ pub struct Cx<'k: 'g, 'g> {
     pub database: usize,
     pub(crate) section: Section<'g>,
     pub(crate) access: Access<'k>,
-    /// The hash of a key that was computed before.
-    pub(crate) known: Option<(*const u8, KeyHash)>,
+    /// The keys whose hashes were computed before.
+    pub(crate) known: KnownKeys<'g>,
     /// Whether reads count as uses of the key.
     pub(crate) touch: bool,
     /// Whether the command may wait for its keys.
@@ -155,11 +156,13 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     }
 
     #[inline]
-    pub(crate) fn key_hash(&self, key: &[u8]) -> KeyHash {
-        match self.known {
-            Some((pointer, known)) if pointer == key.as_ptr() => known,
-            _ => self.shared.keyspace.key_hash(key),
-        }
+    pub(crate) fn key_hash(&mut self, key: &[u8]) -> KeyHash {
+        let known = match &mut self.known {
+            KnownKeys::None => None,
+            KnownKeys::One(known, hash) => std::ptr::eq(*known, key).then_some(*hash),
+            KnownKeys::Several(keys) => keys.find(key, self.shared, self.database, self.section),
+        };
+        known.unwrap_or_else(|| self.shared.keyspace.key_hash(key))
     }
 
     #[inline]

@@ -22,6 +22,9 @@ pub const TURN_US_MAX: u64 = 250;
 /// Attempts to lock several slots before a session takes the token.
 pub const LOCK_ATTEMPTS_MAX: u32 = 8;
 
+/// Slots from which on a set of bits sorts and finds them in less time than comparing does.
+pub const SLOT_SET_MIN: usize = 64;
+
 /// Rounds that a session spins on a taken slot before it parks: some 5 µs.
 pub const SPIN_ROUNDS: u32 = 100;
 

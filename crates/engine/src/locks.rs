@@ -7,10 +7,11 @@
 use smallvec::SmallVec;
 use tidemill_store::{SlotLock, SlotNumber};
 
-use crate::limits::SPIN_ROUNDS;
+use crate::limits::{SLOT_SET_MIN, SPIN_ROUNDS};
 use crate::parking::{Place, TokenGuard};
 use crate::shared::Shared;
 use crate::side::Side;
+use crate::slot_set::SlotSet;
 
 /// Slots to lock, ascending and without repetition.
 pub type Slots = SmallVec<[SlotNumber; 4]>;
@@ -19,6 +20,9 @@ pub type Slots = SmallVec<[SlotNumber; 4]>;
 #[must_use]
 pub fn ascending(slots: impl IntoIterator<Item = SlotNumber>) -> Slots {
     let mut slots: Slots = slots.into_iter().collect();
+    if slots.len() >= SLOT_SET_MIN {
+        return SlotSet::new(slots).iter().collect();
+    }
     slots.sort_unstable();
     slots.dedup();
     slots
@@ -28,6 +32,10 @@ pub fn ascending(slots: impl IntoIterator<Item = SlotNumber>) -> Slots {
 #[derive(Debug, Default)]
 pub struct LockSet<'k> {
     locks: SmallVec<[SlotLock<'k, Side>; 1]>,
+    /// The index of the lock that was asked for last: it is asked for several times in a row.
+    last: usize,
+    /// The slots of `locks` by their order, when they are many.
+    ranks: Option<Box<SlotSet>>,
     held: bool,
     /// Nobody else runs.
     alone: bool,
@@ -35,6 +43,16 @@ pub struct LockSet<'k> {
 }
 
 impl<'k> LockSet<'k> {
+    /// No lock yet of the slots that will be locked.
+    fn for_slots(slots: &Slots) -> LockSet<'k> {
+        let is_many = slots.len() >= SLOT_SET_MIN;
+        LockSet {
+            locks: SmallVec::with_capacity(slots.len()),
+            ranks: is_many.then(|| Box::new(SlotSet::new(slots.iter().copied()))),
+            ..LockSet::default()
+        }
+    }
+
     /// Locks one slot, spinning for a moment if it is taken.
     ///
     /// # Errors
@@ -54,7 +72,7 @@ impl<'k> LockSet<'k> {
     ///
     /// What to wait for.
     pub fn several(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
-        let mut set = LockSet::default();
+        let mut set = LockSet::for_slots(slots);
         for &slot in slots {
             // Spinning is for the first only: the others are waited for with nothing in hand.
             let lock = if set.locks.is_empty() {
@@ -74,7 +92,7 @@ impl<'k> LockSet<'k> {
     /// The token is taken.
     pub fn with_token(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
         let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
-        let mut set = LockSet { token: Some(token), ..LockSet::default() };
+        let mut set = LockSet { token: Some(token), ..LockSet::for_slots(slots) };
         for &slot in slots {
             set.locks.push(wait_for(shared, slot));
         }
@@ -86,7 +104,7 @@ impl<'k> LockSet<'k> {
     pub fn all(shared: &'k Shared, slots: &Slots) -> Option<LockSet<'k>> {
         let locks: Option<SmallVec<_>> =
             slots.iter().map(|&slot| shared.keyspace.try_lock(slot)).collect();
-        locks.map(|locks| LockSet { locks, alone: true, ..LockSet::default() })
+        locks.map(|locks| LockSet { locks, alone: true, ..LockSet::for_slots(slots) })
     }
 
     /// Marks all slots held: what follows is one change to readers.
@@ -109,6 +127,7 @@ impl<'k> LockSet<'k> {
             lock.mark_held();
         }
         self.locks.insert(index, lock);
+        self.ranks = None;
     }
 
     /// Adds a slot; waits for it if this set may: with the token in hand, or while nobody else runs.
@@ -146,15 +165,20 @@ impl<'k> LockSet<'k> {
     }
 
     fn position(&self, slot: SlotNumber) -> Result<usize, usize> {
-        self.locks.binary_search_by_key(&slot, SlotLock::slot)
+        match self.ranks.as_ref().and_then(|ranks| ranks.rank(slot)) {
+            Some(index) => Ok(index),
+            None => self.locks.binary_search_by_key(&slot, SlotLock::slot),
+        }
     }
 
     /// The lock of a slot, if it is in the set.
     #[must_use]
     #[inline]
     pub fn lock(&mut self, slot: SlotNumber) -> Option<&mut SlotLock<'k, Side>> {
-        let index = self.position(slot).ok()?;
-        Some(&mut self.locks[index])
+        if self.locks.get(self.last).is_none_or(|lock| lock.slot() != slot) {
+            self.last = self.position(slot).ok()?;
+        }
+        Some(&mut self.locks[self.last])
     }
 }
 

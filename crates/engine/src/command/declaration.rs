@@ -4,7 +4,7 @@ use bitflags::bitflags;
 use tidemill_resp::request::ArgumentView;
 
 use super::arguments::Argument;
-use super::keys::{KeyFlags, KeyPositions, KeySpec};
+use super::keys::{Find, KeyFlags, KeyPositions, KeySpec};
 use crate::blocking::Block;
 use crate::context::{Cx, SessionCx};
 use crate::error::CommandError;
@@ -254,6 +254,14 @@ impl Command {
             Ok(exact) => count == exact,
             Err(_) => count >= self.arity.unsigned_abs() as usize,
         }
+    }
+
+    /// Whether the arguments may name more than one key.
+    #[must_use]
+    #[inline]
+    pub fn may_have_several_keys(&self) -> bool {
+        let is_one = |spec: &KeySpec| matches!(spec.find, Find::Range { last: 0, .. });
+        self.more_keys.is_some() || self.keys.len() > 1 || !self.keys.iter().all(is_one)
     }
 
     /// The positions of all keys among the arguments, or `None` when the arguments do not fit.

@@ -14,8 +14,9 @@ use crate::blocking::{Block, Waiter};
 use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
 use crate::context::{Access, Cx, Sightings, Verdict};
 use crate::error::CommandError;
+use crate::known_keys::{HashedKeys, KnownKeys};
 use crate::limits::{LOCK_ATTEMPTS_MAX, SPIN_ROUNDS};
-use crate::locks::{LockSet, Slots, ascending};
+use crate::locks::{LockSet, Slots};
 use crate::parking::Place;
 use crate::section::{Enter, OpenSection};
 use crate::session::Session;
@@ -34,12 +35,34 @@ pub(crate) fn run<E: Enter>(
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
     if command.flags.contains(Flags::READONLY) {
-        match read(client, (command, handler), args, key) {
+        let outcome = if args.len() > 2 && command.may_have_several_keys() {
+            read_several(client, (command, handler), args)
+        } else {
+            read(client, (command, handler), args, known(args, key))
+        };
+        match outcome {
             Err(stop) if matches!(*stop, Stop::NeedLocks) => {}
             outcome => return outcome,
         }
     }
     write(client, (command, handler), args, key)
+}
+
+/// What is known of the keys when `key` is one of them: its argument and hash.
+#[inline(always)]
+fn known(args: &ArgumentView<'_>, key: Option<(usize, KeyHash)>) -> KnownKeys<'static> {
+    key.map_or(KnownKeys::None, |(index, hash)| KnownKeys::One(args.get(index), hash))
+}
+
+/// Runs a reading command that may have several keys without a lock.
+#[inline(never)]
+fn read_several<E: Enter>(
+    client: &mut Client<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+) -> Outcome {
+    let mut keys = HashedKeys::of(client.shared, args, &key_positions(command, args)?);
+    read(client, (command, handler), args, KnownKeys::Several(&mut keys))
 }
 
 /// Runs a reading command without a lock, and again until what it saw counts.
@@ -48,7 +71,7 @@ fn read<E: Enter>(
     client: &mut Client<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
-    key: Option<(usize, KeyHash)>,
+    mut known: KnownKeys<'_>,
 ) -> Outcome {
     let mark = client.reply.mark();
     let guard = client.reader.enter();
@@ -62,7 +85,7 @@ fn read<E: Enter>(
             database: client.session.database,
             section: guard.section(),
             access: Access::Optimistic(Sightings::None),
-            known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
+            known: known.reborrow(),
             touch: !client.session.no_touch,
             may_block: false,
             rest: None,
@@ -99,18 +122,18 @@ fn write<E: Enter>(
     // Slots that it meets later count as well.
     let needs_token = command.flags.contains(Flags::MEETS_KEYS)
         && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
-    let locks = match (positions.as_slice(), key) {
-        (&[position], Some((index, hash))) if position == index && !needs_token => {
-            LockSet::one(shared, hash.slot)
-        }
+    let mut hashed;
+    let known = match (positions.as_slice(), key) {
+        (&[position], Some((index, _))) if position == index => known(args, key),
         _ => {
-            let slots = slots_of(args, &positions);
-            if needs_token {
-                LockSet::with_token(shared, &slots)
-            } else {
-                lock(shared, &slots, client.session.lock_attempts)
-            }
+            hashed = HashedKeys::of(shared, args, &positions);
+            KnownKeys::Several(&mut hashed)
         }
+    };
+    let locks = match &known {
+        KnownKeys::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
+        _ if needs_token => LockSet::with_token(shared, &known.slots()),
+        _ => lock(shared, &known.slots(), client.session.lock_attempts),
     };
     let mut locks = locks.map_err(Stop::wait)?;
     // Several changes are one to readers even within one slot: who saw the first must see the second.
@@ -129,7 +152,7 @@ fn write<E: Enter>(
         database: client.session.database,
         section,
         access: Access::Locked(locks),
-        known: key.map(|(index, hash)| (args.get(index).as_ptr(), hash)),
+        known,
         touch: !client.session.no_touch,
         may_block: command.flags.contains(Flags::BLOCKING),
         rest: takes_pieces.then_some(&mut client.session.rest),
@@ -171,11 +194,6 @@ pub(crate) fn key_positions(
 ) -> Result<KeyPositions, CommandError> {
     // Arguments that do not fit are the handler's to complain about; it cannot touch a key then.
     Ok(command.key_positions(args).unwrap_or_default())
-}
-
-/// The slots of the keys at `positions`.
-fn slots_of(args: &ArgumentView<'_>, positions: &KeyPositions) -> Slots {
-    ascending(positions.iter().map(|&position| SlotNumber::of_key(args.get(position))))
 }
 
 /// What follows the handler under the locks: waiters are served, the journal is written. Then the locks go.

@@ -10,6 +10,7 @@ use super::keyed::release;
 use crate::blocking::Waiter;
 use crate::command::{Handler, Stop};
 use crate::context::{Access, Cx};
+use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
 use crate::mailbox::Message;
 use crate::session::Session;
@@ -134,7 +135,7 @@ fn serve_one<'k>(
         database: waiter.database,
         section,
         access: Access::Locked(locks),
-        known: None,
+        known: KnownKeys::None,
         touch: true,
         may_block: false,
         rest: None,
@@ -230,7 +231,7 @@ pub(crate) fn edit_beside<'k>(
         database,
         section,
         access: Access::Locked(locks),
-        known: None,
+        known: KnownKeys::None,
         touch: false,
         may_block: false,
         rest: None,

@@ -12,6 +12,7 @@ use super::keyed::{self, key_positions, lock};
 use super::turn::{Client, Step};
 use crate::command::{Flags, Handler, Stop};
 use crate::context::{Access, Cx, SessionCx};
+use crate::known_keys::KnownKeys;
 use crate::locks::{LockSet, Slots, ascending};
 use crate::parking::{Place, TokenGuard};
 use crate::section::{Enter, OpenSection};
@@ -174,7 +175,7 @@ fn run_queued<'k, E: Enter>(
                 database,
                 section: guard.section(),
                 access: Access::Locked(locks),
-                known: None,
+                known: KnownKeys::None,
                 touch: !client.session.no_touch,
                 may_block: false,
                 rest: None,

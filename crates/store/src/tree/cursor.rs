@@ -70,6 +70,7 @@ impl<'g> Cursor<'g> {
     fn enter(&mut self, node: Node<'g>, index: usize) {
         self.steps.push((node, index));
         self.leaf = node.children()[index].link.node();
+        self.leaf.link().prefetch();
     }
 
     #[inline]

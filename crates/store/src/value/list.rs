@@ -14,6 +14,7 @@
 
 use std::marker::PhantomData;
 
+use smallvec::SmallVec;
 use tidemill_rcu::Section;
 
 use crate::heap::Heap;
@@ -23,7 +24,7 @@ use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
 use crate::tree::leaf::{self, Parts, Plan};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
-use crate::tree::node::{Child, Link, Node, flags};
+use crate::tree::node::{Child, Link, NEVER, Node, Totals, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{Path, Pieces, sum_up};
@@ -34,8 +35,27 @@ struct Positions;
 
 impl Order for Positions {}
 
+/// The level of a root with two ends: all that counts is that it is no leaf.
+const ENDS_LEVEL: u8 = 1;
+
 fn length(link: Link) -> u64 {
     sums::<Positions>(link.node()).measure
+}
+
+/// Allocated bytes of a part.
+fn bytes(link: Link) -> u64 {
+    link.node().bytes()
+}
+
+/// A part as the root sees it.
+fn child(link: Link) -> Child {
+    Child { link, measure: length(link), key: 0 }
+}
+
+/// A part that is no single leaf, and its children.
+fn inner_part<'n>(part: Option<Child>) -> Option<(Link, &'n [Child])> {
+    let link = part?.link;
+    (!link.node().is_leaf()).then(|| (link, link.node().children()))
 }
 
 /// One version of a list, for as long as `'g`.
@@ -188,9 +208,12 @@ pub struct ListEdit<'h> {
     heap: &'h Heap,
     /// The published root with the two ends, until the first change makes it part of the old version.
     ends: Option<Link>,
-    first: Option<Link>,
-    middle: Option<Link>,
-    last: Option<Link>,
+    first: Option<Child>,
+    middle: Option<Child>,
+    last: Option<Child>,
+    /// Allocated bytes of the three parts; none once leaves moved from one to another. Kept so that a change of one end
+    /// does not look at the other parts, which are in no cache.
+    bytes: Option<u64>,
     changed: bool,
     // An edit belongs to the thread whose heap it counts in.
     marker: PhantomData<*const ()>,
@@ -207,6 +230,7 @@ impl<'h> ListEdit<'h> {
             first: None,
             middle: None,
             last: None,
+            bytes: Some(0),
             changed: false,
             marker: PhantomData,
         }
@@ -223,15 +247,17 @@ impl<'h> ListEdit<'h> {
         let mut edit = ListEdit::create(heap);
         let Some(root) = root.map(Root::link) else { return edit };
         if root.node().is_leaf() {
-            edit.last = Some(root);
+            edit.last = Some(child(root));
+            edit.bytes = Some(root.node().bytes());
             return edit;
         }
         debug_assert!(root.node().has(flags::ENDS));
         let children = root.node().children();
         edit.ends = Some(root);
-        edit.first = Some(children[0].link);
-        edit.middle = (children.len() == 3).then(|| children[1].link);
-        edit.last = children.last().map(|child| child.link);
+        edit.first = Some(children[0]);
+        edit.middle = (children.len() == 3).then(|| children[1]);
+        edit.last = children.last().copied();
+        edit.bytes = Some(root.node().totals().bytes);
         edit
     }
 
@@ -251,8 +277,16 @@ impl<'h> ListEdit<'h> {
     #[must_use]
     pub fn get(&self, index: u64) -> Option<&[u8]> {
         let (part, within) = self.locate(index)?;
-        let (leaf, within) = leaf_at(self.part(part)?, within);
+        let (leaf, within) = leaf_at(self.part(part)?.link, within);
         Some(leaf.element(within as usize))
+    }
+
+    /// All elements from front to back as this edit left them.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        [self.first, self.middle, self.last].into_iter().flatten().flat_map(|part| {
+            let (cursor, _) = Cursor::at_position(part.link, 0);
+            Elements { cursor, next: 0 }
+        })
     }
 
     /// Adds an element at the front.
@@ -312,7 +346,7 @@ impl<'h> ListEdit<'h> {
                 continue;
             }
             let Some(root) = self.part(part) else { return };
-            let (leaf, in_leaf) = leaf_at(root, within);
+            let (leaf, in_leaf) = leaf_at(root.link, within);
             let count = left.min(leaf.len() as u64 - in_leaf);
             self.splice(part, within, count as usize, None);
             left -= count;
@@ -322,28 +356,33 @@ impl<'h> ListEdit<'h> {
     /// Ends the edit.
     pub fn finish(mut self) -> Built<'h> {
         if !self.changed {
-            return self.arena.finish(self.ends.or(self.last), self.heap);
+            let root = self.ends.or(self.last.map(|last| last.link));
+            return self.arena.finish(root, self.heap);
         }
         if let Some(ends) = self.ends {
             self.arena.discard(ends);
         }
-        let parts = [self.first, self.middle, self.last].into_iter().flatten();
-        let children: smallvec::SmallVec<[Child; 3]> =
-            parts.map(|link| Child { link, measure: length(link), key: 0 }).collect();
+        let children: SmallVec<[Child; 3]> =
+            [self.first, self.middle, self.last].into_iter().flatten().collect();
         let root = match children.as_slice() {
             [] => None,
             [only] => Some(only.link),
             children => {
-                let level = self.middle.map_or(0, |middle| middle.header().level) + 1;
-                let root = inner::build(&mut self.arena, level, flags::ENDS, children);
-                sum_up::<Positions>(root);
+                let root = inner::build(&mut self.arena, ENDS_LEVEL, flags::ENDS, children);
+                match self.bytes {
+                    Some(bytes) => {
+                        let measure = children.iter().map(|child| child.measure).sum();
+                        inner::set_totals(root, Totals { measure, bytes, expiry: NEVER });
+                    }
+                    None => sum_up::<Positions>(root),
+                }
                 Some(root)
             }
         };
         self.arena.finish(root, self.heap)
     }
 
-    fn part(&self, part: Part) -> Option<Link> {
+    fn part(&self, part: Part) -> Option<Child> {
         match part {
             Part::First => self.first,
             Part::Middle => self.middle,
@@ -352,7 +391,7 @@ impl<'h> ListEdit<'h> {
     }
 
     fn part_len(&self, part: Part) -> u64 {
-        self.part(part).map_or(0, length)
+        self.part(part).map_or(0, |child| child.measure)
     }
 
     /// The part that holds the element at `index`, and the position within.
@@ -370,9 +409,11 @@ impl<'h> ListEdit<'h> {
     fn drop_middle(&mut self) {
         if let Some(middle) = self.middle.take() {
             self.changed = true;
-            self.arena.discard_tree(middle);
+            self.bytes = None;
+            self.arena.discard_tree(middle.link);
         }
         self.restore();
+        self.join_ends();
     }
 
     /// Replaces `removed` elements of one leaf from a position of a part on by at most one.
@@ -380,62 +421,78 @@ impl<'h> ListEdit<'h> {
         self.changed = true;
         let pieces = inserted.map(|element| [element]);
         let inserted = pieces.as_ref().map(|pieces| pieces.as_slice());
-        let root = match self.part(part) {
+        let old = self.part(part).map(|old| old.link);
+        let bytes_before = old.map_or(0, bytes);
+        let new = match old {
             Some(root) => splice_at(&mut self.arena, root, position, removed, inserted),
             None => inserted.map(|parts| leaf::single(&mut self.arena, 0, parts)),
         };
+        self.bytes = self.bytes.map(|all| all - bytes_before + new.map_or(0, bytes));
+        let new = new.map(child);
         match part {
-            Part::First => self.first = root,
-            Part::Middle => self.middle = root,
-            Part::Last => self.last = root,
+            Part::First => {
+                self.first = new;
+                self.move_split_first();
+            }
+            Part::Middle => self.middle = new,
+            Part::Last => {
+                self.last = new;
+                self.move_split_last();
+            }
         }
         self.restore();
+        // An end that only grew has not become small.
+        if removed > 0 {
+            self.join_ends();
+        }
     }
 
     /// Makes the ends single leaves again after a change.
     fn restore(&mut self) {
-        self.move_split_last();
-        self.move_split_first();
         if self.last.is_none() {
             self.last = match self.middle.take() {
-                Some(middle) => {
-                    let (rest, leaf) = detach(&mut self.arena, middle, End::Back);
-                    self.middle = rest;
-                    Some(leaf)
-                }
+                Some(middle) => Some(self.detach(middle, End::Back)),
                 None => self.first.take(),
             };
         }
         if self.first.is_none()
             && let Some(middle) = self.middle.take()
         {
-            let (rest, leaf) = detach(&mut self.arena, middle, End::Front);
-            self.middle = rest;
-            self.first = Some(leaf);
+            self.first = Some(self.detach(middle, End::Front));
         }
-        self.join_ends();
     }
 
     /// Moves all but the last leaf of a split last part into the middle.
     fn move_split_last(&mut self) {
-        let Some(root) = self.last.filter(|last| !last.node().is_leaf()) else { return };
-        let children = root.node().children();
-        self.last = Some(children[children.len() - 1].link);
-        for child in &children[..children.len() - 1] {
-            self.middle = Some(attach(&mut self.arena, self.middle, End::Back, child.link));
-        }
+        let Some((root, leaves)) = inner_part(self.last) else { return };
+        let (last, others) = leaves.split_last().expect("an inner node has children");
+        self.last = Some(*last);
+        others.iter().for_each(|leaf| self.attach(End::Back, leaf.link));
         self.arena.discard(root);
     }
 
     /// Moves all but the first leaf of a split first part into the middle.
     fn move_split_first(&mut self) {
-        let Some(root) = self.first.filter(|first| !first.node().is_leaf()) else { return };
-        let children = root.node().children();
-        self.first = Some(children[0].link);
-        for child in children[1..].iter().rev() {
-            self.middle = Some(attach(&mut self.arena, self.middle, End::Front, child.link));
-        }
+        let Some((root, leaves)) = inner_part(self.first) else { return };
+        let (first, others) = leaves.split_first().expect("an inner node has children");
+        self.first = Some(*first);
+        others.iter().rev().for_each(|leaf| self.attach(End::Front, leaf.link));
         self.arena.discard(root);
+    }
+
+    /// Adds a leaf at an end of the middle.
+    fn attach(&mut self, end: End, leaf: Link) {
+        self.bytes = None;
+        let middle = self.middle.map(|middle| middle.link);
+        self.middle = Some(child(attach(&mut self.arena, middle, end, leaf)));
+    }
+
+    /// Takes the leaf at an end of what was the middle out of it; the rest is the middle.
+    fn detach(&mut self, middle: Child, end: End) -> Child {
+        self.bytes = None;
+        let (path, leaf) = descend_to(middle.link, end);
+        self.middle = path.replace::<Positions>(&mut self.arena, Pieces::new()).map(child);
+        child(leaf)
     }
 
     /// Makes two small leaves one again.
@@ -443,6 +500,7 @@ impl<'h> ListEdit<'h> {
     /// Only below half a node, so that pushes and pops around one full leaf do not join and part it each time.
     fn join_ends(&mut self) {
         let (Some(first), None, Some(last)) = (self.first, self.middle, self.last) else { return };
+        let (first, last) = (first.link, last.link);
         let (first_bytes, last_bytes) =
             (leaf::used_bytes(first.node()), leaf::used_bytes(last.node()));
         if first_bytes + last_bytes <= NODE_BYTES_MAX / 2
@@ -450,7 +508,8 @@ impl<'h> ListEdit<'h> {
             && let Some(joined) = leaf::merge(&mut self.arena, first, last)
         {
             self.first = None;
-            self.last = Some(joined);
+            self.last = Some(child(joined));
+            self.bytes = None;
         }
     }
 }
@@ -510,10 +569,4 @@ fn attach(arena: &mut Arena, root: Option<Link>, end: End, leaf: Link) -> Link {
         End::Back => [(edge, 0), (leaf, 0)],
     };
     path.replace::<Positions>(arena, Pieces::from_iter(pieces)).expect("two leaves make a tree")
-}
-
-/// Takes the leaf at an end out of a tree; what is left, and the leaf.
-fn detach(arena: &mut Arena, root: Link, end: End) -> (Option<Link>, Link) {
-    let (path, leaf) = descend_to(root, end);
-    (path.replace::<Positions>(arena, Pieces::new()), leaf)
 }

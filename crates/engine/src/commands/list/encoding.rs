@@ -103,8 +103,7 @@ pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit
     if old.list().is_some_and(is_large) {
         return Encoding::Quicklist;
     }
-    let elements = (0..edit.len()).filter_map(|index| edit.get(index));
-    if listpack_bytes(elements) <= limit.bytes / 2 {
+    if listpack_bytes(edit.iter()) <= limit.bytes / 2 {
         Encoding::Listpack
     } else {
         Encoding::Quicklist

@@ -544,6 +544,14 @@ impl<'g> EntryRef<'g> {
         }
     }
 
+    /// Asks the processor for the root of the value's tree, if it is one.
+    #[inline]
+    pub(crate) fn prefetch_root(self) {
+        if let Value::Tree(root) = self.value() {
+            root.link().prefetch_root();
+        }
+    }
+
     /// The value of another entry that takes this entry's place, unchanged.
     #[must_use]
     pub(crate) fn kept_value(self) -> (NewValue<'g>, Disposal) {

@@ -262,6 +262,20 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
+    /// Asks the processor for the values, as far as they are trees, of keys whose entries it was asked for.
+    #[inline]
+    pub fn prefetch_values(
+        &self,
+        database: usize,
+        keys: impl Iterator<Item = KeyHash>,
+        section: Section<'_>,
+    ) {
+        let Some(database) = self.database(database, section) else { return };
+        for key in keys {
+            database.tables[key.slot.index()].prefetch_value(key, section);
+        }
+    }
+
     /// Finds a key without a lock. Whether the answer counts, the slot's word decides (see [`crate::word`]).
     #[must_use]
     #[inline(always)]

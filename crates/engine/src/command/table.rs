@@ -1,6 +1,6 @@
 //! From a name to its command.
 
-use super::declaration::{Command, Flags, Handler};
+use super::declaration::{Command, Flags, Group, Handler};
 use super::keys::{Find, Start};
 
 /// The place of a command or subcommand in a [`CommandTable`]; statistics are kept by it.
@@ -21,6 +21,8 @@ impl CommandId {
 pub(crate) struct Traits {
     /// The argument that is its first key, if that always stands in the same place; else 0.
     pub(crate) fixed_key: u8,
+    /// What is under its keys is a collection.
+    pub(crate) is_of_collections: bool,
     /// It takes little time whatever its keys hold: fast by declaration or, on keys, of constant complexity.
     pub(crate) is_brief: bool,
     /// It reads keys, briefly, and does nothing else.
@@ -40,7 +42,8 @@ impl Traits {
         let is_brief =
             command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)");
         let is_read = is_keyed && command.flags.contains(Flags::READONLY) && fixed_key > 0;
-        Traits { fixed_key, is_brief, is_brief_read: is_brief && is_read }
+        let is_of_collections = matches!(command.group, Group::List | Group::Hash);
+        Traits { fixed_key, is_of_collections, is_brief, is_brief_read: is_brief && is_read }
     }
 }
 

@@ -64,6 +64,8 @@ struct Request {
     id: Option<CommandId>,
     /// The first key's argument and hash, for commands with a key in a fixed place.
     key: Option<(usize, KeyHash)>,
+    /// What is under its keys is a collection.
+    is_of_collections: bool,
     /// A small and complete request of a brief reading command.
     is_brief_read: bool,
 }
@@ -84,6 +86,7 @@ pub(crate) struct Called {
     id: CommandId,
     /// The argument that is its first key, or 0.
     key: u8,
+    is_of_collections: bool,
     is_brief_read: bool,
 }
 
@@ -303,12 +306,13 @@ fn is_http(name: &[u8]) -> bool {
 #[inline(always)]
 fn request(called: Option<Called>, start: usize, length: usize) -> Request {
     let end = start + length;
-    let Some(Called { id, key, is_brief_read }) = called else {
-        return Request { start, end, id: None, key: None, is_brief_read: false };
+    let Some(Called { id, key, is_of_collections, is_brief_read }) = called else {
+        let (is_of_collections, is_brief_read) = (false, false);
+        return Request { start, end, id: None, key: None, is_of_collections, is_brief_read };
     };
     let key = (key > 0).then(|| (usize::from(key), KeyHash::default()));
     let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
-    Request { start, end, id: Some(id), key, is_brief_read }
+    Request { start, end, id: Some(id), key, is_of_collections, is_brief_read }
 }
 
 /// Hashes the keys of up to [`LANES`] requests side by side; one without a key takes the place of an empty one.
@@ -396,7 +400,7 @@ impl<E: Enter> Client<'_, '_, E> {
         let traits = commands.traits(id);
         let key = if usize::from(traits.fixed_key) < view.len() { traits.fixed_key } else { 0 };
         let is_brief_read = traits.is_brief_read && commands.command(id).takes(view.len());
-        Some(Called { id, key, is_brief_read })
+        Some(Called { id, key, is_of_collections: traits.is_of_collections, is_brief_read })
     }
 
     fn execute_batch(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
@@ -421,13 +425,25 @@ impl<E: Enter> Client<'_, '_, E> {
         self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
     }
 
+    /// Asks the processor for what the next requests find under their keys, whose entries were asked for long ago.
+    #[inline]
+    fn prefetch_values(&self, requests: &[Request]) {
+        let guard = self.reader.enter();
+        let next = requests.iter().take(PREFETCHED_ENTRIES_MAX);
+        let keys = next.filter(|next| next.is_of_collections).filter_map(Request::key_hash);
+        self.shared.keyspace.prefetch_values(self.session.database, keys, guard.section());
+    }
+
     fn execute_requests(&mut self, batch: &mut Batch, input: &[u8]) -> Executed {
         let mut consumed = 0;
         let mut reads_briefly = self.reads_briefly();
         for index in 0..batch.requests.len() {
             let next = index + PREFETCHED_ENTRIES_MAX;
-            if index % PREFETCHED_ENTRIES_MAX == 0 && next < batch.requests.len() {
-                self.prefetch_entries(&mut batch.requests, next);
+            if index % PREFETCHED_ENTRIES_MAX == 0 && batch.requests.len() > 1 {
+                self.prefetch_values(&batch.requests[index..]);
+                if next < batch.requests.len() {
+                    self.prefetch_entries(&mut batch.requests, next);
+                }
             }
             let request = &batch.requests[index];
             let view = batch.view(index, input);

@@ -124,6 +124,15 @@ impl Table {
         self.segment_of(hash, section).map_or(NO_PLACE, |segment| segment.prefetch_entries(hash))
     }
 
+    /// Asks the processor for the value of the entry that [`Table::prefetch_entries`] saw.
+    #[inline]
+    pub(crate) fn prefetch_value(&self, key_hash: KeyHash, section: Section<'_>) {
+        let KeyHash { hash, likely_place, .. } = key_hash;
+        if let Some(segment) = self.segment_of(hash, section) {
+            segment.prefetch_value(hash, likely_place, section);
+        }
+    }
+
     /// The entry of `key`.
     #[inline(always)]
     pub(crate) fn entry<'g>(

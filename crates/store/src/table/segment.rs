@@ -261,6 +261,21 @@ impl SegmentWord {
         if places == 0 { NO_PLACE } else { places.trailing_zeros() as u8 }
     }
 
+    /// Asks the processor for the value of the entry that [`SegmentWord::prefetch_entries`] saw, if it still stands there and
+    /// its value is a tree.
+    #[inline]
+    pub(crate) fn prefetch_value(self, hash: u64, likely_place: u8, section: Section<'_>) {
+        let bucket = self.bucket(bucket_index(hash, self.depth(), self.home_count()));
+        let Some(place) = bucket.entries.get(usize::from(likely_place)) else { return };
+        // Acquire: pairs with the Release store that published the entry.
+        let word = place.load(Ordering::Acquire);
+        if word >> POINTER_BITS == tag(hash, self.depth())
+            && let Some(entry) = entry_of(word, section)
+        {
+            entry.prefetch_root();
+        }
+    }
+
     /// The entry of `key`: [`SegmentWord::find`] for those who only read, with an answer of one word.
     #[inline(always)]
     pub(crate) fn entry<'g>(

@@ -7,6 +7,9 @@ use super::node::{Child, HEADER_BYTES, TOTALS_BYTES};
 /// A write copies one leaf: below this, copying costs about as much as the allocation itself.
 pub(crate) const NODE_BYTES_MAX: usize = 1024;
 
+/// Bytes of a root that are asked of the memory before it is known what of it is looked at.
+pub(crate) const ROOT_PREFETCHED_BYTES: usize = 256;
+
 /// A leaf that needs less than this is merged with a neighbour, where both fit into one node.
 pub(crate) const LEAF_BYTES_MIN: usize = NODE_BYTES_MAX * 2 / 5;
 

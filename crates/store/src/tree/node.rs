@@ -13,6 +13,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::table::prefetch;
+
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
 
@@ -142,19 +144,26 @@ impl Link {
         Node { link: self, marker: PhantomData }
     }
 
+    /// Asks for what is looked at of a root whatever is looked for: its header, and the ends of a list or the first
+    /// children.
+    #[inline]
+    pub(crate) fn prefetch_root(self) {
+        self.prefetch_lines(super::limits::ROOT_PREFETCHED_BYTES / 64);
+    }
+
     /// Asks for the whole node ahead of its use.
     ///
     /// What follows touches lines all over it, one after the other or, in a search, each depending on the one before;
     /// asked for together they take the time of one.
     #[inline]
     pub(crate) fn prefetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        for line in 0..super::limits::NODE_BYTES_MAX / 64 {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let address = self.0.as_ptr().cast::<i8>().wrapping_add(64 * line);
-            // SAFETY: a prefetch has no effect that a program could see, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
-        }
+        self.prefetch_lines(super::limits::NODE_BYTES_MAX / 64);
+    }
+
+    #[inline]
+    fn prefetch_lines(self, count: usize) {
+        let first = self.as_pointer().as_ptr();
+        (0..count).for_each(|line| prefetch(first.wrapping_add(64 * line)));
     }
 
     /// Address of the payload's byte `offset`.

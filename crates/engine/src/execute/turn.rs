@@ -638,7 +638,12 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        if shared.holds_back(command) || self.must_reclaim_first(command) {
+        let is_held_back = shared.holds_back(command);
+        if is_held_back || self.session.lock_attempts > 0 {
+            // Relaxed: for others' information only.
+            self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
+        }
+        if is_held_back || self.must_reclaim_first(command) {
             return Step::Wait(Place::Pause);
         }
         let before = self.reply.len();
@@ -666,6 +671,9 @@ impl<E: Enter> Client<'_, '_, E> {
         let step = self.settle(id, result);
         if self.session.rest.is_some() {
             self.note_begun(id, command, args, self.reply.len() - before);
+        } else if matches!(step, Step::Blocked) {
+            // It counts when its wait is over: `note_unblocked`.
+            self.show(command, args);
         } else if !matches!(step, Step::Wait(_)) {
             self.note_ran(id, command, args);
         }
@@ -704,7 +712,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
     fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
-        let step = transaction::exec(self);
+        let step = transaction::exec(self, id);
         if matches!(step, Step::Done) {
             self.session.show_transaction();
             self.note_ran(id, command, args);

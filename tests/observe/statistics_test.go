@@ -271,3 +271,37 @@ func TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent(t *testing.T) {
 		}
 	}
 }
+
+// TestPause_HoldsBackWhatValkeyHoldsBack: in a pause of all clients every command, what manages connections included; in one
+// of writes, transactions with a write in them.
+func TestPause_HoldsBackWhatValkeyHoldsBack(t *testing.T) {
+	const pauseMs = 150
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind)
+		conn, client := server.Dial(t), server.Dial(t)
+		for _, test := range []struct {
+			mode, calls string
+			held        bool
+		}{
+			{"ALL", "PING", true},
+			{"ALL", "CLIENT UNPAUSE", true},
+			{"ALL", "SELECT 0", true},
+			{"ALL", "MULTI", true},
+			{"WRITE", "CLIENT ID; PING; GET a", false},
+			{"WRITE", "MULTI; EXEC", false},
+			{"WRITE", "MULTI; GET a; EXEC", false},
+			{"WRITE", "MULTI; GET a; SET a 1; EXEC", true},
+			{"WRITE", "SET a 1", true},
+		} {
+			do(t, conn, "CLIENT", "PAUSE", strconv.Itoa(pauseMs), test.mode)
+			start := time.Now()
+			for _, call := range strings.Split(test.calls, "; ") {
+				do(t, client, words(call)...)
+			}
+			if held := time.Since(start) > pauseMs/2*time.Millisecond; held != test.held {
+				t.Errorf("%s, pause of %s: %s held back: %v", kind, test.mode, test.calls, held)
+			}
+			do(t, conn, "CLIENT", "UNPAUSE")
+		}
+	}
+}

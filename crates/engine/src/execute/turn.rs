@@ -361,6 +361,10 @@ impl<E: Enter> Client<'_, '_, E> {
         batch.requests.clear();
         let mut offset = 0;
         for arguments in &mut batch.arguments {
+            // A request that authenticates changes what the next may be: it runs before that is parsed.
+            if !limits.authenticated && offset > 0 {
+                return Parsed::Full;
+            }
             if offset == input.len() && parser.is_idle() {
                 return Parsed::Input { consumed: 0, wanted: 1 };
             }
@@ -638,7 +642,7 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        let is_held_back = shared.holds_back(command);
+        let is_held_back = shared.may_hold_back() && self.is_held_back(command);
         if is_held_back || self.session.lock_attempts > 0 {
             // Relaxed: for others' information only.
             self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
@@ -678,6 +682,17 @@ impl<E: Enter> Client<'_, '_, E> {
             self.note_ran(id, command, args);
         }
         step
+    }
+
+    /// Whether a command has to wait until a pause is over: `EXEC` when one of its commands has to.
+    #[cold]
+    fn is_held_back(&self, command: &Command) -> bool {
+        let queued = match &self.session.transaction {
+            Some(transaction) if command.name == "exec" => transaction.queued.as_slice(),
+            _ => &[],
+        };
+        let queued = queued.iter().map(|queued| self.shared.commands.command(queued.id).flags);
+        self.shared.holds_back(queued.fold(command.flags, Flags::union))
     }
 
     /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when

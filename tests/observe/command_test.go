@@ -103,3 +103,31 @@ COMMAND GETKEYS nothing
 COMMAND LIST FILTERBY PATTERN nothing
 `)
 }
+
+// TestCommandList_NamesAreThoseOfValkey, of the commands that both have: containers and their subcommands, by every filter.
+func TestCommandList_NamesAreThoseOfValkey(t *testing.T) {
+	valkey, subject := both(t)
+	list := func(conn *wire.Conn, filter string) map[string]bool {
+		found := map[string]bool{}
+		for _, name := range do(t, conn, words("COMMAND LIST "+filter)...).Items {
+			found[string(name.Text)] = true
+		}
+		return found
+	}
+	all := list(subject, "")
+	if !all["client"] || !all["client|list"] {
+		t.Error("COMMAND LIST leaves out a container or its subcommands")
+	}
+	filters := []string{"FILTERBY PATTERN *", "FILTERBY PATTERN config*", "FILTERBY PATTERN config", "FILTERBY MODULE none"}
+	for _, category := range do(t, subject, "COMMAND", "INFO", "client").Items[0].Items[6].Items {
+		filters = append(filters, "FILTERBY ACLCAT "+strings.TrimPrefix(string(category.Text), "@"))
+	}
+	for _, filter := range append(filters, "FILTERBY ACLCAT connection", "FILTERBY ACLCAT dangerous") {
+		theirs, ours := list(valkey, filter), list(subject, filter)
+		for name := range all {
+			if theirs[name] != ours[name] {
+				t.Errorf("%s: %s is in Valkey's list: %v, in ours: %v", filter, name, theirs[name], ours[name])
+			}
+		}
+	}
+}

@@ -96,3 +96,73 @@ HRANDFIELD h 10 WITHVALUES
 		}
 	}
 }
+
+// TestAuth_LiftsTheLimitsOfWhatFollowsInItsPipeline: what a client may send before it is authenticated says nothing about
+// the requests behind AUTH.
+func TestAuth_LiftsTheLimitsOfWhatFollowsInItsPipeline(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+		server := instance.Start(t, kind)
+		do(t, server.Dial(t), "CONFIG", "SET", "requirepass", "secret")
+		conn := server.Dial(t)
+		var pipeline []byte
+		for _, call := range []string{"AUTH secret", "SET k v", "MGET" + strings.Repeat(" k", 20), "PING"} {
+			pipeline = wire.AppendCommand(pipeline, wire.Arguments(words(call)...)...)
+		}
+		if err := conn.SendRaw(pipeline); err != nil {
+			t.Fatal(err)
+		}
+		var last wire.Reply
+		for range 4 {
+			reply, err := conn.Receive()
+			if err != nil {
+				t.Fatalf("%s: %v after %s", kind, err, last)
+			}
+			last = reply
+		}
+		if string(last.Text) != "PONG" {
+			t.Errorf("%s: the last reply is %s", kind, last)
+		}
+	}
+}
+
+// TestDebug_AnswersEveryTypeOfTheProtocolAsValkey and takes what suites of tests switch.
+func TestDebug_AnswersEveryTypeOfTheProtocolAsValkey(t *testing.T) {
+	for _, protocol := range []string{"2", "3"} {
+		valkey, subject := both(t)
+		do(t, valkey, "HELLO", protocol)
+		do(t, subject, "HELLO", protocol)
+		for _, line := range strings.Split("string integer double bignum null array set map attrib push verbatim true false none", " ") {
+			// A push or an attribute comes beside a reply: all is taken until the answer to the request behind.
+			var shown [2]string
+			for index, conn := range []*wire.Conn{valkey, subject} {
+				if err := conn.Send("DEBUG", "PROTOCOL", line); err != nil {
+					t.Fatal(err)
+				}
+				reply := do(t, conn, "ECHO", "end")
+				for string(reply.Text) != "end" {
+					shown[index] += reply.String() + " "
+					next, err := conn.Receive()
+					if err != nil {
+						t.Fatal(err)
+					}
+					reply = next
+				}
+			}
+			if shown[0] != shown[1] {
+				t.Errorf("RESP%s %s\n  valkey:  %s\n  subject: %s", protocol, line, shown[0], shown[1])
+			}
+		}
+	}
+	requireEqual(t, `
+DEBUG ERROR text
+DEBUG ERROR
+DEBUG PROTOCOL
+DEBUG QUICKLIST-PACKED-THRESHOLD 1b
+DEBUG QUICKLIST-PACKED-THRESHOLD 4gb
+DEBUG QUICKLIST-PACKED-THRESHOLD 5gb
+DEBUG QUICKLIST-PACKED-THRESHOLD -1
+DEBUG QUICKLIST-PACKED-THRESHOLD x
+DEBUG CLIENT-ENFORCE-REPLY-LIST 0
+DEBUG DICT-RESIZING 1
+`)
+}

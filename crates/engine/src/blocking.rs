@@ -60,6 +60,17 @@ pub struct Block {
     pub on_timeout: TimeoutReply,
 }
 
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// The command ran and took so many nanoseconds.
+    Served(u64),
+    /// Its time was over, or a command ended it as if it were.
+    TimedOut,
+    /// A command ended it with an error.
+    Refused,
+}
+
 const WAITING: u8 = 0;
 const SERVED: u8 = 1;
 const ENDED: u8 = 2;

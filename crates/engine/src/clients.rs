@@ -54,6 +54,8 @@ pub struct Client {
     pub watched: AtomicU64,
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
+    /// Whether its command waits until a pause is over.
+    pub is_postponed: AtomicBool,
     /// Sees all commands (`MONITOR`).
     pub is_monitor: AtomicBool,
     /// RESP version, 2 or 3.
@@ -197,6 +199,7 @@ impl Clients {
             queued_bytes: AtomicU64::new(0),
             watched: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
+            is_postponed: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
             protocol: AtomicU32::new(2),
             is_killed: AtomicBool::new(false),

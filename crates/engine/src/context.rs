@@ -182,15 +182,24 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[inline(always)]
     pub fn read_in(&mut self, database: usize, key: &[u8]) -> Option<EntryRef<'g>> {
         let entry = self.peek_in(database, key);
-        let stats = self.worker.stats(self.shared);
-        match entry {
-            Some(entry) => {
-                stats.keyspace_hits.add(1);
-                self.touch(entry);
-            }
-            None => stats.keyspace_misses.add(1),
+        self.count_lookup(entry.is_some());
+        if let Some(entry) = entry {
+            self.touch(entry);
         }
         entry
+    }
+
+    /// As [`Cx::read`], without counting as a use of the key.
+    pub(crate) fn look(&mut self, key: &[u8]) -> Option<EntryRef<'g>> {
+        let entry = self.peek(key);
+        self.count_lookup(entry.is_some());
+        entry
+    }
+
+    #[inline(always)]
+    fn count_lookup(&self, is_hit: bool) {
+        let stats = self.worker.stats(self.shared);
+        if is_hit { &stats.keyspace_hits } else { &stats.keyspace_misses }.add(1);
     }
 
     /// The entry of a key as [`Cx::read`] finds it, without counting as a use, a hit or a miss.
@@ -673,6 +682,12 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(Some(result))
     }
 
+    /// Counts as a hit or miss, for commands that answer what they change.
+    pub(crate) fn counted(self) -> Self {
+        self.cx.count_lookup(self.found.is_some());
+        self
+    }
+
     /// Deletes the key because its time is over.
     fn expire(&mut self) {
         let Some(found) = self.found.take() else { return };
@@ -688,11 +703,12 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         if cx.is_journaled() {
             cx.worker.effects.push_beside(self.database, [&b"DEL"[..], self.key]);
         }
-        let changes = cx.worker.changes;
-        let event = Event::new(EventClass::EXPIRED, "expired");
-        cx.changed(self.database, self.key, self.key_hash, event, false);
+        let lock = Locked { section, access: &mut cx.access, slot: self.key_hash.slot }.lock();
+        if let Some(side) = lock.side_if_any() {
+            side.touch_expired(self.database, self.key);
+        }
         // The deletion is journaled by itself and is no change of the command's.
-        cx.worker.changes = changes;
+        cx.event(self.database, self.key, Event::new(EventClass::EXPIRED, "expired"));
     }
 
     /// Deletes the key if its time is over; tells whether it did. For the sweep, and after a read that found it expired.
@@ -730,6 +746,25 @@ impl Cx<'_, '_> {
         self.changed(database, key, key_hash, event, found.is_none());
         if published == Published::Removed && found.is_some() {
             self.event(database, key, Event::new(EventClass::GENERIC, "del"));
+        }
+    }
+
+    /// Counts a key that a command deletes because the expiry that it was to get has passed.
+    pub(crate) fn count_expired_key(&self) {
+        self.worker.stats(self.shared).expired_keys.add(1);
+    }
+
+    /// As [`Cx::count_expired_key`], for fields of a hash.
+    pub(crate) fn count_expired_fields(&self, count: usize) {
+        self.worker.stats(self.shared).expired_fields.add(count as u64);
+    }
+
+    /// What a command that changed something counts as, where that is not one for every key that changed. INFO shows the
+    /// sum as `rdb_changes_since_last_save`.
+    pub(crate) fn count_changes(&mut self, count: u64) {
+        debug_assert!(count > 0, "without changes there is nothing to count");
+        if self.worker.changes > 0 {
+            self.worker.changes = count;
         }
     }
 

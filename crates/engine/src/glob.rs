@@ -4,6 +4,10 @@
 //! text for each `*`: a star that has failed never lets an earlier one try again, because whatever an earlier star could
 //! still skip, the later one has skipped already.
 
+/// Runs of stars, one at the end apart, that a pattern may have: with more it matches nothing, as in Redis, whose matcher
+/// calls itself for each.
+const STARS_MAX: usize = 1000;
+
 /// Whether `text` matches `pattern`.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
@@ -14,6 +18,7 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     let (mut p, mut t) = (0, 0);
     // Behind the last star: where the pattern goes on, and how far the star reaches.
     let mut star: Option<(usize, usize)> = None;
+    let mut stars = 0;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
             while p < pattern.len() && pattern[p] == b'*' {
@@ -21,6 +26,10 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
             }
             if p == pattern.len() {
                 return true;
+            }
+            stars += 1;
+            if stars > STARS_MAX {
+                return false;
             }
             star = Some((p, t));
             continue;
@@ -122,6 +131,15 @@ mod tests {
         }
         assert!(matches(b"ABC", b"abc", true));
         assert!(matches(b"[A-C]x", b"bX", true));
+    }
+
+    #[test]
+    fn a_pattern_of_more_than_a_thousand_stars_matches_nothing() {
+        let text = vec![b'a'; 2000];
+        assert!(matches(&b"*?".repeat(1000), &text, false));
+        assert!(!matches(&b"*?".repeat(1001), &text, false));
+        let one_at_the_end = [b"*?".repeat(1000), b"*".to_vec()].concat();
+        assert!(matches(&one_at_the_end, &text, false));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_resp::encode::ReplyBuffer;
 
+use crate::blocking::WaitEnd;
+
 /// What one worker asks of another.
 #[derive(Debug)]
 pub enum Message {
@@ -20,6 +22,8 @@ pub enum Message {
         session: u64,
         /// The wait that ended; an older one is ignored.
         waiter: u64,
+        /// How it ended.
+        end: WaitEnd,
         /// The reply.
         reply: ReplyBuffer,
     },

@@ -33,8 +33,6 @@ pub(crate) struct Transaction {
 pub(crate) struct WatchedKey {
     pub(crate) database: usize,
     pub(crate) key: Box<[u8]>,
-    /// The key had expired when it was watched.
-    pub(crate) was_expired: bool,
 }
 
 /// What a session watches.
@@ -174,14 +172,13 @@ impl Session {
         }
     }
 
-    /// The blocked wait `id` is over; tells whether it was the session's present one.
+    /// The blocked wait `id` is over, and returned if it was the session's present one.
     #[must_use]
-    pub fn unblock(&mut self, id: u64) -> bool {
-        let is_present = self.waiter.as_ref().is_some_and(|waiter| waiter.id == id);
-        if is_present {
-            self.waiter = None;
+    pub fn unblock(&mut self, id: u64) -> Option<Arc<Waiter>> {
+        let ended = self.waiter.take_if(|waiter| waiter.id == id);
+        if ended.is_some() {
             self.client.set_waiter(None);
         }
-        is_present
+        ended
     }
 }

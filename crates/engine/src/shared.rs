@@ -11,7 +11,7 @@ use tidemill_store::{Detached, Keyspace, pin};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::command::{Command, CommandId, CommandTable, Flags, Group};
+use crate::command::{CommandId, CommandTable, Flags};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
@@ -511,14 +511,7 @@ impl Shared {
         (left_us > 0).then_some((mode, left_us / 1000))
     }
 
-    /// Whether a command has to wait until a pause is over.
-    #[must_use]
-    #[inline]
-    pub fn holds_back(&self, command: &Command) -> bool {
-        self.may_hold_back() && self.holds_back_now(command)
-    }
-
-    /// Whether any command might have to wait.
+    /// Whether any command might have to wait until a pause is over.
     #[must_use]
     #[inline]
     pub fn may_hold_back(&self) -> bool {
@@ -526,13 +519,12 @@ impl Shared {
         self.pause.until_us.load(Ordering::Relaxed) != 0
     }
 
-    #[cold]
-    fn holds_back_now(&self, command: &Command) -> bool {
-        let is_about_connections = command.group == Group::Connection;
-        let is_meant = command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-            || command.name == "exec"
+    /// Whether a command with such flags has to wait until a pause is over.
+    #[must_use]
+    pub fn holds_back(&self, flags: Flags) -> bool {
+        let is_meant = flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
             || !self.pause.only_writes.load(Ordering::Relaxed);
-        is_meant && !is_about_connections && self.is_paused()
+        is_meant && self.is_paused()
     }
 
     /// A number for a new blocked wait.

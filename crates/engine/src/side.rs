@@ -28,6 +28,41 @@ impl WatchFlag {
     }
 }
 
+/// Somebody who watches a key.
+#[derive(Debug)]
+pub struct Watcher {
+    flag: Arc<WatchFlag>,
+    /// The key's time was over when it was watched, and it has stood there since.
+    was_expired: bool,
+}
+
+/// What became of a watched key when its database was emptied or exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// The key is in neither database.
+    Unaffected,
+    /// It is gone.
+    Gone,
+    /// One whose time is over came in the place of one.
+    Expired,
+    /// One whose time is over came where there was none.
+    NewExpired,
+    /// It has another value now.
+    Changed,
+}
+
+impl Watcher {
+    /// Judges an exchange: what was expired and is gone or expired again did not change.
+    fn replaced(&mut self, outcome: Replaced) {
+        match (outcome, self.was_expired) {
+            (Replaced::Unaffected, _) | (Replaced::Expired, true) => {}
+            (Replaced::Gone, true) => self.was_expired = false,
+            (Replaced::NewExpired, false) => self.was_expired = true,
+            _ => self.flag.set(),
+        }
+    }
+}
+
 /// The values of one key, with their databases.
 type OfKey<V> = SmallVec<[(usize, V); 1]>;
 
@@ -78,26 +113,32 @@ impl<V: Default> KeyMap<V> {
 /// The engine's part of a slot.
 #[derive(Debug, Default)]
 pub struct Side {
-    watchers: KeyMap<Vec<Arc<WatchFlag>>>,
+    watchers: KeyMap<Vec<Watcher>>,
     waiters: KeyMap<VecDeque<Arc<Waiter>>>,
 }
 
 impl Side {
-    /// Registers a watched key.
-    pub fn watch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) {
-        let flags = self.watchers.entry(database, key);
+    /// Registers a watched key; its time may be over already.
+    pub fn watch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>, was_expired: bool) {
+        let watchers = self.watchers.entry(database, key);
         // Sessions that stopped watching leave their flags behind: a flag that only we hold is one of them.
-        if flags.len() == flags.capacity() {
-            flags.retain(|flag| Arc::strong_count(flag) > 1);
+        if watchers.len() == watchers.capacity() {
+            watchers.retain(|watcher| Arc::strong_count(&watcher.flag) > 1);
         }
-        flags.push(Arc::clone(flag));
+        watchers.push(Watcher { flag: Arc::clone(flag), was_expired });
+    }
+
+    /// Whether a key's time was over when a session began to watch it, and it has stood there since.
+    pub fn was_expired(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) -> bool {
+        let watchers = self.watchers.find(database, key).map_or(&[][..], |watchers| watchers);
+        watchers.iter().any(|watcher| Arc::ptr_eq(&watcher.flag, flag) && watcher.was_expired)
     }
 
     /// Removes what a session registered for a key.
     pub fn unwatch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) {
-        if let Some(flags) = self.watchers.find(database, key) {
-            flags.retain(|other| !Arc::ptr_eq(other, flag));
-            if flags.is_empty() {
+        if let Some(watchers) = self.watchers.find(database, key) {
+            watchers.retain(|other| !Arc::ptr_eq(&other.flag, flag));
+            if watchers.is_empty() {
                 self.watchers.remove(database, key);
             }
         }
@@ -105,14 +146,33 @@ impl Side {
 
     /// A key changed: marks everybody who watches it.
     pub fn touch(&mut self, database: usize, key: &[u8]) {
-        if let Some(flags) = self.watchers.remove(database, key) {
-            flags.iter().for_each(|flag| flag.set());
+        if let Some(watchers) = self.watchers.remove(database, key) {
+            watchers.iter().for_each(|watcher| watcher.flag.set());
         }
     }
 
-    /// All watched keys with who watches them.
-    pub fn watched(&self) -> impl Iterator<Item = (usize, &[u8], &[Arc<WatchFlag>])> {
-        self.watchers.iter().map(|(database, key, flags)| (database, key, flags.as_slice()))
+    /// A key was deleted because its time was over: nothing changes for who watched it when it was over already.
+    pub fn touch_expired(&mut self, database: usize, key: &[u8]) {
+        let Some(watchers) = self.watchers.find(database, key) else { return };
+        watchers.retain_mut(|watcher| {
+            if !watcher.was_expired {
+                watcher.flag.set();
+            }
+            std::mem::take(&mut watcher.was_expired)
+        });
+        if watchers.is_empty() {
+            self.watchers.remove(database, key);
+        }
+    }
+
+    /// Databases are emptied or exchanged: tells every watcher what becomes of its key.
+    pub fn replace_watched(&mut self, mut outcome: impl FnMut(usize, &[u8]) -> Replaced) {
+        for (key, values) in &mut self.watchers.values {
+            for (database, watchers) in values {
+                let outcome = outcome(*database, key);
+                watchers.iter_mut().for_each(|watcher| watcher.replaced(outcome));
+            }
+        }
     }
 
     /// Whether anybody watches or waits.

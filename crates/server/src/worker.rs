@@ -14,6 +14,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use slab::Slab;
+use tidemill_engine::blocking::WaitEnd;
 use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::execute::{self, Batch, Next, Turn};
@@ -475,11 +476,20 @@ impl<F: Flavour> EventLoop<F> {
                     self.resume(index);
                 }
             }
-            Message::Unblocked { session, waiter, mut reply } => {
+            Message::Unblocked { session, waiter, end, mut reply } => {
                 let Some(&index) = self.by_session.get(&session) else { return };
                 let connection = &mut self.connections[index];
-                if connection.session.unblock(waiter) {
+                if let Some(waiter) = connection.session.unblock(waiter) {
                     let client = &connection.session.client;
+                    let of_reply = reply.len();
+                    execute::note_unblocked(
+                        &self.spec.shared,
+                        &self.worker,
+                        client,
+                        &waiter,
+                        end,
+                        of_reply,
+                    );
                     // Relaxed: for others' information only. Having waited is not having idled.
                     client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
                     if connection.session.wants_late_reply() {
@@ -600,7 +610,8 @@ impl<F: Flavour> EventLoop<F> {
             let mut reply = ReplyBuffer::new(waiter.protocol);
             waiter.block.on_timeout.write(&mut reply);
             let (session, waiter) = (waiter.session, waiter.id);
-            self.receive(Message::Unblocked { session, waiter, reply });
+            let end = WaitEnd::TimedOut;
+            self.receive(Message::Unblocked { session, waiter, end, reply });
         }
     }
 

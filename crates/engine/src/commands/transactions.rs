@@ -151,8 +151,8 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
         let expires_at_ms = found.and_then(|found| found.entry.expires_at_ms());
         was_expired = expires_at_ms.is_some_and(|at_ms| now_ms > at_ms);
     });
-    lock.side().watch(database, key, &watch.flag);
-    watch.keys.push(WatchedKey { database, key: key.into(), was_expired });
+    lock.side().watch(database, key, &watch.flag, was_expired);
+    watch.keys.push(WatchedKey { database, key: key.into() });
     cx.session.client.watched.store(watch.keys.len() as u64, Ordering::Relaxed);
     Ok(())
 }

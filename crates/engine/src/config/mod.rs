@@ -27,6 +27,7 @@ pub use manual::manual;
 pub use pattern::matches_ignoring_case;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED};
 pub use typed::{OutputBufferLimit, OutputBufferLimits, ServerConfig};
+pub(crate) use value::parse_memory;
 
 #[cfg(test)]
 mod tests;

@@ -120,7 +120,7 @@ fn within(value: i64, min: i64, max: i64) -> Result<String, Reason> {
 }
 
 /// Bytes from a number with a unit or without.
-pub(super) fn parse_memory(word: &str) -> Option<i64> {
+pub(crate) fn parse_memory(word: &str) -> Option<i64> {
     let digits_end = word.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(word.len());
     let (digits, unit) = word.split_at(digits_end);
     let unit_bytes: i64 = match unit.to_ascii_lowercase().as_str() {

@@ -70,7 +70,7 @@ fn resolve<E>(
     let id = id.ok_or_else(|| unknown_command(args))?;
     let command = client.shared.commands.command(id);
     if command.subcommands.is_empty() || args.len() < 2 {
-        check_arity(command, args)?;
+        check_arity(client, (id, command), args)?;
         return Ok((id, command));
     }
     let table = &client.shared.commands;
@@ -80,12 +80,25 @@ fn resolve<E>(
         return Err(unknown_subcommand(command, args));
     };
     let command = table.command(id);
-    check_arity(command, args)?;
+    check_arity(client, (id, command), args)?;
     Ok((id, command))
 }
 
-fn check_arity(command: &'static Command, args: &ArgumentView<'_>) -> Result<(), CommandError> {
-    if command.takes(args.len()) { Ok(()) } else { Err(CommandError::Arity(command.name.into())) }
+#[inline]
+fn check_arity<E>(
+    client: &Client<'_, '_, E>,
+    (id, command): (CommandId, &'static Command),
+    args: &ArgumentView<'_>,
+) -> Result<(), CommandError> {
+    if command.takes(args.len()) {
+        return Ok(());
+    }
+    count_rejected(client, id);
+    Err(CommandError::Arity(command.name.into()))
+}
+
+fn count_rejected<E>(client: &Client<'_, '_, E>, id: CommandId) {
+    client.worker.stats(client.shared).command(id).rejected.add(1);
 }
 
 /// Commands that touch data: not for a session that watches others.
@@ -106,7 +119,7 @@ fn permit<E>(
     } else {
         return Ok(());
     };
-    client.worker.stats(client.shared).command(id).rejected.add(1);
+    count_rejected(client, id);
     Err(error)
 }
 
@@ -129,6 +142,7 @@ fn enqueue<E>(
         client.session.transaction.as_mut().expect("the caller saw an open transaction");
     if command.flags.contains(Flags::NO_MULTI) {
         transaction.is_aborted = true;
+        count_rejected(client, id);
         return Err(CommandError::err(format_args!(
             "Command '{}' not allowed inside a transaction",
             command.name

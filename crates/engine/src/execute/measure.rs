@@ -12,11 +12,15 @@
 use tidemill_resp::request::ArgumentView;
 
 use super::turn::Client;
+use crate::blocking::{WaitEnd, Waiter};
+use crate::clients;
 use crate::command::{Command, CommandId, Flags};
 use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
 use crate::observe::command_log::{LogEntry, LogKind, shortened};
 use crate::observe::latency::Sample;
 use crate::observe::{monitor, shown_arguments};
+use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// Commands that ran since the clock was read last.
 #[derive(Debug, Default)]
@@ -206,19 +210,13 @@ impl<E> Client<'_, '_, E> {
         command: &'static Command,
         arguments: Vec<Vec<u8>>,
     ) {
-        if command.flags.contains(Flags::SKIP_SLOWLOG) {
-            return;
-        }
-        let entry = LogEntry {
-            id: 0,
-            unix_s: self.shared.clock.unix_us() / 1_000_000,
-            value,
+        log_for(
+            (self.shared, self.worker),
+            &self.session.client,
+            (kind, value),
+            command,
             arguments,
-            client_address: self.session.client.address.clone(),
-            client_name: self.session.client.texts().name,
-        };
-        let entries_max = self.worker.settings.command_logs[kind as usize].entries_max;
-        self.shared.command_logs.push(kind, entries_max, entry);
+        );
     }
 
     #[cold]
@@ -249,6 +247,64 @@ impl<E> Client<'_, '_, E> {
             shown_arguments(command, *args),
         );
         self.shared.monitors.send(&self.shared.mailboxes, &line.into());
+    }
+}
+
+/// Puts an entry into a command's log, unless the command is one that is not logged.
+fn log_for(
+    (shared, worker): (&Shared, &Worker),
+    client: &clients::Client,
+    (kind, value): (LogKind, u64),
+    command: &'static Command,
+    arguments: Vec<Vec<u8>>,
+) {
+    if command.flags.contains(Flags::SKIP_SLOWLOG) {
+        return;
+    }
+    let entry = LogEntry {
+        id: 0,
+        unix_s: shared.clock.unix_us() / 1_000_000,
+        value,
+        arguments,
+        client_address: client.address.clone(),
+        client_name: client.texts().name,
+    };
+    let entries_max = worker.settings.command_logs[kind as usize].entries_max;
+    shared.command_logs.push(kind, entries_max, entry);
+}
+
+/// A client's wait is over: its command counts now, for as long as it ran without the waiting.
+pub fn note_unblocked(
+    shared: &Shared,
+    worker: &Worker,
+    client: &clients::Client,
+    waiter: &Waiter,
+    end: WaitEnd,
+    reply_bytes: usize,
+) {
+    let elapsed_ns = match end {
+        WaitEnd::Served(elapsed_ns) => elapsed_ns,
+        WaitEnd::TimedOut | WaitEnd::Refused => 0,
+    };
+    let stats = worker.stats(shared);
+    stats.commands_processed.add(1);
+    client.commands.add(1);
+    if let Some(id) = shared.commands.find(waiter.command.name.as_bytes()) {
+        let of_command = stats.command(id);
+        of_command.ran(1, elapsed_ns, worker.settings.latency_tracking);
+        of_command.rejected.add(u64::from(end == WaitEnd::Refused));
+    }
+    let arguments = waiter.arguments.view();
+    let values = [
+        (LogKind::Slow, elapsed_ns / 1000),
+        (LogKind::LargeRequest, request_bytes(&arguments) as u64),
+        (LogKind::LargeReply, reply_bytes as u64),
+    ];
+    for (kind, value) in values {
+        if value >= worker.settings.command_logs[kind as usize].value_min {
+            let shown = shortened(shown_arguments(waiter.command, arguments));
+            log_for((shared, worker), client, (kind, value), waiter.command, shown);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod transaction;
 pub mod turn;
 
 pub(crate) use measure::Run;
+pub use measure::note_unblocked;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use sweep::sweep;
 pub(crate) use sweep::{Expiring as SweepExpiring, Position as SweepPosition};

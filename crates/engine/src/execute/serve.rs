@@ -7,7 +7,7 @@ use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, SlotNumber};
 
 use super::keyed::release;
-use crate::blocking::Waiter;
+use crate::blocking::{WaitEnd, Waiter};
 use crate::command::{Handler, Stop};
 use crate::context::{Access, Cx};
 use crate::known_keys::KnownKeys;
@@ -127,6 +127,7 @@ fn serve_one<'k>(
     };
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
+    let start_ns = shared.clock.monotonic_ns();
     let mut cx = Cx {
         args: &args,
         reply: &mut reply,
@@ -153,7 +154,8 @@ fn serve_one<'k>(
     }
     worker.stats(shared).changes.add(changes);
     // It stays in the queues of its other keys until somebody looks at them; who no longer waits is skipped.
-    let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, reply };
+    let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
+    let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
     worker.served.push((waiter.worker, message));
     locks
 }

@@ -10,7 +10,7 @@ use tidemill_store::gate::ClosedGate;
 
 use super::keyed::{self, key_positions, lock};
 use super::turn::{Client, Step};
-use crate::command::{Flags, Handler, Stop};
+use crate::command::{CommandId, Flags, Handler, Stop};
 use crate::context::{Access, Cx, SessionCx};
 use crate::known_keys::KnownKeys;
 use crate::locks::{LockSet, Slots, ascending};
@@ -26,19 +26,21 @@ struct Exclusion<'k> {
     token: Option<TokenGuard<'k>>,
 }
 
-/// Runs `EXEC` for a session with an open transaction.
-pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
+/// Runs `EXEC`, whose id is `id`, for a session with an open transaction.
+pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>, id: CommandId) -> Step {
     let Some(transaction) = client.session.transaction.take() else {
         client.error(&"ERR EXEC without MULTI".into());
         return Step::Done;
     };
     if transaction.is_aborted {
         unwatch(client.shared, client.session, None);
+        client.worker.stats(client.shared).command(id).failed.add(1);
         client.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }
     if is_refused_for_memory(client, &transaction) {
         unwatch(client.shared, client.session, None);
+        client.worker.stats(client.shared).command(id).rejected.add(1);
         client.error(
             &"EXECABORT Transaction discarded because of: OOM command not allowed when used \
               memory > 'maxmemory'."
@@ -85,6 +87,10 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>) -> Step {
     }
     if let Some(mark) = reply_end {
         client.reply.truncate(mark);
+    }
+    if !client.worker.ready.is_empty() {
+        // Who waits is served after the transaction, by the time that it is then.
+        client.worker.refresh_clock(shared);
     }
     let guard = client.reader.enter();
     keyed::release(shared, client.worker, locks, guard.section());
@@ -149,7 +155,8 @@ fn is_watch_broken<E: Enter>(client: &Client<'_, '_, E>, locks: &mut LockSet<'_>
         let lock = locks.lock(key_hash.slot).expect("watched slots are locked");
         let found = lock.find(watched.database, key_hash, &watched.key, guard.section());
         let expires_at_ms = found.and_then(|found| found.entry.expires_at_ms());
-        !watched.was_expired && expires_at_ms.is_some_and(|at_ms| now_ms > at_ms)
+        expires_at_ms.is_some_and(|at_ms| now_ms > at_ms)
+            && !lock.side().was_expired(watched.database, &watched.key, &watch.flag)
     })
 }
 

@@ -365,6 +365,10 @@ impl<E: Enter> Client<'_, '_, E> {
         batch.requests.clear();
         let mut offset = 0;
         for arguments in &mut batch.arguments {
+            // A request that authenticates changes what the next may be: it runs before that is parsed.
+            if !limits.authenticated && offset > 0 {
+                return Parsed::Full;
+            }
             if offset == input.len() && parser.is_idle() {
                 return Parsed::Input { consumed: 0, wanted: 1 };
             }
@@ -654,7 +658,12 @@ impl<E: Enter> Client<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        if shared.holds_back(command) || self.must_reclaim_first(command) {
+        let is_held_back = shared.may_hold_back() && self.is_held_back(command);
+        if is_held_back || self.session.lock_attempts > 0 {
+            // Relaxed: for others' information only.
+            self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
+        }
+        if is_held_back || self.must_reclaim_first(command) {
             return Step::Wait(Place::Pause);
         }
         let before = self.reply.len();
@@ -682,10 +691,24 @@ impl<E: Enter> Client<'_, '_, E> {
         let step = self.settle(id, result);
         if self.session.rest.is_some() {
             self.note_begun(id, command, args, self.reply.len() - before);
+        } else if matches!(step, Step::Blocked) {
+            // It counts when its wait is over: `note_unblocked`.
+            self.show(command, args);
         } else if !matches!(step, Step::Wait(_)) {
             self.note_ran(id, command, args);
         }
         step
+    }
+
+    /// Whether a command has to wait until a pause is over: `EXEC` when one of its commands has to.
+    #[cold]
+    fn is_held_back(&self, command: &Command) -> bool {
+        let queued = match &self.session.transaction {
+            Some(transaction) if command.name == "exec" => transaction.queued.as_slice(),
+            _ => &[],
+        };
+        let queued = queued.iter().map(|queued| self.shared.commands.command(queued.id).flags);
+        self.shared.holds_back(queued.fold(command.flags, Flags::union))
     }
 
     /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when
@@ -720,7 +743,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
     fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
-        let step = transaction::exec(self);
+        let step = transaction::exec(self, id);
         if matches!(step, Step::Done) {
             self.session.show_transaction();
             self.note_ran(id, command, args);

@@ -55,7 +55,7 @@ pub(super) fn bitop(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let mut operands = Vec::with_capacity(args.len() - 3);
     for key in args.iter().skip(3) {
-        let entry = cx.edit(key).entry_of(Kind::String)?;
+        let entry = cx.edit(key).counted().entry_of(Kind::String)?;
         operands
             .push(entry.and_then(|entry| entry.string()).map_or_else(Vec::new, reply::to_bytes));
     }

@@ -135,7 +135,7 @@ struct Draft<'g> {
     value: Option<StringValue<'g>>,
     changed: BTreeMap<u64, u8>,
     /// A field got another value, even if it got the old one back.
-    has_new_value: bool,
+    new_value_count: u64,
 }
 
 impl Draft<'_> {
@@ -187,7 +187,7 @@ impl Draft<'_> {
                 (new, new)
             }
         };
-        self.has_new_value |= new.is_some_and(|new| new != old);
+        self.new_value_count += u64::from(new.is_some_and(|new| new != old));
         self.write(field, offset, new.unwrap_or(old));
         reply
     }
@@ -204,11 +204,13 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let entry = if is_read_only {
         cx.read_kind(key, Kind::String)?
-    } else {
+    } else if writes {
         cx.edit(key).entry_of(Kind::String)?
+    } else {
+        cx.edit(key).counted().entry_of(Kind::String)?
     };
     let value = entry.and_then(|entry| entry.string());
-    let mut draft = Draft { value, changed: BTreeMap::new(), has_new_value: false };
+    let mut draft = Draft { value, changed: BTreeMap::new(), new_value_count: 0 };
     cx.reply.array(operations.len());
     for operation in &operations {
         match draft.run(operation) {
@@ -218,8 +220,9 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let length = value.map_or(0, |value| value.len());
     let grows = draft.changed.last_key_value().is_some_and(|(&last, _)| last >= length);
-    if draft.has_new_value || grows {
+    if draft.new_value_count > 0 || grows {
         string::write_runs(cx, key, &runs(draft.changed), SETBIT_EVENT)?;
+        cx.count_changes(draft.new_value_count.max(1));
     } else if writes {
         string::make_raw(cx, key);
     }

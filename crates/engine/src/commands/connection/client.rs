@@ -8,6 +8,7 @@ use tidemill_resp::encode::ReplyBuffer;
 use tidemill_resp::number::parse_integer;
 
 use super::filter::Filter;
+use crate::blocking::WaitEnd;
 use crate::clients::Client;
 use crate::command::{Command, CommandId, Outcome};
 use crate::commands::options::{integer, is};
@@ -84,7 +85,7 @@ pub(super) fn flags(client: &Client) -> String {
     if client.is_in_transaction.load(Ordering::Relaxed) {
         flags.push('x');
     }
-    if client.is_blocked.load(Ordering::Relaxed) {
+    if client.is_blocked.load(Ordering::Relaxed) || client.is_postponed.load(Ordering::Relaxed) {
         flags.push('b');
     }
     if client.is_watch_broken() {
@@ -259,6 +260,9 @@ pub(super) fn no_touch(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// What a client is told whose wait another one ended.
+const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
 pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
     // Valkey does not look at what follows the reason.
     let with_error = match cx.args.len() {
@@ -273,12 +277,16 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if let (true, Some(waiter)) = (is_unblocked, waiter) {
         crate::execute::end_wait(cx.shared, &waiter);
         let mut reply = ReplyBuffer::new(waiter.protocol);
-        if with_error {
-            reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        let end = if with_error {
+            cx.worker.stats(cx.shared).error_replies.add(1);
+            cx.shared.count_error(UNBLOCKED);
+            reply.error(UNBLOCKED);
+            WaitEnd::Refused
         } else {
             waiter.block.on_timeout.write(&mut reply);
-        }
-        let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, reply };
+            WaitEnd::TimedOut
+        };
+        let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
         cx.shared.mailboxes.post(waiter.worker, message);
     }
     cx.reply.integer(i64::from(is_unblocked));

@@ -23,7 +23,7 @@ pub(super) struct Change<'e, 'h> {
     entries_max: u64,
     value_bytes_max: usize,
     is_table: bool,
-    is_changed: bool,
+    change_count: u64,
     sets_expiry: bool,
 }
 
@@ -48,7 +48,7 @@ impl Change<'_, '_> {
     /// Sets a field; tells whether it is new.
     pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
         self.expire(field);
-        self.is_changed = true;
+        self.change_count += 1;
         self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
         self.note_expiry(expires_at_ms);
         self.edit.set(field, value, expires_at_ms)
@@ -56,7 +56,7 @@ impl Change<'_, '_> {
 
     /// Sets or clears the expiry of a field that [`Change::get`] found.
     pub(super) fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) {
-        self.is_changed = true;
+        self.change_count += 1;
         self.note_expiry(expires_at_ms);
         self.edit.set_expiry(field, expires_at_ms);
     }
@@ -70,7 +70,7 @@ impl Change<'_, '_> {
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         self.expire(field);
         let was_there = self.edit.remove(field);
-        self.is_changed |= was_there;
+        self.change_count += u64::from(was_there);
         was_there
     }
 
@@ -109,7 +109,7 @@ pub(super) fn change<T>(
     }
     let mut result = None;
     let mut expired = Vec::new();
-    let mut sets_expiry = false;
+    let (mut sets_expiry, mut change_count) = (false, 0);
     let published = edit.change_hash(event, |hash| {
         expired = delete_due_fields(hash, now_ms);
         let mut changing = Change {
@@ -120,14 +120,15 @@ pub(super) fn change<T>(
             entries_max,
             value_bytes_max,
             is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
-            is_changed: false,
+            change_count: 0,
             sets_expiry: false,
         };
         result = Some(change(&mut changing)?);
-        sets_expiry = changing.sets_expiry;
-        Ok(changing.is_changed.then(|| (changing.encoding(), ())))
+        (sets_expiry, change_count) = (changing.sets_expiry, changing.change_count);
+        Ok((change_count > 0).then(|| (changing.encoding(), ())))
     })?;
     if published.is_some() {
+        cx.count_changes(change_count);
         note_expired(cx, key, &expired);
     }
     if sets_expiry {

@@ -105,6 +105,7 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
         pairs.filter(|(_, code)| **code == wanted).map(|(index, _)| args.get(index)).collect()
     };
     let (set, deleted) = (changed(SET), changed(DELETED));
+    cx.count_expired_fields(deleted.len());
     if !deleted.is_empty() {
         cx.propagate([&b"HDEL"[..], key].into_iter().chain(deleted));
     }

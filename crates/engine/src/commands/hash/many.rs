@@ -65,6 +65,13 @@ impl<'g> Expiry<Time<'g>> {
     }
 }
 
+impl Expiry<u64> {
+    /// Whether fields that are to get this expiry are deleted at once.
+    fn has_passed(self, cx: &Cx<'_, '_>) -> bool {
+        matches!(self, Expiry::At(at_ms) if at_ms <= cx.shared.expiry_clock_ms(cx.now_ms()))
+    }
+}
+
 fn reply_values(cx: &mut Cx<'_, '_>, values: &[Option<Vec<u8>>]) {
     cx.reply.array(values.len());
     for value in values {
@@ -85,7 +92,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         Ok(expiry)
     })?;
-    cx.peek_hash(key)?;
+    cx.read_hash(key)?;
     let expiry = expiry.resolve(cx)?;
     let args = cx.args;
     let name = if expiry == Expiry::Remove { "hpersist" } else { "hexpire" };
@@ -108,6 +115,9 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Ok(values.collect::<Vec<Option<Vec<u8>>>>())
     })?;
     reply_values(cx, &values);
+    if expiry.has_passed(cx) {
+        cx.count_expired_fields(values.iter().flatten().count());
+    }
     propagate_expiry(cx, key, range.map(|index| args.get(index)).collect(), expiry);
     Ok(())
 }
@@ -115,7 +125,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
 /// The effect of a change of expiries, in absolute times. One that has passed already has deleted the fields.
 fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry: Expiry<u64>) {
     let Expiry::At(at_ms) = expiry else { return };
-    if at_ms <= cx.shared.expiry_clock_ms(cx.now_ms()) {
+    if expiry.has_passed(cx) {
         cx.propagate([&b"HDEL"[..], key].into_iter().chain(fields));
         return;
     }
@@ -199,6 +209,9 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Ok(true)
     })?;
     cx.reply.integer(i64::from(is_set));
+    if is_set && expiry.has_passed(cx) {
+        cx.count_expired_fields(range.len() / 2);
+    }
     if is_set && let Expiry::At(_) = expiry {
         let pairs: Vec<&[u8]> = range.clone().map(|index| args.get(index)).collect();
         cx.propagate([&b"HSET"[..], key].into_iter().chain(pairs.iter().copied()));

@@ -89,7 +89,8 @@ pub(super) fn expire(cx: &mut Cx<'_, '_>) -> Outcome {
     let edit = cx.edit(key);
     let is_set = edit.entry().is_some() && conditions.are_met(edit.expires_at_ms(), at_ms);
     if is_set && at_ms <= now_ms {
-        edit.remove(Event::new(EventClass::GENERIC, "del"));
+        edit.remove(Event::new(EventClass::EXPIRED, "expired"));
+        cx.count_expired_key();
         cx.propagate([&b"DEL"[..], key]);
     } else if is_set {
         edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
@@ -101,7 +102,7 @@ pub(super) fn expire(cx: &mut Cx<'_, '_>) -> Outcome {
 
 /// `TTL`, `PTTL`, `EXPIRETIME` and `PEXPIRETIME`.
 pub(super) fn ttl(cx: &mut Cx<'_, '_>) -> Outcome {
-    let answer = match cx.peek(cx.arg(1)) {
+    let answer = match cx.look(cx.arg(1)) {
         None => -2,
         Some(entry) => match entry.expires_at_ms() {
             None => -1,

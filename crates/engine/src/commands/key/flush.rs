@@ -11,6 +11,7 @@ use crate::error::CommandError;
 use crate::execute::keyed;
 use crate::locks::LockSet;
 use crate::parking::Place;
+use crate::side::Replaced;
 
 /// Runs `work` with all other workers stopped: by the transaction at hand, or now. Its effect is journaled before they
 /// go on.
@@ -54,7 +55,7 @@ pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outcome {
     let is_lazy = is_lazy(cx)?;
     let detached: Vec<Detached> = alone(cx, |cx, gate| {
-        let changes: Vec<_> = databases.clone().map(|database| (database, database)).collect();
+        let changes: Vec<_> = databases.clone().map(|database| (database, None)).collect();
         touch_watched(cx, gate, &changes);
         let detached: Vec<Detached> =
             databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect();
@@ -70,23 +71,35 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outco
     Ok(())
 }
 
-/// Marks who watches a key that the change of a database takes or brings: one that exists in the database itself or in
-/// the one that comes in its place. The others are stopped.
-fn touch_watched(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, changes: &[(usize, usize)]) {
+/// Tells who watches a key of databases that are emptied or exchanged, given as the old and the new of each, what becomes
+/// of it. The others are stopped.
+fn touch_watched(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    changes: &[(usize, Option<usize>)],
+) {
     let shared = cx.shared;
+    let now_ms = shared.expiry_clock_ms(cx.worker.now_ms());
     cx.reader.section(&mut |section| {
+        let find = |database, key: &[u8]| {
+            shared.keyspace.find(database, shared.keyspace.key_hash(key), key, section)
+        };
         shared.keyspace.for_each_side(gate, |_, side| {
-            for (database, key, flags) in side.watched() {
-                let key_hash = shared.keyspace.key_hash(key);
-                let exists =
-                    |database| shared.keyspace.find(database, key_hash, key, section).is_some();
-                let is_touched = changes
-                    .iter()
-                    .any(|&(old, new)| old == database && (exists(old) || exists(new)));
-                if is_touched {
-                    flags.iter().for_each(|flag| flag.set());
+            side.replace_watched(|database, key| {
+                let Some(&(_, new)) = changes.iter().find(|(old, _)| *old == database) else {
+                    return Replaced::Unaffected;
+                };
+                let existed = find(database, key).is_some();
+                let Some(found) = new.and_then(|new| find(new, key)) else {
+                    return if existed { Replaced::Gone } else { Replaced::Unaffected };
+                };
+                let is_expired = found.expires_at_ms().is_some_and(|at_ms| now_ms > at_ms);
+                match (is_expired, existed) {
+                    (false, _) => Replaced::Changed,
+                    (true, true) => Replaced::Expired,
+                    (true, false) => Replaced::NewExpired,
                 }
-            }
+            });
         });
     });
 }
@@ -107,7 +120,7 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     };
     if first != second {
         alone(cx, |cx, gate| {
-            touch_watched(cx, gate, &[(first, second), (second, first)]);
+            touch_watched(cx, gate, &[(first, Some(second)), (second, Some(first))]);
             cx.shared.keyspace.swap_databases(first, second, gate);
             note_ready(cx, gate, &[first, second]);
             cx.worker.changes += 1;

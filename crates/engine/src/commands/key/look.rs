@@ -7,13 +7,16 @@ use crate::context::Cx;
 
 pub(super) fn exists(cx: &mut Cx<'_, '_>) -> Outcome {
     let args = cx.args;
-    let count = args.iter().skip(1).filter(|key| cx.read(key).is_some()).count();
+    let count = args.iter().skip(1).filter(|key| cx.look(key).is_some()).count();
     cx.reply.integer(count as i64);
     Ok(())
 }
 
 pub(super) fn touch(cx: &mut Cx<'_, '_>) -> Outcome {
-    exists(cx)
+    let args = cx.args;
+    let count = args.iter().skip(1).filter(|key| cx.read(key).is_some()).count();
+    cx.reply.integer(count as i64);
+    Ok(())
 }
 
 /// Redis's name of a type.
@@ -29,7 +32,7 @@ pub(in crate::commands) fn kind_name(kind: Kind) -> &'static str {
 }
 
 pub(super) fn type_of(cx: &mut Cx<'_, '_>) -> Outcome {
-    let name = cx.peek(cx.arg(1)).map_or("none", |entry| kind_name(entry.kind()));
+    let name = cx.look(cx.arg(1)).map_or("none", |entry| kind_name(entry.kind()));
     cx.reply.simple_string(name);
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::command::Outcome;
 use crate::context::{Cx, SessionCx};
 
 fn entry<'g>(cx: &mut Cx<'_, 'g>) -> Option<EntryRef<'g>> {
-    cx.peek(cx.arg(2))
+    cx.look(cx.arg(2))
 }
 
 pub(super) fn encoding(cx: &mut Cx<'_, '_>) -> Outcome {

@@ -40,6 +40,7 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
     let entry =
         cx.edit(from).take_as(place(source, to), Event::new(EventClass::GENERIC, "rename_from"));
     cx.edit(to).put_entry(entry, Event::new(EventClass::GENERIC, "rename_to"));
+    cx.count_changes(1);
     match if_free {
         true => cx.reply.integer(1),
         false => cx.reply.ok(),
@@ -66,7 +67,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
     if target == cx.database && from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let source = cx.edit(from).entry();
+    let source = cx.edit(from).counted().entry();
     let is_free = cx.edit_in(target, to).entry().is_none();
     let Some(source) = source.filter(|_| is_free || replaces) else {
         cx.reply.integer(0);
@@ -92,6 +93,7 @@ pub(super) fn move_key(cx: &mut Cx<'_, '_>) -> Outcome {
     let event = Event::new(EventClass::GENERIC, "move_from");
     let entry = cx.edit(key).take_as(place(source, key), event);
     cx.edit_in(target, key).put_entry(entry, Event::new(EventClass::GENERIC, "move_to"));
+    cx.count_changes(1);
     cx.reply.integer(1);
     Ok(())
 }

@@ -282,6 +282,7 @@ fn store(cx: &mut Cx<'_, '_>, target: &[u8], found: &[Option<Cow<'_, [u8]>>]) {
         let event = Event::new(EventClass::LIST, "sortstore");
         let edit = cx.edit(target);
         edit.put_list(elements(), encoding, event);
+        cx.count_changes(found.len() as u64);
     }
     cx.reply.integer(found.len() as i64);
 }

@@ -11,6 +11,7 @@ use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::glob;
 use crate::shared::Shared;
+use crate::worker::{ExpiredKey, Worker};
 
 /// A cursor is a hash boundary with a slot in its low bits: boundaries are multiples of this.
 const CURSOR_GRANULARITY: u64 = 1 << 14;
@@ -58,6 +59,16 @@ impl Filter<'_> {
 /// Whether an entry is there for commands: its time is not over.
 fn is_alive(entry: EntryRef<'_>, clock_ms: u64) -> bool {
     entry.expires_at_ms().is_none_or(|at_ms| clock_ms <= at_ms)
+}
+
+/// Whether the time of an entry is over. Then it is deleted after the reply.
+fn is_gone(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) -> bool {
+    let is_gone = !is_alive(entry, shared.expiry_clock_ms(worker.now_ms()));
+    if is_gone {
+        let key_hash = shared.keyspace.key_hash(entry.key());
+        worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
+    }
+    is_gone
 }
 
 pub(super) fn keys(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -158,8 +169,9 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 &mut place,
                 section,
                 &mut |entry| {
-                    let clock_ms = cx.shared.expiry_clock_ms(cx.worker.now_ms());
-                    if is_alive(entry, clock_ms) && options.filter.accepts(entry) {
+                    if options.filter.accepts(entry)
+                        && !is_gone(cx.worker, cx.shared, cx.session.database, entry)
+                    {
                         found.push(entry.key().into());
                     }
                 },
@@ -232,7 +244,6 @@ const RANDOM_ATTEMPTS_MAX: usize = 100;
 
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
-    let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
     let mut found: Option<Box<[u8]>> = None;
     for _ in 0..RANDOM_ATTEMPTS_MAX {
         let random = [cx.worker.random.next_u64(), cx.worker.random.next_u64()];
@@ -242,7 +253,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             is_empty = count == 0;
             if !is_empty {
                 found = random_entry(shared, database, random, count, section)
-                    .filter(|entry| is_alive(*entry, clock_ms))
+                    .filter(|entry| !is_gone(cx.worker, shared, database, *entry))
                     .map(|entry| entry.key().into());
             }
         });

@@ -103,6 +103,7 @@ pub(super) fn lrem(cx: &mut Cx<'_, '_>) -> Outcome {
             }
             Ok(Some((after_removal(entry, list, limit), ())))
         })?;
+        cx.count_changes(positions.len() as u64);
     }
     cx.reply.integer(positions.len() as i64);
     Ok(())
@@ -125,6 +126,7 @@ pub(super) fn ltrim(cx: &mut Cx<'_, '_>) -> Outcome {
             list.remove_range(0, kept.0);
             Ok(Some((after_removal(entry, list, limit), ())))
         })?;
+        cx.count_changes((length - (kept.1 - kept.0)).max(1));
     }
     cx.reply.ok();
     Ok(())

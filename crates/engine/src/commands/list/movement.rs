@@ -27,6 +27,8 @@ fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandErro
     if source != target {
         push_elements(cx, target, to, || std::iter::once(element))?;
     }
+    // The two halves of one change.
+    cx.count_changes(1);
     cx.reply.bulk(element);
     match cx.command.name {
         "blmove" => cx.propagate([&b"LMOVE"[..], source, target, from.word(), to.word()]),

@@ -30,6 +30,7 @@ fn take<'g>(
         End::Back => list.iter_back_from(length - 1).take(count as usize).collect(),
     };
     remove(edit, limit, end, count)?;
+    cx.count_changes(taken.len() as u64);
     Ok(taken)
 }
 
@@ -102,6 +103,7 @@ pub(super) fn pop(cx: &mut Cx<'_, '_>) -> Outcome {
     if let Some(version) = cx.pin(key, taken_count, (list.len(), list.bytes()))? {
         let limit = Limit::of_setting(cx.worker.settings.list_listpack_size_max);
         remove(cx.edit(key), limit, end, count)?;
+        cx.count_changes(taken_count);
         cx.reply.array(taken_count as usize);
         let elements = match end {
             End::Front => Elements::List,

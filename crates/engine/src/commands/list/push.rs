@@ -50,5 +50,6 @@ pub(super) fn push_elements<'e, I: Iterator<Item = &'e [u8]>>(
         }
         Ok(Some((encoding, list.len())))
     })?;
+    cx.count_changes(added.0);
     Ok(length.unwrap_or(0))
 }

@@ -5,8 +5,8 @@ use tidemill_resp::request::ArgumentView;
 
 use crate::command::Outcome;
 use crate::command::{
-    Argument, ArgumentKind, Categories, Command, CommandTable, Find, Flags, Group, Handler,
-    KeyFlags, KeyPositions, KeySpec, Start,
+    Argument, ArgumentKind, Categories, Command, CommandTable, Find, Flags, Group, KeyFlags,
+    KeyPositions, KeySpec, Start,
 };
 use crate::commands::options::is;
 use crate::context::SessionCx;
@@ -446,15 +446,11 @@ pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
         _ => return Err(CommandError::Syntax.into()),
     };
-    let is_whole = cx.args.len() == 2;
     let names: Vec<&str> = cx
         .shared
         .commands
         .iter()
         .map(|(_, command)| command)
-        // Without a filter the subcommands are left out, and with one the bare containers stay in.
-        .filter(|command| !is_whole || !command.name.contains('|'))
-        .filter(|command| !matches!(command.handler, Handler::Container) || is_whole)
         .filter(|command| accepts(command))
         .map(|command| command.name)
         .collect();

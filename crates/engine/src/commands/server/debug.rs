@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_double;
 
 use crate::command::Outcome;
 use crate::commands::options::is;
+use crate::config::parse_memory;
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::settings::DebugCommand;
@@ -28,6 +30,11 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "SLEEP") && count == 3 => sleep(cx),
         () if is(name, "OBJECT") && (count == 3 || count == 4) => object(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
+        () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
+        () if is(name, "ERROR") && count == 3 => error(cx),
+        () if is(name, "QUICKLIST-PACKED-THRESHOLD") && count == 3 => packed_threshold(cx),
+        () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => without_effect(cx),
+        () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
         () if is(name, "HELP") && count == 2 => help(cx),
         () => {
             let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
@@ -90,15 +97,103 @@ fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Answers a value of each type of the protocol, so that tests of clients see them all.
+fn protocol(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (kind, reply) = (cx.arg(2), &mut *cx.reply);
+    match () {
+        () if is(kind, "STRING") => reply.bulk("Hello World"),
+        () if is(kind, "INTEGER") => reply.integer(12_345),
+        () if is(kind, "DOUBLE") => reply.double(3.141),
+        () if is(kind, "BIGNUM") => reply.big_number("1234567999999999999999999999999999999"),
+        () if is(kind, "NULL") => reply.null(),
+        () if is(kind, "ARRAY") => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        () if is(kind, "SET") => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        () if is(kind, "MAP") => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.integer(number);
+                reply.boolean(number == 1);
+            }
+        }
+        () if is(kind, "ATTRIB") => attribute(reply),
+        () if is(kind, "PUSH") => {
+            if reply.protocol() == Protocol::Resp2 {
+                return Err("ERR RESP2 is not supported by this command".into());
+            }
+            reply.bulk("Some real reply following the push reply");
+            reply.push(2);
+            reply.bulk("server-cpu-usage");
+            reply.integer(42);
+        }
+        () if is(kind, "VERBATIM") => reply.verbatim(*b"txt", "This is a verbatim\nstring"),
+        () if is(kind, "TRUE") => reply.boolean(true),
+        () if is(kind, "FALSE") => reply.boolean(false),
+        () => {
+            return Err("ERR Wrong protocol type name. Please use one of the following: \
+                        string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+                .into());
+        }
+    }
+    Ok(())
+}
+
+/// A reply with an attribute, where the protocol has them.
+fn attribute(reply: &mut ReplyBuffer) {
+    if reply.attribute(1) {
+        reply.bulk("key-popularity");
+        reply.array(2);
+        reply.bulk("key:123");
+        reply.integer(90);
+    }
+    reply.bulk("Some real reply following the attribute");
+}
+
+/// Answers its argument as an error.
+fn error(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let one_line = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+    let text: Vec<u8> = cx.arg(2).iter().map(one_line).collect();
+    Err(CommandError::Bytes(text).into())
+}
+
+/// The size from which on Valkey keeps an element of a list by itself. Here that depends on nothing but the size of a
+/// node, so the argument is only checked.
+fn packed_threshold(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    const BYTES_END: i64 = 4 << 30;
+    match std::str::from_utf8(cx.arg(2)).ok().and_then(parse_memory) {
+        Some(0..BYTES_END) => without_effect(cx),
+        _ => Err("ERR argument must be a memory value bigger than 1 and smaller than 4gb".into()),
+    }
+}
+
+/// Tests of Valkey switch parts of it that there are not here: reply lists of clients, resizing of hash tables.
+fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.reply.ok();
+    Ok(())
+}
+
 fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
     crate::commands::help::reply(
         cx.reply,
         "DEBUG",
         &[
+            ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
+            ("DICT-RESIZING <0|1>", "Has no effect here."),
+            ("ERROR <string>", "Answers the string as an error."),
             (
                 "OBJECT <key> [fast]",
                 "What is known of a key's value; `fast` leaves its length out.",
             ),
+            (
+                "PROTOCOL <type>",
+                "Answers a value of a type, of which it names all when asked for another.",
+            ),
+            ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
             ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
             ("SLEEP <seconds>", "Holds up the worker of this connection."),
         ],

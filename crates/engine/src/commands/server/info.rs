@@ -188,7 +188,9 @@ fn listeners(config: &ServerConfig) -> Vec<String> {
 
 fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     let all = shared.clients.all();
-    let blocked = all.iter().filter(|client| client.waiter().is_some()).count();
+    let is_postponed = |client: &Client| client.is_postponed.load(Ordering::Relaxed);
+    let is_blocked = |client: &Client| client.waiter().is_some() || is_postponed(client);
+    let blocked = all.iter().filter(|client| is_blocked(client)).count();
     // Relaxed, also below: a listing of things that go on changing.
     let watched = |client: &Client| client.watched.load(Ordering::Relaxed);
     lines.title("Clients");

@@ -11,6 +11,9 @@ use crate::reply;
 
 pub(super) const DELETED: Event = Event::new(EventClass::GENERIC, "del");
 
+/// A key was to get an expiry that has passed.
+pub(super) const EXPIRED: Event = Event::new(EventClass::EXPIRED, "expired");
+
 pub(super) fn get(cx: &mut Cx<'_, '_>) -> Outcome {
     match cx.read_kind(cx.arg(1), Kind::String)? {
         Some(entry) => reply::string(cx.reply, entry),
@@ -27,7 +30,7 @@ pub(super) fn strlen(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn getdel(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
-    let edit = cx.edit(key);
+    let edit = cx.edit(key).counted();
     let Some(entry) = edit.entry_of(Kind::String)? else {
         cx.reply.null();
         return Ok(());
@@ -76,7 +79,7 @@ pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
     let change = getex_change(cx)?;
     let now_ms = cx.now_ms();
-    let edit = cx.edit(key);
+    let edit = cx.edit(key).counted();
     let Some(entry) = edit.entry_of(Kind::String)? else {
         cx.reply.null();
         return Ok(());
@@ -89,7 +92,8 @@ pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
             cx.propagate([&b"PERSIST"[..], key]);
         }
         Change::Set(at_ms) if at_ms <= now_ms => {
-            edit.remove(DELETED);
+            edit.remove(EXPIRED);
+            cx.count_expired_key();
             cx.propagate([&b"DEL"[..], key]);
         }
         Change::Set(at_ms) => {

@@ -4,7 +4,7 @@ use tidemill_resp::number::parse_integer;
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::{Encoding, EntryRef, Kind, NewValue};
 
-use super::get::DELETED;
+use super::get::EXPIRED;
 use crate::command::{KeyFlags, Outcome};
 use crate::commands::options::{TimeUnit, is};
 use crate::commit::{Event, EventClass};
@@ -131,7 +131,10 @@ fn set_if(
     expires_at_ms: Option<u64>,
 ) -> Outcome {
     let now_ms = cx.now_ms();
-    let edit = cx.edit(key);
+    let mut edit = cx.edit(key);
+    if options.answers_old {
+        edit = edit.counted();
+    }
     let old = edit.entry();
     let is_string = old.is_none_or(|entry| entry.kind() == Kind::String);
     let needs_string = options.answers_old || matches!(options.condition, Condition::IfEqual(_));
@@ -150,7 +153,8 @@ fn set_if(
             Expiry::None | Expiry::At(..) => expires_at_ms,
         };
         if expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            if edit.remove(DELETED) {
+            if edit.remove(EXPIRED) {
+                cx.count_expired_key();
                 cx.propagate([&b"DEL"[..], key]);
             }
         } else {
@@ -214,7 +218,7 @@ pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
 
 pub(super) fn getset(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(2));
-    let edit = cx.edit(key);
+    let edit = cx.edit(key).counted();
     let old = edit.entry_of(Kind::String)?;
     put_string(edit, key, (value, None), SET_EVENT);
     cx.propagate([&b"SET"[..], key, value]);

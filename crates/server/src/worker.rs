@@ -45,6 +45,9 @@ use crate::listeners::Listeners;
 use crate::output::{Sent, send};
 use crate::protected_mode;
 
+#[cfg(test)]
+mod tests;
+
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
 
@@ -86,6 +89,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     input: Vec<u8>,
     gathering: Gathering,
     reply: ReplyBuffer,
+    /// When the last wait for events ended.
+    busy_from_us: u64,
     next_tick_us: u64,
     next_sweep_us: u64,
     /// Bytes of retired memory from which it is looked at before the iteration ends.
@@ -132,6 +137,7 @@ impl<F: Flavour> EventLoop<F> {
             input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
             gathering: Gathering::new(),
             reply: ReplyBuffer::new(Protocol::Resp2),
+            busy_from_us: 0,
             next_tick_us: 0,
             next_sweep_us: 0,
             reclaim_from_bytes: RECLAIM_EARLY_BYTES,
@@ -148,49 +154,56 @@ impl<F: Flavour> EventLoop<F> {
     pub(crate) fn run(&mut self) -> std::io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let shared = Arc::clone(&self.spec.shared);
-        let mut busy_from_us = shared.clock.monotonic_us();
+        self.busy_from_us = shared.clock.monotonic_us();
         // Acquire: pairs with the Release of whoever stops the server.
         while !self.spec.stop.load(Ordering::Acquire) {
-            let idle_from_us = shared.clock.monotonic_us();
-            let stats = self.worker.stats(&shared);
-            stats.iterations.add(1);
-            stats.busy_us.add(idle_from_us - busy_from_us);
-            let timeout = self.timeout(idle_from_us);
-            events.clear();
-            let epoll = &self.epoll;
-            let waited = self.reader.offline(|| {
-                epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout))
-            });
-            match waited {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let now_us = shared.clock.monotonic_us();
-            busy_from_us = now_us;
-            if !self.fairness.has_debtors() {
-                self.load.idle(now_us - idle_from_us);
-            }
-            let span = self.spans_iteration.then(|| self.reader.span());
-            shared.gate.enter(self.spec.index);
-            self.worker.boundary(&shared);
-            if self.config_version != shared.settings_version() {
-                self.reconfigure();
-            }
-            self.deliver(now_us);
-            self.end_rests(now_us, events.is_empty());
-            for event in &events {
-                self.handle(event.data.u64(), event.flags);
-                self.reclaim_early();
-            }
-            self.execute_gathered();
-            self.run_queue();
-            self.end_waits(now_us);
-            self.between_commands();
-            shared.gate.leave(self.spec.index);
-            drop(span);
-            self.reclaim();
-            self.reader.quiescent();
+            self.iterate(&shared, &mut events)?;
         }
+        Ok(())
+    }
+
+    /// Waits for events, and does what there is to do.
+    #[inline]
+    fn iterate(&mut self, shared: &Shared, events: &mut Vec<Event>) -> std::io::Result<()> {
+        let idle_from_us = shared.clock.monotonic_us();
+        let stats = self.worker.stats(shared);
+        stats.iterations.add(1);
+        stats.busy_us.add(idle_from_us - self.busy_from_us);
+        let timeout = self.timeout(idle_from_us);
+        events.clear();
+        let epoll = &self.epoll;
+        let waited = self
+            .reader
+            .offline(|| epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timeout)));
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now_us = shared.clock.monotonic_us();
+        self.busy_from_us = now_us;
+        if !self.fairness.has_debtors() {
+            self.load.idle(now_us - idle_from_us);
+        }
+        let span = self.spans_iteration.then(|| self.reader.span());
+        shared.gate.enter(self.spec.index);
+        self.worker.boundary(shared);
+        if self.config_version != shared.settings_version() {
+            self.reconfigure();
+        }
+        self.deliver(now_us);
+        self.end_rests(now_us, events.is_empty());
+        for event in &*events {
+            self.handle(event.data.u64(), event.flags);
+            self.reclaim_early();
+        }
+        self.execute_gathered();
+        self.run_queue();
+        self.end_waits(now_us);
+        self.between_commands();
+        shared.gate.leave(self.spec.index);
+        drop(span);
+        self.reclaim();
+        self.reader.quiescent();
         Ok(())
     }
 

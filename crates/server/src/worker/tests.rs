@@ -265,6 +265,18 @@ fn nobody_rests_without_neighbours_or_for_short_commands() {
     assert_eq!(alone.receive(), "+OK\r\n".repeat(20));
 }
 
+#[test]
+fn a_turn_ends_before_a_command_like_its_last_that_would_outlast_it() {
+    let mut server = Server::new();
+    let mut client = server.connect();
+    client.send(&"MEMORY PURGE\r\n".repeat(8));
+    // Two turns in the first iteration, what was read and what was left of it, and one in each that follows.
+    for expected_count in [4, 2, 2] {
+        server.iterate();
+        assert_eq!(client.receive(), "+OK\r\n".repeat(expected_count));
+    }
+}
+
 /// A client that has asked for `count` values of a mebibyte, and for more behind that, and takes nothing.
 fn held(server: &mut Server, count: usize, behind: &str) -> Peer {
     let mut client = server.connect();

@@ -1,4 +1,5 @@
-//! Turns of a connection without a server around them: when quiescent states are announced, and who waits for memory.
+//! Turns of a connection without a server around them: when quiescent states are announced, who waits for memory, and how far
+//! the sweep goes between them.
 
 mod harness;
 
@@ -10,7 +11,7 @@ use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{CommandLine, Files, load};
-use tidemill_engine::execute::{Batch, Next, Turn, look_ahead, prefetch, run_turn};
+use tidemill_engine::execute::{Batch, Next, Turn, look_ahead, prefetch, run_turn, sweep};
 use tidemill_engine::section::{Enter, ReadSide};
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{Shared, SharedSpec};
@@ -95,10 +96,14 @@ struct Engine {
 
 impl Engine {
     fn new(directives: &[&str], limits: Limits) -> Engine {
+        Engine::with_databases(16, directives, limits)
+    }
+
+    fn with_databases(database_count: usize, directives: &[&str], limits: Limits) -> Engine {
         let line = CommandLine::parse(directives.iter().map(|word| (*word).to_owned()));
         let line = line.expect("directives");
         let shared = Arc::new(Shared::new(SharedSpec {
-            database_count: 16,
+            database_count,
             seed: Seed::new(1, 2),
             notifiers: vec![Box::new(Silent)],
             clock: Box::new(Ticks::default()),
@@ -314,5 +319,16 @@ fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side
             let expected = expected.chunks(6).map(|some| some.concat() + "+PONG\r\n");
             assert_eq!(run(mixed(keys.iter().map(get).collect())), expected.collect::<String>());
         }
+    }
+}
+
+#[test]
+fn a_sweep_ends_once_it_has_been_everywhere() {
+    for database_count in [1, 2] {
+        let mut engine = Engine::with_databases(database_count, &[], Limits::default());
+        engine.turn("SET key value PX 100000\r\n");
+        assert!(!sweep(&engine.shared, &mut engine.worker, &mut engine.reader));
+        let cut_short = engine.shared.stats[0].sweeps_cut_short.value();
+        assert_eq!(cut_short, 0, "of {database_count} databases, with far more time than it takes");
     }
 }

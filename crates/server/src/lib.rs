@@ -22,6 +22,7 @@ mod metrics;
 mod options;
 pub mod output;
 mod process;
+mod protected_mode;
 mod resources;
 mod start;
 mod worker;

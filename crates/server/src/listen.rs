@@ -19,6 +19,21 @@ pub(crate) enum Origin {
     Unix { path: String },
 }
 
+/// The kernel's own bound on connections that wait at a socket to be accepted.
+const QUEUE_BOUND: &str = "/proc/sys/net/core/somaxconn";
+
+/// Logs a warning when the kernel lets fewer connections wait than `backlog` asks for.
+pub(crate) fn warn_of_short_queue(backlog: i32) {
+    // Where the bound cannot be read, nothing is known to be wrong.
+    let bound = fs::read_to_string(QUEUE_BOUND).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(bound @ 1..) = bound.filter(|&bound: &i32| bound < backlog) {
+        log::warn!(
+            "WARNING: The TCP backlog setting of {backlog} cannot be enforced because {QUEUE_BOUND} is set to the lower \
+             value of {bound}."
+        );
+    }
+}
+
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub(crate) struct Listener {

@@ -67,6 +67,12 @@ impl Listeners {
         Ok(listeners)
     }
 
+    /// No listeners at all, for a worker that is given its connections.
+    #[cfg(test)]
+    pub(crate) fn none(worker_count: usize) -> Listeners {
+        Listeners { worker_count, unix: None, places: Mutex::default() }
+    }
+
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }

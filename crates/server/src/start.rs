@@ -27,6 +27,7 @@ use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
+use crate::listen;
 use crate::listeners::{Listeners, Refused};
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
@@ -122,6 +123,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         .configuration
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
+    listen::warn_of_short_queue(options.tcp_backlog);
     let listeners = Arc::new(Listeners::open(options, worker_count)?);
     let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();

@@ -44,6 +44,10 @@ use crate::limits::{
 use crate::listen::{Listener, Origin};
 use crate::listeners::Listeners;
 use crate::output::{Sent, send};
+use crate::protected_mode;
+
+#[cfg(test)]
+mod tests;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -86,6 +90,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     input: Vec<u8>,
     gathering: Gathering,
     reply: ReplyBuffer,
+    /// When the last wait for events ended.
+    busy_from_us: u64,
     next_tick_us: u64,
     next_sweep_us: u64,
     /// Bytes of retired memory from which it is looked at before the iteration ends.
@@ -132,6 +138,7 @@ impl<F: Flavour> EventLoop<F> {
             input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
             gathering: Gathering::new(),
             reply: ReplyBuffer::new(Protocol::Resp2),
+            busy_from_us: 0,
             next_tick_us: 0,
             next_sweep_us: 0,
             reclaim_from_bytes: RECLAIM_EARLY_BYTES,
@@ -148,49 +155,56 @@ impl<F: Flavour> EventLoop<F> {
     pub(crate) fn run(&mut self) -> std::io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let shared = Arc::clone(&self.spec.shared);
-        let mut busy_from_us = shared.clock.monotonic_us();
+        self.busy_from_us = shared.clock.monotonic_us();
         // Acquire: pairs with the Release of whoever stops the server.
         while !self.spec.stop.load(Ordering::Acquire) {
-            let idle_from_us = shared.clock.monotonic_us();
-            let stats = self.worker.stats(&shared);
-            stats.iterations.add(1);
-            stats.busy_us.add(idle_from_us - busy_from_us);
-            let timeout = self.timeout(idle_from_us);
-            events.clear();
-            let epoll = &self.epoll;
-            let waited = self.reader.offline(|| {
-                epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout))
-            });
-            match waited {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let now_us = shared.clock.monotonic_us();
-            busy_from_us = now_us;
-            if !self.fairness.has_debtors() {
-                self.load.idle(now_us - idle_from_us);
-            }
-            let span = self.spans_iteration.then(|| self.reader.span());
-            shared.gate.enter(self.spec.index);
-            self.worker.boundary(&shared);
-            if self.config_version != shared.settings_version() {
-                self.reconfigure();
-            }
-            self.deliver(now_us);
-            self.end_rests(now_us, events.is_empty());
-            for event in &events {
-                self.handle(event.data.u64(), event.flags);
-                self.reclaim_early();
-            }
-            self.execute_gathered();
-            self.run_queue();
-            self.end_waits(now_us);
-            self.between_commands();
-            shared.gate.leave(self.spec.index);
-            drop(span);
-            self.reclaim();
-            self.reader.quiescent();
+            self.iterate(&shared, &mut events)?;
         }
+        Ok(())
+    }
+
+    /// Waits for events, and does what there is to do.
+    #[inline]
+    fn iterate(&mut self, shared: &Shared, events: &mut Vec<Event>) -> std::io::Result<()> {
+        let idle_from_us = shared.clock.monotonic_us();
+        let stats = self.worker.stats(shared);
+        stats.iterations.add(1);
+        stats.busy_us.add(idle_from_us - self.busy_from_us);
+        let timeout = self.timeout(idle_from_us);
+        events.clear();
+        let epoll = &self.epoll;
+        let waited = self
+            .reader
+            .offline(|| epoll::wait(epoll, rustix::buffer::spare_capacity(events), Some(&timeout)));
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let now_us = shared.clock.monotonic_us();
+        self.busy_from_us = now_us;
+        if !self.fairness.has_debtors() {
+            self.load.idle(now_us - idle_from_us);
+        }
+        let span = self.spans_iteration.then(|| self.reader.span());
+        shared.gate.enter(self.spec.index);
+        self.worker.boundary(shared);
+        if self.config_version != shared.settings_version() {
+            self.reconfigure();
+        }
+        self.deliver(now_us);
+        self.end_rests(now_us, events.is_empty());
+        for event in &*events {
+            self.handle(event.data.u64(), event.flags);
+            self.reclaim_early();
+        }
+        self.execute_gathered();
+        self.run_queue();
+        self.end_waits(now_us);
+        self.between_commands();
+        shared.gate.leave(self.spec.index);
+        drop(span);
+        self.reclaim();
+        self.reader.quiescent();
         Ok(())
     }
 
@@ -339,6 +353,15 @@ impl<F: Flavour> EventLoop<F> {
         self.take_listeners();
     }
 
+    /// Takes the configuration that is in force now, within an iteration: one that was answered before somebody connected
+    /// applies to the connection.
+    fn catch_up(&mut self) {
+        if self.config_version != self.spec.shared.settings_version() {
+            self.reconfigure();
+            self.worker.refresh_settings(&self.spec.shared);
+        }
+    }
+
     /// Goes over to the listeners that it has now. Sockets of connections are not concerned.
     fn take_listeners(&mut self) {
         let next = self.spec.listeners.of_worker(self.spec.index);
@@ -446,7 +469,10 @@ impl<F: Flavour> EventLoop<F> {
         let messages = self.spec.shared.mailboxes.take(self.spec.index);
         for arrival in self.spec.handover.take(self.spec.index) {
             match arrival {
-                Arrival::New(accepted) => self.adopt(accepted),
+                Arrival::New(accepted) => {
+                    self.catch_up();
+                    self.adopt(accepted);
+                }
                 Arrival::Moved(connection) => self.take_over(*connection),
             }
         }
@@ -647,11 +673,7 @@ impl<F: Flavour> EventLoop<F> {
 
     fn accept(&mut self, listener: usize) {
         loop {
-            // A configuration that was answered before somebody connected applies to the connection.
-            if self.config_version != self.spec.shared.settings_version() {
-                self.reconfigure();
-                self.worker.refresh_settings(&self.spec.shared);
-            }
+            self.catch_up();
             // An event from before the listeners changed may mean one that is gone.
             let Some(listening) = self.listeners.get(listener) else { return };
             let result = listening.accept(self.config.tcp_keepalive_seconds);
@@ -704,33 +726,22 @@ impl<F: Flavour> EventLoop<F> {
             Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
             Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
         }
-        let (origin, is_refused) = match origin {
-            Origin::Tcp { peer, local, is_loopback } => {
-                let is_open = !self.config.protected_mode
-                    || is_loopback
-                    || !self.worker.settings.requirepass.is_empty();
-                let origin = ClientOrigin { address: peer, local_address: local, descriptor };
-                (origin, !is_open)
-            }
-            Origin::Unix { path } => {
-                let origin = ClientOrigin {
-                    address: format!("{path}:0"),
-                    local_address: format!("{path}:0"),
-                    descriptor,
-                };
-                (origin, false)
-            }
-        };
-        if is_refused {
+        let has_password = !self.worker.settings.requirepass.is_empty();
+        if protected_mode::refuses(self.config.protected_mode, has_password, &origin) {
+            self.worker.stats(&self.spec.shared).rejected_connections.add(1);
             // As above: closed all the same.
-            let _ = rustix::io::write(&socket, PROTECTED_MODE.as_bytes());
+            let _ = rustix::io::write(&socket, protected_mode::REFUSAL.as_bytes());
             self.spec.handover.ended(self.spec.index);
             return;
         }
+        let (address, local_address) = match origin {
+            Origin::Tcp { peer, local, .. } => (peer, local),
+            Origin::Unix { path } => (format!("{path}:0"), format!("{path}:0")),
+        };
+        let origin = ClientOrigin { address, local_address, descriptor };
         let shared = &self.spec.shared;
         let client = shared.clients.register(self.spec.index, origin, self.worker.now_ms());
-        let is_authenticated = self.worker.settings.requirepass.is_empty();
-        let session = Session::new(client, is_authenticated);
+        let session = Session::new(client, !has_password);
         let id = session.id();
         let entry = self.connections.vacant_entry();
         let index = entry.key();
@@ -1094,8 +1105,3 @@ fn run_turn<F: Flavour>(
     output.set_protocol(reply.protocol());
     turn
 }
-
-/// What a client from another host is told that meets a server without a password.
-const PROTECTED_MODE: &str = "-DENIED Tidemill is running in protected mode because protected mode is enabled and no \
-password is set for the default user. In this mode connections are only accepted from the loopback interface. Set a \
-password with requirepass, or disable protected mode with 'protected-mode no' if the network is trusted.\r\n";

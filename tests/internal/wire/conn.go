@@ -22,7 +22,17 @@ func Dial(address string) (*Conn, error) {
 	if len(address) > 0 && address[0] == '/' {
 		network = "unix"
 	}
-	socket, err := net.DialTimeout(network, address, 10*time.Second)
+	return dial(net.Dialer{}, network, address)
+}
+
+// DialFrom connects over TCP from one of this host's own addresses.
+func DialFrom(own net.IP, address string) (*Conn, error) {
+	return dial(net.Dialer{LocalAddr: &net.TCPAddr{IP: own}}, "tcp", address)
+}
+
+func dial(dialer net.Dialer, network, address string) (*Conn, error) {
+	dialer.Timeout = 10 * time.Second
+	socket, err := dialer.Dial(network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,7 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     while !is_over && shared.clock.monotonic_us() - start_us < SWEEP_US_MAX {
         reader.section(&mut |section| {
             for _ in 0..SWEEP_STEPS_BETWEEN_CLOCKS {
-                let database = worker.sweep.database;
-                step(shared, worker, section, &mut met);
-                databases_left -= usize::from(worker.sweep.database != database);
+                databases_left -= usize::from(step(shared, worker, section, &mut met));
                 is_over = databases_left == 0;
                 if is_over {
                     break;
@@ -79,8 +77,9 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
 }
 
-/// Looks at one bucket, or skips a slot in which nothing expires.
-fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) {
+/// Looks at one bucket, or skips a slot in which nothing expires; behind the last slot, goes on to the next database instead, and
+/// tells so.
+fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) -> bool {
     let Position { database, slot, hash } = worker.sweep;
     let Some(slot) = SlotNumber::from_index(slot) else {
         let Expiring { keys, ms } = std::mem::take(&mut worker.sweep_expiring);
@@ -89,7 +88,7 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
         times_to_live.ms.set(ms);
         let next = (database + 1) % shared.keyspace.database_count();
         worker.sweep = Position { database: next, ..Position::new(worker.index) };
-        return;
+        return true;
     };
     let keyspace = &shared.keyspace;
     let has_fields =
@@ -118,6 +117,7 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
         Some(hash) => Position { database, slot: slot.index(), hash },
         None => Position { database, slot: slot.index() + shared.worker_count(), hash: 0 },
     };
+    false
 }
 
 /// Whether an entry has expired, or a field of it.

@@ -1,15 +1,14 @@
 //! Resize steps: a segment built anew, larger, smaller, split, or joined with its neighbour.
 //!
-//! An entry's tag tells the 16 bits of its hash that follow the segment's prefix. That is nearly always enough to
-//! choose a bucket in a segment of the same depth or above, so that growing and joining read the table and hardly any
-//! key. Only a split needs one bit more, and computes all hashes again.
+//! What a segment tells of its entries' hashes (see [`known`](super::known)) is nearly always enough to choose their
+//! buckets in another one, so that every step reads the table and hardly any key.
 #![allow(unsafe_code)]
 
 use tidemill_rcu::Section;
 
-use super::segment::{
-    BUCKET_ENTRIES, SegmentWord, bucket_index, entry_of, known_hash, prefetch, tagged,
-};
+use super::bucket::BUCKET_ENTRIES;
+use super::known::{KnownHash, Tail};
+use super::segment::{SegmentWord, entry_of, known_bucket_index, prefetch, tagged};
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
@@ -34,10 +33,26 @@ fn home_share(buckets: usize) -> usize {
     buckets - buckets / OVERFLOW_SHARE
 }
 
-/// An entry's word in the segment under construction, and its home bucket there.
+/// An entry's word in the segment that is rebuilt, and what is known of its hash.
+#[derive(Clone, Copy)]
+struct Leaving {
+    word: u64,
+    known: KnownHash,
+}
+
+impl Leaving {
+    /// The same with all of the hash.
+    fn hashed(self, seed: &Seed, section: Section<'_>) -> Leaving {
+        let entry = entry_of(self.word, section).expect("empty places do not move");
+        Leaving { known: KnownHash::whole(hash(seed, entry.key())), ..self }
+    }
+}
+
+/// An entry's word in the segment under construction, the tail beside it, and its home bucket there.
 #[derive(Clone, Copy)]
 struct Moving {
     word: u64,
+    tail: Tail,
     home: usize,
 }
 
@@ -51,20 +66,28 @@ struct Plan {
 }
 
 impl Plan {
-    /// Where an entry of `source`, which is as deep or one level deeper, goes.
-    fn place(self, word: u64, source: SegmentWord, seed: &Seed, section: Section<'_>) -> Moving {
-        let known = known_hash(word, source.depth(), source.prefix());
-        let (lowest, highest) = known.into_inner();
-        let home = bucket_index(lowest, self.depth, self.home_count);
-        if home == bucket_index(highest, self.depth, self.home_count) {
-            return Moving { word: tagged(word, lowest, self.depth), home };
-        }
-        self.place_hashed(word, full_hash(word, seed, section))
+    /// Where an entry goes, if what is known of its hash tells.
+    fn place(self, Leaving { word, known }: Leaving) -> Option<Moving> {
+        let home = known_bucket_index(known, self.depth, self.home_count)?;
+        let word = tagged(word, known.lowest(), self.depth);
+        Some(Moving { word, tail: known.tail(self.depth), home })
     }
 
-    fn place_hashed(self, word: u64, hash: u64) -> Moving {
-        let home = bucket_index(hash, self.depth, self.home_count);
-        Moving { word: tagged(word, hash, self.depth), home }
+    /// Where so many entries go, whose tags are known at this depth.
+    fn placed(
+        self,
+        count: usize,
+        entries: impl Iterator<Item = Leaving>,
+        seed: &Seed,
+        section: Section<'_>,
+    ) -> Vec<Moving> {
+        let mut moving = Vec::with_capacity(count);
+        moving.extend(entries.map(|entry| {
+            self.place(entry)
+                .or_else(|| self.place(entry.hashed(seed, section)))
+                .expect("a whole hash tells its bucket")
+        }));
+        moving
     }
 
     /// Builds a segment that holds what moves into it, with some overflow buckets to spare.
@@ -93,7 +116,7 @@ impl Plan {
         let Plan { depth, prefix, home_count, .. } = self;
         let segment =
             SegmentWord::allocate(depth, prefix, home_count, lines - 1 - home_count, heap);
-        if moving.iter().all(|entry| segment.put(entry.home, entry.word)) {
+        if moving.iter().all(|entry| segment.put(entry.home, entry.word, entry.tail)) {
             return Some(segment);
         }
         // SAFETY: nobody has seen the segment.
@@ -102,14 +125,9 @@ impl Plan {
     }
 }
 
-fn full_hash(word: u64, seed: &Seed, section: Section<'_>) -> u64 {
-    let entry = entry_of(word, section).expect("empty places do not move");
-    hash(seed, entry.key())
-}
-
 impl SegmentWord {
-    fn entry_words(self) -> impl Iterator<Item = u64> {
-        self.all_words().filter(|&word| word != 0)
+    fn leaving(self) -> impl Iterator<Item = Leaving> {
+        self.known_entries().map(|(word, known)| Leaving { word, known })
     }
 
     fn rebuilt(
@@ -121,8 +139,7 @@ impl SegmentWord {
         heap: &Heap,
     ) -> SegmentWord {
         let plan = Plan { depth: self.depth(), prefix: self.prefix(), home_count, lines_min };
-        let moving: Vec<Moving> =
-            self.entry_words().map(|word| plan.place(word, self, seed, section)).collect();
+        let moving = plan.placed(self.entry_count(), self.leaving(), seed, section);
         plan.build(&moving, heap)
     }
 
@@ -161,24 +178,30 @@ impl SegmentWord {
     pub(super) fn split(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> [SegmentWord; 2] {
         let depth = self.depth() + 1;
         let bit = 1_u64 << (64 - depth);
-        let words: Vec<u64> = self.entry_words().collect();
+        let entries = self.leaving_deeper(seed, section);
+        [(self.prefix(), 0), (self.prefix() | bit, bit)].map(|(prefix, side)| {
+            let half = entries.iter().filter(|entry| entry.known.lowest() & bit == side);
+            let count = half.clone().count();
+            let plan = Plan { depth, prefix, home_count: home_count_for(count + 1), lines_min: 0 };
+            plan.build(&plan.placed(count, half.copied(), seed, section), heap)
+        })
+    }
+
+    /// All entries, with what segments that are one bit deeper keep of their hashes.
+    fn leaving_deeper(self, seed: &Seed, section: Section<'_>) -> Vec<Leaving> {
+        let mut entries = Vec::with_capacity(self.entry_count());
+        entries.extend(self.leaving());
+        let has_tag = |entry: &Leaving| entry.known.has_tag(self.depth() + 1);
         // The keys are cold: asking for all of them first overlaps the cache misses.
-        for &word in &words {
-            if let Some(entry) = entry_of(word, section) {
+        for entry in entries.iter().filter(|entry| !has_tag(entry)) {
+            if let Some(entry) = entry_of(entry.word, section) {
                 prefetch(entry.pointer().as_ptr());
             }
         }
-        let (ones, zeros): (Vec<_>, Vec<_>) = words
-            .into_iter()
-            .map(|word| (word, full_hash(word, seed, section)))
-            .partition(|(_, hash)| hash & bit != 0);
-        [(self.prefix(), zeros), (self.prefix() | bit, ones)].map(|(prefix, entries)| {
-            let plan =
-                Plan { depth, prefix, home_count: home_count_for(entries.len() + 1), lines_min: 0 };
-            let moving: Vec<Moving> =
-                entries.into_iter().map(|(word, hash)| plan.place_hashed(word, hash)).collect();
-            plan.build(&moving, heap)
-        })
+        for entry in entries.iter_mut().filter(|entry| !has_tag(entry)) {
+            *entry = entry.hashed(seed, section);
+        }
+        entries
     }
 
     /// One segment, one bit shallower, with the entries of two neighbours.
@@ -188,14 +211,11 @@ impl SegmentWord {
         section: Section<'_>,
         heap: &Heap,
     ) -> SegmentWord {
-        let home_count = home_count_for(zeros.entry_count() + ones.entry_count());
+        let count = zeros.entry_count() + ones.entry_count();
+        let home_count = home_count_for(count);
         let plan =
             Plan { depth: zeros.depth() - 1, prefix: zeros.prefix(), home_count, lines_min: 0 };
-        let moving: Vec<Moving> = [zeros, ones]
-            .into_iter()
-            .flat_map(|half| half.entry_words().map(move |word| (word, half)))
-            .map(|(word, half)| plan.place(word, half, seed, section))
-            .collect();
-        plan.build(&moving, heap)
+        let entries = zeros.leaving().chain(ones.leaving());
+        plan.build(&plan.placed(count, entries, seed, section), heap)
     }
 }

@@ -4,6 +4,7 @@
 //! buckets in another one, so that every step reads the table and hardly any key.
 #![allow(unsafe_code)]
 
+use smallvec::SmallVec;
 use tidemill_rcu::Section;
 
 use super::bucket::BUCKET_ENTRIES;
@@ -46,6 +47,11 @@ impl Leaving {
         let entry = entry_of(self.word, section).expect("empty places do not move");
         Leaving { known: KnownHash::whole(hash(seed, entry.key())), ..self }
     }
+
+    /// Into which half of a split it goes: the first bit of its tag.
+    fn half(self) -> usize {
+        (self.word >> (u64::BITS - 1)) as usize
+    }
 }
 
 /// An entry's word in the segment under construction, the tail beside it, and its home bucket there.
@@ -53,8 +59,14 @@ impl Leaving {
 struct Moving {
     word: u64,
     tail: Tail,
-    home: usize,
+    home: u8,
 }
+
+const _: () = assert!(SEGMENT_BUCKETS_MAX <= 1 << u8::BITS);
+
+/// What moves into one segment. On the stack, where pages and cache lines are warm: it hardly ever holds more, and 8 KiB of
+/// the allocator's are often fresh pages.
+type MovingList = SmallVec<[Moving; 512]>;
 
 /// The range of a segment under construction, how many home buckets it has, and how many lines at least.
 #[derive(Clone, Copy)]
@@ -67,34 +79,28 @@ struct Plan {
 
 impl Plan {
     /// Where an entry goes, if what is known of its hash tells.
+    #[inline]
     fn place(self, Leaving { word, known }: Leaving) -> Option<Moving> {
-        let home = known_bucket_index(known, self.depth, self.home_count)?;
+        if !known.has_tag(self.depth) {
+            return None;
+        }
+        let home = known_bucket_index(known, self.depth, self.home_count)? as u8;
         let word = tagged(word, known.lowest(), self.depth);
         Some(Moving { word, tail: known.tail(self.depth), home })
     }
 
-    /// Where so many entries go, whose tags are known at this depth.
-    fn placed(
-        self,
-        count: usize,
-        entries: impl Iterator<Item = Leaving>,
-        seed: &Seed,
-        section: Section<'_>,
-    ) -> Vec<Moving> {
-        let mut moving = Vec::with_capacity(count);
-        moving.extend(entries.map(|entry| {
-            self.place(entry)
-                .or_else(|| self.place(entry.hashed(seed, section)))
-                .expect("a whole hash tells its bucket")
-        }));
-        moving
+    /// Where an entry goes, and be it that its key must be hashed to tell.
+    fn place_surely(self, entry: Leaving, seed: &Seed, section: Section<'_>) -> Moving {
+        self.place(entry)
+            .or_else(|| self.place(entry.hashed(seed, section)))
+            .expect("a whole hash tells the bucket")
     }
 
     /// Builds a segment that holds what moves into it, with some overflow buckets to spare.
     fn build(self, moving: &[Moving], heap: &Heap) -> SegmentWord {
         let mut occupancy = [0_usize; SEGMENT_BUCKETS_MAX];
         for entry in moving {
-            occupancy[entry.home] += 1;
+            occupancy[usize::from(entry.home)] += 1;
         }
         let excess =
             occupancy.iter().map(|&count| count.saturating_sub(BUCKET_ENTRIES)).sum::<usize>();
@@ -116,7 +122,7 @@ impl Plan {
         let Plan { depth, prefix, home_count, .. } = self;
         let segment =
             SegmentWord::allocate(depth, prefix, home_count, lines - 1 - home_count, heap);
-        if moving.iter().all(|entry| segment.put(entry.home, entry.word, entry.tail)) {
+        if moving.iter().all(|entry| segment.put(usize::from(entry.home), entry.word, entry.tail)) {
             return Some(segment);
         }
         // SAFETY: nobody has seen the segment.
@@ -139,7 +145,8 @@ impl SegmentWord {
         heap: &Heap,
     ) -> SegmentWord {
         let plan = Plan { depth: self.depth(), prefix: self.prefix(), home_count, lines_min };
-        let moving = plan.placed(self.entry_count(), self.leaving(), seed, section);
+        let mut moving = MovingList::new();
+        self.leaving().for_each(|entry| moving.push(plan.place_surely(entry, seed, section)));
         plan.build(&moving, heap)
     }
 
@@ -178,30 +185,34 @@ impl SegmentWord {
     pub(super) fn split(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> [SegmentWord; 2] {
         let depth = self.depth() + 1;
         let bit = 1_u64 << (64 - depth);
-        let entries = self.leaving_deeper(seed, section);
-        [(self.prefix(), 0), (self.prefix() | bit, bit)].map(|(prefix, side)| {
-            let half = entries.iter().filter(|entry| entry.known.lowest() & bit == side);
-            let count = half.clone().count();
-            let plan = Plan { depth, prefix, home_count: home_count_for(count + 1), lines_min: 0 };
-            plan.build(&plan.placed(count, half.copied(), seed, section), heap)
-        })
+        let counts = self.half_counts(section);
+        let plans = [0, 1].map(|half| Plan {
+            depth,
+            prefix: self.prefix() | if half == 1 { bit } else { 0 },
+            home_count: home_count_for(counts[half] + 1),
+            lines_min: 0,
+        });
+        let mut moving = [MovingList::new(), MovingList::new()];
+        self.leaving().for_each(|entry| {
+            let half = entry.half();
+            moving[half].push(plans[half].place_surely(entry, seed, section));
+        });
+        [0, 1].map(|half| plans[half].build(&moving[half], heap))
     }
 
-    /// All entries, with what segments that are one bit deeper keep of their hashes.
-    fn leaving_deeper(self, seed: &Seed, section: Section<'_>) -> Vec<Leaving> {
-        let mut entries = Vec::with_capacity(self.entry_count());
-        entries.extend(self.leaving());
-        let has_tag = |entry: &Leaving| entry.known.has_tag(self.depth() + 1);
-        // The keys are cold: asking for all of them first overlaps the cache misses.
-        for entry in entries.iter().filter(|entry| !has_tag(entry)) {
-            if let Some(entry) = entry_of(entry.word, section) {
+    /// How many entries go into each half of a split. Asks for the keys that it will hash, which are cold: so their misses
+    /// overlap.
+    fn half_counts(self, section: Section<'_>) -> [usize; 2] {
+        let mut counts = [0; 2];
+        self.leaving().for_each(|leaving| {
+            counts[leaving.half()] += 1;
+            if !leaving.known.has_tag(self.depth() + 1)
+                && let Some(entry) = entry_of(leaving.word, section)
+            {
                 prefetch(entry.pointer().as_ptr());
             }
-        }
-        for entry in entries.iter_mut().filter(|entry| !has_tag(entry)) {
-            *entry = entry.hashed(seed, section);
-        }
-        entries
+        });
+        counts
     }
 
     /// One segment, one bit shallower, with the entries of two neighbours.
@@ -211,11 +222,12 @@ impl SegmentWord {
         section: Section<'_>,
         heap: &Heap,
     ) -> SegmentWord {
-        let count = zeros.entry_count() + ones.entry_count();
-        let home_count = home_count_for(count);
+        let home_count = home_count_for(zeros.entry_count() + ones.entry_count());
         let plan =
             Plan { depth: zeros.depth() - 1, prefix: zeros.prefix(), home_count, lines_min: 0 };
         let entries = zeros.leaving().chain(ones.leaving());
-        plan.build(&plan.placed(count, entries, seed, section), heap)
+        let mut moving = MovingList::new();
+        entries.for_each(|entry| moving.push(plan.place_surely(entry, seed, section)));
+        plan.build(&moving, heap)
     }
 }

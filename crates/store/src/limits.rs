@@ -36,6 +36,6 @@ pub const HELD_RETAINED_ITEMS_MAX: usize = 1024;
 
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
-// A resize step moves at most one segment: 64 buckets of 7 entries, each a cache miss in the worst case,
-// stay below 100 µs.
+// A resize step moves at most one segment: 64 home buckets and their overflow, of whose entries it reads hardly any, stay
+// far below 100 µs.
 const _: () = assert!(SEGMENT_BUCKETS_MAX <= 64);

@@ -12,6 +12,7 @@ only=${1:-}
 
 loom() { RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$root/target/loom timeout 600 cargo test --quiet -p tidemill-store --lib --release -- word::model; }
 model() { CARGO_TARGET_DIR=$root/target timeout 600 cargo test --quiet -p tidemill-store --test keyspace_model; }
+unit() { CARGO_TARGET_DIR=$root/target timeout 600 cargo test --quiet -p tidemill-store --lib -- table; }
 stress() { CARGO_TARGET_DIR=$root/target timeout 600 cargo test --quiet -p tidemill-store --test keyspace_stress -- --test-threads 1; }
 
 plant() { # plant NAME TEST FILE PERL-EXPRESSION
@@ -40,8 +41,12 @@ plant "locked with Relaxed" loom word.rs 's/Ordering::Acquire, Ordering::Relaxed
 plant "a waiter looks before it announces itself" loom word.rs 's/(        self.waiting.store\(1, Ordering::SeqCst\);\n\s*total_order_for_loom\(\);\n)(.*?;\n)/$2$1/s'
 plant "the walk rounds a bucket's first hash down" model table/segment.rs 's/\(u128::from\(shifted\).div_ceil\(1 << depth\)\) as u64/shifted >> depth/'
 plant "a walk takes a shared overflow bucket for its own" model table/segment.rs 's/self.home_of\(word, seed, section\) == Some\(home\)/word != 0/'
-plant "bits beyond the tag are taken for zero" model table/segment.rs 's/lowest \| u64::MAX >> known_bits/lowest/'
-plant "joined neighbours keep the deeper tag" model table/rebuild.rs 's/word: tagged\(word, lowest, self.depth\), home/word, home/'
+plant "unknown bits are taken for zero" unit table/known.rs 's/self.lowest \| u64::MAX.checked_shr\(self.count\).unwrap_or\(0\)/self.lowest/'
+plant "moved entries keep the tag of the former depth" model table/rebuild.rs 's/let word = tagged\(word, known.lowest\(\), self.depth\);//'
+plant "tails stay empty" unit table/known.rs 's/\.min\(TAIL_HASH_BITS_MAX\)/.min(0)/'
+plant "an entry takes over the tail of the one before it" model table/segment.rs 's/self.set_tail\(KnownHash::whole\(hash\).tail\(depth\)\);//'
+plant "moved entries leave their tails behind" model table/segment.rs 's/position.set_tail\(tail\);/position.set_tail(Tail::from_raw(0x7f));/'
+plant "a longer chain spoils the tails" model table/bucket.rs 's/self.link.load\(Ordering::Relaxed\) \| \(index as u64 \+ 1\)/index as u64 + 1 | 0x7f << tail_shift(0)/'
 plant "a resized segment is not retired" model table/root.rs 's/(None => self.divide.*?\}\n).*?unsafe \{ path.segment.retire\(heap\) \};/$1/s'
 plant "a nested directory forgets the bits above it" model table/directory.rs 's/\(segment.prefix\(\) << base\) >>/segment.prefix() >>/'
 plant "garbage is freed at once" stress heap.rs 's/self.retired.retire\(garbage\);/unsafe { garbage.free() };/; s/(\nuse std::cell)/\n#![allow(unsafe_code)]$1/'

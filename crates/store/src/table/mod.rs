@@ -13,7 +13,8 @@
 //!
 //! The word of a segment or directory carries its depth and bucket count in unused pointer bits, so that a lookup
 //! goes from the table's word to the bucket without loading a header between them. The word of an entry carries
-//! 16 bits of its hash, so that a lookup dereferences hardly ever another entry than its own.
+//! 16 bits of its hash, so that a lookup dereferences hardly ever another entry than its own; its bucket keeps a few bits
+//! more, so that a resize dereferences hardly any entry at all.
 //!
 //! # Concurrency
 //!
@@ -22,10 +23,14 @@
 //! builds the new segment first and publishes it with one store: readers find the same entries on either way, so it
 //! happens under an even version and nobody waits for it. What a resize replaces is retired.
 
+mod bucket;
 mod directory;
+mod known;
 mod rebuild;
 mod root;
 mod segment;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use root::Table;
 pub use root::TableShape;

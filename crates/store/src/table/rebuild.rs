@@ -1,15 +1,15 @@
 //! Resize steps: a segment built anew, larger, smaller, split, or joined with its neighbour.
 //!
-//! An entry's tag tells the 16 bits of its hash that follow the segment's prefix. That is nearly always enough to
-//! choose a bucket in a segment of the same depth or above, so that growing and joining read the table and hardly any
-//! key. Only a split needs one bit more, and computes all hashes again.
+//! What a segment tells of its entries' hashes (see [`known`](super::known)) is nearly always enough to choose their
+//! buckets in another one, so that every step reads the table and hardly any key.
 #![allow(unsafe_code)]
 
+use smallvec::SmallVec;
 use tidemill_rcu::Section;
 
-use super::segment::{
-    BUCKET_ENTRIES, SegmentWord, bucket_index, entry_of, known_hash, prefetch, tagged,
-};
+use super::bucket::BUCKET_ENTRIES;
+use super::known::{KnownHash, Tail};
+use super::segment::{SegmentWord, entry_of, known_bucket_index, prefetch, tagged};
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
@@ -34,12 +34,39 @@ fn home_share(buckets: usize) -> usize {
     buckets - buckets / OVERFLOW_SHARE
 }
 
-/// An entry's word in the segment under construction, and its home bucket there.
+/// An entry's word in the segment that is rebuilt, and what is known of its hash.
+#[derive(Clone, Copy)]
+struct Leaving {
+    word: u64,
+    known: KnownHash,
+}
+
+impl Leaving {
+    /// The same with all of the hash.
+    fn hashed(self, seed: &Seed, section: Section<'_>) -> Leaving {
+        let entry = entry_of(self.word, section).expect("empty places do not move");
+        Leaving { known: KnownHash::whole(hash(seed, entry.key())), ..self }
+    }
+
+    /// Into which half of a split it goes: the first bit of its tag.
+    fn half(self) -> usize {
+        (self.word >> (u64::BITS - 1)) as usize
+    }
+}
+
+/// An entry's word in the segment under construction, the tail beside it, and its home bucket there.
 #[derive(Clone, Copy)]
 struct Moving {
     word: u64,
-    home: usize,
+    tail: Tail,
+    home: u8,
 }
+
+const _: () = assert!(SEGMENT_BUCKETS_MAX <= 1 << u8::BITS);
+
+/// What moves into one segment. On the stack, where pages and cache lines are warm: it hardly ever holds more, and 8 KiB of
+/// the allocator's are often fresh pages.
+type MovingList = SmallVec<[Moving; 512]>;
 
 /// The range of a segment under construction, how many home buckets it has, and how many lines at least.
 #[derive(Clone, Copy)]
@@ -51,27 +78,29 @@ struct Plan {
 }
 
 impl Plan {
-    /// Where an entry of `source`, which is as deep or one level deeper, goes.
-    fn place(self, word: u64, source: SegmentWord, seed: &Seed, section: Section<'_>) -> Moving {
-        let known = known_hash(word, source.depth(), source.prefix());
-        let (lowest, highest) = known.into_inner();
-        let home = bucket_index(lowest, self.depth, self.home_count);
-        if home == bucket_index(highest, self.depth, self.home_count) {
-            return Moving { word: tagged(word, lowest, self.depth), home };
+    /// Where an entry goes, if what is known of its hash tells.
+    #[inline]
+    fn place(self, Leaving { word, known }: Leaving) -> Option<Moving> {
+        if !known.has_tag(self.depth) {
+            return None;
         }
-        self.place_hashed(word, full_hash(word, seed, section))
+        let home = known_bucket_index(known, self.depth, self.home_count)? as u8;
+        let word = tagged(word, known.lowest(), self.depth);
+        Some(Moving { word, tail: known.tail(self.depth), home })
     }
 
-    fn place_hashed(self, word: u64, hash: u64) -> Moving {
-        let home = bucket_index(hash, self.depth, self.home_count);
-        Moving { word: tagged(word, hash, self.depth), home }
+    /// Where an entry goes, and be it that its key must be hashed to tell.
+    fn place_surely(self, entry: Leaving, seed: &Seed, section: Section<'_>) -> Moving {
+        self.place(entry)
+            .or_else(|| self.place(entry.hashed(seed, section)))
+            .expect("a whole hash tells the bucket")
     }
 
     /// Builds a segment that holds what moves into it, with some overflow buckets to spare.
     fn build(self, moving: &[Moving], heap: &Heap) -> SegmentWord {
         let mut occupancy = [0_usize; SEGMENT_BUCKETS_MAX];
         for entry in moving {
-            occupancy[entry.home] += 1;
+            occupancy[usize::from(entry.home)] += 1;
         }
         let excess =
             occupancy.iter().map(|&count| count.saturating_sub(BUCKET_ENTRIES)).sum::<usize>();
@@ -93,7 +122,7 @@ impl Plan {
         let Plan { depth, prefix, home_count, .. } = self;
         let segment =
             SegmentWord::allocate(depth, prefix, home_count, lines - 1 - home_count, heap);
-        if moving.iter().all(|entry| segment.put(entry.home, entry.word)) {
+        if moving.iter().all(|entry| segment.put(usize::from(entry.home), entry.word, entry.tail)) {
             return Some(segment);
         }
         // SAFETY: nobody has seen the segment.
@@ -102,14 +131,9 @@ impl Plan {
     }
 }
 
-fn full_hash(word: u64, seed: &Seed, section: Section<'_>) -> u64 {
-    let entry = entry_of(word, section).expect("empty places do not move");
-    hash(seed, entry.key())
-}
-
 impl SegmentWord {
-    fn entry_words(self) -> impl Iterator<Item = u64> {
-        self.all_words().filter(|&word| word != 0)
+    fn leaving(self) -> impl Iterator<Item = Leaving> {
+        self.known_entries().map(|(word, known)| Leaving { word, known })
     }
 
     fn rebuilt(
@@ -121,8 +145,8 @@ impl SegmentWord {
         heap: &Heap,
     ) -> SegmentWord {
         let plan = Plan { depth: self.depth(), prefix: self.prefix(), home_count, lines_min };
-        let moving: Vec<Moving> =
-            self.entry_words().map(|word| plan.place(word, self, seed, section)).collect();
+        let mut moving = MovingList::new();
+        self.leaving().for_each(|entry| moving.push(plan.place_surely(entry, seed, section)));
         plan.build(&moving, heap)
     }
 
@@ -161,24 +185,34 @@ impl SegmentWord {
     pub(super) fn split(self, seed: &Seed, section: Section<'_>, heap: &Heap) -> [SegmentWord; 2] {
         let depth = self.depth() + 1;
         let bit = 1_u64 << (64 - depth);
-        let words: Vec<u64> = self.entry_words().collect();
-        // The keys are cold: asking for all of them first overlaps the cache misses.
-        for &word in &words {
-            if let Some(entry) = entry_of(word, section) {
+        let counts = self.half_counts(section);
+        let plans = [0, 1].map(|half| Plan {
+            depth,
+            prefix: self.prefix() | if half == 1 { bit } else { 0 },
+            home_count: home_count_for(counts[half] + 1),
+            lines_min: 0,
+        });
+        let mut moving = [MovingList::new(), MovingList::new()];
+        self.leaving().for_each(|entry| {
+            let half = entry.half();
+            moving[half].push(plans[half].place_surely(entry, seed, section));
+        });
+        [0, 1].map(|half| plans[half].build(&moving[half], heap))
+    }
+
+    /// How many entries go into each half of a split. Asks for the keys that it will hash, which are cold: so their misses
+    /// overlap.
+    fn half_counts(self, section: Section<'_>) -> [usize; 2] {
+        let mut counts = [0; 2];
+        self.leaving().for_each(|leaving| {
+            counts[leaving.half()] += 1;
+            if !leaving.known.has_tag(self.depth() + 1)
+                && let Some(entry) = entry_of(leaving.word, section)
+            {
                 prefetch(entry.pointer().as_ptr());
             }
-        }
-        let (ones, zeros): (Vec<_>, Vec<_>) = words
-            .into_iter()
-            .map(|word| (word, full_hash(word, seed, section)))
-            .partition(|(_, hash)| hash & bit != 0);
-        [(self.prefix(), zeros), (self.prefix() | bit, ones)].map(|(prefix, entries)| {
-            let plan =
-                Plan { depth, prefix, home_count: home_count_for(entries.len() + 1), lines_min: 0 };
-            let moving: Vec<Moving> =
-                entries.into_iter().map(|(word, hash)| plan.place_hashed(word, hash)).collect();
-            plan.build(&moving, heap)
-        })
+        });
+        counts
     }
 
     /// One segment, one bit shallower, with the entries of two neighbours.
@@ -191,11 +225,9 @@ impl SegmentWord {
         let home_count = home_count_for(zeros.entry_count() + ones.entry_count());
         let plan =
             Plan { depth: zeros.depth() - 1, prefix: zeros.prefix(), home_count, lines_min: 0 };
-        let moving: Vec<Moving> = [zeros, ones]
-            .into_iter()
-            .flat_map(|half| half.entry_words().map(move |word| (word, half)))
-            .map(|(word, half)| plan.place(word, half, seed, section))
-            .collect();
+        let entries = zeros.leaving().chain(ones.leaving());
+        let mut moving = MovingList::new();
+        entries.for_each(|entry| moving.push(plan.place_surely(entry, seed, section)));
         plan.build(&moving, heap)
     }
 }

@@ -281,7 +281,8 @@ impl Table {
         self.segments(section).flat_map(move |segment| segment.expiring_entries(section))
     }
 
-    fn segments<'g>(&self, section: Section<'g>) -> impl Iterator<Item = SegmentWord> {
+    /// All segments.
+    pub(super) fn segments<'g>(&self, section: Section<'g>) -> impl Iterator<Item = SegmentWord> {
         let mut next = Some(0_u64);
         std::iter::from_fn(move || {
             let segment = self.segment_of(next.take()?, section)?;

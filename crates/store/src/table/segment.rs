@@ -10,21 +10,19 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cmp::Reverse;
-use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use tidemill_rcu::{Garbage, Section};
 
+use super::bucket::{BUCKET_COUNT_MAX, BUCKET_ENTRIES, Bucket, POINTER_BITS, POINTER_MASK};
+use super::known::{KnownHash, TAG_BITS, Tail};
 use crate::entry::EntryRef;
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::key::NO_PLACE;
 use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
 
-pub(super) const BUCKET_ENTRIES: usize = 7;
-pub(super) const POINTER_BITS: u32 = 48;
-const POINTER_MASK: u64 = (1 << POINTER_BITS) - 1;
 /// Entries are aligned to eight bytes; the lowest bit says that the entry expires,
 const EXPIRES: u64 = 1;
 /// and the next that it goes on in another cache line.
@@ -35,6 +33,7 @@ const ENTRY_MASK: u64 = POINTER_MASK & !7;
 const DEPTH_MASK: u64 = 63;
 
 const _: () = assert!((SEGMENT_DEPTH_MAX as u64) < DEPTH_MASK);
+const _: () = assert!(TAG_BITS + POINTER_BITS == u64::BITS);
 // A step of a walk rounds up to its granularity, and must not reach beyond the next bucket.
 const _: () =
     assert!(SCAN_GRANULARITY_MAX <= (1 << (64 - SEGMENT_DEPTH_MAX)) / SEGMENT_BUCKETS_MAX as u64);
@@ -49,28 +48,7 @@ struct Header {
     prefix: u64,
 }
 
-#[repr(C, align(64))]
-struct Bucket {
-    entries: [AtomicU64; BUCKET_ENTRIES],
-    /// One more than the index of the next bucket of the chain; 0 ends it.
-    next: AtomicU64,
-}
-
-const _: () = assert!(size_of::<Header>() == 64 && size_of::<Bucket>() == 64);
-
-impl Bucket {
-    /// The places with a tag, a bit for each; also empty ones, if the tag is 0. Without branches: no processor can foretell
-    /// at which place a key stands.
-    #[inline(always)]
-    fn places_tagged(&self, tag: u64) -> u32 {
-        let is_tagged = |entry: &AtomicU64| {
-            // Relaxed: who follows the pointer loads it again.
-            entry.load(Ordering::Relaxed) ^ tag << POINTER_BITS <= POINTER_MASK
-        };
-        // From the last place on, so that each step shifts what is known by one.
-        self.entries.iter().rev().fold(0, |found, entry| found << 1 | u32::from(is_tagged(entry)))
-    }
-}
+const _: () = assert!(size_of::<Header>() == 64);
 
 /// The bits of a set, lowest first.
 #[inline(always)]
@@ -118,6 +96,10 @@ impl Position {
         &self.segment.bucket(self.bucket).entries[self.place]
     }
 
+    fn set_tail(&self, tail: Tail) {
+        self.segment.bucket(self.bucket).set_tail(self.place, tail);
+    }
+
     pub(crate) fn refers_to(self, entry: EntryRef<'_>) -> bool {
         // Relaxed: asked by the lock's owner, who is the only writer.
         let pointer = self.word().load(Ordering::Relaxed) & ENTRY_MASK;
@@ -132,8 +114,10 @@ impl Position {
 
     /// Publishes another entry of the same key here. The caller owns the lock and has made the version odd.
     pub(crate) fn replace(self, hash: u64, entry: EntryRef<'_>) {
+        let depth = self.segment.depth();
+        self.set_tail(KnownHash::whole(hash).tail(depth));
         // Release: pairs with the fence in `entry_with` and the Acquire loads of walks.
-        self.word().store(entry_word(entry, hash, self.segment.depth()), Ordering::Release);
+        self.word().store(entry_word(entry, hash, depth), Ordering::Release);
     }
 
     /// Empties the place. The caller owns the lock and has made the version odd.
@@ -151,6 +135,13 @@ pub(super) fn tag(hash: u64, depth: u32) -> u64 {
 pub(super) fn bucket_index(hash: u64, depth: u32, home_count: usize) -> usize {
     let wide = u128::from(hash << depth) * home_count as u128;
     (wide >> 64) as usize
+}
+
+/// The home bucket of a hash, if what is known of it tells.
+pub(super) fn known_bucket_index(known: KnownHash, depth: u32, home_count: usize) -> Option<usize> {
+    let (lowest, highest) = known.range().into_inner();
+    let home = bucket_index(lowest, depth, home_count);
+    (home == bucket_index(highest, depth, home_count)).then_some(home)
 }
 
 fn entry_word(entry: EntryRef<'_>, hash: u64, depth: u32) -> u64 {
@@ -355,11 +346,7 @@ impl SegmentWord {
                     return Some((entry, Position { segment: self, bucket: index, place }));
                 }
             }
-            // Relaxed: an overflow bucket is part of the segment, and was published with it.
-            match bucket.next.load(Ordering::Relaxed) {
-                0 => return None,
-                next => index = next as usize - 1,
-            }
+            index = bucket.next()?;
         }
     }
 
@@ -374,27 +361,24 @@ impl SegmentWord {
         let mut index = home;
         loop {
             let bucket = self.bucket(index);
-            // Relaxed, all: the lock's owner is the only writer.
-            let place = bucket.entries.iter().position(|word| word.load(Ordering::Relaxed) == 0);
-            if let Some(place) = place {
+            if let Some(place) = bucket.vacant_place() {
                 return Some(Position { segment: self, bucket: index, place });
             }
-            index = match bucket.next.load(Ordering::Relaxed) {
-                0 => {
+            index = match bucket.next() {
+                Some(next) => next,
+                None => {
                     let next = self.overflow_bucket_behind(index)?;
-                    // Relaxed: the bucket is part of the segment; what is in it belongs to other chains, and what comes
-                    // into it is published by itself.
-                    bucket.next.store(next as u64 + 1, Ordering::Relaxed);
+                    bucket.set_next(next);
                     next
                 }
-                next => next as usize - 1,
             };
         }
     }
 
     /// Puts a word into a segment that nobody sees yet, unless it has too few overflow buckets.
-    pub(super) fn put(self, home: usize, word: u64) -> bool {
+    pub(super) fn put(self, home: usize, word: u64, tail: Tail) -> bool {
         let Some(position) = self.vacancy_from(home) else { return false };
+        position.set_tail(tail);
         // Relaxed: the segment is published later, with Release.
         position.word().store(word, Ordering::Relaxed);
         self.add_entries(1);
@@ -406,16 +390,10 @@ impl SegmentWord {
     fn overflow_bucket_behind(self, index: usize) -> Option<usize> {
         let first = self.home_count().max(index + 1);
         (first..self.bucket_count())
-            .map(|behind| (self.vacant_places(behind), behind))
+            .map(|behind| (self.bucket(behind).vacant_count(), behind))
             .filter(|&(vacant, _)| vacant > 0)
             .max_by_key(|&(vacant, behind)| (vacant, Reverse(behind)))
             .map(|(_, behind)| behind)
-    }
-
-    fn vacant_places(self, index: usize) -> usize {
-        // Relaxed: asked by the lock's owner, who is the only writer.
-        let words = self.bucket(index).entries.iter().map(|word| word.load(Ordering::Relaxed));
-        words.filter(|&word| word == 0).count()
     }
 
     fn add_entries(self, change: i32) {
@@ -437,6 +415,7 @@ impl SegmentWord {
         overflow_count: usize,
         heap: &Heap,
     ) -> SegmentWord {
+        assert!(home_count + overflow_count <= BUCKET_COUNT_MAX, "as many as links can tell");
         let layout = Self::layout(home_count, overflow_count);
         // SAFETY: the size is never zero.
         let memory = unsafe { alloc_zeroed(layout) };
@@ -469,6 +448,17 @@ impl SegmentWord {
 
     pub(super) fn all_words(self) -> impl Iterator<Item = u64> {
         (0..self.bucket_count()).flat_map(move |index| self.words_of_bucket(index))
+    }
+
+    /// The words of all entries, and what is known of their hashes. Asked by the lock's owner.
+    pub(super) fn known_entries(self) -> impl Iterator<Item = (u64, KnownHash)> {
+        let (depth, prefix) = (self.depth(), self.prefix());
+        (0..self.bucket_count()).flat_map(move |index| {
+            let words = self.words_of_bucket(index).into_iter().zip(self.bucket(index).tails());
+            words.filter(|&(word, _)| word != 0).map(move |(word, tail)| {
+                (word, KnownHash::of_tag(word >> POINTER_BITS, depth, prefix).and(tail))
+            })
+        })
     }
 
     fn words_of_bucket(self, index: usize) -> [u64; BUCKET_ENTRIES] {
@@ -534,11 +524,7 @@ impl SegmentWord {
         let mut next = Some(home);
         std::iter::from_fn(move || {
             let index = next?;
-            // Relaxed: as in `find`.
-            next = match self.bucket(index).next.load(Ordering::Relaxed) {
-                0 => None,
-                link => Some(link as usize - 1),
-            };
+            next = self.bucket(index).next();
             Some(self.words_of_bucket(index).into_iter().filter(move |&word| {
                 index == home || self.home_of(word, seed, section) == Some(home)
             }))
@@ -550,12 +536,12 @@ impl SegmentWord {
     fn home_of(self, word: u64, seed: &Seed, section: Section<'_>) -> Option<usize> {
         let entry = entry_of(word, section)?;
         let depth = self.depth();
-        let known = known_hash(word, depth, self.prefix());
-        let home = bucket_index(*known.start(), depth, self.home_count());
-        if home == bucket_index(*known.end(), depth, self.home_count()) {
-            return Some(home);
-        }
-        Some(bucket_index(hash(seed, entry.key()), depth, self.home_count()))
+        // Not its tail: the place may hold another entry by now.
+        let known = KnownHash::of_tag(word >> POINTER_BITS, depth, self.prefix());
+        let home = known_bucket_index(known, depth, self.home_count());
+        Some(
+            home.unwrap_or_else(|| bucket_index(hash(seed, entry.key()), depth, self.home_count())),
+        )
     }
 
     /// Retires the segment, not its entries.
@@ -582,13 +568,6 @@ impl SegmentWord {
         unsafe { free_segment(pointer) };
         bytes
     }
-}
-
-/// Between which hashes that of an entry lies, as its word and its segment tell without looking at the key.
-pub(super) fn known_hash(word: u64, depth: u32, prefix: u64) -> RangeInclusive<u64> {
-    let known_bits = depth + u64::BITS - POINTER_BITS;
-    let lowest = prefix | (word >> POINTER_BITS) << (u64::BITS - known_bits);
-    lowest..=lowest | u64::MAX >> known_bits
 }
 
 /// The entry that a bucket's word refers to, which was just loaded, if it is that of `key`.

@@ -155,11 +155,18 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.reply.protocol()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key_hash(&mut self, key: &[u8]) -> KeyHash {
+        match self.known {
+            KnownKeys::One(known, hash) if std::ptr::eq(known, key) => hash,
+            _ => self.other_key_hash(key),
+        }
+    }
+
+    #[inline(never)]
+    fn other_key_hash(&mut self, key: &[u8]) -> KeyHash {
         let known = match &mut self.known {
-            KnownKeys::None => None,
-            KnownKeys::One(known, hash) => std::ptr::eq(*known, key).then_some(*hash),
+            KnownKeys::None | KnownKeys::One(..) => None,
             KnownKeys::Several(keys) => keys.find(key, self.shared, self.database, self.section),
         };
         known.unwrap_or_else(|| self.shared.keyspace.key_hash(key))

@@ -429,12 +429,20 @@ impl<E: Enter> Client<'_, '_, E> {
         self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
     }
 
-    /// Asks the processor for what the next requests find under their keys, whose entries were asked for long ago.
+    /// Asks the processor for the collections under the keys of the next requests, whose entries were asked for long ago.
     #[inline]
     fn prefetch_values(&self, requests: &[Request]) {
+        let next = &requests[..requests.len().min(PREFETCHED_ENTRIES_MAX)];
+        if next.iter().any(|next| next.is_of_collections) {
+            self.prefetch_values_of(next);
+        }
+    }
+
+    #[inline(never)]
+    fn prefetch_values_of(&self, requests: &[Request]) {
         let guard = self.reader.enter();
-        let next = requests.iter().take(PREFETCHED_ENTRIES_MAX);
-        let keys = next.filter(|next| next.is_of_collections).filter_map(Request::key_hash);
+        let of_collections = requests.iter().filter(|request| request.is_of_collections);
+        let keys = of_collections.filter_map(Request::key_hash);
         self.shared.keyspace.prefetch_values(self.session.database, keys, guard.section());
     }
 

@@ -522,7 +522,7 @@ func TestLolwut_DrawsAsLargeAsAsked(t *testing.T) {
 	for _, call := range []string{
 		"LOLWUT", "LOLWUT 10 3", "LOLWUT -1 -1", "LOLWUT 5000 5000", "LOLWUT VERSION 9 4 2 0.5 -0.25", "LOLWUT VERSION 7",
 		"LOLWUT VERSION 7 x y z", "LOLWUT VERSION 10", "LOLWUT VERSION 95 7 3", "LOLWUT VERSION 9 x", "LOLWUT VERSION 6 1 x",
-		"LOLWUT VERSION 5 1 1 x",
+		"LOLWUT VERSION 5 1 1 x", "LOLWUT VERSION 9223372036854775807 x", "LOLWUT VERSION 4294967301 x",
 	} {
 		size := func(conn *wire.Conn) string {
 			lines := strings.Split(string(do(t, conn, words(call)...).Text), "\n")

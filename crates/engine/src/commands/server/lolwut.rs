@@ -24,9 +24,10 @@ const ROUNDS_MAX: usize = 2 * (SHADES.len() - 1);
 /// 5 and 6 drew other things: their sizes are checked, and the picture is the one of 9.
 pub(super) fn lolwut(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mut args: Vec<&[u8]> = cx.args.iter().skip(1).collect();
-    let mut wanted = 9;
+    let mut wanted = 9_u32;
     if args.len() >= 2 && is(args[0], "VERSION") {
-        wanted = integer(args[1])?;
+        // As Valkey, of whatever number the lowest 32 bits.
+        wanted = integer(args[1])? as u32;
         args.drain(..2);
     }
     let version = env!("CARGO_PKG_VERSION");

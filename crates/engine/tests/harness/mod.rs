@@ -339,9 +339,9 @@ impl Server {
         self.shared.gate.enter(index);
         seat.worker.boundary(&self.shared);
         for message in self.shared.mailboxes.take(index) {
-            if let Message::Unblocked { session, waiter, mut reply } = message
+            if let Message::Unblocked { session, waiter, mut reply, .. } = message
                 && let Some(connection) = self.connections.get_mut(&session)
-                && connection.session.unblock(waiter)
+                && connection.session.unblock(waiter).is_some()
             {
                 connection.output.append(&mut reply);
             }
@@ -349,7 +349,7 @@ impl Server {
         while let Some(waiter) = seat.worker.deadlines.end_next(self.clock.monotonic_us()) {
             execute::end_wait(&self.shared, &waiter);
             let connection = self.connections.get_mut(&waiter.session).expect("connected");
-            if connection.session.unblock(waiter.id) {
+            if connection.session.unblock(waiter.id).is_some() {
                 waiter.block.on_timeout.write(&mut connection.output);
             }
         }

@@ -305,3 +305,23 @@ func TestPause_HoldsBackWhatValkeyHoldsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestWatch_KeysThatExpireMeanwhileFailExec, whether somebody has deleted them by then or not.
+func TestWatch_KeysThatExpireMeanwhileFailExec(t *testing.T) {
+	for _, between := range []string{"PING", "GET k; PING", "DEL k", "FLUSHALL"} {
+		var shown [2]string
+		for index, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
+			conn := instance.Start(t, kind, directives...).Dial(t)
+			do(t, conn, "DEBUG", "SET-ACTIVE-EXPIRE", "0")
+			do(t, conn, "SET", "k", "v", "PX", "100")
+			do(t, conn, "WATCH", "k")
+			time.Sleep(150 * time.Millisecond)
+			for _, call := range strings.Split(between+"; MULTI; PING; EXEC", "; ") {
+				shown[index] = do(t, conn, words(call)...).String()
+			}
+		}
+		if shown[0] != shown[1] {
+			t.Errorf("%s: valkey answers EXEC with %s, subject with %s", between, shown[0], shown[1])
+		}
+	}
+}

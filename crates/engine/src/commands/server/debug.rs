@@ -97,6 +97,10 @@ fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The number that Valkey answers.
+#[expect(clippy::approx_constant, reason = "it stands for itself")]
+const SAMPLE_DOUBLE: f64 = 3.141;
+
 /// Answers a value of each type of the protocol, so that tests of clients see them all.
 #[expect(clippy::approx_constant, reason = "tests of clients expect these digits")]
 fn protocol(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -104,7 +108,7 @@ fn protocol(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match () {
         () if is(kind, "STRING") => reply.bulk("Hello World"),
         () if is(kind, "INTEGER") => reply.integer(12_345),
-        () if is(kind, "DOUBLE") => reply.double(3.141),
+        () if is(kind, "DOUBLE") => reply.double(SAMPLE_DOUBLE),
         () if is(kind, "BIGNUM") => reply.big_number("1234567999999999999999999999999999999"),
         () if is(kind, "NULL") => reply.null(),
         () if is(kind, "ARRAY") => {

@@ -501,11 +501,7 @@ func TestCluster_ShardSubscriptionFollowsItsSlot(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, 40*time.Second)
 	channels := []string{"shard:1", "shard:2", "shard:3", "shard:4"}
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Shard: channels})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	sub := subscribed(t, ctx, c, SubscribeOptions{Shard: channels})
 	for _, channel := range channels {
 		if n, err := c.SPublish(ctx, channel, "first").Int64(); n != 1 || err != nil {
 			t.Fatal(channel, n, err)
@@ -551,16 +547,8 @@ func TestCluster_EveryNodeSubscriptionFollowsAFailover(t *testing.T) {
 		}
 		_ = direct.Close()
 	}
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Patterns: []string{"__keyspace@0__:*"}, EveryNode: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
-	plain, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"news"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
+	sub := subscribed(t, ctx, c, SubscribeOptions{Patterns: []string{"__keyspace@0__:*"}, EveryNode: true})
+	plain := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news"}})
 	told := func(key string) bool {
 		if err := c.Set(WithIdempotent(ctx), key, 1).Err(); err != nil {
 			t.Fatal(err)

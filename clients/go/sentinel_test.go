@@ -203,11 +203,7 @@ func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 		return len(aware.conns) > 0
 	})
 	time.Sleep(100 * time.Millisecond) // for SUBSCRIBE
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"news"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news"}})
 	blocked := make(chan error, 1)
 	go func() { blocked <- c.BLPop(ctx, []string{"list"}, 0).Err() }()
 	aware.primary.Store(&two.address)

@@ -23,6 +23,19 @@ func publishTo(t *testing.T, c *Client, channel, text string) int64 {
 	return n
 }
 
+// subscribed is a subscription that ends with the test.
+func subscribed(t *testing.T, ctx context.Context, c interface {
+	Subscribe(context.Context, SubscribeOptions) (*Subscription, error)
+}, options SubscribeOptions) *Subscription {
+	t.Helper()
+	sub, err := c.Subscribe(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sub.Close() })
+	return sub
+}
+
 // subscribeAtLast subscribes where the first attempts may fail.
 func subscribeAtLast(t *testing.T, ctx context.Context, c *Client, channel string) (sub *Subscription) {
 	t.Helper()
@@ -38,11 +51,7 @@ func TestSubscription_TakesAndGivesUpChannelsWhileItRuns(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		c := newTestClient(t, s.address)
 		ctx := testContext(t, 30*time.Second)
-		sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sub.Close()
+		sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"one"}})
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -108,11 +117,7 @@ func TestSubscription_RefusedChannelLeavesTheOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newTestClient(t, s.address, func(o *Options) { o.Username, o.Password = "app", "any" })
-		sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"news1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sub.Close()
+		sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news1"}})
 		if err := sub.Subscribe(ctx, "news2", "secret", "news3"); !errors.Is(err, ServerCode("NOPERM")) {
 			t.Error("a channel that is not allowed:", err)
 		}
@@ -184,11 +189,7 @@ func TestSubscription_ChangesSurviveResets(t *testing.T) {
 func TestCluster_SubscriptionsTakeChannelsWhileTheyRun(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, time.Minute)
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Shard: []string{"shard:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	sub := subscribed(t, ctx, c, SubscribeOptions{Shard: []string{"shard:1"}})
 	if err := sub.SSubscribe(ctx, "shard:2", "shard:3", "shard:4"); err != nil {
 		t.Fatal(err)
 	}
@@ -222,11 +223,7 @@ func TestCluster_SubscriptionsTakeChannelsWhileTheyRun(t *testing.T) {
 		return n == 1
 	})
 
-	every, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"first"}, EveryNode: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer every.Close()
+	every := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"first"}, EveryNode: true})
 	if err := errors.Join(every.Subscribe(ctx, "second"), every.Unsubscribe(ctx, "first")); err != nil {
 		t.Fatal(err)
 	}
@@ -245,11 +242,7 @@ func TestSubscription_ContextEndsTheWaitForAChange(t *testing.T) {
 	s := startServer(t, "valkey-server")
 	c := newTestClient(t, s.address)
 	ctx := testContext(t, 30*time.Second)
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"one"}})
 	s.pause(t)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
@@ -284,11 +277,7 @@ func TestSubscription_ChangeWaitsForTheConnectionThatHasIt(t *testing.T) {
 	})
 	c := newTestClient(t, address, func(o *Options) { o.BackoffMin, o.BackoffMax = time.Millisecond, time.Millisecond })
 	ctx := testContext(t, 30*time.Second)
-	sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"one"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Close()
+	sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"one"}})
 	changed := make(chan error, 1)
 	go func() { changed <- sub.Subscribe(ctx, "two") }()
 	waitFor(t, 10*time.Second, "failed attempts", func() bool {

@@ -549,10 +549,24 @@ func info(t *testing.T, conn *wire.Conn, sections ...string) map[string]string {
 	return fields
 }
 
+// awaitField waits until a field of INFO has a value.
+func awaitField(t *testing.T, conn *wire.Conn, section, name, value string) {
+	t.Helper()
+	for range 10_000 {
+		if info(t, conn, section)[name] == value {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%s is not %s in time", name, value)
+}
+
 // TestInfo_NamesAreValkeysOrDeclaredHere keeps a name from being invented where Valkey has one for the same thing.
 func TestInfo_NamesAreValkeysOrDeclaredHere(t *testing.T) {
 	valkey, subject := both(t)
 	for _, conn := range []*wire.Conn{valkey, subject} {
+		// The connection by which it was seen to be ready ends a moment later.
+		awaitField(t, conn, "clients", "connected_clients", "1")
 		for _, call := range []string{"SET a 1", "GET a", "AUTH a b", "CLIENT SETNAME x"} {
 			do(t, conn, words(call)...)
 		}
@@ -586,12 +600,7 @@ func TestInfo_TellsOfWaitersPausesAndRates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 10_000 {
-			if info(t, conn, "clients")["blocked_clients"] == "3" {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		awaitField(t, conn, "clients", "blocked_clients", "3")
 		do(t, conn, "CLIENT", "PAUSE", "100000", "WRITE")
 		fields := info(t, conn, "clients")
 		left, _ := strconv.Atoi(fields["paused_timeout_milliseconds"])

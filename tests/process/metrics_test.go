@@ -20,8 +20,18 @@ import (
 	"tidemill/tests/internal/instance"
 )
 
-// scrape returns the families of a metrics page.
+// scrape returns the families of our metrics page.
 func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, response := scrapeAny(t, address)
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("%s, %v", response.Status, response.Header)
+	}
+	return families
+}
+
+// scrapeAny returns the families of anybody's metrics page, and the response that they came with.
+func scrapeAny(t *testing.T, address string) (map[string]*dto.MetricFamily, *http.Response) {
 	t.Helper()
 	client := http.Client{Timeout: closeTimeout}
 	response, err := client.Get("http://" + address + "/metrics")
@@ -29,15 +39,12 @@ func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-		t.Errorf("%s, %v", response.Status, response.Header)
-	}
 	var parser expfmt.TextParser
 	families, err := parser.TextToMetricFamilies(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return families
+	return families, response
 }
 
 // sum adds the samples of a family that have all the labels.
@@ -234,7 +241,7 @@ func TestRedisExporter_ScrapesWithoutError(t *testing.T) {
 		}
 		return err == nil
 	})
-	families := scrapeAny(t, address)
+	families, _ := scrapeAny(t, address)
 	for name, want := range map[string]float64{
 		"redis_up": 1, "redis_exporter_last_scrape_error": 0, "redis_target_scrape_request_errors_total": 0,
 		"redis_connected_clients": 2, "redis_config_maxclients": 10000,
@@ -246,20 +253,4 @@ func TestRedisExporter_ScrapesWithoutError(t *testing.T) {
 	if keys := sum(families, "redis_db_keys", "db", "db0"); keys != 1 {
 		t.Errorf("%v keys", keys)
 	}
-}
-
-func scrapeAny(t *testing.T, address string) map[string]*dto.MetricFamily {
-	t.Helper()
-	client := http.Client{Timeout: closeTimeout}
-	response, err := client.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var parser expfmt.TextParser
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families
 }

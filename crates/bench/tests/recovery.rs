@@ -17,9 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidemill_bench::load::command::{Command, Role};
-use tidemill_bench::load::settings::{
-    Arrivals, End, Keys, Pace, Protocol, Reconnect, Seeds, Settings, Sizes, Target, Values, Window,
-};
+use tidemill_bench::load::settings::{Arrivals, End, Pace, Protocol, Settings, Target};
 use tidemill_bench::load::{RunResult, run};
 
 /// How long each request waits, by its number on the connection.
@@ -90,33 +88,9 @@ fn serve(mut stream: TcpStream, delay: Delay) -> Log {
 fn settings(port: u16, pace: Pace, end: End) -> Settings {
     let mut command = Command::parse("GET __key__", (0, 9)).unwrap();
     command.role = Role::Get;
-    Settings {
-        target: Target { protocol: Protocol::Resp2, ..Target::tcp("127.0.0.1", port) },
-        threads: CONNECTIONS as u32,
-        connections: 1,
-        pipeline: 1,
-        window: Window::Sliding,
-        end,
-        warmup: Duration::ZERO,
-        pace,
-        commands: vec![command],
-        keys: Keys {
-            prefix: "k".into(),
-            minimum: 0,
-            maximum: 9,
-            zipf_exponent: 1.0,
-            standard_deviation: 1.0,
-            median: 5.0,
-        },
-        values: Values { sizes: Sizes::Fixed(1), size_by_key: false, random: false },
-        seeds: Seeds { run: 1, distinct: true },
-        verify: false,
-        reconnect: Reconnect::default(),
-        staircase: None,
-        connect_jitter_us: (0, 0),
-        cpus: Vec::new(),
-        scan_cursor: None,
-    }
+    let target = Target { protocol: Protocol::Resp2, ..Target::tcp("127.0.0.1", port) };
+    let threads = CONNECTIONS as u32;
+    Settings { threads, end, pace, commands: vec![command], ..Settings::plain(target) }
 }
 
 fn load(delay: Delay, pace: Pace, end: End) -> (RunResult, Vec<Log>) {

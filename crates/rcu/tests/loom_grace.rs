@@ -50,19 +50,25 @@ fn check(preemption_bound: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
+/// A reader with a part of its own, in a thread.
+fn spawn_reader<F: Flavour>(
+    domain: &Arc<Domain<F>>,
+    objects: &Arc<Objects>,
+    part: impl FnOnce(Reader<F>, &Objects) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let (domain, objects) = (Arc::clone(domain), Arc::clone(objects));
+    thread::spawn(move || part(domain.register(), &objects))
+}
+
 /// One reader that registers, reads and announces; one writer that unlinks, waits and frees.
 fn synchronize_waits_for_a_reader<F: Flavour>() {
     let domain = Domain::<F>::new().expect("modelled flavours need nothing");
     let objects = Objects::new();
-    let reader = {
-        let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
-        thread::spawn(move || {
-            let mut reader = domain.register();
-            objects.read(&reader);
-            reader.quiescent();
-            objects.read(&reader);
-        })
-    };
+    let reader = spawn_reader(&domain, &objects, |mut reader, objects| {
+        objects.read(&reader);
+        reader.quiescent();
+        objects.read(&reader);
+    });
     objects.unlink_first();
     domain.synchronize();
     objects.free_first();
@@ -89,14 +95,10 @@ fn a_reader_that_comes_online_sees_the_unlinking_or_is_seen() {
     check(3, || {
         let domain = Domain::<Qsbr>::new().unwrap();
         let objects = Objects::new();
-        let reader = {
-            let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
-            thread::spawn(move || {
-                let mut reader = domain.register();
-                reader.offline(|| ());
-                objects.read(&reader);
-            })
-        };
+        let reader = spawn_reader(&domain, &objects, |mut reader, objects| {
+            reader.offline(|| ());
+            objects.read(&reader);
+        });
         objects.unlink_first();
         domain.synchronize();
         objects.free_first();
@@ -110,16 +112,12 @@ fn a_word_of_the_next_section_ends_the_one_before() {
     check(3, || {
         let domain = Domain::<Mb>::new().unwrap();
         let objects = Objects::new();
-        let reader = {
-            let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
-            thread::spawn(move || {
-                let reader = domain.register();
-                objects.read(&reader);
-                let outer = reader.enter();
-                objects.read(&reader);
-                drop(outer);
-            })
-        };
+        let reader = spawn_reader(&domain, &objects, |reader, objects| {
+            objects.read(&reader);
+            let outer = reader.enter();
+            objects.read(&reader);
+            drop(outer);
+        });
         objects.unlink_first();
         let period = domain.start_grace_period();
         if domain.is_elapsed(&period) || domain.is_elapsed(&period) {
@@ -209,14 +207,10 @@ fn a_list_that_blocks_waits_for_a_reader<F: Flavour>() {
 
     let domain = Domain::<F>::new().expect("modelled flavours need nothing");
     let objects = Objects::new();
-    let reader = {
-        let (domain, objects) = (Arc::clone(&domain), Arc::clone(&objects));
-        thread::spawn(move || {
-            let mut reader = domain.register();
-            objects.read(&reader);
-            reader.quiescent();
-        })
-    };
+    let reader = spawn_reader(&domain, &objects, |mut reader, objects| {
+        objects.read(&reader);
+        reader.quiescent();
+    });
     let list = RetireList::new();
     objects.unlink_first();
     // SAFETY: nothing else points at the box; what its destructor frees was unlinked.

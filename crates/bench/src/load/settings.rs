@@ -264,3 +264,38 @@ pub struct Settings {
     /// Follow the cursor that SCAN returns; at most this many times per cycle, 0 to its end.
     pub scan_cursor: Option<u32>,
 }
+
+impl Settings {
+    /// A closed loop of one connection with one request at a time, for a second and without commands yet: what a load is of which
+    /// nothing else is said.
+    #[must_use]
+    pub fn plain(target: Target) -> Settings {
+        Settings {
+            target,
+            threads: 1,
+            connections: 1,
+            pipeline: 1,
+            window: Window::Sliding,
+            end: End::Time(Duration::from_secs(1)),
+            warmup: Duration::ZERO,
+            pace: Pace::Closed,
+            commands: Vec::new(),
+            keys: Keys {
+                prefix: "k".into(),
+                minimum: 0,
+                maximum: 9,
+                zipf_exponent: 1.0,
+                standard_deviation: 1.0,
+                median: 5.0,
+            },
+            values: Values { sizes: Sizes::Fixed(1), size_by_key: false, random: false },
+            seeds: Seeds { run: 1, distinct: true },
+            verify: false,
+            reconnect: Reconnect::default(),
+            staircase: None,
+            connect_jitter_us: (0, 0),
+            cpus: Vec::new(),
+            scan_cursor: None,
+        }
+    }
+}

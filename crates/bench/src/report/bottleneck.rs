@@ -231,40 +231,15 @@ fn write_server(
 mod tests {
     use super::*;
     use crate::load::KindResult;
-    use crate::load::settings::{Keys, Reconnect, Seeds, Sizes, Target, Values, Window};
+    use crate::load::settings::Target;
     use crate::process::ThreadUsage;
     use std::time::Duration;
 
     const SECOND_NS: u64 = 1_000_000_000;
 
     fn settings(pace: Pace) -> Settings {
-        Settings {
-            target: Target::tcp("127.0.0.1", 1),
-            threads: 1,
-            connections: 2,
-            pipeline: 4,
-            window: Window::Sliding,
-            end: End::Time(Duration::from_secs(1)),
-            warmup: Duration::ZERO,
-            pace,
-            commands: Vec::new(),
-            keys: Keys {
-                prefix: String::new(),
-                minimum: 0,
-                maximum: 1,
-                zipf_exponent: 1.0,
-                standard_deviation: 1.0,
-                median: 1.0,
-            },
-            values: Values { sizes: Sizes::Fixed(1), size_by_key: false, random: false },
-            seeds: Seeds { run: 1, distinct: true },
-            verify: false,
-            reconnect: Reconnect::default(),
-            staircase: None,
-            connect_jitter_us: (0, 0),
-            cpus: Vec::new(),
-            scan_cursor: None,
-        }
+        let target = Target::tcp("127.0.0.1", 1);
+        Settings { connections: 2, pipeline: 4, pace, ..Settings::plain(target) }
     }
 
     /// A second of two connections with four requests each on their way, so many replies of 1 ms, and a load thread that was

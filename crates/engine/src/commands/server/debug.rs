@@ -102,7 +102,6 @@ fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {
 const SAMPLE_DOUBLE: f64 = 3.141;
 
 /// Answers a value of each type of the protocol, so that tests of clients see them all.
-#[expect(clippy::approx_constant, reason = "tests of clients expect these digits")]
 fn protocol(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (kind, reply) = (cx.arg(2), &mut *cx.reply);
     match () {

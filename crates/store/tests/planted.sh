@@ -22,13 +22,18 @@ plant() { # plant NAME TEST FILE PERL-EXPRESSION
     if cmp -s "$file" "$copy/$file"; then
         echo "NOT PLANTED   $name"; missed=1; return
     fi
-    if (cd "$copy" && "$test") >"$copy/log" 2>&1; then
-        echo "NOT NOTICED   $name ($test)"; missed=1
-    elif grep -q '^error\[' "$copy/log"; then
-        echo "NOT COMPILED  $name"; missed=1
-    else
-        echo "noticed       $name ($test)"
-    fi
+    local status=0
+    (cd "$copy" && "$test") >"$copy/log" 2>&1 || status=$?
+    case $status in
+    0) echo "NOT NOTICED   $name ($test)"; missed=1 ;;
+    124) echo "TIMED OUT     $name ($test)"; missed=1 ;;
+    *)
+        if grep -q '^error\[' "$copy/log"; then
+            echo "NOT COMPILED  $name"; missed=1
+        else
+            echo "noticed       $name ($test)"
+        fi ;;
+    esac
     cp "$file" "$copy/$file"
 }
 

@@ -3,8 +3,7 @@
 //! An iteration waits for events, reads each ready socket once, a few at a time, executes what arrived, writes once per
 //! connection, and announces one quiescent state. While it waits it is offline for RCU and outside the gate.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,39 +14,32 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use slab::Slab;
 use tidemill_engine::blocking::WaitEnd;
-use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::config::ServerConfig;
-use tidemill_engine::execute::{self, Batch, Next, Turn};
+use tidemill_engine::execute::{self, Batch};
 use tidemill_engine::mailbox::Message;
 use tidemill_engine::section::ReadSide;
-use tidemill_engine::session::Session;
 use tidemill_engine::shared::Shared;
-use tidemill_engine::stats::WorkerStats;
-use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Flavour, Reader};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::RequestParser;
 
-use crate::backlog::{self, Footprint, SoftLimit};
-use crate::balance::{self, Demand, Load};
-use crate::connection::{Connection, Idleness, Mode};
-use crate::fairness::{Fairness, Rest};
+use crate::backlog::{self, Footprint};
+use crate::balance::Load;
+use crate::connection::{Connection, Mode};
+use crate::fairness::Fairness;
 use crate::gather::Gathering;
-use crate::handover::{Accepted, Arrival, Handover, Placed, Waker};
-use crate::input::Input;
+use crate::handover::{Arrival, Handover, Waker};
 use crate::limits::{
-    EVENTS_MAX, EXHAUSTED_LINE_US, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX,
-    GATHERED_BYTES_MAX, HELD_READ_US, HELD_REST_BYTES, HTTP_LINE_US, KEPT_REPLY_BYTES,
-    LOGGED_INPUT_BYTES_MAX, READ_BYTES, RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+    EVENTS_MAX, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, GATHERED_BYTES_MAX,
+    KEPT_REPLY_BYTES, READ_BYTES, RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
 };
-use crate::listen::{Listener, Origin};
+use crate::listen::Listener;
 use crate::listeners::Listeners;
-use crate::output::{Sent, send};
-use crate::protected_mode;
 
+mod arrivals;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -272,76 +264,6 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Measures how busy the worker is, and hands connections on when it is too busy.
-    fn balance(&mut self, now_us: u64) {
-        let handover = Arc::clone(&self.spec.handover);
-        let busy_permille = self.load.tick(now_us);
-        handover.publish_load(self.spec.index, busy_permille);
-        if self.load.is_measuring() {
-            self.connections.iter_mut().for_each(|(_, connection)| connection.work = 0);
-        }
-        if !self.load.is_overloaded() {
-            return;
-        }
-        let (other, other_permille) = handover.least_busy();
-        let demand = |(index, connection): (usize, &Connection)| Demand {
-            index,
-            work: connection.work,
-            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
-        };
-        let demands = self.connections.iter().map(demand).collect();
-        let leaving = balance::leaving(busy_permille, other_permille, demands);
-        if !leaving.is_empty() {
-            // Until the other worker's next tick, so that not all of the busy ones choose it.
-            handover.publish_load(other, u32::midpoint(busy_permille, other_permille));
-        }
-        leaving.into_iter().for_each(|index| self.hand_on(index, other));
-    }
-
-    /// Gives a connection to another worker.
-    fn hand_on(&mut self, index: usize, other: usize) {
-        let mut connection = self.connections.remove(index);
-        self.by_session.remove(&connection.session.id());
-        connection.is_queued = false;
-        connection.is_resting = false;
-        // It is registered, so this cannot fail; and the next owner would notice.
-        let _ = epoll::delete(&self.epoll, &connection.socket);
-        let client = Arc::clone(&connection.session.client);
-        self.spec.handover.transfer(self.spec.index, other, connection);
-        // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
-        // reaches the new owner finds the connection there.
-        client.worker.store(other, Ordering::Release);
-        let stats = self.worker.stats(&self.spec.shared);
-        stats.moved_connections.add(1);
-        stats.connections.set(self.connections.len() as u64);
-    }
-
-    /// Takes a connection over from another worker.
-    fn take_over(&mut self, mut connection: Connection) {
-        let shared = &self.spec.shared;
-        connection.session.client.worker.store(self.spec.index, Ordering::Release);
-        connection.work = 0;
-        connection.round = 0;
-        let id = connection.session.id();
-        let entry = self.connections.vacant_entry();
-        let index = entry.key();
-        let data = EventData::new_u64(index as u64);
-        let is_added = epoll::add(&self.epoll, &connection.socket, data, connection.interest);
-        let has_work = connection.has_work();
-        entry.insert(connection);
-        self.by_session.insert(id, index);
-        self.worker.stats(shared).connections.set(self.connections.len() as u64);
-        if is_added.is_err() {
-            self.close(index);
-            return;
-        }
-        // It may have rested where it was.
-        self.update_interest(index);
-        if has_work && self.connections.contains(index) {
-            self.enqueue(index);
-        }
-    }
-
     /// Takes the configuration that is in force now.
     fn reconfigure(&mut self) {
         // The version first: a change in between is taken again.
@@ -360,28 +282,6 @@ impl<F: Flavour> EventLoop<F> {
             self.reconfigure();
             self.worker.refresh_settings(&self.spec.shared);
         }
-    }
-
-    /// Goes over to the listeners that it has now. Sockets of connections are not concerned.
-    fn take_listeners(&mut self) {
-        let next = self.spec.listeners.of_worker(self.spec.index);
-        let is_same = |(old, new): (&Arc<Listener>, &Arc<Listener>)| Arc::ptr_eq(old, new);
-        if next.len() == self.listeners.len() && self.listeners.iter().zip(&next).all(is_same) {
-            return;
-        }
-        for listener in &self.listeners {
-            // It is registered, so this cannot fail; and a socket that was stopped accepts nothing.
-            let _ = epoll::delete(&self.epoll, &listener.socket);
-        }
-        // Tokens are positions, which have changed; those that pause begin again, and pause again if they have to.
-        self.paused_listeners.clear();
-        for (index, listener) in next.iter().enumerate() {
-            let token = listener_token(index);
-            if let Err(error) = epoll::add(&self.epoll, &listener.socket, token, EventFlags::IN) {
-                log::error!("A worker cannot accept connections: epoll: {}", reason(&error.into()));
-            }
-        }
-        self.listeners = next;
     }
 
     fn tick(&mut self) {
@@ -670,438 +570,10 @@ impl<F: Flavour> EventLoop<F> {
             self.read(index);
         }
     }
-
-    fn accept(&mut self, listener: usize) {
-        loop {
-            self.catch_up();
-            // An event from before the listeners changed may mean one that is gone.
-            let Some(listening) = self.listeners.get(listener) else { return };
-            let result = listening.accept(self.config.tcp_keepalive_seconds);
-            let (socket, origin) = match result {
-                Ok(accepted) => accepted,
-                Err(error) => return self.pause_if_exhausted(listener, &error),
-            };
-            match self.spec.handover.place(self.spec.index, Accepted { socket, origin }) {
-                Placed::Here(accepted) => self.adopt(accepted),
-                Placed::Elsewhere => {}
-                Placed::TooMany(accepted) => {
-                    self.worker.stats(&self.spec.shared).rejected_connections.add(1);
-                    let text = b"-ERR max number of clients reached\r\n";
-                    // A client that cannot even take this is closed all the same.
-                    let _ = rustix::io::write(&accepted.socket, text);
-                }
-            }
-        }
-    }
-
-    /// Stops accepting until the next tick when the system has no means for another connection: the one that waits would
-    /// be announced again at once and without end. After other errors, and when nobody waits, the next event tries again.
-    fn pause_if_exhausted(&mut self, listener: usize, error: &std::io::Error) {
-        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-        if !Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno)) {
-            return;
-        }
-        let now_us = self.spec.shared.clock.monotonic_us();
-        if now_us >= self.next_exhausted_line_us {
-            self.next_exhausted_line_us = now_us + EXHAUSTED_LINE_US;
-            log::warn!("Accepting client connection: accept: {}", reason(error));
-        }
-        if self.listen_for(listener, EventFlags::empty()) {
-            self.paused_listeners.push(listener);
-        }
-    }
-
-    /// Sets what is awaited of a listener; tells whether the kernel took it.
-    fn listen_for(&self, listener: usize, interest: EventFlags) -> bool {
-        let token = listener_token(listener);
-        epoll::modify(&self.epoll, &self.listeners[listener].socket, token, interest).is_ok()
-    }
-
-    /// Makes a new connection this worker's own.
-    fn adopt(&mut self, accepted: Accepted) {
-        use std::os::fd::AsRawFd;
-        let Accepted { socket, origin } = accepted;
-        let descriptor = socket.as_raw_fd();
-        match &origin {
-            Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
-            Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
-        }
-        let has_password = !self.worker.settings.requirepass.is_empty();
-        if protected_mode::refuses(self.config.protected_mode, has_password, &origin) {
-            self.worker.stats(&self.spec.shared).rejected_connections.add(1);
-            // As above: closed all the same.
-            let _ = rustix::io::write(&socket, protected_mode::REFUSAL.as_bytes());
-            self.spec.handover.ended(self.spec.index);
-            return;
-        }
-        let (address, local_address) = match origin {
-            Origin::Tcp { peer, local, .. } => (peer, local),
-            Origin::Unix { path } => (format!("{path}:0"), format!("{path}:0")),
-        };
-        let origin = ClientOrigin { address, local_address, descriptor };
-        let shared = &self.spec.shared;
-        let client = shared.clients.register(self.spec.index, origin, self.worker.now_ms());
-        let session = Session::new(client, !has_password);
-        let id = session.id();
-        let entry = self.connections.vacant_entry();
-        let index = entry.key();
-        let interest = EventFlags::IN;
-        let data = EventData::new_u64(index as u64);
-        if epoll::add(&self.epoll, &socket, data, interest).is_err() {
-            shared.clients.unregister(id);
-            self.spec.handover.ended(self.spec.index);
-            return;
-        }
-        entry.insert(Connection {
-            socket,
-            session,
-            parser: RequestParser::new(),
-            input: Input::default(),
-            soft_limit: SoftLimit::default(),
-            work: 0,
-            output: ReplyBuffer::new(Protocol::Resp2),
-            mode: Mode::Open,
-            idleness: Idleness::new(shared.clock.monotonic_us() / 1000),
-            interest,
-            is_queued: false,
-            is_resting: false,
-            round: 0,
-        });
-        self.by_session.insert(id, index);
-        let stats = self.worker.stats(shared);
-        stats.connections_accepted.add(1);
-        stats.connections.set(self.connections.len() as u64);
-    }
-
-    /// Reads once from a socket on which a request is expected, and executes what came together with what others sent.
-    fn gather(&mut self, index: usize) {
-        let start = self.gathering.end();
-        let socket = &self.connections[index].socket;
-        let result = rustix::io::read(socket, &mut self.input[start..start + READ_BYTES]);
-        let Some(count) = self.received(index, result) else { return };
-        if self.gathering.add(index, start + count) {
-            self.execute_gathered();
-        }
-    }
-
-    /// Executes what was gathered: looks ahead at all of it, then gives each connection its turn.
-    fn execute_gathered(&mut self) {
-        let EventLoop { spec, worker, reader, connections, input, gathering, .. } = self;
-        let shared = &spec.shared;
-        if let [first, _, ..] = gathering.all() {
-            let database = connections[first.index].session.database();
-            for gathered in gathering.all_mut() {
-                let Connection { parser, session, .. } = &connections[gathered.index];
-                if session.database() == database {
-                    let input = &input[gathered.input.clone()];
-                    execute::look_ahead(shared, worker, parser, &mut gathered.batch, input);
-                }
-            }
-            let parsed = gathering.all_mut().iter_mut().map(|gathered| &mut gathered.batch);
-            let parsed = parsed.filter(|batch| batch.is_parsed());
-            execute::prefetch(shared, reader, database, parsed);
-        }
-        for position in 0..self.gathering.all().len() {
-            let index = self.gathering.all()[position].index;
-            self.measured(index, |worker| worker.execute_fresh(position));
-            self.check_input(index);
-        }
-        self.gathering.clear();
-    }
-
-    /// Reads once from a socket behind what is kept of its input, and executes it if that is allowed.
-    fn read(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        if connection.is_queued {
-            // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
-            return;
-        }
-        if connection.mode != Mode::Open {
-            return self.put_by(index);
-        }
-        let result = rustix::io::read(&connection.socket, connection.input.spare());
-        if self.received(index, result).is_some() {
-            self.execute_kept(index);
-            self.check_input(index);
-        }
-    }
-
-    /// Reads once from a socket for whose client nothing is executed now, and keeps just what came.
-    fn put_by(&mut self, index: usize) {
-        let start = self.gathering.end();
-        let connection = &self.connections[index];
-        let place = &mut self.input[start..start + READ_BYTES];
-        let result = rustix::io::read(&connection.socket, place);
-        let Some(count) = self.received(index, result) else { return };
-        let connection = &mut self.connections[index];
-        if connection.mode == Mode::Closing {
-            return;
-        }
-        connection.input.extend(&self.input[start..start + count]);
-        connection.publish_pending();
-        if connection.mode == Mode::Held {
-            // What it piles up costs its neighbours as little as can be without refusing it for ever: a client that sends
-            // all of a long pipeline before it reads gets through.
-            let now_us = self.spec.shared.clock.monotonic_us();
-            connection.is_resting = true;
-            self.fairness.add(connection.session.id(), Rest::until_time(now_us + HELD_READ_US));
-            self.update_interest(index);
-        }
-        self.check_input(index);
-    }
-
-    /// How many bytes a read brought; none when there is nothing to be executed, or the connection has ended.
-    fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
-        match result {
-            Ok(0) => {
-                let client = self.connections[index].describe(self.worker.now_ms());
-                log::debug!("Client closed connection {client}");
-                self.close(index);
-                None
-            }
-            Ok(count) => {
-                let stats = self.worker.stats(&self.spec.shared);
-                stats.reads.add(1);
-                stats.input_bytes.add(count as u64);
-                self.connections[index].session.client.input_bytes.add(count as u64);
-                Some(count)
-            }
-            Err(Errno::AGAIN | Errno::INTR) => None,
-            Err(_) => {
-                self.close(index);
-                None
-            }
-        }
-    }
-
-    /// Ends a client that has piled up more requests than it may.
-    fn check_input(&mut self, index: usize) {
-        let Some(connection) = self.connections.get(index) else { return };
-        let bytes = connection.input.len() + connection.session.queued_bytes();
-        if bytes == 0 {
-            return;
-        }
-        let is_authenticated = connection.session.is_authenticated;
-        if bytes > backlog::input_bytes_max(&self.config, is_authenticated) {
-            let client = connection.describe(self.worker.now_ms());
-            let bytes = connection.input.pending();
-            let initial = bytes[..bytes.len().min(LOGGED_INPUT_BYTES_MAX)].escape_ascii();
-            log::warn!(
-                "Closing client that reached max query buffer length: {client} (qbuf initial bytes: \"{initial}\")"
-            );
-            self.worker.stats(&self.spec.shared).query_limit_disconnections.add(1);
-            self.close(index);
-        }
-    }
-
-    /// Executes what was just read into the worker's buffer from a connection that was gathered; what is left of it is
-    /// kept.
-    fn execute_fresh(&mut self, position: usize) {
-        let EventLoop { spec, worker, reader, batch, connections, input, gathering, reply, .. } =
-            self;
-        let gathered = &mut gathering.all_mut()[position];
-        let index = gathered.index;
-        let connection = &mut connections[index];
-        let input = &input[gathered.input.clone()];
-        let batch = if gathered.batch.is_parsed() { &mut gathered.batch } else { batch };
-        let turn = run_turn(&spec.shared, worker, reader, batch, connection, input, reply);
-        if turn.consumed < input.len() {
-            connection.input.extend(&input[turn.consumed..]);
-        }
-        self.finish_turn(index, turn.next);
-    }
-
-    /// Executes what a connection has kept.
-    fn execute_kept(&mut self, index: usize) {
-        let EventLoop { spec, worker, reader, batch, connections, reply, .. } = self;
-        let connection = &mut connections[index];
-        if connection.mode == Mode::Open && connection.has_work() {
-            let mut input = std::mem::take(&mut connection.input);
-            let pending = input.pending();
-            let turn = run_turn(&spec.shared, worker, reader, batch, connection, pending, reply);
-            input.consume(turn.consumed);
-            connection.input = input;
-            self.finish_turn(index, turn.next);
-        } else {
-            self.flush(index);
-        }
-    }
-
-    /// Does what a turn came to.
-    fn finish_turn(&mut self, index: usize, next: Next) {
-        self.charge(index);
-        let connection = &mut self.connections[index];
-        connection.publish_pending();
-        match next {
-            Next::Input { wanted } => {
-                if !connection.input.is_empty() {
-                    connection.expect_input(wanted);
-                }
-            }
-            Next::Turn if connection.is_resting => {}
-            Next::Turn => self.enqueue(index),
-            Next::WakeUp { retry_us } => {
-                connection.mode = Mode::Waiting;
-                if let Some(at_us) = retry_us {
-                    self.retries.push((at_us, connection.session.id()));
-                }
-            }
-            Next::Unblock => connection.mode = Mode::Waiting,
-            Next::Close => {
-                let now_us = self.worker.now_us();
-                if connection.session.sent_http && now_us >= self.next_http_line_us {
-                    self.next_http_line_us = now_us + HTTP_LINE_US;
-                    log::warn!(
-                        "Possible SECURITY ATTACK detected. {} sent POST or Host:, as a web page does that makes its \
-                         visitors' browsers talk to this server (cross-protocol scripting). It was disconnected.",
-                        connection.session.client.address
-                    );
-                }
-                connection.mode = Mode::Closing;
-                connection.input = Input::default();
-            }
-        }
-        self.send_replies(index);
-    }
-
-    /// Sends fresh replies, behind what was not sent yet. The buffer is empty afterwards, for the next connection.
-    fn send_replies(&mut self, index: usize) {
-        let EventLoop { spec, worker, connections, reply, .. } = self;
-        let connection = &mut connections[index];
-        let before = reply.len();
-        if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
-            count_write(worker.stats(&spec.shared), connection, before);
-            self.after_send(index, Sent::All);
-        } else {
-            connection.output.append(reply);
-            self.flush(index);
-        }
-    }
-
-    /// Sends what a connection has left.
-    fn flush(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        let before = connection.output.len();
-        let sent = send(&connection.socket, &mut connection.output);
-        let count = before - connection.output.len();
-        if sent == Sent::All {
-            connection.output.shrink(0);
-        }
-        // Relaxed: for others' information only. Whoever never gets here has nothing unsent.
-        let client = &connection.session.client;
-        client.unsent_bytes.store(connection.output.len() as u64, Ordering::Relaxed);
-        count_write(self.worker.stats(&self.spec.shared), connection, count);
-        self.after_send(index, sent);
-    }
-
-    fn after_send(&mut self, index: usize, sent: Sent) {
-        let connection = &self.connections[index];
-        if sent == Sent::All && connection.is_at_ease() {
-            return;
-        }
-        let is_done = connection.mode == Mode::Closing && sent == Sent::All;
-        if is_done || sent == Sent::Broken {
-            self.close(index);
-        } else if !self.check_output(index) {
-            self.hold_or_release(index);
-            self.update_interest(index);
-        }
-    }
-
-    /// Ends a client that has piled up more replies than it may; tells whether it did.
-    fn check_output(&mut self, index: usize) -> bool {
-        let connection = &mut self.connections[index];
-        let unsent_bytes = connection.output.len() as u64;
-        // All clients are normal ones: there are no subscribers and no replicas.
-        let limit = self.config.output_buffer_limits.normal;
-        let clock = &self.spec.shared.clock;
-        let is_exceeded =
-            connection.soft_limit.is_exceeded(limit, unsent_bytes, || clock.monotonic_us());
-        if is_exceeded {
-            let client = connection.describe(self.worker.now_ms());
-            log::warn!("Client {client} closed for overcoming of output buffer limits.");
-            self.worker.stats(&self.spec.shared).output_limit_disconnections.add(1);
-            self.close(index);
-        }
-        is_exceeded
-    }
-
-    /// Stops executing for a client that does not take its replies, and goes on once it has taken half of them.
-    fn hold_or_release(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        let unsent_bytes = connection.output.len() as u64;
-        let held_from = if !connection.session.has_rest() {
-            backlog::held_from_bytes(self.config.output_buffer_limits.normal)
-        } else if self.spec.shared.should_hurry() {
-            u64::MAX
-        } else {
-            HELD_REST_BYTES
-        };
-        if connection.mode == Mode::Open && unsent_bytes > held_from {
-            connection.mode = Mode::Held;
-        } else if connection.mode == Mode::Held && unsent_bytes <= held_from / 2 {
-            self.resume(index);
-        }
-    }
-
-    /// Asks the kernel for the events that a connection needs now.
-    fn update_interest(&mut self, index: usize) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        let mut interest = EventFlags::empty();
-        if connection.mode != Mode::Closing && !connection.is_resting {
-            interest |= EventFlags::IN;
-        }
-        if !connection.output.is_empty() {
-            interest |= EventFlags::OUT;
-        }
-        if interest != connection.interest {
-            connection.interest = interest;
-            let data = EventData::new_u64(index as u64);
-            if epoll::modify(&self.epoll, &connection.socket, data, interest).is_err() {
-                self.close(index);
-            }
-        }
-    }
-
-    fn close(&mut self, index: usize) {
-        let connection = self.connections.remove(index);
-        let shared = &self.spec.shared;
-        let id = connection.session.id();
-        self.by_session.remove(&id);
-        self.retries.retain(|&(_, session)| session != id);
-        shared.clients.unregister(id);
-        execute::end_session(shared, connection.session);
-        self.spec.handover.ended(self.spec.index);
-        self.worker.stats(shared).connections.set(self.connections.len() as u64);
-    }
 }
 
 /// Whether a limit for the unsent replies of clients is set.
 fn limits_output(config: &ServerConfig) -> bool {
     let limit = config.output_buffer_limits.normal;
     limit.hard_bytes > 0 || limit.soft_bytes > 0
-}
-
-/// A connection took so many bytes at once.
-fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
-    stats.writes.add(u64::from(bytes > 0));
-    stats.output_bytes.add(bytes as u64);
-    connection.session.client.output_bytes.add(bytes as u64);
-}
-
-/// Gives a connection its turn on `input`; replies go to the worker's buffer.
-fn run_turn<F: Flavour>(
-    shared: &Arc<Shared>,
-    worker: &mut Worker,
-    reader: &mut Reader<F>,
-    batch: &mut Batch,
-    connection: &mut Connection,
-    input: &[u8],
-    reply: &mut ReplyBuffer,
-) -> Turn {
-    reply.set_protocol(connection.protocol());
-    let Connection { session, parser, output, .. } = connection;
-    let turn = execute::run_turn(shared, worker, session, reader, batch, parser, input, reply);
-    output.set_protocol(reply.protocol());
-    turn
 }

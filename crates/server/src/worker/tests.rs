@@ -15,6 +15,9 @@ use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
 
 use super::*;
+use crate::handover::{Accepted, Placed};
+use crate::limits::HELD_READ_US;
+use crate::listen::Origin;
 
 /// Four turns' time.
 const LONG_US: u64 = 1000;

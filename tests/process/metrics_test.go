@@ -89,6 +89,9 @@ func TestMetrics_AreThoseOfInfo(t *testing.T) {
 	do(t, conn, "NOSUCHCOMMAND")
 	do(t, conn, "SELECT", "3")
 	expectOK(t, conn, "SET", "other", "value")
+	waitFor(t, "the connection that saw the start to be gone", func() bool {
+		return sum(scrape(t, address), "tidemill_clients") == 1
+	})
 	after := scrape(t, address)
 	grown := func(name string, labels ...string) float64 {
 		return sum(after, name, labels...) - sum(before, name, labels...)

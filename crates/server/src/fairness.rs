@@ -92,8 +92,9 @@ impl Fairness {
         self.debtors().next().is_some()
     }
 
-    /// A session rests from now on.
+    /// A session rests from now on. Its last rest, which something else may have ended, counts no more.
     pub(crate) fn add(&mut self, session: u64, rest: Rest) {
+        self.resting.retain(|&(other, _)| other != session);
         self.resting.push((session, rest));
     }
 
@@ -187,6 +188,15 @@ mod tests {
         assert!(fairness.has_debtors());
         assert_eq!(fairness.rested(0, true), [0, 1, 2, 3]);
         assert!(!fairness.has_debtors());
+    }
+
+    #[test]
+    fn a_rest_takes_the_place_of_the_last_one() {
+        let (mut fairness, _) = beside(3);
+        fairness.add(7, Rest::until_time(50));
+        fairness.add(7, Rest::until_time(90));
+        assert!(fairness.rested(50, false).is_empty(), "the one before is over, not this one");
+        assert_eq!(fairness.rested(90, false), [7]);
     }
 
     #[test]

@@ -267,6 +267,13 @@ impl<'h> ListEdit<'h> {
         self.part_len(Part::First) + self.part_len(Part::Middle) + self.part_len(Part::Last)
     }
 
+    /// Allocated bytes of what this edit left, but for the root of a list with two ends.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        let parts = [self.first, self.middle, self.last].into_iter().flatten();
+        self.bytes.unwrap_or_else(|| parts.map(|part| bytes(part.link)).sum())
+    }
+
     /// Whether no element is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {

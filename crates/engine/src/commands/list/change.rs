@@ -1,8 +1,8 @@
 //! Changes in the middle of lists.
 
-use tidemill_store::Kind;
+use tidemill_store::{Encoding, Kind};
 
-use super::encoding::{Limit, after_addition, after_removal};
+use super::encoding::{Limit, after_addition, after_removal, when_smaller};
 use super::look::position;
 use crate::command::Outcome;
 use crate::commands::options::{clamp_list_range, integer, is, symmetric_integer};
@@ -25,14 +25,11 @@ pub(super) fn lset(cx: &mut Cx<'_, '_>) -> Outcome {
     let position = position(index, length).ok_or(CommandError::IndexOutOfRange)?;
     edit.change_list(Event::new(EventClass::LIST, "lset"), |list| {
         list.set(position, element);
-        // Valkey looks whether the new element fits beside what is there, and whether what is left is small enough.
-        let grown = after_addition(Some(entry), (0, element.len() as u64), limit);
-        let encoding = match grown {
-            tidemill_store::Encoding::Listpack => grown,
-            _ => after_removal(entry, list, limit),
+        // Valkey looks whether one more element would fit beside what is there, and if not, whether what is left is small.
+        let encoding = match after_addition(Some(entry), (1, element.len() as u64), limit) {
+            Encoding::Quicklist => when_smaller(list, limit),
+            fitting => fitting,
         };
-        let encoding =
-            if entry.encoding() == tidemill_store::Encoding::Listpack { grown } else { encoding };
         Ok(Some((encoding, ())))
     })?;
     cx.reply.ok();

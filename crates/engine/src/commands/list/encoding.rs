@@ -4,7 +4,7 @@
 //! the threshold: far from it the tree's own size decides.
 
 use tidemill_resp::number::parse_integer;
-use tidemill_store::value::list::{List, ListEdit};
+use tidemill_store::value::list::ListEdit;
 use tidemill_store::{Encoding, EntryRef};
 
 /// Bytes of an empty listpack.
@@ -25,13 +25,22 @@ pub(super) struct Limit {
 
 impl Limit {
     pub(super) fn of_setting(size: i64) -> Limit {
+        let of_bytes = |bytes| Limit { bytes, count: u64::MAX };
         match size {
             0.. => Limit { bytes: SAFE_BYTES_MAX, count: size.max(1) as u64 },
-            -1 => Limit { bytes: 4096, count: u64::MAX },
-            -2 => Limit { bytes: 8192, count: u64::MAX },
-            -3 => Limit { bytes: 16_384, count: u64::MAX },
-            -4 => Limit { bytes: 32_768, count: u64::MAX },
-            _ => Limit { bytes: 65_536, count: u64::MAX },
+            -1 => of_bytes(4096),
+            -2 => of_bytes(8192),
+            -3 => of_bytes(16_384),
+            -4 => of_bytes(32_768),
+            _ => of_bytes(65_536),
+        }
+    }
+
+    /// What makes a quicklist a listpack again: half of what is limited. A limit by count has no half of its bytes.
+    fn half(self) -> Limit {
+        match self.count {
+            u64::MAX => Limit { bytes: self.bytes / 2, ..self },
+            count => Limit { count: count / 2, ..self },
         }
     }
 }
@@ -96,17 +105,21 @@ pub(super) fn after_addition(
 
 /// The encoding of what `edit` left of a list after elements were taken out.
 pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit) -> Encoding {
-    let is_large = |list: List<'_>| list.bytes() > limit.bytes || edit.len() > limit.count / 2;
-    if old.encoding() == Encoding::Listpack {
-        return Encoding::Listpack;
+    match old.encoding() {
+        Encoding::Listpack => Encoding::Listpack,
+        _ => when_smaller(edit, limit),
     }
-    if old.list().is_some_and(is_large) {
-        return Encoding::Quicklist;
-    }
-    if listpack_bytes(edit.iter()) <= limit.bytes / 2 {
-        Encoding::Listpack
-    } else {
+}
+
+/// The encoding of what `edit` made of a quicklist.
+pub(super) fn when_smaller(edit: &ListEdit<'_>, limit: Limit) -> Encoding {
+    let half = limit.half();
+    // Nodes are never so empty.
+    let is_large = edit.allocated_bytes() > 2 * half.bytes;
+    if edit.len() > half.count || is_large || listpack_bytes(edit.iter()) > half.bytes {
         Encoding::Quicklist
+    } else {
+        Encoding::Listpack
     }
 }
 

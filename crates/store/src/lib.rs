@@ -17,6 +17,7 @@ pub mod keyspace;
 mod lanes;
 pub mod limits;
 pub mod pin;
+mod prefetch;
 mod primitive;
 pub mod slot;
 mod table;

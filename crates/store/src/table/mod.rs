@@ -34,4 +34,4 @@ mod tests;
 
 pub(crate) use root::Table;
 pub use root::TableShape;
-pub(crate) use segment::{Position, prefetch};
+pub(crate) use segment::Position;

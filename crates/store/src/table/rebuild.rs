@@ -9,10 +9,11 @@ use tidemill_rcu::Section;
 
 use super::bucket::BUCKET_ENTRIES;
 use super::known::{KnownHash, Tail};
-use super::segment::{SegmentWord, entry_of, known_bucket_index, prefetch, tagged};
+use super::segment::{SegmentWord, entry_of, known_bucket_index, tagged};
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::limits::{OVERFLOW_SHARE, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX, SEGMENT_LOAD_TENTHS};
+use crate::prefetch::prefetch;
 
 /// The sizes that segments have, in lines of 64 bytes: a header and so many buckets; two in each doubling.
 ///

@@ -22,6 +22,7 @@ use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::key::NO_PLACE;
 use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
+use crate::prefetch::prefetch;
 
 /// Entries are aligned to eight bytes; the lowest bit says that the entry expires,
 const EXPIRES: u64 = 1;
@@ -598,19 +599,6 @@ unsafe fn free_segment(pointer: NonNull<u8>) {
     let layout = SegmentWord::layout(header.home_count as usize, header.overflow_count as usize);
     // SAFETY: `allocate` used the layout that the same fields give.
     unsafe { dealloc(pointer.as_ptr(), layout) };
-}
-
-/// Asks the processor to load a cache line; any address will do.
-#[inline]
-pub(crate) fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults and changes nothing.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 #[cfg(test)]

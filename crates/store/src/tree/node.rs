@@ -13,7 +13,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::table::prefetch;
+use crate::prefetch::prefetch;
 
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();

@@ -6,15 +6,17 @@ use crate::command::Outcome;
 use crate::context::Cx;
 
 pub(super) fn exists(cx: &mut Cx<'_, '_>) -> Outcome {
-    let args = cx.args;
-    let count = args.iter().skip(1).filter(|key| cx.look(key).is_some()).count();
-    cx.reply.integer(count as i64);
-    Ok(())
+    answer_count(cx, |cx, key| cx.look(key).is_some())
 }
 
 pub(super) fn touch(cx: &mut Cx<'_, '_>) -> Outcome {
+    answer_count(cx, |cx, key| cx.read(key).is_some())
+}
+
+/// Answers how many of the keys are there.
+fn answer_count(cx: &mut Cx<'_, '_>, is_there: fn(&mut Cx<'_, '_>, &[u8]) -> bool) -> Outcome {
     let args = cx.args;
-    let count = args.iter().skip(1).filter(|key| cx.read(key).is_some()).count();
+    let count = args.iter().skip(1).filter(|key| is_there(cx, key)).count();
     cx.reply.integer(count as i64);
     Ok(())
 }

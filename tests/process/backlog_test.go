@@ -37,15 +37,11 @@ func queueLimits(t *testing.T, choice ...string) (limits []int) {
 	return limits
 }
 
-// requireQueues checks each worker's queue at a port.
-func requireQueues(t *testing.T, kind instance.Kind, port, want int) {
+// requireQueue checks the one queue at a port.
+func requireQueue(t *testing.T, port, want int) {
 	t.Helper()
-	wanted := []int{want}
-	if len(workers(kind)) > 0 {
-		wanted = []int{want, want}
-	}
-	if limits := queueLimits(t, "--tcp", fmt.Sprint("sport = :", port)); !slices.Equal(limits, wanted) {
-		t.Errorf("%v connections may wait at port %d, not %v", limits, port, wanted)
+	if limits := queueLimits(t, "--tcp", fmt.Sprint("sport = :", port)); !slices.Equal(limits, []int{want}) {
+		t.Errorf("%v connections may wait at port %d, not %d", limits, port, want)
 	}
 }
 
@@ -57,7 +53,7 @@ func TestTCPBacklog_IsWhatTheKernelIsTold(t *testing.T) {
 				socket := filepath.Join(t.TempDir(), "socket")
 				directives := append(workers(kind), "--tcp-backlog", strconv.Itoa(backlog), "--unixsocket", socket)
 				server := instance.Start(t, kind, directives...)
-				requireQueues(t, kind, server.Port, backlog)
+				requireQueue(t, server.Port, backlog)
 				if limits := queueLimits(t, "--unix", "src "+socket); !slices.Equal(limits, []int{backlog}) {
 					t.Errorf("%v connections may wait at the Unix socket, not %d", limits, backlog)
 				}
@@ -65,8 +61,8 @@ func TestTCPBacklog_IsWhatTheKernelIsTold(t *testing.T) {
 				if reply := do(t, conn, "CONFIG", "SET", "bind", "192.0.2.1"); !reply.IsError() {
 					t.Errorf("an address of another host can be bound: %s", reply)
 				}
-				requireQueues(t, kind, server.Port, backlog)
-				requireQueues(t, kind, move(t, conn), backlog)
+				requireQueue(t, server.Port, backlog)
+				requireQueue(t, move(t, conn), backlog)
 				if log := server.Log(); strings.Contains(log, "backlog") {
 					t.Errorf("a warning without need:\n%s", log)
 				}
@@ -83,11 +79,11 @@ func TestTCPBacklog_WarnsWhenTheKernelKeepsFewer(t *testing.T) {
 		}
 		both(t, func(t *testing.T, kind instance.Kind) {
 			server := instance.Start(t, kind, workers(kind)...)
-			requireQueues(t, kind, server.Port, 100)
+			requireQueue(t, server.Port, 100)
 			requireLog(t, server, `# WARNING: The TCP backlog setting of 511 cannot be enforced because `+
 				`/proc/sys/net/core/somaxconn is set to the lower value of 100\.\n`)
 			fitting := instance.Start(t, kind, append(workers(kind), "--tcp-backlog", "100")...)
-			requireQueues(t, kind, fitting.Port, 100)
+			requireQueue(t, fitting.Port, 100)
 			if log := fitting.Log(); strings.Contains(log, "backlog") {
 				t.Errorf("a warning without need:\n%s", log)
 			}

@@ -1,12 +1,17 @@
 //! Connections on their way to another worker: new ones to the worker with the fewest, hot ones to the least busy.
+//!
+//! Only to workers that *respond*: they wait for events, or their event loops turned lately. A worker inside a long command
+//! gets none, and what it was given just before the command began is taken back by a worker that responds. A connection
+//! that a worker has taken stays with it.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_engine::mailbox::Notify;
 
 use crate::connection::Connection;
+use crate::limits::{OVERDUE_US, RESPONDS_US, WAITS_US};
 use crate::listen::Origin;
 
 /// A connection that was accepted and has no worker yet.
@@ -53,10 +58,36 @@ impl Notify for Waker {
     }
 }
 
+/// When a worker's event loop turned last, on a cache line of its own: stored at each iteration by its worker, read only
+/// where connections are placed.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Pulse(AtomicU64);
+
+/// Bit of a pulse that is set while the worker waits for events; the others are monotonic microseconds, doubled.
+const WAITS: u64 = 1;
+
+impl Pulse {
+    /// Relaxed, here and below: a hint about time; nothing else is published by it.
+    #[inline]
+    fn store(&self, now_us: u64, waits: u64) {
+        self.0.store(now_us << 1 | waits, Ordering::Relaxed);
+    }
+
+    /// Whether the worker takes what it is given soon. One that waits does, unless its thread is not run: it wakes up at
+    /// each tick.
+    fn responds(&self, now_us: u64) -> bool {
+        let pulse = self.0.load(Ordering::Relaxed);
+        let bound_us = if pulse & WAITS == 0 { RESPONDS_US } else { WAITS_US };
+        now_us.saturating_sub(pulse >> 1) <= bound_us
+    }
+}
+
 /// Connections per worker, and those on their way.
 #[derive(Debug)]
 pub(crate) struct Handover {
     state: Mutex<State>,
+    pulses: Vec<Pulse>,
     /// By worker: whether connections wait for it. So that a worker with none does not lock at each iteration.
     has_waiting: Vec<AtomicBool>,
     wakers: Vec<Waker>,
@@ -67,11 +98,18 @@ pub(crate) struct Handover {
 #[derive(Debug)]
 struct State {
     counts: Vec<usize>,
-    waiting: Vec<Vec<Arrival>>,
+    waiting: Vec<Vec<Waiting>>,
     clients_max: usize,
 }
 
+#[derive(Debug)]
+struct Waiting {
+    since_us: u64,
+    arrival: Arrival,
+}
+
 impl Handover {
+    /// For as many workers as there are wakers, none of which has run yet.
     pub(crate) fn new(wakers: Vec<Waker>, clients_max: usize) -> Handover {
         let state = State {
             counts: vec![0; wakers.len()],
@@ -80,7 +118,8 @@ impl Handover {
         };
         let loads = wakers.iter().map(|_| AtomicU32::new(0)).collect();
         let has_waiting = wakers.iter().map(|_| AtomicBool::new(false)).collect();
-        Handover { state: Mutex::new(state), has_waiting, wakers, loads }
+        let pulses = wakers.iter().map(|_| Pulse::default()).collect();
+        Handover { state: Mutex::new(state), pulses, has_waiting, wakers, loads }
     }
 
     /// Sets the most clients there may be; those beyond stay.
@@ -92,31 +131,46 @@ impl Handover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a new connection for the worker with the fewest and hands it over; gives it back when there are too many,
-    /// or when `acceptor` itself is to keep it.
-    pub(crate) fn place(&self, acceptor: usize, accepted: Accepted) -> Placed {
+    /// A worker begins to wait for events.
+    #[inline]
+    pub(crate) fn begin_wait(&self, worker: usize, now_us: u64) {
+        self.pulses[worker].store(now_us, WAITS);
+    }
+
+    /// A worker's wait for events is over: an iteration of its event loop begins.
+    #[inline]
+    pub(crate) fn end_wait(&self, worker: usize, now_us: u64) {
+        self.pulses[worker].store(now_us, 0);
+    }
+
+    /// Counts a new connection for the worker with the fewest of those that respond, and hands it over; gives it back when
+    /// there are too many, or when `acceptor` itself is to keep it. The acceptor responds: it is accepting.
+    pub(crate) fn place(&self, acceptor: usize, accepted: Accepted, now_us: u64) -> Placed {
         let mut state = self.state();
         if state.counts.iter().sum::<usize>() >= state.clients_max {
             return Placed::TooMany(accepted);
         }
-        let least = state.counts.iter().min().copied().unwrap_or(0);
-        let worker = if state.counts[acceptor] == least {
-            acceptor
-        } else {
-            state.counts.iter().position(|&count| count == least).unwrap_or(acceptor)
-        };
+        let counts = state.counts.iter().enumerate();
+        let least = counts
+            .filter(|&(worker, _)| worker == acceptor || self.pulses[worker].responds(now_us))
+            .min_by_key(|&(worker, &count)| (count, worker != acceptor));
+        let worker = least.map_or(acceptor, |(worker, _)| worker);
         state.counts[worker] += 1;
         if worker == acceptor {
             return Placed::Here(accepted);
         }
-        self.announce(&mut state, worker, Arrival::New(accepted));
+        self.announce(
+            &mut state,
+            worker,
+            Waiting { since_us: now_us, arrival: Arrival::New(accepted) },
+        );
         drop(state);
         self.wakers[worker].notify();
         Placed::Elsewhere
     }
 
-    fn announce(&self, state: &mut State, worker: usize, arrival: Arrival) {
-        state.waiting[worker].push(arrival);
+    fn announce(&self, state: &mut State, worker: usize, waiting: Waiting) {
+        state.waiting[worker].push(waiting);
         // Relaxed: stored under the lock. Who learns of the arrival by anything that its sender does afterwards sees it.
         self.has_waiting[worker].store(true, Ordering::Relaxed);
     }
@@ -129,7 +183,34 @@ impl Handover {
         }
         let mut state = self.state();
         self.has_waiting[worker].store(false, Ordering::Relaxed);
-        std::mem::take(&mut state.waiting[worker])
+        let waiting = std::mem::take(&mut state.waiting[worker]);
+        waiting.into_iter().map(|waiting| waiting.arrival).collect()
+    }
+
+    /// Takes what other workers were given and have not taken in [`OVERDUE_US`], and counts it for `worker`.
+    pub(crate) fn take_overdue(&self, worker: usize, now_us: u64) -> Vec<Arrival> {
+        let mut overdue = Vec::new();
+        // Relaxed: what is announced right now is not overdue.
+        if !self.has_waiting() {
+            return overdue;
+        }
+        let State { counts, waiting, .. } = &mut *self.state();
+        for other in (0..counts.len()).filter(|&other| other != worker) {
+            let is_overdue =
+                |waiting: &mut Waiting| now_us.saturating_sub(waiting.since_us) >= OVERDUE_US;
+            let taken = waiting[other].extract_if(.., is_overdue).map(|waiting| waiting.arrival);
+            let before = overdue.len();
+            overdue.extend(taken);
+            counts[other] -= overdue.len() - before;
+        }
+        counts[worker] += overdue.len();
+        overdue
+    }
+
+    /// Whether any worker has not taken all that it was given.
+    pub(crate) fn has_waiting(&self) -> bool {
+        // Relaxed: who announced it sees it, and looks again later.
+        self.has_waiting.iter().any(|has_waiting| has_waiting.load(Ordering::Relaxed))
     }
 
     /// A worker tells how busy it was.
@@ -138,19 +219,22 @@ impl Handover {
         self.loads[worker].store(busy_permille, Ordering::Relaxed);
     }
 
-    /// The least busy worker, and how busy it is.
-    pub(crate) fn least_busy(&self) -> (usize, u32) {
-        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed));
-        let least = loads.enumerate().min_by_key(|&(_, load)| load);
-        least.expect("there is a worker")
+    /// The least busy worker that responds, and how busy it was in its last tick. `worker`, which asks, responds.
+    pub(crate) fn least_busy(&self, worker: usize, now_us: u64) -> (usize, u32) {
+        let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed)).enumerate();
+        let least = loads
+            .filter(|&(other, _)| other == worker || self.pulses[other].responds(now_us))
+            .min_by_key(|&(_, load)| load);
+        least.expect("the worker that asks is one of them")
     }
 
     /// Gives a connection of the worker `from` to the worker `to`.
-    pub(crate) fn transfer(&self, from: usize, to: usize, connection: Connection) {
+    pub(crate) fn transfer(&self, from: usize, to: usize, connection: Connection, now_us: u64) {
         let mut state = self.state();
         state.counts[from] -= 1;
         state.counts[to] += 1;
-        self.announce(&mut state, to, Arrival::Moved(Box::new(connection)));
+        let arrival = Arrival::Moved(Box::new(connection));
+        self.announce(&mut state, to, Waiting { since_us: now_us, arrival });
         drop(state);
         self.wakers[to].notify();
     }
@@ -167,4 +251,72 @@ pub(crate) enum Placed {
     Here(Accepted),
     Elsewhere,
     TooMany(Accepted),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const NOW_US: u64 = 1_000_000_000;
+
+    /// Of so many workers, all of which wait for events.
+    fn waiting(worker_count: usize) -> Handover {
+        let wakers = (0..worker_count).map(|_| Waker::new().expect("an event descriptor"));
+        let handover = Handover::new(wakers.collect(), 1000);
+        (0..worker_count).for_each(|worker| handover.begin_wait(worker, NOW_US));
+        handover
+    }
+
+    fn accepted() -> Accepted {
+        let (socket, _) = UnixStream::pair().expect("two sockets");
+        Accepted { socket: socket.into(), origin: Origin::Unix { path: "/socket".into() } }
+    }
+
+    /// Connections by worker after as many more were accepted by the first one.
+    fn counts_after(handover: &Handover, count: usize, now_us: u64) -> Vec<usize> {
+        for _ in 0..count {
+            let placed = handover.place(0, accepted(), now_us);
+            assert!(!matches!(placed, Placed::TooMany(_)));
+        }
+        handover.state().counts.clone()
+    }
+
+    #[test]
+    fn a_worker_inside_a_long_command_gets_no_connections() {
+        let handover = waiting(3);
+        assert_eq!(counts_after(&handover, 6, NOW_US), [2, 2, 2]);
+        handover.end_wait(1, NOW_US);
+        assert_eq!(counts_after(&handover, 3, NOW_US + RESPONDS_US), [3, 3, 3], "not long yet");
+        let late_us = NOW_US + RESPONDS_US + 1;
+        assert_eq!(counts_after(&handover, 4, late_us), [5, 3, 5]);
+        handover.publish_load(0, 500);
+        assert_eq!(handover.least_busy(0, late_us), (2, 0), "nor moved ones");
+        handover.end_wait(1, late_us);
+        assert_eq!(counts_after(&handover, 4, late_us), [6, 6, 5], "evened out when it is back");
+    }
+
+    #[test]
+    fn workers_whose_threads_are_not_run_or_have_not_started_get_none() {
+        let handover = waiting(2);
+        assert_eq!(counts_after(&handover, 2, NOW_US + WAITS_US), [1, 1]);
+        assert_eq!(counts_after(&handover, 2, NOW_US + WAITS_US + 1), [3, 1]);
+        let unborn = Handover::new(vec![Waker::new().expect("an event descriptor"); 2], 10);
+        assert_eq!(counts_after(&unborn, 2, NOW_US), [2, 0]);
+    }
+
+    #[test]
+    fn what_is_not_taken_in_time_goes_to_another_worker() {
+        let handover = waiting(3);
+        assert_eq!(counts_after(&handover, 3, NOW_US), [1, 1, 1]);
+        assert_eq!(handover.take(2).len(), 1);
+        assert!(handover.take_overdue(2, NOW_US + OVERDUE_US - 1).is_empty());
+        assert_eq!(handover.take_overdue(2, NOW_US + OVERDUE_US).len(), 1);
+        assert_eq!(handover.state().counts, [1, 0, 2]);
+        assert!(handover.take(1).is_empty());
+        handover.ended(2);
+        handover.ended(2);
+        assert_eq!(handover.state().counts, [1, 0, 0]);
+    }
 }

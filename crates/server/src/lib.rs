@@ -1,6 +1,6 @@
 //! The server around the engine: workers, sockets, options.
 //!
-//! One worker is one thread with one `epoll` loop, its own listeners, connections and RCU reader. Nothing on a request's
+//! One worker is one thread with one `epoll` loop, its own connections and RCU reader. Nothing on a request's
 //! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
 mod allocator;

@@ -21,6 +21,19 @@ pub const GATHERED_BYTES_MAX: usize = 1024;
 /// Events that a worker takes from the kernel at a time.
 pub const EVENTS_MAX: usize = 512;
 
+/// Connections that a worker accepts at one listener before it does something else.
+pub const ACCEPTED_MAX: usize = 256;
+
+/// Microseconds after an iteration began in which a worker counts as responding. Few iterations take longer; a worker that
+/// is wrongly passed over gets the next connection.
+pub const RESPONDS_US: u64 = 20_000;
+
+/// Microseconds after a wait for events began in which a worker counts as responding: it wakes up at each tick.
+pub const WAITS_US: u64 = 10 * TICK_MS * 1000;
+
+/// Microseconds after which a connection that a worker was given and has not taken goes to another one.
+pub const OVERDUE_US: u64 = 20_000;
+
 /// Milliseconds between two rounds of a worker's periodic work.
 pub const TICK_MS: u64 = 100;
 

@@ -34,7 +34,7 @@ pub(crate) fn warn_of_short_queue(backlog: i32) {
     }
 }
 
-/// A listening socket of one worker.
+/// A listening socket, from which all workers accept.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
@@ -52,23 +52,9 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The first worker's listener at a TCP address.
-///
-/// Listeners share their address with `SO_REUSEPORT`, by which a second server could join them. So the first is alone
-/// when it begins to listen, which the kernel refuses while anybody else listens there, and permits sharing only
-/// afterwards.
+/// The listener at a TCP address, of which nobody else can have one meanwhile.
 pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     let socket = tcp_socket(address)?;
-    net::bind(&socket, &address)?;
-    net::listen(&socket, backlog)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
-    Ok(Listener { socket, unix_path: None })
-}
-
-/// Another worker's listener at an address that the first worker listens at.
-pub(crate) fn tcp_beside(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
-    let socket = tcp_socket(address)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
     Ok(Listener { socket, unix_path: None })

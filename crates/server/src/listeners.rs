@@ -1,6 +1,8 @@
-//! The listeners of all workers, and how `CONFIG SET bind` and `port` move them while the server runs.
+//! The listeners, and how `CONFIG SET bind` and `port` move them while the server runs.
 //!
-//! Each worker has a listener of its own at every TCP address. Whoever moves them stops those that go by `shutdown`, which
+//! There is one per address, and all workers accept from each. (With one per worker and `SO_REUSEPORT` the kernel chooses
+//! the worker that is to accept, and whom it sends to one inside a long command waits for the command's end.) Whoever moves
+//! them stops those that go by `shutdown`, which
 //! acts on the socket itself: once CONFIG SET has answered nobody can connect to an old address, although the workers let
 //! go of their sockets only at their next boundaries. Connections that were accepted before stay.
 
@@ -16,20 +18,18 @@ use tidemill_engine::system_error::reason;
 use crate::listen::{self, Listener};
 use crate::options::{bind_addresses, bind_host};
 
-/// The listeners of all workers.
-#[derive(Debug)]
+/// The listeners, which all workers share.
+#[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    worker_count: usize,
-    /// A Unix socket cannot be shared as a port can: the first worker accepts and hands over.
     unix: Option<Arc<Listener>>,
     places: Mutex<Vec<Place>>,
 }
 
-/// A TCP address, and a listener there by worker.
+/// A TCP address, and the listener there.
 #[derive(Debug)]
 struct Place {
     address: SocketAddr,
-    by_worker: Vec<Arc<Listener>>,
+    listener: Arc<Listener>,
 }
 
 /// A `bind` and the addresses it stands for, of which the first that can be had is taken.
@@ -49,10 +49,10 @@ impl Listeners {
     /// # Errors
     ///
     /// Text for the operator.
-    pub(crate) fn open(options: &ServerConfig, worker_count: usize) -> Result<Listeners, String> {
+    pub(crate) fn open(options: &ServerConfig) -> Result<Listeners, String> {
         let failed =
             |Refused| format!("Failed listening on port {} (tcp), aborting.", options.port);
-        let mut listeners = Listeners { worker_count, unix: None, places: Mutex::default() };
+        let mut listeners = Listeners::default();
         listeners.move_to(options).map_err(failed)?;
         if let Some(path) = &options.unix_socket {
             let mode = options.unix_socket_permissions.unwrap_or(0);
@@ -61,16 +61,10 @@ impl Listeners {
                 format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
             })?));
         }
-        if listeners.of_worker(0).is_empty() {
+        if listeners.all().is_empty() {
             return Err("Configured to not listen anywhere, exiting.".into());
         }
         Ok(listeners)
-    }
-
-    /// No listeners at all, for a worker that is given its connections.
-    #[cfg(test)]
-    pub(crate) fn none(worker_count: usize) -> Listeners {
-        Listeners { worker_count, unix: None, places: Mutex::default() }
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Place>> {
@@ -82,10 +76,10 @@ impl Listeners {
         self.places().iter().map(|place| place.address).collect()
     }
 
-    /// The listeners that a worker accepts from now.
-    pub(crate) fn of_worker(&self, worker: usize) -> Vec<Arc<Listener>> {
-        let unix = self.unix.iter().filter(|_| worker == 0).map(Arc::clone);
-        unix.chain(self.places().iter().map(|place| Arc::clone(&place.by_worker[worker]))).collect()
+    /// The listeners that workers accept from now.
+    pub(crate) fn all(&self) -> Vec<Arc<Listener>> {
+        let unix = self.unix.iter().map(Arc::clone);
+        unix.chain(self.places().iter().map(|place| Arc::clone(&place.listener))).collect()
     }
 
     /// Listens at the TCP addresses of another configuration, and nowhere else. Blocks while names are looked up.
@@ -102,7 +96,7 @@ impl Listeners {
         // An address and its wildcard exclude each other at one port, so the old one has to make room.
         let (in_the_way, elsewhere): (Vec<Place>, Vec<Place>) =
             leaving.into_iter().partition(|place| place.address.port() == options.port);
-        in_the_way.iter().for_each(Place::stop);
+        in_the_way.iter().for_each(|place| place.listener.stop());
         let mut fresh = Vec::new();
         let opened = binds.iter().try_for_each(|bind| {
             let is_its = |place: &Place| bind.addresses.contains(&place.address);
@@ -110,11 +104,11 @@ impl Listeners {
                 fresh.push(kept.swap_remove(index));
                 return Ok(());
             }
-            self.open_one(bind, options).map(|place| fresh.extend(place))
+            open_one(bind, options).map(|place| fresh.extend(place))
         });
         match opened {
             Ok(()) => {
-                elsewhere.iter().chain(&kept).for_each(Place::stop);
+                elsewhere.iter().chain(&kept).for_each(|place| place.listener.stop());
                 *places = fresh;
             }
             Err(Refused) => {
@@ -127,19 +121,19 @@ impl Listeners {
         }
         opened
     }
+}
 
-    /// Listens at the first address of a `bind` that can be had; at none if it may be missing here.
-    fn open_one(&self, bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<Place>, Refused> {
-        let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
-        for &address in &bind.addresses {
-            match Place::open(address, options.tcp_backlog, self.worker_count) {
-                Ok(place) => return Ok(Some(place)),
-                Err(error) => failure = error,
-            }
+/// Listens at the first address of a `bind` that can be had; at none if it may be missing here.
+fn open_one(bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<Place>, Refused> {
+    let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
+    for &address in &bind.addresses {
+        match listen::tcp(address, options.tcp_backlog) {
+            Ok(listener) => return Ok(Some(Place { address, listener: Arc::new(listener) })),
+            Err(error) => failure = error,
         }
-        let refused = refuse(bind.host, options.port, "bind: ", &failure);
-        if bind.is_optional && is_missing(&failure) { Ok(None) } else { Err(refused) }
     }
+    let refused = refuse(bind.host, options.port, "bind: ", &failure);
+    if bind.is_optional && is_missing(&failure) { Ok(None) } else { Err(refused) }
 }
 
 /// The `bind`s of a configuration with their addresses; none without a port.
@@ -171,23 +165,10 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 impl Place {
-    fn open(address: SocketAddr, backlog: i32, worker_count: usize) -> io::Result<Place> {
-        let mut by_worker = vec![Arc::new(listen::tcp(address, backlog)?)];
-        while by_worker.len() < worker_count {
-            by_worker.push(Arc::new(listen::tcp_beside(address, backlog)?));
-        }
-        Ok(Place { address, by_worker })
-    }
-
-    fn stop(&self) {
-        self.by_worker.iter().for_each(|listener| listener.stop());
-    }
-
+    /// Listens again where it was stopped.
     fn resume(&self, backlog: i32) {
-        for listener in &self.by_worker {
-            if let Err(error) = listener.resume(backlog) {
-                log::error!("Not listening on {} any more: {}", self.address, reason(&error));
-            }
+        if let Err(error) = self.listener.resume(backlog) {
+            log::error!("Not listening on {} any more: {}", self.address, reason(&error));
         }
     }
 }
@@ -215,10 +196,10 @@ mod tests {
     }
 
     /// Another process may take a free port before the test does; then all begins anew.
-    fn opened(worker_count: usize) -> (Listeners, u16) {
+    fn opened() -> (Listeners, u16) {
         loop {
             let port = free_port();
-            if let Ok(listeners) = Listeners::open(&options("127.0.0.1", port), worker_count) {
+            if let Ok(listeners) = Listeners::open(&options("127.0.0.1", port)) {
                 return (listeners, port);
             }
         }
@@ -226,9 +207,9 @@ mod tests {
 
     #[test]
     fn old_addresses_refuse_and_new_ones_accept_at_once() {
-        let (listeners, old) = opened(3);
+        let (listeners, old) = opened();
         // The workers hold theirs until their next boundaries.
-        let held: Vec<_> = (0..3).map(|worker| listeners.of_worker(worker)).collect();
+        let held = listeners.all();
         let new = loop {
             let port = free_port();
             if listeners.move_to(&options("127.0.0.1", port)).is_ok() {
@@ -237,29 +218,27 @@ mod tests {
         };
         assert!(!is_open(old) && is_open(new));
         assert_eq!(listeners.addresses(), [SocketAddr::from(([127, 0, 0, 1], new))]);
-        for (worker, held) in held.iter().enumerate() {
-            let now = listeners.of_worker(worker);
-            assert!(now.len() == 1 && !Arc::ptr_eq(&now[0], &held[0]));
-        }
+        let now = listeners.all();
+        assert!(now.len() == 1 && !Arc::ptr_eq(&now[0], &held[0]));
         // Held, so that nobody else gets the port meanwhile.
-        let _held = listeners.of_worker(0);
+        let _held = listeners.all();
         assert_eq!(listeners.move_to(&options("127.0.0.1", 0)), Ok(()));
-        assert!(!is_open(new) && listeners.of_worker(0).is_empty());
+        assert!(!is_open(new) && listeners.all().is_empty());
     }
 
     #[test]
     fn addresses_that_stay_keep_their_sockets() {
-        let (listeners, port) = opened(2);
-        let before = listeners.of_worker(1);
+        let (listeners, port) = opened();
+        let before = listeners.all();
         assert_eq!(listeners.move_to(&options("localhost", port)), Ok(()));
-        let after = listeners.of_worker(1);
+        let after = listeners.all();
         assert!(Arc::ptr_eq(&before[0], &after[0]) && is_open(port));
     }
 
     #[test]
     fn what_cannot_be_had_changes_nothing() {
-        let (listeners, port) = opened(2);
-        let before = listeners.of_worker(1);
+        let (listeners, port) = opened();
+        let before = listeners.all();
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let taken = taken.local_addr().expect("it is bound").port();
         for wanted in [
@@ -269,7 +248,7 @@ mod tests {
             options("192.0.2.1", port),
         ] {
             assert_eq!(listeners.move_to(&wanted), Err(Refused), "{:?}", wanted.bind);
-            let after = listeners.of_worker(1);
+            let after = listeners.all();
             assert!(after.len() == 1 && Arc::ptr_eq(&before[0], &after[0]));
             assert!(is_open(port), "{:?}", wanted.bind);
         }

@@ -124,7 +124,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
     listen::warn_of_short_queue(options.tcp_backlog);
-    let listeners = Arc::new(Listeners::open(options, worker_count)?);
+    let listeners = Arc::new(Listeners::open(options)?);
     let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;

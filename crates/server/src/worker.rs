@@ -28,7 +28,7 @@ use crate::balance::Load;
 use crate::connection::{Connection, Mode};
 use crate::fairness::Fairness;
 use crate::gather::Gathering;
-use crate::handover::{Arrival, Handover, Waker};
+use crate::handover::{Handover, Waker};
 use crate::limits::{
     EVENTS_MAX, FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, GATHERED_BYTES_MAX,
     KEPT_REPLY_BYTES, READ_BYTES, RECLAIM_EARLY_BYTES, RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
@@ -43,6 +43,10 @@ mod traffic;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
+
+/// What is awaited of a listener. All workers await it, and the kernel wakes one that waits for events, if there is one, so
+/// never one inside a long command. If none waits, all see the connection at their next looks.
+const LISTENING: EventFlags = EventFlags::IN.union(EventFlags::EXCLUSIVE);
 
 fn listener_token(index: usize) -> EventData {
     EventData::new_u64(FIRST_LISTENER + index as u64)
@@ -62,7 +66,7 @@ pub(crate) struct WorkerSpec {
 pub(crate) struct EventLoop<F: Flavour> {
     spec: WorkerSpec,
     epoll: OwnedFd,
-    /// Its listeners as of the last change of the configuration.
+    /// The listeners as of the last change of the configuration.
     listeners: Vec<Arc<Listener>>,
     domain: Arc<Domain<F>>,
     reader: Reader<F>,
@@ -90,6 +94,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     reclaim_from_bytes: usize,
     /// Listeners that accept nothing until the next tick.
     paused_listeners: Vec<usize>,
+    /// When to look whether others have taken what this worker gave them.
+    overdue_from_us: Option<u64>,
     next_exhausted_line_us: u64,
     next_http_line_us: u64,
     spans_iteration: bool,
@@ -107,9 +113,9 @@ impl<F: Flavour> EventLoop<F> {
         epoll::add(&epoll, spec.waker.descriptor(), EventData::new_u64(WAKER), EventFlags::IN)?;
         // The version first: a change in between is taken again.
         let config_version = spec.shared.settings_version();
-        let listeners = spec.listeners.of_worker(spec.index);
+        let listeners = spec.listeners.all();
         for (index, listener) in listeners.iter().enumerate() {
-            epoll::add(&epoll, &listener.socket, listener_token(index), EventFlags::IN)?;
+            epoll::add(&epoll, &listener.socket, listener_token(index), LISTENING)?;
         }
         let config = spec.shared.configuration().server();
         worker.limits_output = limits_output(&config);
@@ -135,6 +141,7 @@ impl<F: Flavour> EventLoop<F> {
             next_sweep_us: 0,
             reclaim_from_bytes: RECLAIM_EARLY_BYTES,
             paused_listeners: Vec::new(),
+            overdue_from_us: None,
             next_exhausted_line_us: 0,
             next_http_line_us: 0,
             spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
@@ -163,6 +170,7 @@ impl<F: Flavour> EventLoop<F> {
         stats.iterations.add(1);
         stats.busy_us.add(idle_from_us - self.busy_from_us);
         let timeout = self.timeout(idle_from_us);
+        self.spec.handover.begin_wait(self.spec.index, idle_from_us);
         events.clear();
         let epoll = &self.epoll;
         let waited = self
@@ -173,6 +181,7 @@ impl<F: Flavour> EventLoop<F> {
             Err(error) => return Err(error.into()),
         }
         let now_us = shared.clock.monotonic_us();
+        self.spec.handover.end_wait(self.spec.index, now_us);
         self.busy_from_us = now_us;
         if !self.fairness.has_debtors() {
             self.load.idle(now_us - idle_from_us);
@@ -215,6 +224,9 @@ impl<F: Flavour> EventLoop<F> {
             until_us = until_us.min(at_us);
         }
         if let Some(&(at_us, _)) = self.retries.iter().min() {
+            until_us = until_us.min(at_us);
+        }
+        if let Some(at_us) = self.overdue_from_us {
             until_us = until_us.min(at_us);
         }
         let wait = Duration::from_micros(until_us.saturating_sub(now_us));
@@ -286,9 +298,8 @@ impl<F: Flavour> EventLoop<F> {
 
     fn tick(&mut self) {
         self.batch.shrink();
-        let mut paused = std::mem::take(&mut self.paused_listeners);
-        paused.retain(|&listener| !self.listen_for(listener, EventFlags::IN));
-        self.paused_listeners = paused;
+        self.take_overdue();
+        self.look_at_listeners();
         if self.spec.index == 0 {
             self.spec.shared.sample();
             self.spec.shared.free_put_off();
@@ -368,13 +379,10 @@ impl<F: Flavour> EventLoop<F> {
         // came.
         let messages = self.spec.shared.mailboxes.take(self.spec.index);
         for arrival in self.spec.handover.take(self.spec.index) {
-            match arrival {
-                Arrival::New(accepted) => {
-                    self.catch_up();
-                    self.adopt(accepted);
-                }
-                Arrival::Moved(connection) => self.take_over(*connection),
-            }
+            self.welcome(arrival);
+        }
+        if self.overdue_from_us.is_some_and(|at_us| at_us <= now_us) {
+            self.take_overdue();
         }
         for message in messages {
             self.receive(message);

@@ -13,13 +13,13 @@ use tidemill_rcu::Flavour;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
-use super::{EventLoop, listener_token};
+use super::{EventLoop, LISTENING, listener_token};
 use crate::backlog::SoftLimit;
 use crate::balance::{self, Demand};
 use crate::connection::{Connection, Idleness, Mode};
-use crate::handover::{Accepted, Placed};
+use crate::handover::{Accepted, Arrival, Placed};
 use crate::input::Input;
-use crate::limits::EXHAUSTED_LINE_US;
+use crate::limits::{ACCEPTED_MAX, EXHAUSTED_LINE_US, OVERDUE_US};
 use crate::listen::{Listener, Origin};
 use crate::protected_mode;
 
@@ -35,7 +35,7 @@ impl<F: Flavour> EventLoop<F> {
         if !self.load.is_overloaded() {
             return;
         }
-        let (other, other_permille) = handover.least_busy();
+        let (other, other_permille) = handover.least_busy(self.spec.index, now_us);
         let demand = |(index, connection): (usize, &Connection)| Demand {
             index,
             work: connection.work,
@@ -47,11 +47,11 @@ impl<F: Flavour> EventLoop<F> {
             // Until the other worker's next tick, so that not all of the busy ones choose it.
             handover.publish_load(other, u32::midpoint(busy_permille, other_permille));
         }
-        leaving.into_iter().for_each(|index| self.hand_on(index, other));
+        leaving.into_iter().for_each(|index| self.hand_on(index, other, now_us));
     }
 
     /// Gives a connection to another worker.
-    fn hand_on(&mut self, index: usize, other: usize) {
+    fn hand_on(&mut self, index: usize, other: usize, now_us: u64) {
         let mut connection = self.connections.remove(index);
         self.by_session.remove(&connection.session.id());
         connection.is_queued = false;
@@ -59,13 +59,35 @@ impl<F: Flavour> EventLoop<F> {
         // It is registered, so this cannot fail; and the next owner would notice.
         let _ = epoll::delete(&self.epoll, &connection.socket);
         let client = Arc::clone(&connection.session.client);
-        self.spec.handover.transfer(self.spec.index, other, connection);
+        self.spec.handover.transfer(self.spec.index, other, connection, now_us);
+        self.overdue_from_us.get_or_insert(now_us + OVERDUE_US);
         // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
         // reaches the new owner finds the connection there.
         client.worker.store(other, Ordering::Release);
         let stats = self.worker.stats(&self.spec.shared);
         stats.moved_connections.add(1);
         stats.connections.set(self.connections.len() as u64);
+    }
+
+    /// Makes a connection that this worker is given its own.
+    pub(super) fn welcome(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::New(accepted) => {
+                self.catch_up();
+                self.adopt(accepted);
+            }
+            Arrival::Moved(connection) => self.take_over(*connection),
+        }
+    }
+
+    /// Takes what others were given and did not take, because a long command keeps them.
+    pub(super) fn take_overdue(&mut self) {
+        let handover = Arc::clone(&self.spec.handover);
+        let now_us = self.spec.shared.clock.monotonic_us();
+        for arrival in handover.take_overdue(self.spec.index, now_us) {
+            self.welcome(arrival);
+        }
+        self.overdue_from_us = handover.has_waiting().then_some(now_us + OVERDUE_US);
     }
 
     /// Takes a connection over from another worker.
@@ -96,28 +118,46 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Goes over to the listeners that it has now. Sockets of connections are not concerned.
     pub(super) fn take_listeners(&mut self) {
-        let next = self.spec.listeners.of_worker(self.spec.index);
+        let next = self.spec.listeners.all();
         let is_same = |(old, new): (&Arc<Listener>, &Arc<Listener>)| Arc::ptr_eq(old, new);
         if next.len() == self.listeners.len() && self.listeners.iter().zip(&next).all(is_same) {
             return;
         }
         for listener in &self.listeners {
-            // It is registered, so this cannot fail; and a socket that was stopped accepts nothing.
+            // Fails for one that pauses; and a socket that was stopped accepts nothing.
             let _ = epoll::delete(&self.epoll, &listener.socket);
         }
         // Tokens are positions, which have changed; those that pause begin again, and pause again if they have to.
         self.paused_listeners.clear();
-        for (index, listener) in next.iter().enumerate() {
-            let token = listener_token(index);
-            if let Err(error) = epoll::add(&self.epoll, &listener.socket, token, EventFlags::IN) {
+        self.listeners = next;
+        for index in 0..self.listeners.len() {
+            if let Err(error) = self.listen(index) {
                 log::error!("A worker cannot accept connections: epoll: {}", reason(&error.into()));
             }
         }
-        self.listeners = next;
     }
 
+    /// Waits for connections at a listener from now on.
+    fn listen(&self, listener: usize) -> Result<(), Errno> {
+        let socket = &self.listeners[listener].socket;
+        epoll::add(&self.epoll, socket, listener_token(listener), LISTENING)
+    }
+
+    /// Waits again at listeners that pause. Accepts at the others without having been told to: the kernel tells one worker
+    /// of a connection, and a long command may have kept that one from accepting it.
+    pub(super) fn look_at_listeners(&mut self) {
+        let paused = std::mem::take(&mut self.paused_listeners);
+        (0..self.listeners.len())
+            .filter(|listener| !paused.contains(listener))
+            .for_each(|listener| self.accept(listener));
+        let still = paused.into_iter().filter(|&listener| self.listen(listener).is_err());
+        let still: Vec<usize> = still.collect();
+        self.paused_listeners.extend(still);
+    }
+
+    /// Accepts connections; those beyond [`ACCEPTED_MAX`] are announced again.
     pub(super) fn accept(&mut self, listener: usize) {
-        loop {
+        for _ in 0..ACCEPTED_MAX {
             self.catch_up();
             // An event from before the listeners changed may mean one that is gone.
             let Some(listening) = self.listeners.get(listener) else { return };
@@ -126,9 +166,12 @@ impl<F: Flavour> EventLoop<F> {
                 Ok(accepted) => accepted,
                 Err(error) => return self.pause_if_exhausted(listener, &error),
             };
-            match self.spec.handover.place(self.spec.index, Accepted { socket, origin }) {
+            let now_us = self.spec.shared.clock.monotonic_us();
+            match self.spec.handover.place(self.spec.index, Accepted { socket, origin }, now_us) {
                 Placed::Here(accepted) => self.adopt(accepted),
-                Placed::Elsewhere => {}
+                Placed::Elsewhere => {
+                    self.overdue_from_us.get_or_insert(now_us + OVERDUE_US);
+                }
                 Placed::TooMany(accepted) => {
                     self.worker.stats(&self.spec.shared).rejected_connections.add(1);
                     let text = b"-ERR max number of clients reached\r\n";
@@ -151,15 +194,10 @@ impl<F: Flavour> EventLoop<F> {
             self.next_exhausted_line_us = now_us + EXHAUSTED_LINE_US;
             log::warn!("Accepting client connection: accept: {}", reason(error));
         }
-        if self.listen_for(listener, EventFlags::empty()) {
+        // What is awaited of a listener that workers share cannot be changed, only ended.
+        if epoll::delete(&self.epoll, &self.listeners[listener].socket).is_ok() {
             self.paused_listeners.push(listener);
         }
-    }
-
-    /// Sets what is awaited of a listener; tells whether the kernel took it.
-    pub(super) fn listen_for(&self, listener: usize, interest: EventFlags) -> bool {
-        let token = listener_token(listener);
-        epoll::modify(&self.epoll, &self.listeners[listener].socket, token, interest).is_ok()
     }
 
     /// Makes a new connection this worker's own.

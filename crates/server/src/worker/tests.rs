@@ -107,7 +107,7 @@ impl Server {
         let spec = WorkerSpec {
             index: 0,
             shared: Arc::clone(&shared),
-            listeners: Arc::new(Listeners::none(wakers.len())),
+            listeners: Arc::default(),
             waker: wakers[0].clone(),
             handover: Arc::new(Handover::new(wakers, 100)),
             stop: Arc::default(),
@@ -130,14 +130,15 @@ impl Server {
     fn connect(&mut self) -> Peer {
         let (accepted, socket) = Server::accepted(Origin::Unix { path: "/socket".into() });
         let handover = Arc::clone(&self.event_loop.spec.handover);
-        let Placed::Here(accepted) = handover.place(0, accepted) else {
+        let now_us = self.hands.monotonic_us();
+        let Placed::Here(accepted) = handover.place(0, accepted, now_us) else {
             panic!("the other worker has no fewer");
         };
         let index = self.event_loop.connections.vacant_key();
         self.event_loop.adopt(accepted);
         // As many for the other worker, so that the next one stays here too.
         let (other, _) = Server::accepted(Origin::Unix { path: "/socket".into() });
-        assert!(matches!(handover.place(1, other), Placed::Here(_)));
+        assert!(matches!(handover.place(1, other, now_us), Placed::Here(_)));
         Peer { socket, index }
     }
 
@@ -361,8 +362,10 @@ fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() 
         };
         let handover = Arc::clone(&server.event_loop.spec.handover);
         // The other worker has more, so what it accepts goes to this one.
-        while let Placed::Here(_) = handover.place(1, Server::accepted(far("192.0.2.1:1")).0) {}
-        server.event_loop.deliver(server.hands.monotonic_us());
+        let now_us = server.hands.monotonic_us();
+        let accepted = || Server::accepted(far("192.0.2.1:1")).0;
+        while let Placed::Here(_) = handover.place(1, accepted(), now_us) {}
+        server.event_loop.deliver(now_us);
         assert_eq!(server.event_loop.connections.len() > before, is_served, "{value}");
     }
 }

@@ -1,0 +1,81 @@
+package process
+
+import (
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// onWorker dials until the connection is one of a worker's.
+func onWorker(t *testing.T, server *instance.Server, control *wire.Conn, worker int) *wire.Conn {
+	t.Helper()
+	for range 100 {
+		conn := server.Dial(t)
+		if ownerOf(t, control, conn) == worker {
+			return conn
+		}
+	}
+	t.Fatalf("no connection goes to worker %d", worker)
+	return nil
+}
+
+// While one worker is inside a long command, the other accepts and serves whoever connects, at every address.
+func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
+	const burst, seconds = 20, "4"
+	socket := filepath.Join(t.TempDir(), "socket")
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--unixsocket", socket,
+		"--enable-debug-command", "yes")
+	for stuck := range 2 {
+		t.Run("worker "+strconv.Itoa(stuck), func(t *testing.T) {
+			first := server.Dial(t)
+			control := onWorker(t, server, first, 1-stuck)
+			sleeper := onWorker(t, server, control, stuck)
+			begun := "begun" + strconv.Itoa(stuck)
+			sleeper.Timeout = 2 * closeTimeout
+			// In one turn of the worker, which takes nothing in between.
+			if err := sleeper.SendRaw([]byte("SET " + begun + " 1\r\nDEBUG SLEEP " + seconds + "\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, "the long command to begin", func() bool { return do(t, control, "EXISTS", begun).Int() == 1 })
+			begin := time.Now()
+			woken := make(chan error, 1)
+			go func() {
+				_, err := sleeper.Receive()
+				if err == nil {
+					_, err = sleeper.Receive()
+				}
+				woken <- err
+			}()
+			answered := make(chan error, 2*burst)
+			for _, address := range []string{server.Address, socket} {
+				for range burst {
+					go func() {
+						conn, err := wire.Dial(address)
+						if err == nil {
+							defer conn.Close()
+							conn.Timeout = 2 * closeTimeout
+							_, err = conn.Do("PING")
+						}
+						answered <- err
+					}()
+				}
+			}
+			for range 2 * burst {
+				if err := <-answered; err != nil {
+					t.Error(err)
+				}
+			}
+			served := time.Since(begin)
+			if err := <-woken; err != nil {
+				t.Error(err)
+			}
+			if slept := time.Since(begin); served > slept/2 {
+				t.Errorf("connections were served %v after a worker got stuck for %v", served, slept)
+			}
+		})
+	}
+}

@@ -37,6 +37,7 @@ use crate::listen::Listener;
 use crate::listeners::Listeners;
 
 mod arrivals;
+mod ending;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -425,7 +426,10 @@ impl<F: Flavour> EventLoop<F> {
                 }
             }
             Message::Push { session, bytes } => {
-                if let Some(&index) = self.by_session.get(&session) {
+                // One that is to be closed once its replies are sent is sent no more.
+                if let Some(&index) = self.by_session.get(&session)
+                    && self.connections[index].mode != Mode::Closing
+                {
                     self.connections[index].output.raw(&bytes);
                     self.flush(index);
                 }
@@ -561,7 +565,9 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Does what events ask for at once.
     fn attend(&mut self, index: usize, flags: EventFlags) {
-        if flags.contains(EventFlags::OUT) {
+        if flags.contains(EventFlags::HUP) {
+            self.end_output(index);
+        } else if flags.contains(EventFlags::OUT) {
             self.flush(index);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)

@@ -366,3 +366,104 @@ fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() 
         assert_eq!(server.event_loop.connections.len() > before, is_served, "{value}");
     }
 }
+
+/// What a client that comes now is answered.
+fn answer(server: &mut Server, text: &str) -> String {
+    let mut client = server.connect();
+    client.send(text);
+    server.iterate();
+    client.receive()
+}
+
+/// Whether the kernel reports the connections of clients although nothing happens.
+fn reports_without_end(server: &mut Server) -> bool {
+    // The first ones may have something to report.
+    for _ in 0..5 {
+        server.iterate();
+    }
+    // The waker alone.
+    server.events.len() > 1
+}
+
+#[test]
+fn who_waits_for_a_lock_is_executed_for_although_it_has_gone() {
+    for closes_whole in [false, true] {
+        let mut server = Server::new();
+        let shared = Arc::clone(&server.shared);
+        let slot = shared.keyspace.key_hash(b"taken").slot;
+        let lock = shared.keyspace.try_lock(slot).expect("nobody has it");
+        let mut client = server.connect();
+        client.send("INCR taken\r\nINCR behind\r\n");
+        server.iterate();
+        assert_eq!(server.connection(&client).mode, Mode::Waiting);
+        client.send("INCR later\r\nINCR half");
+        let index = client.index;
+        let mut socket = Some(client.socket);
+        if closes_whole {
+            socket = None;
+        } else if let Some(socket) = &socket {
+            socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+        }
+        assert!(!reports_without_end(&mut server));
+        assert!(server.event_loop.connections.contains(index), "it is there until it has run");
+        drop(lock);
+        server.iterate();
+        server.iterate();
+        assert!(!server.event_loop.connections.contains(index), "nothing is left to do for it");
+        if let Some(socket) = socket {
+            let mut client = Peer { socket, index };
+            assert_eq!(client.receive(), ":1\r\n:1\r\n:1\r\n");
+        }
+        let left = answer(&mut server, "MGET taken behind later half\r\n");
+        assert_eq!(left, "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n");
+    }
+}
+
+#[test]
+fn who_takes_no_replies_and_goes_is_executed_for_to_the_end() {
+    let mut server = Server::new();
+    let client = held(&mut server, 80, &"INCR count\r\n".repeat(8000));
+    assert!(server.connection(&client).output.len() > 60 << 20);
+    let index = client.index;
+    drop(client);
+    let mut iterations = 0;
+    while server.event_loop.connections.contains(index) {
+        server.iterate();
+        iterations += 1;
+        assert!(iterations < 1000, "it is still there");
+    }
+    assert_eq!(answer(&mut server, "GET count\r\n"), "$4\r\n8000\r\n");
+}
+
+#[test]
+fn who_goes_while_it_rests_is_executed_for_after_its_rest() {
+    let mut server = Server::new();
+    let (debtor, neighbour) = debtor_beside(&mut server, "INCR own\r\n");
+    assert!(server.connection(&debtor).is_resting);
+    let index = debtor.index;
+    drop(debtor);
+    server.iterate();
+    assert!(server.event_loop.connections.contains(index), "it rests");
+    while server.connection(&neighbour).has_work() {
+        server.iterate();
+    }
+    server.iterate();
+    assert!(!server.event_loop.connections.contains(index));
+    assert_eq!(answer(&mut server, "GET own\r\n"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn who_half_closes_and_reads_late_gets_all_replies() {
+    const VALUES: usize = 70;
+    let mut server = Server::new();
+    let mut client = held(&mut server, VALUES, "PING\r\n");
+    client.socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    assert!(!reports_without_end(&mut server));
+    let mut taken = 0;
+    while server.event_loop.connections.contains(client.index) {
+        server.iterate();
+        taken += client.receive().len();
+    }
+    taken += client.receive().len() + client.receive().len();
+    assert_eq!(taken, VALUES * ("$1048576\r\n\r\n".len() + (1 << 20)) + "+PONG\r\n".len());
+}

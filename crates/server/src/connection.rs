@@ -83,9 +83,13 @@ impl Connection {
         self.output.protocol()
     }
 
-    /// Open, with nothing left to execute: what it sends next begins a request.
+    /// Open, with nothing left to execute: what it sends next begins a request, and may be of any size.
     pub(crate) fn expects_request(&self) -> bool {
-        self.mode == Mode::Open && self.input.is_empty() && !self.is_queued && !self.is_resting
+        self.mode == Mode::Open
+            && self.input.is_empty()
+            && !self.is_queued
+            && !self.is_resting
+            && self.session.is_authenticated
     }
 
     /// Whether a turn could do something for it: requests are there, or the rest of a reply is.

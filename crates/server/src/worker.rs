@@ -41,6 +41,9 @@ mod ending;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod unauthenticated;
+
+use unauthenticated::Closed;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -93,6 +96,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     paused_listeners: Vec<usize>,
     next_exhausted_line_us: u64,
     next_http_line_us: u64,
+    /// Clients without authentication that were closed at their limits.
+    closed_unauthenticated: Closed,
     spans_iteration: bool,
     load: Load,
 }
@@ -138,6 +143,7 @@ impl<F: Flavour> EventLoop<F> {
             paused_listeners: Vec::new(),
             next_exhausted_line_us: 0,
             next_http_line_us: 0,
+            closed_unauthenticated: Closed::default(),
             spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
@@ -303,6 +309,7 @@ impl<F: Flavour> EventLoop<F> {
             held.into_iter().for_each(|index| self.resume(index));
         }
         self.reply.shrink(KEPT_REPLY_BYTES);
+        self.log_closed_unauthenticated();
         if self.config.output_buffer_limits.normal.soft_bytes > 0 {
             let slow =
                 self.connections.iter().filter(|(_, connection)| !connection.output.is_empty());

@@ -19,6 +19,7 @@ use crate::fairness::Rest;
 use crate::input::Input;
 use crate::limits::{
     HELD_READ_US, HELD_REST_BYTES, HTTP_LINE_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
+    UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::output::{Sent, send};
 
@@ -70,6 +71,9 @@ impl<F: Flavour> EventLoop<F> {
             // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
             return;
         }
+        if !connection.session.is_authenticated {
+            return self.read_unauthenticated(index);
+        }
         if connection.mode != Mode::Open || connection.is_resting {
             return self.put_by(index);
         }
@@ -105,7 +109,7 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// How many bytes a read brought; none when there is nothing to be executed, or the connection has ended.
-    fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
+    pub(super) fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
         match result {
             Ok(0) => {
                 let client = self.connections[index].describe(self.worker.now_ms());
@@ -135,11 +139,8 @@ impl<F: Flavour> EventLoop<F> {
     fn check_input(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         let bytes = connection.input.len() + connection.session.queued_bytes();
-        if bytes == 0 {
-            return;
-        }
-        let is_authenticated = connection.session.is_authenticated;
-        if bytes > backlog::input_bytes_max(&self.config, is_authenticated) {
+        // Others are not read beyond their limit.
+        if bytes > self.config.query_buffer_bytes_max {
             let client = connection.describe(self.worker.now_ms());
             let bytes = connection.input.pending();
             let initial = bytes[..bytes.len().min(LOGGED_INPUT_BYTES_MAX)].escape_ascii();
@@ -278,6 +279,11 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.output.len() as u64;
+        if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
+            self.worker.stats(&self.spec.shared).output_limit_disconnections.add(1);
+            self.close_unauthenticated(index);
+            return true;
+        }
         // All clients are normal ones: there are no subscribers and no replicas.
         let limit = self.config.output_buffer_limits.normal;
         let clock = &self.spec.shared.clock;

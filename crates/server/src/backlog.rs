@@ -3,11 +3,12 @@
 //! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client whose unsent replies
 //! pass [`HELD_OUTPUT_BYTES`] is not executed for until it has taken half of them, and read slowly. A client that sends
 //! all of a long pipeline before it reads still gets every reply, as in Valkey; memory grows by its requests instead of
-//! its replies, and its neighbours notice little of it.
+//! its replies, and its neighbours notice little of it. Clients without authentication have limits of their own: see
+//! `worker::unauthenticated`.
 
-use tidemill_engine::config::{OutputBufferLimit, ServerConfig};
+use tidemill_engine::config::OutputBufferLimit;
 
-use crate::limits::{HELD_OUTPUT_BYTES, UNAUTHENTICATED_INPUT_BYTES_MAX};
+use crate::limits::HELD_OUTPUT_BYTES;
 
 /// Since when a client has been above its soft limit, in monotonic microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,12 +65,6 @@ pub(crate) fn evicted(
 /// From how many bytes of unsent replies on a client is no longer executed for.
 pub(crate) fn held_from_bytes(limit: OutputBufferLimit) -> u64 {
     if limit.hard_bytes > 0 { u64::MAX } else { HELD_OUTPUT_BYTES.max(limit.soft_bytes) }
-}
-
-/// Most bytes of a client's requests that are not executed yet.
-pub(crate) fn input_bytes_max(config: &ServerConfig, is_authenticated: bool) -> usize {
-    let limit = config.query_buffer_bytes_max;
-    if is_authenticated { limit } else { limit.min(UNAUTHENTICATED_INPUT_BYTES_MAX) }
 }
 
 #[cfg(test)]

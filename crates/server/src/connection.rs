@@ -71,6 +71,10 @@ pub(crate) struct Connection {
     pub(crate) is_resting: bool,
     /// The round of [`crate::fairness`] in which it had its last turn.
     pub(crate) round: u64,
+    /// The client sends nothing more: the end of its stream was read. See `worker::ending`.
+    pub(crate) is_input_over: bool,
+    /// The client takes nothing more: sending to it has failed. Replies are dropped.
+    pub(crate) is_output_over: bool,
 }
 
 impl Connection {
@@ -79,14 +83,42 @@ impl Connection {
         self.output.protocol()
     }
 
-    /// Open, with nothing left to execute: what it sends next begins a request.
+    /// Open, with nothing left to execute: what it sends next begins a request, and may be of any size.
     pub(crate) fn expects_request(&self) -> bool {
-        self.mode == Mode::Open && self.input.is_empty() && !self.is_queued && !self.is_resting
+        self.mode == Mode::Open
+            && self.input.is_empty()
+            && !self.is_queued
+            && !self.is_resting
+            && self.session.is_authenticated
     }
 
     /// Whether a turn could do something for it: requests are there, or the rest of a reply is.
     pub(crate) fn has_work(&self) -> bool {
         !self.input.is_empty() || self.session.has_rest()
+    }
+
+    /// Whether its last request waits for what the end of the client ends too: for another client's write in a blocking
+    /// command, or for the end of `CLIENT PAUSE`. One that waits for a lock does not: it runs, whoever is there to hear of it.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        // Relaxed: written by this thread.
+        let is_postponed = || self.session.client.is_postponed.load(Ordering::Relaxed);
+        self.mode == Mode::Waiting && (self.session.is_blocked() || is_postponed())
+    }
+
+    /// When its input is over and nothing of it is left to be executed: it is to be closed once its replies are sent.
+    pub(crate) fn close_if_run_out(&mut self) {
+        let may_go_on = self.is_queued || self.is_resting && self.has_work();
+        if self.is_input_over && self.mode == Mode::Open && !may_go_on {
+            self.mode = Mode::Closing;
+            // Half a request at most.
+            self.input = Input::default();
+        }
+    }
+
+    /// Whether another worker may have it.
+    pub(crate) fn is_movable(&self) -> bool {
+        let is_ending = self.is_input_over || self.is_output_over;
+        self.mode == Mode::Open && !is_ending && self.session.is_movable()
     }
 
     /// Open, with nothing left to send and nothing to be asked of the kernel or noted: how most turns end.

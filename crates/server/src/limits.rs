@@ -62,8 +62,22 @@ pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 /// Bytes that are reserved for a request that announced more, before they arrive.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of requests that a client without authentication may pile up, whatever `client-query-buffer-limit` says.
-pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are kept of the requests of a client without authentication, whatever `client-query-buffer-limit` says: an
+/// `AUTH` or `HELLO` with the longest password that the protocol allows it, 16 KiB, and what stands around that.
+pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 16 * 1024 + 512;
+
+const _: () = assert!(
+    UNAUTHENTICATED_INPUT_BYTES_MAX as u64
+        > tidemill_resp::limits::UNAUTHENTICATED_BULK_BYTES_MAX + 256,
+    "the longest password fits"
+);
+
+/// Bytes of unsent replies from which on a client without authentication is closed, whatever `client-output-buffer-limit`
+/// says. It is owed errors alone.
+pub const UNAUTHENTICATED_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
+
+/// Microseconds between two lines of a worker's log that tell of closed clients without authentication.
+pub const UNAUTHENTICATED_LINE_US: u64 = 10_000_000;
 
 /// Bytes of unsent replies from which a client without a hard limit is no longer executed for, and read slowly.
 pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;

@@ -37,9 +37,13 @@ use crate::listen::Listener;
 use crate::listeners::Listeners;
 
 mod arrivals;
+mod ending;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod unauthenticated;
+
+use unauthenticated::Closed;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -98,6 +102,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     overdue_from_us: Option<u64>,
     next_exhausted_line_us: u64,
     next_http_line_us: u64,
+    /// Clients without authentication that were closed at their limits.
+    closed_unauthenticated: Closed,
     spans_iteration: bool,
     load: Load,
 }
@@ -144,6 +150,7 @@ impl<F: Flavour> EventLoop<F> {
             overdue_from_us: None,
             next_exhausted_line_us: 0,
             next_http_line_us: 0,
+            closed_unauthenticated: Closed::default(),
             spans_iteration: spec.shared.configuration().server().rcu_section_spans_iteration,
             load: Load::default(),
             spec,
@@ -313,6 +320,7 @@ impl<F: Flavour> EventLoop<F> {
             held.into_iter().for_each(|index| self.resume(index));
         }
         self.reply.shrink(KEPT_REPLY_BYTES);
+        self.log_closed_unauthenticated();
         if self.config.output_buffer_limits.normal.soft_bytes > 0 {
             let slow =
                 self.connections.iter().filter(|(_, connection)| !connection.output.is_empty());
@@ -433,7 +441,10 @@ impl<F: Flavour> EventLoop<F> {
                 }
             }
             Message::Push { session, bytes } => {
-                if let Some(&index) = self.by_session.get(&session) {
+                // One that is to be closed once its replies are sent is sent no more.
+                if let Some(&index) = self.by_session.get(&session)
+                    && self.connections[index].mode != Mode::Closing
+                {
                     self.connections[index].output.raw(&bytes);
                     self.flush(index);
                 }
@@ -569,7 +580,9 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Does what events ask for at once.
     fn attend(&mut self, index: usize, flags: EventFlags) {
-        if flags.contains(EventFlags::OUT) {
+        if flags.contains(EventFlags::HUP) {
+            self.end_output(index);
+        } else if flags.contains(EventFlags::OUT) {
             self.flush(index);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)

@@ -39,7 +39,7 @@ impl<F: Flavour> EventLoop<F> {
         let demand = |(index, connection): (usize, &Connection)| Demand {
             index,
             work: connection.work,
-            is_movable: connection.mode == Mode::Open && connection.session.is_movable(),
+            is_movable: connection.is_movable(),
         };
         let demands = self.connections.iter().map(demand).collect();
         let leaving = balance::leaving(busy_permille, other_permille, demands);
@@ -249,6 +249,8 @@ impl<F: Flavour> EventLoop<F> {
             is_queued: false,
             is_resting: false,
             round: 0,
+            is_input_over: false,
+            is_output_over: false,
         });
         self.by_session.insert(id, index);
         let stats = self.worker.stats(shared);

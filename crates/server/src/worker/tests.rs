@@ -16,7 +16,9 @@ use tidemill_store::hash::Seed;
 
 use super::*;
 use crate::handover::{Accepted, Placed};
-use crate::limits::HELD_READ_US;
+use crate::limits::{
+    HELD_READ_US, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
+};
 use crate::listen::Origin;
 
 /// Four turns' time.
@@ -368,4 +370,222 @@ fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() 
         server.event_loop.deliver(now_us);
         assert_eq!(server.event_loop.connections.len() > before, is_served, "{value}");
     }
+}
+
+/// What a client that comes now is answered.
+fn answer(server: &mut Server, text: &str) -> String {
+    let mut client = server.connect();
+    client.send(text);
+    server.iterate();
+    client.receive()
+}
+
+/// Whether the kernel reports the connections of clients although nothing happens.
+fn reports_without_end(server: &mut Server) -> bool {
+    // The first ones may have something to report.
+    for _ in 0..5 {
+        server.iterate();
+    }
+    // The waker alone.
+    server.events.len() > 1
+}
+
+#[test]
+fn who_waits_for_a_lock_is_executed_for_although_it_has_gone() {
+    for closes_whole in [false, true] {
+        let mut server = Server::new();
+        let shared = Arc::clone(&server.shared);
+        let slot = shared.keyspace.key_hash(b"taken").slot;
+        let lock = shared.keyspace.try_lock(slot).expect("nobody has it");
+        let mut client = server.connect();
+        client.send("INCR taken\r\nINCR behind\r\n");
+        server.iterate();
+        assert_eq!(server.connection(&client).mode, Mode::Waiting);
+        client.send("INCR later\r\nINCR half");
+        let index = client.index;
+        let mut socket = Some(client.socket);
+        if closes_whole {
+            socket = None;
+        } else if let Some(socket) = &socket {
+            socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+        }
+        assert!(!reports_without_end(&mut server));
+        assert!(server.event_loop.connections.contains(index), "it is there until it has run");
+        drop(lock);
+        server.iterate();
+        server.iterate();
+        assert!(!server.event_loop.connections.contains(index), "nothing is left to do for it");
+        if let Some(socket) = socket {
+            let mut client = Peer { socket, index };
+            assert_eq!(client.receive(), ":1\r\n:1\r\n:1\r\n");
+        }
+        let left = answer(&mut server, "MGET taken behind later half\r\n");
+        assert_eq!(left, "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n");
+    }
+}
+
+#[test]
+fn who_takes_no_replies_and_goes_is_executed_for_to_the_end() {
+    let mut server = Server::new();
+    let client = held(&mut server, 80, &"INCR count\r\n".repeat(8000));
+    assert!(server.connection(&client).output.len() > 60 << 20);
+    let index = client.index;
+    drop(client);
+    let mut iterations = 0;
+    while server.event_loop.connections.contains(index) {
+        server.iterate();
+        iterations += 1;
+        assert!(iterations < 1000, "it is still there");
+    }
+    assert_eq!(answer(&mut server, "GET count\r\n"), "$4\r\n8000\r\n");
+}
+
+#[test]
+fn who_goes_while_it_rests_is_executed_for_after_its_rest() {
+    let mut server = Server::new();
+    let (debtor, neighbour) = debtor_beside(&mut server, "INCR own\r\n");
+    assert!(server.connection(&debtor).is_resting);
+    let index = debtor.index;
+    drop(debtor);
+    server.iterate();
+    assert!(server.event_loop.connections.contains(index), "it rests");
+    while server.connection(&neighbour).has_work() {
+        server.iterate();
+    }
+    server.iterate();
+    assert!(!server.event_loop.connections.contains(index));
+    assert_eq!(answer(&mut server, "GET own\r\n"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn who_half_closes_and_reads_late_gets_all_replies() {
+    const VALUES: usize = 70;
+    let mut server = Server::new();
+    let mut client = held(&mut server, VALUES, "PING\r\n");
+    client.socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    assert!(!reports_without_end(&mut server));
+    let mut taken = 0;
+    while server.event_loop.connections.contains(client.index) {
+        server.iterate();
+        taken += client.receive().len();
+    }
+    taken += client.receive().len() + client.receive().len();
+    assert_eq!(taken, VALUES * ("$1048576\r\n\r\n".len() + (1 << 20)) + "+PONG\r\n".len());
+}
+
+/// A server that asks for a password, and a client that has given it.
+fn with_password() -> (Server, Peer) {
+    let mut server = Server::new();
+    let mut control = server.connect();
+    control.send("CONFIG SET requirepass secret\r\n");
+    server.iterate();
+    assert_eq!(control.receive(), "+OK\r\n");
+    server.iterate();
+    (server, control)
+}
+
+impl Server {
+    fn has(&self, peer: &Peer) -> bool {
+        self.event_loop.connections.contains(peer.index)
+    }
+
+    /// Iterates until a client that sends `text` and reads all it is sent has got so many bytes, or is closed.
+    fn serve(&mut self, peer: &mut Peer, text: &str, wanted: usize) -> String {
+        let (mut sent, mut received) = (0, String::new());
+        for _ in 0..10_000 {
+            if let Ok(count) = peer.socket.write(&text.as_bytes()[sent..]) {
+                sent += count;
+            }
+            self.iterate();
+            received += &peer.receive();
+            if received.len() >= wanted || !self.has(peer) {
+                break;
+            }
+        }
+        received
+    }
+}
+
+#[test]
+fn who_has_not_authenticated_keeps_little_of_half_a_request() {
+    let (mut server, _control) = with_password();
+    // The longest password that the protocol allows, in pieces, is one that is wrong.
+    let mut wrong = server.connect();
+    let text = format!("*2\r\n$4\r\nAUTH\r\n$16384\r\n{}\r\n", "x".repeat(16_384));
+    for piece in text.as_bytes().chunks(1000) {
+        wrong.send(std::str::from_utf8(piece).expect("text"));
+        server.iterate();
+        assert!(server.connection(&wrong).input.len() <= UNAUTHENTICATED_INPUT_BYTES_MAX);
+    }
+    assert!(wrong.receive().starts_with("-WRONGPASS"));
+    let mut greedy = server.connect();
+    greedy.send(&format!("*3\r\n$5\r\nHELLO\r\n$16384\r\n{}\r\n$16384\r\n", "x".repeat(16_384)));
+    server.iterate();
+    assert!(server.connection(&greedy).input.len() <= UNAUTHENTICATED_INPUT_BYTES_MAX);
+    greedy.send(&"x".repeat(1000));
+    server.iterate();
+    server.iterate();
+    assert!(!server.has(&greedy), "half a request fills its place");
+    assert!(server.has(&wrong));
+    assert_eq!(server.shared.stats[0].query_limit_disconnections.value(), 1);
+}
+
+#[test]
+fn who_has_not_authenticated_is_closed_when_it_takes_no_replies() {
+    let (mut server, _control) = with_password();
+    let mut deaf = server.connect();
+    let mut piled_bytes = 0;
+    for _ in 0..1000 {
+        if !server.has(&deaf) {
+            break;
+        }
+        let _ = deaf.socket.write("PING\r\n".repeat(1000).as_bytes());
+        server.iterate();
+        if server.has(&deaf) {
+            piled_bytes = piled_bytes.max(server.connection(&deaf).output.len() as u64);
+        }
+    }
+    assert!(!server.has(&deaf));
+    assert!(piled_bytes <= UNAUTHENTICATED_OUTPUT_BYTES_MAX, "{piled_bytes}");
+    assert_eq!(server.shared.stats[0].output_limit_disconnections.value(), 1);
+}
+
+#[test]
+fn what_stands_behind_auth_is_not_limited_by_what_stands_before() {
+    const BEFORE: usize = 4000;
+    const BEHIND: usize = 20_000;
+    let refusal = "-NOAUTH Authentication required.\r\n";
+    let value = "v".repeat(100_000);
+    let behind = format!("SET k {value}\r\n{}", "PING\r\n".repeat(BEHIND));
+    for auth in ["AUTH secret\r\n", "HELLO 2 AUTH default secret\r\n"] {
+        let (mut server, _control) = with_password();
+        let mut client = server.connect();
+        let text = format!(
+            "{}{auth}*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n{value}\r\n",
+            "GET k\r\n".repeat(BEFORE)
+        );
+        let text = text + &behind[behind.find("PING").expect("it is there")..];
+        let wanted = BEFORE * refusal.len() + BEHIND * "+PONG\r\n".len() + "+OK\r\n".len();
+        let received = server.serve(&mut client, &text, wanted);
+        assert!(received.starts_with(refusal) && received.ends_with("+PONG\r\n"));
+        assert_eq!(received.matches(refusal).count(), BEFORE);
+        assert_eq!(received.matches("+PONG\r\n").count(), BEHIND);
+    }
+}
+
+#[test]
+fn who_waits_in_a_pause_to_authenticate_is_read_on_afterwards() {
+    let (mut server, mut control) = with_password();
+    control.send("CLIENT PAUSE 60000 ALL\r\n");
+    server.iterate();
+    let mut client = server.connect();
+    let text = format!("AUTH secret\r\n{}", "PING\r\n".repeat(20_000));
+    let sent = client.socket.write(text.as_bytes()).expect("the socket has room");
+    assert!(sent > 2 * UNAUTHENTICATED_INPUT_BYTES_MAX);
+    assert!(!reports_without_end(&mut server), "it is not read on");
+    assert!(server.connection(&client).input.len() <= UNAUTHENTICATED_INPUT_BYTES_MAX);
+    server.hands.advance_us(61_000_000);
+    let pings = (sent - "AUTH secret\r\n".len()) / "PING\r\n".len();
+    let wanted = format!("+OK\r\n{}", "+PONG\r\n".repeat(pings));
+    assert_eq!(server.serve(&mut client, "", wanted.len()), wanted);
 }

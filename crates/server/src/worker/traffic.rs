@@ -19,6 +19,7 @@ use crate::fairness::Rest;
 use crate::input::Input;
 use crate::limits::{
     HELD_READ_US, HELD_REST_BYTES, HTTP_LINE_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
+    UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::output::{Sent, send};
 
@@ -62,11 +63,18 @@ impl<F: Flavour> EventLoop<F> {
     /// Reads once from a socket behind what is kept of its input, and executes it if that is allowed.
     pub(super) fn read(&mut self, index: usize) {
         let connection = &mut self.connections[index];
+        if connection.is_input_over {
+            // An error is told that only sending could have found.
+            return self.end_output(index);
+        }
         if connection.is_queued {
             // It has whole requests left, which come first: what it can pile up is what it sends in one turn.
             return;
         }
-        if connection.mode != Mode::Open {
+        if !connection.session.is_authenticated {
+            return self.read_unauthenticated(index);
+        }
+        if connection.mode != Mode::Open || connection.is_resting {
             return self.put_by(index);
         }
         let result = rustix::io::read(&connection.socket, connection.input.spare());
@@ -101,12 +109,12 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     /// How many bytes a read brought; none when there is nothing to be executed, or the connection has ended.
-    fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
+    pub(super) fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
         match result {
             Ok(0) => {
                 let client = self.connections[index].describe(self.worker.now_ms());
                 log::debug!("Client closed connection {client}");
-                self.close(index);
+                self.end_input(index);
                 None
             }
             Ok(count) => {
@@ -118,7 +126,10 @@ impl<F: Flavour> EventLoop<F> {
             }
             Err(Errno::AGAIN | Errno::INTR) => None,
             Err(_) => {
-                self.close(index);
+                self.end_input(index);
+                if self.connections.contains(index) {
+                    self.end_output(index);
+                }
                 None
             }
         }
@@ -128,11 +139,8 @@ impl<F: Flavour> EventLoop<F> {
     fn check_input(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         let bytes = connection.input.len() + connection.session.queued_bytes();
-        if bytes == 0 {
-            return;
-        }
-        let is_authenticated = connection.session.is_authenticated;
-        if bytes > backlog::input_bytes_max(&self.config, is_authenticated) {
+        // Others are not read beyond their limit.
+        if bytes > self.config.query_buffer_bytes_max {
             let client = connection.describe(self.worker.now_ms());
             let bytes = connection.input.pending();
             let initial = bytes[..bytes.len().min(LOGGED_INPUT_BYTES_MAX)].escape_ascii();
@@ -171,14 +179,19 @@ impl<F: Flavour> EventLoop<F> {
             let turn = run_turn(&spec.shared, worker, reader, batch, connection, pending, reply);
             input.consume(turn.consumed);
             connection.input = input;
-            self.finish_turn(index, turn.next);
+            if connection.is_input_over {
+                self.finish_turn_at_end(index, turn.next);
+            } else {
+                self.finish_turn(index, turn.next);
+            }
         } else {
+            connection.close_if_run_out();
             self.flush(index);
         }
     }
 
     /// Does what a turn came to.
-    fn finish_turn(&mut self, index: usize, next: Next) {
+    pub(super) fn finish_turn(&mut self, index: usize, next: Next) {
         self.charge(index);
         let connection = &mut self.connections[index];
         connection.publish_pending();
@@ -222,6 +235,9 @@ impl<F: Flavour> EventLoop<F> {
         if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
             count_write(worker.stats(&spec.shared), connection, before);
             self.after_send(index, Sent::All);
+        } else if connection.is_output_over {
+            reply.clear();
+            self.after_send(index, Sent::All);
         } else {
             connection.output.append(reply);
             self.flush(index);
@@ -249,8 +265,9 @@ impl<F: Flavour> EventLoop<F> {
         if sent == Sent::All && connection.is_at_ease() {
             return;
         }
-        let is_done = connection.mode == Mode::Closing && sent == Sent::All;
-        if is_done || sent == Sent::Broken {
+        if sent == Sent::Broken {
+            self.end_output(index);
+        } else if connection.mode == Mode::Closing && sent == Sent::All {
             self.close(index);
         } else if !self.check_output(index) {
             self.hold_or_release(index);
@@ -262,6 +279,11 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.output.len() as u64;
+        if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
+            self.worker.stats(&self.spec.shared).output_limit_disconnections.add(1);
+            self.close_unauthenticated(index);
+            return true;
+        }
         // All clients are normal ones: there are no subscribers and no replicas.
         let limit = self.config.output_buffer_limits.normal;
         let clock = &self.spec.shared.clock;
@@ -297,8 +319,12 @@ impl<F: Flavour> EventLoop<F> {
     /// Asks the kernel for the events that a connection needs now.
     pub(super) fn update_interest(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.is_input_over && connection.is_output_over {
+            return;
+        }
         let mut interest = EventFlags::empty();
-        if connection.mode != Mode::Closing && !connection.is_resting {
+        let is_read = connection.mode != Mode::Closing && !connection.is_input_over;
+        if is_read && !connection.is_resting {
             interest |= EventFlags::IN;
         }
         if !connection.output.is_empty() {

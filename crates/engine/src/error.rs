@@ -43,6 +43,16 @@ impl CommandError {
         CommandError::Bytes([before.as_bytes(), until_nul(quoted), after.as_bytes()].concat())
     }
 
+    /// The error of a container that reads its subcommands itself and knows none of this name and length.
+    #[must_use]
+    pub fn subcommand_syntax(container: &str, subcommand: &[u8]) -> CommandError {
+        CommandError::quoting(
+            "ERR unknown subcommand or wrong number of arguments for '",
+            &subcommand[..subcommand.len().min(QUOTED_BYTES_MAX)],
+            &format!("'. Try {container} HELP."),
+        )
+    }
+
     /// The wire text: code, space, explanation; without the leading dash.
     #[must_use]
     pub fn wire(&self) -> Cow<'_, [u8]> {
@@ -67,6 +77,9 @@ impl CommandError {
         Cow::Borrowed(text.as_bytes())
     }
 }
+
+/// Bytes of a command's name, or of all its arguments, that an error about them quotes.
+pub(crate) const QUOTED_BYTES_MAX: usize = 128;
 
 /// What Valkey sees of an argument that it takes for a C string.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {

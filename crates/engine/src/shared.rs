@@ -104,8 +104,8 @@ pub struct AllocatorMemory {
 
 /// What commands ask of the server around the engine.
 pub trait Host: Send + Sync + 'static {
-    /// Stops the server soon.
-    fn shut_down(&self);
+    /// Stops the server soon, because a client asked for it, which is described by its numbers and addresses.
+    fn shut_down(&self, requested_by: &str);
 
     /// Writes the configuration back into the file that the server was started with.
     ///

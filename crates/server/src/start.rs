@@ -33,7 +33,7 @@ use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::process::background::{self, PidFile};
 use crate::process::descriptors;
-use crate::process::signals::StopSignals;
+use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::resources::{self, WorkerResources};
 use crate::worker::{EventLoop, WorkerSpec};
@@ -142,6 +142,7 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
             supervisor: start.supervisor,
             worker_count,
             listeners: Arc::clone(&listeners),
+            shutdown: signals.shutdown_request(),
         }),
         sinks: Sinks::default(),
     }));
@@ -280,10 +281,12 @@ struct Process {
     supervisor: Supervisor,
     worker_count: usize,
     listeners: Arc<Listeners>,
+    shutdown: ShutdownRequest,
 }
 
 impl Host for Process {
-    fn shut_down(&self) {
+    fn shut_down(&self, requested_by: &str) {
+        self.shutdown.note(requested_by);
         stop_this_process();
     }
 

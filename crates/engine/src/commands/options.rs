@@ -61,6 +61,11 @@ impl TimeUnit {
         Some(TimeUnit { is_seconds, is_absolute })
     }
 
+    /// Whether an expiry in this unit may follow one in `earlier`: the last one counts, and two units contradict.
+    pub(crate) fn may_follow(self, earlier: Option<TimeUnit>) -> bool {
+        earlier.is_none_or(|earlier| earlier == self)
+    }
+
     /// The Unix time in milliseconds that an argument means; it must lie after the epoch.
     pub(crate) fn expiry(
         self,

@@ -7,6 +7,7 @@ use super::error::SetError;
 use super::pattern::matches_ignoring_case;
 use super::table::FAMILIES;
 use super::value::{self, Reason};
+use crate::error::until_nul;
 
 /// The values of all directives. Immutable once made: a change makes another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,13 @@ pub(super) fn find(name: &str) -> Option<(usize, &'static Directive)> {
     directives().enumerate().find(|(_, directive)| directive.is_called(name))
 }
 
+/// The place in the table of the directive with this name or alias, in any case, and that name as the table spells it.
+fn find_name(name: &str) -> Option<(usize, &'static str)> {
+    let (index, directive) = find(name)?;
+    let own_name = directive.names().find(|own| own.eq_ignore_ascii_case(name))?;
+    Some((index, own_name))
+}
+
 impl Default for Configuration {
     fn default() -> Configuration {
         Configuration {
@@ -41,16 +49,32 @@ impl Configuration {
     }
 
     /// What CONFIG GET answers: names, aliases included, that match any of the patterns, and values; in order of names.
+    /// A pattern without `*`, `?` and `[` is a name, in any case, and answered as the client spelled it; the first
+    /// spelling of a name counts. All as in Valkey.
     #[must_use]
-    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, &str)> {
-        let names = directives().zip(&self.values).flat_map(|(directive, value)| {
-            directive.names().map(move |name| (name, value.as_str()))
-        });
-        let is_wanted = |name: &str| {
-            patterns.iter().any(|pattern| matches_ignoring_case(pattern, name.as_bytes()))
-        };
-        let found: BTreeMap<&str, &str> = names.filter(|(name, _)| is_wanted(name)).collect();
-        found.into_iter().collect()
+    pub fn matching<'a>(&'a self, patterns: &[&'a [u8]]) -> Vec<(&'a str, &'a str)> {
+        // By the directive's own name, so that it is answered once.
+        let mut found: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+        for pattern in patterns {
+            let visible = until_nul(pattern);
+            if visible.iter().any(|byte| b"*?[".contains(byte)) {
+                let names = directives().zip(&self.values).flat_map(|(directive, value)| {
+                    directive.names().map(move |name| (name, value.as_str()))
+                });
+                for (name, value) in
+                    names.filter(|(name, _)| matches_ignoring_case(visible, name.as_bytes()))
+                {
+                    found.entry(name).or_insert((name, value));
+                }
+            } else if let Ok(spelled) = std::str::from_utf8(pattern)
+                && let Some((index, name)) = find_name(spelled)
+            {
+                found.entry(name).or_insert((spelled, &self.values[index]));
+            }
+        }
+        let mut answered: Vec<(&str, &str)> = found.into_values().collect();
+        answered.sort_unstable();
+        answered
     }
 
     /// What CONFIG SET asks for: another configuration with all of the changes. Names are checked before values, as
@@ -59,27 +83,28 @@ impl Configuration {
     /// # Errors
     /// [`SetError`] for the first thing that is wrong; nothing is changed then.
     pub fn with_changes(&self, changes: &[(&[u8], &[u8])]) -> Result<Configuration, SetError> {
-        let mut indexes = Vec::with_capacity(changes.len());
+        let mut named: Vec<(usize, &str)> = Vec::with_capacity(changes.len());
         for (name, _) in changes {
-            let (index, directive) = std::str::from_utf8(name)
+            let (index, own_name) = std::str::from_utf8(name)
                 .ok()
-                .and_then(find)
+                .and_then(find_name)
                 .ok_or_else(|| SetError::Unknown { name: name.to_vec() })?;
             let failed =
                 |reason: &str| SetError::Failed { name: name.to_vec(), reason: reason.to_owned() };
-            match directive.change {
+            match directive_at(index).change {
                 Change::AtStart => return Err(failed("can't set immutable config")),
                 Change::Protected => return Err(failed("can't set protected config")),
-                Change::Live if indexes.contains(&index) => {
+                // An alias beside its directive is no duplicate in Valkey: the later one counts.
+                Change::Live if named.iter().any(|(_, earlier)| *earlier == own_name) => {
                     return Err(failed("duplicate parameter"));
                 }
-                Change::Live => indexes.push(index),
+                Change::Live => named.push((index, own_name)),
             }
         }
         let mut next = self.clone();
-        for (&index, (name, value)) in indexes.iter().zip(changes) {
+        for ((index, own_name), (_, value)) in named.into_iter().zip(changes) {
             next.set_live(index, value).map_err(|reason| SetError::Failed {
-                name: name.to_vec(),
+                name: own_name.as_bytes().to_vec(),
                 reason: reason.into_owned(),
             })?;
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::until_nul;
+
 /// Why the server does not start. Printed as Valkey prints it, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
@@ -75,7 +77,7 @@ impl SetError {
                 (before, name, format!("') - {reason}"))
             }
         };
-        [before.as_bytes(), name, after.as_bytes()].concat()
+        [before.as_bytes(), until_nul(name), after.as_bytes()].concat()
     }
 }
 

@@ -5,7 +5,7 @@ use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use super::transaction::unwatch;
 use super::turn::Client;
 use crate::command::{Command, CommandId, Flags, Handler};
-use crate::error::{CommandError, until_nul};
+use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::session::Queued;
 
 /// What becomes of an admissible request.
@@ -14,9 +14,6 @@ pub(crate) enum Admitted {
     Queued,
 }
 
-/// Bytes of a request that an error about it quotes.
-const QUOTED_BYTES_MAX: usize = 128;
-
 /// Checks a request; queues it in a transaction.
 #[inline]
 pub(crate) fn admit<E>(
@@ -24,7 +21,8 @@ pub(crate) fn admit<E>(
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
 ) -> Result<Admitted, CommandError> {
-    let resolved = resolve(client, id, args).and_then(|(id, command)| {
+    let resolved = authenticate(client, id, args).and_then(|()| {
+        let (id, command) = resolve(client, id, args)?;
         permit(client, id, command)?;
         Ok((id, command))
     });
@@ -58,6 +56,43 @@ fn reject<E>(
     let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
     text.extend_from_slice(reason);
     CommandError::Bytes(text)
+}
+
+/// Whether the client may send this at all. Asked before anything else, so that a client that has not authenticated
+/// learns neither which commands there are nor what they take.
+#[inline]
+fn authenticate<E>(
+    client: &Client<'_, '_, E>,
+    id: Option<CommandId>,
+    args: &ArgumentView<'_>,
+) -> Result<(), CommandError> {
+    if client.session.is_authenticated {
+        return Ok(());
+    }
+    refuse_unauthenticated(client, id, args)
+}
+
+/// Lets the commands pass by which a client authenticates or leaves.
+#[cold]
+fn refuse_unauthenticated<E>(
+    client: &Client<'_, '_, E>,
+    id: Option<CommandId>,
+    args: &ArgumentView<'_>,
+) -> Result<(), CommandError> {
+    let table = &client.shared.commands;
+    let called = id.and_then(|id| {
+        let command = table.command(id);
+        match command.subcommands.is_empty() || args.len() < 2 {
+            true => Some(id),
+            false => table.find_subcommand(command, args.get(1)),
+        }
+    });
+    match called {
+        Some(id) if table.command(id).flags.contains(Flags::NO_AUTH) => return Ok(()),
+        Some(id) => count_rejected(client, id),
+        None => {}
+    }
+    Err(CommandError::NotAuthenticated)
 }
 
 /// The command or subcommand that the arguments call, with the right number of arguments.
@@ -110,9 +145,7 @@ fn permit<E>(
     id: CommandId,
     command: &'static Command,
 ) -> Result<(), CommandError> {
-    let error = if !client.session.is_authenticated && !command.flags.contains(Flags::NO_AUTH) {
-        CommandError::NotAuthenticated
-    } else if client.session.is_monitor && command.flags.intersects(DATA) {
+    let error = if client.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
     } else if client.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
         CommandError::OutOfMemory

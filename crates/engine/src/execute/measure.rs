@@ -15,6 +15,7 @@ use super::turn::Client;
 use crate::blocking::{WaitEnd, Waiter};
 use crate::clients;
 use crate::command::{Command, CommandId, Flags};
+use crate::error::until_nul;
 use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
 use crate::observe::command_log::{LogEntry, LogKind, shortened};
 use crate::observe::latency::Sample;
@@ -267,7 +268,8 @@ fn log_for(
         value,
         arguments,
         client_address: client.address.clone(),
-        client_name: client.texts().name,
+        // A C string in Valkey.
+        client_name: until_nul(&client.texts().name).to_vec(),
     };
     let entries_max = worker.settings.command_logs[kind as usize].entries_max;
     shared.command_logs.push(kind, entries_max, entry);

@@ -99,7 +99,7 @@ impl Journal for NotingJournal {
 pub struct NoProcess;
 
 impl Host for NoProcess {
-    fn shut_down(&self) {}
+    fn shut_down(&self, _requested_by: &str) {}
 
     fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
         Ok(())

@@ -17,6 +17,14 @@ pub enum Protocol {
     Resp3,
 }
 
+/// A text without the line ends around it.
+fn trim_line_ends(text: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| !matches!(byte, b'\r' | b'\n');
+    let first = text.iter().position(is_text).unwrap_or(text.len());
+    let end = text.iter().rposition(is_text).map_or(first, |last| last + 1);
+    &text[first..end]
+}
+
 /// A kind of reply that holds others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
@@ -71,10 +79,10 @@ impl ReplyBuffer {
         self.bytes.extend_from_slice(b"+PONG\r\n");
     }
 
-    /// `-<text>`, where the text begins with the error's code (`ERR`, `WRONGTYPE`). CR and LF become spaces, as Redis
-    /// does it, because errors echo what clients sent.
+    /// `-<text>`, where the text begins with the error's code (`ERR`, `WRONGTYPE`). Because errors echo what clients
+    /// sent, CR and LF become spaces, and are left out at both ends, as Redis does it.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
-        let text = text.as_ref();
+        let text = trim_line_ends(text.as_ref());
         self.bytes.reserve(text.len() + 3);
         self.bytes.push(b'-');
         let one_line =

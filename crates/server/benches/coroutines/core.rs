@@ -51,7 +51,7 @@ impl Notify for Nobody {
 struct NoProcess;
 
 impl Host for NoProcess {
-    fn shut_down(&self) {}
+    fn shut_down(&self, _requested_by: &str) {}
 
     fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
         Err("ERR The server is running without a config file".into())

@@ -1,8 +1,8 @@
 //! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed terminal sends, is
 //! ignored.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -13,6 +13,19 @@ use signal_hook::iterator::Signals;
 pub(crate) struct StopSignals {
     signals: Signals,
     is_stopping: Arc<AtomicBool>,
+    shutdown: ShutdownRequest,
+}
+
+/// The client that asked for the end by SHUTDOWN, which is carried out by a signal to this process; the first counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShutdownRequest(Arc<OnceLock<String>>);
+
+impl ShutdownRequest {
+    /// Notes a client, before the signal is sent.
+    pub(crate) fn note(&self, client: &str) {
+        // Taken already: another client was faster.
+        let _ = self.0.set(client.to_owned());
+    }
 }
 
 impl StopSignals {
@@ -24,7 +37,12 @@ impl StopSignals {
         flag::register(SIGHUP, Arc::default()).map_err(failed)?;
         flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&is_stopping)).map_err(failed)?;
         let signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-        Ok(StopSignals { signals, is_stopping })
+        Ok(StopSignals { signals, is_stopping, shutdown: ShutdownRequest::default() })
+    }
+
+    /// Where a client is noted that asks for the end.
+    pub(crate) fn shutdown_request(&self) -> ShutdownRequest {
+        self.shutdown.clone()
     }
 
     /// Sleeps until the server is to stop.
@@ -32,6 +50,10 @@ impl StopSignals {
         if let Some(signal) = self.signals.forever().next() {
             // SeqCst: read by a signal handler, wherever it runs; this happens once.
             self.is_stopping.store(true, Ordering::SeqCst);
+            if let Some(client) = self.shutdown.0.get() {
+                log::info!("User requested shutdown... (user request from '{client}')");
+                return;
+            }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
             log::warn!("Received {name} scheduling shutdown...");
         }

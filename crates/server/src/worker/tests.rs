@@ -51,7 +51,7 @@ impl Clock for Hands {
 struct Slow(Hands);
 
 impl Host for Slow {
-    fn shut_down(&self) {}
+    fn shut_down(&self, _requested_by: &str) {}
 
     fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
         Ok(())

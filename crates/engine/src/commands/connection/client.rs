@@ -264,12 +264,12 @@ pub(super) fn no_touch(cx: &mut SessionCx<'_, '_>) -> Outcome {
 const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    // Valkey does not look at what follows the reason.
+    // With more arguments than a reason Valkey looks at none of them.
     let with_error = match cx.args.len() {
-        3 => false,
-        _ if is(cx.arg(3), "TIMEOUT") => false,
-        _ if is(cx.arg(3), "ERROR") => true,
-        _ => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+        4 if is(cx.arg(3), "TIMEOUT") => false,
+        4 if is(cx.arg(3), "ERROR") => true,
+        4 => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+        _ => false,
     };
     let id = integer(cx.arg(2))?;
     let waiter = u64::try_from(id).ok().and_then(|id| cx.shared.clients.find(id)?.waiter());
@@ -337,10 +337,11 @@ pub(super) fn import_source(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn pause(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let mode = match cx.args.len() {
-        3 => PauseMode::All,
-        _ if is(cx.arg(3), "ALL") => PauseMode::All,
-        _ if is(cx.arg(3), "WRITE") => PauseMode::Write,
-        _ => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        4 if is(cx.arg(3), "ALL") => PauseMode::All,
+        4 if is(cx.arg(3), "WRITE") => PauseMode::Write,
+        4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        // As for UNBLOCK.
+        _ => PauseMode::All,
     };
     let timeout_ms =
         parse_integer(cx.arg(2)).ok_or("ERR timeout is not an integer or out of range")?;

@@ -110,6 +110,9 @@ fn scan_options<'s>(cx: &SessionCx<'_, 's>) -> Result<ScanOptions<'s>, CommandEr
     let mut index = 2;
     while index < cx.args.len() {
         let option = cx.arg(index);
+        if is(option, "NOVALUES") {
+            return Err("ERR NOVALUES option can only be used in HSCAN".into());
+        }
         if index + 1 == cx.args.len() {
             return Err(CommandError::Syntax);
         }

@@ -46,10 +46,8 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn graph(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let event = cx.arg(2);
     let Some(series) = cx.shared.latency.find(event) else {
-        let mut text = b"ERR No samples available for event '".to_vec();
-        text.extend_from_slice(event);
-        text.push(b'\'');
-        return Err(CommandError::Bytes(text).into());
+        let before = "ERR No samples available for event '";
+        return Err(CommandError::quoting(before, event, "'").into());
     };
     let samples: Vec<_> = series.samples.iter().copied().collect();
     let all_ms = || samples.iter().map(|sample| sample.ms);

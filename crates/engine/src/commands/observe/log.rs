@@ -59,12 +59,7 @@ pub(super) fn slow_get(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let count = match cx.args.len() {
         2 => DEFAULT_COUNT,
         3 => count(cx.arg(2))?,
-        _ => {
-            let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-            text.extend_from_slice(cx.arg(1));
-            text.extend_from_slice(b"'. Try SLOWLOG HELP.");
-            return Err(CommandError::Bytes(text).into());
-        }
+        _ => return Err(CommandError::subcommand_syntax("SLOWLOG", cx.arg(1)).into()),
     };
     reply_newest(cx, LogKind::Slow, count)
 }

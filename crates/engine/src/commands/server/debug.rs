@@ -36,12 +36,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => without_effect(cx),
         () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
         () if is(name, "HELP") && count == 2 => help(cx),
-        () => {
-            let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
-            text.extend_from_slice(name);
-            text.extend_from_slice(b"'. Try DEBUG HELP.");
-            Err(CommandError::Bytes(text).into())
-        }
+        () => Err(CommandError::subcommand_syntax("DEBUG", name).into()),
     }
 }
 

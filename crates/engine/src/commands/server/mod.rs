@@ -7,6 +7,7 @@ mod info;
 mod lolwut;
 mod memory;
 mod other;
+mod standing;
 
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec,
@@ -14,8 +15,25 @@ use crate::command::{
 };
 
 /// The family.
-pub const COMMANDS: &[&Command] =
-    &[&COMMAND_ALL, &CONFIG, &INFO, &TIME, &DEBUG, &LOLWUT, &SHUTDOWN, &MEMORY];
+pub const COMMANDS: &[&Command] = &[
+    &COMMAND_ALL,
+    &CONFIG,
+    &INFO,
+    &TIME,
+    &DEBUG,
+    &LOLWUT,
+    &SHUTDOWN,
+    &MEMORY,
+    &standing::ROLE,
+    &standing::REPLICAOF,
+    &standing::SLAVEOF,
+    &standing::LASTSAVE,
+    &standing::SAVE,
+    &standing::BGSAVE,
+    &standing::BGREWRITEAOF,
+    &standing::ACL,
+    &standing::MODULE,
+];
 
 const COMMAND_ALL: Command = Command {
     name: "command",

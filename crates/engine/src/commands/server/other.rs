@@ -13,6 +13,15 @@ pub(super) fn time(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The client as the log names it: without what its user chose, which may be a secret or a line end.
+fn origin(cx: &SessionCx<'_, '_>) -> String {
+    let client = &cx.session.client;
+    format!(
+        "id={} addr={} laddr={} fd={}",
+        client.id, client.address, client.local_address, client.descriptor
+    )
+}
+
 /// There is nothing that `NOW`, `FORCE` and `SAFE` would change: no replica to wait for, no save, no slots.
 pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let options: Vec<&[u8]> = cx.args.iter().skip(1).collect();
@@ -35,7 +44,7 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if says("SAVE") {
         return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
     }
-    cx.shared.host.shut_down();
+    cx.shared.host.shut_down(&origin(cx));
     cx.session.close_after_reply = true;
     Ok(())
 }

@@ -64,14 +64,29 @@ enum Change {
 }
 
 fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
-    match cx.args.len() {
-        2 => Ok(Change::Keep),
-        3 if is(cx.arg(2), "PERSIST") => Ok(Change::Remove),
-        4 => {
-            let unit = TimeUnit::of_option(cx.arg(2)).ok_or(CommandError::Syntax)?;
-            Ok(Change::Set(unit.expiry(cx.arg(3), cx.now_ms(), "getex")?))
+    let mut persists = false;
+    let mut expiry: Option<(TimeUnit, &[u8])> = None;
+    let mut index = 2;
+    while index < cx.args.len() {
+        let option = cx.arg(index);
+        if is(option, "PERSIST") && expiry.is_none() {
+            persists = true;
+        } else if let Some(unit) = TimeUnit::of_option(option)
+            && !persists
+            && unit.may_follow(expiry.map(|(earlier, _)| earlier))
+            && index + 1 < cx.args.len()
+        {
+            index += 1;
+            expiry = Some((unit, cx.arg(index)));
+        } else {
+            return Err(CommandError::Syntax);
         }
-        _ => Err(CommandError::Syntax),
+        index += 1;
+    }
+    match expiry {
+        Some((unit, argument)) => Ok(Change::Set(unit.expiry(argument, cx.now_ms(), "getex")?)),
+        None if persists => Ok(Change::Remove),
+        None => Ok(Change::Keep),
     }
 }
 

@@ -73,12 +73,11 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         .filter(|&end| end <= cx.args.len())
         .ok_or(CommandError::Syntax)?;
     let mut condition = Condition::None;
-    let mut expiry = None;
+    let mut expiry: Option<(TimeUnit, &[u8])> = None;
     let mut keeps_expiry = false;
     let mut index = end;
     while index < cx.args.len() {
         let option = cx.arg(index);
-        let has_expiry = keeps_expiry || expiry.is_some();
         if is(option, "NX") && condition != Condition::AllPresent {
             condition = Condition::AllAbsent;
         } else if is(option, "XX") && condition != Condition::AllAbsent {
@@ -86,7 +85,8 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         } else if is(option, "KEEPTTL") && expiry.is_none() {
             keeps_expiry = true;
         } else if let Some(unit) = TimeUnit::of_option(option)
-            && !has_expiry
+            && !keeps_expiry
+            && unit.may_follow(expiry.map(|(earlier, _)| earlier))
             && index + 1 < cx.args.len()
         {
             index += 1;

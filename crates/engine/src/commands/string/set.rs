@@ -67,6 +67,17 @@ enum Expiry<'g> {
     At(TimeUnit, &'g [u8]),
 }
 
+impl Expiry<'_> {
+    /// Whether an option may set an expiry in this unit after what came before.
+    fn may_become(self, unit: TimeUnit) -> bool {
+        match self {
+            Expiry::None => true,
+            Expiry::Keep => false,
+            Expiry::At(earlier, _) => unit.may_follow(Some(earlier)),
+        }
+    }
+}
+
 struct SetOptions<'g> {
     condition: Condition<'g>,
     expiry: Expiry<'g>,
@@ -81,7 +92,6 @@ fn set_options<'g>(cx: &Cx<'_, 'g>) -> Result<SetOptions<'g>, CommandError> {
         let option = cx.arg(index);
         let next = (index + 1 < cx.args.len()).then(|| cx.arg(index + 1));
         let is_unconditional = options.condition == Condition::None;
-        let has_no_expiry = options.expiry == Expiry::None;
         if is(option, "NX") && (is_unconditional || options.condition == Condition::IfAbsent) {
             options.condition = Condition::IfAbsent;
         } else if is(option, "XX")
@@ -90,13 +100,13 @@ fn set_options<'g>(cx: &Cx<'_, 'g>) -> Result<SetOptions<'g>, CommandError> {
             options.condition = Condition::IfPresent;
         } else if is(option, "GET") {
             options.answers_old = true;
-        } else if is(option, "KEEPTTL") && (has_no_expiry || options.expiry == Expiry::Keep) {
+        } else if is(option, "KEEPTTL") && matches!(options.expiry, Expiry::None | Expiry::Keep) {
             options.expiry = Expiry::Keep;
         } else if let (true, true, Some(value)) = (is(option, "IFEQ"), is_unconditional, next) {
             options.condition = Condition::IfEqual(value);
             index += 1;
-        } else if let (Some(unit), true, Some(value)) =
-            (TimeUnit::of_option(option), has_no_expiry, next)
+        } else if let (Some(unit), Some(value)) = (TimeUnit::of_option(option), next)
+            && options.expiry.may_become(unit)
         {
             options.expiry = Expiry::At(unit, value);
             index += 1;

@@ -8,6 +8,7 @@ use tidemill_resp::request::OwnedArguments;
 use crate::blocking::Waiter;
 use crate::clients::Client;
 use crate::command::CommandId;
+use crate::commands::key::KeysWalk;
 use crate::long_reply::LongReply;
 use crate::side::WatchFlag;
 
@@ -82,6 +83,10 @@ pub struct Session {
     pub(crate) rest: Option<Box<LongReply>>,
     /// Attempts of the present command to lock its slots.
     pub(crate) lock_attempts: u32,
+    /// Attempts of the present command to close the gate.
+    pub(crate) gate_attempts: u32,
+    /// How far the present command has walked, when it had to wait in the midst of it.
+    pub(crate) walk: Option<Box<KeysWalk>>,
 }
 
 impl Session {
@@ -102,6 +107,8 @@ impl Session {
             waiter: None,
             rest: None,
             lock_attempts: 0,
+            gate_attempts: 0,
+            walk: None,
         }
     }
 

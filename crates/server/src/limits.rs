@@ -30,6 +30,12 @@ pub const SWEEP_SOON_US: u64 = 4000;
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
 
+/// Microseconds until a worker whose writers wait for memory to be freed looks again whether some can be.
+pub const STARVED_LOOK_US: u64 = 500;
+
+/// Connections that a worker accepts before it goes on with those that it has.
+pub const ACCEPTED_MAX: usize = 64;
+
 /// Bytes of memory that a worker retires within an iteration before it looks whether some of it can be freed: a part of
 /// a second-level cache.
 pub const RECLAIM_EARLY_BYTES: usize = 32 * 1024;

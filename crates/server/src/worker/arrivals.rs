@@ -19,7 +19,7 @@ use crate::balance::{self, Demand};
 use crate::connection::{Connection, Idleness, Mode};
 use crate::handover::{Accepted, Placed};
 use crate::input::Input;
-use crate::limits::EXHAUSTED_LINE_US;
+use crate::limits::{ACCEPTED_MAX, EXHAUSTED_LINE_US};
 use crate::listen::{Listener, Origin};
 use crate::protected_mode;
 
@@ -116,8 +116,10 @@ impl<F: Flavour> EventLoop<F> {
         self.listeners = next;
     }
 
+    /// Accepts some of the connections that came to a listener. The kernel tells of those that are left in the next
+    /// iteration: however many come, others have their turn in between.
     pub(super) fn accept(&mut self, listener: usize) {
-        loop {
+        for _ in 0..ACCEPTED_MAX {
             self.catch_up();
             // An event from before the listeners changed may mean one that is gone.
             let Some(listening) = self.listeners.get(listener) else { return };
@@ -223,7 +225,7 @@ impl<F: Flavour> EventLoop<F> {
         let shared = &self.spec.shared;
         let id = connection.session.id();
         self.by_session.remove(&id);
-        self.retries.retain(|&(_, session)| session != id);
+        self.waits.forget(id);
         shared.clients.unregister(id);
         execute::end_session(shared, connection.session);
         self.spec.handover.ended(self.spec.index);

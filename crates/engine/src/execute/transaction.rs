@@ -122,7 +122,7 @@ fn exclude<'k, E: Enter>(
     }
     let worker = client.worker.index;
     let token = shared.token.try_take(&shared.parking, worker).ok_or(Place::Token)?;
-    let gate = shared.close_gate(worker, client.session.gate_attempts).ok_or(Place::Gate)?;
+    let gate = shared.close_gate(worker, client.session.gate_attempts()).ok_or(Place::Gate)?;
     let locks = LockSet::all(shared, &slots).ok_or(Place::Gate)?;
     Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
 }

@@ -580,10 +580,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
     fn park(&mut self, place: Place) -> Next {
-        if self.session.lock_attempts == 0 {
-            self.session.gate_attempts = 0;
-        }
-        self.session.lock_attempts = self.session.lock_attempts.saturating_add(1);
+        self.session.count_attempt(place);
         let ticket = Ticket { worker: self.worker.index, session: self.session.id() };
         let shared = self.shared;
         let is_parked = match place {
@@ -592,7 +589,6 @@ impl<E: Enter> Client<'_, '_, E> {
             }
             Place::Token => shared.parking.park(place, ticket, || shared.token.announce_waiting()),
             Place::Gate => {
-                self.session.gate_attempts += 1;
                 let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));
             }

@@ -26,7 +26,7 @@ fn alone<T>(
     let worker = cx.worker.index;
     let token = shared.token.try_take(&shared.parking, worker);
     let _token = token.ok_or_else(|| Stop::wait(Place::Token))?;
-    let gate = shared.close_gate(worker, cx.session.gate_attempts);
+    let gate = shared.close_gate(worker, cx.session.gate_attempts());
     let gate = gate.ok_or_else(|| Stop::wait(Place::Gate))?;
     let result = work(cx, &gate);
     let (worker, args, database) = (&mut *cx.worker, cx.args, cx.session.database);

@@ -23,6 +23,7 @@ use tidemill_store::{
 use crate::command::{Command, Stop};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
+use crate::found_keys::FoundKeys;
 use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
 use crate::long_reply::LongReply;
@@ -87,11 +88,13 @@ impl Sightings {
 
 /// How a handler may reach keys.
 #[derive(Debug)]
-pub(crate) enum Access<'k> {
+pub(crate) enum Access<'k, 'g> {
     /// Reading without locks; what was seen is checked afterwards.
     Optimistic(Sightings),
     /// Under the locks of all its keys' slots.
     Locked(LockSet<'k>),
+    /// Reading what was found under those locks, which were given back.
+    Found(FoundKeys<'g>),
 }
 
 /// Whether what an optimistic handler saw counts.
@@ -116,7 +119,7 @@ pub struct Cx<'k: 'g, 'g> {
     /// The selected database.
     pub database: usize,
     pub(crate) section: Section<'g>,
-    pub(crate) access: Access<'k>,
+    pub(crate) access: Access<'k, 'g>,
     /// The keys whose hashes were computed before.
     pub(crate) known: KnownKeys<'g>,
     /// Whether reads count as uses of the key.
@@ -221,6 +224,8 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         let key_hash = self.key_hash(key);
         let keyspace = &self.shared.keyspace;
         let entry = match &mut self.access {
+            // Judged when it was found.
+            Access::Found(found) => return found.find(database, key),
             Access::Locked(_) => keyspace.find(database, key_hash, key, self.section),
             Access::Optimistic(seen) => {
                 let before = keyspace.word(key_hash.slot).load();
@@ -318,6 +323,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     pub fn meet(&mut self, key: &[u8]) -> Result<(), Box<Stop>> {
         match &mut self.access {
             Access::Optimistic(_) => Ok(()),
+            Access::Found(_) => Err(Box::new(Stop::NeedLocks)),
             Access::Locked(locks) => {
                 locks.add(self.shared, SlotNumber::of_key(key)).map_err(Stop::wait)
             }
@@ -398,7 +404,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     pub(crate) fn verdict(&self) -> Verdict {
         let now = |seen: &Seen| self.shared.keyspace.word(seen.slot()).load_after();
         let changed = match &self.access {
-            Access::Locked(_) | Access::Optimistic(Sightings::None) => None,
+            Access::Locked(_) | Access::Found(_) | Access::Optimistic(Sightings::None) => None,
             Access::Optimistic(Sightings::One(seen)) if seen.is_hit() => {
                 (!seen.before.confirms_hit(now(seen))).then_some(seen)
             }
@@ -416,7 +422,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 /// The lock of one slot within a context's access.
 struct Locked<'c, 'k, 'g> {
     section: Section<'g>,
-    access: &'c mut Access<'k>,
+    access: &'c mut Access<'k, 'g>,
     slot: SlotNumber,
 }
 
@@ -431,7 +437,9 @@ impl<'c, 'k, 'g> Locked<'c, 'k, 'g> {
             Access::Locked(locks) => {
                 locks.lock(self.slot).expect("a write command declares all keys that it edits")
             }
-            Access::Optimistic(_) => panic!("a command that edits is declared as a write"),
+            Access::Optimistic(_) | Access::Found(_) => {
+                panic!("a command that edits is declared as a write")
+            }
         }
     }
 }

@@ -28,8 +28,25 @@ pub const SLOT_SET_MIN: usize = 64;
 /// Rounds that a session spins on a taken slot before it parks: some 5 µs.
 pub const SPIN_ROUNDS: u32 = 100;
 
-/// Microseconds that the gate's closer waits for the other workers before it reopens and tries again later.
-pub const GATE_WAIT_US_MAX: u64 = 200;
+/// Microseconds that the gate's closer waits for the other workers before it reopens and tries again later. At each further
+/// attempt twice as many.
+pub const GATE_WAIT_US: u64 = 200;
+
+/// Attempts after which the gate stays closed until all workers stand, however long their commands take: the last one
+/// before waited for some 0.8 s.
+pub const GATE_ATTEMPTS_MAX: u32 = 13;
+
+/// Microseconds that the token's holder waits for a slot that others take one after the other, before it stops them all.
+pub const SLOT_WAIT_US_MAX: u64 = 1000;
+
+/// Attempts to read without a lock before a read takes the locks of its slots.
+pub const READ_ATTEMPTS_MAX: u32 = 2;
+
+/// Nanoseconds of a vain attempt to read without a lock after which there is no second one.
+pub const READ_ATTEMPT_NS_MAX: u64 = 50_000;
+
+/// Keys of a slot that are walked without a lock: some 50 us.
+pub const WALKED_KEYS_MAX: u32 = 1000;
 
 /// Bytes of replies after which a connection's turn ends, so that they are sent before more are made.
 pub const TURN_REPLY_BYTES_MAX: usize = 1 << 20;
@@ -47,8 +64,8 @@ pub const LONG_REPLY_BYTES_MIN: u64 = 128 * 1024;
 /// their clients take them.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Microseconds after which a session tries again to get what does not announce itself.
-pub const PAUSE_US: u64 = 500;
+/// Microseconds after which a session tries again to close the gate.
+pub const GATE_RETRY_US: u64 = 500;
 
 /// Longest reply, in bytes, that is copied into the output; longer strings leave by reference.
 pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 use tidemill_store::{SlotLock, SlotNumber};
 
-use crate::limits::{SLOT_SET_MIN, SPIN_ROUNDS};
+use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
 use crate::parking::{Place, TokenGuard};
 use crate::shared::Shared;
 use crate::side::Side;
@@ -85,13 +85,17 @@ impl<'k> LockSet<'k> {
         Ok(set)
     }
 
-    /// Locks several slots with the token, waiting for each.
+    /// Locks several slots with the token, waiting for each, for a session of `worker`.
     ///
     /// # Errors
     ///
     /// The token is taken.
-    pub fn with_token(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, Place> {
-        let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
+    pub fn with_token(
+        shared: &'k Shared,
+        slots: &Slots,
+        worker: usize,
+    ) -> Result<LockSet<'k>, Place> {
+        let token = shared.token.try_take(&shared.parking, worker).ok_or(Place::Token)?;
         let mut set = LockSet { token: Some(token), ..LockSet::for_slots(slots) };
         for &slot in slots {
             set.locks.push(wait_for(shared, slot));
@@ -139,7 +143,9 @@ impl<'k> LockSet<'k> {
         let Err(index) = self.position(slot) else { return Ok(()) };
         let lock = match spin(|| shared.keyspace.try_lock(slot)) {
             Some(lock) => lock,
-            None if self.alone || self.token.is_some() => wait_for(shared, slot),
+            None if self.token.is_some() => wait_for(shared, slot),
+            // Nobody has a lock while the gate is closed, but this set, which does not have this one.
+            None if self.alone => unreachable!("nobody else runs"),
             None => return Err(Place::Slot(slot)),
         };
         self.insert(index, lock);
@@ -194,12 +200,23 @@ pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
-/// Waits for a slot. Only for the holder of the token: everybody else lets go of slots instead of waiting.
+/// Waits for a slot. Only for the holder of the token, while the gate is open: everybody else lets go of slots instead of
+/// waiting.
+///
+/// Whoever has the slot gives it back, but another one may be quicker than this thread again and again. So when that
+/// lasts, all others are stopped: at their next boundary at the latest they hold nothing. Whoever has the token is the
+/// only one who may close the gate, and nobody waits for it within a command.
 fn wait_for(shared: &Shared, slot: SlotNumber) -> SlotLock<'_, Side> {
-    loop {
-        if let Some(lock) = spin(|| shared.keyspace.try_lock(slot)) {
+    let try_lock = || shared.keyspace.try_lock(slot);
+    let until_us = shared.clock.monotonic_us() + SLOT_WAIT_US_MAX;
+    while shared.clock.monotonic_us() < until_us {
+        if let Some(lock) = spin(try_lock) {
             return lock;
         }
         std::thread::yield_now();
     }
+    let gate = shared.gate.close(shared.token.worker(), || false);
+    let lock = try_lock().expect("nobody holds a slot while all others are stopped");
+    drop(gate);
+    lock
 }

@@ -150,7 +150,7 @@ impl Cx<'_, '_> {
         let (database, section) = (self.database, self.section);
         let locks = match &mut self.access {
             Access::Locked(locks) => locks,
-            Access::Optimistic(_) => {
+            Access::Optimistic(_) | Access::Found(_) => {
                 // The same lookup comes again and counts then.
                 let hits = &self.worker.stats(self.shared).keyspace_hits;
                 hits.set(hits.value().wrapping_sub(1));

@@ -100,6 +100,18 @@ impl Mailboxes {
         }
     }
 
+    /// Wakes a worker without a message: something that it looks at by itself has changed.
+    pub fn notify(&self, worker: usize) {
+        self.boxes[worker].notify.notify();
+    }
+
+    /// Whether messages wait for a worker, as far as it can know.
+    #[must_use]
+    pub fn has_messages(&self, worker: usize) -> bool {
+        // Relaxed: as in `take`.
+        self.boxes[worker].pending.load(Ordering::Relaxed)
+    }
+
     /// All messages that wait for a worker, in the order of their arrival.
     #[must_use]
     pub fn take(&self, worker: usize) -> Vec<Message> {

@@ -5,7 +5,7 @@
 //! again from the start; being woken promises nothing.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_store::{ReleaseObserver, SlotNumber};
@@ -20,8 +20,25 @@ pub enum Place {
     Slot(SlotNumber),
     /// The server's single token.
     Token,
-    /// Nothing that announces itself: the session tries again after a pause.
+    /// All other workers at a boundary. Nothing announces that: the session tries again after a while.
+    Gate,
+    /// The end of a pause of clients. The session's worker knows when that is.
     Pause,
+    /// Memory that the session's worker has to free first.
+    Memory,
+}
+
+/// What lets a session go on that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeUp {
+    /// A message: [`Message::Wake`].
+    Message,
+    /// A time, in monotonic microseconds.
+    At(u64),
+    /// The pause of clients is over, or another one: see [`Shared::pause_until_us`](crate::shared::Shared::pause_until_us).
+    PauseEnd,
+    /// The worker has freed enough memory: [`Worker::must_reclaim`](crate::worker::Worker::must_reclaim).
+    Memory,
 }
 
 /// A session that waits: its worker and its id.
@@ -52,7 +69,7 @@ impl Parking {
     fn stripe(&self, place: Place) -> &Stripe {
         let index = match place {
             Place::Slot(slot) => slot.index(),
-            Place::Token | Place::Pause => 0,
+            Place::Token | Place::Gate | Place::Pause | Place::Memory => 0,
         };
         &self.stripes[index % self.stripes.len()]
     }
@@ -99,6 +116,8 @@ impl ReleaseObserver for SlotReleases {
 pub struct Token {
     taken: AtomicBool,
     waiting: AtomicBool,
+    /// The worker whose session has it.
+    worker: AtomicUsize,
 }
 
 /// Possession of the token. Dropping it gives it back and wakes who waits for it.
@@ -109,14 +128,20 @@ pub struct TokenGuard<'k> {
 }
 
 impl Token {
-    /// Takes the token if it is free. Never waits.
+    /// Takes the token for a session of `worker` if it is free. Never waits.
     #[must_use]
-    pub fn try_take<'k>(&'k self, parking: &'k Parking) -> Option<TokenGuard<'k>> {
+    pub fn try_take<'k>(&'k self, parking: &'k Parking, worker: usize) -> Option<TokenGuard<'k>> {
         // Acquire: pairs with the swap in `drop`. Relaxed on failure: nothing is read then.
-        self.taken
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            .then_some(TokenGuard { token: self, parking })
+        self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Relaxed: read by whoever has the token, which is this very thread.
+        self.worker.store(worker, Ordering::Relaxed);
+        Some(TokenGuard { token: self, parking })
+    }
+
+    /// The worker whose session has the token. For the holder only.
+    pub(crate) fn worker(&self) -> usize {
+        // Relaxed: as in `try_take`.
+        self.worker.load(Ordering::Relaxed)
     }
 
     /// Announces that a session waits; `false` when the token is free by now.

@@ -8,7 +8,9 @@ use tidemill_resp::request::OwnedArguments;
 use crate::blocking::Waiter;
 use crate::clients::Client;
 use crate::command::CommandId;
+use crate::commands::key::KeysWalk;
 use crate::long_reply::LongReply;
+use crate::parking::Place;
 use crate::side::WatchFlag;
 
 /// A command queued in `MULTI`.
@@ -82,6 +84,10 @@ pub struct Session {
     pub(crate) rest: Option<Box<LongReply>>,
     /// Attempts of the present command to lock its slots.
     pub(crate) lock_attempts: u32,
+    /// Attempts of a command to close the gate, of the present one if it had to wait: see [`Session::gate_attempts`].
+    gate_attempts: u32,
+    /// How far the present command has walked, when it had to wait in the midst of it.
+    pub(crate) walk: Option<Box<KeysWalk>>,
 }
 
 impl Session {
@@ -102,6 +108,8 @@ impl Session {
             waiter: None,
             rest: None,
             lock_attempts: 0,
+            gate_attempts: 0,
+            walk: None,
         }
     }
 
@@ -137,6 +145,18 @@ impl Session {
     #[must_use]
     pub fn has_rest(&self) -> bool {
         self.rest.is_some()
+    }
+
+    /// Vain attempts of the present command to close the gate.
+    pub(crate) fn gate_attempts(&self) -> u32 {
+        // Not set back when a command ends, which all do: none of them was the present one's, if that has not waited yet.
+        if self.lock_attempts == 0 { 0 } else { self.gate_attempts }
+    }
+
+    /// The present command has to wait for what is at a place.
+    pub(crate) fn count_attempt(&mut self, place: Place) {
+        self.gate_attempts = self.gate_attempts() + u32::from(place == Place::Gate);
+        self.lock_attempts = self.lock_attempts.saturating_add(1);
     }
 
     /// Whether the session has nothing going on that ties it to its worker: it may be moved. What a monitor sees is

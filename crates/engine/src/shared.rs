@@ -15,7 +15,7 @@ use crate::command::{CommandId, CommandTable, Flags};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
-use crate::limits::{ERROR_CODES_MAX, GATE_WAIT_US_MAX, HELD_BYTES_MAX};
+use crate::limits::{ERROR_CODES_MAX, GATE_ATTEMPTS_MAX, GATE_WAIT_US, HELD_BYTES_MAX};
 use crate::mailbox::{Mailboxes, Notify};
 use crate::observe::command_log::CommandLogs;
 use crate::observe::histogram::Times;
@@ -169,6 +169,8 @@ pub enum PauseMode {
 struct Pause {
     until_us: AtomicU64,
     only_writes: AtomicBool,
+    /// Counts the pauses that began or were ended by command: whoever waits since before asks again whether it has to.
+    version: AtomicU64,
 }
 
 /// What a server is made with.
@@ -319,9 +321,15 @@ impl Shared {
     }
 
     /// Stops all workers but `closer` at a boundary, or gives up after a moment. The caller has the token.
+    ///
+    /// How long that is doubles with the `attempts` that were in vain, so that the closer does not depend on the others'
+    /// having nothing long to do at the same moment; at last it waits for the longest command that is under way.
     #[must_use]
-    pub fn close_gate(&self, closer: usize) -> Option<ClosedGate<'_>> {
-        let deadline_us = self.clock.monotonic_us() + GATE_WAIT_US_MAX;
+    pub fn close_gate(&self, closer: usize, attempts: u32) -> Option<ClosedGate<'_>> {
+        if attempts >= GATE_ATTEMPTS_MAX {
+            return self.gate.close(closer, || false);
+        }
+        let deadline_us = self.clock.monotonic_us() + (GATE_WAIT_US << attempts);
         self.gate.close(closer, || self.clock.monotonic_us() > deadline_us)
     }
 
@@ -487,17 +495,44 @@ impl Shared {
         let stays_strict = was_paused && !self.pause.only_writes.load(Ordering::Relaxed);
         self.pause.only_writes.store(only_writes && !stays_strict, Ordering::Relaxed);
         self.pause.until_us.fetch_max(until_us, Ordering::Relaxed);
+        if !was_paused {
+            // Who still waits since an earlier pause may not be meant by this one.
+            self.tell_of_pause();
+        }
     }
 
     /// Ends a pause.
     pub fn unpause(&self) {
         // Relaxed: as in `pause`.
-        self.pause.until_us.store(0, Ordering::Relaxed);
+        if self.pause.until_us.swap(0, Ordering::Relaxed) != 0 {
+            self.tell_of_pause();
+        }
+    }
+
+    /// Makes all workers look at the pause again.
+    fn tell_of_pause(&self) {
+        // Release: pairs with the Acquire in `pause_version`; who sees the number sees the pause as it is now.
+        self.pause.version.fetch_add(1, Ordering::Release);
+        // A worker that does not see the number yet wakes up, or does not fall asleep: it looks before each wait.
+        (0..self.worker_count()).for_each(|worker| self.mailboxes.notify(worker));
+    }
+
+    /// Changes when a pause begins or is ended by command.
+    #[must_use]
+    pub fn pause_version(&self) -> u64 {
+        // Acquire: pairs with the Release in `tell_of_pause`.
+        self.pause.version.load(Ordering::Acquire)
+    }
+
+    /// When the pause ends by itself, in monotonic microseconds; some time in the past when there is none.
+    #[must_use]
+    pub fn pause_until_us(&self) -> u64 {
+        // Relaxed: as in `pause`. A pause is only made longer without another version.
+        self.pause.until_us.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        let until_us = self.pause.until_us.load(Ordering::Relaxed);
-        until_us != 0 && self.clock.monotonic_us() < until_us
+        self.clock.monotonic_us() < self.pause_until_us()
     }
 
     /// The pause that clients are in: for which commands, and for how many milliseconds still.

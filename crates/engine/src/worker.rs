@@ -130,6 +130,12 @@ impl Worker {
         self.postponed.push(ReadyKey { database, key: key.into(), key_hash });
     }
 
+    /// Whether so much memory waits to be freed that commands which retire more have to wait.
+    #[must_use]
+    pub fn must_reclaim(&self) -> bool {
+        self.heap.retired().is_over_limit()
+    }
+
     /// Whether waiters could not be served because a slot was taken: their turn is the next boundary.
     #[must_use]
     pub fn has_postponed(&self) -> bool {

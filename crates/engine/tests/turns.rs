@@ -12,6 +12,7 @@ use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{CommandLine, Files, load};
 use tidemill_engine::execute::{Batch, Next, Turn, look_ahead, prefetch, run_turn, sweep};
+use tidemill_engine::parking::WakeUp;
 use tidemill_engine::section::{Enter, ReadSide};
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{Shared, SharedSpec};
@@ -196,7 +197,7 @@ fn writers_wait_for_memory_and_readers_do_not() {
         assert!(written_count < 100, "a writer must hold back");
         engine.reclaim();
     };
-    assert!(matches!(turn.next, Next::WakeUp { retry_us: Some(_) }));
+    assert!(matches!(turn.next, Next::WakeUp(WakeUp::Memory)));
     let retired_bytes = engine.worker.heap.retired().retired_bytes();
     assert!((limits.bytes..limits.bytes + 20_000).contains(&retired_bytes), "{retired_bytes}");
     engine.replies();

@@ -175,6 +175,12 @@ impl Handover {
         self.has_waiting[worker].store(true, Ordering::Relaxed);
     }
 
+    /// Whether connections wait for a worker, as far as it can know.
+    pub(crate) fn has_arrivals(&self, worker: usize) -> bool {
+        // Relaxed: as in `take`.
+        self.has_waiting[worker].load(Ordering::Relaxed)
+    }
+
     /// The connections that were handed to a worker.
     pub(crate) fn take(&self, worker: usize) -> Vec<Arrival> {
         // Relaxed: an arrival that is announced right now is followed by a wake-up.

@@ -22,7 +22,7 @@ pub const GATHERED_BYTES_MAX: usize = 1024;
 pub const EVENTS_MAX: usize = 512;
 
 /// Connections that a worker accepts at one listener before it does something else.
-pub const ACCEPTED_MAX: usize = 256;
+pub const ACCEPTED_MAX: usize = 64;
 
 /// Microseconds after an iteration began in which a worker counts as responding. Few iterations take longer; a worker that
 /// is wrongly passed over gets the next connection.
@@ -42,6 +42,9 @@ pub const SWEEP_SOON_US: u64 = 4000;
 
 /// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
 pub const RECLAIM_MS: u64 = 5;
+
+/// Microseconds until a worker whose writers wait for memory to be freed looks again whether some can be.
+pub const STARVED_LOOK_US: u64 = 500;
 
 /// Bytes of memory that a worker retires within an iteration before it looks whether some of it can be freed: a part of
 /// a second-level cache.

@@ -42,8 +42,10 @@ mod ending;
 mod tests;
 mod traffic;
 mod unauthenticated;
+mod waits;
 
 use unauthenticated::Closed;
+use waits::Waits;
 
 const WAKER: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = u64::MAX - 1 - 1024;
@@ -84,8 +86,10 @@ pub(crate) struct EventLoop<F: Flavour> {
     /// Connections that have more to do than one turn.
     queue: VecDeque<usize>,
     fairness: Fairness,
-    /// Sessions that try again at a time, in monotonic microseconds.
-    retries: Vec<(u64, u64)>,
+    /// Sessions that try again without being told.
+    waits: Waits,
+    /// Something came with the wake-ups that were taken back last: it was not looked at yet.
+    is_rung: bool,
     /// Where sockets are read into, and where replies are gathered: one of each for all connections.
     input: Vec<u8>,
     gathering: Gathering,
@@ -138,7 +142,8 @@ impl<F: Flavour> EventLoop<F> {
             config,
             queue: VecDeque::new(),
             fairness: Fairness::default(),
-            retries: Vec::new(),
+            waits: Waits::default(),
+            is_rung: false,
             input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
             gathering: Gathering::new(),
             reply: ReplyBuffer::new(Protocol::Resp2),
@@ -217,7 +222,7 @@ impl<F: Flavour> EventLoop<F> {
     }
 
     fn timeout(&mut self, now_us: u64) -> Timespec {
-        if !self.queue.is_empty() || self.worker.has_postponed() {
+        if !self.queue.is_empty() || self.worker.has_postponed() || self.is_rung {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
@@ -230,7 +235,7 @@ impl<F: Flavour> EventLoop<F> {
         if let Some(at_us) = self.worker.deadlines.next_us() {
             until_us = until_us.min(at_us);
         }
-        if let Some(&(at_us, _)) = self.retries.iter().min() {
+        if let Some(at_us) = self.waits.look_again_us(&self.spec.shared, &self.worker, now_us) {
             until_us = until_us.min(at_us);
         }
         if let Some(at_us) = self.overdue_from_us {
@@ -383,6 +388,7 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Takes what others sent: messages and new connections.
     fn deliver(&mut self, now_us: u64) {
+        self.is_rung = false;
         // Messages are taken first and delivered last: one for a connection that was moved here was posted after it
         // came.
         let messages = self.spec.shared.mailboxes.take(self.spec.index);
@@ -395,15 +401,9 @@ impl<F: Flavour> EventLoop<F> {
         for message in messages {
             self.receive(message);
         }
-        let mut due = Vec::new();
-        self.retries.retain(|&(at_us, session)| {
-            let is_due = at_us <= now_us;
-            if is_due {
-                due.push(session);
-            }
-            !is_due
-        });
-        due.into_iter().for_each(|session| self.receive(Message::Wake { session }));
+        for session in self.waits.take_due(&self.spec.shared, &self.worker, now_us) {
+            self.receive(Message::Wake { session });
+        }
     }
 
     fn receive(&mut self, message: Message) {
@@ -562,12 +562,20 @@ impl<F: Flavour> EventLoop<F> {
 
     fn handle(&mut self, token: u64, flags: EventFlags) {
         if token == WAKER {
-            self.spec.waker.drain();
+            self.drain();
         } else if token >= FIRST_LISTENER {
             self.accept((token - FIRST_LISTENER) as usize);
         } else {
             self.handle_connection(token as usize, flags);
         }
+    }
+
+    /// Takes back all wake-ups so far. One of them may be of something that was posted after this iteration looked: it
+    /// would lie there until the next event.
+    fn drain(&mut self) {
+        let WorkerSpec { index, shared, waker, handover, .. } = &self.spec;
+        waker.drain();
+        self.is_rung = shared.mailboxes.has_messages(*index) || handover.has_arrivals(*index);
     }
 
     fn handle_connection(&mut self, index: usize, flags: EventFlags) {

@@ -3,12 +3,16 @@
 //! Each worker has a word of its own that says whether it is running commands. It is independent of the RCU flavour. A
 //! worker enters before a batch and leaves before it waits for events; in between it looks at the gate once per batch.
 //! Whoever closes the gate has the token, so there is one closer at a time, and reopens when the others do not stop in
-//! time: nobody waits for long, least of all a worker in a long command.
+//! time: nobody waits for long, least of all for a worker in a long command. A closer that failed gives them more time at
+//! each attempt, so that it gets its turn however they are occupied.
 //!
 //! It stands in this crate because a closed gate is the proof that [`Keyspace`](crate::Keyspace) demands for what nobody
 //! may see half done. The proof holds as far as every thread that uses the keyspace enters the gate first.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+/// Looks at the others after which a closer lets go of its processor between two of them.
+const SPINS_MAX: u32 = 1000;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -77,13 +81,20 @@ impl Gate {
         // SeqCst: pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
         let closed = ClosedGate(self);
+        let mut spins = 0;
         for (worker, running) in self.running.iter().enumerate() {
             // Acquire: pairs with the Release in `leave`.
             while worker != closer && running.0.load(Ordering::Acquire) {
                 if is_late() {
                     return None;
                 }
-                std::hint::spin_loop();
+                if spins < SPINS_MAX {
+                    spins += 1;
+                    std::hint::spin_loop();
+                } else {
+                    // It may be waiting for this very processor.
+                    std::thread::yield_now();
+                }
             }
         }
         Some(closed)

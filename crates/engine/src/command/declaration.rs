@@ -142,6 +142,8 @@ pub enum Stop {
     Wait(Place),
     /// It needs the slots of all its keys locked, not just read.
     NeedLocks,
+    /// What it read without locks does not count, and it is not to go on trying.
+    Disturbed,
 }
 
 impl Stop {

@@ -4,7 +4,7 @@ mod bitmap;
 mod connection;
 pub(crate) mod hash;
 mod help;
-mod key;
+pub(crate) mod key;
 mod list;
 mod observe;
 mod options;

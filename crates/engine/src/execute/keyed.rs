@@ -14,9 +14,10 @@ use crate::blocking::{Block, Waiter};
 use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
 use crate::context::{Access, Cx, Sightings, Verdict};
 use crate::error::CommandError;
+use crate::found_keys::FoundKeys;
 use crate::known_keys::{HashedKeys, KnownKeys};
-use crate::limits::{LOCK_ATTEMPTS_MAX, SPIN_ROUNDS};
-use crate::locks::{LockSet, Slots};
+use crate::limits::{LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX};
+use crate::locks::{LockSet, Slots, spin};
 use crate::parking::Place;
 use crate::section::{Enter, OpenSection};
 use crate::session::Session;
@@ -39,6 +40,12 @@ pub(crate) fn run<E: Enter>(
             read_several(client, (command, handler), args)
         } else {
             read(client, (command, handler), args, known(args, key))
+        };
+        let outcome = match outcome {
+            Err(stop) if matches!(*stop, Stop::Disturbed) => {
+                read_found(client, (command, handler), args, key)
+            }
+            outcome => outcome,
         };
         match outcome {
             Err(stop) if matches!(*stop, Stop::NeedLocks) => {}
@@ -65,7 +72,7 @@ fn read_several<E: Enter>(
     read(client, (command, handler), args, KnownKeys::Several(&mut keys))
 }
 
-/// Runs a reading command without a lock, and again until what it saw counts.
+/// Runs a reading command without a lock, and once more when what it saw does not count.
 #[inline(always)]
 fn read<E: Enter>(
     client: &mut Client<'_, '_, E>,
@@ -75,8 +82,8 @@ fn read<E: Enter>(
 ) -> Outcome {
     let mark = client.reply.mark();
     let guard = client.reader.enter();
-    let mut stale = None;
-    for _ in 0..SPIN_ROUNDS {
+    let mut attempts = 0;
+    loop {
         let mut cx = Cx {
             args,
             reply: &mut *client.reply,
@@ -95,17 +102,109 @@ fn read<E: Enter>(
         let outcome = handler(&mut cx);
         match cx.verdict() {
             Verdict::Valid => return outcome,
-            Verdict::Stale(slot) => stale = Some(slot),
+            Verdict::Stale(slot) => {
+                client.reply.truncate(mark);
+                attempts += 1;
+                give_up(client.shared, (client.worker, client.session), slot, attempts)?;
+            }
         }
-        client.reply.truncate(mark);
-        std::hint::spin_loop();
     }
-    // Whoever reads many keys may never see all of them still: it locks them.
-    let slot = stale.expect("only a stale read is repeated");
-    if client.shared.keyspace.word(slot).load().is_held() {
-        Err(Stop::wait(Place::Slot(slot)))
-    } else {
-        Err(Box::new(Stop::NeedLocks))
+}
+
+/// Whether a read that did not count, because of `slot`, is not to be tried again; then why it stops.
+///
+/// Whoever reads many keys, or for long, may never see all of them still: nobody goes on until nobody writes.
+#[cold]
+fn give_up(
+    shared: &Shared,
+    (worker, session): (&Worker, &Session),
+    slot: SlotNumber,
+    attempts: u32,
+) -> Result<(), Box<Stop>> {
+    let word = shared.keyspace.word(slot);
+    // A change of several keys is over within microseconds, mostly.
+    let is_held = spin(|| (!word.load().is_held()).then_some(())).is_none();
+    if is_held && session.lock_attempts < LOCK_ATTEMPTS_MAX {
+        return Err(Stop::wait(Place::Slot(slot)));
+    }
+    // At least what the attempt took: other commands of its batch may have run since the clock was read.
+    let elapsed_ns = worker.run.elapsed_ns(shared.clock.monotonic_ns());
+    if attempts >= READ_ATTEMPTS_MAX || elapsed_ns > READ_ATTEMPT_NS_MAX {
+        return Err(Box::new(Stop::Disturbed));
+    }
+    Ok(())
+}
+
+/// Runs a reading command on what is found under the locks of its keys' slots. They are kept for the lookups only: see
+/// [`found_keys`](crate::found_keys).
+///
+/// # Errors
+///
+/// [`Stop::NeedLocks`] when that is not enough.
+#[inline(never)]
+fn read_found<E: Enter>(
+    client: &mut Client<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
+    if command.flags.contains(Flags::MEETS_KEYS) {
+        return Err(Box::new(Stop::NeedLocks));
+    }
+    let shared = client.shared;
+    let positions = key_positions(command, args)?;
+    let mut hashed = None;
+    let mut known = known_keys(shared, args, &positions, key, &mut hashed);
+    let locks = lock(client, &known.slots()).map_err(Stop::wait)?;
+    let mark = client.reply.mark();
+    let guard = client.reader.enter();
+    let mut cx = Cx {
+        args,
+        reply: &mut *client.reply,
+        worker: &mut *client.worker,
+        shared,
+        database: client.session.database,
+        section: guard.section(),
+        access: Access::Locked(locks),
+        known: known.reborrow(),
+        touch: !client.session.no_touch,
+        may_block: false,
+        rest: None,
+        ready_key: None,
+        command,
+    };
+    let mut found = FoundKeys::new(cx.database, positions.len());
+    for &position in &positions {
+        let key = args.get(position);
+        let entry = cx.peek(key);
+        found.add(key, entry);
+    }
+    if !found.is_settled() {
+        return Err(Box::new(Stop::NeedLocks));
+    }
+    // The locks go. Nothing was changed under them.
+    cx.access = Access::Found(found);
+    let outcome = handler(&mut cx);
+    match &cx.access {
+        Access::Found(found) if !found.lacked_any() => outcome,
+        _ => {
+            client.reply.truncate(mark);
+            Err(Box::new(Stop::NeedLocks))
+        }
+    }
+}
+
+/// What is known of the keys at `positions`; `hashed` has room for them.
+fn known_keys<'c>(
+    shared: &Shared,
+    args: &ArgumentView<'_>,
+    positions: &[usize],
+    key: Option<(usize, KeyHash)>,
+    hashed: &'c mut Option<HashedKeys>,
+) -> KnownKeys<'c> {
+    match (positions, key) {
+        (&[position], Some((index, _))) if position == index => known(args, key),
+        _ => KnownKeys::Several(hashed.insert(HashedKeys::of(shared, args, positions))),
     }
 }
 
@@ -122,18 +221,12 @@ fn write<E: Enter>(
     // Slots that it meets later count as well.
     let needs_token = command.flags.contains(Flags::MEETS_KEYS)
         && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
-    let mut hashed;
-    let known = match (positions.as_slice(), key) {
-        (&[position], Some((index, _))) if position == index => known(args, key),
-        _ => {
-            hashed = HashedKeys::of(shared, args, &positions);
-            KnownKeys::Several(&mut hashed)
-        }
-    };
+    let mut hashed = None;
+    let known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = match &known {
         KnownKeys::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
-        _ if needs_token => LockSet::with_token(shared, &known.slots()),
-        _ => lock(shared, &known.slots(), client.session.lock_attempts),
+        _ if needs_token => LockSet::with_token(shared, &known.slots(), client.worker.index),
+        _ => lock(client, &known.slots()),
     };
     let mut locks = locks.map_err(Stop::wait)?;
     // Several changes are one to readers even within one slot: who saw the first must see the second.
@@ -175,15 +268,12 @@ fn write<E: Enter>(
 }
 
 /// Locks slots: by trying, or with the token after many failures.
-pub(crate) fn lock<'k>(
-    shared: &'k Shared,
-    slots: &Slots,
-    attempts: u32,
-) -> Result<LockSet<'k>, Place> {
-    if attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
+pub(crate) fn lock<'k, E>(client: &Client<'k, '_, E>, slots: &Slots) -> Result<LockSet<'k>, Place> {
+    let shared: &'k Shared = client.shared;
+    if client.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
         LockSet::several(shared, slots)
     } else {
-        LockSet::with_token(shared, slots)
+        LockSet::with_token(shared, slots, client.worker.index)
     }
 }
 

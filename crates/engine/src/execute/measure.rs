@@ -68,6 +68,11 @@ impl Run {
         now_ns.saturating_sub(start_ns)
     }
 
+    /// Nanoseconds since it began or the last one ended.
+    pub(crate) fn elapsed_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.start_ns)
+    }
+
     /// When it began or the last one ended, in monotonic microseconds.
     pub(crate) fn start_us(&self) -> u64 {
         self.start_ns / 1000

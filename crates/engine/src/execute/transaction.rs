@@ -117,12 +117,13 @@ fn exclude<'k, E: Enter>(
                 || command.flags.contains(Flags::MEETS_KEYS)
         });
     if !is_whole {
-        let locks = lock(shared, &slots, client.session.lock_attempts)?;
+        let locks = lock(client, &slots)?;
         return Ok(Exclusion { locks, gate: None, token: None });
     }
-    let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
-    let gate = shared.close_gate(client.worker.index).ok_or(Place::Pause)?;
-    let locks = LockSet::all(shared, &slots).ok_or(Place::Pause)?;
+    let worker = client.worker.index;
+    let token = shared.token.try_take(&shared.parking, worker).ok_or(Place::Token)?;
+    let gate = shared.close_gate(worker, client.session.gate_attempts()).ok_or(Place::Gate)?;
+    let locks = LockSet::all(shared, &slots).ok_or(Place::Gate)?;
     Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
 }
 

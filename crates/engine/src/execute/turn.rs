@@ -15,10 +15,10 @@ use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, HASHED_TOGETHER_MIN, PAUSE_US,
+    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, GATE_RETRY_US, HASHED_TOGETHER_MIN,
     PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
 };
-use crate::parking::{Place, Ticket};
+use crate::parking::{Place, Ticket, WakeUp};
 use crate::section::{Enter, OpenSection};
 use crate::session::{ReplyMode, Session};
 use crate::settings::Quiescent;
@@ -35,11 +35,8 @@ pub enum Next {
     },
     /// Another turn: it has used this one up.
     Turn,
-    /// A wake-up: something that its next request needs is taken. With a time, it also tries again then (monotonic µs).
-    WakeUp {
-        /// When to try again without a wake-up.
-        retry_us: Option<u64>,
-    },
+    /// A wake-up: something that its next request needs is not to be had now.
+    WakeUp(WakeUp),
     /// An `Unblocked` message: its last request waits for a key.
     Unblock,
     /// To be closed once its replies are sent.
@@ -583,7 +580,7 @@ impl<E: Enter> Client<'_, '_, E> {
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
     fn park(&mut self, place: Place) -> Next {
-        self.session.lock_attempts += 1;
+        self.session.count_attempt(place);
         let ticket = Ticket { worker: self.worker.index, session: self.session.id() };
         let shared = self.shared;
         let is_parked = match place {
@@ -591,14 +588,16 @@ impl<E: Enter> Client<'_, '_, E> {
                 shared.parking.park(place, ticket, || shared.keyspace.word(slot).announce_waiting())
             }
             Place::Token => shared.parking.park(place, ticket, || shared.token.announce_waiting()),
-            Place::Pause => {
-                let retry_us = shared.clock.monotonic_us() + PAUSE_US;
-                return Next::WakeUp { retry_us: Some(retry_us) };
+            Place::Gate => {
+                let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
+                return Next::WakeUp(WakeUp::At(retry_us));
             }
+            Place::Pause => return Next::WakeUp(WakeUp::PauseEnd),
+            Place::Memory => return Next::WakeUp(WakeUp::Memory),
         };
         if is_parked {
             self.worker.stats(shared).parked.add(1);
-            Next::WakeUp { retry_us: None }
+            Next::WakeUp(WakeUp::Message)
         } else {
             Next::Turn
         }
@@ -671,8 +670,11 @@ impl<E: Enter> Client<'_, '_, E> {
             // Relaxed: for others' information only.
             self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
         }
-        if is_held_back || self.must_reclaim_first(command) {
+        if is_held_back {
             return Step::Wait(Place::Pause);
+        }
+        if self.must_reclaim_first(command) {
+            return Step::Wait(Place::Memory);
         }
         let before = self.reply.len();
         if command.name == "exec" && self.session.transaction.is_some() {
@@ -724,7 +726,7 @@ impl<E: Enter> Client<'_, '_, E> {
     #[inline]
     fn must_reclaim_first(&self, command: &Command) -> bool {
         let retires = command.flags.contains(Flags::WRITE) || command.name == "exec";
-        retires && self.worker.heap.retired().is_over_limit()
+        retires && self.worker.must_reclaim()
     }
 
     #[inline]
@@ -745,7 +747,9 @@ impl<E: Enter> Client<'_, '_, E> {
             }
             Stop::Wait(place) => Step::Wait(place),
             Stop::Blocked => Step::Blocked,
-            Stop::NeedLocks | Stop::Block(_) => unreachable!("resolved by the keyed runner"),
+            Stop::NeedLocks | Stop::Disturbed | Stop::Block(_) => {
+                unreachable!("resolved by the keyed runner")
+            }
         }
     }
 

@@ -263,7 +263,7 @@ impl<F: Flavour> EventLoop<F> {
         let shared = &self.spec.shared;
         let id = connection.session.id();
         self.by_session.remove(&id);
-        self.retries.retain(|&(_, session)| session != id);
+        self.waits.forget(id);
         shared.clients.unregister(id);
         execute::end_session(shared, connection.session);
         self.spec.handover.ended(self.spec.index);

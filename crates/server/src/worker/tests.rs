@@ -9,7 +9,7 @@ use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
 use tidemill_engine::mailbox::Notify;
-use tidemill_engine::shared::{AllocatorMemory, Host, SharedSpec};
+use tidemill_engine::shared::{AllocatorMemory, Host, PauseMode, SharedSpec};
 use tidemill_rcu::{Limits, Qsbr, RetireList};
 use tidemill_store::Heap;
 use tidemill_store::hash::Seed;
@@ -588,4 +588,101 @@ fn who_waits_in_a_pause_to_authenticate_is_read_on_afterwards() {
     let pings = (sent - "AUTH secret\r\n".len()) / "PING\r\n".len();
     let wanted = format!("+OK\r\n{}", "+PONG\r\n".repeat(pings));
     assert_eq!(server.serve(&mut client, "", wanted.len()), wanted);
+}
+
+/// Clients that sent a write which a pause holds back.
+fn paused(server: &mut Server, count: usize) -> Vec<Peer> {
+    let mut clients: Vec<Peer> = (0..count).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send("INCR count\r\n"));
+    for _ in 0..=count {
+        server.iterate();
+    }
+    assert!(clients.iter().all(|client| server.connection(client).mode == Mode::Waiting));
+    clients
+}
+
+/// How many of them have a reply.
+fn answered(clients: &mut [Peer]) -> usize {
+    clients
+        .iter_mut()
+        .filter_map(|client| Some(client.receive()).filter(|text| !text.is_empty()))
+        .count()
+}
+
+#[test]
+fn who_is_paused_is_asked_again_when_the_pause_ends_and_not_before() {
+    let mut server = Server::new();
+    server.shared.pause(PauseMode::Write, 1000);
+    let mut clients = paused(&mut server, 3);
+    // A pause that gets longer wakes nobody at its old end.
+    server.shared.pause(PauseMode::Write, 2000);
+    for _ in 0..19 {
+        server.hands.advance_us(100_000);
+        server.iterate();
+        assert!(clients.iter().all(|client| server.connection(client).mode == Mode::Waiting));
+    }
+    server.hands.advance_us(99_999);
+    let now_us = server.shared.clock.monotonic_us();
+    server.event_loop.next_sweep_us = now_us + 1_000_000;
+    assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 1000 });
+    server.hands.advance_us(1);
+    server.iterate();
+    server.iterate();
+    assert_eq!(answered(&mut clients), 3);
+}
+
+#[test]
+fn the_end_of_a_pause_by_command_and_a_weaker_one_behind_it_wake_who_is_paused() {
+    let mut server = Server::new();
+    server.shared.pause(PauseMode::Write, 1_000_000);
+    let mut clients = paused(&mut server, 2);
+    server.shared.unpause();
+    // `unpause` rings; nothing else does.
+    server.idle();
+    server.idle();
+    assert_eq!(answered(&mut clients), 2);
+    server.shared.pause(PauseMode::All, 1_000_000);
+    let mut reader = server.connect();
+    reader.send("GET count\r\n");
+    server.iterate();
+    assert_eq!(server.connection(&reader).mode, Mode::Waiting);
+    server.shared.unpause();
+    server.shared.pause(PauseMode::Write, 1_000_000);
+    server.iterate();
+    server.iterate();
+    assert_eq!(reader.receive(), "$1\r\n2\r\n");
+}
+
+#[test]
+fn who_ends_while_paused_leaves_nothing_behind() {
+    let mut server = Server::new();
+    server.shared.pause(PauseMode::Write, 1_000_000);
+    let clients = paused(&mut server, 3);
+    drop(clients);
+    server.iterate();
+    server.shared.unpause();
+    server.iterate();
+    let now_us = server.shared.clock.monotonic_us();
+    assert_eq!(
+        server.event_loop.waits.look_again_us(&server.shared, &server.event_loop.worker, now_us),
+        None
+    );
+}
+
+/// A message that is posted while the worker takes its wake-ups back is not left until the next event.
+#[test]
+fn what_is_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
+    let mut server = Server::new();
+    let mut client = server.connect();
+    server.iterate();
+    let now_us = server.shared.clock.monotonic_us();
+    let session = server.connection(&client).session.id();
+    server.event_loop.deliver(now_us);
+    let bytes = b"pushed".as_slice().into();
+    server.shared.mailboxes.post(0, Message::Push { session, bytes });
+    server.event_loop.handle(WAKER, EventFlags::IN);
+    assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
+    server.idle();
+    assert_eq!(client.receive(), "pushed");
+    assert_ne!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
 }

@@ -203,11 +203,9 @@ impl<F: Flavour> EventLoop<F> {
             }
             Next::Turn if connection.is_resting => {}
             Next::Turn => self.enqueue(index),
-            Next::WakeUp { retry_us } => {
+            Next::WakeUp(wake_up) => {
                 connection.mode = Mode::Waiting;
-                if let Some(at_us) = retry_us {
-                    self.retries.push((at_us, connection.session.id()));
-                }
+                self.waits.add(connection.session.id(), wake_up);
             }
             Next::Unblock => connection.mode = Mode::Waiting,
             Next::Close => {

@@ -23,8 +23,11 @@ fn alone<T>(
         return Ok(work(cx, gate));
     }
     let shared = cx.shared;
-    let _token = shared.token.try_take(&shared.parking).ok_or_else(|| Stop::wait(Place::Token))?;
-    let gate = shared.close_gate(cx.worker.index).ok_or_else(|| Stop::wait(Place::Pause))?;
+    let worker = cx.worker.index;
+    let token = shared.token.try_take(&shared.parking, worker);
+    let _token = token.ok_or_else(|| Stop::wait(Place::Token))?;
+    let gate = shared.close_gate(worker, cx.session.gate_attempts());
+    let gate = gate.ok_or_else(|| Stop::wait(Place::Gate))?;
     let result = work(cx, &gate);
     let (worker, args, database) = (&mut *cx.worker, cx.args, cx.session.database);
     cx.reader.section(&mut |section| {

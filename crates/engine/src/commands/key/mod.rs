@@ -11,6 +11,7 @@ mod wait;
 mod walk;
 
 pub(super) use expire::conditions;
+pub(crate) use walk::KeysWalk;
 pub(super) use walk::parse_cursor;
 
 use crate::command::{

@@ -1,45 +1,66 @@
 //! Walks over the keyspace. They are atomic per slot only.
+//!
+//! A walk reads a slot without a lock, like any read. When somebody wrote meanwhile, or when there is so much to read that
+//! somebody probably will, it takes the slot's lock for the time that it needs to note the entries. When the lock is taken
+//! too, the session waits for it and goes on from there: `KEYS` keeps what it has found, `SCAN` answers it.
 
 use rand_xoshiro::rand_core::Rng;
 use tidemill_rcu::Section;
 use tidemill_store::{EntryRef, Kind, SlotNumber};
 
 use super::look::kind_name;
-use crate::command::Outcome;
+use crate::command::{Outcome, Stop};
 use crate::commands::options::{integer, is};
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::glob;
+use crate::limits::{READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
+use crate::locks::spin;
+use crate::parking::Place as Waiting;
 use crate::shared::Shared;
 use crate::worker::{ExpiredKey, Worker};
 
 /// A cursor is a hash boundary with a slot in its low bits: boundaries are multiples of this.
 const CURSOR_GRANULARITY: u64 = 1 << 14;
 
-/// Waits until a change of several slots that includes `slot` is over.
-fn wait_while_held(shared: &Shared, slot: SlotNumber) {
-    while shared.keyspace.word(slot).load().is_held() {
-        std::thread::yield_now();
-    }
+/// How a slot is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// With all other workers stopped: the slot is only held by this very transaction.
+    Alone,
+    /// It takes some microseconds: without a lock first.
+    Brief,
+    /// Under the lock at once: it takes longer than it takes others to write.
+    Long,
 }
 
-/// Runs `read` on a slot until no change of several slots came between; what it read is as of one moment of the slot.
+/// Runs `read` on a slot; what it read is as of one moment of the slot.
+///
+/// # Errors
+///
+/// What to wait for, with nothing in hand.
 fn read_slot<T>(
     shared: &Shared,
     slot: SlotNumber,
-    is_alone: bool,
+    reading: Reading,
     mut read: impl FnMut() -> T,
-) -> T {
-    loop {
-        let before = shared.keyspace.word(slot).load();
+) -> Result<T, Waiting> {
+    let word = shared.keyspace.word(slot);
+    let attempts = match reading {
+        Reading::Alone => return Ok(read()),
+        Reading::Brief => READ_ATTEMPTS_MAX,
+        Reading::Long => 0,
+    };
+    for _ in 0..attempts {
+        let before = word.load();
         let result = read();
-        // With all other workers stopped the slot is only held by this very transaction.
-        if is_alone || before.is_unchanged(shared.keyspace.word(slot).load_after()) {
-            return result;
+        if before.is_unchanged(word.load_after()) {
+            return Ok(result);
         }
-        wait_while_held(shared, slot);
-        std::hint::spin_loop();
     }
+    // Whoever has the lock is in no held period but its own, so what is read under it is whole.
+    let _lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(Waiting::Slot(slot))?;
+    Ok(read())
 }
 
 struct Filter<'s> {
@@ -71,32 +92,61 @@ fn is_gone(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRe
     is_gone
 }
 
-pub(super) fn keys(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let filter = Filter { pattern: Some(cx.arg(1)).filter(|pattern| *pattern != b"*"), kind: None };
-    let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
-    let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
-    let mut found: Vec<Box<[u8]>> = Vec::new();
-    let mut next = 0;
-    loop {
-        let mut slot = None;
-        cx.reader.section(&mut |section| {
-            slot = shared.keyspace.next_nonempty_slot(database, next, section);
-            let Some(slot) = slot else { return };
-            found.extend(read_slot(shared, slot, is_alone, || {
-                shared
-                    .keyspace
-                    .entries(database, slot, section)
-                    .filter(|entry| is_alive(*entry, clock_ms) && filter.accepts(*entry))
-                    .map(|entry| entry.key().into())
-                    .collect::<Vec<Box<[u8]>>>()
-            }));
-        });
-        let Some(slot) = slot else { break };
-        next = slot.index() + 1;
-        cx.reader.quiescent();
+/// How far `KEYS` has come.
+#[derive(Debug, Default)]
+pub(crate) struct KeysWalk {
+    /// The slot to go on from.
+    next: usize,
+    found: Vec<Box<[u8]>>,
+}
+
+impl KeysWalk {
+    /// Walks on from where it is to the last slot.
+    fn go_on(&mut self, cx: &mut SessionCx<'_, '_>) -> Result<(), Waiting> {
+        let pattern = Some(cx.arg(1)).filter(|pattern| *pattern != b"*");
+        let filter = Filter { pattern, kind: None };
+        let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
+        let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
+        let is_wanted = |entry: EntryRef<'_>| is_alive(entry, clock_ms) && filter.accepts(entry);
+        let mut is_over = false;
+        while !is_over {
+            let mut outcome = Ok(());
+            cx.reader.section(&mut |section| {
+                let keyspace = &shared.keyspace;
+                let Some(slot) = keyspace.next_nonempty_slot(database, self.next, section) else {
+                    is_over = true;
+                    return;
+                };
+                let is_brief = keyspace.slot_key_count(database, slot, section) <= WALKED_KEYS_MAX;
+                let beside_others = if is_brief { Reading::Brief } else { Reading::Long };
+                let reading = if is_alone { Reading::Alone } else { beside_others };
+                // Only noted here: keys are compared and copied with nothing in hand, which takes far longer. The section
+                // keeps them.
+                let entries = read_slot(shared, slot, reading, || {
+                    keyspace.entries(database, slot, section).collect::<Vec<_>>()
+                });
+                outcome = entries.map(|entries| {
+                    let wanted = entries.into_iter().filter(|entry| is_wanted(*entry));
+                    self.found.extend(wanted.map(|entry| Box::<[u8]>::from(entry.key())));
+                    self.next = slot.index() + 1;
+                });
+            });
+            outcome?;
+            cx.reader.quiescent();
+        }
+        Ok(())
     }
-    cx.reply.array(found.len());
-    found.iter().for_each(|key| cx.reply.bulk(key));
+}
+
+pub(super) fn keys(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    // There is one only while this very command waits.
+    let mut walk = cx.session.walk.take().unwrap_or_default();
+    if let Err(place) = walk.go_on(cx) {
+        cx.session.walk = Some(walk);
+        return Err(Stop::wait(place));
+    }
+    cx.reply.array(walk.found.len());
+    walk.found.iter().for_each(|key| cx.reply.bulk(key));
     Ok(())
 }
 
@@ -161,29 +211,30 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
         hash: cursor & !(CURSOR_GRANULARITY - 1),
         is_over: false,
     };
+    let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
+    let start = place.cursor();
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut visited = 0;
     while visited < options.count && !place.is_over {
+        let mut outcome = Ok(0);
         cx.reader.section(&mut |section| {
-            visited += step(
-                cx.shared,
-                cx.session.database,
-                cx.alone.is_some(),
-                &mut place,
-                section,
-                &mut |entry| {
-                    if options.filter.accepts(entry)
-                        && !is_gone(cx.worker, cx.shared, cx.session.database, entry)
-                    {
-                        found.push(entry.key().into());
-                    }
-                },
-            );
+            let (shared, database) = (cx.shared, cx.session.database);
+            outcome = step(shared, database, reading, &mut place, section, &mut |entry| {
+                if options.filter.accepts(entry) && !is_gone(cx.worker, shared, database, entry) {
+                    found.push(entry.key().into());
+                }
+            });
         });
+        match outcome {
+            Ok(count) => visited += count,
+            Err(waiting) if place.cursor() == start => return Err(Stop::wait(waiting)),
+            // What there is so far is an answer too: the client asks for the rest.
+            Err(_) => break,
+        }
         cx.reader.quiescent();
     }
     cx.reply.array(2);
-    let next = if place.is_over { 0 } else { place.hash | place.slot as u64 };
+    let next = if place.is_over { 0 } else { place.cursor() };
     cx.reply.bulk(next.to_string());
     cx.reply.array(found.len());
     found.iter().for_each(|key| cx.reply.bulk(key));
@@ -197,23 +248,30 @@ struct Place {
     is_over: bool,
 }
 
+impl Place {
+    /// As clients send it; 0 only at the beginning.
+    fn cursor(&self) -> u64 {
+        self.hash | self.slot as u64
+    }
+}
+
 /// Visits one bucket and moves on; returns how many entries there were.
 fn step(
     shared: &Shared,
     database: usize,
-    is_alone: bool,
+    reading: Reading,
     place: &mut Place,
     section: Section<'_>,
     visit: &mut dyn FnMut(EntryRef<'_>),
-) -> usize {
+) -> Result<usize, Waiting> {
     let Some(slot) = shared.keyspace.next_nonempty_slot(database, place.slot, section) else {
         place.is_over = true;
-        return 0;
+        return Ok(0);
     };
     if slot.index() != place.slot {
         (place.slot, place.hash) = (slot.index(), 0);
     }
-    let (entries, next) = read_slot(shared, slot, is_alone, || {
+    let (entries, next) = read_slot(shared, slot, reading, || {
         let mut entries = Vec::new();
         let next = shared.keyspace.visit_bucket(
             database,
@@ -224,14 +282,14 @@ fn step(
             &mut |entry| entries.push(entry),
         );
         (entries, next)
-    });
+    })?;
     entries.iter().for_each(|entry| visit(*entry));
     match next {
         Some(hash) => place.hash = hash,
         None => (place.slot, place.hash) = (place.slot + 1, 0),
     }
     place.is_over = place.slot >= tidemill_store::limits::SLOT_COUNT;
-    entries.len()
+    Ok(entries.len())
 }
 
 pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
-use tidemill_store::{KeyHash, SlotNumber};
+use tidemill_store::{KeyHash, Section, SlotNumber};
 
 use super::serve;
 use super::turn::Client;

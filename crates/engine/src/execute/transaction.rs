@@ -121,7 +121,7 @@ fn exclude<'k, E: Enter>(
         return Ok(Exclusion { locks, gate: None, token: None });
     }
     let token = shared.token.try_take(&shared.parking).ok_or(Place::Token)?;
-    let gate = shared.close_gate(client.worker.index).ok_or(Place::Pause)?;
+    let gate = shared.close_gate(client.reader.seat()).ok_or(Place::Pause)?;
     let locks = LockSet::all(shared, &slots).ok_or(Place::Pause)?;
     Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
 }
@@ -164,7 +164,7 @@ fn is_watch_broken<E: Enter>(client: &Client<'_, '_, E>, locks: &mut LockSet<'_>
 fn run_queued<'k, E: Enter>(
     client: &mut Client<'k, '_, E>,
     queued: &Queued,
-    locks: LockSet<'k>,
+    mut locks: LockSet<'k>,
     alone: Option<&ClosedGate<'_>>,
 ) -> LockSet<'k> {
     let shared: &'k Shared = client.shared;
@@ -204,6 +204,7 @@ fn run_queued<'k, E: Enter>(
                 command,
                 in_transaction: true,
                 alone,
+                locks: Some(&mut locks),
             };
             (handler(&mut cx), locks)
         }

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::gate::ClosedGate;
@@ -17,7 +16,7 @@ use tidemill_store::value::text::TextEdit;
 use tidemill_store::word::Word;
 use tidemill_store::{
     Disposal, Editing, Encoding, EntryRef, EntrySpec, Found, KeyHash, Kind, NewValue, OwnedEntry,
-    Place, Published, SlotNumber, StringValue, TreeSpec,
+    Place, Published, Section, SlotNumber, StringValue, TreeSpec,
 };
 
 use crate::command::{Command, Stop};
@@ -420,13 +419,13 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 }
 
 /// The lock of one slot within a context's access.
-struct Locked<'c, 'k, 'g> {
+struct Locked<'c, 'k: 'g, 'g> {
     section: Section<'g>,
     access: &'c mut Access<'k, 'g>,
     slot: SlotNumber,
 }
 
-impl<'c, 'k, 'g> Locked<'c, 'k, 'g> {
+impl<'c, 'k: 'g, 'g> Locked<'c, 'k, 'g> {
     fn find(self, database: usize, key_hash: KeyHash, key: &[u8]) -> Option<Found<'g>> {
         let section = self.section;
         self.lock().find(database, key_hash, key, section)
@@ -552,25 +551,15 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let heap = &cx.worker.heap;
         let mut list = ListEdit::create(heap);
         elements.for_each(|element| list.push_back(element));
-        let built = list.finish();
-        let root = built.root().expect("a list of elements is not empty");
-        let spec = EntrySpec {
+        let spec = TreeSpec {
             key,
-            kind: Kind::List,
+            hash: key_hash.hash,
             encoding,
             expires_at_ms: None,
             recency: cx.worker.recency(),
-            value: NewValue::Tree(root),
         };
-        let entry = OwnedEntry::new(spec, heap);
         let lock = Locked { section, access: &mut cx.access, slot: key_hash.slot }.lock();
-        match found {
-            Some(found) => {
-                lock.replace(database, key_hash.hash, found, entry, Disposal::RetireValue, heap);
-            }
-            None => lock.insert(database, key_hash.hash, entry, section, heap),
-        }
-        built.retire_replaced();
+        let _present = lock.put_tree(database, found, list, spec, section, heap);
         cx.changed(database, key, key_hash, event, found.is_none());
     }
 
@@ -832,6 +821,8 @@ pub struct SessionCx<'k, 's> {
     pub in_transaction: bool,
     /// The closed gate, when all other workers are stopped for the transaction at hand.
     pub alone: Option<&'s ClosedGate<'s>>,
+    /// The locks of the transaction at hand.
+    pub locks: Option<&'s mut LockSet<'k>>,
 }
 
 impl std::fmt::Debug for SessionCx<'_, '_> {

@@ -8,9 +8,8 @@ use std::ops::Range;
 use std::ptr;
 
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 use tidemill_resp::request::ArgumentView;
-use tidemill_store::{KeyBytes, KeyHash, LANES};
+use tidemill_store::{KeyBytes, KeyHash, LANES, Section};
 
 use crate::limits::{HASHED_TOGETHER_MIN, PREFETCHED_ENTRIES_MAX};
 use crate::locks::{Slots, ascending};

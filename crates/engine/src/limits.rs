@@ -48,6 +48,18 @@ pub const READ_ATTEMPT_NS_MAX: u64 = 50_000;
 /// Keys of a slot that are walked without a lock: some 50 us.
 pub const WALKED_KEYS_MAX: u32 = 1000;
 
+/// Microseconds that `FLUSHALL SYNC` waits for a grace period, to free at once; afterwards it is freed in the background.
+pub const SYNC_FLUSH_US_MAX: u64 = 10_000;
+
+/// One part in so many of the memory may be retired, when `rcu-retired-max` does not say how much.
+pub const RETIRED_MEMORY_SHARE: u64 = 8;
+
+/// Bytes that each worker may have retired at least, when `rcu-retired-max` does not say how much.
+pub const RETIRED_BYTES_MIN: u64 = 64 << 20;
+
+/// Bytes of a retired piece from which on only bytes count, and not pieces: what a list keeps of each piece is a third of it.
+pub const RETIRED_ITEM_BYTES: usize = 72;
+
 /// Bytes of replies after which a connection's turn ends, so that they are sent before more are made.
 pub const TURN_REPLY_BYTES_MAX: usize = 1 << 20;
 

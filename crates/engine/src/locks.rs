@@ -4,7 +4,10 @@
 //! taken: nobody waits while holding a slot. After some failures a session takes the server's single token, whose holder
 //! may wait, because everybody else lets go.
 
+use std::rc::Rc;
+
 use smallvec::SmallVec;
+use tidemill_store::gate::Seat;
 use tidemill_store::{SlotLock, SlotNumber};
 
 use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
@@ -85,7 +88,7 @@ impl<'k> LockSet<'k> {
         Ok(set)
     }
 
-    /// Locks several slots with the token, waiting for each, for a session of `worker`.
+    /// Locks several slots with the token, waiting for each, for a session of the member with this seat.
     ///
     /// # Errors
     ///
@@ -93,13 +96,14 @@ impl<'k> LockSet<'k> {
     pub fn with_token(
         shared: &'k Shared,
         slots: &Slots,
-        worker: usize,
+        seat: &Rc<Seat>,
     ) -> Result<LockSet<'k>, Place> {
-        let token = shared.token.try_take(&shared.parking, worker).ok_or(Place::Token)?;
-        let mut set = LockSet { token: Some(token), ..LockSet::for_slots(slots) };
+        let token = shared.token.try_take(&shared.parking, seat).ok_or(Place::Token)?;
+        let mut set = LockSet::for_slots(slots);
         for &slot in slots {
-            set.locks.push(wait_for(shared, slot));
+            set.locks.push(wait_for(shared, slot, &token));
         }
+        set.token = Some(token);
         Ok(set)
     }
 
@@ -141,12 +145,12 @@ impl<'k> LockSet<'k> {
     /// What to wait for with nothing in hand.
     pub fn add(&mut self, shared: &'k Shared, slot: SlotNumber) -> Result<(), Place> {
         let Err(index) = self.position(slot) else { return Ok(()) };
-        let lock = match spin(|| shared.keyspace.try_lock(slot)) {
-            Some(lock) => lock,
-            None if self.token.is_some() => wait_for(shared, slot),
+        let lock = match (spin(|| shared.keyspace.try_lock(slot)), &self.token) {
+            (Some(lock), _) => lock,
+            (None, Some(token)) => wait_for(shared, slot, token),
             // Nobody has a lock while the gate is closed, but this set, which does not have this one.
-            None if self.alone => unreachable!("nobody else runs"),
-            None => return Err(Place::Slot(slot)),
+            (None, None) if self.alone => unreachable!("nobody else runs"),
+            (None, None) => return Err(Place::Slot(slot)),
         };
         self.insert(index, lock);
         Ok(())
@@ -206,7 +210,11 @@ pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
 /// Whoever has the slot gives it back, but another one may be quicker than this thread again and again. So when that
 /// lasts, all others are stopped: at their next boundary at the latest they hold nothing. Whoever has the token is the
 /// only one who may close the gate, and nobody waits for it within a command.
-fn wait_for(shared: &Shared, slot: SlotNumber) -> SlotLock<'_, Side> {
+fn wait_for<'k>(
+    shared: &'k Shared,
+    slot: SlotNumber,
+    token: &TokenGuard<'_>,
+) -> SlotLock<'k, Side> {
     let try_lock = || shared.keyspace.try_lock(slot);
     let until_us = shared.clock.monotonic_us() + SLOT_WAIT_US_MAX;
     while shared.clock.monotonic_us() < until_us {
@@ -215,7 +223,7 @@ fn wait_for(shared: &Shared, slot: SlotNumber) -> SlotLock<'_, Side> {
         }
         std::thread::yield_now();
     }
-    let gate = shared.gate.close(shared.token.worker(), || false);
+    let gate = shared.keyspace.close_gate(token.seat(), || false);
     let lock = try_lock().expect("nobody holds a slot while all others are stopped");
     drop(gate);
     lock

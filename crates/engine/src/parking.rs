@@ -5,9 +5,11 @@
 //! again from the start; being woken promises nothing.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidemill_store::gate::Seat;
 use tidemill_store::{ReleaseObserver, SlotNumber};
 
 use crate::limits::PARKING_STRIPES;
@@ -116,8 +118,6 @@ impl ReleaseObserver for SlotReleases {
 pub struct Token {
     taken: AtomicBool,
     waiting: AtomicBool,
-    /// The worker whose session has it.
-    worker: AtomicUsize,
 }
 
 /// Possession of the token. Dropping it gives it back and wakes who waits for it.
@@ -125,23 +125,27 @@ pub struct Token {
 pub struct TokenGuard<'k> {
     token: &'k Token,
     parking: &'k Parking,
+    /// The holder's seat at the gate: whoever has the token may close it.
+    seat: Rc<Seat>,
+}
+
+impl TokenGuard<'_> {
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.seat
+    }
 }
 
 impl Token {
-    /// Takes the token for a session of `worker` if it is free. Never waits.
+    /// Takes the token for a session of the member with this seat, if it is free. Never waits.
     #[must_use]
-    pub fn try_take<'k>(&'k self, parking: &'k Parking, worker: usize) -> Option<TokenGuard<'k>> {
+    pub fn try_take<'k>(
+        &'k self,
+        parking: &'k Parking,
+        seat: &Rc<Seat>,
+    ) -> Option<TokenGuard<'k>> {
         // Acquire: pairs with the swap in `drop`. Relaxed on failure: nothing is read then.
         self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Relaxed: read by whoever has the token, which is this very thread.
-        self.worker.store(worker, Ordering::Relaxed);
-        Some(TokenGuard { token: self, parking })
-    }
-
-    /// The worker whose session has the token. For the holder only.
-    pub(crate) fn worker(&self) -> usize {
-        // Relaxed: as in `try_take`.
-        self.worker.load(Ordering::Relaxed)
+        Some(TokenGuard { token: self, parking, seat: Rc::clone(seat) })
     }
 
     /// Announces that a session waits; `false` when the token is free by now.

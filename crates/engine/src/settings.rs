@@ -35,6 +35,8 @@ pub struct Settings {
     pub requirepass: Vec<u8>,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
+    /// `rcu-retired-max`: retired bytes of all workers beyond which writers wait; 0 goes by the memory.
+    pub retired_bytes_max: u64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
     /// `enable-debug-command`: who may run `DEBUG`.
@@ -63,6 +65,7 @@ impl Default for Settings {
         Settings {
             requirepass: Vec::new(),
             maxmemory_bytes: 0,
+            retired_bytes_max: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
             debug_command: DebugCommand::Never,
             hash_listpack_entries_max: 512,

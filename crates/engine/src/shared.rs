@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_store::gate::{ClosedGate, Gate};
+use tidemill_store::gate::{ClosedGate, Seat};
 use tidemill_store::hash::Seed;
-use tidemill_store::{Detached, Keyspace, pin};
+use tidemill_store::{Detached, Keyspace, Unreachable, pin};
 
 use crate::clients::Clients;
 use crate::clock::Clock;
@@ -15,7 +15,10 @@ use crate::command::{CommandId, CommandTable, Flags};
 use crate::commands;
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
-use crate::limits::{ERROR_CODES_MAX, GATE_ATTEMPTS_MAX, GATE_WAIT_US, HELD_BYTES_MAX};
+use crate::limits::{
+    ERROR_CODES_MAX, GATE_ATTEMPTS_MAX, GATE_WAIT_US, HELD_BYTES_MAX, RETIRED_BYTES_MIN,
+    RETIRED_MEMORY_SHARE,
+};
 use crate::mailbox::{Mailboxes, Notify};
 use crate::observe::command_log::CommandLogs;
 use crate::observe::histogram::Times;
@@ -41,8 +44,6 @@ pub struct Shared {
     pub parking: Arc<Parking>,
     /// The single token.
     pub token: Token,
-    /// Stops all workers.
-    pub gate: Gate,
     /// Who hears of changes.
     pub sinks: Sinks,
     /// The time.
@@ -62,13 +63,13 @@ pub struct Shared {
     expired_ms: AtomicU64,
     /// Whether any field of a hash was ever given an expiry.
     has_expiring_fields: AtomicBool,
-    /// Bytes freed in the background after their workers stopped counting them.
-    freed_bytes: AtomicU64,
-    /// Flushed databases that long replies still read.
-    put_off: Mutex<Vec<Detached>>,
-    /// Keys of databases that are being freed.
+    /// Bytes of all databases that were ever flushed: workers still count them as live.
+    detached_bytes: AtomicU64,
+    /// Flushed databases that are not freed yet.
     lazily_freed: LazilyFreed,
     peak_bytes: AtomicU64,
+    /// Memory that the server may have, as of its start.
+    memory_bytes: u64,
     expires_actively: AtomicBool,
     current: Mutex<Current>,
     settings_version: AtomicU64,
@@ -117,6 +118,11 @@ pub trait Host: Send + Sync + 'static {
     /// What the allocator holds.
     fn allocator(&self) -> AllocatorMemory;
 
+    /// Memory that the machine, or the control group, has for the process; 0 when it is not known.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+
     /// What the allocator reports of itself, in its own words.
     fn allocator_report(&self) -> String;
 
@@ -148,11 +154,23 @@ struct Current {
     settings: Arc<Settings>,
 }
 
-/// Keys that are freed off the workers.
+/// Keys of flushed databases, which wait to be freed or were.
 #[derive(Debug, Default)]
 struct LazilyFreed {
-    pending: AtomicU64,
-    done: AtomicU64,
+    pending_keys: AtomicU64,
+    pending_bytes: AtomicU64,
+    done_keys: AtomicU64,
+}
+
+/// What flushed databases still take, see [`Shared::lazily_freed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingFrees {
+    /// Keys that are not freed yet.
+    pub keys: u64,
+    /// Their bytes, with those of tables: no longer live.
+    pub bytes: u64,
+    /// Keys that have been freed since the statistics began.
+    pub done_keys: u64,
 }
 
 /// Which commands wait while clients are paused.
@@ -218,16 +236,15 @@ impl Shared {
             mailboxes,
             parking,
             token: Token::default(),
-            gate: Gate::new(worker_count),
             sinks: spec.sinks,
             clock: spec.clock,
             started_us,
             expired_ms: AtomicU64::new(0),
             has_expiring_fields: AtomicBool::new(false),
-            freed_bytes: AtomicU64::new(0),
-            put_off: Mutex::default(),
+            detached_bytes: AtomicU64::new(0),
             lazily_freed: LazilyFreed::default(),
             peak_bytes: AtomicU64::new(0),
+            memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
             current: Mutex::new(Current {
                 settings: Arc::new(spec.configuration.settings()),
@@ -325,69 +342,53 @@ impl Shared {
     /// How long that is doubles with the `attempts` that were in vain, so that the closer does not depend on the others'
     /// having nothing long to do at the same moment; at last it waits for the longest command that is under way.
     #[must_use]
-    pub fn close_gate(&self, closer: usize, attempts: u32) -> Option<ClosedGate<'_>> {
+    pub fn close_gate(&self, closer: &Seat, attempts: u32) -> Option<ClosedGate<'_>> {
         if attempts >= GATE_ATTEMPTS_MAX {
-            return self.gate.close(closer, || false);
+            return self.keyspace.close_gate(closer, || false);
         }
         let deadline_us = self.clock.monotonic_us() + (GATE_WAIT_US << attempts);
-        self.gate.close(closer, || self.clock.monotonic_us() > deadline_us)
+        self.keyspace.close_gate(closer, || self.clock.monotonic_us() > deadline_us)
     }
 
-    /// Frees databases that were taken out; takes time in proportion to their keys. Those that a long reply still reads are put
-    /// off, see [`Shared::free_put_off`].
-    pub fn free_detached(&self, detached: Vec<Detached>) {
-        let detached = self.put_off_pinned(detached);
-        let bytes: usize = detached.into_iter().map(Detached::free).sum();
-        // Relaxed: a statistic.
-        self.freed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Databases were taken out of the keyspace: from now on their bytes are not live, although they are not freed yet.
+    pub fn note_detached(&self, detached: &[Detached]) {
+        let keys = detached.iter().map(|detached| detached.key_count).sum();
+        let bytes = detached.iter().map(|detached| detached.bytes).sum();
+        // Relaxed, also below: statistics.
+        self.detached_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.lazily_freed.pending_keys.fetch_add(keys, Ordering::Relaxed);
+        self.lazily_freed.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Keeps the databases that a long reply still reads, and gives the others back.
-    fn put_off_pinned(&self, detached: Vec<Detached>) -> Vec<Detached> {
-        let (pinned, free): (Vec<_>, Vec<_>) = detached.into_iter().partition(Detached::is_pinned);
-        if !pinned.is_empty() {
-            self.put_off.lock().unwrap_or_else(PoisonError::into_inner).extend(pinned);
-        }
-        free
+    /// Frees flushed databases that nobody can reach any more; takes time in proportion to their keys.
+    pub fn free_unreachable(&self) {
+        self.free(self.keyspace.take_unreachable());
     }
 
-    /// Frees, on a thread of its own, flushed databases that long replies read until lately. To be called by one worker,
-    /// some times a second.
-    pub fn free_put_off(self: &Arc<Self>) {
-        let put_off =
-            std::mem::take(&mut *self.put_off.lock().unwrap_or_else(PoisonError::into_inner));
-        if !put_off.is_empty() {
-            self.free_in_background(put_off);
+    fn free(&self, unreachable: Vec<Unreachable>) {
+        for unreachable in unreachable {
+            let Detached { key_count, bytes } = unreachable.detached();
+            drop(unreachable);
+            // Relaxed, all: statistics.
+            self.lazily_freed.pending_keys.fetch_sub(key_count, Ordering::Relaxed);
+            self.lazily_freed.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.lazily_freed.done_keys.fetch_add(key_count, Ordering::Relaxed);
         }
     }
 
-    /// Whether long replies keep much memory from being freed: they are to be completed soon then, however slowly their
-    /// clients take them.
-    #[must_use]
-    pub fn should_hurry(&self) -> bool {
-        pin::held_bytes() > HELD_BYTES_MAX
-            || !self.put_off.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Frees databases that were taken out, on a thread of its own; here when no thread can be had.
-    pub fn free_in_background(self: &Arc<Self>, detached: Vec<Detached>) {
-        let detached = self.put_off_pinned(detached);
-        if detached.is_empty() {
+    /// Frees flushed databases that nobody can reach any more, on a thread of its own; here when no thread can be had. To
+    /// be called by one worker, some times a second.
+    pub fn free_unreachable_in_background(self: &Arc<Self>) {
+        let unreachable = self.keyspace.take_unreachable();
+        if unreachable.is_empty() {
             return;
         }
-        let keys: u64 = detached.iter().map(Detached::key_count).sum();
-        // Relaxed, also below: a statistic.
-        self.lazily_freed.pending.fetch_add(keys, Ordering::Relaxed);
         // The content stays here until the thread has it, so that a refused thread leaves it to this one.
-        let content = Arc::new(Mutex::new(detached));
+        let content = Arc::new(Mutex::new(unreachable));
         let (shared, handed) = (Arc::clone(self), Arc::clone(&content));
-        let take = |content: &Mutex<Vec<Detached>>| {
-            std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner))
-        };
-        let free = move |shared: &Shared, content: &Mutex<Vec<Detached>>| {
-            shared.free_detached(take(content));
-            shared.lazily_freed.pending.fetch_sub(keys, Ordering::Relaxed);
-            shared.lazily_freed.done.fetch_add(keys, Ordering::Relaxed);
+        let free = move |shared: &Shared, content: &Mutex<Vec<Unreachable>>| {
+            shared
+                .free(std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner)));
         };
         let body = move || free(&shared, &handed);
         if std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
@@ -395,29 +396,59 @@ impl Shared {
         }
     }
 
-    /// Keys whose database was flushed and that wait to be freed, and how many have been since the statistics began.
+    /// Whether long replies keep much memory from being freed: they are to be completed soon then, however slowly their
+    /// clients take them.
     #[must_use]
-    pub fn lazily_freed(&self) -> (u64, u64) {
-        // Relaxed: a statistic.
-        let freed = &self.lazily_freed;
-        (freed.pending.load(Ordering::Relaxed), freed.done.load(Ordering::Relaxed))
+    pub fn should_hurry(&self) -> bool {
+        pin::held_bytes() > HELD_BYTES_MAX || self.keyspace.has_pinned_unreachable()
     }
 
-    /// Bytes that the dataset takes: what all workers counted, less what was freed in the background.
+    /// Flushed databases that wait to be freed, and how many keys of such have been.
+    #[must_use]
+    pub fn lazily_freed(&self) -> PendingFrees {
+        // Relaxed: a statistic.
+        let freed = &self.lazily_freed;
+        PendingFrees {
+            keys: freed.pending_keys.load(Ordering::Relaxed),
+            bytes: freed.pending_bytes.load(Ordering::Relaxed),
+            done_keys: freed.done_keys.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes that the dataset takes: what all workers counted, less what was in databases that were flushed.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
         let counted =
             self.stats.iter().map(|stats| stats.live_bytes.value()).fold(0_u64, u64::wrapping_add);
         // Relaxed: a statistic.
-        let live = counted.wrapping_sub(self.freed_bytes.load(Ordering::Relaxed)) as i64;
+        let live = counted.wrapping_sub(self.detached_bytes.load(Ordering::Relaxed)) as i64;
         live.max(0) as u64
     }
 
-    /// Bytes that live and retired data take.
+    /// Bytes that data takes: live, retired, and of flushed databases that are not freed yet.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        let retired = |stats: &WorkerStats| stats.retired_bytes.value();
-        self.live_bytes() + self.stats.iter().map(retired).sum::<u64>()
+        self.live_bytes() + self.retired_bytes() + self.lazily_freed().bytes
+    }
+
+    /// Bytes that were replaced or deleted and wait for readers.
+    #[must_use]
+    pub fn retired_bytes(&self) -> u64 {
+        self.stats.iter().map(|stats| stats.retired_bytes.value()).sum()
+    }
+
+    /// Bytes that one worker may have retired before its writers wait, see `rcu-retired-max`.
+    #[must_use]
+    pub fn retired_bytes_max(&self, settings: &Settings) -> u64 {
+        let workers = self.worker_count().max(1) as u64;
+        if settings.retired_bytes_max > 0 {
+            return settings.retired_bytes_max / workers;
+        }
+        let limit = match settings.maxmemory_bytes {
+            0 => self.memory_bytes,
+            bytes => bytes.min(self.memory_bytes),
+        };
+        (limit / RETIRED_MEMORY_SHARE / workers).max(RETIRED_BYTES_MIN)
     }
 
     /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second or so.
@@ -483,7 +514,7 @@ impl Shared {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.stats.iter().for_each(WorkerStats::reset);
         // Relaxed: a statistic.
-        self.lazily_freed.done.store(0, Ordering::Relaxed);
+        self.lazily_freed.done_keys.store(0, Ordering::Relaxed);
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

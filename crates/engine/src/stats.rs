@@ -1,5 +1,6 @@
 //! Counters of a worker: written by it alone, read by anyone.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::command::CommandId;
@@ -67,12 +68,18 @@ pub struct TimesToLive {
     pub ms: Counter,
 }
 
+/// Databases whose [`TimesToLive`] are made together.
+const DATABASES_PER_GROUP: usize = 64;
+
+type TimesToLiveGroup = [TimesToLive; DATABASES_PER_GROUP];
+
 /// All counters of one worker.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct WorkerStats {
     commands: Box<[CommandStats]>,
-    times_to_live: Box<[TimesToLive]>,
+    /// In groups, each made when a database of it is swept first: most databases are never used.
+    times_to_live: Box<[OnceLock<Box<TimesToLiveGroup>>]>,
     /// Commands executed.
     pub commands_processed: Counter,
     /// Keys found by reads.
@@ -143,7 +150,9 @@ impl WorkerStats {
     pub fn new(command_count: usize, database_count: usize) -> WorkerStats {
         WorkerStats {
             commands: (0..command_count).map(|_| CommandStats::default()).collect(),
-            times_to_live: (0..database_count).map(|_| TimesToLive::default()).collect(),
+            times_to_live: (0..database_count.div_ceil(DATABASES_PER_GROUP))
+                .map(|_| OnceLock::new())
+                .collect(),
             commands_processed: Counter::default(),
             keyspace_hits: Counter::default(),
             keyspace_misses: Counter::default(),
@@ -216,10 +225,18 @@ impl WorkerStats {
         }
     }
 
-    /// What its sweep saw of a database.
+    /// What its sweep saw of a database; none before it looked.
     #[must_use]
-    pub fn times_to_live(&self, database: usize) -> &TimesToLive {
-        &self.times_to_live[database]
+    pub fn times_to_live(&self, database: usize) -> Option<&TimesToLive> {
+        let group = self.times_to_live[database / DATABASES_PER_GROUP].get()?;
+        Some(&group[database % DATABASES_PER_GROUP])
+    }
+
+    /// The place for what its sweep sees of a database.
+    pub(crate) fn times_to_live_or_new(&self, database: usize) -> &TimesToLive {
+        let group = &self.times_to_live[database / DATABASES_PER_GROUP];
+        let empty = || Box::new(std::array::from_fn(|_| TimesToLive::default()));
+        &group.get_or_init(empty)[database % DATABASES_PER_GROUP]
     }
 
     /// The counters of one command.

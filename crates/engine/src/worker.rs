@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use tidemill_rcu::Limits;
 use tidemill_resp::request::Heads;
 use tidemill_store::{Heap, KeyHash};
 
 use crate::blocking::Deadlines;
 use crate::commit::Effects;
 use crate::execute::{Called, Run, SweepExpiring, SweepPosition};
+use crate::limits::RETIRED_ITEM_BYTES;
 use crate::mailbox::Message;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -71,7 +73,7 @@ impl Worker {
     /// The worker of an index; `seed` is random.
     #[must_use]
     pub fn new(shared: &Shared, index: usize, heap: Heap, seed: u64) -> Worker {
-        Worker {
+        let worker = Worker {
             index,
             heap,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -91,7 +93,9 @@ impl Worker {
             run: Run::default(),
             limits_output: false,
             changes: 0,
-        }
+        };
+        worker.limit_retired(shared);
+        worker
     }
 
     /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
@@ -105,7 +109,8 @@ impl Worker {
         self.refresh_memory(shared);
     }
 
-    fn refresh_memory(&mut self, shared: &Shared) {
+    /// Looks whether the dataset has outgrown `maxmemory`.
+    pub(crate) fn refresh_memory(&mut self, shared: &Shared) {
         let limit = self.settings.maxmemory_bytes;
         self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
     }
@@ -116,8 +121,14 @@ impl Worker {
         if shared.settings_version() != self.settings_version {
             self.settings_version = shared.settings_version();
             self.settings = shared.settings();
+            self.limit_retired(shared);
             self.refresh_memory(shared);
         }
+    }
+
+    fn limit_retired(&self, shared: &Shared) {
+        let bytes = usize::try_from(shared.retired_bytes_max(&self.settings)).unwrap_or(usize::MAX);
+        self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
     }
 
     /// Takes the time anew.

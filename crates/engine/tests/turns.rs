@@ -1,5 +1,6 @@
 //! Turns of a connection without a server around them: when quiescent states are announced, who waits for memory, and how far
 //! the sweep goes between them.
+#![allow(unsafe_code)]
 
 mod harness;
 
@@ -17,11 +18,12 @@ use tidemill_engine::section::{Enter, ReadSide};
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
-use tidemill_rcu::{Budget, Domain, Guard, Limits, Mb, Qsbr, Reader, RetireList, Section};
+use tidemill_rcu::{Budget, Domain, Limits, Mb, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::{RequestParser, encode};
-use tidemill_store::Heap;
+use tidemill_store::gate::Seat;
 use tidemill_store::hash::Seed;
+use tidemill_store::{Guard, Heap, Member, Section};
 
 /// A clock that goes on by a microsecond each time it is read.
 #[derive(Default)]
@@ -63,7 +65,7 @@ impl Files for NoFiles {
 
 /// A reader that counts announcements.
 struct Counting {
-    reader: Reader<Qsbr>,
+    reader: Member<Qsbr>,
     announced_count: usize,
 }
 
@@ -75,6 +77,18 @@ impl ReadSide for Counting {
     fn quiescent(&mut self) {
         self.announced_count += 1;
         self.reader.quiescent();
+    }
+
+    fn offline(&mut self, work: &mut dyn FnMut()) {
+        ReadSide::offline(&mut self.reader, work);
+    }
+
+    fn reclaim(&mut self, heap: &Heap) {
+        ReadSide::reclaim(&mut self.reader, heap);
+    }
+
+    fn seat(&self) -> &Seat {
+        self.reader.seat()
     }
 }
 
@@ -113,12 +127,15 @@ impl Engine {
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
-        let retired = RetireList::for_domain(&domain, limits);
+        // SAFETY: nothing of one engine's keyspace is used with another's.
+        let reader = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
         let client = shared.clients.register(0, ClientOrigin::default(), 0);
+        let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 7);
+        worker.heap.retired().set_limits(limits);
         Engine {
-            worker: Worker::new(&shared, 0, Heap::with_retired(retired), 7),
+            worker,
             session: Session::new(client, true),
-            reader: Counting { reader: domain.register(), announced_count: 0 },
+            reader: Counting { reader, announced_count: 0 },
             reply: ReplyBuffer::new(Protocol::Resp2),
             domain,
             shared,

@@ -142,10 +142,49 @@ impl Drop for Moving {
     }
 }
 
+/// Another member of the keyspace, on a thread of its own, that is inside the gate until it is told to leave.
+struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn beside(server: &Server) -> Running {
+        let (stop, entered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let joining = server.joining();
+        let flags = (Arc::clone(&stop), Arc::clone(&entered));
+        let thread = thread::spawn(move || {
+            let member = joining();
+            member.seat().enter();
+            flags.1.store(true, Ordering::Release);
+            while !flags.0.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            member.seat().leave();
+        });
+        while !entered.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        Running { stop, thread: Some(thread) }
+    }
+
+    /// Leaves the gate at some time from now on.
+    fn leave(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.leave();
+        self.thread.take().expect("it is joined once").join().expect("no panic");
+    }
+}
+
 #[test]
 fn the_gate_closes_in_the_end_however_busy_the_others_are() {
     let (mut server, client, shared) = with_keys();
-    server.set_running(1, true);
+    let running = Running::beside(&server);
     let moving = Moving::of(&server);
     let mut attempts = 0;
     let mut input: &[u8] = b"FLUSHALL\r\n";
@@ -154,22 +193,13 @@ fn the_gate_closes_in_the_end_however_busy_the_others_are() {
         assert!(matches!(server.turn_once(client, input), Next::WakeUp(WakeUp::At(_))));
         (attempts, input) = (attempts + 1, b"");
     }
-    let (leaving, turn) = (Arc::clone(&shared), AtomicBool::new(false));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !turn.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
-            leaving.gate.leave(1);
-        });
-        turn.store(true, Ordering::Relaxed);
-        assert!(!matches!(server.turn_once(client, b""), Next::WakeUp(_)));
-    });
+    running.leave();
+    assert!(!matches!(server.turn_once(client, b""), Next::WakeUp(_)));
     drop(moving);
     assert_eq!(server.take_output(client), "+OK\r\n");
     assert_eq!(server.call(client, &["DBSIZE"]), ":0\r\n");
     // The next one has short waits again.
-    server.set_running(1, true);
+    let _running = Running::beside(&server);
     let moving = Moving::of(&server);
     assert!(matches!(server.turn_once(client, b"FLUSHALL\r\n"), Next::WakeUp(WakeUp::At(_))));
     drop(moving);
@@ -182,25 +212,29 @@ fn the_holder_of_the_token_gets_its_slots_however_greedy_the_others_are() {
     let moving = Moving::of(&server);
     let stop = AtomicBool::new(false);
     let slots = ascending(KEYS.map(slot));
+    let join = server.joining();
     thread::scope(|scope| {
         scope.spawn(|| {
-            shared.gate.enter(1);
+            let member = join();
+            member.seat().enter();
             let mut lock = shared.keyspace.try_lock(slots[1]);
             while !stop.load(Ordering::Relaxed) {
                 thread::yield_now();
                 drop(lock.take());
-                shared.gate.pass(1);
+                member.seat().pass();
                 lock = shared.keyspace.try_lock(slots[1]);
             }
             drop(lock);
-            shared.gate.leave(1);
+            member.seat().leave();
         });
-        shared.gate.enter(0);
+        let member = join();
+        member.seat().enter();
         for _ in 0..200 {
-            let set = LockSet::with_token(&shared, &slots, 0).expect("nobody has the token");
+            let set = LockSet::with_token(&shared, &slots, member.seat());
+            let set = set.expect("nobody has the token");
             assert_eq!(set.len(), slots.len());
         }
-        shared.gate.leave(0);
+        member.seat().leave();
         stop.store(true, Ordering::Relaxed);
     });
     drop(moving);

@@ -25,6 +25,25 @@ pub struct Domain<F: Flavour> {
     flavour: PhantomData<F>,
 }
 
+/// Identity of a domain: equal for handles of one domain, and unequal to that of any other, dropped ones included.
+#[derive(Clone, Debug)]
+pub struct DomainId(Arc<Orphans>);
+
+impl PartialEq for DomainId {
+    fn eq(&self, other: &DomainId) -> bool {
+        // The address of what an `Arc` holds is unique for as long as the `Arc` lives, whatever became of the domain.
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for DomainId {}
+
+impl DomainId {
+    pub(crate) fn of(orphans: &Arc<Orphans>) -> DomainId {
+        DomainId(Arc::clone(orphans))
+    }
+}
+
 /// Why a domain cannot be made.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -69,6 +88,12 @@ impl<F: Flavour> Domain<F> {
             Barrier::Signal => "a signal to each reader",
         };
         format!("{} ({how})", F::NAME)
+    }
+
+    /// The domain's identity.
+    #[must_use]
+    pub fn id(&self) -> DomainId {
+        DomainId::of(&self.orphans)
     }
 
     /// Registers the calling thread; under `Qsbr` it is online from here on. Waits for a scan step of another thread.

@@ -96,7 +96,7 @@ mod signal;
 mod slot;
 mod wait;
 
-pub use domain::{Domain, DomainError};
+pub use domain::{Domain, DomainError, DomainId};
 pub use flavour::{Bp, Flavour, Mb, Memb, Qsbr, Signal};
 pub use garbage::Garbage;
 pub use grace::GracePeriod;

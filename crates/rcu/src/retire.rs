@@ -56,6 +56,8 @@ pub struct RetireList {
     bytes: Cell<usize>,
     limits: Cell<Limits>,
     orphans: RefCell<Option<Arc<Orphans>>>,
+    /// No domain may reclaim it.
+    is_sealed: Cell<bool>,
     reclaimer: RefCell<Option<ReclaimerHandle>>,
 }
 
@@ -84,6 +86,14 @@ impl RetireList {
     #[must_use]
     pub fn new() -> RetireList {
         RetireList::default()
+    }
+
+    /// An empty list that no domain may reclaim: what is retired to it is freed by [`RetireList::free_all`] or never.
+    #[must_use]
+    pub fn sealed() -> RetireList {
+        let list = RetireList::new();
+        list.is_sealed.set(true);
+        list
     }
 
     /// An empty list of `domain`.
@@ -146,7 +156,7 @@ impl RetireList {
     ///
     /// # Panics
     ///
-    /// When the list belongs to another domain.
+    /// When the list belongs to another domain, or is sealed.
     pub fn reclaim<F: Flavour>(&self, domain: &Domain<F>, budget: Budget) -> Reclaimed {
         self.bind(domain);
         domain.orphans().adopt(budget.items, |garbage| self.retire(garbage));
@@ -214,6 +224,7 @@ impl RetireList {
     }
 
     fn bind<F: Flavour>(&self, domain: &Domain<F>) {
+        assert!(!self.is_sealed.get(), "the list belongs to no domain");
         let mut orphans = self.orphans.borrow_mut();
         let bound = orphans.get_or_insert_with(|| Arc::clone(domain.orphans()));
         assert!(Arc::ptr_eq(bound, domain.orphans()), "the list belongs to another domain");

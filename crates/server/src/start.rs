@@ -18,8 +18,7 @@ use tidemill_host::apply::pin_current_thread;
 use tidemill_host::placement::{Allowed, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
-use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, RetireList, Signal};
-use tidemill_store::Heap;
+use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
 use tidemill_store::hash::Seed;
 
 use crate::allocator;
@@ -260,11 +259,13 @@ fn worker_thread<F: Flavour>(
         pin_current_thread(cpus)
             .map_err(|error| format!("worker {}: CPU {cpus}: {error}", spec.index))?;
     }
-    let retired = RetireList::for_domain(&domain, Limits::default());
-    retired.set_reclaimer(reclaimer);
-    let worker = Worker::new(&spec.shared, spec.index, Heap::with_retired(retired), seed);
+    let member = spec.shared.keyspace.join(&domain);
+    let member = member.map_err(|error| format!("worker {}: {error}", spec.index))?;
+    let heap = member.heap(Limits::default());
+    heap.retired().set_reclaimer(reclaimer);
+    let worker = Worker::new(&spec.shared, spec.index, heap, seed);
     let mut event_loop =
-        EventLoop::new(spec, domain, worker).map_err(|error| format!("no event loop: {error}"))?;
+        EventLoop::new(spec, member, worker).map_err(|error| format!("no event loop: {error}"))?;
     // The receiver lives until all workers have said so or ended.
     let _ = is_ready.send(());
     drop(is_ready);
@@ -301,6 +302,10 @@ impl Host for Process {
 
     fn allocator(&self) -> AllocatorMemory {
         allocator::memory().unwrap_or_default()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        resources::memory_bytes()
     }
 
     fn allocator_report(&self) -> String {

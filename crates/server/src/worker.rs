@@ -20,8 +20,9 @@ use tidemill_engine::mailbox::Message;
 use tidemill_engine::section::ReadSide;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::worker::Worker;
-use tidemill_rcu::{Budget, Domain, Flavour, Reader};
+use tidemill_rcu::{Budget, Flavour};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_store::Member;
 
 use crate::backlog::{self, Footprint};
 use crate::balance::Load;
@@ -74,8 +75,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     epoll: OwnedFd,
     /// The listeners as of the last change of the configuration.
     listeners: Vec<Arc<Listener>>,
-    domain: Arc<Domain<F>>,
-    reader: Reader<F>,
+    reader: Member<F>,
     worker: Worker,
     batch: Batch,
     connections: Slab<Connection>,
@@ -116,7 +116,7 @@ impl<F: Flavour> EventLoop<F> {
     /// The event loop of a worker, on the calling thread.
     pub(crate) fn new(
         spec: WorkerSpec,
-        domain: Arc<Domain<F>>,
+        reader: Member<F>,
         mut worker: Worker,
     ) -> std::io::Result<EventLoop<F>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -132,8 +132,7 @@ impl<F: Flavour> EventLoop<F> {
         Ok(EventLoop {
             epoll,
             listeners,
-            reader: domain.register(),
-            domain,
+            reader,
             worker,
             batch: Batch::default(),
             connections: Slab::new(),
@@ -199,7 +198,7 @@ impl<F: Flavour> EventLoop<F> {
             self.load.idle(now_us - idle_from_us);
         }
         let span = self.spans_iteration.then(|| self.reader.span());
-        shared.gate.enter(self.spec.index);
+        self.reader.seat().enter();
         self.worker.boundary(shared);
         if self.config_version != shared.settings_version() {
             self.reconfigure();
@@ -214,7 +213,7 @@ impl<F: Flavour> EventLoop<F> {
         self.run_queue();
         self.end_waits(now_us);
         self.between_commands();
-        shared.gate.leave(self.spec.index);
+        self.reader.seat().leave();
         drop(span);
         self.reclaim();
         self.reader.quiescent();
@@ -264,7 +263,7 @@ impl<F: Flavour> EventLoop<F> {
         // More when much has gathered, so that many small pieces come and go at the same rate without holding back
         // their writers.
         let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
-        retired.reclaim(&self.domain, Budget { items, bytes: FREED_BYTES_MAX });
+        retired.reclaim(self.reader.domain(), Budget { items, bytes: FREED_BYTES_MAX });
         // What cannot be freed yet, because another worker takes its time, is not asked for again until more has gathered.
         self.reclaim_from_bytes = retired.retired_bytes() + RECLAIM_EARLY_BYTES;
     }
@@ -314,7 +313,7 @@ impl<F: Flavour> EventLoop<F> {
         self.look_at_listeners();
         if self.spec.index == 0 {
             self.spec.shared.sample();
-            self.spec.shared.free_put_off();
+            self.spec.shared.free_unreachable_in_background();
         }
         if self.spec.shared.should_hurry() {
             let held = |(_, connection): &(usize, &Connection)| {

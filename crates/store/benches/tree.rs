@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use tidemill_rcu::Section;
+use tidemill_store::Section;
 use tidemill_store::hash::{Seed, hash};
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::{List, ListEdit};
@@ -26,7 +26,8 @@ struct Subject {
 impl Subject {
     fn publish(root: &mut Option<Root>, heap: &Heap, built: Built<'_>) {
         *root = built.root();
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
         if heap.retired().len() >= 64 {
             // SAFETY: a benchmark has no other readers.
             unsafe { heap.retired().free_all() };

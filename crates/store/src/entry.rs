@@ -19,7 +19,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use tidemill_rcu::{Garbage, Section};
+use tidemill_rcu::Garbage;
+
+use crate::member::Section;
 use triomphe::ThinArc;
 
 use crate::hash::Seed;
@@ -148,9 +150,13 @@ pub enum NewValue<'v> {
     String(&'v [u8]),
     /// A long string that exists already.
     Shared(SharedString),
-    /// The root of a tree: a collection, or a string in chunks when the kind is [`Kind::String`].
-    Tree(Root),
+    /// A tree: a collection, or a string in chunks when the kind is [`Kind::String`].
+    Tree(TreeValue),
 }
+
+/// The root of a tree that an entry will own. Only this crate makes one: it must be of the entry's kind, and of no other entry.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeValue(pub(crate) Root);
 
 /// How a published entry holds its value.
 #[derive(Clone, Copy, Debug)]
@@ -225,6 +231,8 @@ pub struct EntrySpec<'v> {
 #[derive(Debug)]
 pub struct OwnedEntry {
     pointer: NonNull<u8>,
+    /// Of the entry and its value.
+    bytes: usize,
 }
 
 impl OwnedEntry {
@@ -233,14 +241,16 @@ impl OwnedEntry {
     pub fn new(spec: EntrySpec<'_>, heap: &Heap) -> OwnedEntry {
         match spec.value {
             NewValue::String(bytes) if bytes.len() <= INLINE_VALUE_BYTES_MAX => {
-                Self::build(&spec, INLINE, None, bytes, heap)
+                Self::build(&spec, INLINE, None, 0, bytes, heap)
             }
             NewValue::String(bytes) => {
                 let shared = SharedString::from_header_and_slice((), bytes);
                 Self::with_shared(&spec, shared, heap)
             }
             NewValue::Shared(ref shared) => Self::with_shared(&spec, shared.clone(), heap),
-            NewValue::Tree(root) => Self::build(&spec, TREE, Some(root.into_raw()), &[], heap),
+            NewValue::Tree(TreeValue(root)) => {
+                Self::build(&spec, TREE, Some(root.into_raw()), root.total_bytes(), &[], heap)
+            }
         }
     }
 
@@ -252,7 +262,9 @@ impl OwnedEntry {
             unsafe { root.copy(heap) }
         });
         let value = match &copied {
-            Some(built) => NewValue::Tree(built.root().expect("a tree in an entry is not empty")),
+            Some(built) => {
+                NewValue::Tree(TreeValue(built.root().expect("a tree in an entry is not empty")))
+            }
             None => source.kept_value().0,
         };
         let spec = EntrySpec {
@@ -265,23 +277,26 @@ impl OwnedEntry {
         };
         let entry = OwnedEntry::new(spec, heap);
         if let Some(built) = copied {
-            built.retire_replaced();
+            // SAFETY: a copy replaces nothing.
+            unsafe { built.retire_replaced() };
         }
         entry
     }
 
     fn with_shared(spec: &EntrySpec<'_>, shared: SharedString, heap: &Heap) -> OwnedEntry {
-        heap.allocated(shared_bytes(shared.slice.len()));
+        let bytes = shared_bytes(shared.slice.len());
+        heap.allocated(bytes);
         let raw = shared.into_raw().cast_mut().cast::<u8>();
         // SAFETY: `ThinArc::into_raw` never returns null.
         let raw = unsafe { NonNull::new_unchecked(raw) };
-        Self::build(spec, SHARED, Some(raw), &[], heap)
+        Self::build(spec, SHARED, Some(raw), bytes, &[], heap)
     }
 
     fn build(
         spec: &EntrySpec<'_>,
         storage: u8,
         value_pointer: Option<NonNull<u8>>,
+        value_bytes: usize,
         inline: &[u8],
         heap: &Heap,
     ) -> OwnedEntry {
@@ -318,7 +333,13 @@ impl OwnedEntry {
         writer.append(spec.key);
         writer.append(inline);
         debug_assert!(writer.offset <= layout.size());
-        OwnedEntry { pointer }
+        OwnedEntry { pointer, bytes: layout.size() + value_bytes }
+    }
+
+    /// Bytes of the entry and of its value.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Reads the entry before it is published.
@@ -560,7 +581,7 @@ impl<'g> EntryRef<'g> {
         }
         match self.value() {
             Value::String(bytes) => (NewValue::String(bytes), Disposal::RetireValue),
-            Value::Tree(root) => (NewValue::Tree(root), Disposal::KeepValue),
+            Value::Tree(root) => (NewValue::Tree(TreeValue(root)), Disposal::KeepValue),
         }
     }
 
@@ -631,7 +652,7 @@ impl<'g> EntryRef<'g> {
 
 fn has_volatile_items(spec: &EntrySpec<'_>) -> bool {
     match spec.value {
-        NewValue::Tree(root) if spec.kind == Kind::Hash => has_expiring_fields(root),
+        NewValue::Tree(TreeValue(root)) if spec.kind == Kind::Hash => has_expiring_fields(root),
         _ => false,
     }
 }
@@ -699,27 +720,36 @@ unsafe fn free_entry(pointer: NonNull<u8>) {
     unsafe { dealloc(pointer.as_ptr(), layout) };
 }
 
-/// Retires an entry that its slot's owner has just taken out of the table, and its value as `disposal` says.
+/// Retires an entry that its slot's owner has just taken out of the table, and its value as `disposal` says. Returns the
+/// bytes of both, whatever becomes of the value.
 ///
 /// # Safety
 ///
 /// The entry must be out of reach for readers that begin now, and retired only once.
-pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) {
-    match entry.value() {
+pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap) -> usize {
+    let value_bytes = match entry.value() {
         Value::String(bytes) if entry.storage() == SHARED => {
             let raw = entry.value_pointer();
             // SAFETY: the entry's count of the string goes to the garbage.
-            let garbage = unsafe { Garbage::new(raw, shared_bytes(bytes.len()), free_shared) };
-            heap.retire(garbage);
+            let bytes = shared_bytes(bytes.len());
+            // SAFETY: as above.
+            heap.retire(unsafe { Garbage::new(raw, bytes, free_shared) });
+            bytes
         }
-        Value::String(_) => {}
-        // SAFETY: the caller's promise covers the value.
-        Value::Tree(root) if disposal == Disposal::RetireValue => unsafe { root.retire(heap) },
-        Value::Tree(_) => {}
-    }
+        Value::String(_) => 0,
+        Value::Tree(root) => {
+            let bytes = root.total_bytes();
+            if disposal == Disposal::RetireValue {
+                // SAFETY: the caller's promise covers the value.
+                unsafe { root.retire(heap) };
+            }
+            bytes
+        }
+    };
+    let entry_bytes = entry.entry_bytes();
     // SAFETY: by the caller's promise nobody can newly reach the entry.
-    let garbage = unsafe { Garbage::new(entry.pointer, entry.entry_bytes(), free_entry) };
-    heap.retire(garbage);
+    heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
+    entry_bytes + value_bytes
 }
 
 /// Frees an entry and its value at once.

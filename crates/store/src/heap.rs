@@ -2,40 +2,55 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tidemill_rcu::{Garbage, RetireList};
 
 use crate::limits::HELD_RETAINED_ITEMS_MAX;
+use crate::member::Claim;
 use crate::pin;
 
 /// Counts the live bytes that one thread added to the keyspace, and retires what it took out.
 ///
 /// One per worker; the sums over all workers are what `INFO memory` shows. A thread may take out more than it
 /// put in, so its own count can be negative.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heap {
     retired: RetireList,
     live_bytes: Cell<i64>,
     /// Retired nodes that a pinned version may contain, with their stamps, in the order of retirement.
     held: RefCell<VecDeque<(u64, Garbage)>>,
     held_bytes: Cell<usize>,
+    /// The domain of the keyspaces that it may be used with; none when what it retires is never freed.
+    _claim: Option<Arc<Claim>>,
+}
+
+impl Default for Heap {
+    fn default() -> Heap {
+        Heap::new()
+    }
 }
 
 impl Heap {
-    /// A heap with nothing in it.
+    /// A heap of no domain: what it retires is freed by [`RetireList::free_all`] or never. For what nobody else reads.
+    /// Threads that share a keyspace have theirs from [`Member::heap`](crate::Member::heap).
     #[must_use]
     pub fn new() -> Heap {
-        Heap::default()
+        Heap::with(RetireList::sealed(), None)
     }
 
-    /// A heap that retires into `retired`.
-    #[must_use]
-    pub fn with_retired(retired: RetireList) -> Heap {
+    /// A heap that retires into a list of the claimed domain.
+    pub(crate) fn of(retired: RetireList, claim: Arc<Claim>) -> Heap {
+        Heap::with(retired, Some(claim))
+    }
+
+    fn with(retired: RetireList, claim: Option<Arc<Claim>>) -> Heap {
         Heap {
             retired,
             live_bytes: Cell::new(0),
             held: RefCell::default(),
             held_bytes: Cell::new(0),
+            _claim: claim,
         }
     }
 
@@ -52,6 +67,11 @@ impl Heap {
     /// Retires memory that nothing can newly reach: its bytes are no longer live, and it is freed after a grace period.
     pub fn retire(&self, garbage: Garbage) {
         self.live_bytes.set(self.live_bytes.get() - garbage.bytes() as i64);
+        self.retired.retire(garbage);
+    }
+
+    /// Retires what was counted as no longer live already, or never was.
+    pub(crate) fn retire_uncounted(&self, garbage: Garbage) {
         self.retired.retire(garbage);
     }
 

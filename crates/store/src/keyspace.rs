@@ -9,28 +9,31 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_rcu::Section;
+use tidemill_rcu::{Domain, Flavour, Garbage};
 
 use crate::entry::{
     self, Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place,
-    StringValue,
+    StringValue, TreeValue,
 };
-use crate::gate::ClosedGate;
+use crate::gate::{ClosedGate, Gate, Seat};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::key::{KeyBytes, KeyHash, LANES};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes;
-use crate::limits::SLOT_COUNT;
+use crate::limits::{DATABASES_MAX, SLOT_COUNT};
+use crate::member::{Claim, JoinError, Member, Section};
 use crate::pin::{self, Version};
 use crate::prefetch::prefetch;
 use crate::slot::SlotNumber;
 use crate::table::{Position, Table, TableShape};
-use crate::tree::Built;
+use crate::tree::{Built, Root};
 use crate::value::hash::HashEdit;
 use crate::value::list::ListEdit;
 use crate::value::text::TextEdit;
@@ -49,11 +52,29 @@ pub trait ReleaseObserver: Send + Sync + 'static {
 #[repr(align(32))]
 struct Slot<S> {
     word: SlotWord,
-    side: UnsafeCell<Option<Box<S>>>,
+    /// A box, or null as long as the engine kept nothing. Dereferenced under the slot's lock only.
+    side: AtomicPtr<S>,
+    owned: PhantomData<UnsafeCell<Box<S>>>,
 }
 
-// SAFETY: `side` is touched only through a `SlotLock` (of which there is one at a time) or `&mut Keyspace`.
+// SAFETY: what `side` points to is touched only through a `SlotLock` (of which there is one at a time) or `&mut Keyspace`.
 unsafe impl<S: Send> Sync for Slot<S> {}
+
+impl<S> Default for Slot<S> {
+    fn default() -> Slot<S> {
+        let side = AtomicPtr::new(ptr::null_mut());
+        Slot { word: SlotWord::default(), side, owned: PhantomData }
+    }
+}
+
+impl<S> Drop for Slot<S> {
+    fn drop(&mut self) {
+        if let Some(side) = NonNull::new(*self.side.get_mut()) {
+            // SAFETY: made by `Box::into_raw` in `SlotLock::side`, and owned by the slot.
+            drop(unsafe { Box::from_raw(side.as_ptr()) });
+        }
+    }
+}
 
 /// One database: a table per slot.
 struct Database {
@@ -61,6 +82,8 @@ struct Database {
     nonempty: Box<[AtomicU64]>,
     key_counts: Box<[AtomicU32]>,
     expiring_counts: Box<[AtomicU32]>,
+    /// Live bytes of entries, values and tables, by slot.
+    live_bytes: Box<[AtomicU64]>,
     /// Hashes with fields that expire. One count for all slots: a hash seldom becomes one, or ceases to be.
     volatile_count: AtomicU64,
 }
@@ -75,12 +98,30 @@ impl Database {
             nonempty: filled(SLOT_COUNT / 64),
             key_counts: filled(SLOT_COUNT),
             expiring_counts: filled(SLOT_COUNT),
+            live_bytes: filled(SLOT_COUNT),
             volatile_count: AtomicU64::new(0),
         }
     }
 
     fn bytes() -> usize {
-        SLOT_COUNT * (size_of::<Table>() + 2 * size_of::<AtomicU32>()) + SLOT_COUNT / 8
+        let counts = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
+        SLOT_COUNT * (size_of::<Table>() + counts) + SLOT_COUNT / 8
+    }
+
+    /// Counts bytes that the owner of `slot`'s lock published, less those that it took out.
+    #[inline]
+    fn count_bytes(&self, slot: SlotNumber, bytes: i64) {
+        let live = &self.live_bytes[slot.index()];
+        // Relaxed, both: written by the lock's owner only; for others a statistic.
+        let sum = live.load(Ordering::Relaxed).wrapping_add_signed(bytes);
+        live.store(sum, Ordering::Relaxed);
+    }
+
+    /// Live bytes, the fixed part included.
+    fn total_bytes(&self) -> u64 {
+        // Relaxed: each is exact for its slot; the sum is while nobody writes.
+        let live = self.live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed));
+        live.fold(Database::bytes() as u64, u64::wrapping_add)
     }
 
     /// Counts keys that the owner of `slot`'s lock added or removed, and what they are marked as before and after.
@@ -127,7 +168,13 @@ impl Database {
 pub struct Keyspace<S> {
     slots: Box<[Slot<S>]>,
     databases: Box<[AtomicPtr<Database>]>,
+    /// Databases from here on were never written.
+    databases_end: AtomicUsize,
     seed: Seed,
+    gate: Arc<Gate>,
+    /// The domain of its members, once there was one.
+    claim: Mutex<Option<Arc<Claim>>>,
+    unreachable: Arc<Departed>,
     observer: Box<dyn ReleaseObserver>,
 }
 
@@ -139,21 +186,95 @@ impl<S> fmt::Debug for Keyspace<S> {
 
 impl<S: Default> Keyspace<S> {
     /// An empty keyspace of `database_count` databases. `observer` hears of releases that somebody waits for.
+    ///
+    /// A database that was never written takes eight bytes.
+    ///
+    /// # Panics
+    ///
+    /// With more than [`DATABASES_MAX`] databases.
     #[must_use]
     pub fn new(database_count: usize, seed: Seed, observer: impl ReleaseObserver) -> Keyspace<S> {
-        let slot = |_| Slot { word: SlotWord::default(), side: UnsafeCell::new(None) };
+        assert!(database_count <= DATABASES_MAX, "too many databases");
         Keyspace {
-            slots: (0..SLOT_COUNT).map(slot).collect(),
+            slots: (0..SLOT_COUNT).map(|_| Slot::default()).collect(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            databases_end: AtomicUsize::new(0),
             seed,
+            gate: Arc::new(Gate::new()),
+            claim: Mutex::new(None),
+            unreachable: Arc::default(),
             observer: Box::new(observer),
         }
+    }
+
+    /// Makes the calling thread a member: a reader under `domain`, with a seat at the gate, outside of it.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::OtherDomain`] while a keyspace of the process has another domain, or members or heaps of one are
+    /// left; [`JoinError::Full`] with [`MEMBERS_MAX`](crate::limits::MEMBERS_MAX) members.
+    pub fn join<F: Flavour>(&self, domain: &Arc<Domain<F>>) -> Result<Member<F>, JoinError> {
+        self.join_with(domain, || Claim::of_process(domain.id()))
+    }
+
+    /// As [`Keyspace::join`], whatever the domains of other keyspaces.
+    ///
+    /// # Safety
+    ///
+    /// Sections and heaps of members of keyspaces under other domains are not used with this keyspace, nor those of its
+    /// members with others.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keyspace::join`], when this keyspace has another domain.
+    pub unsafe fn join_beside<F: Flavour>(
+        &self,
+        domain: &Arc<Domain<F>>,
+    ) -> Result<Member<F>, JoinError> {
+        self.join_with(domain, || Ok(Claim::beside(domain.id())))
+    }
+
+    fn join_with<F: Flavour>(
+        &self,
+        domain: &Arc<Domain<F>>,
+        first: impl FnOnce() -> Result<Arc<Claim>, JoinError>,
+    ) -> Result<Member<F>, JoinError> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let claim = match &*claim {
+            Some(claim) if claim.is_of(&domain.id()) => Arc::clone(claim),
+            Some(_) => return Err(JoinError::OtherDomain),
+            None => Arc::clone(claim.insert(first()?)),
+        };
+        let seat = self.gate.sit().ok_or(JoinError::Full)?;
+        Ok(Member::new(domain, seat, claim))
+    }
+
+    /// Stops all members but the one in `closer`'s seat at a boundary between two commands, or gives up when `is_late` says
+    /// so, or when another one is doing it.
+    ///
+    /// # Panics
+    ///
+    /// When the seat is another keyspace's.
+    #[must_use]
+    pub fn close_gate(&self, closer: &Seat, is_late: impl Fn() -> bool) -> Option<ClosedGate<'_>> {
+        self.gate.close(closer, is_late)
+    }
+
+    fn check_alone(&self, alone: &ClosedGate<'_>) {
+        assert!(alone.is_of(&self.gate), "another keyspace's gate was closed");
     }
 
     /// How many databases there are.
     #[must_use]
     pub fn database_count(&self) -> usize {
         self.databases.len()
+    }
+
+    /// The first database from which on none was ever written: what looks at all databases stops there.
+    #[must_use]
+    pub fn databases_end(&self) -> usize {
+        // Relaxed: one that is written first now may be missed, as by whoever looked a moment earlier.
+        self.databases_end.load(Ordering::Relaxed)
     }
 
     /// The secret of the hashes.
@@ -188,14 +309,20 @@ impl<S: Default> Keyspace<S> {
     }
 
     #[inline]
-    fn database(&self, database: usize, _section: Section<'_>) -> Option<&Database> {
-        // Acquire: pairs with the Release stores of `database_or_new` and `detach`.
+    fn database<'g>(&'g self, database: usize, _section: Section<'g>) -> Option<&'g Database> {
+        // Acquire: pairs with the Release stores of `database_or_new` and `swap_databases`.
         let pointer = self.databases[database].load(Ordering::Acquire);
-        // SAFETY: a database is freed only by `Detached::free`, whose contract is that nobody refers to it.
+        // SAFETY: a database is freed when the keyspace is dropped, which is borrowed for `'g`, or a grace period after
+        // `detach` took it out of reach: `'g` lies within a section of the same domain.
         unsafe { pointer.as_ref() }
     }
 
-    fn database_or_new(&self, database: usize, heap: &Heap) -> &Database {
+    fn database_or_new<'g>(
+        &'g self,
+        database: usize,
+        _section: Section<'g>,
+        heap: &Heap,
+    ) -> &'g Database {
         let place = &self.databases[database];
         // Acquire: pairs with the Release half of the exchange below.
         let mut pointer = place.load(Ordering::Acquire);
@@ -205,6 +332,8 @@ impl<S: Default> Keyspace<S> {
             match place.compare_exchange(pointer, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     heap.allocated(Database::bytes());
+                    // Relaxed: a hint for walks over all databases.
+                    self.databases_end.fetch_max(database + 1, Ordering::Relaxed);
                     pointer = fresh;
                 }
                 Err(first) => {
@@ -214,7 +343,7 @@ impl<S: Default> Keyspace<S> {
                 }
             }
         }
-        // SAFETY: not null, and freed only when nobody refers to it (see `database`).
+        // SAFETY: not null, and freed no earlier than a grace period after this section (see `database`).
         unsafe { &*pointer }
     }
 
@@ -281,7 +410,7 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     #[inline(always)]
     pub fn find<'g>(
-        &self,
+        &'g self,
         database: usize,
         key_hash: KeyHash,
         key: &[u8],
@@ -367,7 +496,7 @@ impl<S: Default> Keyspace<S> {
     ///
     /// Every entry that stays in the slot throughout a walk from 0 is visited at least once.
     pub fn visit_bucket<'g>(
-        &self,
+        &'g self,
         database: usize,
         slot: SlotNumber,
         from: u64,
@@ -381,7 +510,7 @@ impl<S: Default> Keyspace<S> {
 
     /// All entries of a slot. Under the slot's lock, exactly those; otherwise some of a concurrent change.
     pub fn entries<'g>(
-        &self,
+        &'g self,
         database: usize,
         slot: SlotNumber,
         section: Section<'g>,
@@ -392,7 +521,7 @@ impl<S: Default> Keyspace<S> {
 
     /// The entries of a slot that expire, without touching the others.
     pub fn expiring_entries<'g>(
-        &self,
+        &'g self,
         database: usize,
         slot: SlotNumber,
         section: Section<'g>,
@@ -410,108 +539,191 @@ impl<S: Default> Keyspace<S> {
     }
 
     /// Exchanges two databases (`SWAPDB`).
-    pub fn swap_databases(&self, first: usize, second: usize, _alone: &ClosedGate<'_>) {
+    ///
+    /// # Panics
+    ///
+    /// When it is another keyspace's gate that is closed.
+    pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
+        self.check_alone(alone);
         // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
         let other = self.databases[second].load(Ordering::Relaxed);
         self.databases[first].store(other, Ordering::Release);
         self.databases[second].store(one, Ordering::Release);
+        if !(one.is_null() && other.is_null()) {
+            // Relaxed: as in `database_or_new`.
+            self.databases_end.fetch_max(first.max(second) + 1, Ordering::Relaxed);
+        }
     }
 
-    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`). All workers stand between two commands,
-    /// so nobody refers into it any more and nobody will.
-    #[must_use]
-    pub fn detach(&self, database: usize, _alone: &ClosedGate<'_>) -> Option<Detached> {
+    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`) and retires it: it is no longer live, and
+    /// comes to [`Keyspace::take_unreachable`] when a grace period is over, for readers outside of the gate may still
+    /// look at it.
+    ///
+    /// # Panics
+    ///
+    /// When it is another keyspace's gate that is closed.
+    pub fn detach(&self, database: usize, alone: &ClosedGate<'_>, heap: &Heap) -> Option<Detached> {
+        self.check_alone(alone);
         // AcqRel: takes over what the last writers published.
         let pointer = self.databases[database].swap(ptr::null_mut(), Ordering::AcqRel);
-        NonNull::new(pointer).map(Detached::now)
+        let content = NonNull::new(pointer)?;
+        // SAFETY: it is freed after a grace period that has not begun: it is retired below.
+        let database = unsafe { content.as_ref() };
+        let detached = Detached { key_count: database.key_count(), bytes: database.total_bytes() };
+        let departing = Departing { content, detached, to: Arc::clone(&self.unreachable) };
+        let departing = NonNull::from(Box::leak(Box::new(departing))).cast();
+        // SAFETY: `arrive` takes the box, on any thread. The heap is of the members' domain; what readers refer to is the
+        // content, which `arrive` does not free. It counts no bytes: they are counted apart, and must not hold writers back.
+        heap.retire_uncounted(unsafe { Garbage::new(departing, 0, arrive) });
+        Some(detached)
     }
 
-    /// Reaches what the engine keeps under every slot's lock. All workers stand between two commands, and nobody holds a
-    /// slot there but the closer itself, whose sides are not borrowed while it calls this.
+    /// Databases that were detached and that nobody can refer to any more, to be freed wherever it suits. Those that a
+    /// [`Version`] may still read stay until it is gone.
+    #[must_use]
+    pub fn take_unreachable(&self) -> Vec<Unreachable> {
+        let mut arrived = self.unreachable.arrived();
+        let (pinned, free) =
+            std::mem::take(&mut *arrived).into_iter().partition(Unreachable::is_pinned);
+        *arrived = pinned;
+        free
+    }
+
+    /// Whether a [`Version`] keeps a detached database from being freed.
+    #[must_use]
+    pub fn has_pinned_unreachable(&self) -> bool {
+        self.unreachable.arrived().iter().any(Unreachable::is_pinned)
+    }
+
+    /// Reaches what the engine keeps under the slots' locks, and takes these one after the other. Returns the slots that
+    /// are locked already: by the closer itself, who reaches their sides by its own locks.
+    ///
+    /// # Panics
+    ///
+    /// When it is another keyspace's gate that is closed.
+    #[must_use]
     pub fn for_each_side(
         &self,
-        _alone: &ClosedGate<'_>,
+        alone: &ClosedGate<'_>,
         mut visit: impl FnMut(SlotNumber, &mut S),
-    ) {
+    ) -> Vec<SlotNumber> {
+        self.check_alone(alone);
+        let mut locked = Vec::new();
         for slot in SlotNumber::all() {
-            let side = self.slots[slot.index()].side.get();
-            // SAFETY: with the gate closed this thread is the only one to reach a side, and it holds no other.
-            if let Some(side) = unsafe { &mut *side } {
-                visit(slot, side);
+            // Relaxed: what was made before the gate closed is seen, and nobody makes one now.
+            if self.slots[slot.index()].side.load(Ordering::Relaxed).is_null() {
+                continue;
+            }
+            match self.try_lock(slot) {
+                Some(mut lock) => lock.side_if_any().into_iter().for_each(|side| visit(slot, side)),
+                None => locked.push(slot),
             }
         }
+        locked
     }
 }
 
 impl<S> Drop for Keyspace<S> {
     fn drop(&mut self) {
         for place in &mut self.databases {
-            if let Some(pointer) = NonNull::new(*place.get_mut()) {
-                let detached = Detached::now(pointer);
-                // A version that outlives its keyspace keeps all of it: nothing would free it later.
-                if !detached.is_pinned() {
-                    let _freed_bytes = detached.free();
-                }
+            if let Some(content) = NonNull::new(*place.get_mut()) {
+                // No reader is left: what sections give out borrows the keyspace.
+                let detached = Detached { key_count: 0, bytes: 0 };
+                drop(Unreachable { content, detached, stamp: pin::stamp() });
             }
         }
     }
 }
 
-/// The content of a database that is no longer in the keyspace. It must be freed explicitly.
-#[must_use]
+/// What was in a database that is no longer in the keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detached {
-    database: NonNull<Database>,
+    /// How many keys it had.
+    pub key_count: u64,
+    /// How many live bytes: heaps still count them.
+    pub bytes: u64,
+}
+
+/// Where detached databases arrive when their grace period is over.
+#[derive(Debug, Default)]
+struct Departed {
+    arrived: Mutex<Vec<Unreachable>>,
+}
+
+impl Departed {
+    fn arrived(&self) -> MutexGuard<'_, Vec<Unreachable>> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A detached database that waits for its grace period.
+struct Departing {
+    content: NonNull<Database>,
+    detached: Detached,
+    to: Arc<Departed>,
+}
+
+/// The grace period of a detached database is over.
+///
+/// # Safety
+///
+/// `departing` is a leaked box of a [`Departing`], and no section is left in which its content was found.
+unsafe fn arrive(departing: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    let departing = unsafe { Box::from_raw(departing.cast::<Departing>().as_ptr()) };
+    let Departing { content, detached, to } = *departing;
+    // The stamp is taken now: a version was pinned in a section that the grace period waited for, so it is seen.
+    to.arrived().push(Unreachable { content, detached, stamp: pin::stamp() });
+}
+
+/// The content of a detached database, which no section can reach. Dropping it frees it, in time in proportion to its keys.
+#[must_use]
+pub struct Unreachable {
+    content: NonNull<Database>,
+    detached: Detached,
     /// See [`pin::stamp`].
     stamp: Option<u64>,
 }
 
 // SAFETY: nothing else owns the database; its parts may be freed on any thread.
-unsafe impl Send for Detached {}
+unsafe impl Send for Unreachable {}
 
-impl fmt::Debug for Detached {
+impl fmt::Debug for Unreachable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Detached")
-            .field("key_count", &self.key_count())
-            .finish_non_exhaustive()
+        formatter.debug_struct("Unreachable").field("stamp", &self.stamp).finish_non_exhaustive()
     }
 }
 
-impl Detached {
-    fn now(database: NonNull<Database>) -> Detached {
-        Detached { database, stamp: pin::stamp() }
+impl Unreachable {
+    /// What it was when it was taken out.
+    #[must_use]
+    pub fn detached(&self) -> Detached {
+        self.detached
     }
 
-    /// How many keys it had.
-    #[must_use]
-    pub fn key_count(&self) -> u64 {
-        // SAFETY: it is not freed before `free`.
-        unsafe { self.database.as_ref() }.key_count()
-    }
-
-    /// Whether a [`Version`] of a collection in it may still be read: it cannot be freed then. What is free once stays so.
-    #[must_use]
-    pub fn is_pinned(&self) -> bool {
+    /// Whether a [`Version`] of a collection in it may still be read. What is free once stays so.
+    fn is_pinned(&self) -> bool {
         self.stamp.is_some_and(|stamp| !pin::is_over(stamp))
     }
+}
 
-    /// Frees everything and returns how many bytes that gave back. Takes time in proportion to the number of keys.
-    ///
-    /// # Panics
-    ///
-    /// When it is pinned.
-    #[must_use]
-    pub fn free(self) -> usize {
-        assert!(!self.is_pinned(), "somebody reads a version of what is in it");
-        // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`; no version is left that reads it.
-        let mut database = unsafe { Box::from_raw(self.database.as_ptr()) };
+impl Drop for Unreachable {
+    fn drop(&mut self) {
+        // A version that outlives its keyspace keeps all of it: nothing would free it later.
+        if self.is_pinned() {
+            return;
+        }
+        // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`; neither a section nor a version is
+        // left that reads it.
+        let mut database = unsafe { Box::from_raw(self.content.as_ptr()) };
+        let counted = database.total_bytes();
         let mut bytes = Database::bytes();
         for table in &mut database.tables {
-            // SAFETY: it was detached with the gate closed: no reader was in a section then, none has found it since.
+            // SAFETY: as above.
             bytes += unsafe { table.free() };
         }
-        bytes
+        debug_assert_eq!(counted, bytes as u64, "the live bytes of a database");
     }
 }
 
@@ -542,7 +754,7 @@ impl Found<'_> {
     }
 }
 
-impl<S: Default> SlotLock<'_, S> {
+impl<'k, S: Default> SlotLock<'k, S> {
     /// The locked slot.
     #[must_use]
     pub fn slot(&self) -> SlotNumber {
@@ -556,16 +768,23 @@ impl<S: Default> SlotLock<'_, S> {
 
     /// What the engine keeps under this lock.
     pub fn side(&mut self) -> &mut S {
-        let side = self.keyspace.slots[self.slot.index()].side.get();
+        let place = &self.keyspace.slots[self.slot.index()].side;
+        // Relaxed, both: the lock orders it; others look only whether there is one.
+        let mut side = place.load(Ordering::Relaxed);
+        if side.is_null() {
+            side = Box::into_raw(Box::default());
+            place.store(side, Ordering::Relaxed);
+        }
         // SAFETY: the lock is held and `&mut self` makes this the only reference.
-        unsafe { &mut *side }.get_or_insert_with(Box::default)
+        unsafe { &mut *side }
     }
 
     /// What the engine keeps under this lock, if it ever did.
     pub fn side_if_any(&mut self) -> Option<&mut S> {
-        let side = self.keyspace.slots[self.slot.index()].side.get();
+        // Relaxed: as in `side`.
+        let side = self.keyspace.slots[self.slot.index()].side.load(Ordering::Relaxed);
         // SAFETY: the lock is held and `&mut self` makes this the only reference.
-        unsafe { &mut *side }.as_deref_mut()
+        unsafe { side.as_mut() }
     }
 
     fn word(&self) -> &SlotWord {
@@ -580,7 +799,10 @@ impl<S: Default> SlotLock<'_, S> {
         key_hash: KeyHash,
         key: &[u8],
         section: Section<'g>,
-    ) -> Option<Found<'g>> {
+    ) -> Option<Found<'g>>
+    where
+        'k: 'g,
+    {
         debug_assert_eq!(key_hash.slot, self.slot);
         let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
         let (entry, position) = table.find(key_hash, key, section)?;
@@ -592,13 +814,16 @@ impl<S: Default> SlotLock<'_, S> {
     /// # Panics
     ///
     /// When it is not there any more: an entry must not be retired twice.
-    fn database_of(
+    fn database_of<'g>(
         &self,
         database: usize,
         hash: u64,
         found: Found<'_>,
-        section: Section<'_>,
-    ) -> &Database {
+        section: Section<'g>,
+    ) -> &'g Database
+    where
+        'k: 'g,
+    {
         let database = self.keyspace.database(database, section);
         let holds = |database: &&Database| {
             database.tables[self.slot.index()].holds(found.position, hash, found.entry, section)
@@ -615,16 +840,20 @@ impl<S: Default> SlotLock<'_, S> {
         section: Section<'_>,
         heap: &Heap,
     ) {
-        let database = self.keyspace.database_or_new(database, heap);
+        let database = self.keyspace.database_or_new(database, section, heap);
         let marks = entry.as_ref().marks();
+        let entry_bytes = entry.bytes() as i64;
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         let table = &database.tables[self.slot.index()];
+        let live_bytes = heap.live_bytes();
         let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
+        let table_bytes = heap.live_bytes() - live_bytes;
         self.word().begin_change();
         position.fill(hash, entry);
         self.word().end_change();
         database.count(self.slot, 1, Marks::default(), marks);
+        database.count_bytes(self.slot, entry_bytes + table_bytes);
     }
 
     /// Pins the present version of a collection; none when the key holds a plain string.
@@ -661,6 +890,7 @@ impl<S: Default> SlotLock<'_, S> {
         // SAFETY: `found` does not outlive the section that it was found in.
         let section = unsafe { Section::assume() };
         let database = self.database_of(database, hash, found, section);
+        let bytes = entry.bytes() as i64;
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         self.word().begin_change();
@@ -670,7 +900,8 @@ impl<S: Default> SlotLock<'_, S> {
             database.count(self.slot, 0, old, new);
         }
         // SAFETY: no table refers to the old entry any more.
-        unsafe { entry::retire(found.entry, disposal, heap) };
+        let old_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        database.count_bytes(self.slot, bytes - old_bytes as i64);
     }
 
     /// Takes an entry out and retires it.
@@ -693,9 +924,12 @@ impl<S: Default> SlotLock<'_, S> {
         found.position.clear();
         self.word().end_change();
         database.count(self.slot, -1, marks, Marks::default());
+        let live_bytes = heap.live_bytes();
         database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
+        let table_bytes = heap.live_bytes() - live_bytes;
         // SAFETY: no table refers to the entry any more.
-        unsafe { entry::retire(found.entry, disposal, heap) };
+        let entry_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        database.count_bytes(self.slot, table_bytes - entry_bytes as i64);
     }
 }
 
@@ -765,25 +999,26 @@ impl Editable for TextEdit<'_> {
 impl<S: Default> SlotLock<'_, S> {
     /// Starts the next version of a list, or a new one. An entry of another kind counts as none.
     #[must_use]
-    pub fn edit_list<'g, 'h>(
+    pub fn edit_list<'g>(
         &self,
         found: Option<Found<'g>>,
-        heap: &'h Heap,
-    ) -> Editing<'g, ListEdit<'h>> {
+        heap: &'g Heap,
+    ) -> Editing<'g, ListEdit<'g>> {
         let root = found.and_then(|found| found.entry.root_of(Kind::List));
-        // SAFETY: the lock is held, and `publish_tree` publishes only if the entry is still the key's current one, so of
-        // several edits of one version at most one retires anything.
+        // SAFETY: the nodes live for `'g`, which the edit does not outlive, not even exchanged with another one. It is
+        // published, and retires anything, only by `publish_tree`: under the lock, in the place of the entry that it began
+        // from, and only if that is still the key's current one.
         Editing { edit: unsafe { ListEdit::new(root, heap) }, found }
     }
 
     /// Starts the next version of a hash, or a new one. An entry of another kind counts as none.
     #[must_use]
-    pub fn edit_hash<'g, 'h>(
+    pub fn edit_hash<'g>(
         &self,
         found: Option<Found<'g>>,
-        seed: &'h Seed,
-        heap: &'h Heap,
-    ) -> Editing<'g, HashEdit<'h>> {
+        seed: &'g Seed,
+        heap: &'g Heap,
+    ) -> Editing<'g, HashEdit<'g>> {
         let root = found.and_then(|found| found.entry.root_of(Kind::Hash));
         // SAFETY: as in `edit_list`.
         Editing { edit: unsafe { HashEdit::new(root, seed, heap) }, found }
@@ -791,11 +1026,11 @@ impl<S: Default> SlotLock<'_, S> {
 
     /// Starts the next version of a string in chunks, or a new one with the content of a plain one.
     #[must_use]
-    pub fn edit_text<'g, 'h>(
+    pub fn edit_text<'g>(
         &self,
         found: Option<Found<'g>>,
-        heap: &'h Heap,
-    ) -> Editing<'g, TextEdit<'h>> {
+        heap: &'g Heap,
+    ) -> Editing<'g, TextEdit<'g>> {
         let root = found.and_then(|found| found.entry.root_of(Kind::String));
         // SAFETY: as in `edit_list`.
         let mut edit = unsafe { TextEdit::new(root, heap) };
@@ -819,20 +1054,52 @@ impl<S: Default> SlotLock<'_, S> {
         heap: &'h Heap,
     ) -> Published {
         let Editing { edit, found } = editing;
+        let root = found.and_then(|found| found.entry.root_of(E::KIND));
+        assert!(edit.base() == root, "an edit is published where it began");
         if let Some(found) = found {
             assert!(found.is_current(), "an edit ends before the next one of the same key begins");
         }
+        // The old tree's nodes are shared with the new one or retired with it; an old plain string is not.
+        let disposal = if root.is_some() { Disposal::KeepValue } else { Disposal::RetireValue };
+        self.publish(database, found, edit, disposal, spec, section, heap)
+    }
+
+    /// Publishes a value that was built from nothing in the place of whatever the key holds.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found, or the edit began from a published value.
+    pub fn put_tree<'h, E: Editable + Finish<'h>>(
+        &mut self,
+        database: usize,
+        found: Option<Found<'_>>,
+        edit: E,
+        spec: TreeSpec<'_>,
+        section: Section<'_>,
+        heap: &'h Heap,
+    ) -> Published {
+        assert!(edit.base().is_none(), "an edit is published where it began");
+        self.publish(database, found, edit, Disposal::RetireValue, spec, section, heap)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "those of its two callers")]
+    fn publish<'h, E: Editable + Finish<'h>>(
+        &mut self,
+        database: usize,
+        found: Option<Found<'_>>,
+        edit: E,
+        disposal: Disposal,
+        spec: TreeSpec<'_>,
+        section: Section<'_>,
+        heap: &'h Heap,
+    ) -> Published {
         let built = edit.finish_edit();
-        // The old tree's nodes are shared with the new one or retired by `built`; an old plain string is not.
-        let disposal = match found {
-            Some(found) if found.entry.root_of(E::KIND).is_some() => Disposal::KeepValue,
-            _ => Disposal::RetireValue,
-        };
         let Some(root) = built.root() else {
             if let Some(found) = found {
                 self.remove(database, spec.hash, found, disposal, section, heap);
             }
-            built.retire_replaced();
+            // SAFETY: the entry with the old root was taken out.
+            unsafe { built.retire_replaced() };
             return Published::Removed;
         };
         let entry = OwnedEntry::new(
@@ -842,7 +1109,7 @@ impl<S: Default> SlotLock<'_, S> {
                 encoding: spec.encoding,
                 expires_at_ms: spec.expires_at_ms,
                 recency: spec.recency,
-                value: NewValue::Tree(root),
+                value: NewValue::Tree(TreeValue(root)),
             },
             heap,
         );
@@ -850,7 +1117,8 @@ impl<S: Default> SlotLock<'_, S> {
             Some(found) => self.replace(database, spec.hash, found, entry, disposal, heap),
             None => self.insert(database, spec.hash, entry, section, heap),
         }
-        built.retire_replaced();
+        // SAFETY: the new root was published in the place of the old one.
+        unsafe { built.retire_replaced() };
         Published::Present
     }
 
@@ -931,11 +1199,18 @@ fn rebuilt(
 pub trait Finish<'h> {
     /// The built tree.
     fn finish_edit(self) -> Built<'h>;
+
+    /// The published root that it began from.
+    fn base(&self) -> Option<Root>;
 }
 
 impl<'h> Finish<'h> for ListEdit<'h> {
     fn finish_edit(self) -> Built<'h> {
         self.finish()
+    }
+
+    fn base(&self) -> Option<Root> {
+        self.base()
     }
 }
 
@@ -943,11 +1218,19 @@ impl<'h> Finish<'h> for HashEdit<'h> {
     fn finish_edit(self) -> Built<'h> {
         self.finish()
     }
+
+    fn base(&self) -> Option<Root> {
+        self.base()
+    }
 }
 
 impl<'h> Finish<'h> for TextEdit<'h> {
     fn finish_edit(self) -> Built<'h> {
         self.finish()
+    }
+
+    fn base(&self) -> Option<Root> {
+        self.base()
     }
 }
 

@@ -16,6 +16,7 @@ pub mod keyspace;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 pub mod limits;
+pub mod member;
 pub mod pin;
 mod prefetch;
 mod primitive;
@@ -31,8 +32,9 @@ pub use entry::{
 pub use heap::Heap;
 pub use key::{KeyBytes, KeyHash, LANES};
 pub use keyspace::{
-    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec,
+    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec, Unreachable,
 };
+pub use member::{Guard, JoinError, Member, Section};
 pub use pin::Version;
 pub use slot::SlotNumber;
 pub use table::TableShape;

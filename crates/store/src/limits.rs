@@ -3,6 +3,12 @@
 /// Slots of a keyspace: those of Redis Cluster.
 pub const SLOT_COUNT: usize = 16_384;
 
+/// Threads that may use a keyspace at one time: workers, and others such as metrics and snapshots.
+pub const MEMBERS_MAX: usize = 1024 + 64;
+
+/// Databases that a keyspace may have.
+pub const DATABASES_MAX: usize = 1_000_000;
+
 /// Longest string value, in bytes, that lives inside its entry; longer ones are shared by reference count.
 pub const INLINE_VALUE_BYTES_MAX: usize = 1024;
 

@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_rcu::Section;
+use crate::member::Section;
 
 use crate::entry::Kind;
 use crate::hash::Seed;

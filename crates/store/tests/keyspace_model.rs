@@ -7,9 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use tidemill_rcu::Section;
+use tidemill_rcu::{Domain, Mb};
+use tidemill_store::Section;
 use tidemill_store::entry::{SharedString, StringValue};
-use tidemill_store::gate::Gate;
 use tidemill_store::hash::Seed;
 use tidemill_store::{
     Disposal, Encoding, EntryRef, EntrySpec, Heap, KeyHash, Keyspace, Kind, NewValue, OwnedEntry,
@@ -248,13 +248,22 @@ impl Tested {
     fn finish(mut self) {
         self.check();
         self.free_garbage();
-        let gate = Gate::new(1);
-        let alone = gate.close(0, || false).expect("there is no other worker");
-        let detached = self.keyspace.detach(0, &alone);
+        let domain = Domain::<Mb>::new().expect("mb needs nothing of the system");
+        // SAFETY: nothing of this keyspace is used with another.
+        let member = unsafe { self.keyspace.join_beside(&domain) }.expect("the first member");
+        let alone =
+            self.keyspace.close_gate(member.seat(), || false).expect("nobody else is there");
+        let detached = self.keyspace.detach(0, &alone, &self.heap);
         let Some(detached) = detached else { return assert_eq!(self.heap.live_bytes(), 0) };
-        assert_eq!(detached.key_count(), self.model.len() as u64);
-        let freed = detached.free();
-        assert_eq!(self.heap.live_bytes(), freed as i64);
+        assert_eq!(detached.key_count, self.model.len() as u64);
+        assert_eq!(self.heap.live_bytes(), detached.bytes as i64);
+        assert!(self.keyspace.take_unreachable().is_empty(), "its grace period is not over");
+        self.free_garbage();
+        let unreachable = self.keyspace.take_unreachable();
+        assert!(matches!(&unreachable[..], [only] if only.detached() == detached));
+        drop(unreachable);
+        drop(alone);
+        drop(member);
         self.model.clear();
         self.check();
     }

@@ -8,42 +8,21 @@
 //! - a read of two keys that nothing changed meanwhile saw both at one moment.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+mod poison;
 mod tree_common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidemill_rcu::{Bp, Budget, Domain, Flavour, Limits, Mb, Memb, Qsbr, Section, Signal};
+use tidemill_rcu::{Bp, Budget, Domain, Flavour, Limits, Mb, Memb, Qsbr, Signal};
 use tidemill_store::entry::StringValue;
 use tidemill_store::hash::Seed;
 use tidemill_store::{
-    Disposal, Encoding, EntryRef, EntrySpec, Heap, Keyspace, Kind, NewValue, OwnedEntry,
-    ReleaseObserver, SlotLock, SlotNumber,
+    Disposal, Encoding, EntryRef, EntrySpec, Heap, Keyspace, Kind, Member, NewValue, OwnedEntry,
+    ReleaseObserver, Section, SlotLock, SlotNumber,
 };
 use tree_common::Random;
-
-/// Overwrites what is freed.
-struct Poisoning;
-
-// SAFETY: passes everything on to the system's allocator; the memory is the allocator's when it is overwritten.
-unsafe impl GlobalAlloc for Poisoning {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller gives the memory up.
-        unsafe { pointer.write_bytes(0xdd, layout.size()) };
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Poisoning = Poisoning;
 
 struct Nobody;
 impl ReleaseObserver for Nobody {
@@ -72,6 +51,13 @@ struct World {
     resizes: AtomicU64,
     confirmed: AtomicU64,
     refused: AtomicU64,
+}
+
+impl World {
+    fn join<F: Flavour>(&self, domain: &std::sync::Arc<Domain<F>>) -> Member<F> {
+        // SAFETY: nothing of one test's keyspace is used with another's.
+        unsafe { self.keyspace.join_beside(domain) }.expect("few threads")
+    }
 }
 
 /// One writer or reader, seldom more of its own than its random numbers.
@@ -260,9 +246,9 @@ impl<'w> Actor<'w> {
 }
 
 fn write<F: Flavour>(world: &World, domain: &std::sync::Arc<Domain<F>>, seed: u64) {
-    let mut reader = domain.register();
-    let mut actor = Actor { world, heap: Heap::new(), random: Random::new(seed) };
-    actor.heap.retired().set_limits(Limits::default());
+    let mut reader = world.join(domain);
+    let heap = reader.heap(Limits::default());
+    let mut actor = Actor { world, heap, random: Random::new(seed) };
     let mut waves = (0, true);
     while !world.ended.load(Ordering::Relaxed) {
         {
@@ -280,8 +266,9 @@ fn write<F: Flavour>(world: &World, domain: &std::sync::Arc<Domain<F>>, seed: u6
 }
 
 fn read<F: Flavour>(world: &World, domain: &std::sync::Arc<Domain<F>>, seed: u64) {
-    let mut reader = domain.register();
-    let mut actor = Actor { world, heap: Heap::new(), random: Random::new(seed) };
+    let mut reader = world.join(domain);
+    let heap = reader.heap(Limits::default());
+    let mut actor = Actor { world, heap, random: Random::new(seed) };
     let mut newest = vec![0; STAYING_COUNT];
     let mut at = 0;
     let mut seen = HashSet::new();
@@ -313,8 +300,9 @@ fn stress<F: Flavour>() {
         refused: AtomicU64::new(0),
     };
     {
-        let reader = domain.register();
-        let actor = Actor { world: &world, heap: Heap::new(), random: Random::new(seed) };
+        let reader = world.join(&domain);
+        let heap = reader.heap(Limits::default());
+        let actor = Actor { world: &world, heap, random: Random::new(seed) };
         let guard = reader.enter();
         for key in (0..STAYING_COUNT).map(staying_key) {
             actor.set(&mut actor.lock(SlotNumber::of_key(&key)), &key, 1, guard.section());

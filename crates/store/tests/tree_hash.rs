@@ -31,7 +31,8 @@ impl Tested {
         assert_eq!(edit.len(), self.values.len() as u64);
         let built = edit.finish();
         self.root = built.root();
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
         // SAFETY: no reader is left.
         unsafe { free_retired(&self.heap) };
         outcome

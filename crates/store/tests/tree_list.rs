@@ -27,7 +27,8 @@ impl Tested {
         assert_eq!(edit.len(), self.model.len() as u64);
         let built = edit.finish();
         self.root = built.root();
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
         // SAFETY: no reader is left.
         unsafe { free_retired(&self.heap) };
         self.check();
@@ -167,7 +168,8 @@ fn pushing_at_either_end_fills_nodes() {
             }
             let built = edit.finish();
             tested.root = built.root();
-            built.retire_replaced();
+            // SAFETY: the new root takes the place of the old one.
+            unsafe { built.retire_replaced() };
             // SAFETY: no reader is left.
             unsafe { free_retired(&tested.heap) };
         }
@@ -251,7 +253,8 @@ fn a_reader_of_an_old_version_sees_it_unchanged() {
         (0..10).for_each(|_| random_change(&mut edit, &mut model, &mut random, 12));
         let built = edit.finish();
         root = built.root();
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
         versions.extend(root.map(|root| (root, model.clone())));
     }
     for (root, model) in &versions {
@@ -299,7 +302,8 @@ fn a_copy_shares_nothing_with_the_original() {
     // SAFETY: the original is live.
     let built = unsafe { original.copy(&tested.heap) };
     tested.root = built.root();
-    built.retire_replaced();
+    // SAFETY: the new root takes the place of the old one.
+    unsafe { built.retire_replaced() };
     // SAFETY: nobody else uses the original.
     unsafe { original.retire(&tested.heap) };
     // SAFETY: no reader is left.

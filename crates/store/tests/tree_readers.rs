@@ -4,19 +4,23 @@
 mod tree_common;
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tidemill_rcu::{Budget, Domain, Flavour, Memb, Qsbr, Section};
+use tidemill_rcu::{Budget, Domain, Flavour, Limits, Memb, Qsbr};
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::{List, ListEdit};
-use tidemill_store::{Built, Heap, Root};
+use tidemill_store::{Built, Heap, Keyspace, ReleaseObserver, Root, Section, SlotNumber};
 use tree_common::Random;
 
 const READER_COUNT: usize = 3;
 const RUN_TIME: Duration = Duration::from_millis(1500);
+
+struct Nobody;
+impl ReleaseObserver for Nobody {
+    fn released(&self, _slot: SlotNumber, _clear: &dyn Fn()) {}
+}
 
 /// Where readers find the current version.
 struct Published(AtomicPtr<u8>);
@@ -33,7 +37,8 @@ impl Published {
         let pointer = built.root().map_or(std::ptr::null_mut(), |root| root.into_raw().as_ptr());
         // Release pairs with the acquire in `load`.
         self.0.store(pointer, Ordering::Release);
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
     }
 }
 
@@ -43,12 +48,16 @@ fn run<F: Flavour>(
     read: impl Fn(Root, Section<'_>) + Sync,
 ) {
     let domain = Domain::<F>::new().expect("the flavour is available");
+    // For its members only: the trees stand outside of it.
+    let keyspace = Keyspace::<()>::new(1, Seed::new(1, 2), Nobody);
+    // SAFETY: the trees of one run are read by its own members only.
+    let join = || unsafe { keyspace.join_beside(&domain) }.expect("few threads");
     let published = Published(AtomicPtr::new(std::ptr::null_mut()));
     let (stop, checked) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..READER_COUNT {
             scope.spawn(|| {
-                let mut reader = Arc::clone(&domain).register();
+                let mut reader = join();
                 while !stop.load(Ordering::Relaxed) {
                     {
                         let guard = reader.enter();
@@ -61,7 +70,7 @@ fn run<F: Flavour>(
                 }
             });
         }
-        let heap = Heap::new();
+        let heap = join().heap(Limits::default());
         let end = Instant::now() + RUN_TIME;
         while Instant::now() < end {
             write(published.load(), &published, &heap);

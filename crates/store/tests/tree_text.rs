@@ -24,7 +24,8 @@ impl Tested {
         change(&mut edit, &mut self.model);
         let built = edit.finish();
         self.root = built.root();
-        built.retire_replaced();
+        // SAFETY: the new root takes the place of the old one.
+        unsafe { built.retire_replaced() };
         // SAFETY: no reader is left.
         unsafe { free_retired(&self.heap) };
     }

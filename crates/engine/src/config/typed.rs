@@ -135,6 +135,7 @@ impl Configuration {
         Settings {
             requirepass: self.text("requirepass").as_bytes().to_vec(),
             maxmemory_bytes: self.number("maxmemory"),
+            retired_bytes_max: self.number("rcu-retired-max"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
             debug_command: match self.text("enable-debug-command") {
                 "yes" => DebugCommand::Always,

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
-use tidemill_store::{KeyHash, SlotNumber};
+use tidemill_store::{KeyHash, Section, SlotNumber};
 
 use super::serve;
 use super::turn::Client;
@@ -225,7 +224,7 @@ fn write<E: Enter>(
     let known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = match &known {
         KnownKeys::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
-        _ if needs_token => LockSet::with_token(shared, &known.slots(), client.worker.index),
+        _ if needs_token => LockSet::with_token(shared, &known.slots(), client.reader.seat()),
         _ => lock(client, &known.slots()),
     };
     let mut locks = locks.map_err(Stop::wait)?;
@@ -268,12 +267,12 @@ fn write<E: Enter>(
 }
 
 /// Locks slots: by trying, or with the token after many failures.
-pub(crate) fn lock<'k, E>(client: &Client<'k, '_, E>, slots: &Slots) -> Result<LockSet<'k>, Place> {
+pub(crate) fn lock<'k, E: Enter>(client: &Client<'k, '_, E>, slots: &Slots) -> Result<LockSet<'k>, Place> {
     let shared: &'k Shared = client.shared;
     if client.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
         LockSet::several(shared, slots)
     } else {
-        LockSet::with_token(shared, slots, client.worker.index)
+        LockSet::with_token(shared, slots, client.reader.seat())
     }
 }
 

@@ -10,9 +10,10 @@ use crate::command::{Command, CommandId, Flags};
 use crate::long_reply::Noted;
 use crate::observe::command_log::{LogKind, shortened};
 use crate::observe::shown_arguments;
+use crate::section::ReadSide;
 use crate::session::ReplyMode;
 
-impl<E> Client<'_, '_, E> {
+impl<E: ReadSide> Client<'_, '_, E> {
     /// Whether the client's replies may be made in pieces.
     pub(crate) fn takes_pieces(&self) -> bool {
         !self.worker.limits_output && self.session.reply_mode == ReplyMode::On
@@ -49,7 +50,7 @@ impl<E> Client<'_, '_, E> {
     pub(crate) fn go_on(&mut self, input: &[u8]) -> Option<Turn> {
         let shared = self.shared;
         let mut rest = self.session.rest.take()?;
-        shared.gate.pass(self.worker.index);
+        self.reader.seat().pass();
         self.worker.refresh_settings(shared);
         if self.session.client.is_killed() {
             return Some(Turn { consumed: input.len(), next: Next::Close });

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use tidemill_rcu::Section;
 use tidemill_resp::encode::ReplyBuffer;
-use tidemill_store::{Found, SlotNumber};
+use tidemill_store::{Found, Section, SlotNumber};
 
 use super::keyed::release;
 use crate::blocking::{WaitEnd, Waiter};

@@ -4,8 +4,7 @@
 //! its slots and all databases for a bounded time, and skips slots in which nothing expires. A bucket is looked at without
 //! a lock; what has expired in it is then deleted as a write of its own. A slot that is taken is left to the next round.
 
-use tidemill_rcu::Section;
-use tidemill_store::{EntryRef, SlotNumber};
+use tidemill_store::{EntryRef, Section, SlotNumber};
 
 use super::keyed::release;
 use super::serve::edit_beside;
@@ -56,7 +55,7 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     let start_us = shared.clock.monotonic_us();
     let mut met = Met::default();
     let mut is_over = false;
-    let mut databases_left = shared.keyspace.database_count() + 1;
+    let mut databases_left = shared.keyspace.databases_end().max(1) + 1;
     while !is_over && shared.clock.monotonic_us() - start_us < SWEEP_US_MAX {
         reader.section(&mut |section| {
             for _ in 0..SWEEP_STEPS_BETWEEN_CLOCKS {
@@ -83,10 +82,10 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
     let Position { database, slot, hash } = worker.sweep;
     let Some(slot) = SlotNumber::from_index(slot) else {
         let Expiring { keys, ms } = std::mem::take(&mut worker.sweep_expiring);
-        let times_to_live = worker.stats(shared).times_to_live(database);
+        let times_to_live = worker.stats(shared).times_to_live_or_new(database);
         times_to_live.keys.set(keys);
         times_to_live.ms.set(ms);
-        let next = (database + 1) % shared.keyspace.database_count();
+        let next = (database + 1) % shared.keyspace.databases_end().max(1);
         worker.sweep = Position { database: next, ..Position::new(worker.index) };
         return true;
     };

@@ -120,9 +120,10 @@ fn exclude<'k, E: Enter>(
         let locks = lock(client, &slots)?;
         return Ok(Exclusion { locks, gate: None, token: None });
     }
-    let worker = client.worker.index;
-    let token = shared.token.try_take(&shared.parking, worker).ok_or(Place::Token)?;
-    let gate = shared.close_gate(worker, client.session.gate_attempts()).ok_or(Place::Gate)?;
+    let seat = client.reader.seat();
+    let token = shared.token.try_take(&shared.parking, seat).ok_or(Place::Token)?;
+    let gate = shared.close_gate(seat, client.session.gate_attempts());
+    let gate = gate.ok_or(Place::Gate)?;
     let locks = LockSet::all(shared, &slots).ok_or(Place::Gate)?;
     Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
 }
@@ -165,7 +166,7 @@ fn is_watch_broken<E: Enter>(client: &Client<'_, '_, E>, locks: &mut LockSet<'_>
 fn run_queued<'k, E: Enter>(
     client: &mut Client<'k, '_, E>,
     queued: &Queued,
-    locks: LockSet<'k>,
+    mut locks: LockSet<'k>,
     alone: Option<&ClosedGate<'_>>,
 ) -> LockSet<'k> {
     let shared: &'k Shared = client.shared;
@@ -205,6 +206,7 @@ fn run_queued<'k, E: Enter>(
                 command,
                 in_transaction: true,
                 alone,
+                locks: Some(&mut locks),
             };
             (handler(&mut cx), locks)
         }

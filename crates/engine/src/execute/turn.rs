@@ -246,7 +246,7 @@ pub fn run_turn<E: Enter>(
     let mut consumed = 0;
     let mut count = 0;
     loop {
-        shared.gate.pass(client.worker.index);
+        client.reader.seat().pass();
         // What another worker has answered applies to whatever was sent after that answer: settings, and being killed.
         client.worker.refresh_settings(shared);
         if client.session.client.is_killed() {
@@ -693,6 +693,7 @@ impl<E: Enter> Client<'_, '_, E> {
                     command,
                     in_transaction: false,
                     alone: None,
+                    locks: None,
                 };
                 handler(&mut cx)
             }

@@ -1,5 +1,6 @@
 //! A server without sockets: sessions on workers, driven one turn at a time by a single thread, with a clock that stands
 //! still until it is moved.
+#![allow(unsafe_code)]
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::collections::BTreeMap;
@@ -16,10 +17,10 @@ use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
-use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
+use tidemill_rcu::{Budget, Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
-use tidemill_store::Heap;
+use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
 /// Time that stands still.
@@ -122,7 +123,7 @@ impl Host for NoProcess {
 
 struct Seat {
     worker: Worker,
-    reader: Reader<Qsbr>,
+    reader: Member<Qsbr>,
     batch: Batch,
 }
 
@@ -186,15 +187,23 @@ impl Server {
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
         let seat = |index| {
-            let retired = RetireList::for_domain(&domain, Limits::default());
+            // SAFETY: nothing of one server's keyspace is used with another's.
+            let reader = unsafe { shared.keyspace.join_beside(&domain) }.expect("few workers");
             Seat {
-                worker: Worker::new(&shared, index, Heap::with_retired(retired), index as u64),
-                reader: domain.register(),
+                worker: Worker::new(&shared, index, reader.heap(Limits::default()), index as u64),
+                reader,
                 batch: Batch::default(),
             }
         };
         let seats = (0..worker_count).map(seat).collect();
         Server { clock, journal, departures, shared, domain, seats, connections: BTreeMap::new() }
+    }
+
+    /// Makes the thread that calls it another member of the keyspace.
+    pub fn joining(&self) -> impl Fn() -> Member<Qsbr> + Send + Sync + 'static {
+        let (shared, domain) = (Arc::clone(&self.shared), Arc::clone(&self.domain));
+        // SAFETY: nothing of one server's keyspace is used with another's.
+        move || unsafe { shared.keyspace.join_beside(&domain) }.expect("few members")
     }
 
     /// A connection to a worker.
@@ -261,10 +270,10 @@ impl Server {
     /// One call of a worker's sweep.
     pub fn sweep(&mut self, index: usize) {
         let seat = &mut self.seats[index];
-        self.shared.gate.enter(index);
+        seat.reader.seat().enter();
         seat.worker.boundary(&self.shared);
         let _ = execute::sweep(&self.shared, &mut seat.worker, &mut seat.reader);
-        self.shared.gate.leave(index);
+        seat.reader.seat().leave();
     }
 
     /// Executes pipelined requests on a worker between two of its boundaries, and drops the replies. Returns their bytes.
@@ -284,14 +293,14 @@ impl Server {
     pub fn turn_once(&mut self, connection: u64, input: &[u8]) -> Next {
         let state = self.connections.get_mut(&connection).expect("connected");
         let seat = &mut self.seats[state.seat];
-        self.shared.gate.enter(state.seat);
+        seat.reader.seat().enter();
         seat.worker.boundary(&self.shared);
         let mut pending = std::mem::take(&mut state.input);
         pending.extend_from_slice(input);
         let turn = state.execute(&self.shared, seat, &pending);
         pending.drain(..turn.consumed);
         state.input = pending;
-        self.shared.gate.leave(state.seat);
+        seat.reader.seat().leave();
         turn.next
     }
 
@@ -310,17 +319,17 @@ impl Server {
     /// Lets a worker run, or stand, outside of its loop.
     pub fn set_running(&mut self, index: usize, runs: bool) {
         if runs {
-            self.shared.gate.enter(index);
+            self.seats[index].reader.seat().enter();
             self.seats[index].worker.boundary(&self.shared);
         } else {
-            self.shared.gate.leave(index);
+            self.seats[index].reader.seat().leave();
         }
     }
 
     fn turn(&mut self, connection: u64) {
         let state = self.connections.get_mut(&connection).expect("connected");
         let seat = &mut self.seats[state.seat];
-        self.shared.gate.enter(state.seat);
+        seat.reader.seat().enter();
         seat.worker.boundary(&self.shared);
         let mut input = std::mem::take(&mut state.input);
         let turn = state.execute(&self.shared, seat, &input);
@@ -331,12 +340,12 @@ impl Server {
             "a single thread has nobody to wait for: {:?}",
             turn.next
         );
-        self.shared.gate.leave(state.seat);
+        seat.reader.seat().leave();
     }
 
     fn pass(&mut self, index: usize) {
         let seat = &mut self.seats[index];
-        self.shared.gate.enter(index);
+        seat.reader.seat().enter();
         seat.worker.boundary(&self.shared);
         for message in self.shared.mailboxes.take(index) {
             if let Message::Unblocked { session, waiter, mut reply, .. } = message
@@ -359,7 +368,7 @@ impl Server {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);
         });
-        self.shared.gate.leave(index);
+        seat.reader.seat().leave();
         seat.worker.heap.release_held(usize::MAX);
         seat.worker
             .heap

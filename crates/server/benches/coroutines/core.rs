@@ -16,11 +16,11 @@ use tidemill_engine::section::ReadSide;
 use tidemill_engine::session::Session;
 use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
-use tidemill_rcu::{Budget, Domain, Limits, Qsbr, Reader, RetireList};
+use tidemill_rcu::{Budget, Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 use tidemill_server::output::{Sent, send};
-use tidemill_store::Heap;
+use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
 const READ_BYTES: usize = 64 << 10;
@@ -97,8 +97,7 @@ pub enum Need {
 /// The engine on one thread.
 pub struct Core {
     shared: Arc<Shared>,
-    domain: Arc<Domain<Qsbr>>,
-    reader: Reader<Qsbr>,
+    reader: Member<Qsbr>,
     worker: Worker,
     batch: Batch,
     input: Vec<u8>,
@@ -117,18 +116,17 @@ impl Core {
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("QSBR needs nothing of the system");
-        let retired = RetireList::for_domain(&domain, Limits::default());
-        let worker = Worker::new(&shared, 0, Heap::with_retired(retired), 1);
+        let reader = shared.keyspace.join(&domain).expect("the process has one keyspace");
+        let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 1);
         let core = Core {
-            reader: domain.register(),
+            reader,
             shared,
-            domain,
             worker,
             batch: Batch::default(),
             input: vec![0; READ_BYTES],
             reply: ReplyBuffer::new(Protocol::Resp2),
         };
-        core.shared.gate.enter(0);
+        core.reader.seat().enter();
         core
     }
 
@@ -139,10 +137,10 @@ impl Core {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);
         });
-        shared.gate.leave(0);
-        worker.heap.retired().reclaim(&self.domain, Budget { items: 4096, bytes: 1 << 20 });
+        self.reader.seat().leave();
+        worker.heap.retired().reclaim(self.reader.domain(), Budget { items: 4096, bytes: 1 << 20 });
         self.reader.quiescent();
-        shared.gate.enter(0);
+        self.reader.seat().enter();
         worker.boundary(shared);
     }
 

@@ -43,10 +43,11 @@ fn process(shared: &Shared, out: &mut Exposition) {
     out.family(
         "tidemill_memory_bytes",
         Kind::Gauge,
-        "Memory of the dataset: live, and retired but not freed yet.",
+        "Memory of the dataset: live; retired, and flushed, but not freed yet.",
     )
     .sample(&[("state", "live")], shared.live_bytes())
-    .sample(&[("state", "retired")], sum(shared, |stats| &stats.retired_bytes));
+    .sample(&[("state", "retired")], shared.retired_bytes())
+    .sample(&[("state", "flushed")], shared.lazily_freed().bytes);
     out.family("tidemill_memory_limit_bytes", Kind::Gauge, "maxmemory; 0 is no limit.")
         .sample(&[], shared.settings().maxmemory_bytes);
 }
@@ -169,7 +170,7 @@ fn commands(shared: &Shared, out: &mut Exposition) {
 
 fn databases(shared: &Shared, reader: &mut dyn ReadSide, out: &mut Exposition) {
     let mut counts = Vec::new();
-    for database in 0..shared.keyspace.database_count() {
+    for database in 0..shared.keyspace.databases_end() {
         reader.section(&mut |section| {
             let keys = shared.keyspace.key_count(database, section);
             counts.push((
@@ -178,7 +179,9 @@ fn databases(shared: &Shared, reader: &mut dyn ReadSide, out: &mut Exposition) {
                 shared.keyspace.expiring_count(database, section),
             ));
         });
+        // Whoever stops all threads waits for this one: a database at most.
         reader.quiescent();
+        reader.seat().pass();
     }
     counts.retain(|&(_, keys, _)| keys > 0);
     out.family("tidemill_keys", Kind::Gauge, "Keys by database.");

@@ -1,7 +1,7 @@
 //! `/metrics` over HTTP, for Prometheus. Off unless `metrics-port` is set.
 //!
 //! One thread per address answers one scrape at a time, off the workers' way: the figures are those that `INFO` shows,
-//! and reading them costs a worker nothing. It is no web server: `GET /metrics`, one request per connection, a deadline
+//! and reading them costs a worker nothing. The thread is a member of the keyspace: inside its gate while it reads. It is no web server: `GET /metrics`, one request per connection, a deadline
 //! for each.
 
 mod exposition;
@@ -13,7 +13,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 
-use tidemill_engine::section::ReadSide;
 use tidemill_engine::shared::Shared;
 use tidemill_rcu::{Domain, Flavour};
 
@@ -39,10 +38,13 @@ pub(crate) fn serve<F: Flavour>(
     domain: Arc<Domain<F>>,
 ) -> io::Result<()> {
     let body = move || {
-        let mut reader = domain.register();
+        let mut member = match shared.keyspace.join(&domain) {
+            Ok(member) => member,
+            Err(error) => return log::error!("metrics: {error}"),
+        };
         loop {
             // Offline while it waits: the grace periods of the workers must not wait for a scrape.
-            let accepted = reader.offline(|| match listener.accept() {
+            let accepted = member.offline(|| match listener.accept() {
                 Ok((stream, _)) => http::read_request(&stream).map(|request| (stream, request)),
                 Err(error) => {
                     log::debug!("metrics: {error}");
@@ -53,12 +55,10 @@ pub(crate) fn serve<F: Flavour>(
             });
             let Some((stream, request)) = accepted else { continue };
             let body = match request {
-                http::Request::Metrics => figures::render(&shared, &mut reader),
+                http::Request::Metrics => member.inside(|member| figures::render(&shared, member)),
                 _ => String::new(),
             };
-            let read_side: &mut dyn ReadSide = &mut reader;
-            read_side.quiescent();
-            reader.offline(|| http::answer(&stream, request, &body));
+            member.offline(|| http::answer(&stream, request, &body));
         }
     };
     thread::Builder::new().name("metrics".into()).spawn(body).map(drop)

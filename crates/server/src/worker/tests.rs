@@ -1,6 +1,8 @@
 //! A worker's event loop, driven iteration by iteration. Time stands still but for two commands: `MEMORY MALLOC-STATS` takes
 //! [`LONG_US`], `MEMORY PURGE` [`SHORT_US`]. So who has how much of the worker is a matter of counting.
 
+#![allow(unsafe_code)]
+
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
@@ -10,8 +12,7 @@ use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
 use tidemill_engine::mailbox::Notify;
 use tidemill_engine::shared::{AllocatorMemory, Host, PauseMode, SharedSpec};
-use tidemill_rcu::{Limits, Qsbr, RetireList};
-use tidemill_store::Heap;
+use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_store::hash::Seed;
 
 use super::*;
@@ -104,8 +105,9 @@ impl Server {
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
-        let heap = Heap::with_retired(RetireList::for_domain(&domain, Limits::default()));
-        let worker = Worker::new(&shared, 0, heap, 7);
+        // SAFETY: nothing of one server's keyspace is used with another's.
+        let member = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
+        let worker = Worker::new(&shared, 0, member.heap(Limits::default()), 7);
         let spec = WorkerSpec {
             index: 0,
             shared: Arc::clone(&shared),
@@ -114,7 +116,7 @@ impl Server {
             handover: Arc::new(Handover::new(wakers, 100)),
             stop: Arc::default(),
         };
-        let event_loop = EventLoop::new(spec, domain, worker).expect("an epoll descriptor");
+        let event_loop = EventLoop::new(spec, member, worker).expect("an epoll descriptor");
         let mut server = Server { event_loop, shared, hands, events: Vec::with_capacity(16) };
         server.event_loop.busy_from_us = START_US;
         server

@@ -9,8 +9,9 @@ use tidemill_engine::execute::{self, Batch, Next, Turn};
 use tidemill_engine::shared::Shared;
 use tidemill_engine::stats::WorkerStats;
 use tidemill_engine::worker::Worker;
-use tidemill_rcu::{Flavour, Reader};
+use tidemill_rcu::Flavour;
 use tidemill_resp::encode::ReplyBuffer;
+use tidemill_store::Member;
 
 use super::EventLoop;
 use crate::backlog;
@@ -349,7 +350,7 @@ fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
 fn run_turn<F: Flavour>(
     shared: &Arc<Shared>,
     worker: &mut Worker,
-    reader: &mut Reader<F>,
+    reader: &mut Member<F>,
     batch: &mut Batch,
     connection: &mut Connection,
     input: &[u8],

@@ -1,7 +1,7 @@
 //! What the benches of the keyspace share.
 #![allow(unsafe_code, dead_code)]
 
-use tidemill_rcu::Section;
+use tidemill_store::Section;
 use tidemill_store::hash::Seed;
 use tidemill_store::{
     Disposal, Encoding, EntrySpec, Heap, Keyspace, Kind, NewValue, OwnedEntry, ReleaseObserver,

@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_rcu::{Garbage, Section};
+use tidemill_rcu::Garbage;
+
+use crate::member::Section;
 
 use super::segment::SegmentWord;
 use crate::heap::Heap;

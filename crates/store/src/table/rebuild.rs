@@ -4,8 +4,8 @@
 //! buckets in another one, so that every step reads the table and hardly any key.
 #![allow(unsafe_code)]
 
+use crate::member::Section;
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 
 use super::bucket::BUCKET_ENTRIES;
 use super::known::{KnownHash, Tail};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_rcu::Section;
+use crate::member::Section;
 
 use super::directory::{Directory, Target, target};
 use super::segment::{Position, SegmentWord};

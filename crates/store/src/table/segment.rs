@@ -13,7 +13,9 @@ use std::cmp::Reverse;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use tidemill_rcu::{Garbage, Section};
+use tidemill_rcu::Garbage;
+
+use crate::member::Section;
 
 use super::bucket::{BUCKET_COUNT_MAX, BUCKET_ENTRIES, Bucket, POINTER_BITS, POINTER_MASK};
 use super::known::{KnownHash, TAG_BITS, Tail};

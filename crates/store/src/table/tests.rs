@@ -1,7 +1,7 @@
 //! What segments tell of their entries' hashes, while a table grows, shrinks and grows again.
 #![allow(unsafe_code)]
 
-use tidemill_rcu::Section;
+use crate::member::Section;
 
 use super::Table;
 use super::segment::entry_of;

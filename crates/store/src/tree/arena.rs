@@ -18,9 +18,20 @@ use crate::Heap;
 pub(crate) struct Arena {
     fresh: SmallVec<[Link; 8]>,
     replaced: SmallVec<[Link; 8]>,
+    base: Option<Root>,
 }
 
 impl Arena {
+    /// Of an edit that begins from a published root.
+    pub(crate) fn from(base: Option<Root>) -> Arena {
+        Arena { fresh: SmallVec::new(), replaced: SmallVec::new(), base }
+    }
+
+    /// The published root that the edit began from.
+    pub(crate) fn base(&self) -> Option<Root> {
+        self.base
+    }
+
     /// A new empty node with room for `payload_bytes`.
     pub(crate) fn allocate(&mut self, level: u8, flags: u8, payload_bytes: usize) -> Link {
         let link = Link::allocate(level, flags, HEADER_BYTES + payload_bytes);
@@ -185,14 +196,16 @@ impl Built<'_> {
 
     /// Retires the nodes that the new version does not share with the old one.
     ///
-    /// Call it after the new root was published in place of the old one: readers that come later must not find the
-    /// retired nodes.
-    pub fn retire_replaced(mut self) {
+    /// # Safety
+    ///
+    /// The new root was published in place of the old one, which no reader that comes later can find, and its nodes are
+    /// retired once.
+    pub unsafe fn retire_replaced(mut self) {
         self.fresh.clear();
         self.fresh_bytes = 0;
         for link in self.replaced.drain(..) {
             let bytes = link.header().capacity as usize;
-            // SAFETY: publishing the new root unlinked this node; it is in the list once, and any thread may free it.
+            // SAFETY: by the caller's promise this node is unlinked; it is in the list once, and any thread may free it.
             self.heap
                 .retire_node(unsafe { Garbage::new(link.as_pointer(), bytes, whole::free_node) });
         }

@@ -10,8 +10,8 @@
 
 use std::marker::PhantomData;
 
+use crate::member::Section;
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
@@ -325,7 +325,11 @@ impl<'h> HashEdit<'h> {
     /// it until this edit and what it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> HashEdit<'h> {
-        HashEdit { root: root.map(Root::link), ..HashEdit::create(seed, heap) }
+        HashEdit {
+            root: root.map(Root::link),
+            arena: Arena::from(root),
+            ..HashEdit::create(seed, heap)
+        }
     }
 
     /// Count of fields.
@@ -396,6 +400,10 @@ impl<'h> HashEdit<'h> {
         };
         self.root = path.replace::<Fields>(&mut self.arena, pieces);
         true
+    }
+
+    pub(crate) fn base(&self) -> Option<Root> {
+        self.arena.base()
     }
 
     /// Ends the edit.

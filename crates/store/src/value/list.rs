@@ -14,8 +14,8 @@
 
 use std::marker::PhantomData;
 
+use crate::member::Section;
 use smallvec::SmallVec;
-use tidemill_rcu::Section;
 
 use crate::heap::Heap;
 use crate::tree::arena::Arena;
@@ -245,6 +245,7 @@ impl<'h> ListEdit<'h> {
     #[must_use]
     pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> ListEdit<'h> {
         let mut edit = ListEdit::create(heap);
+        edit.arena = Arena::from(root);
         let Some(root) = root.map(Root::link) else { return edit };
         if root.node().is_leaf() {
             edit.last = Some(child(root));
@@ -358,6 +359,10 @@ impl<'h> ListEdit<'h> {
             self.splice(part, within, count as usize, None);
             left -= count;
         }
+    }
+
+    pub(crate) fn base(&self) -> Option<Root> {
+        self.arena.base()
     }
 
     /// Ends the edit.

@@ -8,7 +8,7 @@
 //! edit.push_back(b"x");
 //! let built = edit.finish();
 //! publish(built.root());          // one release store, under the slot's lock
-//! built.retire_replaced();
+//! unsafe { built.retire_replaced() };
 //! ```
 //!
 //! An edit that is dropped, or whose `Built` is dropped, leaves no trace. Types hold bytes only: what is expired, which

@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use tidemill_rcu::Section;
+use crate::member::Section;
 
 use crate::heap::Heap;
 use crate::tree::arena::Arena;
@@ -237,7 +237,7 @@ impl<'h> TextEdit<'h> {
     /// edit and what it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> TextEdit<'h> {
-        TextEdit { root: root.map(Root::link), ..TextEdit::create(heap) }
+        TextEdit { root: root.map(Root::link), arena: Arena::from(root), ..TextEdit::create(heap) }
     }
 
     /// Count of bytes.
@@ -282,6 +282,10 @@ impl<'h> TextEdit<'h> {
             at += taken as u64;
         }
         self.append(bytes);
+    }
+
+    pub(crate) fn base(&self) -> Option<Root> {
+        self.arena.base()
     }
 
     /// Ends the edit.

@@ -1,8 +1,8 @@
 //! What the tests of the tree share.
 #![allow(unsafe_code, dead_code)]
 
-use tidemill_rcu::Section;
 use tidemill_store::Heap;
+use tidemill_store::Section;
 
 /// Frees everything that was retired.
 ///

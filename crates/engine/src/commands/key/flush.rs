@@ -1,5 +1,7 @@
 //! Changes of whole databases, with all other workers stopped.
 
+use std::ops::Range;
+
 use tidemill_resp::number::parse_integer;
 use tidemill_store::Detached;
 use tidemill_store::gate::ClosedGate;
@@ -9,9 +11,11 @@ use crate::commands::options::is;
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::execute::keyed;
+use crate::limits::SYNC_FLUSH_US_MAX;
 use crate::locks::LockSet;
 use crate::parking::Place;
-use crate::side::Replaced;
+use crate::shared::Shared;
+use crate::side::{Replaced, Side};
 
 /// Runs `work` with all other workers stopped: by the transaction at hand, or now. Its effect is journaled before they
 /// go on.
@@ -23,10 +27,9 @@ fn alone<T>(
         return Ok(work(cx, gate));
     }
     let shared = cx.shared;
-    let worker = cx.worker.index;
-    let token = shared.token.try_take(&shared.parking, worker);
+    let token = shared.token.try_take(&shared.parking, cx.reader.seat());
     let _token = token.ok_or_else(|| Stop::wait(Place::Token))?;
-    let gate = shared.close_gate(worker, cx.session.gate_attempts());
+    let gate = shared.close_gate(cx.reader.seat(), cx.session.gate_attempts());
     let gate = gate.ok_or_else(|| Stop::wait(Place::Gate))?;
     let result = work(cx, &gate);
     let (worker, args, database) = (&mut *cx.worker, cx.args, cx.session.database);
@@ -47,31 +50,67 @@ fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
 
 pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let database = cx.session.database;
-    flush(cx, database..database + 1)
+    flush(cx, |_| database..database + 1)
 }
 
 pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let count = cx.shared.keyspace.database_count();
-    flush(cx, 0..count)
+    flush(cx, |shared| 0..shared.keyspace.databases_end())
 }
 
-fn flush(cx: &mut SessionCx<'_, '_>, databases: std::ops::Range<usize>) -> Outcome {
+/// Empties databases, which are asked for when all others are stopped.
+fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>) -> Outcome {
     let is_lazy = is_lazy(cx)?;
     let detached: Vec<Detached> = alone(cx, |cx, gate| {
+        let databases = databases(cx.shared);
         let changes: Vec<_> = databases.clone().map(|database| (database, None)).collect();
         touch_watched(cx, gate, &changes);
+        let (shared, heap) = (cx.shared, &cx.worker.heap);
+        let keyspace = &shared.keyspace;
         let detached: Vec<Detached> =
-            databases.filter_map(|database| cx.shared.keyspace.detach(database, gate)).collect();
-        cx.worker.changes += detached.iter().map(Detached::key_count).sum::<u64>().max(1);
+            databases.filter_map(|database| keyspace.detach(database, gate, heap)).collect();
+        shared.note_detached(&detached);
+        let keys: u64 = detached.iter().map(|detached| detached.key_count).sum();
+        cx.worker.changes += keys.max(1);
         detached
     })?;
-    if is_lazy {
-        cx.shared.free_in_background(detached);
-    } else {
-        cx.shared.free_detached(detached);
+    // What was flushed is no longer live: whatever follows in the same request may write.
+    cx.worker.refresh_memory(cx.shared);
+    if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
+        free_now(cx);
     }
     cx.reply.ok();
     Ok(())
+}
+
+/// Frees what was flushed, as far as its grace period is over in a moment: the others announce at their next boundary. A
+/// reader that takes longer, or a long reply, leaves it to the background.
+fn free_now(cx: &mut SessionCx<'_, '_>) {
+    let shared = cx.shared;
+    let deadline_us = shared.clock.monotonic_us() + SYNC_FLUSH_US_MAX;
+    loop {
+        cx.reader.reclaim(&cx.worker.heap);
+        shared.free_unreachable();
+        let is_done = shared.lazily_freed().bytes == 0 || shared.keyspace.has_pinned_unreachable();
+        if is_done || shared.clock.monotonic_us() >= deadline_us {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Reaches the sides of all slots, those that the transaction at hand has locked included.
+fn for_each_side(
+    shared: &Shared,
+    gate: &ClosedGate<'_>,
+    mut locks: Option<&mut LockSet<'_>>,
+    visit: &mut dyn FnMut(&mut Side),
+) {
+    let locked = shared.keyspace.for_each_side(gate, |_, side| visit(side));
+    for slot in locked {
+        let own = locks.as_mut().and_then(|locks| locks.lock(slot));
+        let own = own.expect("with all others stopped only the transaction has locks");
+        own.side_if_any().into_iter().for_each(&mut *visit);
+    }
 }
 
 /// Tells who watches a key of databases that are emptied or exchanged, given as the old and the new of each, what becomes
@@ -83,11 +122,13 @@ fn touch_watched(
 ) {
     let shared = cx.shared;
     let now_ms = shared.expiry_clock_ms(cx.worker.now_ms());
-    cx.reader.section(&mut |section| {
+    let mut sides = std::mem::take(&mut cx.locks);
+    let reader = &mut *cx.reader;
+    reader.section(&mut |section| {
         let find = |database, key: &[u8]| {
             shared.keyspace.find(database, shared.keyspace.key_hash(key), key, section)
         };
-        shared.keyspace.for_each_side(gate, |_, side| {
+        for_each_side(shared, gate, sides.as_deref_mut(), &mut |side| {
             side.replace_watched(|database, key| {
                 let Some(&(_, new)) = changes.iter().find(|(old, _)| *old == database) else {
                     return Replaced::Unaffected;
@@ -105,6 +146,7 @@ fn touch_watched(
             });
         });
     });
+    cx.locks = sides;
 }
 
 fn index(argument: &[u8], which: &str) -> Result<i64, CommandError> {
@@ -136,7 +178,7 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Keys that somebody waits for may have come with the exchange: they are looked at as soon as the others run again.
 fn note_ready(cx: &mut SessionCx<'_, '_>, gate: &ClosedGate<'_>, databases: &[usize]) {
     let (shared, worker) = (cx.shared, &mut *cx.worker);
-    shared.keyspace.for_each_side(gate, |_, side| {
+    for_each_side(shared, gate, cx.locks.as_deref_mut(), &mut |side| {
         for (database, key) in side.waited_for() {
             if databases.contains(&database) {
                 worker.postpone(database, key, shared.keyspace.key_hash(key));

@@ -5,8 +5,7 @@
 //! too, the session waits for it and goes on from there: `KEYS` keeps what it has found, `SCAN` answers it.
 
 use rand_xoshiro::rand_core::Rng;
-use tidemill_rcu::Section;
-use tidemill_store::{EntryRef, Kind, SlotNumber};
+use tidemill_store::{EntryRef, Kind, Section, SlotNumber};
 
 use super::look::kind_name;
 use crate::command::{Outcome, Stop};
@@ -331,7 +330,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 /// A slot by its share of the keys, then one of the slot's buckets, then one of its entries.
 fn random_entry<'g>(
-    shared: &Shared,
+    shared: &'g Shared,
     database: usize,
     random: [u64; 2],
     count: u64,

@@ -43,7 +43,10 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Holds up its worker, as a command that takes long does. What is no number is 0, as in Valkey.
 fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let seconds = parse_double(cx.arg(2)).unwrap_or(0.0);
-    thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    // Nothing that was read is held: grace periods need not wait, and so the writers of other workers neither.
+    cx.reader.offline(&mut || {
+        thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    });
     cx.reply.ok();
     Ok(())
 }

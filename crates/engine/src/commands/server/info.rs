@@ -253,7 +253,9 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("used_memory_startup", 0);
     lines.line("used_memory_dataset", live);
     lines.line("used_memory_dataset_perc", format_args!("{:.2}%", 100.0 * ratio(live, used)));
-    lines.line("used_memory_retired", used.saturating_sub(live));
+    lines.line("used_memory_retired", shared.retired_bytes());
+    let retired_max = shared.retired_bytes_max(&shared.settings());
+    lines.line("used_memory_retired_max", retired_max * shared.worker_count() as u64);
     lines.line("allocator_allocated", allocator.allocated_bytes);
     lines.line("allocator_active", allocator.active_bytes);
     lines.line("allocator_resident", allocator.resident_bytes);
@@ -278,9 +280,10 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
         clients.iter().map(|client| client.memory_bytes()).sum::<u64>(),
     );
     lines.line("mem_allocator", "jemalloc");
-    let (pending, freed) = shared.lazily_freed();
-    lines.line("lazyfree_pending_objects", pending);
-    lines.line("lazyfreed_objects", freed);
+    let flushed = shared.lazily_freed();
+    lines.line("lazyfree_pending_objects", flushed.keys);
+    lines.line("lazyfree_pending_bytes", flushed.bytes);
+    lines.line("lazyfreed_objects", flushed.done_keys);
 }
 
 fn stats(shared: &Shared, lines: &mut Lines<'_>) {
@@ -385,7 +388,7 @@ fn latency_stats(shared: &Shared, lines: &mut Lines<'_>) {
 fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
     lines.title("Keyspace");
     let shared = cx.shared;
-    for database in 0..shared.keyspace.database_count() {
+    for database in 0..shared.keyspace.databases_end() {
         cx.reader.section(&mut |section| {
             let keys = shared.keyspace.key_count(database, section);
             let expires = shared.keyspace.expiring_count(database, section);
@@ -407,7 +410,7 @@ fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
 fn average_ttl_ms(shared: &Shared, database: usize) -> u64 {
     let (mut keys, mut ms) = (0, 0_u128);
     for stats in &shared.stats {
-        let seen = stats.times_to_live(database);
+        let Some(seen) = stats.times_to_live(database) else { continue };
         keys += u128::from(seen.keys.value());
         ms += u128::from(seen.ms.value());
     }

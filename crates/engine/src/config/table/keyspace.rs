@@ -1,5 +1,7 @@
 //! Databases, encodings, memory and expiry.
 
+use tidemill_store::limits::DATABASES_MAX;
+
 use super::super::directive::{Directive, Kind};
 use super::{ANY, I32, choice, flag, integer, memory, text};
 
@@ -22,7 +24,14 @@ const POLICIES: &[&str] = &[
 ];
 
 pub(super) const DIRECTIVES: &[Directive] = &[
-    integer("databases", "16", 1, I32, "How many databases SELECT knows.").at_start(),
+    integer(
+        "databases",
+        "16",
+        1,
+        DATABASES_MAX as i64,
+        "How many databases SELECT knows. One that was never written takes 8 bytes.",
+    )
+    .at_start(),
     memory(
         "maxmemory",
         "0",

@@ -1,7 +1,7 @@
 //! What Valkey does not have: workers, placement, scheduling, memory nodes, huge pages, RCU, metrics.
 
 use super::super::directive::{Directive, Kind};
-use super::{PORT, choice, cpus, flag, integer};
+use super::{PORT, choice, cpus, flag, integer, memory};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     choice(
@@ -56,6 +56,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .at_start(),
     choice("rcu-quiescent", "iteration", &["iteration", "batch", "command"], "How often a quiescent state is announced under `qsbr`.")
         .at_start(),
+    memory("rcu-retired-max", "0", 0, "Bytes that were replaced or deleted, of all workers together, beyond which writers wait for readers; 0 takes an eighth of `maxmemory` or of the machine's memory, and 64 MiB per worker at least."),
     integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.").at_start(),
     Directive::new("metrics-bind", Kind::Words { min: 0, max: 16 }, "127.0.0.1", "Addresses that serve metrics.").at_start(),
 ];

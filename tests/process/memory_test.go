@@ -1,0 +1,270 @@
+package process
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// Databases are flushed and exchanged while metrics are read: a scrape never meets what was freed.
+func TestFlushAll_BesideScrapes(t *testing.T) {
+	const keys, databases = 3000, 16
+	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"}
+	port, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port), "--worker-threads", "2",
+		"--metrics-bind", strings.Join(hosts, " "))
+	var ended atomic.Bool
+	var scrapes atomic.Int64
+	var group sync.WaitGroup
+	run := func(body func() error) {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			defer ended.Store(true)
+			for !ended.Load() {
+				if err := body(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	for _, host := range hosts {
+		run(func() error {
+			scrapes.Add(1)
+			return scrapeKeys(host+":"+strconv.Itoa(port), keys)
+		})
+	}
+	// Values as large as the counts of a database, so that they take the place of what a flush has freed.
+	writer, flusher := server.Dial(t), server.Dial(t)
+	value := strings.Repeat("v", 65520)
+	number := 0
+	run(func() error {
+		var requests []byte
+		for database := range databases {
+			number = (number + 1) % keys
+			requests = wire.AppendCommand(requests, wire.Arguments("SELECT", strconv.Itoa(database))...)
+			requests = wire.AppendCommand(requests, wire.Arguments("SET", "key:"+strconv.Itoa(number), value)...)
+		}
+		if err := writer.SendRaw(requests); err != nil {
+			return err
+		}
+		for range 2 * databases {
+			if reply, err := writer.Receive(); err != nil || reply.IsError() {
+				return fmt.Errorf("%v, %w", reply, err)
+			}
+		}
+		return nil
+	})
+	const flushes = 4000
+	for count := 0; (count < flushes || scrapes.Load() < 20) && !ended.Load(); count++ {
+		command := []string{"FLUSHALL", "ASYNC"}
+		switch count % 10 {
+		case 3:
+			command = []string{"SWAPDB", "0", "1"}
+		case 7:
+			command = []string{"FLUSHALL", "SYNC"}
+		}
+		if err := call(flusher, command...); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	ended.Store(true)
+	group.Wait()
+	if !server.Running() {
+		t.Fatalf("the server has ended: %s", server.Log())
+	}
+	waitFor(t, "all that was flushed is freed", func() bool {
+		return information(t, flusher, "lazyfree_pending_objects") == 0 &&
+			information(t, flusher, "lazyfree_pending_bytes") == 0
+	})
+}
+
+var keysSample = regexp.MustCompile(`(?m)^tidemill_keys\{db="\d+"\} (\d+)$`)
+
+func scrapeKeys(address string, keysMax int) error {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + address + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	var text strings.Builder
+	scanner := bufio.NewScanner(response.Body)
+	for scanner.Scan() {
+		text.WriteString(scanner.Text() + "\n")
+	}
+	for _, match := range keysSample.FindAllStringSubmatch(text.String(), -1) {
+		if count, err := strconv.ParseUint(match[1], 10, 64); err != nil || count > uint64(keysMax) {
+			return fmt.Errorf("impossible count of keys: %s", match[0])
+		}
+	}
+	return scanner.Err()
+}
+
+func call(conn *wire.Conn, words ...string) error {
+	reply, err := conn.Do(words...)
+	if err == nil && reply.IsError() {
+		err = fmt.Errorf("%s: %s", words[0], reply)
+	}
+	return err
+}
+
+func information(t *testing.T, conn *wire.Conn, field string) int64 {
+	t.Helper()
+	reply, err := conn.Do("INFO", "all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(reply.Text), "\n"+field+":")
+	if !found {
+		t.Fatalf("INFO has no %s", field)
+	}
+	value, _, _ := strings.Cut(rest, "\r")
+	number, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
+}
+
+// What was flushed is not live, although it is freed later: the next write has room, in the same request already.
+func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--maxmemory", "48mb", "--worker-threads", "2")
+	conn := server.Dial(t)
+	must := func(words ...string) {
+		t.Helper()
+		if err := call(conn, words...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, flush := range [][]string{{"FLUSHALL", "ASYNC"}, {"FLUSHDB", "ASYNC"}, {"FLUSHALL", "SYNC"}} {
+		// Some in another database, so that what a FLUSHDB takes out is not all there is.
+		must("SELECT", "1")
+		for number := range 1000 {
+			must("SET", "kept:"+strconv.Itoa(number), strings.Repeat("k", 100))
+		}
+		must("SELECT", "0")
+		full := false
+		for number := 0; !full; number++ {
+			words := []string{"MSET"}
+			for index := range 2000 {
+				words = append(words, fmt.Sprintf("key:%d:%d", number, index), strings.Repeat("v", 50))
+			}
+			reply, err := conn.Do(words...)
+			if err != nil || number > 1000 {
+				t.Fatal(err, number)
+			}
+			full = strings.HasPrefix(reply.String(), "OOM") || strings.Contains(reply.String(), "OOM command")
+		}
+		requests := wire.AppendCommand(nil, wire.Arguments(flush...)...)
+		requests = wire.AppendCommand(requests, wire.Arguments("SET", "after", "flush")...)
+		if err := conn.SendRaw(requests); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if reply, err := conn.Receive(); err != nil || reply.IsError() {
+				t.Fatalf("%v and SET: %v, %v", flush, reply, err)
+			}
+		}
+		must("SET", "more", "room")
+		if flush[1] == "SYNC" && information(t, conn, "lazyfree_pending_objects") != 0 {
+			// A neighbour's reader may have been late: then it is freed in the background.
+			t.Log("SYNC left it to the background")
+		}
+		waitFor(t, "what was flushed is freed", func() bool {
+			return information(t, conn, "lazyfree_pending_bytes") == 0
+		})
+		must("FLUSHALL")
+		waitFor(t, "nothing is left", func() bool {
+			return information(t, conn, "used_memory") < 1<<20
+		})
+	}
+}
+
+// One worker is busy with a long command; writers of the other retire more than fits any fixed list, and go on.
+func TestWriters_GoOnBesideALongCommand(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--enable-debug-command", "yes")
+	sleeper := server.Dial(t)
+	const writers, megabytes = 4, 200
+	var conns [writers]*wire.Conn
+	for index := range conns {
+		conns[index] = server.Dial(t)
+	}
+	if err := sleeper.Send("DEBUG", "SLEEP", "8"); err != nil {
+		t.Fatal(err)
+	}
+	awake := make(chan struct{})
+	go func() {
+		defer close(awake)
+		_, _ = sleeper.Receive()
+	}()
+	first := make(chan error, writers)
+	value := strings.Repeat("v", 1<<20)
+	for index, conn := range conns {
+		go func() {
+			var err error
+			for count := 0; count < megabytes && err == nil; count++ {
+				err = call(conn, "SET", "key:"+strconv.Itoa(index), value)
+			}
+			first <- err
+		}()
+	}
+	// Whoever shares the sleeper's worker waits for it; of four some do not.
+	select {
+	case err := <-first:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-awake:
+		t.Fatalf("no writer replaced %d MiB before the long command ended", megabytes)
+	}
+}
+
+// A database that nobody uses costs 16 bytes at most, and the most that there may be works.
+func TestDatabases_CostLittleUntilUsed(t *testing.T) {
+	resident := func(databases int) int64 {
+		server := instance.Start(t, instance.Subject, "--databases", strconv.Itoa(databases), "--worker-threads", "2")
+		defer server.Stop()
+		conn := server.Dial(t)
+		bytes, err := instance.ResidentBytes(server.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := strconv.Itoa(databases - 1)
+		for _, words := range [][]string{
+			{"SELECT", last}, {"SET", "key", "value"}, {"SWAPDB", "0", last}, {"SELECT", "0"}, {"GET", "key"},
+			{"INFO"}, {"MEMORY", "STATS"}, {"FLUSHALL"}, {"PING"},
+		} {
+			if err := call(conn, words...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return bytes
+	}
+	const most = 1_000_000
+	few, many := resident(16), resident(most)
+	if grown := many - few; grown > 16*most+4<<20 {
+		t.Errorf("%d databases take %d bytes more than 16", most, grown)
+	}
+	for _, databases := range []string{"1000001", "2147483647"} {
+		output, err := startToEnd(t, "--databases", databases)
+		if err == nil || !strings.Contains(output, "between 1 and 1000000") {
+			t.Errorf("databases %s: %v, %q", databases, err, output)
+		}
+	}
+}

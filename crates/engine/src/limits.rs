@@ -51,6 +51,9 @@ pub const WALKED_KEYS_MAX: u32 = 1000;
 /// Microseconds that `FLUSHALL SYNC` waits for a grace period, to free at once; afterwards it is freed in the background.
 pub const SYNC_FLUSH_US_MAX: u64 = 10_000;
 
+/// Looks at the grace period within that time.
+pub const SYNC_FLUSH_ROUNDS_MAX: usize = 100_000;
+
 /// One part in so many of the memory may be retired, when `rcu-retired-max` does not say how much.
 pub const RETIRED_MEMORY_SHARE: u64 = 8;
 

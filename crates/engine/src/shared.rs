@@ -444,10 +444,8 @@ impl Shared {
         if settings.retired_bytes_max > 0 {
             return settings.retired_bytes_max / workers;
         }
-        let limit = match settings.maxmemory_bytes {
-            0 => self.memory_bytes,
-            bytes => bytes.min(self.memory_bytes),
-        };
+        let known = [settings.maxmemory_bytes, self.memory_bytes];
+        let limit = known.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(0);
         (limit / RETIRED_MEMORY_SHARE / workers).max(RETIRED_BYTES_MIN)
     }
 

@@ -169,18 +169,20 @@ fn a_flushed_database_is_freed_once_nobody_reads_it() {
     let neighbour = server.connect(0);
     server.turn_once(client, &request(&["HGETALL", "hash"]));
     server.call(neighbour, &["FLUSHALL"]);
+    (0..3).for_each(|_| server.settle());
     let (_, shared) = server.worker(0);
-    shared.free_put_off();
+    shared.free_unreachable_in_background();
     assert!(shared.should_hurry(), "a whole database waits for one reply");
-    assert!(shared.live_bytes() > COUNT as u64 * 10, "it is still there");
+    assert_eq!(shared.live_bytes(), 0, "what was flushed is not live");
+    assert!(shared.lazily_freed().bytes > COUNT as u64 * 10, "it is still there");
     run_out(&mut server, client);
     server.settle();
     let (_, shared) = server.worker(0);
-    shared.free_put_off();
+    shared.free_unreachable_in_background();
     assert!(!shared.should_hurry());
     // On a thread of its own.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while server.worker(0).1.live_bytes() > 0 {
+    while server.worker(0).1.lazily_freed().bytes > 0 {
         assert!(std::time::Instant::now() < deadline, "it is never freed");
         std::thread::yield_now();
     }

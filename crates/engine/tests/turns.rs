@@ -110,11 +110,11 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(directives: &[&str], limits: Limits) -> Engine {
-        Engine::with_databases(16, directives, limits)
+    fn new(directives: &[&str]) -> Engine {
+        Engine::with_databases(16, directives)
     }
 
-    fn with_databases(database_count: usize, directives: &[&str], limits: Limits) -> Engine {
+    fn with_databases(database_count: usize, directives: &[&str]) -> Engine {
         let line = CommandLine::parse(directives.iter().map(|word| (*word).to_owned()));
         let line = line.expect("directives");
         let shared = Arc::new(Shared::new(SharedSpec {
@@ -131,7 +131,6 @@ impl Engine {
         let reader = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
         let client = shared.clients.register(0, ClientOrigin::default(), 0);
         let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 7);
-        worker.heap.retired().set_limits(limits);
         Engine {
             worker,
             session: Session::new(client, true),
@@ -182,7 +181,7 @@ impl Engine {
 }
 
 fn announced(granularity: &str, requests: usize) -> usize {
-    let mut engine = Engine::new(&["--rcu-quiescent", granularity], Limits::default());
+    let mut engine = Engine::new(&["--rcu-quiescent", granularity]);
     let turn = engine.turn(&"SET key value\r\nGET key\r\n".repeat(requests / 2));
     assert!(matches!(turn.next, Next::Input { .. }));
     assert_eq!(engine.replies(), "+OK\r\n$5\r\nvalue\r\n".repeat(requests / 2));
@@ -198,9 +197,24 @@ fn quiescent_states_are_announced_as_often_as_configured() {
 }
 
 #[test]
+fn the_limit_of_retired_memory_goes_by_the_memory_or_the_setting() {
+    let mut engine = Engine::new(&["--rcu-retired-max", "1gb"]);
+    let limit = |engine: &Engine| engine.shared.retired_bytes_max(&engine.shared.settings());
+    assert_eq!(limit(&engine), 1 << 30);
+    let mut set = |value: &str, maxmemory: &str| {
+        engine.turn(&format!("CONFIG SET rcu-retired-max {value} maxmemory {maxmemory}\r\n"));
+        assert_eq!(engine.replies(), "+OK\r\n");
+        limit(&engine)
+    };
+    assert_eq!(set("3mb", "0"), 3 << 20);
+    assert_eq!(set("0", "0"), 64 << 20, "the least, where the machine's memory is not known");
+    assert_eq!(set("0", "80gb"), 10 << 30);
+}
+
+#[test]
 fn writers_wait_for_memory_and_readers_do_not() {
-    let limits = Limits { bytes: 64 << 10, items: usize::MAX };
-    let mut engine = Engine::new(&[], limits);
+    let limit = 64 << 10;
+    let mut engine = Engine::new(&["--rcu-retired-max", "64kb"]);
     // Another thread that does not announce: nothing retired can be freed.
     let stuck = engine.domain.register();
     let large = format!("SET key {}\r\n", "x".repeat(10_000));
@@ -216,7 +230,7 @@ fn writers_wait_for_memory_and_readers_do_not() {
     };
     assert!(matches!(turn.next, Next::WakeUp(WakeUp::Memory)));
     let retired_bytes = engine.worker.heap.retired().retired_bytes();
-    assert!((limits.bytes..limits.bytes + 20_000).contains(&retired_bytes), "{retired_bytes}");
+    assert!((limit..limit + 20_000).contains(&retired_bytes), "{retired_bytes}");
     engine.replies();
     assert_eq!(engine.turn("STRLEN key\r\nPING\r\n").consumed, 18);
     assert_eq!(engine.replies(), ":10000\r\n+PONG\r\n");
@@ -246,7 +260,7 @@ fn a_span_keeps_grace_periods_from_ending_until_it_is_dropped() {
 
 #[test]
 fn what_was_looked_ahead_at_is_executed_as_things_are_at_its_turn() {
-    let mut engine = Engine::new(&[], Limits::default());
+    let mut engine = Engine::new(&[]);
     let get = encode(&[b"GET", b"key"]);
     assert!(!engine.ahead(&get).is_parsed(), "nothing began so before");
     engine.turn("SET key value\r\n");
@@ -280,7 +294,7 @@ fn what_was_looked_ahead_at_is_executed_as_things_are_at_its_turn() {
 
 #[test]
 fn only_whole_inputs_are_looked_ahead_at() {
-    let mut engine = Engine::new(&[], Limits::default());
+    let mut engine = Engine::new(&[]);
     let get = encode(&[b"GET", b"key"]);
     engine.turn_with(&mut Batch::default(), &get);
     for input in [
@@ -317,7 +331,7 @@ fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side
         with_others.collect::<String>()
     };
     for writes_together in [true, false] {
-        let mut engine = Engine::new(&[], Limits::default());
+        let mut engine = Engine::new(&[]);
         let mut run = |input: String| {
             let mut consumed = 0;
             while consumed < input.len() {
@@ -343,7 +357,7 @@ fn keys_written_side_by_side_are_found_alone_and_keys_written_alone_side_by_side
 #[test]
 fn a_sweep_ends_once_it_has_been_everywhere() {
     for database_count in [1, 2] {
-        let mut engine = Engine::with_databases(database_count, &[], Limits::default());
+        let mut engine = Engine::with_databases(database_count, &[]);
         engine.turn("SET key value PX 100000\r\n");
         assert!(!sweep(&engine.shared, &mut engine.worker, &mut engine.reader));
         let cut_short = engine.shared.stats[0].sweeps_cut_short.value();

@@ -103,6 +103,21 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
     }
 }
 
+/// Memory that the process may have, in bytes: the machine's, or less by the limits of its control groups.
+pub(crate) fn memory_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    let machine = u64::from(system.mem_unit).saturating_mul(system.totalram as u64);
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    // A group inside others is bound by theirs too.
+    let limits = Path::new("/sys/fs/cgroup").join(own);
+    let limits = limits.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
+    let limits = limits.filter_map(|path| {
+        std::fs::read_to_string(path.join("memory.max")).ok()?.trim().parse::<u64>().ok()
+    });
+    limits.fold(machine, u64::min)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,19 +134,4 @@ mod tests {
         assert_eq!(memory_policy("bind", &[0, 1]), Err("workers are on several memory nodes"));
         assert_eq!(memory_policy("interleave", &[]), Err("no memory nodes are known"));
     }
-}
-
-/// Memory that the process may have, in bytes: the machine's, or less by the limits of its control groups.
-pub(crate) fn memory_bytes() -> u64 {
-    let system = rustix::system::sysinfo();
-    let machine = u64::from(system.mem_unit).saturating_mul(system.totalram as u64);
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    // A group inside others is bound by theirs too.
-    let limits = Path::new("/sys/fs/cgroup").join(own);
-    let limits = limits.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
-    let limits = limits.filter_map(|path| {
-        std::fs::read_to_string(path.join("memory.max")).ok()?.trim().parse::<u64>().ok()
-    });
-    limits.fold(machine, u64::min)
 }

@@ -10,17 +10,15 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_rcu::{Domain, Flavour, Garbage};
 
-use crate::entry::{
-    self, Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place,
-    StringValue, TreeValue,
-};
+use crate::database::Database;
+use crate::detached::{Departed, Departing, Detached, Unreachable, arrive};
+use crate::entry::{self, Disposal, EntryRef, Marks, OwnedEntry};
 use crate::gate::{ClosedGate, Gate, Seat};
 use crate::hash::Seed;
 use crate::heap::Heap;
@@ -29,14 +27,10 @@ use crate::key::{KeyBytes, KeyHash, LANES};
 use crate::lanes;
 use crate::limits::{DATABASES_MAX, SLOT_COUNT};
 use crate::member::{Claim, JoinError, Member, Section};
-use crate::pin::{self, Version};
+use crate::pin::Version;
 use crate::prefetch::prefetch;
 use crate::slot::SlotNumber;
-use crate::table::{Position, Table, TableShape};
-use crate::tree::{Built, Root};
-use crate::value::hash::HashEdit;
-use crate::value::list::ListEdit;
-use crate::value::text::TextEdit;
+use crate::table::{Position, TableShape};
 use crate::word::SlotWord;
 
 /// Hears that a slot was released for which somebody waits.
@@ -73,94 +67,6 @@ impl<S> Drop for Slot<S> {
             // SAFETY: made by `Box::into_raw` in `SlotLock::side`, and owned by the slot.
             drop(unsafe { Box::from_raw(side.as_ptr()) });
         }
-    }
-}
-
-/// One database: a table per slot.
-struct Database {
-    tables: Box<[Table]>,
-    nonempty: Box<[AtomicU64]>,
-    key_counts: Box<[AtomicU32]>,
-    expiring_counts: Box<[AtomicU32]>,
-    /// Live bytes of entries, values and tables, by slot.
-    live_bytes: Box<[AtomicU64]>,
-    /// Hashes with fields that expire. One count for all slots: a hash seldom becomes one, or ceases to be.
-    volatile_count: AtomicU64,
-}
-
-impl Database {
-    fn new() -> Database {
-        fn filled<T: Default>(count: usize) -> Box<[T]> {
-            (0..count).map(|_| T::default()).collect()
-        }
-        Database {
-            tables: filled(SLOT_COUNT),
-            nonempty: filled(SLOT_COUNT / 64),
-            key_counts: filled(SLOT_COUNT),
-            expiring_counts: filled(SLOT_COUNT),
-            live_bytes: filled(SLOT_COUNT),
-            volatile_count: AtomicU64::new(0),
-        }
-    }
-
-    fn bytes() -> usize {
-        let counts = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
-        SLOT_COUNT * (size_of::<Table>() + counts) + SLOT_COUNT / 8
-    }
-
-    /// Counts bytes that the owner of `slot`'s lock published, less those that it took out.
-    #[inline]
-    fn count_bytes(&self, slot: SlotNumber, bytes: i64) {
-        let live = &self.live_bytes[slot.index()];
-        // Relaxed, both: written by the lock's owner only; for others a statistic.
-        let sum = live.load(Ordering::Relaxed).wrapping_add_signed(bytes);
-        live.store(sum, Ordering::Relaxed);
-    }
-
-    /// Live bytes, the fixed part included.
-    fn total_bytes(&self) -> u64 {
-        // Relaxed: each is exact for its slot; the sum is while nobody writes.
-        let live = self.live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed));
-        live.fold(Database::bytes() as u64, u64::wrapping_add)
-    }
-
-    /// Counts keys that the owner of `slot`'s lock added or removed, and what they are marked as before and after.
-    fn count(&self, slot: SlotNumber, keys: i32, old: Marks, new: Marks) {
-        let index = slot.index();
-        let step = |was: bool, is: bool| i32::from(is) - i32::from(was);
-        // Relaxed, all three: written by the lock's owner only; for others a statistic.
-        let before = self.key_counts[index].load(Ordering::Relaxed);
-        let after = before.wrapping_add_signed(keys);
-        self.key_counts[index].store(after, Ordering::Relaxed);
-        let expiring = step(old.expires, new.expires);
-        if expiring != 0 {
-            let sum = self.expiring_counts[index].load(Ordering::Relaxed);
-            self.expiring_counts[index].store(sum.wrapping_add_signed(expiring), Ordering::Relaxed);
-        }
-        let volatile = i64::from(step(old.has_volatile_items, new.has_volatile_items));
-        if volatile != 0 {
-            // Relaxed: a statistic; all slots share it, hence the read-modify-write.
-            self.volatile_count.fetch_add(volatile.cast_unsigned(), Ordering::Relaxed);
-        }
-        if (before == 0) != (after == 0) {
-            let bit = 1 << (index % 64);
-            // Relaxed: a hint for walks; 64 slots share the word, hence the read-modify-write.
-            if after == 0 {
-                self.nonempty[index / 64].fetch_and(!bit, Ordering::Relaxed);
-            } else {
-                self.nonempty[index / 64].fetch_or(bit, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn key_count(&self) -> u64 {
-        // Relaxed: each is exact for its slot; the sum is atomic per slot only.
-        self.key_counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
-    }
-
-    fn expiring_count(&self) -> u64 {
-        // Relaxed: as in `key_count`.
-        self.expiring_counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
     }
 }
 
@@ -630,100 +536,10 @@ impl<S> Drop for Keyspace<S> {
             if let Some(content) = NonNull::new(*place.get_mut()) {
                 // No reader is left: what sections give out borrows the keyspace.
                 let detached = Detached { key_count: 0, bytes: 0 };
-                drop(Unreachable { content, detached, stamp: pin::stamp() });
+                // SAFETY: as above, and the keyspace owned it.
+                drop(unsafe { Unreachable::new(content, detached) });
             }
         }
-    }
-}
-
-/// What was in a database that is no longer in the keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Detached {
-    /// How many keys it had.
-    pub key_count: u64,
-    /// How many live bytes: heaps still count them.
-    pub bytes: u64,
-}
-
-/// Where detached databases arrive when their grace period is over.
-#[derive(Debug, Default)]
-struct Departed {
-    arrived: Mutex<Vec<Unreachable>>,
-}
-
-impl Departed {
-    fn arrived(&self) -> MutexGuard<'_, Vec<Unreachable>> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A detached database that waits for its grace period.
-struct Departing {
-    content: NonNull<Database>,
-    detached: Detached,
-    to: Arc<Departed>,
-}
-
-/// The grace period of a detached database is over.
-///
-/// # Safety
-///
-/// `departing` is a leaked box of a [`Departing`], and no section is left in which its content was found.
-unsafe fn arrive(departing: NonNull<u8>) {
-    // SAFETY: the caller's promise.
-    let departing = unsafe { Box::from_raw(departing.cast::<Departing>().as_ptr()) };
-    let Departing { content, detached, to } = *departing;
-    // The stamp is taken now: a version was pinned in a section that the grace period waited for, so it is seen.
-    to.arrived().push(Unreachable { content, detached, stamp: pin::stamp() });
-}
-
-/// The content of a detached database, which no section can reach. Dropping it frees it, in time in proportion to its keys.
-#[must_use]
-pub struct Unreachable {
-    content: NonNull<Database>,
-    detached: Detached,
-    /// See [`pin::stamp`].
-    stamp: Option<u64>,
-}
-
-// SAFETY: nothing else owns the database; its parts may be freed on any thread.
-unsafe impl Send for Unreachable {}
-
-impl fmt::Debug for Unreachable {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Unreachable").field("stamp", &self.stamp).finish_non_exhaustive()
-    }
-}
-
-impl Unreachable {
-    /// What it was when it was taken out.
-    #[must_use]
-    pub fn detached(&self) -> Detached {
-        self.detached
-    }
-
-    /// Whether a [`Version`] of a collection in it may still be read. What is free once stays so.
-    fn is_pinned(&self) -> bool {
-        self.stamp.is_some_and(|stamp| !pin::is_over(stamp))
-    }
-}
-
-impl Drop for Unreachable {
-    fn drop(&mut self) {
-        // A version that outlives its keyspace keeps all of it: nothing would free it later.
-        if self.is_pinned() {
-            return;
-        }
-        // SAFETY: made by `Box::into_raw` in `database_or_new`, and owned by `self`; neither a section nor a version is
-        // left that reads it.
-        let mut database = unsafe { Box::from_raw(self.content.as_ptr()) };
-        let counted = database.total_bytes();
-        let mut bytes = Database::bytes();
-        for table in &mut database.tables {
-            // SAFETY: as above.
-            bytes += unsafe { table.free() };
-        }
-        debug_assert_eq!(counted, bytes as u64, "the live bytes of a database");
     }
 }
 
@@ -749,7 +565,7 @@ pub struct Found<'g> {
 
 impl Found<'_> {
     /// The entry still stands where it was found.
-    fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.position.refers_to(self.entry)
     }
 }
@@ -930,307 +746,6 @@ impl<'k, S: Default> SlotLock<'k, S> {
         // SAFETY: no table refers to the entry any more.
         let entry_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
         database.count_bytes(self.slot, table_bytes - entry_bytes as i64);
-    }
-}
-
-/// A tree being edited, together with the entry it belongs to.
-#[derive(Debug)]
-pub struct Editing<'g, E> {
-    edit: E,
-    found: Option<Found<'g>>,
-}
-
-impl<E> Deref for Editing<'_, E> {
-    type Target = E;
-
-    fn deref(&self) -> &E {
-        &self.edit
-    }
-}
-
-impl<E> DerefMut for Editing<'_, E> {
-    fn deref_mut(&mut self) -> &mut E {
-        &mut self.edit
-    }
-}
-
-/// What an entry around a new tree says.
-#[derive(Clone, Copy, Debug)]
-pub struct TreeSpec<'v> {
-    /// The key.
-    pub key: &'v [u8],
-    /// The key's hash.
-    pub hash: u64,
-    /// What `OBJECT ENCODING` will answer.
-    pub encoding: Encoding,
-    /// Unix time in milliseconds at which the key expires.
-    pub expires_at_ms: Option<u64>,
-    /// The recency field.
-    pub recency: u32,
-}
-
-/// What publishing a tree came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Published {
-    /// The key has the new tree.
-    Present,
-    /// The tree became empty and the key is gone.
-    Removed,
-}
-
-/// An edit of a tree that an entry can hold.
-pub trait Editable {
-    /// The type of the entry's value.
-    const KIND: Kind;
-}
-
-impl Editable for ListEdit<'_> {
-    const KIND: Kind = Kind::List;
-}
-
-impl Editable for HashEdit<'_> {
-    const KIND: Kind = Kind::Hash;
-}
-
-impl Editable for TextEdit<'_> {
-    const KIND: Kind = Kind::String;
-}
-
-impl<S: Default> SlotLock<'_, S> {
-    /// Starts the next version of a list, or a new one. An entry of another kind counts as none.
-    #[must_use]
-    pub fn edit_list<'g>(
-        &self,
-        found: Option<Found<'g>>,
-        heap: &'g Heap,
-    ) -> Editing<'g, ListEdit<'g>> {
-        let root = found.and_then(|found| found.entry.root_of(Kind::List));
-        // SAFETY: the nodes live for `'g`, which the edit does not outlive, not even exchanged with another one. It is
-        // published, and retires anything, only by `publish_tree`: under the lock, in the place of the entry that it began
-        // from, and only if that is still the key's current one.
-        Editing { edit: unsafe { ListEdit::new(root, heap) }, found }
-    }
-
-    /// Starts the next version of a hash, or a new one. An entry of another kind counts as none.
-    #[must_use]
-    pub fn edit_hash<'g>(
-        &self,
-        found: Option<Found<'g>>,
-        seed: &'g Seed,
-        heap: &'g Heap,
-    ) -> Editing<'g, HashEdit<'g>> {
-        let root = found.and_then(|found| found.entry.root_of(Kind::Hash));
-        // SAFETY: as in `edit_list`.
-        Editing { edit: unsafe { HashEdit::new(root, seed, heap) }, found }
-    }
-
-    /// Starts the next version of a string in chunks, or a new one with the content of a plain one.
-    #[must_use]
-    pub fn edit_text<'g>(
-        &self,
-        found: Option<Found<'g>>,
-        heap: &'g Heap,
-    ) -> Editing<'g, TextEdit<'g>> {
-        let root = found.and_then(|found| found.entry.root_of(Kind::String));
-        // SAFETY: as in `edit_list`.
-        let mut edit = unsafe { TextEdit::new(root, heap) };
-        if let Some(StringValue::Plain(bytes)) = found.and_then(|found| found.entry.string()) {
-            edit.append(bytes);
-        }
-        Editing { edit, found }
-    }
-
-    /// Publishes what an edit built in the place of the entry it began from, and retires what that leaves behind.
-    ///
-    /// # Panics
-    ///
-    /// When the entry is no longer the key's current one.
-    pub fn publish_tree<'h, E: Editable + Finish<'h>>(
-        &mut self,
-        database: usize,
-        editing: Editing<'_, E>,
-        spec: TreeSpec<'_>,
-        section: Section<'_>,
-        heap: &'h Heap,
-    ) -> Published {
-        let Editing { edit, found } = editing;
-        let root = found.and_then(|found| found.entry.root_of(E::KIND));
-        assert!(edit.base() == root, "an edit is published where it began");
-        if let Some(found) = found {
-            assert!(found.is_current(), "an edit ends before the next one of the same key begins");
-        }
-        // The old tree's nodes are shared with the new one or retired with it; an old plain string is not.
-        let disposal = if root.is_some() { Disposal::KeepValue } else { Disposal::RetireValue };
-        self.publish(database, found, edit, disposal, spec, section, heap)
-    }
-
-    /// Publishes a value that was built from nothing in the place of whatever the key holds.
-    ///
-    /// # Panics
-    ///
-    /// When the slot changed since `found` was found, or the edit began from a published value.
-    pub fn put_tree<'h, E: Editable + Finish<'h>>(
-        &mut self,
-        database: usize,
-        found: Option<Found<'_>>,
-        edit: E,
-        spec: TreeSpec<'_>,
-        section: Section<'_>,
-        heap: &'h Heap,
-    ) -> Published {
-        assert!(edit.base().is_none(), "an edit is published where it began");
-        self.publish(database, found, edit, Disposal::RetireValue, spec, section, heap)
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "those of its two callers")]
-    fn publish<'h, E: Editable + Finish<'h>>(
-        &mut self,
-        database: usize,
-        found: Option<Found<'_>>,
-        edit: E,
-        disposal: Disposal,
-        spec: TreeSpec<'_>,
-        section: Section<'_>,
-        heap: &'h Heap,
-    ) -> Published {
-        let built = edit.finish_edit();
-        let Some(root) = built.root() else {
-            if let Some(found) = found {
-                self.remove(database, spec.hash, found, disposal, section, heap);
-            }
-            // SAFETY: the entry with the old root was taken out.
-            unsafe { built.retire_replaced() };
-            return Published::Removed;
-        };
-        let entry = OwnedEntry::new(
-            EntrySpec {
-                key: spec.key,
-                kind: E::KIND,
-                encoding: spec.encoding,
-                expires_at_ms: spec.expires_at_ms,
-                recency: spec.recency,
-                value: NewValue::Tree(TreeValue(root)),
-            },
-            heap,
-        );
-        match found {
-            Some(found) => self.replace(database, spec.hash, found, entry, disposal, heap),
-            None => self.insert(database, spec.hash, entry, section, heap),
-        }
-        // SAFETY: the new root was published in the place of the old one.
-        unsafe { built.retire_replaced() };
-        Published::Present
-    }
-
-    /// Gives a key another expiry, or none, and keeps its value.
-    pub fn set_expiry(
-        &mut self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        expires_at_ms: Option<u64>,
-        heap: &Heap,
-    ) {
-        let place = Place { key: found.entry.key(), encoding: found.entry.encoding() };
-        let (entry, disposal) = rebuilt(found.entry, place, expires_at_ms, heap);
-        self.replace(database, hash, found, entry, disposal, heap);
-    }
-
-    /// Gives a string another encoding's name, or a collection; keeps its value and expiry.
-    pub fn set_encoding(
-        &mut self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        encoding: Encoding,
-        heap: &Heap,
-    ) {
-        let old = found.entry;
-        let (value, disposal) = old.kept_value();
-        let spec = EntrySpec {
-            key: old.key(),
-            kind: old.kind(),
-            encoding,
-            expires_at_ms: old.expires_at_ms(),
-            recency: old.recency(),
-            value,
-        };
-        self.replace(database, hash, found, OwnedEntry::new(spec, heap), disposal, heap);
-    }
-
-    /// Takes an entry out and returns its value as an entry of another key, which must be published.
-    #[must_use]
-    pub fn take_as(
-        &mut self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        place: Place<'_>,
-        section: Section<'_>,
-        heap: &Heap,
-    ) -> OwnedEntry {
-        let expires_at_ms = found.entry.expires_at_ms();
-        let (entry, disposal) = rebuilt(found.entry, place, expires_at_ms, heap);
-        self.remove(database, hash, found, disposal, section, heap);
-        entry
-    }
-}
-
-/// An entry with another one's value, key and expiry apart, and what becomes of the value when the other one goes.
-fn rebuilt(
-    source: EntryRef<'_>,
-    place: Place<'_>,
-    expires_at_ms: Option<u64>,
-    heap: &Heap,
-) -> (OwnedEntry, Disposal) {
-    let (value, disposal) = source.kept_value();
-    let spec = EntrySpec {
-        key: place.key,
-        kind: source.kind(),
-        encoding: place.encoding,
-        expires_at_ms,
-        recency: source.recency(),
-        value,
-    };
-    (OwnedEntry::new(spec, heap), disposal)
-}
-
-/// Ends an edit, whatever its type.
-pub trait Finish<'h> {
-    /// The built tree.
-    fn finish_edit(self) -> Built<'h>;
-
-    /// The published root that it began from.
-    fn base(&self) -> Option<Root>;
-}
-
-impl<'h> Finish<'h> for ListEdit<'h> {
-    fn finish_edit(self) -> Built<'h> {
-        self.finish()
-    }
-
-    fn base(&self) -> Option<Root> {
-        self.base()
-    }
-}
-
-impl<'h> Finish<'h> for HashEdit<'h> {
-    fn finish_edit(self) -> Built<'h> {
-        self.finish()
-    }
-
-    fn base(&self) -> Option<Root> {
-        self.base()
-    }
-}
-
-impl<'h> Finish<'h> for TextEdit<'h> {
-    fn finish_edit(self) -> Built<'h> {
-        self.finish()
-    }
-
-    fn base(&self) -> Option<Root> {
-        self.base()
     }
 }
 

@@ -7,6 +7,9 @@
 //! The crate knows nothing of commands: no clock, no replies, no notion of which command does what. The engine decides
 //! which locks to take and what to write; the store makes each step safe beside any number of readers.
 
+mod database;
+mod detached;
+mod editing;
 pub mod entry;
 pub mod gate;
 pub mod hash;
@@ -26,14 +29,14 @@ mod tree;
 pub mod value;
 pub mod word;
 
+pub use detached::{Detached, Unreachable};
+pub use editing::{Editable, Editing, Finish, Published, TreeSpec};
 pub use entry::{
     Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place, StringValue,
 };
 pub use heap::Heap;
 pub use key::{KeyBytes, KeyHash, LANES};
-pub use keyspace::{
-    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec, Unreachable,
-};
+pub use keyspace::{Found, Keyspace, ReleaseObserver, SlotLock};
 pub use member::{Guard, JoinError, Member, Section};
 pub use pin::Version;
 pub use slot::SlotNumber;

@@ -180,8 +180,18 @@ impl<F: Flavour> World<F> {
         let mut member = self.join();
         while !self.is_over() {
             let version = member.inside(|member| pin(&self.keyspace, member.enter().section()));
-            thread::yield_now();
-            let Some(version) = version else { continue };
+            let Some(version) = version else {
+                thread::yield_now();
+                continue;
+            };
+            // Read when what it was in has been flushed, and could have been freed.
+            let flushed = || self.flushed.load(Ordering::Relaxed);
+            let end = flushed() + 3;
+            member.offline(|| {
+                while flushed() < end && !self.is_over() {
+                    thread::sleep(Duration::from_micros(100));
+                }
+            });
             let list = version.list().expect("a list was pinned");
             assert!(list.iter().all(|element| element == value(3)), "a freed element");
         }

@@ -11,7 +11,7 @@ use crate::commands::options::is;
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::execute::keyed;
-use crate::limits::SYNC_FLUSH_US_MAX;
+use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
 use crate::locks::LockSet;
 use crate::parking::Place;
 use crate::shared::Shared;
@@ -87,7 +87,8 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>
 fn free_now(cx: &mut SessionCx<'_, '_>) {
     let shared = cx.shared;
     let deadline_us = shared.clock.monotonic_us() + SYNC_FLUSH_US_MAX;
-    loop {
+    // By rounds too: a clock may stand still.
+    for _ in 0..SYNC_FLUSH_ROUNDS_MAX {
         cx.reader.reclaim(&cx.worker.heap);
         shared.free_unreachable();
         let is_done = shared.lazily_freed().bytes == 0 || shared.keyspace.has_pinned_unreachable();

@@ -107,6 +107,11 @@ pub trait Host: Send + Sync + 'static {
     /// Stops the server soon.
     fn shut_down(&self);
 
+    /// Touches memory that is not there, for `DEBUG SEGFAULT`. Hosts without unsafe code end otherwise.
+    fn violate_memory(&self) {
+        std::process::abort();
+    }
+
     /// Writes the configuration back into the file that the server was started with.
     ///
     /// # Errors

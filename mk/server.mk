@@ -37,6 +37,13 @@ soak: test-asan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
 
+.PHONY: test-repeat
+test-repeat: ## every suite TIMES (20) times beside two busy processes, and on one CPU; what failed how often; hours
+	@$(CARGO) build --release --locked --quiet -p tidemill
+	@scripts/test-repeat -n $(or $(TIMES),20) $(SUITES)
+
+soak: test-repeat
+
 planted: ## each planted bug must make a test fail
 	@scripts/planted
 

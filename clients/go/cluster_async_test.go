@@ -115,16 +115,19 @@ func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 		t.Error("hooks saw", hook.ended, hook.count)
 	}
 	hook.mu.Unlock()
-	stats, nodes := c.Stats(), c.NodeStats()
-	total := uint64(0)
-	for address, s := range nodes {
-		total += s.Requests
-		if address == servers[0].address && s.Requests == 0 {
-			t.Error("no requests to", address)
+	// The client looks for the moved slot in the background, so requests are written between any two looks.
+	before, stats, after := c.NodeStats(), c.Stats(), c.NodeStats()
+	requests := func(nodes map[string]PipeStats) (total uint64) {
+		for _, s := range nodes {
+			total += s.Requests
 		}
+		return total
 	}
-	if stats.Requests != total || total < 5 || stats.Pipes < 3 {
-		t.Errorf("%+v of %v", stats, nodes)
+	if after[servers[0].address].Requests == 0 {
+		t.Error("no requests to", servers[0].address)
+	}
+	if stats.Requests < requests(before) || stats.Requests > requests(after) || stats.Requests < 5 || stats.Pipes < 3 {
+		t.Errorf("%+v, not between %v and %v", stats, before, after)
 	}
 	for _, n := range c.nodes {
 		if left := n.unawaited.Load(); left != 0 {

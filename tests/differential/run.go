@@ -59,7 +59,8 @@ var epilogue = []Call{
 }
 
 func (e *Endpoint) prepare(protocol int) error {
-	if e.conn == nil {
+	isNew := e.conn == nil
+	if isNew {
 		conn, err := wire.Dial(e.Address)
 		if err != nil {
 			return err
@@ -77,7 +78,28 @@ func (e *Endpoint) prepare(protocol int) error {
 			return fmt.Errorf("%v: %s", command, reply)
 		}
 	}
+	if isNew {
+		return e.awaitSolitude()
+	}
 	return nil
+}
+
+// awaitSolitude waits until the server has forgotten the connections before this one: it notices that we closed one when it
+// reads there, which may be after it has answered here, and CLIENT LIST tells of both until then.
+func (e *Endpoint) awaitSolitude() error {
+	for end := time.Now().Add(e.conn.Timeout); ; time.Sleep(time.Millisecond) {
+		reply, err := e.conn.Do("CLIENT", "LIST")
+		if err != nil {
+			return err
+		}
+		count := strings.Count(string(reply.Text), " laddr=")
+		if count == 1 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d connections, where this should be the only one: %s", count, reply)
+		}
+	}
 }
 
 func (e *Endpoint) collect(calls []Call) (Answers, error) {

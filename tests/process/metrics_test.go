@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -171,13 +172,14 @@ func TestMetrics_BesideWriters(t *testing.T) {
 func TestMetrics_ListenerSurvivesAbuse(t *testing.T) {
 	_, address := startWithMetrics(t)
 	for request, want := range map[string]string{
-		"GET /other HTTP/1.1\r\n\r\n":               "HTTP/1.1 404 ",
-		"DELETE /metrics HTTP/1.1\r\n\r\n":          "HTTP/1.1 405 ",
-		"*1\r\n$4\r\nPING\r\n\r\n":                  "HTTP/1.1 400 ",
-		"GET /" + strings.Repeat("x", 100_000):      "HTTP/1.1 400 ",
-		strings.Repeat("\x00\xff", 100):             "HTTP/1.1 400 ",
-		"GET /metrics HTTP/1.1\r\nHost: x\r\n":      "", // never whole
-		"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n": "HTTP/1.1 200 ",
+		"GET /other HTTP/1.0\r\n\r\n":                         "HTTP/1.1 404 ",
+		"DELETE /metrics HTTP/1.0\r\n\r\n":                    "HTTP/1.1 405 ",
+		"*1\r\n$4\r\nPING\r\n\r\n":                            "HTTP/1.1 400 ",
+		"GET /" + strings.Repeat("x", 100_000):                "HTTP/1.1 431 ",
+		strings.Repeat("\x00\xff", 100):                       "HTTP/1.1 400 ",
+		"GET /metrics HTTP/1.1\r\nHost: x\r\n":                "HTTP/1.1 408 ", // never whole
+		"":                                                    "",
+		"HEAD /metrics HTTP/1.1\r\nConnection: close\r\n\r\n": "HTTP/1.1 200 ",
 	} {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -193,6 +195,96 @@ func TestMetrics_ListenerSurvivesAbuse(t *testing.T) {
 	}
 	if len(scrape(t, address)) == 0 {
 		t.Error("no metrics afterwards")
+	}
+}
+
+// Whoever connects and says nothing is closed after a second, and does not keep others waiting.
+func TestMetrics_ScrapeBesideIdleConnections(t *testing.T) {
+	_, address := startWithMetrics(t)
+	const idle = 10
+	closed := make(chan struct{}, idle)
+	for range idle {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(closeTimeout))
+		go func() {
+			if text, err := io.ReadAll(conn); len(text) > 0 || err != nil {
+				t.Errorf("%q, %v", text, err)
+			}
+			closed <- struct{}{}
+		}()
+	}
+	if len(scrape(t, address)) == 0 {
+		t.Error("no metrics")
+	}
+	// Served one after the other, all ten would have been closed before.
+	if before := len(closed); before == idle {
+		t.Errorf("the scrape waited for %d connections", before)
+	}
+	for range idle {
+		<-closed
+	}
+}
+
+// One connection carries many requests, also sent at once; those that do not take their answers do not keep others waiting;
+// and there is a bound on connections, with room for whoever comes.
+func TestMetrics_ConnectionsAreKeptAndBounded(t *testing.T) {
+	server, address := startWithMetrics(t)
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(closeTimeout))
+		return conn
+	}
+	const requests = 5
+	conn := dial()
+	in := bufio.NewReader(conn)
+	for range 2 {
+		if _, err := io.WriteString(conn, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", requests)); err != nil {
+			t.Fatal(err)
+		}
+		for range requests {
+			response, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || len(body) < 1000 || err != nil {
+				t.Fatalf("%s, %d bytes, %v", response.Status, len(body), err)
+			}
+		}
+	}
+	// Half-closed is no end: what was asked is answered.
+	half := dial()
+	_, _ = io.WriteString(half, "GET /metrics HTTP/1.1\r\n\r\n")
+	_ = half.(*net.TCPConn).CloseWrite()
+	if text, err := io.ReadAll(half); !strings.HasPrefix(string(text), "HTTP/1.1 200 ") || err != nil {
+		t.Errorf("half-closed: %.40q, %v", text, err)
+	}
+	deaf := strings.Repeat("GET /metrics HTTP/1.1\r\n\r\n", 2000)
+	for range 5 {
+		slow := dial()
+		_ = slow.(*net.TCPConn).SetReadBuffer(1)
+		go func() { _, _ = io.WriteString(slow, deaf) }()
+	}
+	before, err := instance.OpenFiles(server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		dial()
+	}
+	if len(scrape(t, address)) == 0 {
+		t.Error("no metrics")
+	}
+	const most = 16
+	if after, err := instance.OpenFiles(server.PID); after > before+most || err != nil {
+		t.Errorf("%d open files, before %d, %v", after, before, err)
 	}
 }
 

@@ -614,7 +614,7 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 		output, _ := runToEnd(t, command)
 		return output, command.ProcessState.ExitCode()
 	}
-	if output, status := run("--version"); status != 0 || !regexp.MustCompile(`^Tidemill server v=\d+\.\d+\.\d+ `).MatchString(output) {
+	if output, status := run("--version"); status != 0 || !regexp.MustCompile(`^Tidemill server v=\d+\.\d+\.\d+ sha=([0-9a-f]{12}|unknown) `).MatchString(output) {
 		t.Errorf("%d: %s", status, output)
 	}
 	file := filepath.Join(t.TempDir(), "redis.conf")

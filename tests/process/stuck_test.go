@@ -10,7 +10,7 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// onWorker dials until the connection is one of a worker's.
+// onWorker dials until the connection is one of a worker's; those before stay, so that the next ones go elsewhere.
 func onWorker(t *testing.T, server *instance.Server, control *wire.Conn, worker int) *wire.Conn {
 	t.Helper()
 	for range 100 {

@@ -108,6 +108,11 @@ pub trait Host: Send + Sync + 'static {
     /// Stops the server soon, because a client asked for it, which is described by its numbers and addresses.
     fn shut_down(&self, requested_by: &str);
 
+    /// Touches memory that is not there, for `DEBUG SEGFAULT`. Hosts without unsafe code end otherwise.
+    fn violate_memory(&self) {
+        std::process::abort();
+    }
+
     /// Writes the configuration back into the file that the server was started with.
     ///
     /// # Errors

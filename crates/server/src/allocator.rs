@@ -1,9 +1,11 @@
 //! What jemalloc, the binary's allocator, tells and does.
 //!
-//! The only module of this crate with unsafe code: purging has no safe interface, as it neither reads nor writes a value,
-//! jemalloc looks for its options under a fixed name, and hooks are C functions.
+//! Unsafe code: an allocator is, purging has no safe interface, as it neither reads nor writes a value, jemalloc looks for
+//! its options under a fixed name, and hooks are C functions.
 #![allow(unsafe_code)]
 
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -11,6 +13,63 @@ use rustix::mm::{Advice, madvise};
 use tidemill_engine::shared::AllocatorMemory;
 use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
+use tikv_jemallocator::Jemalloc;
+
+/// The binary's allocator: jemalloc, and a note of what could not be had. The standard library tells that to the standard
+/// error only, and its hook is unstable.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocator;
+
+thread_local! {
+    /// Bytes of this thread's last allocation that failed; 0 if none did. Needs no initialization, so that a signal handler
+    /// may read it.
+    static FAILED_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bytes of the calling thread's last allocation that failed.
+pub(crate) fn failed_bytes() -> Option<usize> {
+    Some(FAILED_BYTES.get()).filter(|&bytes| bytes > 0)
+}
+
+#[cold]
+fn note_failed(bytes: usize) {
+    FAILED_BYTES.set(bytes);
+}
+
+#[inline]
+fn noted(pointer: *mut u8, bytes: usize) -> *mut u8 {
+    if pointer.is_null() {
+        note_failed(bytes);
+    }
+    pointer
+}
+
+// SAFETY: jemalloc is an allocator, and everything goes to it and comes from it unchanged.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are those that jemalloc asks for; here and below.
+        noted(unsafe { Jemalloc.alloc(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { Jemalloc.alloc_zeroed(layout) }, layout.size())
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { Jemalloc.realloc(pointer, layout, bytes) }, bytes)
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { Jemalloc.dealloc(pointer, layout) };
+    }
+}
 
 /// Larger caches of free memory per thread: writes allocate entries one by one, but what they replaced is freed in bursts,
 /// after the grace periods, and a burst should find room in the cache.
@@ -146,12 +205,37 @@ pub(crate) fn ask_for_huge_pages() -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    /// As in the binary.
+    /// As in the binary, and counts.
     #[global_allocator]
-    static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+    static ALLOCATOR: Counting = Counting;
+
+    struct Counting;
+
+    thread_local! {
+        static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Allocations of the calling thread so far.
+    pub(crate) fn allocations() -> u64 {
+        ALLOCATIONS.get()
+    }
+
+    // SAFETY: everything goes to an allocator and comes from it unchanged; what is not here ends in what is.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+            // SAFETY: the caller's promises are the same.
+            unsafe { Allocator.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+            // SAFETY: as above.
+            unsafe { Allocator.dealloc(pointer, layout) };
+        }
+    }
 
     /// Whether the mapping that holds an address may get huge pages on request.
     fn is_advised(address: usize) -> bool {
@@ -190,6 +274,14 @@ mod tests {
             ask_for_huge_pages().expect("asking twice is harmless");
         };
         std::thread::spawn(on_own_arena).join().expect("no assertion failed");
+    }
+
+    #[test]
+    fn an_allocation_that_failed_is_noted_by_its_thread() {
+        assert_eq!(failed_bytes(), None);
+        let too_many = isize::MAX as usize - 4095;
+        assert!(Vec::<u8>::new().try_reserve_exact(too_many).is_err());
+        assert_eq!(failed_bytes(), Some(too_many));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tidemill_engine::config::{CommandLine, load};
 
 use crate::config::DiskFiles;
 use crate::process::background;
+use crate::process::crash;
 use crate::process::supervisor::Supervisor;
 use crate::start::{self, Start};
 
@@ -17,15 +18,15 @@ Usage: tidemill server [FILE] [--directive value ...]
 FILE is read like a redis.conf; directives on the command line come after it.
 
   --check-config   reads the configuration, says what is wrong with it, and exits
-  --version        prints the version
+  --version        prints version and commit
   --help           prints this
 ";
 
-/// Runs `tidemill server` with the arguments that follow the subcommand.
+/// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from `commit`.
 ///
 /// Blocks the calling thread until the server stops. Exit status 0 after an orderly stop, 1 when the server cannot run,
 /// 2 when the configuration is wrong.
-pub fn run(args: Vec<OsString>) -> ExitCode {
+pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let arguments: Result<Vec<String>, OsString> =
         args.into_iter().map(OsString::into_string).collect();
     let mut arguments = match arguments {
@@ -41,7 +42,8 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some("--version" | "-v") => {
-            println!("Tidemill server v={} bits={}", env!("CARGO_PKG_VERSION"), usize::BITS);
+            let version = env!("CARGO_PKG_VERSION");
+            println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
             return ExitCode::SUCCESS;
         }
         _ => {}
@@ -71,7 +73,9 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         Err(_) => configuration,
     };
     let config = configuration.server();
-    if let Err(error) = crate::log::start(config.log_file.as_deref(), &config.log_level) {
+    let log_file = config.log_file.as_deref();
+    let logging = crate::log::start(log_file, &config.log_level);
+    if let Err(error) = logging.and_then(|()| crash::install(commit, log_file)) {
         eprintln!("{error}");
         return ExitCode::from(1);
     }
@@ -79,7 +83,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     let in_background =
         if background::is_wanted(&config, supervisor) { background::enter() } else { Ok(()) };
     let logs_to_file = config.log_file.is_some();
-    let start = Start { configuration, config, supervisor, file };
+    let start = Start { configuration, config, supervisor, file, commit };
     match in_background.and_then(|()| start::run(&start)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -3,7 +3,7 @@
 //! One worker is one thread with one `epoll` loop, its own connections and RCU reader. Nothing on a request's
 //! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
 
-mod allocator;
+pub mod allocator;
 mod backlog;
 mod balance;
 pub mod cli;

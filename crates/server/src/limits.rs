@@ -110,8 +110,17 @@ pub const LOGGED_INPUT_BYTES_MAX: usize = 64;
 /// Niceness of background threads that share CPUs with workers.
 pub const BACKGROUND_NICE: i32 = 10;
 
-/// Time that a scrape may take to ask, and to take its answer.
-pub const METRICS_DEADLINE: Duration = Duration::from_secs(2);
+/// Connections to one metrics address at a time; for a further one another is closed.
+pub const METRICS_CLIENTS_MAX: usize = 16;
+
+/// Time in which a scrape's request has to arrive, from its connection or its first byte.
+pub const METRICS_REQUEST: Duration = Duration::from_secs(1);
+
+/// Time that a scrape may take to take its answer.
+pub const METRICS_ANSWER: Duration = Duration::from_secs(2);
+
+/// Time that a connection to the metrics may idle between two requests.
+pub const METRICS_IDLE: Duration = Duration::from_secs(5);
 
 /// Time until the metrics listener tries again to accept after an error.
 pub const METRICS_RETRY: Duration = Duration::from_millis(100);

@@ -5,12 +5,16 @@
 //! `debug` trace. A file is opened for each line, as in Redis, so that whoever rotates it needs no signal. Writing
 //! blocks the thread that logs; what cannot be written is lost, since there is nowhere to say so.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use jiff::Zoned;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use jiff::{Timestamp, Zoned};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 static LOG: ServerLog = ServerLog { file: Mutex::new(None) };
@@ -29,7 +33,10 @@ impl Log for ServerLog {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let line = line(record.level(), &Zoned::now(), &record.args().to_string());
+        let now = Zoned::now();
+        // Relaxed: a number by itself, which a crash reads.
+        OFFSET_S.store(now.offset().seconds(), Ordering::Relaxed);
+        let line = line(record.level(), &Stamp(now.datetime()), &record.args().to_string());
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // Lost when it cannot be written, here and below.
         let _ = match &*file {
@@ -45,15 +52,42 @@ impl Log for ServerLog {
     fn flush(&self) {}
 }
 
-fn line(level: Level, now: &Zoned, text: &str) -> String {
+/// Seconds by which local time was ahead of UTC at the last line.
+static OFFSET_S: AtomicI32 = AtomicI32::new(0);
+
+/// A local time as lines begin with it.
+#[derive(Debug)]
+pub(crate) struct Stamp(DateTime);
+
+impl Stamp {
+    /// Now, by the offset that local time had at the last line: neither this nor printing it allocates or reads a file.
+    pub(crate) fn now() -> Stamp {
+        // Relaxed: see where it is stored.
+        let offset = Offset::from_seconds(OFFSET_S.load(Ordering::Relaxed)).unwrap_or(Offset::UTC);
+        Stamp(offset.to_datetime(Timestamp::now()))
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (date, time) = (self.0.date(), self.0.time());
+        let month = MONTHS[(date.month() - 1) as usize];
+        write!(f, "{:02} {month} {:04} ", date.day(), date.year())?;
+        write!(f, "{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
+        write!(f, ".{:03}", time.millisecond())
+    }
+}
+
+fn line(level: Level, now: &Stamp, text: &str) -> String {
     let mark = match level {
         Level::Error | Level::Warn => '#',
         Level::Info => '*',
         Level::Debug => '-',
         Level::Trace => '.',
     };
-    let time = now.strftime("%d %b %Y %H:%M:%S%.3f");
-    format!("{}:M {time} {mark} {text}\n", std::process::id())
+    format!("{}:M {now} {mark} {text}\n", std::process::id())
 }
 
 /// The level that a value of `loglevel` asks for.
@@ -95,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_line_has_valkeys_form() {
-        let time: Zoned = "2026-11-01T08:05:09.0425+01:00[+01:00]".parse().expect("a time");
+        let time = Stamp("2026-11-01T08:05:09.0425".parse().expect("a time"));
         let process = std::process::id();
         assert_eq!(
             line(Level::Warn, &time, "text"),

@@ -31,6 +31,7 @@ use crate::listeners::{Listeners, Refused};
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::process::background::{self, PidFile};
+use crate::process::crash;
 use crate::process::descriptors;
 use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
@@ -45,6 +46,8 @@ pub(crate) struct Start {
     pub(crate) supervisor: Supervisor,
     /// The file that the configuration came from.
     pub(crate) file: Option<PathBuf>,
+    /// The commit that the binary is built from.
+    pub(crate) commit: &'static str,
 }
 
 /// Runs the server until it is told to stop.
@@ -54,9 +57,10 @@ pub(crate) struct Start {
 /// Text for the operator: what could not be done, and why.
 pub(crate) fn run(start: &Start) -> Result<(), String> {
     log::info!(
-        "Tidemill version={}, bits={}, pid={}, just started",
+        "Tidemill version={}, bits={}, commit={}, pid={}, just started",
         env!("CARGO_PKG_VERSION"),
         usize::BITS,
+        start.commit,
         std::process::id()
     );
     let placement = place(start)?;
@@ -228,8 +232,8 @@ fn in_background<T: Send>(
     }
 }
 
-/// Stops the server when its thread ends unasked, by an error or a panic: clients of a worker that is gone would wait
-/// for ever.
+/// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone would wait for ever. (A
+/// panic ends the process: see `crash`.)
 struct LastWords(Arc<AtomicBool>);
 
 impl Drop for LastWords {
@@ -289,6 +293,10 @@ impl Host for Process {
     fn shut_down(&self, requested_by: &str) {
         self.shutdown.note(requested_by);
         stop_this_process();
+    }
+
+    fn violate_memory(&self) {
+        crash::violate_memory();
     }
 
     fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String> {

@@ -8,7 +8,10 @@ use std::process::ExitCode;
 
 /// The fewest resident bytes per key of those compared (ARCHITECTURE.md, "Dependencies of the binary").
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: tidemill_server::allocator::Allocator = tidemill_server::allocator::Allocator;
+
+/// The commit that this is built from, or `unknown`; from the build script.
+const COMMIT: &str = env!("TIDEMILL_COMMIT");
 
 const USAGE: &str = "\
 Usage: tidemill <part> [options]
@@ -26,7 +29,7 @@ fn main() -> ExitCode {
     let part = args.next();
     let rest: Vec<OsString> = args.collect();
     match part.as_deref().and_then(|part| part.to_str()) {
-        Some("server") => tidemill_server::cli::run(rest),
+        Some("server") => tidemill_server::cli::run(rest, COMMIT),
         Some("tune") => tidemill_host::cli::run(rest, Some(&tune_ab::Bench)),
         Some("bench") => tidemill_bench::cli::run_bench(rest),
         Some("experiment") => tidemill_bench::cli::run_experiment(rest),
@@ -36,7 +39,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("-V" | "--version" | "version") => {
-            let _ = writeln!(io::stdout(), "tidemill {}", env!("CARGO_PKG_VERSION"));
+            let version = env!("CARGO_PKG_VERSION");
+            let _ = writeln!(io::stdout(), "tidemill {version} commit {COMMIT}");
             ExitCode::SUCCESS
         }
         _ => {

@@ -35,6 +35,9 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "QUICKLIST-PACKED-THRESHOLD") && count == 3 => packed_threshold(cx),
         () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => without_effect(cx),
         () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
+        () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
+        () if is(name, "OOM") && count == 2 => out_of_memory(cx),
+        () if is(name, "SEGFAULT") && count == 2 => segfault(cx),
         () if is(name, "HELP") && count == 2 => help(cx),
         () => Err(CommandError::subcommand_syntax("DEBUG", name).into()),
     }
@@ -163,6 +166,17 @@ fn error(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Err(CommandError::Bytes(text).into())
 }
 
+/// Allocates more than there is without asking whether it can be had.
+fn out_of_memory(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    std::hint::black_box(Vec::<u8>::with_capacity(isize::MAX as usize));
+    without_effect(cx)
+}
+
+fn segfault(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.host.violate_memory();
+    without_effect(cx)
+}
+
 /// The size from which on Valkey keeps an element of a list by itself. Here that depends on nothing but the size of a
 /// node, so the argument is only checked.
 fn packed_threshold(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -191,11 +205,14 @@ fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 "OBJECT <key> [fast]",
                 "What is known of a key's value; `fast` leaves its length out.",
             ),
+            ("OOM", "Crashes the server as when no memory can be had."),
+            ("PANIC", "Crashes the server as a fault of its own does."),
             (
                 "PROTOCOL <type>",
                 "Answers a value of a type, of which it names all when asked for another.",
             ),
             ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
+            ("SEGFAULT", "Crashes the server as touching wrong memory does."),
             ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
             ("SLEEP <seconds>", "Holds up the worker of this connection."),
         ],

@@ -1,0 +1,43 @@
+package differential
+
+import (
+	"strings"
+	"testing"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// What a sequence is told must not depend on whether the server has already noticed that the connection before was closed.
+func TestEndpoint_IsAloneAtItsServer(t *testing.T) {
+	list := Call{Name: "client|list", Arguments: wire.Arguments("CLIENT", "LIST")}
+	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
+		server := instance.Start(t, kind)
+		for round := range 100 {
+			for range 20 {
+				before, err := wire.Dial(server.Address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := before.Do("PING"); err != nil {
+					t.Fatal(err)
+				}
+				defer before.Close()
+				if round%2 == 0 {
+					before.Close()
+				} else if _, err := before.Do("QUIT"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			endpoint := Endpoint{Address: server.Address}
+			answers, err := endpoint.Run(Sequence{Protocol: 2, Calls: []Call{list}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			endpoint.conn.Close()
+			if count := strings.Count(answers.Replies[0].String(), " laddr="); count != 1 {
+				t.Fatalf("%s, round %d: %d connections", kind, round, count)
+			}
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// crashes are ways to crash a server, each with the reason that the log gives and the signal that ends the process.
+var crashes = map[string]struct {
+	reason string
+	signal syscall.Signal
+}{
+	"PANIC":    {`panic at \S+debug\.rs:\d+:\d+: DEBUG PANIC was called`, syscall.SIGABRT},
+	"OOM":      {`memory allocation of 9223372036854775807 bytes failed`, syscall.SIGABRT},
+	"SEGFAULT": {`signal 11 SIGSEGV at address 0x[0-9a-f]+`, syscall.SIGSEGV},
+}
+
+const crashedLine = `(?m)^\d+:M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} # Tidemill \d+\.\d+\.\d+ commit ([0-9a-f]{12}|unknown) crashed in thread `
+
+// requireCrash wants exactly one line about a crash, with its reason.
+func requireCrash(t *testing.T, text, thread, reason string) {
+	t.Helper()
+	if !regexp.MustCompile(crashedLine + thread + ": " + reason + "$").MatchString(text) {
+		t.Errorf("no reason in the log:\n%s", text)
+	}
+	if count := strings.Count(text, " crashed in thread "); count != 1 {
+		t.Errorf("%d reasons in the log:\n%s", count, text)
+	}
+}
+
+// crash makes the server crash by a command, which is never answered.
+func crash(t *testing.T, port int, how string) {
+	t.Helper()
+	conn, err := wire.Dial("127.0.0.1:" + strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if reply, err := conn.Do("DEBUG", how); err == nil {
+		t.Errorf("DEBUG %s answered %s", how, reply)
+	}
+}
+
+// In the background there is no standard error: the log file has the reason, also one that was rotated, and one whose
+// folder has gone.
+func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
+	for how, want := range crashes {
+		for _, place := range []string{"log", "rotated", "folder renamed"} {
+			t.Run(how+" "+place, func(t *testing.T) {
+				directory := filepath.Join(t.TempDir(), "here")
+				if err := os.Mkdir(directory, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				port, err := instance.FreePort()
+				if err != nil {
+					t.Fatal(err)
+				}
+				pidFile, logFile := filepath.Join(t.TempDir(), "pid"), filepath.Join(directory, "log")
+				command := instance.Command(instance.Subject, port, "--daemonize", "yes", "--pidfile", pidFile,
+					"--logfile", logFile, "--enable-debug-command", "yes", "--worker-threads", "2")
+				if output, err := runToEnd(t, command); err != nil {
+					t.Fatalf("the first process: %v:\n%s", err, output)
+				}
+				pid := 0
+				waitFor(t, "answer", func() bool {
+					text, _ := os.ReadFile(pidFile)
+					pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+					return pid > 1 && answers(port)
+				})
+				switch place {
+				case "rotated":
+					err = os.Rename(logFile, logFile+".1")
+				case "folder renamed":
+					err = os.Rename(directory, directory+".1")
+					logFile = filepath.Join(directory+".1", "log")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				crash(t, port, how)
+				waitFor(t, "end", func() bool { return isGone(pid) })
+				text, err := os.ReadFile(logFile)
+				if err != nil {
+					t.Fatal(err)
+				}
+				requireCrash(t, string(text), `worker-\d`, want.reason)
+			})
+		}
+	}
+}
+
+// isGone tells whether a process of somebody else's has ended; its parent may not have asked for its status.
+func isGone(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(text), ") Z ")
+}
+
+// Without a log file the reason is where the log is, and the process ends by the signal, as a core file needs.
+func TestCrash_EndsByItsSignal(t *testing.T) {
+	run := func(t *testing.T, end func(port, pid int)) (string, syscall.WaitStatus) {
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := instance.Command(instance.Subject, port, "--enable-debug-command", "yes")
+		output, err := os.CreateTemp(t.TempDir(), "output")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer output.Close()
+		command.Stdout = output
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "answer", func() bool { return answers(port) })
+		end(port, command.Process.Pid)
+		hangs := time.AfterFunc(closeTimeout, func() { _ = command.Process.Kill() })
+		defer hangs.Stop()
+		err = command.Wait()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatalf("the server ended with %v", err)
+		}
+		text, err := os.ReadFile(output.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), exit.Sys().(syscall.WaitStatus)
+	}
+	for how, want := range crashes {
+		t.Run(how, func(t *testing.T) {
+			text, status := run(t, func(port, _ int) { crash(t, port, how) })
+			requireCrash(t, text, `worker-\d`, want.reason)
+			if status.Signal() != want.signal {
+				t.Errorf("ended by %v", status)
+			}
+		})
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGBUS} {
+		t.Run("sent "+signal.String(), func(t *testing.T) {
+			text, status := run(t, func(_, pid int) {
+				if err := syscall.Kill(pid, signal); err != nil {
+					t.Error(err)
+				}
+			})
+			requireCrash(t, text, `\S+`, `signal SIG[A-Z]+ from process `+strconv.Itoa(os.Getpid()))
+			if status.Signal() != signal {
+				t.Errorf("ended by %v", status)
+			}
+		})
+	}
+}

@@ -101,7 +101,6 @@ impl Engine {
 
     fn with_databases(database_count: usize, directives: &[&str], limits: Limits) -> Engine {
         let line = CommandLine::parse(directives.iter().map(|word| (*word).to_owned()));
-        let line = line.expect("directives");
         let shared = Arc::new(Shared::new(SharedSpec {
             database_count,
             seed: Seed::new(1, 2),

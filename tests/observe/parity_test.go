@@ -82,7 +82,7 @@ func TestErrors_QuoteWhatWasSentAsValkeyDoes(t *testing.T) {
 		for _, line := range []string{
 			"ODD", "ODD a", "NOTHING ODD ODD ODD", "CLIENT ODD", "CONFIG ODD", "OBJECT ODD a", "COMMAND ODD", "DEBUG ODD", "DEBUG ODD ODD",
 			"CONFIG SET ODD 1", "CONFIG SET loglevel ODD", "CONFIG GET ODD", "EXPIRE a 1 ODD", "HEXPIRE a 1 ODD FIELDS 1 f", "HELLO 3 ODD",
-			"HELLO ODD", "CLIENT SETINFO ODD a", "CLIENT LIST TYPE ODD", "CLIENT KILL USER ODD", "CLIENT LIST FLAGS ODD", "SCAN 0 TYPE ODD",
+			"HELLO ODD", "CLIENT SETINFO ODD a", "CLIENT LIST TYPE ODD", "CLIENT KILL USER ODD", "CLIENT KILL FLAGS ODD", "SCAN 0 TYPE ODD",
 			"LATENCY GRAPH ODD", "SLOWLOG GET ODD ODD", "COMMAND GETKEYS ODD", "DEBUG ERROR ODD", "SET a b ODD", "ACL ODD", "MODULE ODD",
 		} {
 			call := strings.Fields(line)
@@ -108,8 +108,11 @@ func TestConfigGet_AnswersTheSpellingOfTheClient(t *testing.T) {
 
 // TestStranger_IsToldNothingBeforeItAuthenticates: neither which commands there are nor what they take.
 func TestStranger_IsToldNothingBeforeItAuthenticates(t *testing.T) {
-	valkey := instance.Start(t, instance.Valkey, "--requirepass", "secret").Dial(t)
-	subject := instance.Start(t, instance.Subject, "--requirepass", "secret").Dial(t)
+	valkey, subject := both(t)
+	for _, conn := range []*wire.Conn{valkey, subject} {
+		do(t, conn, "CONFIG", "SET", "requirepass", "secret")
+		do(t, conn, "RESET")
+	}
 	var calls [][]string
 	for _, line := range strings.Split("nothing|nothing a|GET|GET a|GET a b c|MULTI|MULTI x|EXEC|EXEC x|DISCARD|WATCH|CLIENT|CLIENT x|CLIENT ID|"+
 		"CLIENT KILL|CONFIG GET|OBJECT x|MONITOR|MONITOR x|DEBUG x|SHUTDOWN x|ROLE|ROLE x|ACL WHOAMI|BLPOP a|BLPOP a 0|SELECT 99|PING|PING a b|"+
@@ -120,6 +123,7 @@ func TestStranger_IsToldNothingBeforeItAuthenticates(t *testing.T) {
 	requireEqualCalls(t, valkey, subject, calls)
 	for _, conn := range []*wire.Conn{valkey, subject} {
 		do(t, conn, "AUTH", "secret")
+		defer do(t, conn, "CONFIG", "SET", "requirepass", "")
 		if info := string(do(t, conn, "INFO", "commandstats").Text); !strings.Contains(info, "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=6,") {
 			t.Errorf("GET was refused six times:\n%s", info)
 		}

@@ -145,8 +145,14 @@ impl Configuration {
     }
 
     fn set_live(&mut self, index: usize, value: &[u8]) -> Result<(), Reason> {
-        let text = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8")?;
         let directive = directive_at(index);
+        let Ok(text) = std::str::from_utf8(value) else {
+            // What is wrong anyhow is told as for any other text.
+            let lossy = String::from_utf8_lossy(value);
+            let words = value::words_of(directive.kind, &lossy);
+            let malformed = value::canonical(directive.kind, &words, &self.values[index]).err();
+            return Err(malformed.unwrap_or(Reason::Borrowed("argument must be UTF-8")));
+        };
         let words = value::words_of(directive.kind, text);
         self.set_words(index, &words).map_err(|invalid| match invalid {
             Invalid::Malformed(reason) => reason,

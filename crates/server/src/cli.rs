@@ -91,12 +91,9 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     if asks("--list-directives") {
         return print(&directive_list());
     }
-    match arguments.first().map(String::as_str) {
-        Some("--version" | "-v") => {
-            println!("Tidemill server v={} bits={}", env!("CARGO_PKG_VERSION"), usize::BITS);
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
+    if let Some("--version" | "-v") = arguments.first().map(String::as_str) {
+        println!("Tidemill server v={} bits={}", env!("CARGO_PKG_VERSION"), usize::BITS);
+        return ExitCode::SUCCESS;
     }
     let before = arguments.len();
     arguments.retain(|argument| argument != "--check-config");

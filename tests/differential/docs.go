@@ -45,7 +45,8 @@ var families = []string{"connection", "string", "bitmap", "generic", "list", "ha
 // serverCommands are those of group server: what belongs to the keyspace, and what has options. Those of SHUTDOWN are read
 // by process.TestShutdown.
 var serverCommands = []string{
-	"flushdb", "flushall", "dbsize", "swapdb", "lolwut", "command|list", "memory|usage",
+	"flushdb", "flushall", "dbsize", "swapdb", "lolwut", "command|list", "memory|usage", "config|get",
+	"role", "lastsave", "acl|whoami", "acl|users",
 }
 
 // Commands reads the argument trees of all commands under test from a running Valkey, sorted by name.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tidemill/tests/internal/wire"
 )
 
 // Call is one generated command line.
@@ -63,7 +65,9 @@ type generator struct {
 	inTransaction bool
 	// mute is set while replies may be off, watches once keys may be watched.
 	mute, watches bool
-	tokens        []string
+	// isStranger is set while the client may have to authenticate.
+	isStranger bool
+	tokens     []string
 }
 
 func newGenerator(commands []Command, seed uint64) *generator {
@@ -84,6 +88,9 @@ func newGenerator(commands []Command, seed uint64) *generator {
 func Generate(commands []Command, seed uint64, callCount int) Sequence {
 	g := newGenerator(commands, seed)
 	sequence := Sequence{Seed: seed, Protocol: 2 + int(seed%2)}
+	if g.isStranger = seed%strangerShare == strangerShare-1; g.isStranger {
+		sequence.Calls = strangerCalls()
+	}
 	for len(sequence.Calls) < callCount {
 		if call, ok := g.call(); ok {
 			sequence.Calls = append(sequence.Calls, call)
@@ -93,6 +100,17 @@ func Generate(commands []Command, seed uint64, callCount int) Sequence {
 		sequence.Calls = append(sequence.Calls, closingCalls()...)
 	}
 	return sequence
+}
+
+// strangerShare is how many sequences there are for one of a client that has not authenticated.
+const strangerShare = 16
+
+// strangerCalls make the connection one that has not authenticated. Run lets it in again at the end.
+func strangerCalls() []Call {
+	return []Call{
+		{Name: "config|set", Arguments: wire.Arguments("CONFIG", "SET", "requirepass", password)},
+		{Name: "reset", Arguments: wire.Arguments("RESET")},
+	}
 }
 
 // closingCalls read all that a sequence left behind, so that a write with a right reply and a wrong effect is seen.
@@ -125,6 +143,9 @@ func closingCalls() []Call {
 
 // call makes one command line, or nothing when what it made is too dangerous to run.
 func (g *generator) call() (Call, bool) {
+	if g.random.IntN(250) == 0 {
+		return g.unknown(), true
+	}
 	command := g.choose()
 	g.tokens = nil
 	values := g.arguments(command, command.Arguments)
@@ -136,13 +157,16 @@ func (g *generator) call() (Call, bool) {
 	for _, value := range values {
 		call.Arguments = append(call.Arguments, []byte(value.text))
 	}
-	if command.Name == "client|reply" && g.inTransaction {
+	if command.Name == "client|reply" && (g.inTransaction || g.isStranger) {
 		return call, false // refused there, which silenced() does not follow
 	}
 	if g.mute && (command.Name == "client|kill" || command.Name == "quit") {
 		return call, false // Valkey closes after the reply, and never when there is none
 	}
 	g.spoil(&call)
+	if g.isStranger && len(call.Arguments) > strangerArgumentsMax {
+		return call, false // ends the connection, unless Valkey read it ahead before RESET made the client a stranger
+	}
 	if hazardous(call) || showsFault(call, g.watches) {
 		return call, false
 	}
@@ -184,13 +208,21 @@ func (g *generator) arguments(command *Command, arguments []Argument) []generate
 		}
 	}
 	var values []generatedValue
+	var options []Argument
+	flush := func() {
+		values = append(values, slices.Concat(g.mixed(command, options)...)...)
+		options = nil
+	}
 	for index := range arguments {
 		argument := &arguments[index]
-		if argument.has("optional") && g.random.Float64() > min(0.4, 2/float64(optional)) {
-			continue
+		if !argument.has("optional") {
+			flush()
+			values = append(values, g.argument(command, argument)...)
+		} else if g.random.Float64() <= min(0.4, 2/float64(optional)) {
+			options = append(options, *argument)
 		}
-		values = append(values, g.argument(command, argument)...)
 	}
+	flush()
 	return values
 }
 
@@ -217,6 +249,24 @@ func (g *generator) argument(command *Command, argument *Argument) []generatedVa
 		}
 	}
 	return values
+}
+
+// mixed repeats an option in one of eight calls that have some, with another value or another choice, and reorders the
+// options in one of sixteen. Options are mixed with those beside them only: what follows FIELDS is no option.
+func (g *generator) mixed(command *Command, options []Argument) [][]generatedValue {
+	var groups [][]generatedValue
+	for index := range options {
+		groups = append(groups, g.argument(command, &options[index]))
+	}
+	if len(options) > 0 && g.random.IntN(8) == 0 {
+		for range 1 + g.random.IntN(2) {
+			groups = append(groups, g.argument(command, &options[g.random.IntN(len(options))]))
+		}
+	}
+	if g.random.IntN(16) == 0 {
+		g.random.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	}
+	return groups
 }
 
 // repetitions is small, but collections must sometimes outgrow their compact encodings.
@@ -251,8 +301,17 @@ func (g *generator) setCounts(values []generatedValue) {
 }
 
 func (g *generator) anyCase(word string) string {
-	if g.random.IntN(4) == 0 {
+	switch g.random.IntN(16) {
+	case 0, 1, 2, 3:
 		return strings.ToLower(word)
+	case 4:
+		letters := []byte(word)
+		for index := range letters {
+			if g.random.IntN(2) == 0 {
+				letters[index] = strings.ToLower(word)[index]
+			}
+		}
+		return string(letters)
 	}
 	return word
 }

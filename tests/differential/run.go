@@ -12,6 +12,9 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
+// password is that of the default user in sequences of clients that have not authenticated; without one any will do.
+const password = "secret"
+
 const sentinel = "end of sequence 5f3a"
 
 // Endpoint is a server that sequences are sent to, one at a time: a sequence owns its server's whole keyspace.
@@ -55,6 +58,7 @@ func (e *Endpoint) Run(sequence Sequence) (Answers, error) {
 var epilogue = []Call{
 	{Name: "discard", Arguments: wire.Arguments("DISCARD")},
 	{Name: "client|reply", Arguments: wire.Arguments("CLIENT", "REPLY", "ON")},
+	{Name: "auth", Arguments: wire.Arguments("AUTH", "default", password)},
 	{Name: "echo", Arguments: wire.Arguments("ECHO", sentinel)},
 }
 
@@ -68,7 +72,10 @@ func (e *Endpoint) prepare(protocol int) error {
 		conn.Timeout = 20 * time.Second
 		e.conn = conn
 	}
-	commands := [][]string{{"CLIENT", "UNPAUSE"}, {"RESET"}, {"FLUSHALL"}, {"HELLO", strconv.Itoa(protocol)}}
+	commands := [][]string{
+		{"AUTH", "default", password}, {"CONFIG", "SET", "requirepass", ""},
+		{"CLIENT", "UNPAUSE"}, {"RESET"}, {"FLUSHALL"}, {"HELLO", strconv.Itoa(protocol)},
+	}
 	for _, command := range commands {
 		reply, err := e.conn.Do(command...)
 		if err != nil {

@@ -6,7 +6,34 @@ import (
 	"strings"
 )
 
-var junk = []string{"", "abc", "-1", "\x00", "*", "NX", "XX", "GET", "LEFT", "KEEPTTL", "9223372036854775808", "1.5x", "999999999999999999999999"}
+var junk = []string{
+	"", "abc", "-1", "\x00", "*", "NX", "XX", "GET", "LEFT", "KEEPTTL", "9223372036854775808", "1.5x", "999999999999999999999999",
+	// What errors quote: line ends within and around, an end within, more than is quoted.
+	"a\r\nb", "\r\na\n", "\n", "a\x00b", "\xff\xfe'\"\t", strings.Repeat("long", 40), strings.Repeat("longer", 400),
+}
+
+// strangerArgumentsMax is how many arguments a client may send that has not authenticated.
+const strangerArgumentsMax = 10
+
+// containers are commands that have subcommands.
+var containers = []string{"CLIENT", "COMMAND", "CONFIG", "OBJECT", "MEMORY", "ACL", "SLOWLOG", "COMMANDLOG", "LATENCY"}
+
+// unknown makes a call of a command or a subcommand that there is not, to be quoted by an error.
+func (g *generator) unknown() Call {
+	call := Call{Name: "(unknown)"}
+	name := pick(g.random, []string{"nothing", "GETT", "ge", "get\r\n", "\r\nget", "ge\x00t", "\x00", "get ", " get", ""}) + pick(g.random, append(junk, g.blob()))
+	if g.random.IntN(3) == 0 {
+		call.Arguments = append(call.Arguments, []byte(g.anyCase(pick(g.random, containers))))
+	}
+	if strings.EqualFold(name, "get") {
+		name += "x"
+	}
+	call.Arguments = append(call.Arguments, []byte(name))
+	for range g.random.IntN(6) {
+		call.Arguments = append(call.Arguments, []byte(pick(g.random, append(junk, g.blob(), "a", "some more"))))
+	}
+	return call
+}
 
 // spoil breaks one call in twelve: an argument missing, one too many, one replaced, two swapped.
 func (g *generator) spoil(call *Call) {

@@ -35,6 +35,12 @@ var (
 	notEncoding = []string{"u0", "u64", "i65", "i0", "x8", "u", "", "8", "U8"}
 )
 
+// parameters are names and patterns of directives that have one value on all servers of a run.
+var parameters = []string{
+	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority", "hash-max-*-entries", "HASH-max-listpack-entries",
+	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00", "timeout\x00*", "timeo*\x00x", "nothing", "[", "",
+}
+
 func pick(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }
 
 // mostly picks from usual, one time in n from odd.
@@ -165,7 +171,9 @@ func (g *generator) text(name string) string {
 	case "username":
 		return mostly(random, 3, []string{"default"}, []string{"nobody", ""})
 	case "password", "auth":
-		return pick(random, []string{"secret", ""})
+		return pick(random, []string{password, ""})
+	case "parameter":
+		return pick(random, parameters)
 	case "clientname", "connection-name", "name", "not-name", "libname", "libver", "lib-name", "lib-ver", "not-lib-name", "not-lib-ver":
 		return mostly(random, 6, []string{"tester", "name-2"}, []string{"with space", "", "new\nline", "\xff"})
 	case "category":

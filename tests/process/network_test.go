@@ -68,7 +68,12 @@ func startLoopback(t *testing.T) {
 	}
 	calls := [][]string{{"link", "set", "lo", "up"}}
 	for _, address := range addresses {
-		calls = append(calls, []string{"address", "add", address, "dev", "lo"})
+		call := []string{"address", "add", address, "dev", "lo"}
+		if strings.Contains(address, ":") {
+			// Else the address is tentative, and not to be bound, until the kernel's worker has run.
+			call = append(call, "nodad")
+		}
+		calls = append(calls, call)
 	}
 	for _, call := range calls {
 		if output, err := exec.Command("ip", call...).CombinedOutput(); err != nil {

@@ -54,6 +54,18 @@ func TestPort_TakenByAnotherServer(t *testing.T) {
 	}
 }
 
+// Whoever starts a server in the background hears of it as well: the port is asked for before the terminal is left.
+func TestPort_TakenIsToldBeforeTheServerLeavesTheTerminal(t *testing.T) {
+	server := instance.Start(t, instance.Subject)
+	for _, log := range []string{"", "own.log"} {
+		command := instance.Command(instance.Subject, server.Port, "--daemonize", "yes", "--logfile", log, "--databases", "16")
+		output, err := runToEnd(t, command)
+		if err == nil || !strings.Contains(output, fmt.Sprintf("Failed listening on port %d (tcp), aborting.", server.Port)) {
+			t.Errorf("log %q: %v:\n%s", log, err, output)
+		}
+	}
+}
+
 // Two that start at the same moment must not both get the port.
 func TestPort_HasOneOwnerAmongServersThatStartTogether(t *testing.T) {
 	const rounds, servers = 5, 4
@@ -405,10 +417,15 @@ func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 		if err := command.Wait(); err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
-		for _, text := range []string{"* User requested shutdown...", "* Removing the pid file.", "is now ready to exit, bye bye..."} {
+		for _, text := range []string{
+			"* User requested shutdown... (user request from 'id=", " addr=127.0.0.1:", "* Removing the pid file.", "is now ready to exit, bye bye...",
+		} {
 			if !strings.Contains(output.String(), text) {
 				t.Errorf("no %q in:\n%s", text, output.String())
 			}
+		}
+		if strings.Contains(output.String(), "Received SIG") {
+			t.Errorf("a command is logged as a signal:\n%s", output.String())
 		}
 		if _, err := os.Stat(pidFile); err == nil {
 			t.Error("the pid file is still there")
@@ -620,21 +637,83 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "redis.conf")
 	for contents, want := range map[string]struct {
 		status int
-		text   string
+		lines  []string
 	}{
-		"port 1234\nmaxmemory 1gb\n":        {0, "the configuration is correct"},
-		"port 1234\n\nappendonly yes\n":     {2, "at line 3\n>>> 'appendonly yes'"},
-		"port 1234\nno-such-directive 1\n":  {2, "at line 2\n>>> 'no-such-directive 1'"},
-		"server-cpulist 0-x\nport 70000\n":  {2, "at line 1\n>>> 'server-cpulist 0-x'"},
-		"supervised upstart\nbind 1.1.1.1 ": {2, "at line 1\n>>> 'supervised upstart'"},
-		"port 1234\ndir /no/where\n":        {2, "at line 2\n>>> 'dir /no/where'\nNo such file or directory"},
+		"port 1234\nmaxmemory 1gb\n":    {0, []string{"the configuration is correct"}},
+		"port 1234\n\nappendonly yes\n": {2, []string{":3: directive 'appendonly': 'yes' is not supported: there is no append-only log; accepted: 'no'"}},
+		"prot 1234\nserver-cpulist 0-x\nport 70000\nsupervised upstart\ndir /no/where\n": {2, []string{
+			"*** FATAL CONFIG FILE ERROR (Tidemill ",
+			":1: directive 'prot': Bad directive or wrong number of arguments; did you mean 'port'?",
+			":2: directive 'server-cpulist': argument must be a list of CPUs",
+			":3: directive 'port': argument must be between 0 and 65535 inclusive; accepted: 0 to 65535",
+			":4: directive 'supervised': ",
+			":5: directive 'dir': No such file or directory; accepted: a directory",
+		}},
 	} {
 		if err := os.WriteFile(file, []byte(contents), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		output, status := run(file, "--check-config")
-		if status != want.status || !strings.Contains(output, want.text) {
-			t.Errorf("%q: status %d:\n%s", contents, status, output)
+		// A start fails by the same faults as the check.
+		for _, arguments := range [][]string{{file, "--check-config"}, {file}} {
+			if want.status == 0 && len(arguments) == 1 {
+				continue
+			}
+			output, status := run(arguments...)
+			if lines := strings.Split(strings.TrimSpace(output), "\n"); status != want.status || len(lines) != len(want.lines) && len(want.lines) > 1 {
+				t.Errorf("%q: status %d:\n%s", contents, status, output)
+			}
+			for _, line := range want.lines {
+				if !strings.Contains(output, line) {
+					t.Errorf("%q: no %q in\n%s", contents, line, output)
+				}
+			}
 		}
+	}
+	output, status := run("--port", "x", "--check-config", "--maxmemroy", "1")
+	if status != 2 || strings.Contains(strings.ToLower(output), "file") || !strings.Contains(output, "command line: --port: ") ||
+		!strings.Contains(output, "command line: --maxmemroy: ") {
+		t.Errorf("%d:\n%s", status, output)
+	}
+}
+
+func TestCommandLine_HelpsAndNamesWhatIsUnknown(t *testing.T) {
+	for line, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"":                                      {2, "Usage: tidemill <part>"},
+		"foo":                                   {2, "unknown part 'foo'\n"},
+		"srever":                                {2, "unknown part 'srever'; did you mean 'server'?"},
+		"--port 7":                              {2, "tidemill server --port"},
+		"redis.conf":                            {2, "tidemill server redis.conf"},
+		"help":                                  {0, "Usage: tidemill <part>"},
+		"help foo":                              {2, "unknown part 'foo'\n"},
+		"help server":                           {0, "Usage: tidemill server"},
+		"server --help":                         {0, "--port             TCP port; 0 listens on no TCP port. [6379]"},
+		"server --port 7 --help":                {0, "tidemill server --port 6380 --maxmemory 2gb"},
+		"server --list-directives":              {0, "  maxmemory                                memory, from 0 [0]: "},
+		"server a.conf b.conf --list-directive": {2, "did you mean 'list-directives'?"},
+	} {
+		command := exec.Command(instance.Binary(instance.Subject), strings.Fields(line)...)
+		output, _ := runToEnd(t, command)
+		if status := command.ProcessState.ExitCode(); status != want.status || !strings.Contains(output, want.text) {
+			t.Errorf("tidemill %s: status %d:\n%s", line, status, output)
+		}
+	}
+	// A reader that goes away early is no reason to panic.
+	command := exec.Command("sh", "-c", `"$0" server --list-directives | head -1`, instance.Binary(instance.Subject))
+	if output, err := runToEnd(t, command); err != nil || output != "Network and clients\n" {
+		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
+// Standard input is another file, and both are read to their ends.
+func TestCommandLine_ChecksStandardInput(t *testing.T) {
+	command := exec.Command(instance.Binary(instance.Subject), "server", "-", "--check-config")
+	command.Stdin = strings.NewReader(strings.Repeat("port x\n", 1000))
+	output, _ := runToEnd(t, command)
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	if len(lines) != 102 || !strings.HasPrefix(lines[100], "standard input:100: directive 'port': ") || lines[101] != "... and 900 more errors" {
+		t.Errorf("%d lines:\n%s", len(lines), output)
 	}
 }

@@ -126,3 +126,12 @@ pub const REAPED_FIELDS_MAX: usize = 1024;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
 const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);
+
+/// Faults of a configuration that are described; the others are counted.
+pub const FAULTS_SHOWN_MAX: usize = 100;
+
+/// Characters of a name or a reason in the description of a fault.
+pub const FAULT_TEXT_MAX: usize = 300;
+
+/// Bytes of a name to which a similar one is looked for.
+pub const MISSPELT_NAME_BYTES_MAX: usize = 64;

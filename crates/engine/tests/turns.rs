@@ -87,7 +87,7 @@ impl ReadSide for Counting {
         ReadSide::reclaim(&mut self.reader, heap);
     }
 
-    fn seat(&self) -> &Seat {
+    fn seat(&self) -> &std::rc::Rc<Seat> {
         self.reader.seat()
     }
 }
@@ -116,7 +116,6 @@ impl Engine {
 
     fn with_databases(database_count: usize, directives: &[&str]) -> Engine {
         let line = CommandLine::parse(directives.iter().map(|word| (*word).to_owned()));
-        let line = line.expect("directives");
         let shared = Arc::new(Shared::new(SharedSpec {
             database_count,
             seed: Seed::new(1, 2),

@@ -1,26 +1,75 @@
 //! `tidemill server`: command line of the server.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidemill_engine::config::{CommandLine, load};
+pub use tidemill_engine::config::nearest;
+use tidemill_engine::config::{CommandLine, FAMILIES, directive_list, load};
 
 use crate::config::DiskFiles;
+use crate::options;
 use crate::process::background;
 use crate::process::crash;
 use crate::process::supervisor::Supervisor;
 use crate::start::{self, Start};
 
 const USAGE: &str = "\
-Usage: tidemill server [FILE] [--directive value ...]
+Usage: tidemill server [FILE] [-] [--directive value ...]
 
-FILE is read like a redis.conf; directives on the command line come after it.
+FILE is read like a redis.conf, then standard input if there is a -, then the directives of the
+command line; later ones win.
 
-  --check-config   reads the configuration, says what is wrong with it, and exits
-  --version        prints version and commit
-  --help           prints this
+  --check-config      reads the configuration, says all that is wrong with it, and exits
+  --list-directives   lists all directives with their values and defaults
+  --version           prints version and commit
+  --help              prints this
 ";
+
+const EXAMPLES: &str = "
+Examples:
+
+  tidemill server --port 6380 --maxmemory 2gb --requirepass secret
+  tidemill server /etc/tidemill.conf --loglevel verbose
+  tidemill server /etc/tidemill.conf --check-config
+";
+
+/// Directives that the help names with their defaults; `--list-directives` has all.
+const FIRST_DIRECTIVES: [&str; 10] = [
+    "port",
+    "bind",
+    "protected-mode",
+    "requirepass",
+    "maxmemory",
+    "maxclients",
+    "databases",
+    "worker-threads",
+    "daemonize",
+    "logfile",
+];
+
+/// What `--help` prints.
+fn help() -> String {
+    let mut text = format!(
+        "{USAGE}{EXAMPLES}\nDirectives, with their defaults in brackets, are described in \
+         docs/configuration.md. Among them:\n\n"
+    );
+    let all = || FAMILIES.iter().flat_map(|family| family.directives);
+    for directive in
+        FIRST_DIRECTIVES.iter().filter_map(|name| all().find(|directive| directive.name == *name))
+    {
+        let default = if directive.default.is_empty() { "\"\"" } else { directive.default };
+        text += &format!("  --{:<16} {} [{default}]\n", directive.name, directive.summary);
+    }
+    text.replace('`', "'")
+}
+
+/// Prints a text; a reader that is gone needs none, and no panic either.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
 
 /// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from `commit`.
 ///
@@ -32,40 +81,42 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let mut arguments = match arguments {
         Ok(arguments) => arguments,
         Err(argument) => {
-            eprintln!("tidemill server: {argument:?} is not valid UTF-8");
+            eprintln!("command line: {argument:?} is not valid UTF-8");
             return ExitCode::from(2);
         }
     };
-    match arguments.first().map(String::as_str) {
-        Some("--help" | "-h") => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Some("--version" | "-v") => {
-            let version = env!("CARGO_PKG_VERSION");
-            println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
-            return ExitCode::SUCCESS;
-        }
-        _ => {}
+    let asks = |option: &str| arguments.iter().any(|argument| argument == option);
+    if asks("--help") || arguments.first().is_some_and(|first| first == "-h" || first == "help") {
+        return print(&help());
+    }
+    if asks("--list-directives") {
+        return print(&directive_list());
+    }
+    if let Some("--version" | "-v") = arguments.first().map(String::as_str) {
+        let version = env!("CARGO_PKG_VERSION");
+        println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
+        return ExitCode::SUCCESS;
     }
     let before = arguments.len();
     arguments.retain(|argument| argument != "--check-config");
     let only_check = arguments.len() < before;
-    let loaded = CommandLine::parse(arguments).and_then(|line| {
-        // Before `dir` takes effect.
-        let file = line.file.as_ref().map(|path| absolute(path));
-        load(&line, &DiskFiles).map(|configuration| (file, configuration))
+    let line = CommandLine::parse(arguments);
+    // Before `dir` takes effect.
+    let file = line.file.as_ref().map(|path| absolute(path));
+    let loaded = load(&line, &DiskFiles).map_err(|error| error.to_string());
+    let loaded = loaded.and_then(|configuration| match options::placement(&configuration) {
+        Ok(_) => Ok(configuration),
+        Err(reason) => Err(format!("tidemill server: {reason}")),
     });
-    let (file, configuration) = match loaded {
+    let configuration = match loaded {
         Ok(loaded) => loaded,
-        Err(error) => {
-            eprintln!("{error}");
+        Err(text) => {
+            eprintln!("{text}");
             return ExitCode::from(2);
         }
     };
     if only_check {
-        println!("the configuration is correct");
-        return ExitCode::SUCCESS;
+        return print("the configuration is correct\n");
     }
     let configuration = match std::env::current_dir() {
         Ok(directory) => configuration.in_directory(&directory.to_string_lossy()),
@@ -80,11 +131,17 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
-    let in_background =
-        if background::is_wanted(&config, supervisor) { background::enter() } else { Ok(()) };
+    let is_in_background = background::is_wanted(&config, supervisor);
     let logs_to_file = config.log_file.is_some();
     let start = Start { configuration, config, supervisor, file, commit };
-    match in_background.and_then(|()| start::run(&start)) {
+    // Before the terminal is left, so that whoever started the server hears of a port that is in use.
+    let prepared = start::prepare(&start).and_then(|prepared| {
+        if is_in_background {
+            background::enter()?;
+        }
+        Ok(prepared)
+    });
+    match prepared.and_then(|prepared| start::run(&start, prepared)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::error!("{error}");

@@ -50,12 +50,32 @@ pub(crate) struct Start {
     pub(crate) commit: &'static str,
 }
 
+/// What a server has before its process is the one that stays: nothing is built or loaded yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    placement: Placement,
+    listeners: Arc<Listeners>,
+    metrics_listeners: Vec<TcpListener>,
+}
+
+/// Plans where threads run, and begins to listen: what a start most often fails by. Starts no thread.
+///
+/// # Errors
+///
+/// Text for the operator: what could not be done, and why.
+pub(crate) fn prepare(start: &Start) -> Result<Prepared, String> {
+    let placement = place(start)?;
+    let listeners = Arc::new(Listeners::open(&start.config)?);
+    let metrics_listeners = metrics_listeners(&start.config)?;
+    Ok(Prepared { placement, listeners, metrics_listeners })
+}
+
 /// Runs the server until it is told to stop.
 ///
 /// # Errors
 ///
 /// Text for the operator: what could not be done, and why.
-pub(crate) fn run(start: &Start) -> Result<(), String> {
+pub(crate) fn run(start: &Start, prepared: Prepared) -> Result<(), String> {
     log::info!(
         "Tidemill version={}, bits={}, commit={}, pid={}, just started",
         env!("CARGO_PKG_VERSION"),
@@ -63,14 +83,13 @@ pub(crate) fn run(start: &Start) -> Result<(), String> {
         start.commit,
         std::process::id()
     );
-    let placement = place(start)?;
-    resources::set_memory_nodes(&start.config, &placement);
+    resources::set_memory_nodes(&start.config, &prepared.placement);
     match options::flavour(&start.config) {
-        FlavourName::Qsbr => run_with::<Qsbr>(start, &placement),
-        FlavourName::Memb => run_with::<Memb>(start, &placement),
-        FlavourName::Mb => run_with::<Mb>(start, &placement),
-        FlavourName::Bp => run_with::<Bp>(start, &placement),
-        FlavourName::Signal => run_with::<Signal>(start, &placement),
+        FlavourName::Qsbr => run_with::<Qsbr>(start, prepared),
+        FlavourName::Memb => run_with::<Memb>(start, prepared),
+        FlavourName::Mb => run_with::<Mb>(start, prepared),
+        FlavourName::Bp => run_with::<Bp>(start, prepared),
+        FlavourName::Signal => run_with::<Signal>(start, prepared),
     }
 }
 
@@ -117,8 +136,10 @@ fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
 }
 
-fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), String> {
+fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {
     let options = &start.config;
+    let Prepared { placement, listeners, metrics_listeners } = prepared;
+    let placement = &placement;
     let worker_count = placement.workers.len();
     let mut signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
@@ -127,8 +148,6 @@ fn run_with<F: Flavour>(start: &Start, placement: &Placement) -> Result<(), Stri
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
     listen::warn_of_short_queue(options.tcp_backlog);
-    let listeners = Arc::new(Listeners::open(options)?);
-    let metrics_listeners = metrics_listeners(options)?;
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;

@@ -16,6 +16,15 @@ pub struct Configuration {
     values: Vec<String>,
 }
 
+/// Why a directive does not take a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Invalid {
+    /// It is none of the directive's kind.
+    Malformed(Reason),
+    /// It promises what does not exist.
+    Unsupported(String),
+}
+
 /// All directives in the order of the table.
 pub(super) fn directives() -> impl Iterator<Item = &'static Directive> {
     FAMILIES.iter().flat_map(|family| family.directives)
@@ -136,17 +145,30 @@ impl Configuration {
     }
 
     fn set_live(&mut self, index: usize, value: &[u8]) -> Result<(), Reason> {
-        let text = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8")?;
-        let kind = directive_at(index).kind;
-        self.set_words(index, &value::words_of(kind, text))
+        let directive = directive_at(index);
+        let Ok(text) = std::str::from_utf8(value) else {
+            // What is wrong anyhow is told as for any other text.
+            let lossy = String::from_utf8_lossy(value);
+            let words = value::words_of(directive.kind, &lossy);
+            let malformed = value::canonical(directive.kind, &words, &self.values[index]).err();
+            return Err(malformed.unwrap_or(Reason::Borrowed("argument must be UTF-8")));
+        };
+        let words = value::words_of(directive.kind, text);
+        self.set_words(index, &words).map_err(|invalid| match invalid {
+            Invalid::Malformed(reason) => reason,
+            Invalid::Unsupported(reason) => {
+                format!("{reason}. Accepted: {}", directive.accepted()).into()
+            }
+        })
     }
 
     /// Gives a directive the value these words make.
-    pub(super) fn set_words(&mut self, index: usize, words: &[&str]) -> Result<(), Reason> {
+    pub(super) fn set_words(&mut self, index: usize, words: &[&str]) -> Result<(), Invalid> {
         let directive = directive_at(index);
-        let canonical = value::canonical(directive.kind, words, &self.values[index])?;
+        let canonical = value::canonical(directive.kind, words, &self.values[index])
+            .map_err(Invalid::Malformed)?;
         if let Some(refusal) = directive.refusal(&canonical) {
-            return Err(refusal.into());
+            return Err(Invalid::Unsupported(refusal));
         }
         self.values[index] = directive.clamped_value(canonical);
         Ok(())
@@ -166,7 +188,7 @@ impl Configuration {
     }
 
     /// Adds save points to those of earlier lines; an empty list forgets them.
-    pub(super) fn add_save_points(&mut self, index: usize, words: &[&str]) -> Result<(), Reason> {
+    pub(super) fn add_save_points(&mut self, index: usize, words: &[&str]) -> Result<(), Invalid> {
         debug_assert!(matches!(directive_at(index).kind, Kind::SavePoints));
         let before = std::mem::take(&mut self.values[index]);
         self.set_words(index, words)?;

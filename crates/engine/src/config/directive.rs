@@ -71,6 +71,34 @@ pub enum Kind {
     KeyspaceEvents,
 }
 
+impl Kind {
+    /// The values of the kind, in Markdown.
+    #[must_use]
+    pub fn describe(self) -> String {
+        let bounds = |min: i64, max: i64| match max {
+            i64::MAX => format!("from {min}"),
+            max => format!("{min} to {max}"),
+        };
+        match self {
+            Kind::Flag => String::from("yes, no"),
+            Kind::Integer { min, max } => bounds(min, max),
+            Kind::Memory { min, max } => format!("memory, {}", bounds(min, max)),
+            Kind::MemoryOrPercent => String::from("memory or percent"),
+            Kind::Permissions => String::from("octal, 0 to 777"),
+            Kind::Choice(choices) => choices.join(", "),
+            Kind::Choices(choices) => format!("some of {}", choices.join(", ")),
+            Kind::Text | Kind::Secret => String::from("text"),
+            Kind::CpuList => String::from("CPU list, `0-3,8` or `0-7:2`"),
+            Kind::Words { min: 0, .. } => String::from("words"),
+            Kind::Words { min, .. } => format!("{min} words"),
+            Kind::OutputBufferLimits => String::from("class, hard, soft, soft seconds"),
+            Kind::SavePoints => String::from("seconds, changes"),
+            Kind::Percentiles => String::from("percentages"),
+            Kind::KeyspaceEvents => String::from("letters of `Ag$lshzxeKEtmdn`"),
+        }
+    }
+}
+
 /// When a directive may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -104,12 +132,22 @@ impl Directive {
     pub fn refusal(&self, value: &str) -> Option<String> {
         match self.status {
             Status::Only { accepted, missing } if !accepted.contains(&value) => {
-                let accepted: Vec<String> =
-                    accepted.iter().map(|accepted| format!("'{accepted}'")).collect();
-                let accepted = accepted.join(", ");
-                Some(format!("'{value}' is not supported: {missing}. Accepted: {accepted}"))
+                Some(format!("'{value}' is not supported: {missing}"))
             }
             _ => None,
+        }
+    }
+
+    /// The values that the directive accepts, for people.
+    #[must_use]
+    pub fn accepted(&self) -> String {
+        match self.status {
+            Status::Only { accepted, .. } => {
+                let accepted: Vec<String> =
+                    accepted.iter().map(|accepted| format!("'{accepted}'")).collect();
+                accepted.join(", ")
+            }
+            Status::Works | Status::WithoutEffect(_) => self.kind.describe().replace('`', ""),
         }
     }
 

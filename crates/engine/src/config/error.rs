@@ -1,45 +1,122 @@
 //! Why a configuration is refused.
 
-use std::fmt;
+use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use crate::error::until_nul;
+use crate::limits::{FAULT_TEXT_MAX, FAULTS_SHOWN_MAX};
 
-/// Why the server does not start. Printed as Valkey prints it, with the file's name.
+/// Why the server does not start: all that is wrong, each with its place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadError {
+    /// The first of them, at most [`FAULTS_SHOWN_MAX`].
+    faults: Vec<Fault>,
+    /// Faults found.
+    count: usize,
+}
+
+/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadError {
-    /// A file cannot be read.
-    Unreadable {
-        /// Its path.
-        path: String,
-        /// The operating system's reason.
-        reason: String,
-    },
-    /// A line is refused.
-    Line {
-        /// The file's path, `standard input`, or `command line`.
-        origin: String,
-        /// Counted from 1; on the command line, options.
-        line: usize,
-        /// The line itself.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+pub(super) struct Fault {
+    pub(super) place: Place,
+    /// What is wrong there.
+    pub(super) reason: String,
+    /// What would be right, if that can be said.
+    pub(super) remedy: Option<Remedy>,
+}
+
+/// What would be right instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Values of this kind.
+    Accepted(String),
+    /// This name, which is near to one that there is not.
+    Meant(String),
+}
+
+/// Where something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A file as a whole.
+    File { path: String },
+    /// A directive in a line, counted from 1, of a file or of standard input.
+    Line { origin: Arc<str>, line: usize, directive: String },
+    /// A directive on the command line.
+    Option { directive: String },
+    /// Another argument of the command line.
+    Argument { text: String },
+}
+
+impl LoadError {
+    /// Adds a fault; of many the rest is only counted.
+    pub(super) fn add(&mut self, fault: impl FnOnce() -> Fault) {
+        self.count += 1;
+        if self.faults.len() < FAULTS_SHOWN_MAX {
+            self.faults.push(fault());
+        }
+    }
+
+    /// Whether there is nothing wrong.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// The part of a text that a line of an error shows: without control characters, and bounded.
+struct Shown<'t>(&'t str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.chars();
+        for letter in rest.by_ref().take(FAULT_TEXT_MAX) {
+            match letter.is_control() {
+                true => write!(formatter, "{}", letter.escape_default())?,
+                false => formatter.write_char(letter)?,
+            }
+        }
+        formatter.write_str(if rest.next().is_some() { "..." } else { "" })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File { path } => {
+                write!(formatter, "Fatal error, can't open config file '{}'", Shown(path))?;
+            }
+            Place::Line { origin, line, directive } => {
+                write!(formatter, "{}:{line}: directive '{}'", Shown(origin), Shown(directive))?;
+            }
+            Place::Option { directive } => {
+                write!(formatter, "command line: --{}", Shown(directive))?;
+            }
+            Place::Argument { text } => write!(formatter, "command line: '{}'", Shown(text))?,
+        }
+        write!(formatter, ": {}", Shown(&self.reason))?;
+        match &self.remedy {
+            Some(Remedy::Accepted(accepted)) => write!(formatter, "; accepted: {accepted}"),
+            Some(Remedy::Meant(name)) => write!(formatter, "; did you mean '{name}'?"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for LoadError {
+    /// A line for each fault, below the words that scripts look for in what Redis prints.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::Unreadable { path, reason } => {
-                write!(formatter, "Fatal error, can't open config file '{path}': {reason}")
-            }
-            LoadError::Line { origin, line, text, reason } => {
-                let version = env!("CARGO_PKG_VERSION");
-                writeln!(formatter, "*** FATAL CONFIG FILE ERROR (Tidemill {version}) ***")?;
-                writeln!(formatter, "Reading the configuration file {origin}, at line {line}")?;
-                writeln!(formatter, ">>> '{text}'")?;
-                formatter.write_str(reason)
-            }
+        let is_of_command_line =
+            |fault: &Fault| matches!(fault.place, Place::Option { .. } | Place::Argument { .. });
+        let source =
+            if self.faults.iter().all(is_of_command_line) { "COMMAND LINE" } else { "CONFIG FILE" };
+        let version = env!("CARGO_PKG_VERSION");
+        write!(formatter, "*** FATAL {source} ERROR (Tidemill {version}) ***")?;
+        for fault in &self.faults {
+            write!(formatter, "\n{fault}")?;
+        }
+        match self.count - self.faults.len() {
+            0 => Ok(()),
+            1 => formatter.write_str("\n... and 1 more error"),
+            hidden => write!(formatter, "\n... and {hidden} more errors"),
         }
     }
 }

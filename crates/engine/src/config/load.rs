@@ -1,12 +1,14 @@
 //! Reading files, standard input and the command line, as redis-server takes them.
 
 use std::io;
+use std::sync::Arc;
 
 use tidemill_resp::request::split_arguments;
 
-use super::configuration::{Configuration, find};
+use super::configuration::{Configuration, Invalid, directives, find};
 use super::directive::Kind;
-use super::error::LoadError;
+use super::error::{Fault, LoadError, Place, Remedy};
+use super::nearest::nearest;
 use super::table::{OBSOLETE, REFUSED};
 use super::value;
 use crate::system_error::reason;
@@ -47,14 +49,14 @@ pub struct CommandLine {
     pub reads_standard_input: bool,
     /// Directives with their values, in order.
     pub options: Vec<(String, Vec<String>)>,
+    /// Arguments that are neither: values before the first directive, but for the file.
+    pub strays: Vec<String>,
 }
 
 impl CommandLine {
     /// Sorts the arguments. A directive's values go up to the next argument that begins with `--`.
-    ///
-    /// # Errors
-    /// When a value stands before the first directive.
-    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<CommandLine, LoadError> {
+    #[must_use]
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> CommandLine {
         let mut parsed = CommandLine::default();
         for (index, argument) in arguments.into_iter().enumerate() {
             if argument == "-" {
@@ -66,61 +68,93 @@ impl CommandLine {
             } else if index == 0 {
                 parsed.file = Some(argument);
             } else {
-                return Err(LoadError::Line {
-                    origin: String::from("command line"),
-                    line: index + 1,
-                    text: argument,
-                    reason: String::from("a value without a directive"),
-                });
+                parsed.strays.push(argument);
             }
         }
-        Ok(parsed)
+        parsed
     }
 }
 
 /// The configuration that a command line asks for: the file, then standard input, then the options, later ones winning.
+/// Reading goes on behind a fault, so that all are found at once.
 ///
 /// # Errors
-/// [`LoadError`] with the place of the first line that is refused.
+/// [`LoadError`] with all that is wrong.
 pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configuration, LoadError> {
-    let mut loader = Loader { configuration: Configuration::default(), files, has_save: false };
-    if let Some(path) = &command_line.file {
-        loader.file(path, 0)?;
+    let mut loader = Loader {
+        configuration: Configuration::default(),
+        files,
+        has_save: false,
+        gave_up: false,
+        error: LoadError::default(),
+    };
+    if let Some(path) = &command_line.file
+        && let Err(reason) = loader.file(path, 0)
+    {
+        loader.error.add(|| unreadable(path.clone(), reason));
     }
     if command_line.reads_standard_input {
-        let origin = "standard input";
-        let contents = files.standard_input().map_err(|error| unreadable(origin, &error))?;
-        loader.text(&contents, origin, 0)?;
+        match files.standard_input() {
+            Ok(contents) => loader.text(&contents, STANDARD_INPUT, 0),
+            Err(error) => {
+                loader.error.add(|| unreadable(STANDARD_INPUT.to_owned(), reason(&error)));
+            }
+        }
     }
-    for (index, (name, values)) in command_line.options.iter().enumerate() {
+    for text in &command_line.strays {
+        loader.error.add(|| Fault {
+            place: Place::Argument { text: text.clone() },
+            reason: String::from("a value without a directive"),
+            remedy: Some(Remedy::Accepted(String::from("one file, -, --directive value ..."))),
+        });
+    }
+    for (name, values) in &command_line.options {
         let words: Vec<&str> = values.iter().map(String::as_str).collect();
-        loader.directive(name, &words, 0).map_err(|fault| {
-            let quoted: Vec<String> = words.iter().map(|word| format!(" \"{word}\"")).collect();
-            let text = format!("{name}{}", quoted.concat());
-            fault.at("command line", index + 1, &text)
-        })?;
+        if let Err(wrong) = loader.directive(name, &words, 0) {
+            let place = Place::Option { directive: name.clone() };
+            loader.error.add(|| wrong.at(place, name, OPTIONS));
+        }
     }
-    Ok(loader.configuration)
+    if loader.error.is_empty() { Ok(loader.configuration) } else { Err(loader.error) }
 }
+
+const STANDARD_INPUT: &str = "standard input";
+
+/// Options of the command line that are no directives.
+const OPTIONS: &[&str] = &["check-config", "help", "list-directives", "version"];
 
 struct Loader<'a> {
     configuration: Configuration,
     files: &'a dyn Files,
     has_save: bool,
+    /// Whether files include each other without an end, so that nothing more is read.
+    gave_up: bool,
+    error: LoadError,
 }
 
-/// Something wrong with a line, whose place the caller knows, or in an included file, with its own place.
-enum Fault {
-    Here(String),
-    Elsewhere(LoadError),
+/// What is wrong with a directive, whose place the caller knows.
+enum Wrong {
+    /// There is no such directive.
+    Unknown,
+    /// Its value, and what it should be if that can be said.
+    Value(String, Option<String>),
 }
 
-impl Fault {
-    fn at(self, origin: &str, line: usize, text: &str) -> LoadError {
+impl Wrong {
+    /// The fault at a place where the directive is called `name`, or might be called one of `others`.
+    fn at(self, place: Place, name: &str, others: &[&'static str]) -> Fault {
         match self {
-            Fault::Elsewhere(error) => error,
-            Fault::Here(reason) => {
-                LoadError::Line { origin: origin.to_owned(), line, text: text.to_owned(), reason }
+            Wrong::Value(reason, accepted) => {
+                Fault { place, reason, remedy: accepted.map(Remedy::Accepted) }
+            }
+            Wrong::Unknown => {
+                let names = directives().flat_map(|directive| directive.names());
+                let meant = nearest(name, names.chain(others.iter().copied()));
+                let remedy = match meant {
+                    Some(meant) => Remedy::Meant(meant.to_owned()),
+                    None => Remedy::Accepted(String::from("see tidemill server --list-directives")),
+                };
+                Fault { place, reason: BAD_DIRECTIVE.to_owned(), remedy: Some(remedy) }
             }
         }
     }
@@ -129,55 +163,70 @@ impl Fault {
 const BAD_DIRECTIVE: &str = "Bad directive or wrong number of arguments";
 
 impl Loader<'_> {
-    fn file(&mut self, path: &str, depth: usize) -> Result<(), LoadError> {
-        let contents = self.files.read(path).map_err(|error| unreadable(path, &error))?;
-        self.text(&contents, &format!("'{path}'"), depth)
+    /// Reads a file; fails when that cannot be done, with the reason.
+    fn file(&mut self, path: &str, depth: usize) -> Result<(), String> {
+        let contents = self.files.read(path).map_err(|error| reason(&error))?;
+        self.text(&contents, path, depth);
+        Ok(())
     }
 
-    fn text(&mut self, contents: &[u8], origin: &str, depth: usize) -> Result<(), LoadError> {
+    fn text(&mut self, contents: &[u8], origin: &str, depth: usize) {
+        let origin: Arc<str> = Arc::from(origin);
         for (index, line) in contents.split(|&byte| byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line[0] == b'#' {
                 continue;
             }
-            self.line(line, depth)
-                .map_err(|fault| fault.at(origin, index + 1, &String::from_utf8_lossy(line)))?;
+            if self.gave_up {
+                return;
+            }
+            if let Err(wrong) = self.line(line, depth) {
+                let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+                let name = String::from_utf8_lossy(word).into_owned();
+                let origin = Arc::clone(&origin);
+                self.error.add(|| {
+                    let place = Place::Line { origin, line: index + 1, directive: name.clone() };
+                    wrong.at(place, &name, &[])
+                });
+            }
         }
-        Ok(())
     }
 
-    fn line(&mut self, line: &[u8], depth: usize) -> Result<(), Fault> {
-        let here = |reason: &str| Fault::Here(reason.to_owned());
+    fn line(&mut self, line: &[u8], depth: usize) -> Result<(), Wrong> {
+        let wrong = |reason: &str| Wrong::Value(reason.to_owned(), None);
         let words =
-            split_arguments(line).map_err(|_| here("Unbalanced quotes in configuration line"))?;
+            split_arguments(line).map_err(|_| wrong("Unbalanced quotes in configuration line"))?;
         let words: Result<Vec<&str>, _> =
             words.iter().map(|word| std::str::from_utf8(word)).collect();
-        match words.map_err(|_| here("argument must be UTF-8"))?.split_first() {
+        match words.map_err(|_| wrong("argument must be UTF-8"))?.split_first() {
             Some((name, words)) => self.directive(name, words, depth),
             None => Ok(()),
         }
     }
 
-    fn directive(&mut self, name: &str, words: &[&str], depth: usize) -> Result<(), Fault> {
-        let here = |reason: &str| Fault::Here(reason.to_owned());
+    fn directive(&mut self, name: &str, words: &[&str], depth: usize) -> Result<(), Wrong> {
         if name.eq_ignore_ascii_case("include") {
-            let [path] = words else { return Err(here(BAD_DIRECTIVE)) };
+            let [path] = words else {
+                let accepted = Some(String::from("one path or pattern"));
+                return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
+            };
             return self.include(path, depth);
         }
         if let Some((_, missing)) = REFUSED.iter().find(|(word, _)| name.eq_ignore_ascii_case(word))
         {
-            return Err(Fault::Here(format!("'{name}' is not supported: {missing}")));
+            return Err(Wrong::Value(format!("'{name}' is not supported: {missing}"), None));
         }
         if OBSOLETE.iter().any(|word| name.eq_ignore_ascii_case(word)) {
             return Ok(());
         }
-        let (index, directive) = find(name).ok_or_else(|| here(BAD_DIRECTIVE))?;
+        let (index, directive) = find(name).ok_or(Wrong::Unknown)?;
+        let refused = |reason: String| Wrong::Value(reason, Some(directive.accepted()));
         let words = match words {
             [text] if !text.is_empty() => value::words_of(directive.kind, text),
             words => words.to_vec(),
         };
         if words.is_empty() && !matches!(directive.kind, Kind::Words { min: 0, .. }) {
-            return Err(here("wrong number of arguments"));
+            return Err(refused(String::from("wrong number of arguments")));
         }
         let outcome = if matches!(directive.kind, Kind::SavePoints) && self.has_save {
             self.configuration.add_save_points(index, &words)
@@ -185,33 +234,44 @@ impl Loader<'_> {
             self.configuration.set_words(index, &words)
         };
         self.has_save |= matches!(directive.kind, Kind::SavePoints);
-        outcome.map_err(|reason| Fault::Here(reason.into_owned()))?;
+        outcome.map_err(|invalid| match invalid {
+            Invalid::Malformed(reason) => refused(reason.into_owned()),
+            Invalid::Unsupported(reason) => refused(reason),
+        })?;
         if directive.name == "dir" {
             // At once, as in Valkey: paths of later lines begin there.
             let directory = self.configuration.value_at(index);
-            self.files.enter(directory).map_err(|error| Fault::Here(reason(&error)))?;
+            self.files.enter(directory).map_err(|error| {
+                Wrong::Value(reason(&error), Some(String::from("a directory that can be entered")))
+            })?;
         }
         Ok(())
     }
 
-    fn include(&mut self, path: &str, depth: usize) -> Result<(), Fault> {
+    fn include(&mut self, path: &str, depth: usize) -> Result<(), Wrong> {
         if depth == INCLUDE_DEPTH_MAX {
-            return Err(Fault::Here(format!(
-                "'include' is nested more than {INCLUDE_DEPTH_MAX} deep"
-            )));
+            // Whatever else is wrong would be found once per file on the way here, or without an end.
+            self.gave_up = true;
+            return Err(Wrong::Value(
+                format!("'include' is nested more than {INCLUDE_DEPTH_MAX} deep"),
+                None,
+            ));
         }
         let paths = if path.contains(['*', '?', '[']) {
             self.files.matching(path)
         } else {
             vec![path.to_owned()]
         };
+        let mut failures = Vec::new();
         for path in paths {
-            self.file(&path, depth + 1).map_err(Fault::Elsewhere)?;
+            if let Err(reason) = self.file(&path, depth + 1) {
+                failures.push(format!("can't open config file '{path}': {reason}"));
+            }
         }
-        Ok(())
+        if failures.is_empty() { Ok(()) } else { Err(Wrong::Value(failures.join(", "), None)) }
     }
 }
 
-fn unreadable(path: &str, error: &io::Error) -> LoadError {
-    LoadError::Unreadable { path: path.to_owned(), reason: reason(error) }
+fn unreadable(path: String, reason: String) -> Fault {
+    Fault { place: Place::File { path }, reason, remedy: None }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::directive::{Change, Directive, Kind, Status};
+use super::directive::{Change, Directive, Status};
 use super::table::{FAMILIES, OBSOLETE, REFUSED};
 
 const INTRODUCTION: &str = "\
@@ -16,8 +16,9 @@ The server reads a redis.conf, then standard input when there is a `-`, then opt
 tidemill server [file] [-] [--directive value ...] ...
 ```
 
-Files know comments (`#`), quotes, and `include` with glob patterns. A line that is wrong, or that promises what does not
-exist, stops the start with its file and number. Marks below: *start* can be set at start only, everything else by
+Files know comments (`#`), quotes, and `include` with glob patterns. Lines that are wrong, or that promise what does not
+exist, stop the start; all of them are told, each with its file and number, and `--check-config` does no more than that.
+`tidemill server --list-directives` prints what is below. Marks below: *start* can be set at start only, everything else by
 `CONFIG SET` as well. \"No effect\" is accepted and shown, and the reason says why ignoring it is harmless; \"only\"
 lists the values that are accepted while the rest does not exist.
 
@@ -46,13 +47,40 @@ pub fn manual() -> String {
     out
 }
 
+/// The directives for a terminal: a line each with values, default and meaning, by family.
+#[must_use]
+pub fn directive_list() -> String {
+    let mut out = String::new();
+    for family in FAMILIES {
+        out += &format!("{}\n", family.title);
+        for directive in family.directives {
+            let default = if directive.default.is_empty() { "\"\"" } else { directive.default };
+            let mark = match (directive.status, directive.change) {
+                (Status::WithoutEffect(_), _) => " (no effect)",
+                (_, Change::Live) => "",
+                (_, Change::AtStart | Change::Protected) => " (start)",
+            };
+            out += &format!(
+                "  {:<40} {} [{default}]: {}{mark}\n",
+                directive.name,
+                directive.accepted(),
+                directive.summary
+            );
+        }
+        out.push('\n');
+    }
+    out = out.replace('`', "'");
+    out += "In brackets the default. (start): not by CONFIG SET. (no effect): accepted, because ignoring it is harmless.\n";
+    out
+}
+
 fn write_row(out: &mut String, directive: &Directive) -> std::fmt::Result {
     write!(out, "| `{}`", directive.name)?;
     for alias in directive.aliases {
         write!(out, "<br>`{alias}`")?;
     }
     let default = if directive.default.is_empty() { "\"\"" } else { directive.default };
-    write!(out, " | {} | `{default}` | {}", describe(directive.kind), directive.summary)?;
+    write!(out, " | {} | `{default}` | {}", directive.kind.describe(), directive.summary)?;
     if directive.change != Change::Live {
         out.push_str(" *start*");
     }
@@ -72,28 +100,4 @@ fn write_row(out: &mut String, directive: &Directive) -> std::fmt::Result {
     }
     out.push_str(" |\n");
     Ok(())
-}
-
-fn describe(kind: Kind) -> String {
-    let bounds = |min: i64, max: i64| match max {
-        i64::MAX => format!("from {min}"),
-        max => format!("{min} to {max}"),
-    };
-    match kind {
-        Kind::Flag => String::from("yes, no"),
-        Kind::Integer { min, max } => bounds(min, max),
-        Kind::Memory { min, max } => format!("memory, {}", bounds(min, max)),
-        Kind::MemoryOrPercent => String::from("memory or percent"),
-        Kind::Permissions => String::from("octal, 0 to 777"),
-        Kind::Choice(choices) => choices.join(", "),
-        Kind::Choices(choices) => format!("some of {}", choices.join(", ")),
-        Kind::Text | Kind::Secret => String::from("text"),
-        Kind::CpuList => String::from("CPU list, `0-3,8` or `0-7:2`"),
-        Kind::Words { min: 0, .. } => String::from("words"),
-        Kind::Words { min, .. } => format!("{min} words"),
-        Kind::OutputBufferLimits => String::from("class, hard, soft, soft seconds"),
-        Kind::SavePoints => String::from("seconds, changes"),
-        Kind::Percentiles => String::from("percentages"),
-        Kind::KeyspaceEvents => String::from("letters of `Ag$lshzxeKEtmdn`"),
-    }
 }

@@ -5,7 +5,7 @@
 //! [`Configuration::settings`]) and the manual ([`manual`]). A configuration is a value: a change makes a new one, checked as a whole,
 //! and whoever applies it may still decline, so that CONFIG SET is all or nothing.
 //!
-//! A directive that promises what does not exist is refused, at start with file and line; one whose absence harms nobody is
+//! A directive that promises what does not exist is refused, at start with file and line, all of them at once; one whose absence harms nobody is
 //! accepted, and the manual says why. There is no I/O here: [`Files`] is what the loader reads through.
 
 mod configuration;
@@ -13,6 +13,7 @@ mod directive;
 mod error;
 mod load;
 mod manual;
+mod nearest;
 mod pattern;
 mod rewrite;
 mod table;
@@ -23,7 +24,8 @@ pub use configuration::Configuration;
 pub use directive::{Change, Directive, Kind, Status, is_secret};
 pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};
-pub use manual::manual;
+pub use manual::{directive_list, manual};
+pub use nearest::nearest;
 pub use pattern::matches_ignoring_case;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED};
 pub use typed::{OutputBufferLimit, OutputBufferLimits, ServerConfig};

@@ -38,7 +38,7 @@ fn load_with(
     arguments: &[&str],
 ) -> Result<Configuration, LoadError> {
     let arguments = arguments.iter().map(|argument| (*argument).to_owned());
-    load(&CommandLine::parse(arguments)?, &MapFiles(files.iter().copied().collect()))
+    load(&CommandLine::parse(arguments), &MapFiles(files.iter().copied().collect()))
 }
 
 fn load_file(contents: &'static str) -> Result<Configuration, LoadError> {
@@ -104,27 +104,95 @@ fn later_sources_win() {
     }
 }
 
-#[test]
-fn a_wrong_line_is_named() {
-    let version = env!("CARGO_PKG_VERSION");
-    let error = load_file("hz 10\n\n  port abc\n").expect_err("abc is no port");
-    assert_eq!(
-        error.to_string(),
-        format!(
-            "*** FATAL CONFIG FILE ERROR (Tidemill {version}) ***\n\
-             Reading the configuration file 'a.conf', at line 3\n\
-             >>> 'port abc'\n\
-             argument couldn't be parsed into an integer"
-        )
+/// The lines of an error below its heading.
+fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
+    let text = result.expect_err("something is wrong").to_string();
+    let (heading, faults) = text.split_once('\n').expect("a heading");
+    assert!(
+        heading.starts_with("*** FATAL ") && heading.contains(" ERROR (Tidemill "),
+        "{heading}"
     );
-    let included = [("a.conf", "include b.conf\n"), ("b.conf", "hz 5\nfoo bar\n")];
-    let error = load_with(&included, &["a.conf"]).expect_err("foo is no directive").to_string();
-    assert!(error.contains("'b.conf', at line 2\n>>> 'foo bar'\nBad directive"), "{error}");
-    let error =
-        load_with(&[], &["--hz", "5", "--port", "x"]).expect_err("x is no port").to_string();
-    assert!(error.contains("command line, at line 2\n>>> 'port \"x\"'"), "{error}");
-    let error = load_with(&[], &["none.conf"]).expect_err("there is none").to_string();
-    assert!(error.starts_with("Fatal error, can't open config file 'none.conf'"), "{error}");
+    faults.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
+    let files = [
+        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\nappendonly yes\n"),
+        ("b.conf", "hz 5\nloadmodule x.so\nfrobnicate 1\nrequirepass \"a\n"),
+        ("-", "\ndir missing\ninclude none.conf\ninclude\n"),
+    ];
+    let arguments =
+        ["a.conf", "-", "stray", "--prot", "1", "--hz", "x", "--maxmemory", "--check-confg"];
+    assert_eq!(
+        faults(load_with(&files, &arguments)),
+        [
+            "a.conf:3: directive 'port': argument couldn't be parsed into an integer; accepted: 0 to 65535",
+            "b.conf:2: directive 'loadmodule': 'loadmodule' is not supported: there are no modules",
+            "b.conf:3: directive 'frobnicate': Bad directive or wrong number of arguments; \
+             accepted: see tidemill server --list-directives",
+            "b.conf:4: directive 'requirepass': Unbalanced quotes in configuration line",
+            "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you mean 'maxmemory'?",
+            "a.conf:6: directive 'appendonly': 'yes' is not supported: there is no append-only log; accepted: 'no'",
+            "standard input:2: directive 'dir': entity not found; accepted: a directory that can be entered",
+            "standard input:3: directive 'include': can't open config file 'none.conf': entity not found",
+            "standard input:4: directive 'include': Bad directive or wrong number of arguments; \
+             accepted: one path or pattern",
+            "command line: 'stray': a value without a directive; accepted: one file, -, --directive value ...",
+            "command line: --prot: Bad directive or wrong number of arguments; did you mean 'port'?",
+            "command line: --hz: argument couldn't be parsed into an integer; accepted: 0 to 2147483647",
+            "command line: --maxmemory: wrong number of arguments; accepted: memory, from 0",
+            "command line: --check-confg: Bad directive or wrong number of arguments; did you mean 'check-config'?",
+        ]
+    );
+}
+
+#[test]
+fn the_heading_calls_a_command_line_no_file() {
+    let heading = |result: Result<Configuration, LoadError>| {
+        result.expect_err("something is wrong").to_string().lines().next().map(str::to_owned)
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let of_file = Some(format!("*** FATAL CONFIG FILE ERROR (Tidemill {version}) ***"));
+    assert_eq!(heading(load_file("foo")), of_file);
+    assert_eq!(heading(load_with(&[], &["none.conf"])), of_file);
+    let error = load_with(&[], &["--port", "x"]);
+    assert_eq!(
+        heading(error),
+        Some(format!("*** FATAL COMMAND LINE ERROR (Tidemill {version}) ***"))
+    );
+    let missing = faults(load_with(&[], &["none.conf"]));
+    assert_eq!(missing, ["Fatal error, can't open config file 'none.conf': entity not found"]);
+}
+
+#[test]
+fn of_a_thousand_faults_the_first_hundred_are_shown() {
+    let lines = |count: usize| -> &'static str { "port x\n".repeat(count).leak() };
+    for (count, last) in [
+        (1, None),
+        (2, None),
+        (100, None),
+        (101, Some("... and 1 more error")),
+        (1000, Some("... and 900 more errors")),
+    ] {
+        let found = faults(load_file(lines(count)));
+        assert_eq!(found.len(), count.min(100) + usize::from(last.is_some()));
+        if let Some(last) = last {
+            assert_eq!(found.last().map(String::as_str), Some(last));
+        }
+    }
+}
+
+#[test]
+fn what_a_file_says_cannot_write_to_the_terminal() {
+    let long = "x".repeat(10_000);
+    let file = format!("\u{1b}[2J\u{7} 1\n{long} 1\nappendonly \"a\\nb\\x1b\"\n").leak();
+    let found = faults(load_file(file));
+    assert_eq!(found.len(), 3);
+    assert!(
+        found.iter().all(|line| line.len() < 700 && !line.contains(char::is_control)),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -160,8 +228,11 @@ fn reasons_are_valkeys() {
         ("server-cpulist 3-1", "argument must be a list of CPUs like 0-3,8 or 0-7:2"),
         ("bio-cpulist 0-3:0", "argument must be a list of CPUs like 0-3,8 or 0-7:2"),
     ] {
-        let error = load_file(line).expect_err(line).to_string();
-        assert_eq!(error.lines().last(), Some(reason), "{line}");
+        let found = faults(load_file(line));
+        let expected = format!(": {reason}");
+        let is_it =
+            |fault: &String| fault.split("; ").next().is_some_and(|text| text.ends_with(&expected));
+        assert!(found.len() == 1 && is_it(&found[0]), "{line}: {found:?}");
     }
 }
 
@@ -182,8 +253,11 @@ fn what_does_not_exist_stops_the_start() {
         "min-replicas-to-write 1",
         "activedefrag yes",
     ] {
-        let error = load_file(line).expect_err(line).to_string();
-        assert!(error.contains("at line 1") && error.contains("is not supported: "), "{error}");
+        let found = faults(load_file(line));
+        assert!(
+            found[0].starts_with("a.conf:1: ") && found[0].contains("is not supported: "),
+            "{found:?}"
+        );
     }
     let error = set(&Configuration::default(), &[("appendonly", "yes")]).expect_err("no log");
     assert_eq!(
@@ -217,14 +291,17 @@ fn a_directory_is_entered_or_stops_the_start() {
     let loaded = load_file("dir somewhere\n").expect("it is there");
     assert_eq!(loaded.value("dir"), Some("somewhere"));
     assert_eq!(loaded.in_directory("/else/where").value("dir"), Some("/else/where"));
-    let error = load_file("hz 5\ndir missing\n").expect_err("it is not there").to_string();
-    assert!(error.contains("at line 2\n>>> 'dir missing'\n"), "{error}");
+    let found = faults(load_file("hz 5\ndir missing\n"));
+    assert!(found[0].starts_with("a.conf:2: directive 'dir': "), "{found:?}");
 }
 
 #[test]
 fn an_include_of_itself_ends() {
-    let error = load_file("include a.conf\n").expect_err("endless").to_string();
-    assert!(error.contains("nested more than"), "{error}");
+    // Each line includes all again: without an end to the reading, 10^16 times.
+    for count in [1, 10] {
+        let found = faults(load_file("include a.conf\n".repeat(count).leak()));
+        assert!(found.len() == 1 && found[0].contains("nested more than"), "{found:?}");
+    }
 }
 
 #[test]
@@ -267,7 +344,14 @@ fn set_changes_all_or_nothing() {
 #[test]
 fn get_lists_names_and_aliases_once() {
     let configuration = Configuration::default();
-    assert_eq!(configuration.matching(&[b"HZ", b"h?"]), [("hz", "10")]);
+    assert_eq!(configuration.matching(&[b"h?", b"HZ"]), [("hz", "10")]);
+    assert_eq!(configuration.matching(&[b"hZ", b"HZ", b"h?"]), [("hZ", "10")]);
+    assert_eq!(
+        configuration.matching(&[b"timeout", b"HZ", b"Slave-priority"]),
+        [("HZ", "10"), ("Slave-priority", "100"), ("timeout", "0")]
+    );
+    // What is no pattern is a name: no byte of it means another.
+    assert_eq!(configuration.matching(&[b"\\hz", b"hz\0", b"hz\0*", b"\xff", b""]), []);
     assert_eq!(
         configuration.matching(&[b"hash-max-*-value"]),
         [("hash-max-listpack-value", "64"), ("hash-max-ziplist-value", "64")]

@@ -54,6 +54,8 @@ fn lengths_of_every_digit_count_are_announced() {
 #[test]
 fn an_error_stays_on_its_line() {
     assert_both(|reply| reply.error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n");
+    assert_both(|reply| reply.error("\nERR a \r\n\n"), "-ERR a \r\n", "-ERR a \r\n");
+    assert_both(|reply| reply.error("\r\n"), "-\r\n", "-\r\n");
 }
 
 #[test]

@@ -339,6 +339,53 @@ func TestClientMemory_LargestClientsAreEvicted(t *testing.T) {
 	})
 }
 
+// Ten megabytes are announced and a hundredth of them sent: that is what it takes, and what counts.
+func TestHalfSentArgument_TakesWhatHasArrived(t *testing.T) {
+	const clients, arrived = 200, 100_000
+	server := instance.Start(t, instance.Subject)
+	conn := server.Dial(t)
+	before, err := instance.ResidentBytes(server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := []byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10000000\r\n" + strings.Repeat("v", arrived/2))
+	var senders []*wire.Conn
+	for range clients {
+		senders = append(senders, server.Dial(t))
+	}
+	for _, text := range [][]byte{half, half[len(half)-arrived/2:]} {
+		for _, sender := range senders {
+			if err := sender.SendRaw(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waitFor(t, "arrival of it all", func() bool {
+		return field(t, conn, "stats", "total_net_input_bytes") > clients*arrived
+	})
+	// The room that a few of them have for more is theirs for a moment.
+	counted := func() int { return field(t, conn, "memory", "mem_clients_normal") }
+	waitFor(t, "giving back of room", func() bool { return counted() < 22*clients*arrived/10 })
+	after, err := instance.ResidentBytes(server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grown := after - before; grown > 3*clients*arrived || int64(counted()) < grown/2 {
+		t.Errorf("%d KiB resident and %d KiB counted for %d KiB", grown>>10, counted()>>10, clients*arrived>>10)
+	}
+	// What comes late completes the request.
+	rest := append(bytes.Repeat([]byte("v"), 10_000_000-arrived), "\r\n"...)
+	if err := senders[0].SendRaw(rest); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := senders[0].Receive(); err != nil || string(reply.Text) != "OK" {
+		t.Errorf("%s, %v", reply, err)
+	}
+	if length := do(t, conn, "STRLEN", "k").Int(); length != 10_000_000 {
+		t.Errorf("%d bytes", length)
+	}
+}
+
 func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(closeTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -76,7 +76,11 @@ pub struct Client {
     pub output_bytes: Counter,
     /// Bytes of requests that were read and not executed yet.
     pub pending_bytes: AtomicU64,
-    /// Bytes of replies that its socket did not take yet.
+    /// Memory that those take.
+    pub pending_memory_bytes: AtomicU64,
+    /// Memory of what is parsed of a request that is not complete.
+    pub parsed_memory_bytes: AtomicU64,
+    /// Bytes of replies that its socket did not take yet, with the room for them.
     pub unsent_bytes: AtomicU64,
     /// What it waits for in a blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
@@ -123,8 +127,13 @@ impl Client {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         // Relaxed: for others' information only.
-        let piled_up = [&self.pending_bytes, &self.unsent_bytes, &self.queued_bytes]
-            .map(|bytes| bytes.load(Ordering::Relaxed));
+        let piled_up = [
+            &self.pending_memory_bytes,
+            &self.parsed_memory_bytes,
+            &self.queued_bytes,
+            &self.unsent_bytes,
+        ]
+        .map(|bytes| bytes.load(Ordering::Relaxed));
         (size_of::<Client>() + size_of::<Session>()) as u64 + piled_up.iter().sum::<u64>()
     }
 
@@ -210,6 +219,8 @@ impl Clients {
             input_bytes: Counter::default(),
             output_bytes: Counter::default(),
             pending_bytes: AtomicU64::new(0),
+            pending_memory_bytes: AtomicU64::new(0),
+            parsed_memory_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
             waiter: Mutex::default(),
             watch: Mutex::default(),

@@ -10,7 +10,6 @@ use tidemill_resp::request::RequestParser;
 
 use crate::backlog::SoftLimit;
 use crate::input::Input;
-use crate::limits::RESERVED_INPUT_BYTES_MAX;
 
 /// What the event loop must do for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +141,8 @@ impl Connection {
     /// Memory that the client takes, unsent payloads in full.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
-        let buffers = self.input.held_bytes() + output + self.session.queued_bytes();
+        let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
+        let buffers = input + output + self.session.queued_bytes();
         (size_of::<Connection>() + buffers) as u64
     }
 
@@ -167,18 +167,33 @@ impl Connection {
         )
     }
 
-    /// Lets others see how much the client has sent that is not executed yet.
+    /// Lets others see how much the client has sent that is not executed yet, and what that takes.
     pub(crate) fn publish_pending(&self) {
-        let pending = &self.session.client.pending_bytes;
-        let bytes = self.input.len() as u64;
-        // Relaxed: for others' information only, and written by this thread alone. Mostly nothing is left and nothing was.
-        if pending.load(Ordering::Relaxed) != bytes {
-            pending.store(bytes, Ordering::Relaxed);
+        let client = &self.session.client;
+        // Relaxed, here and below: for others' information only, and written by this thread alone. Mostly nothing is left
+        // and nothing was.
+        if client.pending_bytes.load(Ordering::Relaxed) != 0 || !self.input.is_empty() {
+            self.publish_memory();
         }
     }
 
-    /// Makes room for what the next request is known to lack.
-    pub(crate) fn expect_input(&mut self, wanted: usize) {
-        self.input.reserve(wanted.min(RESERVED_INPUT_BYTES_MAX));
+    /// As [`publish_pending`](Self::publish_pending), when something is left or has changed.
+    #[cold]
+    pub(crate) fn publish_memory(&self) {
+        let client = &self.session.client;
+        for (shown, bytes) in [
+            (&client.pending_bytes, self.input.len()),
+            (&client.pending_memory_bytes, self.input.allocated_bytes()),
+            (&client.parsed_memory_bytes, self.parser.allocated_bytes()),
+        ] {
+            shown.store(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets others see how much of its replies is unsent: what the buffer takes, or payloads by reference.
+    pub(crate) fn publish_unsent(&self) {
+        let bytes = self.output.len().max(self.output.allocated_bytes()) as u64;
+        // Relaxed: as above.
+        self.session.client.unsent_bytes.store(bytes, Ordering::Relaxed);
     }
 }

@@ -62,8 +62,11 @@ pub const FREED_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a worker's reply buffer that are kept between connections.
 pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 
-/// Bytes that are reserved for a request that announced more, before they arrive.
+/// Bytes that are reserved for a request that announced more, before they arrive, until the worker's next tick.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that all connections of a worker together have reserved that way.
+pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes that are kept of the requests of a client without authentication, whatever `client-query-buffer-limit` says: an
 /// `AUTH` or `HELLO` with the longest password that the protocol allows it, 16 KiB, and what stands around that.

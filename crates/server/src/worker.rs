@@ -93,6 +93,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     /// Where sockets are read into, and where replies are gathered: one of each for all connections.
     input: Vec<u8>,
     gathering: Gathering,
+    /// Connections that have reserved room for what they have announced, since the last tick.
+    reserving: Vec<usize>,
     reply: ReplyBuffer,
     /// When the last wait for events ended.
     busy_from_us: u64,
@@ -145,6 +147,7 @@ impl<F: Flavour> EventLoop<F> {
             is_rung: false,
             input: vec![0; GATHERED_BYTES_MAX + READ_BYTES],
             gathering: Gathering::new(),
+            reserving: Vec::new(),
             reply: ReplyBuffer::new(Protocol::Resp2),
             busy_from_us: 0,
             next_tick_us: 0,
@@ -325,6 +328,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         self.reply.shrink(KEPT_REPLY_BYTES);
         self.log_closed_unauthenticated();
+        self.give_back_rooms();
         if self.config.output_buffer_limits.normal.soft_bytes > 0 {
             let slow =
                 self.connections.iter().filter(|(_, connection)| !connection.output.is_empty());

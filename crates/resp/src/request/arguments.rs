@@ -65,6 +65,12 @@ impl Arguments {
         self.unquoted.shrink_to(IDLE_ARGUMENT_COUNT_MAX);
     }
 
+    /// Bytes of memory taken.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.unquoted.capacity()
+    }
+
     /// Where the first argument stands in the input; none for an inline request.
     pub(super) fn first_span(&self) -> Option<Span> {
         self.spans.first().copied().filter(|_| !self.inline)

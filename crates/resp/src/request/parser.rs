@@ -85,6 +85,13 @@ impl RequestParser {
         self.remembered.is_none()
     }
 
+    /// Bytes of memory that the parser takes besides itself: nothing unless it holds part of a request.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> usize {
+        let remembered = self.remembered.as_ref();
+        remembered.map_or(0, |held| size_of::<Remembered>() + held.args.allocated_bytes())
+    }
+
     /// Parses the first request of `input` into `args`. Blank requests (an empty line, `*0`, a negative count) are
     /// skipped. After [`Progress::Incomplete`] the next input has to begin with the bytes that were not consumed.
     ///

@@ -56,6 +56,7 @@ impl<F: Flavour> EventLoop<F> {
         self.by_session.remove(&connection.session.id());
         connection.is_queued = false;
         connection.is_resting = false;
+        connection.input.give_back();
         // It is registered, so this cannot fail; and the next owner would notice.
         let _ = epoll::delete(&self.epoll, &connection.socket);
         let client = Arc::clone(&connection.session.client);

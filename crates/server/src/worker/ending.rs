@@ -9,8 +9,6 @@
 //! As in Valkey, the end of its input also ends the wait of a client in a blocking command or in `CLIENT PAUSE`, and what
 //! stands behind that command is not executed. A session that waits for a lock is no such case: Valkey knows no such wait.
 
-use std::sync::atomic::Ordering;
-
 use rustix::event::epoll;
 use rustix::event::epoll::EventFlags;
 use rustix::net::{Shutdown, shutdown};
@@ -41,8 +39,7 @@ impl<F: Flavour> EventLoop<F> {
         connection.is_output_over = true;
         connection.output.clear();
         connection.output.shrink(0);
-        // Relaxed: for others' information only.
-        connection.session.client.unsent_bytes.store(0, Ordering::Relaxed);
+        connection.publish_unsent();
         // The kernel mostly knows. After any other error reading must not wait for a client that has missed replies: what has
         // arrived stays readable, and then comes the end.
         let _ = shutdown(&connection.socket, Shutdown::Both);

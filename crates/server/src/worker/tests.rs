@@ -18,7 +18,8 @@ use tidemill_store::hash::Seed;
 use super::*;
 use crate::handover::{Accepted, Placed};
 use crate::limits::{
-    HELD_READ_US, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
+    HELD_READ_US, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX,
+    UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::listen::Origin;
 
@@ -687,4 +688,79 @@ fn what_is_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
     server.idle();
     assert_eq!(client.receive(), "pushed");
     assert_ne!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
+}
+
+/// Clients that have announced ten megabytes each and sent 100,000 bytes of them.
+fn half_senders(server: &mut Server, count: usize) -> Vec<Peer> {
+    let announcement = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10000000\r\n";
+    let mut peers: Vec<Peer> = (0..count).map(|_| server.connect()).collect();
+    // The first one ends with a tick.
+    server.iterate();
+    for peer in &mut peers {
+        peer.send(&format!("{announcement}{}", "v".repeat(100_000 - announcement.len())));
+    }
+    let arrived = |server: &Server, peer| server.connection(peer).input.len() == 100_000;
+    for _ in 0..count {
+        server.iterate();
+    }
+    assert!(peers.iter().all(|peer| arrived(server, peer)));
+    peers
+}
+
+#[test]
+fn what_is_announced_and_not_sent_takes_next_to_nothing() {
+    const SENDERS: usize = 40;
+    let mut server = Server::new();
+    let peers = half_senders(&mut server, SENDERS);
+    let allocated = |server: &Server| -> Vec<usize> {
+        peers.iter().map(|peer| server.connection(peer).input.allocated_bytes()).collect()
+    };
+    let sum = |server: &Server| allocated(server).iter().sum::<usize>();
+    // A few have more room than they have sent, for the moment.
+    assert!(allocated(&server)[0] > RESERVED_INPUT_BYTES_MAX);
+    assert!(sum(&server) <= 2 * SENDERS * 100_000 + RESERVED_TOGETHER_BYTES_MAX + READ_BYTES);
+    server.hands.advance_us(TICK_MS * 1000);
+    server.iterate();
+    assert!(allocated(&server).iter().all(|&bytes| bytes <= 200_000), "{:?}", allocated(&server));
+    // All of that is counted, here and for others.
+    for (peer, bytes) in peers.iter().zip(allocated(&server)) {
+        let connection = server.connection(peer);
+        assert!(connection.memory_bytes() > bytes as u64);
+        assert!(connection.session.client.memory_bytes() > bytes as u64);
+    }
+}
+
+#[test]
+fn a_large_argument_that_arrives_at_once_is_moved_once_up_to_a_mebibyte() {
+    let mut server = Server::new();
+    let mut client = server.connect();
+    let text = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n{}\r\n", "v".repeat(1_000_000));
+    server.iterate();
+    let (mut sent, mut sizes) = (0, Vec::new());
+    for _ in 0..200 {
+        sent += client.socket.write(&text.as_bytes()[sent..]).unwrap_or(0);
+        server.iterate();
+        sizes.push(server.connection(&client).input.allocated_bytes());
+    }
+    assert_eq!(client.receive(), "+OK\r\n");
+    sizes.dedup();
+    // What was read first, room for the rest, and nothing in the end.
+    assert!(sizes.len() <= 3 && sizes.last() == Some(&0), "{sizes:?}");
+}
+
+#[test]
+fn what_is_parsed_of_many_arguments_is_counted() {
+    const ARGUMENTS: usize = 10_000;
+    let mut server = Server::new();
+    let mut client = server.connect();
+    client.send(&format!("*1000000\r\n{}", "$0\r\n\r\n".repeat(ARGUMENTS)));
+    for _ in 0..5 {
+        server.iterate();
+    }
+    let connection = server.connection(&client);
+    let (input, parsed) = (connection.input.allocated_bytes(), connection.parser.allocated_bytes());
+    assert!((16 * ARGUMENTS..=40 * ARGUMENTS).contains(&parsed), "{parsed}");
+    let seen = connection.session.client.memory_bytes();
+    assert!(seen > (input + parsed) as u64, "{seen}: {input} and {parsed}");
+    assert!(connection.memory_bytes() > (input + parsed) as u64);
 }

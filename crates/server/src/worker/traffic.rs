@@ -1,7 +1,6 @@
 //! What goes in and out of a worker's connections: reading, executing, sending, and the limits of both.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -20,7 +19,7 @@ use crate::fairness::Rest;
 use crate::input::Input;
 use crate::limits::{
     HELD_READ_US, HELD_REST_BYTES, HTTP_LINE_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES,
-    UNAUTHENTICATED_OUTPUT_BYTES_MAX,
+    RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::output::{Sent, send};
 
@@ -78,26 +77,39 @@ impl<F: Flavour> EventLoop<F> {
         if connection.mode != Mode::Open || connection.is_resting {
             return self.put_by(index);
         }
-        let result = rustix::io::read(&connection.socket, connection.input.spare());
-        if self.received(index, result).is_some() {
+        // Where little has arrived, a buffer of its own for a read would be most of what the client takes.
+        let read = if connection.input.is_large() {
+            let result = rustix::io::read(&connection.socket, connection.input.spare());
+            self.received(index, result)
+        } else {
+            self.keep(index, READ_BYTES)
+        };
+        if read.is_some() {
             self.execute_kept(index);
             self.check_input(index);
         }
     }
 
+    /// Reads once, and keeps what came: at most `bytes_max`, which [`READ_BYTES`] bounds.
+    pub(super) fn keep(&mut self, index: usize, bytes_max: usize) -> Option<usize> {
+        let start = self.gathering.end();
+        let place = &mut self.input[start..start + bytes_max];
+        let result = rustix::io::read(&self.connections[index].socket, place);
+        let count = self.received(index, result)?;
+        let connection = &mut self.connections[index];
+        if connection.mode != Mode::Closing {
+            connection.input.extend(&self.input[start..start + count]);
+            connection.publish_pending();
+        }
+        Some(count)
+    }
+
     /// Reads once from a socket for whose client nothing is executed now, and keeps just what came.
     fn put_by(&mut self, index: usize) {
-        let start = self.gathering.end();
-        let connection = &self.connections[index];
-        let place = &mut self.input[start..start + READ_BYTES];
-        let result = rustix::io::read(&connection.socket, place);
-        let Some(count) = self.received(index, result) else { return };
-        let connection = &mut self.connections[index];
-        if connection.mode == Mode::Closing {
+        if self.keep(index, READ_BYTES).is_none() {
             return;
         }
-        connection.input.extend(&self.input[start..start + count]);
-        connection.publish_pending();
+        let connection = &mut self.connections[index];
         if connection.mode == Mode::Held {
             // What it piles up costs its neighbours as little as can be without refusing it for ever: a client that sends
             // all of a long pipeline before it reads gets through.
@@ -191,6 +203,48 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
+    /// Makes room for what a half-read request is known to lack.
+    #[cold]
+    fn expect_input(&mut self, index: usize, wanted: usize) {
+        let input = &self.connections[index].input;
+        if input.is_large() && input.is_full(wanted) {
+            // One that is larger already is given more by doubling.
+            let is_small = input.len() < wanted.min(RESERVED_INPUT_BYTES_MAX);
+            let granted = if is_small { self.grant_room(index) } else { 0 };
+            self.connections[index].input.reserve(wanted, granted);
+        }
+        self.connections[index].publish_memory();
+    }
+
+    /// Bytes that a connection may reserve for what has not arrived, which it is noted for.
+    fn grant_room(&mut self, index: usize) -> usize {
+        let EventLoop { connections, reserving, .. } = self;
+        let room_bytes =
+            |index: usize| connections.get(index).map_or(0, |other| other.input.room_bytes());
+        // What became full, or was executed, or is another connection by now that has reserved nothing.
+        reserving.retain(|&other| other != index && room_bytes(other) > READ_BYTES);
+        let taken_bytes: usize = reserving.iter().map(|&other| room_bytes(other)).sum();
+        let left_bytes = RESERVED_TOGETHER_BYTES_MAX.saturating_sub(taken_bytes);
+        if left_bytes == 0 {
+            return 0;
+        }
+        reserving.push(index);
+        left_bytes.min(RESERVED_INPUT_BYTES_MAX)
+    }
+
+    /// Gives back what was reserved for what has not arrived. Whoever still sends is given it again, for what a copy costs in
+    /// the time of a tick.
+    pub(super) fn give_back_rooms(&mut self) {
+        for index in std::mem::take(&mut self.reserving) {
+            if let Some(connection) = self.connections.get_mut(index)
+                && connection.input.is_large()
+            {
+                connection.input.give_back();
+                connection.publish_memory();
+            }
+        }
+    }
+
     /// Does what a turn came to.
     pub(super) fn finish_turn(&mut self, index: usize, next: Next) {
         self.charge(index);
@@ -199,7 +253,7 @@ impl<F: Flavour> EventLoop<F> {
         match next {
             Next::Input { wanted } => {
                 if !connection.input.is_empty() {
-                    connection.expect_input(wanted);
+                    self.expect_input(index, wanted);
                 }
             }
             Next::Turn if connection.is_resting => {}
@@ -252,9 +306,8 @@ impl<F: Flavour> EventLoop<F> {
         if sent == Sent::All {
             connection.output.shrink(0);
         }
-        // Relaxed: for others' information only. Whoever never gets here has nothing unsent.
-        let client = &connection.session.client;
-        client.unsent_bytes.store(connection.output.len() as u64, Ordering::Relaxed);
+        // Whoever never gets here has nothing unsent.
+        connection.publish_unsent();
         count_write(self.worker.stats(&self.spec.shared), connection, count);
         self.after_send(index, sent);
     }

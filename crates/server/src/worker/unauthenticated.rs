@@ -25,7 +25,6 @@ pub(super) struct Closed {
 impl<F: Flavour> EventLoop<F> {
     /// As [`read`](Self::read), for a client without authentication.
     pub(super) fn read_unauthenticated(&mut self, index: usize) {
-        let start = self.gathering.end();
         let connection = &mut self.connections[index];
         let room = UNAUTHENTICATED_INPUT_BYTES_MAX.saturating_sub(connection.input.len());
         if room == 0 && connection.mode == Mode::Open && !connection.is_resting {
@@ -37,17 +36,12 @@ impl<F: Flavour> EventLoop<F> {
             connection.is_resting = true;
             return self.update_interest(index);
         }
-        let result = rustix::io::read(&connection.socket, &mut self.input[start..start + room]);
-        let Some(count) = self.received(index, result) else { return };
-        let connection = &mut self.connections[index];
-        if connection.mode == Mode::Closing {
+        if self.keep(index, room).is_none() {
             return;
         }
-        connection.input.extend(&self.input[start..start + count]);
+        let connection = &self.connections[index];
         if connection.mode == Mode::Open && !connection.is_resting {
             self.execute_kept(index);
-        } else {
-            connection.publish_pending();
         }
     }
 

@@ -122,14 +122,17 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
             .map_or("NULL", |(_, command)| command.name),
     };
     let pending_bytes = client.pending_bytes.load(Ordering::Relaxed);
+    let room_bytes =
+        client.pending_memory_bytes.load(Ordering::Relaxed).saturating_sub(pending_bytes);
+    let parsed_bytes = client.parsed_memory_bytes.load(Ordering::Relaxed);
     let unsent_bytes = client.unsent_bytes.load(Ordering::Relaxed);
     let mut line = String::new();
     // Writing into a string cannot fail.
     let _ = write!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
-         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 \
-         rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} user=default redir=-1 resp={} \
+         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} argv-mem={parsed_bytes} multi-mem={} \
+         rbs=0 rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} user=default redir=-1 resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.address,

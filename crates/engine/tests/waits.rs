@@ -155,15 +155,22 @@ fn the_gate_closes_in_the_end_however_busy_the_others_are() {
         (attempts, input) = (attempts + 1, b"");
     }
     let (leaving, turn) = (Arc::clone(&shared), AtomicBool::new(false));
+    let clock = server.clock.clone();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !turn.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
+            // Longer than it ever waited before.
+            let until_ms = clock.now_ms() + 10_000;
+            while clock.now_ms() < until_ms {
+                thread::yield_now();
+            }
             leaving.gate.leave(1);
         });
         turn.store(true, Ordering::Relaxed);
-        assert!(!matches!(server.turn_once(client, b""), Next::WakeUp(_)));
+        let next = server.turn_once(client, b"");
+        assert!(!matches!(next, Next::WakeUp(_)), "{next:?}");
     });
     drop(moving);
     assert_eq!(server.take_output(client), "+OK\r\n");

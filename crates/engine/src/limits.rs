@@ -37,7 +37,7 @@ pub const GATE_WAIT_US: u64 = 200;
 pub const GATE_ATTEMPTS_MAX: u32 = 13;
 
 /// Microseconds that the token's holder waits for a slot that others take one after the other, before it stops them all.
-pub const SLOT_WAIT_US_MAX: u64 = 1000;
+pub const SLOT_WAIT_US_MAX: u64 = 10_000;
 
 /// Attempts to read without a lock before a read takes the locks of its slots.
 pub const READ_ATTEMPTS_MAX: u32 = 2;

@@ -4,7 +4,7 @@
 mod harness;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use harness::Server;
@@ -144,20 +144,21 @@ impl Drop for Moving {
 
 /// Another member of the keyspace, on a thread of its own, that is inside the gate until it is told to leave.
 struct Running {
-    stop: Arc<AtomicBool>,
+    leaves_at_ms: Arc<AtomicU64>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Running {
     fn beside(server: &Server) -> Running {
-        let (stop, entered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let joining = server.joining();
-        let flags = (Arc::clone(&stop), Arc::clone(&entered));
+        let leaves_at_ms = Arc::new(AtomicU64::new(u64::MAX));
+        let (joining, clock) = (server.joining(), server.clock.clone());
+        let entered = Arc::new(AtomicBool::new(false));
+        let (at_ms, has_entered) = (Arc::clone(&leaves_at_ms), Arc::clone(&entered));
         let thread = thread::spawn(move || {
             let member = joining();
             member.seat().enter();
-            flags.1.store(true, Ordering::Release);
-            while !flags.0.load(Ordering::Relaxed) {
+            has_entered.store(true, Ordering::Release);
+            while clock.now_ms() < at_ms.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
             member.seat().leave();
@@ -165,25 +166,25 @@ impl Running {
         while !entered.load(Ordering::Acquire) {
             thread::yield_now();
         }
-        Running { stop, thread: Some(thread) }
+        Running { leaves_at_ms, thread: Some(thread) }
     }
 
-    /// Leaves the gate at some time from now on.
-    fn leave(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Leaves the gate at a time of the server's clock.
+    fn leave_at(&self, at_ms: u64) {
+        self.leaves_at_ms.store(at_ms, Ordering::Relaxed);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.leave();
+        self.leave_at(0);
         self.thread.take().expect("it is joined once").join().expect("no panic");
     }
 }
 
 #[test]
 fn the_gate_closes_in_the_end_however_busy_the_others_are() {
-    let (mut server, client, shared) = with_keys();
+    let (mut server, client, _) = with_keys();
     let running = Running::beside(&server);
     let moving = Moving::of(&server);
     let mut attempts = 0;
@@ -193,8 +194,10 @@ fn the_gate_closes_in_the_end_however_busy_the_others_are() {
         assert!(matches!(server.turn_once(client, input), Next::WakeUp(WakeUp::At(_))));
         (attempts, input) = (attempts + 1, b"");
     }
-    running.leave();
-    assert!(!matches!(server.turn_once(client, b""), Next::WakeUp(_)));
+    // Longer than it ever waited before.
+    running.leave_at(server.clock.now_ms() + 10_000);
+    let next = server.turn_once(client, b"");
+    assert!(!matches!(next, Next::WakeUp(_)), "{next:?}");
     drop(moving);
     assert_eq!(server.take_output(client), "+OK\r\n");
     assert_eq!(server.call(client, &["DBSIZE"]), ":0\r\n");

@@ -12,7 +12,7 @@ use super::serve;
 use super::turn::Client;
 use crate::blocking::{Block, Waiter};
 use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
-use crate::context::{Access, Cx, Sightings, Verdict};
+use crate::context::{Access, Cx, Verdict};
 use crate::error::CommandError;
 use crate::known_keys::{HashedKeys, KnownKeys};
 use crate::limits::{LOCK_ATTEMPTS_MAX, SPIN_ROUNDS};
@@ -84,7 +84,7 @@ fn read<E: Enter>(
             shared: client.shared,
             database: client.session.database,
             section: guard.section(),
-            access: Access::Optimistic(Sightings::None),
+            access: Access::optimistic(),
             known: known.reborrow(),
             touch: !client.session.no_touch,
             may_block: false,

@@ -9,6 +9,7 @@ use crate::commands::options::is;
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::execute::keyed;
+use crate::expiry::SlotJudge;
 use crate::locks::LockSet;
 use crate::parking::Place;
 use crate::side::Replaced;
@@ -79,7 +80,7 @@ fn touch_watched(
     changes: &[(usize, Option<usize>)],
 ) {
     let shared = cx.shared;
-    let now_ms = shared.expiry_clock_ms(cx.worker.now_ms());
+    let judge = SlotJudge::locked(shared, cx.worker);
     cx.reader.section(&mut |section| {
         let find = |database, key: &[u8]| {
             shared.keyspace.find(database, shared.keyspace.key_hash(key), key, section)
@@ -93,8 +94,7 @@ fn touch_watched(
                 let Some(found) = new.and_then(|new| find(new, key)) else {
                     return if existed { Replaced::Gone } else { Replaced::Unaffected };
                 };
-                let is_expired = found.expires_at_ms().is_some_and(|at_ms| now_ms > at_ms);
-                match (is_expired, existed) {
+                match (judge.is_over(found), existed) {
                     (false, _) => Replaced::Changed,
                     (true, true) => Replaced::Expired,
                     (true, false) => Replaced::NewExpired,

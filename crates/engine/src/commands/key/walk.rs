@@ -9,6 +9,7 @@ use crate::command::Outcome;
 use crate::commands::options::{integer, is};
 use crate::context::SessionCx;
 use crate::error::CommandError;
+use crate::expiry::SlotJudge;
 use crate::glob;
 use crate::shared::Shared;
 use crate::worker::{ExpiredKey, Worker};
@@ -23,18 +24,28 @@ fn wait_while_held(shared: &Shared, slot: SlotNumber) {
     }
 }
 
-/// Runs `read` on a slot until no change of several slots came between; what it read is as of one moment of the slot.
-fn read_slot<T>(
-    shared: &Shared,
-    slot: SlotNumber,
+/// Who walks, and over which database.
+struct Walk<'s> {
+    shared: &'s Shared,
+    worker: &'s Worker,
+    database: usize,
+    /// All other workers are stopped.
     is_alone: bool,
-    mut read: impl FnMut() -> T,
-) -> T {
+}
+
+/// Runs `read` on a slot until no change of several slots came between; what it read is as of one moment of the slot.
+fn read_slot<T>(walk: &Walk<'_>, slot: SlotNumber, mut read: impl FnMut(&SlotJudge<'_>) -> T) -> T {
+    let Walk { shared, worker, is_alone, .. } = *walk;
+    // With all other workers stopped the slot is only held by this very transaction.
+    if is_alone {
+        return read(&SlotJudge::locked(shared, worker));
+    }
     loop {
-        let before = shared.keyspace.word(slot).load();
-        let result = read();
-        // With all other workers stopped the slot is only held by this very transaction.
-        if is_alone || before.is_unchanged(shared.keyspace.word(slot).load_after()) {
+        let word = shared.keyspace.word(slot);
+        let before = word.load();
+        let judge = SlotJudge::unlocked(shared, worker, (word, before));
+        let result = read(&judge);
+        if judge.is_certain() && before.is_unchanged(word.load_after()) {
             return result;
         }
         wait_while_held(shared, slot);
@@ -56,25 +67,15 @@ impl Filter<'_> {
     }
 }
 
-/// Whether an entry is there for commands: its time is not over.
-fn is_alive(entry: EntryRef<'_>, clock_ms: u64) -> bool {
-    entry.expires_at_ms().is_none_or(|at_ms| clock_ms <= at_ms)
-}
-
-/// Whether the time of an entry is over. Then it is deleted after the reply.
-fn is_gone(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) -> bool {
-    let is_gone = !is_alive(entry, shared.expiry_clock_ms(worker.now_ms()));
-    if is_gone {
-        let key_hash = shared.keyspace.key_hash(entry.key());
-        worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
-    }
-    is_gone
+/// The time of an entry is over: it is deleted after the reply.
+fn note_expired(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) {
+    let key_hash = shared.keyspace.key_hash(entry.key());
+    worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
 }
 
 pub(super) fn keys(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let filter = Filter { pattern: Some(cx.arg(1)).filter(|pattern| *pattern != b"*"), kind: None };
     let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
-    let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut next = 0;
     loop {
@@ -82,11 +83,12 @@ pub(super) fn keys(cx: &mut SessionCx<'_, '_>) -> Outcome {
         cx.reader.section(&mut |section| {
             slot = shared.keyspace.next_nonempty_slot(database, next, section);
             let Some(slot) = slot else { return };
-            found.extend(read_slot(shared, slot, is_alone, || {
+            let walk = Walk { shared, worker: &*cx.worker, database, is_alone };
+            found.extend(read_slot(&walk, slot, |judge| {
                 shared
                     .keyspace
                     .entries(database, slot, section)
-                    .filter(|entry| is_alive(*entry, clock_ms) && filter.accepts(*entry))
+                    .filter(|entry| filter.accepts(*entry) && !judge.is_over(*entry))
                     .map(|entry| entry.key().into())
                     .collect::<Vec<Box<[u8]>>>()
             }));
@@ -158,24 +160,21 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
         hash: cursor & !(CURSOR_GRANULARITY - 1),
         is_over: false,
     };
+    let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut visited = 0;
     while visited < options.count && !place.is_over {
         cx.reader.section(&mut |section| {
-            visited += step(
-                cx.shared,
-                cx.session.database,
-                cx.alone.is_some(),
-                &mut place,
-                section,
-                &mut |entry| {
-                    if options.filter.accepts(entry)
-                        && !is_gone(cx.worker, cx.shared, cx.session.database, entry)
-                    {
-                        found.push(entry.key().into());
-                    }
-                },
-            );
+            let walk = Walk { shared, worker: &*cx.worker, database, is_alone };
+            let stepped = step(&walk, &mut place, section, &options.filter);
+            visited += stepped.count;
+            for (entry, is_over) in stepped.accepted {
+                if is_over {
+                    note_expired(cx.worker, shared, database, entry);
+                } else {
+                    found.push(entry.key().into());
+                }
+            }
         });
         cx.reader.quiescent();
     }
@@ -194,41 +193,52 @@ struct Place {
     is_over: bool,
 }
 
-/// Visits one bucket and moves on; returns how many entries there were.
-fn step(
-    shared: &Shared,
-    database: usize,
-    is_alone: bool,
+/// What a step of a walk met.
+#[derive(Default)]
+struct Stepped<'g> {
+    count: usize,
+    /// Entries that the filter accepts, and whether their time is over.
+    accepted: Vec<(EntryRef<'g>, bool)>,
+}
+
+/// Reads one bucket and moves on.
+fn step<'g>(
+    walk: &Walk<'_>,
     place: &mut Place,
-    section: Section<'_>,
-    visit: &mut dyn FnMut(EntryRef<'_>),
-) -> usize {
+    section: Section<'g>,
+    filter: &Filter<'_>,
+) -> Stepped<'g> {
+    let Walk { shared, database, .. } = *walk;
     let Some(slot) = shared.keyspace.next_nonempty_slot(database, place.slot, section) else {
         place.is_over = true;
-        return 0;
+        return Stepped::default();
     };
     if slot.index() != place.slot {
         (place.slot, place.hash) = (slot.index(), 0);
     }
-    let (entries, next) = read_slot(shared, slot, is_alone, || {
-        let mut entries = Vec::new();
+    let (stepped, next) = read_slot(walk, slot, |judge| {
+        let mut stepped = Stepped::default();
         let next = shared.keyspace.visit_bucket(
             database,
             slot,
             place.hash,
             CURSOR_GRANULARITY,
             section,
-            &mut |entry| entries.push(entry),
+            &mut |entry| {
+                stepped.count += 1;
+                if filter.accepts(entry) {
+                    stepped.accepted.push((entry, judge.is_over(entry)));
+                }
+            },
         );
-        (entries, next)
+        (stepped, next)
     });
-    entries.iter().for_each(|entry| visit(*entry));
     match next {
         Some(hash) => place.hash = hash,
         None => (place.slot, place.hash) = (place.slot + 1, 0),
     }
     place.is_over = place.slot >= tidemill_store::limits::SLOT_COUNT;
-    entries.len()
+    stepped
 }
 
 pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -252,9 +262,15 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             let count = shared.keyspace.key_count(database, section);
             is_empty = count == 0;
             if !is_empty {
-                found = random_entry(shared, database, random, count, section)
-                    .filter(|entry| !is_gone(cx.worker, shared, database, *entry))
-                    .map(|entry| entry.key().into());
+                let Some(entry) = random_entry(shared, database, random, count, section) else {
+                    return;
+                };
+                // Passing an expired key over is no answer: it need not count.
+                if SlotJudge::locked(shared, cx.worker).is_over(entry) {
+                    note_expired(cx.worker, shared, database, entry);
+                } else {
+                    found = Some(entry.key().into());
+                }
             }
         });
         if is_empty || found.is_some() {

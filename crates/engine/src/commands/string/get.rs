@@ -69,7 +69,7 @@ fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
         3 if is(cx.arg(2), "PERSIST") => Ok(Change::Remove),
         4 => {
             let unit = TimeUnit::of_option(cx.arg(2)).ok_or(CommandError::Syntax)?;
-            Ok(Change::Set(unit.expiry(cx.arg(3), cx.now_ms(), "getex")?))
+            Ok(Change::Set(unit.expiry(cx.arg(3), cx.clock(), "getex")?))
         }
         _ => Err(CommandError::Syntax),
     }
@@ -78,7 +78,6 @@ fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
 pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
     let change = getex_change(cx)?;
-    let now_ms = cx.now_ms();
     let edit = cx.edit(key).counted();
     let Some(entry) = edit.entry_of(Kind::String)? else {
         cx.reply.null();
@@ -91,14 +90,15 @@ pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
             edit.set_expiry(None, Event::new(EventClass::GENERIC, "persist"));
             cx.propagate([&b"PERSIST"[..], key]);
         }
-        Change::Set(at_ms) if at_ms <= now_ms => {
+        Change::Set(at_ms) if edit.clock().has_come(at_ms) => {
             edit.remove(EXPIRED);
             cx.count_expired_key();
             cx.propagate([&b"DEL"[..], key]);
         }
         Change::Set(at_ms) => {
             edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
-            cx.propagate([&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()]);
+            let at = cx.clock().wall_ms(at_ms).to_string();
+            cx.propagate([&b"PEXPIREAT"[..], key, at.as_bytes()]);
         }
     }
     reply::string(cx.reply, entry);

@@ -92,7 +92,7 @@ bench-rcu: ## RCU beside liburcu, interleaved: reads and writes per second, verd
 	$(CARGO) bench -p tidemill-rcu --locked
 
 .PHONY: test-loom-store bench-store planted-store
-test-loom-store: ## loom models of the slot word
+test-loom-store: ## loom models of the slot word and the expiry floor
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --lib --release --target-dir target/loom -- word::model
 
 .PHONY: bench-allocators

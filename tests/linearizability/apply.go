@@ -55,6 +55,10 @@ func (s session) apply(command []string) string {
 		return s.applyList(command[0], arguments)
 	case "HSET", "HGETALL":
 		return s.applyHash(command[0], arguments)
+	case "HSETEX", "HSETNX", "HGET", "HMGET", "HEXISTS", "HPERSIST", "HDEL":
+		return s.applyField(command[0], arguments)
+	case "GETSET", "PERSIST", "EXISTS":
+		return s.applyExpiring(command[0], arguments)
 	}
 	return s.applyKey(command[0], arguments)
 }
@@ -70,7 +74,10 @@ func (s session) applyString(name string, arguments []string) string {
 	switch name {
 	case "SET":
 		content := value{kind: 's', text: arguments[1]}
-		if len(arguments) > 2 {
+		switch {
+		case len(arguments) > 2 && arguments[2] == "XX" && !exists:
+			return replyNil
+		case len(arguments) > 3:
 			content.expiry = s.expiry
 		}
 		s.put(s.database, key, content)
@@ -208,19 +215,19 @@ func (s session) applyHash(name string, arguments []string) string {
 	}
 	if name == "HGETALL" {
 		var pairs []string
-		for field, content := range current.hash {
-			pairs = append(pairs, strconv.Quote(field)+" "+strconv.Quote(content))
+		for name, content := range current.hash {
+			pairs = append(pairs, strconv.Quote(name)+" "+strconv.Quote(content.text))
 		}
 		sort.Strings(pairs)
 		return replyArray(pairs...)
 	}
 	current = current.clone()
 	if current.hash == nil {
-		current.kind, current.hash = 'h', map[string]string{}
+		current.kind, current.hash = 'h', map[string]field{}
 	}
 	before := len(current.hash)
 	for index := 1; index < len(arguments); index += 2 {
-		current.hash[arguments[index]] = arguments[index+1]
+		current.hash[arguments[index]] = field{text: arguments[index+1]}
 	}
 	s.put(s.database, arguments[0], current)
 	return replyInteger(len(current.hash) - before)

@@ -28,6 +28,8 @@ type profile struct {
 	make func(c *client) (commands [][]string, transaction bool)
 	// pause is the longest wait between two operations of one client; expiry needs rounds that outlast deadlines.
 	pause time.Duration
+	// last is asked when all deadlines have passed.
+	last []string
 }
 
 // client is one connection and the part of the history that it made.
@@ -83,7 +85,7 @@ func (c *client) run(mix profile, clock time.Time) error {
 
 func setsDeadline(commands [][]string) bool {
 	for _, command := range commands {
-		if command[0] == "SET" && len(command) > 3 {
+		if command[0] == "SET" && len(command) > 4 || command[0] == "HSETEX" {
 			return true
 		}
 	}
@@ -138,8 +140,9 @@ func encode(asked operation) (request []byte, replies int) {
 
 // arena is a server and the clients that meet on it.
 type arena struct {
-	control *wire.Conn
-	clients []*client
+	control  *wire.Conn
+	clients  []*client
+	stallers *stallers
 }
 
 func newArena(address string, seed uint64) (*arena, error) {
@@ -147,7 +150,11 @@ func newArena(address string, seed uint64) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arena{control: control}
+	stalling, err := newStallers(address)
+	if err != nil {
+		return nil, err
+	}
+	a := &arena{control: control, stallers: stalling}
 	for number := range clientCount {
 		c := &client{number: number, address: address, random: rand.New(rand.NewPCG(seed, uint64(number)))}
 		// One client looks from the other database: SWAPDB and COPY DB have a witness.
@@ -162,6 +169,7 @@ func newArena(address string, seed uint64) (*arena, error) {
 
 func (a *arena) close() {
 	a.control.Close()
+	a.stallers.close()
 	for _, c := range a.clients {
 		c.conn.Close()
 	}
@@ -172,6 +180,12 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 	if err := a.reset(); err != nil {
 		return porcupine.Unknown, nil, err
 	}
+	if mix.pause > 0 {
+		if err := a.stallers.fill(); err != nil {
+			return porcupine.Unknown, nil, err
+		}
+		defer a.stallers.run()()
+	}
 	clock := time.Now()
 	errs := make([]error, len(a.clients))
 	var group sync.WaitGroup
@@ -181,7 +195,7 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 	group.Wait()
 	if mix.pause > 0 {
 		time.Sleep(expiryTTL + expiryLate)
-		errs = append(errs, a.clients[0].perform(operation{commands: [][]string{{"MGET", "e1", "e2"}}}, clock))
+		errs = append(errs, a.clients[0].perform(operation{commands: [][]string{mix.last}}, clock))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return porcupine.Unknown, nil, err

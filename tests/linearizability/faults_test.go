@@ -239,8 +239,50 @@ func undead(p *passage, command []string) (wire.Reply, bool) {
 
 // immortal ignores deadlines.
 func immortal(p *passage, command []string) (wire.Reply, bool) {
-	if command[0] == "SET" && len(command) > 3 {
+	if command[0] == "SET" && len(command) > 4 {
 		return p.ask(command[:3]...), true
 	}
 	return wire.Reply{}, false
+}
+
+// persistsDead answers PERSIST as a server would that judges by a clock behind the one that found the key expired.
+func persistsDead(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] == "SET" {
+		return undead(p, command)
+	}
+	if command[0] != "PERSIST" {
+		return wire.Reply{}, false
+	}
+	reply := p.ask(command...)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	old, known := p.remembered[command[1]]
+	if reply.Int() != 0 || !known || !p.ask("GET", command[1]).Null {
+		return reply, true
+	}
+	p.ask("SET", command[1], string(old.Text))
+	delete(p.remembered, command[1])
+	return wire.Reply{Kind: ':', Text: []byte("1")}, true
+}
+
+// undeadFields brings an expired field back for one read.
+func undeadFields(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] == "HSETEX" {
+		p.mutex.Lock()
+		p.remembered[command[6]] = wire.Reply{Kind: '$', Text: []byte(command[7])}
+		p.mutex.Unlock()
+		return wire.Reply{}, false
+	}
+	if command[0] != "HGET" {
+		return wire.Reply{}, false
+	}
+	fresh := p.ask(command...)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	old, known := p.remembered[command[2]]
+	if fresh.Null && known {
+		delete(p.remembered, command[2])
+		return old, true
+	}
+	return fresh, true
 }

@@ -119,6 +119,8 @@ func TestChecker_NoticesEachFault(t *testing.T) {
 		{"torn EXEC", "transactions", tornExec},
 		{"undead keys", "expiry", undead},
 		{"immortal keys", "expiry", immortal},
+		{"dead keys persisted", "expiry", persistsDead},
+		{"undead fields", "fields", undeadFields},
 	}
 	for _, each := range faults {
 		t.Run(each.name, func(t *testing.T) {

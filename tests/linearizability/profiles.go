@@ -11,7 +11,8 @@ var profiles = []profile{
 	{name: "lists", make: listMix},
 	{name: "keyspace", make: keyspaceMix},
 	{name: "transactions", make: transactionMix},
-	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond},
+	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond, last: []string{"MGET", "e1", "e2"}},
+	{name: "fields", make: fieldMix, pause: 8 * time.Millisecond, last: []string{"HGETALL", "h1"}},
 }
 
 func single(words ...string) ([][]string, bool) { return [][]string{words}, false }
@@ -117,9 +118,17 @@ func transactionMix(c *client) ([][]string, bool) {
 // expiryMix needs deadlines to pass within the round.
 func expiryMix(c *client) ([][]string, bool) {
 	key := func() string { return c.pick("e1", "e2") }
-	switch c.random.IntN(12) {
-	case 0, 1:
+	switch c.random.IntN(16) {
+	case 0, 1, 8:
 		return single("SET", key(), c.unique(), "PX", strconv.FormatInt(expiryTTL.Milliseconds(), 10))
+	case 9:
+		return single("SET", key(), c.unique(), "XX")
+	case 10:
+		return single("GETSET", key(), c.unique())
+	case 11, 12:
+		return single("PERSIST", key())
+	case 13:
+		return single("EXISTS", key())
 	case 2:
 		return single("SET", key(), c.unique())
 	case 3:
@@ -132,4 +141,31 @@ func expiryMix(c *client) ([][]string, bool) {
 		return single("MGET", "e1", "e2")
 	}
 	return single("GET", key())
+}
+
+// fieldMix gives fields deadlines of their own. The key has none, and is not looked at as a whole but by HGETALL.
+func fieldMix(c *client) ([][]string, bool) {
+	field := func() string { return c.pick("f", "g") }
+	switch c.random.IntN(16) {
+	case 0, 1, 2:
+		ttl := strconv.FormatInt(expiryTTL.Milliseconds(), 10)
+		return single("HSETEX", "h1", "PX", ttl, "FIELDS", "1", field(), c.unique())
+	case 3:
+		return single("HSET", "h1", field(), c.unique())
+	case 4, 5:
+		return single("HSETNX", "h1", field(), c.unique())
+	case 6, 7:
+		return single("HPERSIST", "h1", "FIELDS", "1", field())
+	case 8:
+		return single("HDEL", "h1", field())
+	case 9:
+		return single("HGETALL", "h1")
+	case 10:
+		return single("HEXISTS", "h1", field())
+	case 11:
+		return single("HMGET", "h1", "f", "g")
+	case 12:
+		return [][]string{{"HGET", "h1", "f"}, {"HGET", "h1", "g"}, {"HMGET", "h1", "g", "f"}}, true
+	}
+	return single("HGET", "h1", field())
 }

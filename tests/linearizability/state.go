@@ -20,7 +20,7 @@ type value struct {
 	kind byte // 's', 'l' or 'h'
 	text string
 	list []string
-	hash map[string]string
+	hash map[string]field
 	// expiry identifies the SET that gave the key its deadline, 0 when there is none. Copies keep it: they expire
 	// together.
 	expiry int
@@ -29,13 +29,19 @@ type value struct {
 func (v value) clone() value {
 	v.list = append([]string(nil), v.list...)
 	if v.hash != nil {
-		fields := make(map[string]string, len(v.hash))
+		fields := make(map[string]field, len(v.hash))
 		for field, content := range v.hash {
 			fields[field] = content
 		}
 		v.hash = fields
 	}
 	return v
+}
+
+// field is a hash field's content, with the identity of its own deadline, 0 when there is none.
+type field struct {
+	text   string
+	expiry int
 }
 
 type watch struct {
@@ -116,12 +122,14 @@ func (s *state) touchExisting(database int, others ...int) {
 	}
 }
 
-// expire removes every key whose deadline came from one SET.
+// expire removes every key and every field whose deadline came from one operation.
 func (s *state) expire(expiry int) {
 	for index, database := range s.databases {
 		for key, content := range database {
 			if content.expiry == expiry {
 				s.remove(index, key)
+			} else if content.hasField(expiry) {
+				s.put(index, key, content.withoutField(expiry))
 			}
 		}
 	}
@@ -168,7 +176,8 @@ func (v value) appendTo(out []byte) []byte {
 		}
 	case 'h':
 		for _, field := range sortedKeys(v.hash) {
-			out = strconv.AppendQuote(strconv.AppendQuote(out, field), v.hash[field])
+			out = strconv.AppendQuote(strconv.AppendQuote(out, field), v.hash[field].text)
+			out = strconv.AppendInt(append(out, 'e'), int64(v.hash[field].expiry), 10)
 		}
 	}
 	return strconv.AppendInt(append(out, 'e'), int64(v.expiry), 10)

@@ -2,8 +2,19 @@
 
 /// Where the engine gets the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Unix time in microseconds. May jump.
+    /// The server's time: Unix time in microseconds that never goes back, whatever becomes of the wall clock.
     fn unix_us(&self) -> u64;
+
+    /// How far the server's time has stayed ahead of the wall clock since that was set back, in milliseconds. Whatever is an
+    /// absolute time for clients, for logs or for another server is less by this.
+    fn ahead_ms(&self) -> u64 {
+        0
+    }
+
+    /// Unix time in microseconds as the wall clock shows it. It goes back when the wall clock does.
+    fn wall_us(&self) -> u64 {
+        self.unix_us().saturating_sub(self.ahead_ms() * 1000)
+    }
 
     /// Microseconds since some moment in the past. Never goes back.
     fn monotonic_us(&self) -> u64;

@@ -4,6 +4,7 @@
 //! it runs without a lock, under one, in a transaction, or in the place of a client that was blocked. Expiry happens in
 //! here, memory limits before, never in handlers.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -22,6 +23,7 @@ use tidemill_store::{
 use crate::command::{Command, Stop};
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
+use crate::expiry::ExpiryClock;
 use crate::found_keys::FoundKeys;
 use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
@@ -74,6 +76,31 @@ impl Sightings {
         }
     }
 
+    /// The lookups of a slot do not count: the command has to run again.
+    #[cold]
+    fn spoil(&mut self, slot: SlotNumber) {
+        let of_slot = |seen: &mut Seen| {
+            if seen.slot() == slot {
+                seen.before = Word::of_vain_lookup();
+            }
+        };
+        match self {
+            Sightings::None => {}
+            Sightings::One(seen) => of_slot(seen),
+            Sightings::Several(all) => all.iter_mut().for_each(of_slot),
+        }
+    }
+
+    /// The word of a slot as it was loaded before the last lookup in it.
+    fn word_before(&self, slot: SlotNumber) -> Option<Word> {
+        let all = match self {
+            Sightings::None => &[],
+            Sightings::One(seen) => std::slice::from_ref(seen),
+            Sightings::Several(all) => all,
+        };
+        all.iter().rev().find(|seen| seen.slot() == slot).map(|seen| seen.before)
+    }
+
     fn push_another(&mut self, seen: Seen) {
         let mut all = match std::mem::replace(self, Sightings::None) {
             Sightings::None => Vec::new(),
@@ -85,15 +112,55 @@ impl Sightings {
     }
 }
 
+/// What a command that reads without locks has found.
+#[derive(Debug)]
+pub(crate) struct Lookups {
+    seen: Sightings,
+    /// The time by which expiries are judged, once one was.
+    clock: Cell<Option<ExpiryClock>>,
+}
+
+impl Lookups {
+    /// A slot that changed or is held since a lookup in it.
+    #[inline(always)]
+    fn stale_slot(&self, shared: &Shared) -> Option<SlotNumber> {
+        let now = |seen: &Seen| shared.keyspace.word(seen.slot()).load_after();
+        let changed = match &self.seen {
+            Sightings::None => None,
+            Sightings::One(seen) if seen.is_hit() => {
+                (!seen.before.confirms_hit(now(seen))).then_some(seen)
+            }
+            Sightings::One(seen) => (!seen.before.is_unchanged(now(seen))).then_some(seen),
+            Sightings::Several(all) if self.is_outdated(shared) => all.first(),
+            Sightings::Several(all) => all.iter().find(|seen| !seen.before.is_unchanged(now(seen))),
+        };
+        changed.map(Seen::slot)
+    }
+
+    /// Whether something may have expired for everybody since it was found alive. A read of several keys takes effect where
+    /// this looks: behind the last lookup and before the words are loaded again. One key was alive when it was judged.
+    fn is_outdated(&self, shared: &Shared) -> bool {
+        self.clock.get().is_some_and(|clock| clock.is_behind(shared))
+    }
+}
+
 /// How a handler may reach keys.
 #[derive(Debug)]
 pub(crate) enum Access<'k, 'g> {
     /// Reading without locks; what was seen is checked afterwards.
-    Optimistic(Sightings),
+    Optimistic(Lookups),
     /// Under the locks of all its keys' slots.
     Locked(LockSet<'k>),
     /// Reading what was found under those locks, which were given back.
     Found(FoundKeys<'g>),
+}
+
+impl Access<'_, '_> {
+    /// Without locks, and nothing looked up yet.
+    #[inline(always)]
+    pub(crate) fn optimistic() -> Self {
+        Access::Optimistic(Lookups { seen: Sightings::None, clock: Cell::new(None) })
+    }
 }
 
 /// Whether what an optimistic handler saw counts.
@@ -145,10 +212,25 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.args.get(index)
     }
 
-    /// Unix time in milliseconds: one moment for the whole command, transaction or script.
+    /// The time by which expiries are judged and from which new ones are counted: one moment for the whole command,
+    /// transaction or script. To be asked only for what expires: under locks, the first time costs a full fence.
+    #[must_use]
+    pub fn clock(&self) -> ExpiryClock {
+        match &self.access {
+            Access::Locked(locks) => locks.expiry_clock(self.shared, self.worker),
+            Access::Found(found) => found.clock(),
+            Access::Optimistic(lookups) => lookups.clock.get().unwrap_or_else(|| {
+                let clock = self.shared.expiry_clock(self.worker);
+                lookups.clock.set(Some(clock));
+                clock
+            }),
+        }
+    }
+
+    /// As [`Cx::clock`]: Unix time in milliseconds.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
-        self.worker.now_ms()
+        self.clock().now_ms()
     }
 
     /// What the client speaks.
@@ -176,9 +258,29 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 
     #[inline]
     fn is_expired(&self, entry: EntryRef<'_>) -> bool {
-        entry
-            .expires_at_ms()
-            .is_some_and(|expires_at_ms| self.shared.expiry_clock_ms(self.now_ms()) > expires_at_ms)
+        entry.expires_at_ms().is_some_and(|at_ms| self.clock().has_passed(at_ms))
+    }
+
+    /// Notes that something in a slot was found expired that expires at `at_ms` at the latest: it stays so for everybody.
+    /// Tells whether the finding counts; if not, the command runs again.
+    #[cold]
+    pub(crate) fn found_expired(&mut self, slot: SlotNumber, at_ms: u64) -> bool {
+        match &mut self.access {
+            // What was found was judged under the locks, and has no fields that expire.
+            Access::Locked(_) | Access::Found(_) => {
+                self.shared.saw_expired(at_ms);
+                true
+            }
+            Access::Optimistic(lookups) => {
+                let word = self.shared.keyspace.word(slot);
+                let before = lookups.seen.word_before(slot).unwrap_or(Word::of_vain_lookup());
+                let counts = self.shared.confirms_expired(at_ms, word, before);
+                if !counts {
+                    lookups.seen.spoil(slot);
+                }
+                counts
+            }
+        }
     }
 
     /// The entry of a key, if the key exists and has not expired. Counts as a use of the key and as a hit or miss.
@@ -226,10 +328,10 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
             // Judged when it was found.
             Access::Found(found) => return found.find(database, key),
             Access::Locked(_) => keyspace.find(database, key_hash, key, self.section),
-            Access::Optimistic(seen) => {
+            Access::Optimistic(lookups) => {
                 let before = keyspace.word(key_hash.slot).load();
                 let entry = keyspace.find(database, key_hash, key, self.section);
-                seen.push(Seen::new(key_hash.slot, before, entry.is_some()));
+                lookups.seen.push(Seen::new(key_hash.slot, before, entry.is_some()));
                 entry
             }
         }?;
@@ -252,8 +354,10 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 
     #[cold]
     fn note_expired(&mut self, database: usize, entry: EntryRef<'_>, key_hash: KeyHash) {
-        self.shared.saw_expired(entry.expires_at_ms().expect("an expired entry has an expiry"));
-        self.worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
+        let at_ms = entry.expires_at_ms().expect("an expired entry has an expiry");
+        if self.found_expired(key_hash.slot, at_ms) {
+            self.worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
+        }
     }
 
     /// The entry of a key that must be of a kind if it exists.
@@ -401,20 +505,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// Checks what an optimistic handler saw.
     #[inline(always)]
     pub(crate) fn verdict(&self) -> Verdict {
-        let now = |seen: &Seen| self.shared.keyspace.word(seen.slot()).load_after();
-        let changed = match &self.access {
-            Access::Locked(_) | Access::Found(_) | Access::Optimistic(Sightings::None) => None,
-            Access::Optimistic(Sightings::One(seen)) if seen.is_hit() => {
-                (!seen.before.confirms_hit(now(seen))).then_some(seen)
-            }
-            Access::Optimistic(Sightings::One(seen)) => {
-                (!seen.before.is_unchanged(now(seen))).then_some(seen)
-            }
-            Access::Optimistic(Sightings::Several(all)) => {
-                all.iter().find(|seen| !seen.before.is_unchanged(now(seen)))
-            }
+        let stale = match &self.access {
+            Access::Locked(_) | Access::Found(_) => None,
+            Access::Optimistic(lookups) => lookups.stale_slot(self.shared),
         };
-        changed.map_or(Verdict::Valid, |seen| Verdict::Stale(seen.slot()))
+        stale.map_or(Verdict::Valid, Verdict::Stale)
     }
 }
 
@@ -483,6 +578,12 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             Some(entry) if entry.kind() != kind => Err(CommandError::WrongType),
             entry => Ok(entry),
         }
+    }
+
+    /// As [`Cx::clock`].
+    #[must_use]
+    pub fn clock(&self) -> ExpiryClock {
+        self.cx.clock()
     }
 
     /// Unix time in milliseconds at which the key expires.

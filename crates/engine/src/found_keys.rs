@@ -9,6 +9,8 @@ use std::ptr;
 
 use tidemill_store::EntryRef;
 
+use crate::expiry::ExpiryClock;
+
 /// The keys of a command with what was under them at one moment.
 #[derive(Debug)]
 pub(crate) struct FoundKeys<'g> {
@@ -18,11 +20,13 @@ pub(crate) struct FoundKeys<'g> {
     /// The key that is asked for next, if the handler goes on as it did.
     next: usize,
     lacked_any: bool,
+    clock: ExpiryClock,
 }
 
 impl<'g> FoundKeys<'g> {
-    pub(crate) fn new(database: usize, count: usize) -> FoundKeys<'g> {
-        FoundKeys { database, keys: Vec::with_capacity(count), next: 0, lacked_any: false }
+    /// Nothing found yet in a database; `clock` was taken under the locks.
+    pub(crate) fn new(database: usize, count: usize, clock: ExpiryClock) -> FoundKeys<'g> {
+        FoundKeys { database, keys: Vec::with_capacity(count), next: 0, lacked_any: false, clock }
     }
 
     /// Adds a key of the arguments, and its entry when there is one that has not expired.
@@ -36,6 +40,11 @@ impl<'g> FoundKeys<'g> {
             .keys
             .iter()
             .any(|(_, entry)| entry.is_some_and(|entry| entry.marks().has_volatile_items))
+    }
+
+    /// Clock of the command.
+    pub(crate) fn clock(&self) -> ExpiryClock {
+        self.clock
     }
 
     /// Whether it was asked for a key that it does not have.

@@ -17,6 +17,7 @@ pub mod config;
 pub mod context;
 pub mod error;
 pub mod execute;
+pub mod expiry;
 mod found_keys;
 pub mod glob;
 mod known_keys;

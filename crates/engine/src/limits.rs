@@ -121,8 +121,15 @@ pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
 /// The sweep goes on soon when one in so many of the entries that it met had expired.
 pub const SWEEP_BUSY_SHARE: usize = 10;
 
-/// Expired fields of one hash that one command, beside those it names, or one step of the sweep deletes at most.
+/// Expired fields of one hash that one command, beside those it names, or one step of the sweep deletes at most. A hash
+/// of which every field has expired goes as a whole, however many there are.
 pub const REAPED_FIELDS_MAX: usize = 1024;
+
+/// Expired fields that take the sweep as long as a bucket.
+pub const FIELDS_PER_SWEEP_STEP: usize = 16;
+
+/// Steps in a row that the sweep deletes fields in one bucket before it goes on to others.
+pub const SWEEP_STEPS_PER_BUCKET_MAX: usize = 16;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
 const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);

@@ -4,17 +4,20 @@
 //! taken: nobody waits while holding a slot. After some failures a session takes the server's single token, whose holder
 //! may wait, because everybody else lets go.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tidemill_store::gate::Seat;
-use tidemill_store::{SlotLock, SlotNumber};
+use tidemill_store::{EntryRef, SlotLock, SlotNumber};
 
+use crate::expiry::ExpiryClock;
 use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
 use crate::parking::{Place, TokenGuard};
 use crate::shared::Shared;
 use crate::side::Side;
 use crate::slot_set::SlotSet;
+use crate::worker::Worker;
 
 /// Slots to lock, ascending and without repetition.
 pub type Slots = SmallVec<[SlotNumber; 4]>;
@@ -42,6 +45,8 @@ pub struct LockSet<'k> {
     held: bool,
     /// Nobody else runs.
     alone: bool,
+    /// The time by which everything under these locks is judged, once something was.
+    clock: Cell<Option<ExpiryClock>>,
     token: Option<TokenGuard<'k>>,
 }
 
@@ -136,6 +141,9 @@ impl<'k> LockSet<'k> {
         }
         self.locks.insert(index, lock);
         self.ranks = None;
+        // What this slot holds is judged by a clock taken behind its lock. What was judged alive before stays right: its
+        // slot is locked, so nobody has answered otherwise.
+        self.clock.set(None);
     }
 
     /// Adds a slot; waits for it if this set may: with the token in hand, or while nobody else runs.
@@ -154,6 +162,32 @@ impl<'k> LockSet<'k> {
         };
         self.insert(index, lock);
         Ok(())
+    }
+
+    /// The time by which expiries are judged under these locks: one moment, behind the last lock. It costs a full fence, so
+    /// it is taken when something that expires is met.
+    #[must_use]
+    pub fn expiry_clock(&self, shared: &Shared, worker: &Worker) -> ExpiryClock {
+        self.clock.get().unwrap_or_else(|| {
+            let clock = shared.locked_expiry_clock(worker);
+            self.clock.set(Some(clock));
+            clock
+        })
+    }
+
+    /// Whether the time of an entry, whose slot is locked, is over. Then it is for everybody.
+    pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
+        let Some(at_ms) = entry.expires_at_ms() else { return false };
+        let is_over = self.expiry_clock(shared, worker).has_passed(at_ms);
+        if is_over {
+            shared.saw_expired(at_ms);
+        }
+        is_over
+    }
+
+    /// Lets the clock go on: what follows is judged by the time that it is then.
+    pub fn release_clock(&self) {
+        self.clock.set(None);
     }
 
     /// How many slots are locked.

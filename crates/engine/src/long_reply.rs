@@ -18,6 +18,7 @@ use tidemill_store::hash::Seed;
 
 use crate::command::{CommandId, Outcome, Stop};
 use crate::context::{Access, Cx};
+use crate::expiry::ExpiryClock;
 use crate::limits::{LONG_REPLY_BYTES_MIN, PIECE_BYTES, PIECE_ELEMENTS_MAX};
 
 /// What of a collection is answered.
@@ -31,8 +32,8 @@ pub(crate) enum Elements {
     Hash {
         with_fields: bool,
         with_values: bool,
-        /// Unix time in milliseconds: a field that expired before is not there.
-        now_ms: u64,
+        /// A field that has expired by it is not there.
+        clock: ExpiryClock,
     },
 }
 
@@ -83,12 +84,12 @@ impl LongReply {
                 let elements = list.iter_back_from(list.len() - 1 - self.rest.start).take(count);
                 self.rest.start += write(elements, reply, full);
             }
-            Elements::Hash { with_fields, with_values, now_ms } => {
+            Elements::Hash { with_fields, with_values, clock } => {
                 let hash = self.version.hash(seed).expect("a hash was pinned");
                 let count = (end - self.rest.start) as usize;
                 for entry in hash.iter_from(self.rest.start).take(count) {
                     self.rest.start += 1;
-                    if entry.expires_at_ms.is_some_and(|at_ms| now_ms > at_ms) {
+                    if entry.expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms)) {
                         continue;
                     }
                     if with_fields {

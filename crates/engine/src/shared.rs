@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_store::gate::{ClosedGate, Seat};
 use tidemill_store::hash::Seed;
+use tidemill_store::word::ExpiryFloor;
 use tidemill_store::{Detached, Keyspace, Unreachable, pin};
 
 use crate::clients::Clients;
@@ -58,9 +59,9 @@ pub struct Shared {
     pub monitors: Monitors,
     /// Counters by worker.
     pub stats: Box<[WorkerStats]>,
-    /// Unix time, in ms, that a key was found expired at: who judges an expiry later judges at this time or later, so
-    /// that what was seen expired stays so, whatever the clocks of two workers say.
-    expired_ms: AtomicU64,
+    /// Time before which nobody judges an expiry any more: what was seen expired stays so, whatever the clocks of two
+    /// workers say.
+    pub(crate) expiry_floor: ExpiryFloor,
     /// Whether any field of a hash was ever given an expiry.
     has_expiring_fields: AtomicBool,
     /// Bytes of all databases that were ever flushed: workers still count them as live.
@@ -244,7 +245,7 @@ impl Shared {
             sinks: spec.sinks,
             clock: spec.clock,
             started_us,
-            expired_ms: AtomicU64::new(0),
+            expiry_floor: ExpiryFloor::default(),
             has_expiring_fields: AtomicBool::new(false),
             detached_bytes: AtomicU64::new(0),
             lazily_freed: LazilyFreed::default(),
@@ -303,24 +304,6 @@ impl Shared {
         // Release: pairs with the Acquire in `settings_version`.
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
-    }
-
-    /// The time that an expiry is judged by: `now_ms`, or a later one that another worker has judged by.
-    #[must_use]
-    #[inline]
-    pub fn expiry_clock_ms(&self, now_ms: u64) -> u64 {
-        // Acquire: pairs with the Release in `saw_expired`; who hears of an expiry sees its time.
-        now_ms.max(self.expired_ms.load(Ordering::Acquire))
-    }
-
-    /// A key that expires at `expires_at_ms` was found expired: from now on it is so for everybody.
-    pub fn saw_expired(&self, expires_at_ms: u64) {
-        let judged_ms = expires_at_ms.saturating_add(1);
-        // Relaxed: only spares the read-modify-write.
-        if self.expired_ms.load(Ordering::Relaxed) < judged_ms {
-            // Release: pairs with the Acquire in `expiry_clock_ms`.
-            self.expired_ms.fetch_max(judged_ms, Ordering::Release);
-        }
     }
 
     /// How many workers there are.

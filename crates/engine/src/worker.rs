@@ -48,6 +48,7 @@ pub struct Worker {
     pub settings: Arc<Settings>,
     settings_version: u64,
     now_us: u64,
+    ahead_ms: u64,
     /// Whether the dataset has outgrown `maxmemory`, as of the last boundary.
     pub(crate) out_of_memory: bool,
     pub(crate) expired: Vec<ExpiredKey>,
@@ -81,6 +82,7 @@ impl Worker {
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             now_us: shared.clock.unix_us(),
+            ahead_ms: shared.clock.ahead_ms(),
             out_of_memory: false,
             expired: Vec::new(),
             ready: Vec::new(),
@@ -133,7 +135,8 @@ impl Worker {
 
     /// Takes the time anew.
     pub fn refresh_clock(&mut self, shared: &Shared) {
-        self.now_us = shared.clock.unix_us();
+        self.now_us = self.now_us.max(shared.clock.unix_us());
+        self.ahead_ms = shared.clock.ahead_ms();
     }
 
     /// A key that somebody waits for may be there: it is looked at as soon as this worker holds no lock.
@@ -158,6 +161,13 @@ impl Worker {
     #[inline]
     pub fn turn_ns(&self) -> u64 {
         self.run.turn_ns()
+    }
+
+    /// How far the server's time is ahead of the wall clock, as of the last boundary: see
+    /// [`Clock::ahead_ms`](crate::clock::Clock::ahead_ms).
+    #[must_use]
+    pub fn ahead_ms(&self) -> u64 {
+        self.ahead_ms
     }
 
     /// Unix time in milliseconds, as of the last boundary.

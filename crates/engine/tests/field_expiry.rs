@@ -89,14 +89,68 @@ fn a_field_set_with_its_old_expiry_kept_takes_none_from_an_expired_one() {
     }
 }
 
-#[test]
-fn a_key_goes_with_the_last_of_its_expired_fields() {
-    let (mut server, client) = with_dead_fields();
-    assert_eq!(call(&mut server, client, "HDEL h stays"), ":1\r\n");
-    assert_eq!(call(&mut server, client, "HGETALL h"), "*0\r\n");
-    for _ in 0..200 {
+/// Effects that the journal has got since the last call, without their fields.
+fn effects(server: &Server) -> Vec<String> {
+    let effects = server.journal.take().into_iter().flatten();
+    let texts = effects.map(|effect| {
+        let words: Vec<_> = effect.arguments.view().iter().map(String::from_utf8_lossy).collect();
+        words.join(" ")
+    });
+    texts.collect()
+}
+
+/// Calls of the sweep until `is_over` holds, at most `calls_max`.
+fn sweeps_until(
+    server: &mut Server,
+    calls_max: usize,
+    mut is_over: impl FnMut(&mut Server) -> bool,
+) -> usize {
+    for count in 0..calls_max {
+        if is_over(server) {
+            return count;
+        }
         server.sweep(0);
     }
-    assert_eq!(call(&mut server, client, "EXISTS h"), ":0\r\n");
-    assert_eq!(deleted_fields(&server).len(), DEAD_COUNT + 1);
+    panic!("not within {calls_max} calls of the sweep");
+}
+
+#[test]
+fn a_hash_of_which_all_fields_have_expired_goes_by_one_write() {
+    let (mut server, client) = with_dead_fields();
+    call(&mut server, client, "HDEL h stays");
+    assert_eq!(call(&mut server, client, "HGETALL h"), "*0\r\n");
+    let _ = server.journal.take();
+    // The clock stands still, so one call goes once around.
+    let sweeps =
+        sweeps_until(&mut server, 2, |server| call(server, client, "EXISTS h") == ":0\r\n");
+    assert_eq!((sweeps, effects(&server)), (1, vec!["DEL h".to_owned()]));
+    assert_eq!(call(&mut server, client, "DBSIZE"), ":0\r\n");
+}
+
+#[test]
+fn a_change_of_a_hash_of_which_all_fields_have_expired_begins_a_new_one() {
+    let (mut server, client) = with_dead_fields();
+    call(&mut server, client, "HDEL h stays");
+    call(&mut server, client, "PEXPIRE h 99999");
+    let _ = server.journal.take();
+    assert_eq!(call(&mut server, client, "HSET h f v"), ":1\r\n");
+    assert_eq!(effects(&server), ["DEL h", "HSET h f v"]);
+    assert_eq!(call(&mut server, client, "PTTL h"), ":-1\r\n");
+    assert_eq!(call(&mut server, client, "HLEN h"), ":1\r\n");
+}
+
+#[test]
+fn the_sweep_stays_with_a_hash_that_has_many_expired_fields() {
+    const COUNT: usize = 12 * REAPED_FIELDS_MAX;
+    let mut server = Server::new(1, START_MS);
+    let client = server.connect(0);
+    let fields: String = (0..COUNT).map(|index| format!(" d{index} old")).collect();
+    call(&mut server, client, &format!("HSETEX h PX 5 FIELDS {COUNT}{fields}"));
+    call(&mut server, client, "HSET h stays v");
+    server.clock.advance_ms(10);
+    let _ = server.journal.take();
+    server.sweep(0);
+    let deleted = deleted_fields(&server).len();
+    assert_eq!(deleted, COUNT, "by a sweep that had all the time it wanted");
+    assert_eq!(call(&mut server, client, "HLEN h"), ":1\r\n");
 }

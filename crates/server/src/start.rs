@@ -155,7 +155,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         database_count: options.databases,
         seed: Seed::new(random()?, random()?),
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
-        clock: Box::new(SystemClock),
+        clock: Box::new(SystemClock::of_system()),
         configuration,
         host: Box::new(Process {
             run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),

@@ -15,7 +15,8 @@
 //!   reader that met the first value and then saw the slot released would answer what never was. Changes that are
 //!   one publication do not matter: the entry was in the table when its pointer was loaded, or when a resize put
 //!   another segment in the place of the one that the lookup had begun to read; there the read takes effect;
-//! - a *miss* counts only if both words are equal and their version is even ([`Word::confirms_miss`]).
+//! - a *miss* counts only if both words are equal and their version is even ([`Word::confirms_miss`]);
+//! - a hit that is *found expired* counts only as [`ExpiryFloor`] says.
 //!
 //! # Orderings
 //!
@@ -27,6 +28,12 @@
 //! The lock's owner is the only one who stores to `word`; waiting sessions announce themselves in `waiting`, in the
 //! same cache line. Releasing swaps the word and then reads `waiting`; waiting sets `waiting` and then reads the word;
 //! all four are sequentially consistent, so one of the two sees the other and no wake-up is lost.
+
+mod floor;
+#[cfg(all(test, loom))]
+mod model;
+
+pub use floor::ExpiryFloor;
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence, total_order_for_loom};
 
@@ -78,6 +85,12 @@ impl Word {
     #[inline]
     pub fn confirms_miss(self, now: Word) -> bool {
         self.is_unchanged(now)
+    }
+
+    /// A word that confirms nothing, whatever comes after it: in the place of one whose lookup is known not to count.
+    #[must_use]
+    pub fn of_vain_lookup() -> Word {
+        Word(HELD)
     }
 
     /// Nothing was published between `self` and the later word `now`, and nothing was being published.
@@ -201,6 +214,3 @@ impl SlotWord {
         self.waiting.load(Ordering::SeqCst) != 0
     }
 }
-
-#[cfg(all(test, loom))]
-mod model;

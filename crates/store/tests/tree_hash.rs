@@ -59,6 +59,8 @@ impl Tested {
         assert_eq!(entries, self.values);
         let first = self.values.values().filter_map(|&(_, expiry)| expiry).min();
         assert_eq!(hash.first_expiry(), first);
+        let last = self.values.values().map(|&(_, expiry)| expiry.unwrap_or(u64::MAX)).max();
+        assert_eq!(hash.last_expiry(), last.filter(|&at_ms| at_ms != u64::MAX));
     }
 
     fn check_reads(&self, random: &mut Random) {
@@ -156,6 +158,36 @@ fn a_hash_is_what_a_map_would_be_after_any_edits() {
             tested.edit(|edit, values| {
                 values.remove(&field);
                 assert!(edit.remove(&field));
+            });
+            tested.check();
+        }
+    }
+}
+
+#[test]
+fn a_hash_knows_when_the_last_of_its_fields_expires() {
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new(seed);
+        for step in 0..250_u64 {
+            tested.edit(|edit, values| {
+                for _ in 0..8 {
+                    // Few fields do not expire, in the middle none: the last one to go changes what is known.
+                    let expires = random.below(100) > 0 || (100..200).contains(&step);
+                    let expiry = expires.then(|| random.below(1000) as u64);
+                    let field = field(&mut random, 400);
+                    if random.below(4) == 0 || expiry.is_none() && step > 150 {
+                        assert_eq!(edit.remove(&field), values.remove(&field).is_some());
+                    } else {
+                        edit.set(&field, b"value", expiry);
+                        values.insert(field, (b"value".to_vec(), expiry));
+                    }
+                }
+                let lasting = values.iter().find(|(_, (_, expiry))| expiry.is_none());
+                if let Some(field) = lasting.map(|(field, _)| field.clone()).filter(|_| step > 99) {
+                    edit.remove(&field);
+                    values.remove(&field);
+                }
             });
             tested.check();
         }

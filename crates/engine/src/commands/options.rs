@@ -3,6 +3,7 @@
 use tidemill_resp::number::parse_integer;
 
 use crate::error::CommandError;
+use crate::expiry::ExpiryClock;
 
 /// An argument that must be a 64-bit integer.
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
@@ -66,11 +67,11 @@ impl TimeUnit {
         earlier.is_none_or(|earlier| earlier == self)
     }
 
-    /// The Unix time in milliseconds that an argument means; it must lie after the epoch.
+    /// The expiry that an argument means; it must lie after the epoch.
     pub(crate) fn expiry(
         self,
         argument: &[u8],
-        now_ms: u64,
+        clock: ExpiryClock,
         command: &str,
     ) -> Result<u64, CommandError> {
         let value = integer(argument)?;
@@ -81,14 +82,16 @@ impl TimeUnit {
         if value <= 0 {
             return Err(invalid());
         }
-        self.milliseconds(value, now_ms).ok_or_else(invalid)
+        self.milliseconds(value, clock).ok_or_else(invalid)
     }
 
-    /// The Unix time in milliseconds that a value means, if it can be represented; may lie in the past.
-    pub(crate) fn milliseconds(self, value: i64, now_ms: u64) -> Option<u64> {
+    /// The expiry that a value means, if it can be represented; may lie in the past.
+    pub(crate) fn milliseconds(self, value: i64, clock: ExpiryClock) -> Option<u64> {
         let ms = if self.is_seconds { value.checked_mul(1000)? } else { value };
-        let base = if self.is_absolute { 0 } else { now_ms as i64 };
-        let at_ms = ms.checked_add(base)?;
+        if self.is_absolute {
+            return clock.expiry_at(ms);
+        }
+        let at_ms = ms.checked_add(clock.now_ms() as i64)?;
         Some(at_ms.max(0) as u64)
     }
 }

@@ -144,12 +144,15 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
     let key_hash = cx.shared.keyspace.key_hash(key);
     let mut lock = crate::locks::spin(|| cx.shared.keyspace.try_lock(key_hash.slot))
         .ok_or_else(|| Stop::wait(Place::Slot(key_hash.slot)))?;
-    let now_ms = cx.shared.expiry_clock_ms(cx.worker.now_ms());
+    let clock = cx.shared.locked_expiry_clock(cx.worker);
     let mut was_expired = false;
     cx.reader.section(&mut |section| {
         let found = lock.find(database, key_hash, key, section);
         let expires_at_ms = found.and_then(|found| found.entry.expires_at_ms());
-        was_expired = expires_at_ms.is_some_and(|at_ms| now_ms > at_ms);
+        if let Some(at_ms) = expires_at_ms.filter(|&at_ms| clock.has_passed(at_ms)) {
+            cx.shared.saw_expired(at_ms);
+            was_expired = true;
+        }
     });
     lock.side().watch(database, key, &watch.flag, was_expired);
     watch.keys.push(WatchedKey { database, key: key.into() });

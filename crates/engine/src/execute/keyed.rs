@@ -11,7 +11,7 @@ use super::serve;
 use super::turn::Client;
 use crate::blocking::{Block, Waiter};
 use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
-use crate::context::{Access, Cx, Sightings, Verdict};
+use crate::context::{Access, Cx, Verdict};
 use crate::error::CommandError;
 use crate::found_keys::FoundKeys;
 use crate::known_keys::{HashedKeys, KnownKeys};
@@ -90,7 +90,7 @@ fn read<E: Enter>(
             shared: client.shared,
             database: client.session.database,
             section: guard.section(),
-            access: Access::Optimistic(Sightings::None),
+            access: Access::optimistic(),
             known: known.reborrow(),
             touch: !client.session.no_touch,
             may_block: false,
@@ -172,7 +172,7 @@ fn read_found<E: Enter>(
         ready_key: None,
         command,
     };
-    let mut found = FoundKeys::new(cx.database, positions.len());
+    let mut found = FoundKeys::new(cx.database, positions.len(), cx.clock());
     for &position in &positions {
         let key = args.get(position);
         let entry = cx.peek(key);

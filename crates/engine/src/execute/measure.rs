@@ -227,7 +227,7 @@ impl<E> Client<'_, '_, E> {
 
     #[cold]
     pub(crate) fn note_latency(&self, is_fast: bool, elapsed_ns: u64) {
-        let unix_s = self.shared.clock.unix_us() / 1_000_000;
+        let unix_s = self.shared.clock.wall_us() / 1_000_000;
         let event = if is_fast { "fast-command" } else { "command" };
         self.shared.latency.add(event, Sample { unix_s, ms: elapsed_ns / 1_000_000 });
     }
@@ -247,7 +247,7 @@ impl<E> Client<'_, '_, E> {
         }
         let client = &self.session.client;
         let line = monitor::line(
-            self.shared.clock.unix_us(),
+            self.shared.clock.wall_us(),
             self.session.database,
             &client.address,
             shown_arguments(command, *args),
@@ -269,7 +269,7 @@ fn log_for(
     }
     let entry = LogEntry {
         id: 0,
-        unix_s: shared.clock.unix_us() / 1_000_000,
+        unix_s: shared.clock.wall_us() / 1_000_000,
         value,
         arguments,
         client_address: client.address.clone(),

@@ -42,14 +42,13 @@ fn serve_key<'k>(
     index: usize,
 ) -> LockSet<'k> {
     let ready = worker.ready[index].clone();
-    let now_ms = shared.expiry_clock_ms(worker.now_ms());
     loop {
         let lock = locks.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
         let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
         let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key) else {
             return locks;
         };
-        if !is_of_use(found, &waiter, now_ms) {
+        if !is_of_use(shared, worker, &locks, found, &waiter) {
             return locks;
         }
         if !add_slots(shared, &mut locks, &waiter, &ready.key) {
@@ -57,8 +56,12 @@ fn serve_key<'k>(
             return locks;
         }
         let upcoming = &worker.ready[index + 1..];
-        let before = (&*ready.key, now_ms);
-        if let Some(owed) = owed_before(shared, &mut locks, section, &waiter, before, upcoming) {
+        // Slots that were added let the clock go on: the handler judges as this does.
+        if !is_of_use(shared, worker, &locks, found, &waiter) {
+            return locks;
+        }
+        let before = (&*ready.key, upcoming);
+        if let Some(owed) = owed_before(shared, worker, &mut locks, section, &waiter, before) {
             worker.postponed.extend([owed, ready]);
             return locks;
         }
@@ -82,10 +85,15 @@ fn add_slots<'k>(shared: &'k Shared, locks: &mut LockSet<'k>, waiter: &Waiter, k
 }
 
 /// Whether a key has what a waiter waits for.
-fn is_of_use(found: Option<Found<'_>>, waiter: &Waiter, now_ms: u64) -> bool {
+fn is_of_use(
+    shared: &Shared,
+    worker: &Worker,
+    locks: &LockSet<'_>,
+    found: Option<Found<'_>>,
+    waiter: &Waiter,
+) -> bool {
     found.is_some_and(|found| {
-        let is_expired = found.entry.expires_at_ms().is_some_and(|at_ms| now_ms > at_ms);
-        found.entry.kind() == waiter.block.kind && !is_expired
+        found.entry.kind() == waiter.block.kind && !locks.is_over(shared, worker, found.entry)
     })
 }
 
@@ -96,18 +104,19 @@ fn is_of_use(found: Option<Found<'_>>, waiter: &Waiter, now_ms: u64) -> bool {
 /// the waiter's command takes from it first, as it would if it were sent now.
 fn owed_before(
     shared: &Shared,
+    worker: &Worker,
     locks: &mut LockSet<'_>,
     section: Section<'_>,
     waiter: &Waiter,
-    (key, now_ms): (&[u8], u64),
-    upcoming: &[ReadyKey],
+    (key, upcoming): (&[u8], &[ReadyKey]),
 ) -> Option<ReadyKey> {
     let database = waiter.database;
     let owed = waiter.keys_before(key).find_map(|key| {
         let key_hash = shared.keyspace.key_hash(key);
         let lock = locks.lock(key_hash.slot).expect("keys before the ready one are locked");
         let found = lock.find(database, key_hash, key, section);
-        is_of_use(found, waiter, now_ms).then(|| ReadyKey { database, key: key.into(), key_hash })
+        let is_of_use = is_of_use(shared, worker, locks, found, waiter);
+        is_of_use.then(|| ReadyKey { database, key: key.into(), key_hash })
     })?;
     (!upcoming.contains(&owed)).then_some(owed)
 }

@@ -3,13 +3,19 @@
 //! Every worker has the slots whose number leaves its index when divided by the number of workers. It goes round through
 //! its slots and all databases for a bounded time, and skips slots in which nothing expires. A bucket is looked at without
 //! a lock; what has expired in it is then deleted as a write of its own. A slot that is taken is left to the next round.
+//! A hash with very many expired fields among others loses some per write, and its bucket is looked at again at once, some
+//! times; one of which all have expired goes by one write.
 
 use tidemill_store::{EntryRef, Section, SlotNumber};
 
 use super::keyed::release;
 use super::serve::edit_beside;
-use crate::commands;
-use crate::limits::{SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS, SWEEP_US_MAX};
+use crate::commands::{self, hash::Reaped};
+use crate::expiry::ExpiryClock;
+use crate::limits::{
+    FIELDS_PER_SWEEP_STEP, SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS,
+    SWEEP_STEPS_PER_BUCKET_MAX, SWEEP_US_MAX,
+};
 use crate::locks::LockSet;
 use crate::section::ReadSide;
 use crate::shared::Shared;
@@ -21,12 +27,14 @@ pub(crate) struct Position {
     database: usize,
     slot: usize,
     hash: u64,
+    /// Steps in a row that deleted fields of this bucket and left others.
+    repeated: usize,
 }
 
 impl Position {
     /// The beginning of a worker's share.
     pub(crate) fn new(worker: usize) -> Position {
-        Position { database: 0, slot: worker, hash: 0 }
+        Position { database: 0, slot: worker, hash: 0, repeated: 0 }
     }
 }
 
@@ -35,6 +43,10 @@ impl Position {
 struct Met {
     entries: usize,
     expired: usize,
+    /// Steps, those of fields among them.
+    steps: usize,
+    /// A hash was left with expired fields.
+    leaves_fields: bool,
 }
 
 /// What a worker's sweep has met of the database that it is in: keys with an expiry, and the milliseconds they have left.
@@ -58,7 +70,9 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     let mut databases_left = shared.keyspace.databases_end().max(1) + 1;
     while !is_over && shared.clock.monotonic_us() - start_us < SWEEP_US_MAX {
         reader.section(&mut |section| {
-            for _ in 0..SWEEP_STEPS_BETWEEN_CLOCKS {
+            let end = met.steps + SWEEP_STEPS_BETWEEN_CLOCKS;
+            while met.steps < end {
+                met.steps += 1;
                 databases_left -= usize::from(step(shared, worker, section, &mut met));
                 is_over = databases_left == 0;
                 if is_over {
@@ -73,13 +87,13 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     stats.sweeps_cut_short.add(u64::from(!is_over));
     stats.swept_entries.set(met.entries as u64);
     stats.swept_expired.set(met.expired as u64);
-    !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
+    met.leaves_fields || !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
 }
 
 /// Looks at one bucket, or skips a slot in which nothing expires; behind the last slot, goes on to the next database instead, and
 /// tells so.
 fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) -> bool {
-    let Position { database, slot, hash } = worker.sweep;
+    let Position { database, slot, hash, repeated } = worker.sweep;
     let Some(slot) = SlotNumber::from_index(slot) else {
         let Expiring { keys, ms } = std::mem::take(&mut worker.sweep_expiring);
         let times_to_live = worker.stats(shared).times_to_live_or_new(database);
@@ -92,55 +106,66 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
     let keyspace = &shared.keyspace;
     let has_fields =
         shared.has_expiring_fields() && keyspace.slot_key_count(database, slot, section) > 0;
-    let mut next = None;
+    let (mut next, mut leaves_fields) = (None, false);
     if has_fields || keyspace.has_expiring(database, slot, section) {
-        let now_ms = shared.expiry_clock_ms(worker.now_ms());
+        let clock = shared.expiry_clock(worker);
         let expiring = &mut worker.sweep_expiring;
         let mut due: Vec<Box<[u8]>> = Vec::new();
         next = keyspace.visit_bucket(database, slot, hash, 1, section, &mut |entry| {
             met.entries += 1;
             if let Some(at_ms) = entry.expires_at_ms() {
                 expiring.keys += 1;
-                expiring.ms = expiring.ms.saturating_add(at_ms.saturating_sub(now_ms));
+                expiring.ms = expiring.ms.saturating_add(at_ms.saturating_sub(clock.now_ms()));
             }
-            if is_due(shared, entry, now_ms) {
+            if is_due(shared, entry, clock) {
                 due.push(entry.key().into());
             }
         });
         met.expired += due.len();
         for key in due {
-            delete(shared, worker, section, (database, slot), &key);
+            let reaped = delete(shared, worker, section, (database, slot), &key);
+            leaves_fields |= reaped.leaves_some;
+            met.steps += reaped.count / FIELDS_PER_SWEEP_STEP;
         }
     }
+    met.leaves_fields |= leaves_fields;
     worker.sweep = match next {
-        Some(hash) => Position { database, slot: slot.index(), hash },
-        None => Position { database, slot: slot.index() + shared.worker_count(), hash: 0 },
+        _ if leaves_fields && repeated < SWEEP_STEPS_PER_BUCKET_MAX => {
+            Position { repeated: repeated + 1, ..worker.sweep }
+        }
+        Some(hash) => Position { database, slot: slot.index(), hash, repeated: 0 },
+        None => {
+            let slot = slot.index() + shared.worker_count();
+            Position { database, slot, hash: 0, repeated: 0 }
+        }
     };
     false
 }
 
 /// Whether an entry has expired, or a field of it.
-fn is_due(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
+fn is_due(shared: &Shared, entry: EntryRef<'_>, clock: ExpiryClock) -> bool {
     let first_field_ms = || entry.hash(shared.keyspace.seed()).and_then(|hash| hash.first_expiry());
-    let is_over = |at_ms| now_ms > at_ms;
+    let is_over = |at_ms| clock.has_passed(at_ms);
     entry.expires_at_ms().is_some_and(is_over) || first_field_ms().is_some_and(is_over)
 }
 
-/// Deletes a key, or fields of it, if their time is over.
+/// Deletes a key, or fields of it, if their time is over. Tells what became of the fields.
 fn delete(
     shared: &Shared,
     worker: &mut Worker,
     section: Section<'_>,
     (database, slot): (usize, SlotNumber),
     key: &[u8],
-) {
-    let Ok(locks) = LockSet::one(shared, slot) else { return };
+) -> Reaped {
+    let mut reaped = Reaped::default();
+    let Ok(locks) = LockSet::one(shared, slot) else { return reaped };
     let locks = edit_beside(shared, worker, locks, section, database, |cx| {
         // Beginning an edit deletes what has expired.
         if !cx.edit(key).is_gone() {
-            commands::hash::delete_expired_fields(cx, key);
+            reaped = commands::hash::delete_expired_fields(cx, key);
         }
     });
     worker.changes = 0;
     release(shared, worker, locks, section);
+    reaped
 }

@@ -91,6 +91,7 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>, id: CommandId) -> S
     if !client.worker.ready.is_empty() {
         // Who waits is served after the transaction, by the time that it is then.
         client.worker.refresh_clock(shared);
+        locks.release_clock();
     }
     let guard = client.reader.enter();
     keyed::release(shared, client.worker, locks, guard.section());
@@ -151,14 +152,12 @@ fn is_watch_broken<E: Enter>(client: &Client<'_, '_, E>, locks: &mut LockSet<'_>
     }
     let shared = client.shared;
     let guard = client.reader.enter();
-    let now_ms = shared.expiry_clock_ms(client.worker.now_ms());
     watch.keys.iter().any(|watched| {
         let key_hash = shared.keyspace.key_hash(&watched.key);
         let lock = locks.lock(key_hash.slot).expect("watched slots are locked");
         let found = lock.find(watched.database, key_hash, &watched.key, guard.section());
-        let expires_at_ms = found.and_then(|found| found.entry.expires_at_ms());
-        expires_at_ms.is_some_and(|at_ms| now_ms > at_ms)
-            && !lock.side().was_expired(watched.database, &watched.key, &watch.flag)
+        let was_expired = lock.side().was_expired(watched.database, &watched.key, &watch.flag);
+        !was_expired && found.is_some_and(|found| locks.is_over(shared, client.worker, found.entry))
     })
 }
 

@@ -23,9 +23,9 @@ use tidemill_resp::request::RequestParser;
 use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
-/// Time that stands still.
+/// Time that stands still: the server's, and how far it is ahead of the wall clock in ms.
 #[derive(Clone, Debug)]
-pub struct StoppedClock(Arc<AtomicU64>);
+pub struct StoppedClock(Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl StoppedClock {
     /// Milliseconds since 1970.
@@ -37,11 +37,20 @@ impl StoppedClock {
     pub fn advance_ms(&self, by_ms: u64) {
         self.0.fetch_add(by_ms * 1000, Ordering::SeqCst);
     }
+
+    /// Sets the wall clock back.
+    pub fn set_back_ms(&self, by_ms: u64) {
+        self.1.fetch_add(by_ms, Ordering::SeqCst);
+    }
 }
 
 impl Clock for StoppedClock {
     fn unix_us(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
+    }
+
+    fn ahead_ms(&self) -> u64 {
+        self.1.load(Ordering::SeqCst)
     }
 
     fn monotonic_us(&self) -> u64 {
@@ -164,7 +173,7 @@ pub struct Server {
 impl Server {
     /// A server with so many workers whose clock shows `now_ms`.
     pub fn new(worker_count: usize, now_ms: u64) -> Server {
-        let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)));
+        let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)), Arc::default());
         let journal = Arc::new(MemoryJournal::default());
         let departures = Departures::default();
         let notifier = |index| {
@@ -244,6 +253,28 @@ impl Server {
         }
         self.turn(connection);
         self.settle();
+        self.take_output(connection)
+    }
+
+    /// Sends one command and returns its reply. Nothing else happens: what it found expired is not deleted yet.
+    pub fn ask(&mut self, connection: u64, words: &[&str]) -> String {
+        let seat = self.connections[&connection].seat;
+        self.set_running(seat, true);
+        let reply = self.ask_late(connection, words);
+        self.set_running(seat, false);
+        reply
+    }
+
+    /// As [`Server::ask`], by the time that the connection's worker took last.
+    pub fn ask_late(&mut self, connection: u64, words: &[&str]) -> String {
+        let mut input = format!("*{}\r\n", words.len());
+        for word in words {
+            input.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        let state = self.connections.get_mut(&connection).expect("connected");
+        let seat = &mut self.seats[state.seat];
+        let turn = state.execute(&self.shared, seat, input.as_bytes());
+        assert_eq!(turn.consumed, input.len(), "{words:?} is not executed: {:?}", turn.next);
         self.take_output(connection)
     }
 

@@ -45,16 +45,14 @@ fn check_children<O: Order>(
 ) {
     let children = node.children();
     assert!((2..=CHILD_COUNT_MAX).contains(&children.len()) || node.len() == 1);
-    let mut totals = Totals { measure: 0, bytes: 0, expiry: super::node::NEVER };
+    let mut totals = Totals::OF_NOTHING;
     for (index, child) in children.iter().enumerate() {
         let low = if index == 0 { from } else { child.key };
         let high = children.get(index + 1).map(|next| next.key).or(to);
         let sums = check_node::<O>(child.link.node(), low, high, check_leaf);
         assert_eq!(child.link.header().level + 1, node.header().level, "all leaves at one depth");
         assert_eq!(child.measure, sums.measure, "a parent knows what its child measures");
-        totals.measure += sums.measure;
-        totals.bytes += sums.bytes;
-        totals.expiry = totals.expiry.min(sums.expiry);
+        totals = totals.and(sums);
     }
     assert_eq!(node.totals(), totals, "a node's totals are the sums over its children");
     for pair in children.windows(2) {

@@ -60,8 +60,48 @@ pub(crate) struct Totals {
     pub(crate) measure: u64,
     /// Allocated bytes of all nodes below.
     pub(crate) bytes: u64,
-    /// The earliest expiry below, or `NEVER`.
-    pub(crate) expiry: u64,
+    /// When elements below expire.
+    pub(crate) expiries: Expiries,
+}
+
+/// When the first and the last of some elements expire; one without an expiry does `NEVER`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expiries {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Expiries {
+    /// Of elements without expiries.
+    pub(crate) const NONE: Expiries = Expiries { first: NEVER, last: NEVER };
+
+    /// Of no elements.
+    pub(crate) const OF_NOTHING: Expiries = Expiries { first: NEVER, last: 0 };
+
+    pub(crate) fn and(self, other: Expiries) -> Expiries {
+        Expiries { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    /// With one element more.
+    pub(crate) fn with(self, expires_at_ms: Option<u64>) -> Expiries {
+        let at_ms = expires_at_ms.unwrap_or(NEVER);
+        self.and(Expiries { first: at_ms, last: at_ms })
+    }
+}
+
+impl Totals {
+    /// Of a node without children.
+    pub(crate) const OF_NOTHING: Totals =
+        Totals { measure: 0, bytes: 0, expiries: Expiries::OF_NOTHING };
+
+    pub(crate) fn and(self, other: Totals) -> Totals {
+        Totals {
+            measure: self.measure + other.measure,
+            bytes: self.bytes + other.bytes,
+            expiries: self.expiries.and(other.expiries),
+        }
+    }
 }
 
 /// One child as its parent sees it.

@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::leaf;
 use super::limits::LEAF_BYTES_MIN;
-use super::node::{Link, NEVER, Node, Totals};
+use super::node::{Expiries, Link, Node, Totals};
 
 /// How a value type sees its leaves.
 pub(crate) trait Order {
@@ -12,9 +12,9 @@ pub(crate) trait Order {
         leaf.len() as u64
     }
 
-    /// The earliest expiry in a leaf, or `NEVER`.
-    fn expiry(_leaf: Node<'_>) -> u64 {
-        NEVER
+    /// When elements of a leaf expire.
+    fn expiries(_leaf: Node<'_>) -> Expiries {
+        Expiries::NONE
     }
 
     /// Whether a leaf should be joined with a neighbour.
@@ -32,7 +32,7 @@ pub(crate) trait Order {
 pub(crate) fn sums<O: Order>(node: Node<'_>) -> Totals {
     let own = u64::from(node.header().capacity);
     if node.is_leaf() {
-        Totals { measure: O::measure(node), bytes: own, expiry: O::expiry(node) }
+        Totals { measure: O::measure(node), bytes: own, expiries: O::expiries(node) }
     } else {
         let totals = node.totals();
         Totals { bytes: totals.bytes + own, ..totals }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::arena::Arena;
 use super::inner;
 use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
-use super::node::{Child, Link, NEVER, Node, Totals};
+use super::node::{Child, Expiries, Link, Node, Totals};
 use super::order::{Order, sums};
 
 /// One inner node on the way down, and the child that was taken.
@@ -129,36 +129,33 @@ fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces {
 
 /// The parent's sums after its child was replaced, without looking at the other children.
 ///
-/// None if the child that expired first may be gone: then only all children together know.
+/// None if the child that expires first or last may be gone: then only all children together know.
 fn totals_after<O: Order>(step: Step, children: &[Child]) -> Option<Totals> {
     let mut totals = step.node.node().totals();
     totals.measure -= step.node.node().children()[step.index].measure;
     totals.bytes -= step.before.bytes;
-    let mut expiry = NEVER;
-    for child in children {
-        let child = sums::<O>(child.link.node());
-        totals.measure += child.measure;
-        totals.bytes += child.bytes;
-        expiry = expiry.min(child.expiry);
-    }
-    if expiry <= totals.expiry {
-        totals.expiry = expiry;
-    } else if step.before.expiry == totals.expiry {
+    let sums = children.iter().map(|child| sums::<O>(child.link.node()));
+    let new = sums.fold(Totals::OF_NOTHING, Totals::and);
+    totals.measure += new.measure;
+    totals.bytes += new.bytes;
+    let (before, after) = (step.before.expiries, new.expiries);
+    let first_is_gone = before.first == totals.expiries.first && after.first > before.first;
+    // Where nothing expires, what is left when a child goes does not either.
+    let nothing_expires = children.is_empty() && totals.expiries == Expiries::NONE;
+    let last_is_gone =
+        before.last == totals.expiries.last && after.last < before.last && !nothing_expires;
+    if first_is_gone || last_is_gone {
         return None;
     }
+    totals.expiries = totals.expiries.and(after);
     Some(totals)
 }
 
 /// Sets the sums of a fresh inner node from its children.
 pub(crate) fn sum_up<O: Order>(link: Link) {
-    let mut totals = Totals { measure: 0, bytes: 0, expiry: NEVER };
-    for child in link.node().children() {
-        let child = sums::<O>(child.link.node());
-        totals.measure += child.measure;
-        totals.bytes += child.bytes;
-        totals.expiry = totals.expiry.min(child.expiry);
-    }
-    inner::set_totals(link, totals);
+    let children = link.node().children().iter();
+    let sums = children.map(|child| sums::<O>(child.link.node()));
+    inner::set_totals(link, sums.fold(Totals::OF_NOTHING, Totals::and));
 }
 
 /// Joins the child at `index` with its neighbours for as long as it holds too little and they fit into one node.

@@ -20,7 +20,7 @@ use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
 use crate::tree::inner;
 use crate::tree::leaf::{self, Parts, Plan};
-use crate::tree::node::{Link, NEVER, Node, flags};
+use crate::tree::node::{Expiries, Link, NEVER, Node, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{Path, Pieces};
@@ -30,11 +30,12 @@ use crate::tree::{Built, Root};
 struct Fields;
 
 impl Order for Fields {
-    fn expiry(leaf: Node<'_>) -> u64 {
+    fn expiries(leaf: Node<'_>) -> Expiries {
         if !leaf.has(flags::EXPIRES) {
-            return NEVER;
+            return Expiries::NONE;
         }
-        entries(leaf).filter_map(|entry| entry.expires_at_ms).min().unwrap_or(NEVER)
+        let expiries = entries(leaf).map(|entry| entry.expires_at_ms);
+        expiries.fold(Expiries::OF_NOTHING, Expiries::with)
     }
 }
 
@@ -251,7 +252,14 @@ impl<'g> Hash<'g> {
     /// The earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
     #[must_use]
     pub fn first_expiry(&self) -> Option<u64> {
-        Some(sums::<Fields>(self.root).expiry).filter(|&at_ms| at_ms != NEVER)
+        Some(sums::<Fields>(self.root).expiries.first).filter(|&at_ms| at_ms != NEVER)
+    }
+
+    /// When the last field will have expired, in ms since the Unix epoch; none if a field never does. In constant time
+    /// past one leaf.
+    #[must_use]
+    pub fn last_expiry(&self) -> Option<u64> {
+        Some(sums::<Fields>(self.root).expiries.last).filter(|&at_ms| at_ms != NEVER)
     }
 
     /// Visits fields that expire at `now_ms` or before, until `visit` says false; looks only where there are some.
@@ -262,7 +270,7 @@ impl<'g> Hash<'g> {
 
 /// Whether a field of the hash under a root has an expiry. The hash must be live.
 pub(crate) fn has_expiring_fields(root: Root) -> bool {
-    sums::<Fields>(root.link().node()).expiry != NEVER
+    sums::<Fields>(root.link().node()).expiries.first != NEVER
 }
 
 fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) -> bool) -> bool {
@@ -270,7 +278,7 @@ fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) 
         let due = |entry: &Entry<'g>| entry.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
         return !node.has(flags::EXPIRES) || entries(node).filter(due).all(visit);
     }
-    if node.totals().expiry > now_ms {
+    if node.totals().expiries.first > now_ms {
         return true;
     }
     node.children().iter().all(|child| due_below(child.link.node(), now_ms, visit))

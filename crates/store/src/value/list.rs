@@ -24,7 +24,7 @@ use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
 use crate::tree::leaf::{self, Parts, Plan};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
-use crate::tree::node::{Child, Link, NEVER, Node, Totals, flags};
+use crate::tree::node::{Child, Expiries, Link, Node, Totals, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{Path, Pieces, sum_up};
@@ -384,7 +384,8 @@ impl<'h> ListEdit<'h> {
                 match self.bytes {
                     Some(bytes) => {
                         let measure = children.iter().map(|child| child.measure).sum();
-                        inner::set_totals(root, Totals { measure, bytes, expiry: NEVER });
+                        let totals = Totals { measure, bytes, expiries: Expiries::NONE };
+                        inner::set_totals(root, totals);
                     }
                     None => sum_up::<Positions>(root),
                 }

@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::SlotWord;
+use super::{ExpiryFloor, SlotWord};
 
 /// A slot with two places, scanned from the first to the second. Zero is an empty place.
 #[derive(Default)]
@@ -207,5 +207,116 @@ fn owners_see_what_owners_did() {
         let added = added + other.join().unwrap();
         // SAFETY: the other thread has ended.
         assert_eq!(shared.1.with(|count| unsafe { *count }), added);
+    });
+}
+
+/// What the place of an expiring entry holds: the entry with its expiry, at which both clocks below disagree.
+const EXPIRING: u64 = 1;
+/// The same entry without an expiry.
+const PERSISTENT: u64 = 2;
+const EXPIRES_AT_MS: u64 = 10;
+/// The clock of who judges late, and of who judges early.
+const LATE_MS: u64 = 20;
+const EARLY_MS: u64 = 5;
+
+#[derive(Default)]
+struct Expiring {
+    slot: Slot,
+    floor: ExpiryFloor,
+}
+
+impl Expiring {
+    fn new() -> Arc<Expiring> {
+        Arc::new(Expiring { slot: Slot::with(EXPIRING), ..Expiring::default() })
+    }
+
+    /// One optimistic read by a clock: whether the entry is there, or `None` when the read does not count.
+    fn is_there(&self, clock_ms: u64) -> Option<bool> {
+        let before = self.slot.word.load();
+        let found = self.slot.lookup();
+        let clock_ms = clock_ms.max(self.floor.load());
+        if found == Some(EXPIRING) && clock_ms > EXPIRES_AT_MS {
+            let judged_ms = EXPIRES_AT_MS + 1;
+            return self
+                .floor
+                .confirms_expired(judged_ms, &self.slot.word, before)
+                .then_some(false);
+        }
+        let after = self.slot.word.load_after();
+        match found {
+            Some(_) => before.confirms_hit(after).then_some(true),
+            None => before.confirms_miss(after).then_some(false),
+        }
+    }
+
+    /// `PERSIST` by a clock: whether the entry was there, or `None` when the slot was taken.
+    fn persist(&self, clock_ms: u64) -> Option<bool> {
+        if !self.slot.word.try_lock() {
+            return None;
+        }
+        let clock_ms = clock_ms.max(self.floor.load_locked());
+        let is_there = clock_ms <= EXPIRES_AT_MS;
+        self.slot.change(1, if is_there { PERSISTENT } else { 0 });
+        let _ = self.slot.word.unlock();
+        Some(is_there)
+    }
+}
+
+#[test]
+fn what_a_reader_found_expired_no_writer_persists() {
+    loom::model(|| {
+        let entry = Expiring::new();
+        let writer = {
+            let entry = Arc::clone(&entry);
+            thread::spawn(move || entry.persist(EARLY_MS))
+        };
+        let read = entry.is_there(LATE_MS);
+        let persisted = writer.join().unwrap();
+        assert!(read != Some(false) || persisted != Some(true), "gone, and persisted behind it");
+    });
+}
+
+#[test]
+fn a_floor_raised_by_another_reader_counts_as_well() {
+    // Three threads: every interleaving takes minutes, those with up to two preemptions a second.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let entry = Expiring::new();
+        let reader = {
+            let entry = Arc::clone(&entry);
+            thread::spawn(move || entry.is_there(LATE_MS))
+        };
+        let writer = {
+            let entry = Arc::clone(&entry);
+            thread::spawn(move || entry.persist(EARLY_MS))
+        };
+        let read = entry.is_there(EARLY_MS);
+        let (other, persisted) = (reader.join().unwrap(), writer.join().unwrap());
+        let is_gone = read == Some(false) || other == Some(false);
+        assert!(!is_gone || persisted != Some(true), "gone, and persisted behind it");
+    });
+}
+
+#[test]
+fn what_a_writer_found_expired_no_reader_finds_alive_afterwards() {
+    loom::model(|| {
+        let entry = Expiring::new();
+        let writer = {
+            let entry = Arc::clone(&entry);
+            thread::spawn(move || {
+                // It deletes nothing: the next reader has the floor only.
+                let owns = entry.slot.word.try_lock();
+                if owns {
+                    entry.floor.raise(EXPIRES_AT_MS + 1);
+                    let _ = entry.slot.word.unlock();
+                }
+                owns
+            })
+        };
+        let first = entry.is_there(EARLY_MS);
+        let second = entry.is_there(EARLY_MS);
+        assert!(first != Some(false) || second != Some(true), "gone, and there again");
+        assert!(!writer.join().unwrap() || entry.is_there(EARLY_MS) == Some(false));
     });
 }

@@ -1,12 +1,14 @@
 //! How hashes are changed: fields whose time is over go first, as many of them as one command may take time for. Those
-//! beyond are left to later commands and to the sweep; a command that names one of them finds it gone all the same.
+//! beyond are left to later commands and to the sweep; a command that names one of them finds it gone all the same. When
+//! the time of all is over, the hash goes as a whole, in constant time.
 
 use tidemill_store::value::hash::{Field, HashEdit};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use crate::commit::{Event, EventClass};
-use crate::context::Cx;
+use crate::context::{Cx, Edit};
 use crate::error::CommandError;
+use crate::expiry::ExpiryClock;
 use crate::limits::REAPED_FIELDS_MAX;
 use crate::shared::Shared;
 
@@ -16,9 +18,8 @@ pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
 /// A hash that is being changed.
 pub(super) struct Change<'e, 'h> {
     edit: &'e mut HashEdit<'h>,
-    now_ms: u64,
-    /// Whether fields may be left whose time is over.
-    has_due: bool,
+    /// The clock, if fields may be left whose time is over by it.
+    due_clock: Option<ExpiryClock>,
     expired: &'e mut Vec<Vec<u8>>,
     entries_max: u64,
     value_bytes_max: usize,
@@ -36,9 +37,9 @@ impl Change<'_, '_> {
 
     /// Deletes a field whose time is over, so that the journal tells of it before the command does something to it.
     fn expire(&mut self, field: &[u8]) {
-        if self.has_due
+        if let Some(clock) = self.due_clock
             && let Some(found) = self.edit.get(field)
-            && found.expires_at_ms.is_some_and(|at_ms| at_ms < self.now_ms)
+            && found.expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms))
         {
             self.edit.remove(field);
             self.expired.push(field.to_vec());
@@ -74,11 +75,6 @@ impl Change<'_, '_> {
         was_there
     }
 
-    /// The time by which expiries are judged.
-    pub(super) fn now_ms(&self) -> u64 {
-        self.now_ms
-    }
-
     fn encoding(&self) -> Encoding {
         if self.is_table || self.edit.len() > self.entries_max {
             Encoding::Hashtable
@@ -95,14 +91,16 @@ pub(super) fn change<T>(
     event: Event,
     change: impl FnOnce(&mut Change<'_, '_>) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
     let settings = &cx.worker.settings;
     let entries_max = settings.hash_listpack_entries_max;
     let value_bytes_max = settings.hash_listpack_value_bytes_max;
     let shared = cx.shared;
     let mut edit = cx.edit(key);
     let mut old = edit.entry_of(Kind::Hash)?;
-    if old.is_some_and(|entry| is_over(shared, entry, now_ms)) {
+    let due_clock = old.and_then(|entry| due_clock(&mut edit, shared, entry));
+    if let (Some(entry), Some(clock)) = (old, due_clock)
+        && is_over(shared, entry, clock)
+    {
         delete_expired_fields(cx, key);
         edit = cx.edit(key);
         old = None;
@@ -111,11 +109,10 @@ pub(super) fn change<T>(
     let mut expired = Vec::new();
     let (mut sets_expiry, mut change_count) = (false, 0);
     let published = edit.change_hash(event, |hash| {
-        expired = delete_due_fields(hash, now_ms);
+        expired = due_clock.map_or(Vec::new(), |clock| delete_due_fields(hash, clock));
         let mut changing = Change {
-            has_due: expired.len() == REAPED_FIELDS_MAX,
+            due_clock: due_clock.filter(|_| expired.len() == REAPED_FIELDS_MAX),
             edit: hash,
-            now_ms,
             expired: &mut expired,
             entries_max,
             value_bytes_max,
@@ -137,36 +134,62 @@ pub(super) fn change<T>(
     result.ok_or(CommandError::Syntax)
 }
 
-/// Whether the time of all fields of a hash is over: the key is no more then, and what comes next has no time limit. Of
-/// a large hash nobody asks: it is there until the last of its fields was deleted.
-fn is_over(shared: &Shared, entry: EntryRef<'_>, now_ms: u64) -> bool {
-    let Some(hash) = entry.hash(shared.keyspace.seed()) else { return false };
-    let mut due_count = 0;
-    if hash.len() <= REAPED_FIELDS_MAX as u64
-        && hash.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
-    {
-        hash.due(now_ms.saturating_sub(1), |_| {
-            due_count += 1;
-            true
-        });
-    }
-    due_count == hash.len()
+/// The clock of the edit if fields of the hash have expired by it. From then on they have for everybody.
+fn due_clock(
+    edit: &mut Edit<'_, '_, '_>,
+    shared: &Shared,
+    entry: EntryRef<'_>,
+) -> Option<ExpiryClock> {
+    let first_ms = entry.hash(shared.keyspace.seed())?.first_expiry()?;
+    let clock = edit.clock();
+    clock.has_passed(first_ms).then(|| {
+        shared.saw_expired(clock.last_passed_ms());
+        clock
+    })
 }
 
-/// Deletes fields of a hash whose time is over, at most [`REAPED_FIELDS_MAX`]. It is no change of the command's.
-pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) {
-    let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
-    let changes = cx.worker.changes;
-    let edit = cx.edit(key);
-    let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return };
+/// Whether the time of all fields of a hash is over: the key is no more then, and what comes next has no time limit.
+fn is_over(shared: &Shared, entry: EntryRef<'_>, clock: ExpiryClock) -> bool {
+    let hash = entry.hash(shared.keyspace.seed());
+    hash.and_then(|hash| hash.last_expiry()).is_some_and(|last_ms| clock.has_passed(last_ms))
+}
+
+/// What became of the expired fields of a hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reaped {
+    /// Fields that were deleted one by one.
+    pub(crate) count: usize,
+    /// Others may be left.
+    pub(crate) leaves_some: bool,
+}
+
+/// Deletes fields of a hash whose time is over, at most [`REAPED_FIELDS_MAX`], or the hash when it has no others. It is no
+/// change of the command's.
+pub(crate) fn delete_expired_fields(cx: &mut Cx<'_, '_>, key: &[u8]) -> Reaped {
+    let (shared, changes) = (cx.shared, cx.worker.changes);
+    let mut edit = cx.edit(key);
+    let Ok(Some(entry)) = edit.entry_of(Kind::Hash) else { return Reaped::default() };
+    let Some(clock) = due_clock(&mut edit, shared, entry) else { return Reaped::default() };
+    let hexpired = Event::new(EventClass::HASH, "hexpired");
     let mut expired = Vec::new();
-    let changed = edit.change_hash(Event::new(EventClass::HASH, "hexpired"), |hash| {
-        expired = delete_due_fields(hash, now_ms);
-        Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
-    });
-    debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
-    note_expired(cx, key, &expired);
+    if is_over(shared, entry, clock) {
+        let length = entry.hash(shared.keyspace.seed()).map_or(0, |hash| hash.len());
+        edit.remove(hexpired);
+        cx.event(cx.database, key, Event::new(EventClass::GENERIC, "del"));
+        cx.count_expired_fields(length as usize);
+        if cx.is_journaled() {
+            cx.worker.effects.push_beside(cx.database, [&b"DEL"[..], key]);
+        }
+    } else {
+        let changed = edit.change_hash(hexpired, |hash| {
+            expired = delete_due_fields(hash, clock);
+            Ok((!expired.is_empty()).then(|| (entry.encoding(), ())))
+        });
+        debug_assert!(changed.is_ok(), "deleting fields refuses nothing");
+        note_expired(cx, key, &expired);
+    }
     cx.worker.changes = changes;
+    Reaped { count: expired.len(), leaves_some: expired.len() == REAPED_FIELDS_MAX }
 }
 
 /// Counts and journals fields that were deleted because their time was over, before the command's own effect.
@@ -182,12 +205,10 @@ fn note_expired(cx: &mut Cx<'_, '_>, key: &[u8], fields: &[Vec<u8>]) {
 }
 
 /// Deletes fields whose time is over, at most [`REAPED_FIELDS_MAX`], and returns them.
-fn delete_due_fields(hash: &mut HashEdit<'_>, now_ms: u64) -> Vec<Vec<u8>> {
+fn delete_due_fields(hash: &mut HashEdit<'_>, clock: ExpiryClock) -> Vec<Vec<u8>> {
     let mut due = Vec::new();
-    if let Some(view) = hash.view()
-        && view.first_expiry().is_some_and(|first_ms| first_ms < now_ms)
-    {
-        view.due(now_ms.saturating_sub(1), |entry| {
+    if let Some(view) = hash.view() {
+        view.due(clock.last_passed_ms(), |entry| {
             due.push(entry.field.to_vec());
             due.len() < REAPED_FIELDS_MAX
         });

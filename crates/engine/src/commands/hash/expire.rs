@@ -74,7 +74,8 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
     if value < 0 {
         return Err(invalid().into());
     }
-    let at_ms = unit.milliseconds(value, cx.now_ms()).ok_or_else(invalid)?;
+    let clock = cx.clock();
+    let at_ms = unit.milliseconds(value, clock).ok_or_else(invalid)?;
     if cx.peek_hash(key)?.is_none() {
         cx.reply.array(range.len());
         range.for_each(|_| cx.reply.integer(NO_FIELD));
@@ -89,7 +90,7 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
             if !conditions.are_met(found.expires_at_ms, at_ms) {
                 return NOT_SET;
             }
-            if at_ms <= hash.now_ms() {
+            if clock.has_come(at_ms) {
                 hash.remove(field);
                 return DELETED;
             }
@@ -110,7 +111,7 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.propagate([&b"HDEL"[..], key].into_iter().chain(deleted));
     }
     if !set.is_empty() {
-        let (at, count) = (at_ms.to_string(), set.len().to_string());
+        let (at, count) = (clock.wall_ms(at_ms).to_string(), set.len().to_string());
         let head = [&b"HPEXPIREAT"[..], key, at.as_bytes(), b"FIELDS", count.as_bytes()];
         cx.propagate(head.into_iter().chain(set));
     }
@@ -124,19 +125,19 @@ pub(super) fn httl(cx: &mut Cx<'_, '_>) -> Outcome {
         CommandError::Text(_) => CommandError::Syntax,
         other => other,
     })?;
-    let now_ms = cx.now_ms();
     let hash = Reading::of(cx, cx.arg(1))?;
+    let clock = cx.clock();
     let args = cx.args;
     cx.reply.array(range.len());
     for index in range {
-        let answer = match hash.as_ref().and_then(|hash| hash.get(args.get(index))) {
+        let answer = match hash.as_ref().and_then(|hash| hash.get(cx, args.get(index))) {
             None => -2,
             Some((_, None)) => -1,
             Some((_, Some(at_ms))) => match cx.command.name {
-                "httl" => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
-                "hpttl" => at_ms.saturating_sub(now_ms) as i64,
-                "hexpiretime" => (at_ms.saturating_add(500) / 1000) as i64,
-                _ => at_ms as i64,
+                "httl" => (at_ms.saturating_sub(clock.now_ms()) as i64 + 500) / 1000,
+                "hpttl" => at_ms.saturating_sub(clock.now_ms()) as i64,
+                "hexpiretime" => (clock.wall_ms(at_ms).saturating_add(500) / 1000) as i64,
+                _ => clock.wall_ms(at_ms) as i64,
             },
         };
         cx.reply.integer(answer);

@@ -57,7 +57,7 @@ impl<'g> Expiry<Time<'g>> {
             Expiry::At(time) => time,
         };
         let value = Some(integer(argument)?).filter(|&value| value >= 0);
-        let at_ms = value.and_then(|value| unit.milliseconds(value, cx.now_ms()));
+        let at_ms = value.and_then(|value| unit.milliseconds(value, cx.clock()));
         let name = cx.command.name;
         at_ms.map(Expiry::At).ok_or_else(|| {
             CommandError::err(format_args!("invalid expire time in '{name}' command"))
@@ -68,7 +68,7 @@ impl<'g> Expiry<Time<'g>> {
 impl Expiry<u64> {
     /// Whether fields that are to get this expiry are deleted at once.
     fn has_passed(self, cx: &Cx<'_, '_>) -> bool {
-        matches!(self, Expiry::At(at_ms) if at_ms <= cx.shared.expiry_clock_ms(cx.now_ms()))
+        matches!(self, Expiry::At(at_ms) if cx.clock().has_come(at_ms))
     }
 }
 
@@ -95,6 +95,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
     cx.read_hash(key)?;
     let expiry = expiry.resolve(cx)?;
     let args = cx.args;
+    let is_over = expiry.has_passed(cx);
     let name = if expiry == Expiry::Remove { "hpersist" } else { "hexpire" };
     let values = change(cx, key, Event::new(EventClass::HASH, name), |hash| {
         let values = range.clone().map(|index| {
@@ -105,7 +106,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
                 Expiry::Default | Expiry::Keep => {}
                 Expiry::Remove if old_ms.is_none() => {}
                 Expiry::Remove => hash.set_expiry(field, None),
-                Expiry::At(at_ms) if at_ms <= hash.now_ms() => {
+                Expiry::At(_) if is_over => {
                     hash.remove(field);
                 }
                 Expiry::At(at_ms) => hash.set_expiry(field, Some(at_ms)),
@@ -115,7 +116,7 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Ok(values.collect::<Vec<Option<Vec<u8>>>>())
     })?;
     reply_values(cx, &values);
-    if expiry.has_passed(cx) {
+    if is_over {
         cx.count_expired_fields(values.iter().flatten().count());
     }
     propagate_expiry(cx, key, range.map(|index| args.get(index)).collect(), expiry);
@@ -129,7 +130,8 @@ fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry:
         cx.propagate([&b"HDEL"[..], key].into_iter().chain(fields));
         return;
     }
-    let (at, count) = (at_ms.to_string(), fields.len().to_string());
+    let at = cx.clock().wall_ms(at_ms).to_string();
+    let count = fields.len().to_string();
     let head = [&b"HPEXPIREAT"[..], key, at.as_bytes(), b"FIELDS", count.as_bytes()];
     cx.propagate(head.into_iter().chain(fields));
 }
@@ -179,6 +181,7 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     }
     let expiry = expiry.resolve(cx)?;
+    let is_over = expiry.has_passed(cx);
     let is_set = change(cx, key, SET_EVENT, |hash| {
         let mut names = range.clone().step_by(2).map(|index| args.get(index));
         let is_met = match conditions.fields {
@@ -191,7 +194,7 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         for index in range.clone().step_by(2) {
             let (field, value) = (args.get(index), args.get(index + 1));
             match expiry {
-                Expiry::At(at_ms) if at_ms <= hash.now_ms() => {
+                Expiry::At(_) if is_over => {
                     hash.remove(field);
                 }
                 Expiry::At(at_ms) => {
@@ -209,7 +212,7 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         Ok(true)
     })?;
     cx.reply.integer(i64::from(is_set));
-    if is_set && expiry.has_passed(cx) {
+    if is_set && is_over {
         cx.count_expired_fields(range.len() / 2);
     }
     if is_set && let Expiry::At(_) = expiry {

@@ -7,7 +7,7 @@ mod random;
 mod read;
 mod write;
 
-pub(crate) use change::delete_expired_fields;
+pub(crate) use change::{Reaped, delete_expired_fields};
 pub(super) use read::field_value;
 
 use crate::command::{

@@ -38,7 +38,7 @@ pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.array(0);
         return Ok(());
     };
-    let living = hash.living();
+    let living = hash.living(cx);
     if count < 0 && living.len() > 0 {
         return repeatedly(cx, &living, count.unsigned_abs(), with_values);
     }
@@ -52,8 +52,10 @@ pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
 
 fn one(cx: &mut Cx<'_, '_>) -> Outcome {
     let hash = Reading::of(cx, cx.arg(1))?;
-    let random = &mut cx.worker.random;
-    let picked = hash.and_then(|hash| different(random, &hash.living(), 1).first().copied());
+    let picked = hash.and_then(|hash| {
+        let living = hash.living(cx);
+        different(&mut cx.worker.random, &living, 1).first().copied()
+    });
     match picked {
         Some(entry) => cx.reply.bulk(entry.field),
         None => cx.reply.null(),

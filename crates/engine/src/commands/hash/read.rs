@@ -1,47 +1,65 @@
 //! Reading hashes. Fields whose time is over are not there.
 
-use tidemill_store::EntryRef;
 use tidemill_store::value::hash::{Entry, Hash};
+use tidemill_store::{EntryRef, SlotNumber};
 
 use crate::command::Outcome;
 use crate::commands::key::parse_cursor;
 use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::expiry::ExpiryClock;
 use crate::glob;
 use crate::long_reply::{Elements, LongReply};
 
-/// The hash under a key with the time that its fields are judged by.
+/// The hash under a key with the clock that its fields are judged by. What needs the context judges: it notes what it
+/// finds expired.
 pub(super) struct Reading<'g> {
     hash: Hash<'g>,
-    now_ms: u64,
+    slot: SlotNumber,
+    clock: ExpiryClock,
 }
 
 impl<'g> Reading<'g> {
     /// Reads the hash under a key.
     pub(super) fn of(cx: &mut Cx<'_, 'g>, key: &[u8]) -> Result<Option<Reading<'g>>, CommandError> {
-        let now_ms = cx.shared.expiry_clock_ms(cx.now_ms());
-        Ok(cx.read_hash(key)?.map(|hash| Reading { hash, now_ms }))
+        let Some(hash) = cx.read_hash(key)? else { return Ok(None) };
+        // The clock comes behind the lookup: a field that somebody has found expired in an older version is expired in this
+        // one too.
+        let (slot, clock) = (cx.key_hash(key).slot, cx.clock());
+        Ok(Some(Reading { hash, slot, clock }))
     }
 
     fn is_alive(&self, expires_at_ms: Option<u64>) -> bool {
-        expires_at_ms.is_none_or(|at_ms| self.now_ms <= at_ms)
+        !expires_at_ms.is_some_and(|at_ms| self.clock.has_passed(at_ms))
     }
 
     /// A field's value and expiry.
-    pub(super) fn get(&self, field: &[u8]) -> Option<(&'g [u8], Option<u64>)> {
+    pub(super) fn get(&self, cx: &mut Cx<'_, 'g>, field: &[u8]) -> Option<(&'g [u8], Option<u64>)> {
         let found = self.hash.get(field)?;
-        self.is_alive(found.expires_at_ms).then_some((found.value, found.expires_at_ms))
+        if let Some(at_ms) = found.expires_at_ms
+            && self.clock.has_passed(at_ms)
+        {
+            cx.found_expired(self.slot, at_ms);
+            return None;
+        }
+        Some((found.value, found.expires_at_ms))
     }
 
-    fn has_dead(&self) -> bool {
-        self.hash.first_expiry().is_some_and(|first_ms| first_ms < self.now_ms)
+    /// Whether fields have expired; notes it.
+    fn has_dead(&self, cx: &mut Cx<'_, 'g>) -> bool {
+        let has_dead =
+            self.hash.first_expiry().is_some_and(|first_ms| self.clock.has_passed(first_ms));
+        if has_dead {
+            cx.found_expired(self.slot, self.clock.last_passed_ms());
+        }
+        has_dead
     }
 
-    fn len(&self) -> u64 {
+    fn len(&self, cx: &mut Cx<'_, 'g>) -> u64 {
         let mut dead_count = 0;
-        if self.has_dead() {
-            self.hash.due(self.now_ms.saturating_sub(1), |_| {
+        if self.has_dead(cx) {
+            self.hash.due(self.clock.last_passed_ms(), |_| {
                 dead_count += 1;
                 true
             });
@@ -50,11 +68,12 @@ impl<'g> Reading<'g> {
     }
 
     /// What is alive, by index.
-    pub(super) fn living(&self) -> Living<'_, 'g> {
-        let living = self.has_dead().then(|| self.entries().collect());
+    pub(super) fn living(&self, cx: &mut Cx<'_, 'g>) -> Living<'_, 'g> {
+        let living = self.has_dead(cx).then(|| self.entries().collect());
         Living { hash: &self.hash, living }
     }
 
+    /// What is alive. To be noted by [`Reading::has_dead`] or [`Reading::len`].
     fn entries(&self) -> impl Iterator<Item = Entry<'g>> {
         self.hash.iter().filter(|entry| self.is_alive(entry.expires_at_ms))
     }
@@ -81,19 +100,19 @@ impl<'g> Living<'_, 'g> {
     }
 }
 
-/// The value of a field, if the entry is a hash and has it.
+/// The value of a field, if the entry, which was just found, is a hash and has it.
 pub(in crate::commands) fn field_value<'g>(
-    cx: &Cx<'_, 'g>,
+    cx: &mut Cx<'_, 'g>,
     entry: EntryRef<'g>,
     field: &[u8],
 ) -> Option<&'g [u8]> {
     let hash = entry.hash(cx.shared.keyspace.seed())?;
-    let reading = Reading { hash, now_ms: cx.shared.expiry_clock_ms(cx.now_ms()) };
-    reading.get(field).map(|(value, _)| value)
+    let reading = Reading { hash, slot: SlotNumber::of_key(entry.key()), clock: cx.clock() };
+    reading.get(cx, field).map(|(value, _)| value)
 }
 
 pub(super) fn hget(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
     match found {
         Some((value, _)) => cx.reply.bulk(value),
         None => cx.reply.null(),
@@ -106,7 +125,7 @@ pub(super) fn hmget(cx: &mut Cx<'_, '_>) -> Outcome {
     let args = cx.args;
     cx.reply.array(args.len() - 2);
     for field in args.iter().skip(2) {
-        match hash.as_ref().and_then(|hash| hash.get(field)) {
+        match hash.as_ref().and_then(|hash| hash.get(cx, field)) {
             Some((value, _)) => cx.reply.bulk(value),
             None => cx.reply.null(),
         }
@@ -129,14 +148,14 @@ pub(super) fn hgetall(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         None => None,
     };
-    let count = hash.as_ref().map_or(0, Reading::len) as usize;
+    let count = hash.as_ref().map_or(0, |hash| hash.len(cx)) as usize;
     if with_fields && with_values {
         cx.reply.map(count);
     } else {
         cx.reply.array(count);
     }
     if let (Some(version), Some(hash)) = (version, &hash) {
-        let elements = Elements::Hash { with_fields, with_values, now_ms: hash.now_ms };
+        let elements = Elements::Hash { with_fields, with_values, clock: hash.clock };
         return cx.answer_in_pieces(LongReply::new(version, elements, 0..hash.hash.len()));
     }
     for entry in hash.iter().flat_map(Reading::entries) {
@@ -151,19 +170,19 @@ pub(super) fn hgetall(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn hlen(cx: &mut Cx<'_, '_>) -> Outcome {
-    let length = Reading::of(cx, cx.arg(1))?.map_or(0, |hash| hash.len());
+    let length = Reading::of(cx, cx.arg(1))?.map_or(0, |hash| hash.len(cx));
     cx.reply.integer(length as i64);
     Ok(())
 }
 
 pub(super) fn hstrlen(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
     cx.reply.integer(found.map_or(0, |(value, _)| value.len()) as i64);
     Ok(())
 }
 
 pub(super) fn hexists(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx.arg(2)));
+    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
     cx.reply.integer(i64::from(found.is_some()));
     Ok(())
 }
@@ -200,6 +219,7 @@ pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
         index += 2;
     }
     let mut found: Vec<Entry<'_>> = Vec::new();
+    hash.has_dead(cx);
     let next = hash.hash.scan(cursor, count as usize, |entry| {
         let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
         if is_wanted && hash.is_alive(entry.expires_at_ms) {

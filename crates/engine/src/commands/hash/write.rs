@@ -100,7 +100,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
     cx.reply.bulk(text.as_bytes());
     cx.propagate([&b"HSET"[..], key, field, text.as_bytes()]);
     if let Some(at_ms) = expires_at_ms {
-        let at = at_ms.to_string();
+        let at = cx.clock().wall_ms(at_ms).to_string();
         cx.propagate([&b"HPEXPIREAT"[..], key, at.as_bytes(), b"FIELDS", b"1", field]);
     }
     Ok(())

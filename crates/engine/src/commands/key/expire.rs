@@ -82,19 +82,19 @@ pub(super) fn expire(cx: &mut Cx<'_, '_>) -> Outcome {
     let name = cx.command.name;
     let unit = TimeUnit { is_seconds: !name.starts_with('p'), is_absolute: name.ends_with("at") };
     let value = integer(cx.arg(2))?;
-    let now_ms = cx.now_ms();
-    let at_ms = unit.milliseconds(value, now_ms).ok_or_else(|| {
+    let clock = cx.clock();
+    let at_ms = unit.milliseconds(value, clock).ok_or_else(|| {
         CommandError::err(format_args!("invalid expire time in '{name}' command"))
     })?;
     let edit = cx.edit(key);
     let is_set = edit.entry().is_some() && conditions.are_met(edit.expires_at_ms(), at_ms);
-    if is_set && at_ms <= now_ms {
+    if is_set && clock.has_come(at_ms) {
         edit.remove(Event::new(EventClass::EXPIRED, "expired"));
         cx.count_expired_key();
         cx.propagate([&b"DEL"[..], key]);
     } else if is_set {
         edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
-        cx.propagate([&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()]);
+        cx.propagate([&b"PEXPIREAT"[..], key, clock.wall_ms(at_ms).to_string().as_bytes()]);
     }
     cx.reply.integer(i64::from(is_set));
     Ok(())
@@ -107,12 +107,14 @@ pub(super) fn ttl(cx: &mut Cx<'_, '_>) -> Outcome {
         Some(entry) => match entry.expires_at_ms() {
             None => -1,
             Some(at_ms) => {
-                let now_ms = cx.now_ms();
+                let clock = cx.clock();
+                let (left_ms, wall_ms) =
+                    (at_ms.saturating_sub(clock.now_ms()), clock.wall_ms(at_ms));
                 match cx.command.name {
-                    "ttl" => (at_ms.saturating_sub(now_ms) as i64 + 500) / 1000,
-                    "pttl" => at_ms.saturating_sub(now_ms) as i64,
-                    "expiretime" => (at_ms.saturating_add(500) / 1000) as i64,
-                    _ => at_ms as i64,
+                    "ttl" => (left_ms as i64 + 500) / 1000,
+                    "pttl" => left_ms as i64,
+                    "expiretime" => (wall_ms.saturating_add(500) / 1000) as i64,
+                    _ => wall_ms as i64,
                 }
             }
         },

@@ -11,6 +11,7 @@ use crate::commands::options::is;
 use crate::context::SessionCx;
 use crate::error::CommandError;
 use crate::execute::keyed;
+use crate::expiry::SlotJudge;
 use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
 use crate::locks::LockSet;
 use crate::parking::Place;
@@ -122,7 +123,7 @@ fn touch_watched(
     changes: &[(usize, Option<usize>)],
 ) {
     let shared = cx.shared;
-    let now_ms = shared.expiry_clock_ms(cx.worker.now_ms());
+    let judge = SlotJudge::locked(shared, cx.worker);
     let mut sides = std::mem::take(&mut cx.locks);
     let reader = &mut *cx.reader;
     reader.section(&mut |section| {
@@ -138,8 +139,7 @@ fn touch_watched(
                 let Some(found) = new.and_then(|new| find(new, key)) else {
                     return if existed { Replaced::Gone } else { Replaced::Unaffected };
                 };
-                let is_expired = found.expires_at_ms().is_some_and(|at_ms| now_ms > at_ms);
-                match (is_expired, existed) {
+                match (judge.is_over(found), existed) {
                     (false, _) => Replaced::Changed,
                     (true, true) => Replaced::Expired,
                     (true, false) => Replaced::NewExpired,

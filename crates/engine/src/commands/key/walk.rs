@@ -12,6 +12,7 @@ use crate::command::{Outcome, Stop};
 use crate::commands::options::{integer, is};
 use crate::context::SessionCx;
 use crate::error::CommandError;
+use crate::expiry::SlotJudge;
 use crate::glob;
 use crate::limits::{READ_ATTEMPTS_MAX, WALKED_KEYS_MAX};
 use crate::locks::spin;
@@ -33,33 +34,42 @@ enum Reading {
     Long,
 }
 
+/// Who walks, and over which database.
+struct Walk<'k, 'w> {
+    shared: &'k Shared,
+    worker: &'w Worker,
+    database: usize,
+}
+
 /// Runs `read` on a slot; what it read is as of one moment of the slot.
 ///
 /// # Errors
 ///
 /// What to wait for, with nothing in hand.
 fn read_slot<T>(
-    shared: &Shared,
+    walk: &Walk<'_, '_>,
     slot: SlotNumber,
     reading: Reading,
-    mut read: impl FnMut() -> T,
+    mut read: impl FnMut(&SlotJudge<'_>) -> T,
 ) -> Result<T, Waiting> {
+    let Walk { shared, worker, .. } = *walk;
     let word = shared.keyspace.word(slot);
     let attempts = match reading {
-        Reading::Alone => return Ok(read()),
+        Reading::Alone => return Ok(read(&SlotJudge::locked(shared, worker))),
         Reading::Brief => READ_ATTEMPTS_MAX,
         Reading::Long => 0,
     };
     for _ in 0..attempts {
         let before = word.load();
-        let result = read();
-        if before.is_unchanged(word.load_after()) {
+        let judge = SlotJudge::unlocked(shared, worker, (word, before));
+        let result = read(&judge);
+        if judge.is_certain() && before.is_unchanged(word.load_after()) {
             return Ok(result);
         }
     }
     // Whoever has the lock is in no held period but its own, so what is read under it is whole.
     let _lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(Waiting::Slot(slot))?;
-    Ok(read())
+    Ok(read(&SlotJudge::locked(shared, worker)))
 }
 
 struct Filter<'s> {
@@ -76,19 +86,10 @@ impl Filter<'_> {
     }
 }
 
-/// Whether an entry is there for commands: its time is not over.
-fn is_alive(entry: EntryRef<'_>, clock_ms: u64) -> bool {
-    entry.expires_at_ms().is_none_or(|at_ms| clock_ms <= at_ms)
-}
-
-/// Whether the time of an entry is over. Then it is deleted after the reply.
-fn is_gone(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) -> bool {
-    let is_gone = !is_alive(entry, shared.expiry_clock_ms(worker.now_ms()));
-    if is_gone {
-        let key_hash = shared.keyspace.key_hash(entry.key());
-        worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
-    }
-    is_gone
+/// The time of an entry is over: it is deleted after the reply.
+fn note_expired(worker: &mut Worker, shared: &Shared, database: usize, entry: EntryRef<'_>) {
+    let key_hash = shared.keyspace.key_hash(entry.key());
+    worker.expired.push(ExpiredKey { database, key: entry.key().into(), key_hash });
 }
 
 /// How far `KEYS` has come.
@@ -105,8 +106,6 @@ impl KeysWalk {
         let pattern = Some(cx.arg(1)).filter(|pattern| *pattern != b"*");
         let filter = Filter { pattern, kind: None };
         let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
-        let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
-        let is_wanted = |entry: EntryRef<'_>| is_alive(entry, clock_ms) && filter.accepts(entry);
         let mut is_over = false;
         while !is_over {
             let mut outcome = Ok(());
@@ -119,13 +118,15 @@ impl KeysWalk {
                 let is_brief = keyspace.slot_key_count(database, slot, section) <= WALKED_KEYS_MAX;
                 let beside_others = if is_brief { Reading::Brief } else { Reading::Long };
                 let reading = if is_alone { Reading::Alone } else { beside_others };
+                let walk = Walk { shared, worker: &*cx.worker, database };
                 // Only noted here: keys are compared and copied with nothing in hand, which takes far longer. The section
                 // keeps them.
-                let entries = read_slot(shared, slot, reading, || {
-                    keyspace.entries(database, slot, section).collect::<Vec<_>>()
+                let entries = read_slot(&walk, slot, reading, |judge| {
+                    let entries = keyspace.entries(database, slot, section);
+                    entries.filter(|entry| !judge.is_over(*entry)).collect::<Vec<_>>()
                 });
                 outcome = entries.map(|entries| {
-                    let wanted = entries.into_iter().filter(|entry| is_wanted(*entry));
+                    let wanted = entries.into_iter().filter(|entry| filter.accepts(*entry));
                     self.found.extend(wanted.map(|entry| Box::<[u8]>::from(entry.key())));
                     self.next = slot.index() + 1;
                 });
@@ -211,21 +212,26 @@ pub(super) fn scan(cx: &mut SessionCx<'_, '_>) -> Outcome {
         is_over: false,
     };
     let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
-    let start = place.cursor();
+    let (shared, database, start) = (cx.shared, cx.session.database, place.cursor());
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut visited = 0;
     while visited < options.count && !place.is_over {
-        let mut outcome = Ok(0);
+        let mut outcome = Ok(());
         cx.reader.section(&mut |section| {
-            let (shared, database) = (cx.shared, cx.session.database);
-            outcome = step(shared, database, reading, &mut place, section, &mut |entry| {
-                if options.filter.accepts(entry) && !is_gone(cx.worker, shared, database, entry) {
-                    found.push(entry.key().into());
+            let walk = Walk { shared, worker: &*cx.worker, database };
+            outcome = step(&walk, reading, &mut place, section, &options.filter).map(|stepped| {
+                visited += stepped.count;
+                for (entry, is_over) in stepped.accepted {
+                    if is_over {
+                        note_expired(cx.worker, shared, database, entry);
+                    } else {
+                        found.push(entry.key().into());
+                    }
                 }
             });
         });
         match outcome {
-            Ok(count) => visited += count,
+            Ok(()) => {}
             Err(waiting) if place.cursor() == start => return Err(Stop::wait(waiting)),
             // What there is so far is an answer too: the client asks for the rest.
             Err(_) => break,
@@ -254,41 +260,57 @@ impl Place {
     }
 }
 
-/// Visits one bucket and moves on; returns how many entries there were.
-fn step(
-    shared: &Shared,
-    database: usize,
+/// What a step of a walk met.
+#[derive(Default)]
+struct Stepped<'g> {
+    count: usize,
+    /// Entries that the filter accepts, and whether their time is over.
+    accepted: Vec<(EntryRef<'g>, bool)>,
+}
+
+/// Reads one bucket and moves on.
+///
+/// # Errors
+///
+/// What to wait for; then nothing of the bucket was visited.
+fn step<'k: 'g, 'g>(
+    walk: &Walk<'k, '_>,
     reading: Reading,
     place: &mut Place,
-    section: Section<'_>,
-    visit: &mut dyn FnMut(EntryRef<'_>),
-) -> Result<usize, Waiting> {
+    section: Section<'g>,
+    filter: &Filter<'_>,
+) -> Result<Stepped<'g>, Waiting> {
+    let Walk { shared, database, .. } = *walk;
     let Some(slot) = shared.keyspace.next_nonempty_slot(database, place.slot, section) else {
         place.is_over = true;
-        return Ok(0);
+        return Ok(Stepped::default());
     };
     if slot.index() != place.slot {
         (place.slot, place.hash) = (slot.index(), 0);
     }
-    let (entries, next) = read_slot(shared, slot, reading, || {
-        let mut entries = Vec::new();
+    let (stepped, next) = read_slot(walk, slot, reading, |judge| {
+        let mut stepped = Stepped::default();
         let next = shared.keyspace.visit_bucket(
             database,
             slot,
             place.hash,
             CURSOR_GRANULARITY,
             section,
-            &mut |entry| entries.push(entry),
+            &mut |entry| {
+                stepped.count += 1;
+                if filter.accepts(entry) {
+                    stepped.accepted.push((entry, judge.is_over(entry)));
+                }
+            },
         );
-        (entries, next)
+        (stepped, next)
     })?;
-    entries.iter().for_each(|entry| visit(*entry));
     match next {
         Some(hash) => place.hash = hash,
         None => (place.slot, place.hash) = (place.slot + 1, 0),
     }
     place.is_over = place.slot >= tidemill_store::limits::SLOT_COUNT;
-    Ok(entries.len())
+    Ok(stepped)
 }
 
 pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -312,9 +334,15 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             let count = shared.keyspace.key_count(database, section);
             is_empty = count == 0;
             if !is_empty {
-                found = random_entry(shared, database, random, count, section)
-                    .filter(|entry| !is_gone(cx.worker, shared, database, *entry))
-                    .map(|entry| entry.key().into());
+                let Some(entry) = random_entry(shared, database, random, count, section) else {
+                    return;
+                };
+                // Passing an expired key over is no answer: it need not count.
+                if SlotJudge::locked(shared, cx.worker).is_over(entry) {
+                    note_expired(cx.worker, shared, database, entry);
+                } else {
+                    found = Some(entry.key().into());
+                }
             }
         });
         if is_empty || found.is_some() {

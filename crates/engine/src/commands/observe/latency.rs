@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::observe::histogram::Times;
 
 fn now_s(cx: &SessionCx<'_, '_>) -> u64 {
-    cx.shared.clock.unix_us() / 1_000_000
+    cx.shared.clock.wall_us() / 1_000_000
 }
 
 pub(super) fn latest(cx: &mut SessionCx<'_, '_>) -> Outcome {

@@ -11,6 +11,7 @@ use crate::commands::options::is;
 use crate::config::parse_memory;
 use crate::context::SessionCx;
 use crate::error::CommandError;
+use crate::expiry::SlotJudge;
 use crate::settings::DebugCommand;
 
 pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -58,12 +59,14 @@ fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
     let key_hash = shared.keyspace.key_hash(key);
-    let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
     let (now_s, is_fast) = (cx.worker.recency(), cx.args.len() == 4 && is(cx.arg(3), "FAST"));
     let mut line = None;
     cx.reader.section(&mut |section| {
+        let word = shared.keyspace.word(key_hash.slot);
+        let judge = SlotJudge::unlocked(shared, cx.worker, (word, word.load()));
         let Some(entry) = shared.keyspace.find(database, key_hash, key, section) else { return };
-        if entry.expires_at_ms().is_some_and(|at_ms| clock_ms > at_ms) {
+        // What does not count was alive for whoever holds the slot: it is answered as it was before.
+        if judge.is_over(entry) && judge.is_certain() {
             return;
         }
         let length = match is_fast {

@@ -157,7 +157,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("process_supervised", fact("process_supervised"));
     lines.line("run_id", fact("run_id"));
     lines.line("tcp_port", config.port);
-    lines.line("server_time_usec", cx.worker.now_us());
+    lines.line("server_time_usec", cx.shared.clock.wall_us());
     lines.line("uptime_in_seconds", uptime_s);
     lines.line("uptime_in_days", uptime_s / 86_400);
     lines.line("hz", 10);

@@ -6,7 +6,7 @@ use crate::context::SessionCx;
 use crate::error::CommandError;
 
 pub(super) fn time(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let now_us = cx.shared.clock.unix_us();
+    let now_us = cx.shared.clock.wall_us();
     cx.reply.array(2);
     cx.reply.bulk((now_us / 1_000_000).to_string());
     cx.reply.bulk((now_us % 1_000_000).to_string());

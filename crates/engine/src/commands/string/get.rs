@@ -84,7 +84,7 @@ fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
         index += 1;
     }
     match expiry {
-        Some((unit, argument)) => Ok(Change::Set(unit.expiry(argument, cx.now_ms(), "getex")?)),
+        Some((unit, argument)) => Ok(Change::Set(unit.expiry(argument, cx.clock(), "getex")?)),
         None if persists => Ok(Change::Remove),
         None => Ok(Change::Keep),
     }
@@ -93,7 +93,6 @@ fn getex_change(cx: &Cx<'_, '_>) -> Result<Change, CommandError> {
 pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
     let change = getex_change(cx)?;
-    let now_ms = cx.now_ms();
     let edit = cx.edit(key).counted();
     let Some(entry) = edit.entry_of(Kind::String)? else {
         cx.reply.null();
@@ -106,14 +105,15 @@ pub(super) fn getex(cx: &mut Cx<'_, '_>) -> Outcome {
             edit.set_expiry(None, Event::new(EventClass::GENERIC, "persist"));
             cx.propagate([&b"PERSIST"[..], key]);
         }
-        Change::Set(at_ms) if at_ms <= now_ms => {
+        Change::Set(at_ms) if edit.clock().has_come(at_ms) => {
             edit.remove(EXPIRED);
             cx.count_expired_key();
             cx.propagate([&b"DEL"[..], key]);
         }
         Change::Set(at_ms) => {
             edit.set_expiry(Some(at_ms), Event::new(EventClass::GENERIC, "expire"));
-            cx.propagate([&b"PEXPIREAT"[..], key, at_ms.to_string().as_bytes()]);
+            let at = cx.clock().wall_ms(at_ms).to_string();
+            cx.propagate([&b"PEXPIREAT"[..], key, at.as_bytes()]);
         }
     }
     reply::string(cx.reply, entry);

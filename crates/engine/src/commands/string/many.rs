@@ -97,7 +97,7 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
         index += 1;
     }
     let at_ms = match expiry {
-        Some((unit, argument)) => Some(unit.expiry(argument, cx.now_ms(), cx.command.name)?),
+        Some((unit, argument)) => Some(unit.expiry(argument, cx.clock(), cx.command.name)?),
         None => None,
     };
     let args = cx.args;
@@ -117,10 +117,9 @@ pub(super) fn msetex(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, keeps_expiry: bool) {
-    let now_ms = cx.now_ms();
     let edit = cx.edit(key);
     let at_ms = if keeps_expiry { edit.expires_at_ms() } else { at_ms };
-    if at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+    if at_ms.is_some_and(|at_ms| edit.clock().has_come(at_ms)) {
         edit.remove(Event::new(EventClass::GENERIC, "del"));
         cx.propagate([&b"DEL"[..], key]);
     } else {

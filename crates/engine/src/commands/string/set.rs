@@ -127,7 +127,7 @@ pub(super) fn set(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let options = set_options(cx)?;
     let expires_at_ms = match options.expiry {
-        Expiry::At(unit, argument) => Some(unit.expiry(argument, cx.now_ms(), "set")?),
+        Expiry::At(unit, argument) => Some(unit.expiry(argument, cx.clock(), "set")?),
         Expiry::None | Expiry::Keep => None,
     };
     set_if(cx, key, value, &options, expires_at_ms)
@@ -140,7 +140,6 @@ fn set_if(
     options: &SetOptions<'_>,
     expires_at_ms: Option<u64>,
 ) -> Outcome {
-    let now_ms = cx.now_ms();
     let mut edit = cx.edit(key);
     if options.answers_old {
         edit = edit.counted();
@@ -162,7 +161,7 @@ fn set_if(
             Expiry::Keep => edit.expires_at_ms(),
             Expiry::None | Expiry::At(..) => expires_at_ms,
         };
-        if expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+        if expires_at_ms.is_some_and(|at_ms| edit.clock().has_come(at_ms)) {
             if edit.remove(EXPIRED) {
                 cx.count_expired_key();
                 cx.propagate([&b"DEL"[..], key]);
@@ -197,7 +196,8 @@ pub(super) fn propagate_set(
         Some(at_ms) => {
             cx.event(cx.database, key, Event::new(EventClass::GENERIC, "expire"));
             if cx.is_journaled() {
-                cx.propagate([&b"SET"[..], key, value, b"PXAT", at_ms.to_string().as_bytes()]);
+                let at = cx.clock().wall_ms(at_ms).to_string();
+                cx.propagate([&b"SET"[..], key, value, b"PXAT", at.as_bytes()]);
             }
         }
         None => cx.propagate([&b"SET"[..], key, value]),
@@ -219,7 +219,7 @@ pub(super) fn setnx(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, value) = (cx.arg(1), cx.arg(3));
     let unit = TimeUnit { is_seconds: cx.command.name == "setex", is_absolute: false };
-    let at_ms = unit.expiry(cx.arg(2), cx.now_ms(), cx.command.name)?;
+    let at_ms = unit.expiry(cx.arg(2), cx.clock(), cx.command.name)?;
     put_string(cx.edit(key), key, (value, Some(at_ms)), SET_EVENT);
     propagate_set(cx, key, value, Some(at_ms));
     cx.reply.ok();

@@ -11,6 +11,8 @@ use crate::blocking::Deadlines;
 use crate::commit::Effects;
 use crate::execute::{Called, Run, SweepExpiring, SweepPosition};
 use crate::mailbox::Message;
+use crate::ready::{ReadyKey, ReadyKeys};
+use crate::registrations::Ended;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -18,14 +20,6 @@ use crate::stats::WorkerStats;
 /// A key that a read found expired; it is deleted after the reply, as a write of its own.
 #[derive(Debug)]
 pub(crate) struct ExpiredKey {
-    pub(crate) database: usize,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) key_hash: KeyHash,
-}
-
-/// A key that was written and that somebody waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReadyKey {
     pub(crate) database: usize,
     pub(crate) key: Box<[u8]>,
     pub(crate) key_hash: KeyHash,
@@ -49,11 +43,14 @@ pub struct Worker {
     /// Whether the dataset has outgrown `maxmemory`, as of the last boundary.
     pub(crate) out_of_memory: bool,
     pub(crate) expired: Vec<ExpiredKey>,
-    pub(crate) ready: Vec<ReadyKey>,
+    /// Keys that the unit at hand wrote and that somebody waits for.
+    pub(crate) ready: ReadyKeys,
     /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
-    pub(crate) postponed: Vec<ReadyKey>,
+    pub(crate) postponed: ReadyKeys,
     /// Replies to clients that were served under the locks at hand, with their workers: sent when the journal has the record.
     pub(crate) served: Vec<(usize, Message)>,
+    /// Registrations of its clients that are to be taken back.
+    pub(crate) ended: Ended,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
     pub(crate) sweep_expiring: SweepExpiring,
@@ -81,9 +78,10 @@ impl Worker {
             now_us: shared.clock.unix_us(),
             out_of_memory: false,
             expired: Vec::new(),
-            ready: Vec::new(),
-            postponed: Vec::new(),
+            ready: ReadyKeys::default(),
+            postponed: ReadyKeys::default(),
             served: Vec::new(),
+            ended: Ended::default(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
             sweep_expiring: SweepExpiring::default(),
@@ -103,6 +101,15 @@ impl Worker {
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.held_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
         self.refresh_memory(shared);
+        if !self.ended.is_empty() {
+            self.ended.retry(shared);
+        }
+    }
+
+    /// Registrations of waits and watches that are over, and whose slot was taken: the next boundary tries again.
+    #[must_use]
+    pub fn ended_registrations(&self) -> usize {
+        self.ended.len()
     }
 
     fn refresh_memory(&mut self, shared: &Shared) {
@@ -159,6 +166,21 @@ impl Worker {
     #[must_use]
     pub fn recency(&self) -> u32 {
         (self.now_us / 1_000_000) as u32
+    }
+
+    /// Lookups counted so far: hits, misses.
+    #[inline]
+    pub(crate) fn lookups(&self, shared: &Shared) -> [u64; 2] {
+        let stats = self.stats(shared);
+        [stats.keyspace_hits.value(), stats.keyspace_misses.value()]
+    }
+
+    /// Takes back what was counted since there were `lookups`: an attempt that is repeated does not count.
+    #[cold]
+    pub(crate) fn uncount_lookups(&self, shared: &Shared, [hits, misses]: [u64; 2]) {
+        let stats = self.stats(shared);
+        stats.keyspace_hits.set(hits);
+        stats.keyspace_misses.set(misses);
     }
 
     /// This worker's counters.

@@ -111,7 +111,7 @@ impl Connection {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
         let buffers = self.input.held_bytes() + output + self.session.queued_bytes();
-        (size_of::<Connection>() + buffers) as u64
+        (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
     }
 
     /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.

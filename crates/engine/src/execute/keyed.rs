@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tidemill_rcu::Section;
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
@@ -74,6 +73,7 @@ fn read<E: Enter>(
     mut known: KnownKeys<'_>,
 ) -> Outcome {
     let mark = client.reply.mark();
+    let lookups = client.worker.lookups(client.shared);
     let guard = client.reader.enter();
     let mut stale = None;
     for _ in 0..SPIN_ROUNDS {
@@ -94,9 +94,15 @@ fn read<E: Enter>(
         };
         let outcome = handler(&mut cx);
         match cx.verdict() {
-            Verdict::Valid => return outcome,
+            Verdict::Valid => {
+                if matches!(&outcome, Err(stop) if stop.is_repeated()) {
+                    client.worker.uncount_lookups(client.shared, lookups);
+                }
+                return outcome;
+            }
             Verdict::Stale(slot) => stale = Some(slot),
         }
+        client.worker.uncount_lookups(client.shared, lookups);
         client.reply.truncate(mark);
         std::hint::spin_loop();
     }
@@ -119,9 +125,9 @@ fn write<E: Enter>(
 ) -> Outcome {
     let shared = client.shared;
     let positions = key_positions(command, args)?;
+    let meets_keys = command.flags.contains(Flags::MEETS_KEYS);
     // Slots that it meets later count as well.
-    let needs_token = command.flags.contains(Flags::MEETS_KEYS)
-        && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
+    let needs_token = meets_keys && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let mut hashed;
     let known = match (positions.as_slice(), key) {
         (&[position], Some((index, _))) if position == index => known(args, key),
@@ -136,12 +142,11 @@ fn write<E: Enter>(
         _ => lock(shared, &known.slots(), client.session.lock_attempts),
     };
     let mut locks = locks.map_err(Stop::wait)?;
-    // Several changes are one to readers even within one slot: who saw the first must see the second.
-    let makes_several = positions.len() > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
-    if makes_several && command.flags.contains(Flags::WRITE) {
+    if publishes_several([(command, positions.len())]) {
         locks.mark_held();
     }
     let takes_pieces = client.takes_pieces();
+    let lookups = meets_keys.then(|| client.worker.lookups(shared));
     let guard = client.reader.enter();
     let section = guard.section();
     let mut cx = Cx {
@@ -170,8 +175,27 @@ fn write<E: Enter>(
         release(shared, worker, locks, section);
         return outcome;
     }
+    if let (Err(stop), Some(lookups)) = (&outcome, lookups)
+        && stop.is_repeated()
+    {
+        client.worker.uncount_lookups(shared, lookups);
+    }
     finish(client.shared, client.worker, client.session.database, args, locks, section);
     outcome
+}
+
+/// Whether a unit may publish several times: its slots are held then, so that readers see one change. `calls` are its
+/// commands with the number of their keys: one command, or all of a transaction, for which one is no other case.
+///
+/// Several changes are one to readers even within one slot: a reader of the first must see the second.
+#[inline]
+pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command, usize)>) -> bool {
+    let (mut writes, mut is_several) = (false, false);
+    for (index, (command, key_count)) in calls.into_iter().enumerate() {
+        writes |= command.flags.contains(Flags::WRITE);
+        is_several |= index > 0 || key_count > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
+    }
+    writes && is_several
 }
 
 /// Locks slots: by trying, or with the token after many failures.
@@ -249,7 +273,6 @@ fn register(
     (command, args): (&'static Command, &ArgumentView<'_>),
     block: Block,
 ) {
-    let timeout_us = block.timeout_us;
     let waiter = Arc::new(Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id()),
@@ -257,21 +280,15 @@ fn register(
         (command, OwnedArguments::new(args.iter())),
         protocol,
         block,
+        shared.clock.monotonic_us(),
     ));
-    let mut seen: SmallVec<[&[u8]; 4]> = SmallVec::new();
     for key in waiter.keys() {
-        if seen.contains(&key) {
-            continue;
-        }
-        seen.push(key);
-        let lock =
-            locks.lock(SlotNumber::of_key(key)).expect("a blocking command locks all its keys");
-        lock.side().wait(waiter.database, key, &waiter);
+        let slot = SlotNumber::of_key(key);
+        let side = locks.lock(slot).expect("a blocking command locks all its keys").side();
+        worker.ended.settle(slot, side);
+        side.wait(waiter.database, key, &waiter);
     }
-    if timeout_us > 0 {
-        let now_us = shared.clock.monotonic_us();
-        worker.deadlines.push(now_us.saturating_add(timeout_us), &waiter);
-    }
+    worker.deadlines.insert(&waiter);
     session.client.set_waiter(Some(Arc::clone(&waiter)));
     session.waiter = Some(Arc::clone(&waiter));
     worker.changes = 0;

@@ -60,9 +60,8 @@ impl<F: Flavour> EventLoop<F> {
         let _ = epoll::delete(&self.epoll, &connection.socket);
         let client = Arc::clone(&connection.session.client);
         self.spec.handover.transfer(self.spec.index, other, connection);
-        // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
-        // reaches the new owner finds the connection there.
-        client.worker.store(other, Ordering::Release);
+        // Behind the transfer, so that a message which reaches the new owner finds the connection there.
+        client.handed_on(self.spec.index, other);
         let stats = self.worker.stats(&self.spec.shared);
         stats.moved_connections.add(1);
         stats.connections.set(self.connections.len() as u64);
@@ -225,7 +224,7 @@ impl<F: Flavour> EventLoop<F> {
         self.by_session.remove(&id);
         self.retries.retain(|&(_, session)| session != id);
         shared.clients.unregister(id);
-        execute::end_session(shared, connection.session);
+        execute::end_session(shared, &mut self.worker, connection.session);
         self.spec.handover.ended(self.spec.index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
     }

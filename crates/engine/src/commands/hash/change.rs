@@ -103,6 +103,8 @@ pub(super) fn change<T>(
     let mut edit = cx.edit(key);
     let mut old = edit.entry_of(Kind::Hash)?;
     if old.is_some_and(|entry| is_over(shared, entry, now_ms)) {
+        // The key goes and comes again: a reader must not see that it was gone.
+        cx.mark_held();
         delete_expired_fields(cx, key);
         edit = cx.edit(key);
         old = None;

@@ -242,8 +242,11 @@ pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Attempts to find a random key that has not expired, before any key will do.
 const RANDOM_ATTEMPTS_MAX: usize = 100;
 
+/// Slots that are looked through in one read section when nothing was found at random.
+const LOOKED_THROUGH_SLOTS: usize = 256;
+
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let (shared, database) = (cx.shared, cx.session.database);
+    let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
     let mut found: Option<Box<[u8]>> = None;
     for _ in 0..RANDOM_ATTEMPTS_MAX {
         let random = [cx.worker.random.next_u64(), cx.worker.random.next_u64()];
@@ -252,7 +255,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             let count = shared.keyspace.key_count(database, section);
             is_empty = count == 0;
             if !is_empty {
-                found = random_entry(shared, database, random, count, section)
+                found = random_entry(shared, database, is_alone, (random, count), section)
                     .filter(|entry| !is_gone(cx.worker, shared, database, *entry))
                     .map(|entry| entry.key().into());
             }
@@ -261,7 +264,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             break;
         }
     }
-    match found {
+    match found.or_else(|| any_key(cx)) {
         Some(key) => cx.reply.bulk(&key),
         None => cx.reply.null(),
     }
@@ -269,11 +272,13 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 /// A slot by its share of the keys, then one of the slot's buckets, then one of its entries.
+///
+/// Counts are as they are at this moment, which may be within a change of several slots: they only choose the slot.
 fn random_entry<'g>(
     shared: &Shared,
     database: usize,
-    random: [u64; 2],
-    count: u64,
+    is_alone: bool,
+    (random, count): ([u64; 2], u64),
     section: Section<'g>,
 ) -> Option<EntryRef<'g>> {
     let mut rank = random[0] % count;
@@ -283,8 +288,39 @@ fn random_entry<'g>(
         rank = rank.saturating_sub(keys);
         is_here
     })?;
-    let mut entries = Vec::new();
-    let visit = &mut |entry| entries.push(entry);
-    shared.keyspace.visit_bucket(database, slot, random[1], CURSOR_GRANULARITY, section, visit);
+    let (keyspace, granularity) = (&shared.keyspace, CURSOR_GRANULARITY);
+    let entries = read_slot(shared, slot, is_alone, || {
+        let mut entries = Vec::new();
+        let visit = &mut |entry| entries.push(entry);
+        keyspace.visit_bucket(database, slot, random[1], granularity, section, visit);
+        entries
+    });
     (!entries.is_empty()).then(|| entries[(random[0] >> 32) as usize % entries.len()])
+}
+
+/// The first key from a random slot on that has not expired. Every slot is asked, an empty one too: it may be empty only
+/// within a change that is not over, and then it is no answer that there is no key.
+fn any_key(cx: &mut SessionCx<'_, '_>) -> Option<Box<[u8]>> {
+    let (shared, database, is_alone) = (cx.shared, cx.session.database, cx.alone.is_some());
+    let clock_ms = shared.expiry_clock_ms(cx.worker.now_ms());
+    let slot_count = tidemill_store::limits::SLOT_COUNT;
+    let first = cx.worker.random.next_u64() as usize % slot_count;
+    let mut found: Option<Box<[u8]>> = None;
+    for from in (0..slot_count).step_by(LOOKED_THROUGH_SLOTS) {
+        cx.reader.section(&mut |section| {
+            let mut slots = (from..slot_count.min(from + LOOKED_THROUGH_SLOTS))
+                .filter_map(|index| SlotNumber::from_index((first + index) % slot_count));
+            found = slots.find_map(|slot| {
+                read_slot(shared, slot, is_alone, || {
+                    let mut entries = shared.keyspace.entries(database, slot, section);
+                    entries.find(|entry| is_alive(*entry, clock_ms)).map(|entry| entry.key().into())
+                })
+            });
+        });
+        if found.is_some() {
+            break;
+        }
+        cx.reader.quiescent();
+    }
+    found
 }

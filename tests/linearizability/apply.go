@@ -84,7 +84,9 @@ func (s session) applyString(name string, arguments []string) string {
 		return replyOK
 	case "MSET":
 		for index := 0; index < len(arguments); index += 2 {
-			s.put(s.database, arguments[index], value{kind: 's', text: arguments[index+1]})
+			if !strings.HasPrefix(arguments[index], paddingPrefix) {
+				s.put(s.database, arguments[index], value{kind: 's', text: arguments[index+1]})
+			}
 		}
 		return replyOK
 	case "MGET":
@@ -254,16 +256,48 @@ func (s session) applyKey(name string, arguments []string) string {
 		s.databases[0], s.databases[1] = s.databases[1], s.databases[0]
 		return replyOK
 	case "FLUSHALL":
-		for index := range s.databases {
-			s.touchExisting(index)
-			s.databases[index] = map[string]value{}
-		}
+		s.dropDatabases()
 		return replyOK
+	case "DEL":
+		_, exists := s.lookup(arguments[0])
+		s.remove(s.database, arguments[0])
+		if !exists {
+			return replyInteger(0)
+		}
+		return replyInteger(1)
+	case "MOVE":
+		return s.moveKey(arguments)
 	case "WATCH":
 		s.watches[s.client] = watch{database: s.database, key: arguments[0]}
 		return replyOK
 	}
 	panic(fmt.Sprintf("the model does not know %s", name))
+}
+
+// moveKey is MOVE key database.
+func (s session) moveKey(arguments []string) string {
+	target, _ := strconv.Atoi(arguments[1])
+	content, exists := s.lookup(arguments[0])
+	_, taken := s.databases[target][arguments[0]]
+	if target == s.database {
+		return replyError
+	}
+	if !exists || taken {
+		return replyInteger(0)
+	}
+	s.remove(s.database, arguments[0])
+	s.put(target, arguments[0], content)
+	return replyInteger(1)
+}
+
+// mayPick tells whether RANDOMKEY may answer so: with any key that is there, or nil when none is.
+func (s session) mayPick(reply string) bool {
+	if reply == replyNil {
+		return len(s.databases[s.database]) == 0
+	}
+	key, err := strconv.Unquote(reply)
+	_, exists := s.lookup(key)
+	return err == nil && exists
 }
 
 // copyKey is COPY source destination DB n [REPLACE].

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ const (
 	clientCount      = 6
 	operationsOfEach = 10
 	checkTimeout     = 20 * time.Second
+	// burstOperationsMax is how many operations a client sends before it closes its side.
+	burstOperationsMax = 4
 )
 
 // profile says which operations a round mixes.
@@ -30,6 +33,12 @@ type profile struct {
 	pause time.Duration
 	// last is asked when all deadlines have passed.
 	last []string
+	// prepare is a command that gives each database its first key.
+	prepare []string
+	// halfCloses makes a client send one in so many operations in a burst with others, and close its side behind them.
+	halfCloses int
+	// scrapes reads the metrics all the while, where the server has such a port.
+	scrapes bool
 }
 
 // client is one connection and the part of the history that it made.
@@ -66,21 +75,37 @@ func (c *client) pick(from ...string) string { return from[c.random.IntN(len(fro
 
 // run makes the client's part of one round.
 func (c *client) run(mix profile, clock time.Time) error {
-	c.history = nil
-	for range operationsOfEach {
+	for done := 0; done < operationsOfEach; {
 		if mix.pause > 0 {
 			time.Sleep(time.Duration(c.random.Int64N(int64(mix.pause))))
 		}
-		commands, transaction := mix.make(c)
-		asked := operation{client: c.number, database: c.database, commands: commands, transaction: transaction}
-		if setsDeadline(commands) {
-			asked.expiry = int(expirySerial.Add(1))
+		if mix.halfCloses > 0 && c.random.IntN(mix.halfCloses) == 0 {
+			burst := make([]operation, min(burstOperationsMax, operationsOfEach-done))
+			for index := range burst {
+				burst[index] = c.next(mix)
+			}
+			if err := c.performLast(burst, clock); err != nil {
+				return err
+			}
+			done += len(burst)
+			continue
 		}
-		if err := c.perform(asked, clock); err != nil {
+		if err := c.perform(c.next(mix), clock); err != nil {
 			return err
 		}
+		done++
 	}
 	return nil
+}
+
+// next makes the client's next operation.
+func (c *client) next(mix profile) operation {
+	commands, transaction := mix.make(c)
+	asked := operation{client: c.number, database: c.database, commands: commands, transaction: transaction}
+	if setsDeadline(commands) {
+		asked.expiry = int(expirySerial.Add(1))
+	}
+	return asked
 }
 
 func setsDeadline(commands [][]string) bool {
@@ -122,6 +147,36 @@ func (c *client) perform(asked operation, clock time.Time) error {
 		c.history = append(c.history, deadline(asked, call, done, outcome))
 	}
 	return nil
+}
+
+// performLast sends operations at once, closes the client's side behind them and takes their replies: whatever a server
+// accepted from such a client it executes and answers. The client connects anew then.
+func (c *client) performLast(burst []operation, clock time.Time) error {
+	var request []byte
+	counts := make([]int, len(burst))
+	for index, asked := range burst {
+		own, replies := encode(asked)
+		request, counts[index] = append(request, own...), replies
+	}
+	call := time.Since(clock)
+	if err := c.conn.SendRaw(request); err != nil {
+		return err
+	}
+	if err := c.conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	for index, asked := range burst {
+		var last wire.Reply
+		for range counts[index] {
+			var err error
+			if last, err = c.conn.Receive(); err != nil {
+				return fmt.Errorf("operation %d of %d of a half-closed client, %v: %w", index+1, len(burst), asked, err)
+			}
+		}
+		c.history = append(c.history, entry(asked, normalize(asked, last), call, time.Since(clock)))
+	}
+	c.conn.Close()
+	return c.connect()
 }
 
 func encode(asked operation) (request []byte, replies int) {
@@ -187,6 +242,15 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 		defer a.stallers.run()()
 	}
 	clock := time.Now()
+	if mix.prepare != nil {
+		// The first and the last client are of different databases.
+		for _, c := range []*client{a.clients[0], a.clients[clientCount-1]} {
+			asked := operation{client: c.number, database: c.database, commands: [][]string{mix.prepare}}
+			if err := c.perform(asked, clock); err != nil {
+				return porcupine.Unknown, nil, err
+			}
+		}
+	}
 	errs := make([]error, len(a.clients))
 	var group sync.WaitGroup
 	for index, c := range a.clients {
@@ -210,7 +274,7 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 // reset empties the server and forgets what a client watched when the round before ended.
 func (a *arena) reset() error {
 	for _, c := range a.clients {
-		c.watching = false
+		c.watching, c.history = false, nil
 		if _, err := c.conn.Do("UNWATCH"); err != nil {
 			return err
 		}

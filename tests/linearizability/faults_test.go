@@ -24,6 +24,7 @@ type faultyProxy struct {
 	mutex sync.Mutex
 	// remembered holds old replies for faults that answer with stale data.
 	remembered map[string]wire.Reply
+	calls      int
 }
 
 // passage is one client's way through the proxy.
@@ -118,7 +119,9 @@ func tornMSET(p *passage, command []string) (wire.Reply, bool) {
 	}
 	for index := 1; index < len(command); index += 2 {
 		p.ask("SET", command[index], command[index+1])
-		time.Sleep(gap)
+		if !strings.HasPrefix(command[index], paddingPrefix) {
+			time.Sleep(gap)
+		}
 	}
 	return okReply, true
 }
@@ -213,6 +216,47 @@ func tornExec(p *passage, command []string) (wire.Reply, bool) {
 		return wire.Reply{Kind: '+', Text: []byte("QUEUED")}, true
 	}
 	return wire.Reply{}, false
+}
+
+// tornLoneExec runs a transaction of one MSET key by key, and any other as it should be.
+func tornLoneExec(p *passage, command []string) (wire.Reply, bool) {
+	switch {
+	case command[0] == "MULTI":
+		p.queue = [][]string{}
+		return okReply, true
+	case command[0] == "EXEC":
+		queue := p.queue
+		p.queue = nil
+		reply := wire.Reply{Kind: '*'}
+		if len(queue) == 1 {
+			answer, torn := tornMSET(p, queue[0])
+			if !torn {
+				answer = p.ask(queue[0]...)
+			}
+			reply.Items = append(reply.Items, answer)
+			return reply, true
+		}
+		p.ask("MULTI")
+		for _, queued := range queue {
+			p.ask(queued...)
+		}
+		return p.ask("EXEC"), true
+	case p.queue != nil:
+		p.queue = append(p.queue, command)
+		return wire.Reply{Kind: '+', Text: []byte("QUEUED")}, true
+	}
+	return wire.Reply{}, false
+}
+
+// ghostKeys answers RANDOMKEY with a key from the middle of a transaction now and then.
+func ghostKeys(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] != "RANDOMKEY" {
+		return wire.Reply{}, false
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.calls++
+	return wire.Reply{Kind: '$', Text: []byte("brief")}, p.calls%10 == 0
 }
 
 // undead brings an expired key back for one read.

@@ -56,9 +56,16 @@ func configurations() []configuration {
 func TestHistories_AreLinearizable(t *testing.T) {
 	for _, configured := range configurations() {
 		t.Run(configured.name, func(t *testing.T) {
-			server := instance.Start(t, instance.Subject, configured.directives...)
+			directives, metrics := withMetrics(t, configured.directives)
+			server := instance.Start(t, instance.Subject, directives...)
 			for _, mix := range profiles {
-				t.Run(mix.name, func(t *testing.T) { requireLinearizable(t, server.Address, mix) })
+				t.Run(mix.name, func(t *testing.T) {
+					if mix.scrapes && metrics != "" {
+						stop := scrapeWithoutEnd(t, server, metrics, len(flushKeys))
+						defer stop()
+					}
+					requireLinearizable(t, server.Address, mix)
+				})
 			}
 		})
 	}
@@ -117,6 +124,8 @@ func TestChecker_NoticesEachFault(t *testing.T) {
 		{"torn RENAME", "keyspace", tornRename},
 		{"deaf WATCH", "transactions", deafWatch},
 		{"torn EXEC", "transactions", tornExec},
+		{"torn EXEC of one command", "lone commands in EXEC", tornLoneExec},
+		{"ghost keys", "random keys", ghostKeys},
 		{"undead keys", "expiry", undead},
 		{"immortal keys", "expiry", immortal},
 		{"dead keys persisted", "expiry", persistsDead},

@@ -13,6 +13,10 @@ var profiles = []profile{
 	{name: "transactions", make: transactionMix},
 	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond, last: []string{"MGET", "e1", "e2"}},
 	{name: "fields", make: fieldMix, pause: 8 * time.Millisecond, last: []string{"HGETALL", "h1"}},
+	{name: "lone commands in EXEC", make: loneMix},
+	{name: "random keys", make: randomMix, prepare: []string{"SET", "anchor", "v"}},
+	{name: "half-closed", make: halfClosedMix, halfCloses: 3},
+	{name: "flushes beside scrapes", make: flushMix, scrapes: true},
 }
 
 func single(words ...string) ([][]string, bool) { return [][]string{words}, false }
@@ -168,4 +172,111 @@ func fieldMix(c *client) ([][]string, bool) {
 		return [][]string{{"HGET", "h1", "f"}, {"HGET", "h1", "g"}, {"HMGET", "h1", "g", "f"}}, true
 	}
 	return single("HGET", "h1", field())
+}
+
+// Keys that only wideMSET writes; the model leaves them out.
+const (
+	paddingPrefix = "pad"
+	paddingCount  = 100
+)
+
+// loneMix queues one command on several keys, or with several changes, between MULTI and EXEC.
+func loneMix(c *client) ([][]string, bool) {
+	lone := func(words ...string) ([][]string, bool) { return [][]string{words}, true }
+	key := func() string { return c.pick("x1", "x2", "x3") }
+	side := func() string { return c.pick("LEFT", "RIGHT") }
+	switch c.random.IntN(16) {
+	case 0, 1, 2, 3:
+		return lone(wideMSET(c)...)
+	case 4:
+		return lone("RENAME", key(), key())
+	case 5:
+		return lone("COPY", key(), c.pick("x4", "x5"), "DB", strconv.Itoa(c.random.IntN(databaseCount)), "REPLACE")
+	case 6:
+		return lone("LMOVE", c.pick("y1", "y2"), c.pick("y1", "y2"), side(), side())
+	case 7:
+		return lone("MOVE", key(), strconv.Itoa(1-c.database))
+	case 8:
+		return lone("RPUSH", c.pick("y1", "y2"), c.unique())
+	case 9:
+		return single("LRANGE", c.pick("y1", "y2"), "0", "-1")
+	case 10:
+		return lone("MGET", "x1", "x2", "x3")
+	case 11:
+		return single("SET", key(), c.unique())
+	}
+	return single("MGET", "x1", "x2", "x3", "x4", "x5")
+}
+
+// wideMSET writes keys that nobody reads between those that are read: the moment in which it could be seen in part is long.
+func wideMSET(c *client) []string {
+	words := []string{"MSET", "x1", c.unique()}
+	for index := range paddingCount {
+		if index == paddingCount/2 {
+			words = append(words, "x2", c.unique())
+		}
+		words = append(words, paddingPrefix+strconv.Itoa(index), "v")
+	}
+	return append(words, "x3", c.unique())
+}
+
+// randomMix looks for keys that are there only within a transaction. One key is always there: RANDOMKEY answers nil never.
+func randomMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("r1", "r2") }
+	switch c.random.IntN(12) {
+	case 0, 1:
+		return [][]string{{"SET", "brief", c.unique()}, {"DEL", "brief"}}, true
+	case 2:
+		return [][]string{{"RENAME", "anchor", "brief"}, {"RENAME", "brief", "anchor"}}, true
+	case 3:
+		return [][]string{{"DEL", "anchor"}, {"SET", "anchor", c.unique()}}, true
+	case 4:
+		return single("SET", key(), c.unique())
+	case 5:
+		return single("DEL", key())
+	case 6:
+		return single("RENAME", key(), key())
+	}
+	return single("RANDOMKEY")
+}
+
+// halfClosedMix has commands on several slots, which have to wait for each other. A blocking command ends with a client
+// that closes its side, in Valkey too.
+func halfClosedMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick("x1", "x2", "x3") }
+	switch c.random.IntN(8) {
+	case 0, 1, 2:
+		return single(wideMSET(c)...)
+	case 3:
+		return single("RENAME", key(), key())
+	case 4:
+		return [][]string{{"APPEND", key(), "+"}, {"SET", key(), c.unique()}}, true
+	case 5:
+		return single("APPEND", key(), "+")
+	case 6:
+		return single("MGET", "x1", "x2", "x3")
+	}
+	return single("GET", key())
+}
+
+// flushKeys are all keys of flushMix: no scrape may ever count more, beside the fillers.
+var flushKeys = []string{"f1", "f2", "f3", "f4"}
+
+func flushMix(c *client) ([][]string, bool) {
+	key := func() string { return c.pick(flushKeys...) }
+	switch c.random.IntN(10) {
+	case 0:
+		return single("FLUSHALL", "ASYNC")
+	case 1:
+		return single("FLUSHALL", c.pick("SYNC", "ASYNC"))
+	case 2, 3:
+		return single("MSET", "f1", c.unique(), "f2", c.unique(), "f3", c.unique(), "f4", c.unique())
+	case 4:
+		return [][]string{{"SET", key(), c.unique()}, {"FLUSHALL", "ASYNC"}, {"SET", key(), c.unique()}}, true
+	case 5:
+		return single("GET", key())
+	case 6:
+		return single(append([]string{"MGET"}, flushKeys...)...)
+	}
+	return single("SET", key(), c.unique())
 }

@@ -98,6 +98,14 @@ func (s *state) remove(database int, key string) {
 	}
 }
 
+// dropDatabases empties every database, as FLUSHALL does.
+func (s *state) dropDatabases() {
+	for index := range s.databases {
+		s.touchExisting(index)
+		s.databases[index] = map[string]value{}
+	}
+}
+
 func (s *state) touch(database int, key string) {
 	for client, watched := range s.watches {
 		if watched.database == database && watched.key == key {

@@ -5,10 +5,9 @@
 //! compare-and-swap decides that a waiter is served and not timed out or killed, its command runs in its place, and the
 //! reply goes to the mailbox of the worker that owns it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
 
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::OwnedArguments;
@@ -71,6 +70,9 @@ pub enum WaitEnd {
     Refused,
 }
 
+/// What a registration takes beside its key, about: the places in the slot's maps, and a queue of one.
+pub(crate) const REGISTRATION_BYTES: usize = 320;
+
 const WAITING: u8 = 0;
 const SERVED: u8 = 1;
 const ENDED: u8 = 2;
@@ -95,10 +97,12 @@ pub struct Waiter {
     pub protocol: Protocol,
     /// What it waits for.
     pub block: Block,
+    /// When its time is over, in monotonic microseconds.
+    pub deadline_us: Option<u64>,
 }
 
 impl Waiter {
-    /// A wait that has just begun.
+    /// A wait that begins at `now_us`.
     #[must_use]
     pub fn new(
         id: u64,
@@ -107,8 +111,11 @@ impl Waiter {
         (command, arguments): (&'static Command, OwnedArguments),
         protocol: Protocol,
         block: Block,
+        now_us: u64,
     ) -> Waiter {
+        let deadline_us = (block.timeout_us > 0).then(|| now_us.saturating_add(block.timeout_us));
         Waiter {
+            deadline_us,
             state: AtomicU8::new(WAITING),
             id,
             worker,
@@ -145,6 +152,14 @@ impl Waiter {
         self.finish(ENDED)
     }
 
+    /// Memory that it takes, its registrations included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let keys: usize = self.keys().map(<[u8]>::len).sum();
+        let registered = keys + self.block.keys.len() * REGISTRATION_BYTES;
+        size_of::<Waiter>() + self.arguments.allocated_bytes() + registered
+    }
+
     /// The keys it waits for.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.block.keys.iter().map(|&position| self.arguments.view().get(position))
@@ -156,66 +171,56 @@ impl Waiter {
     }
 }
 
-#[derive(Debug)]
-struct Deadline {
-    at_us: u64,
-    waiter: Weak<Waiter>,
-}
-
-impl PartialEq for Deadline {
-    fn eq(&self, other: &Self) -> bool {
-        self.at_us == other.at_us
-    }
-}
-
-impl Eq for Deadline {}
-
-impl PartialOrd for Deadline {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Deadline {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at_us.cmp(&other.at_us)
-    }
-}
-
 /// When the blocked clients of one worker time out, in monotonic microseconds.
+///
+/// Whoever's wait ends otherwise is removed at once ([`Deadlines::remove`]): a wait without end must not keep those behind it.
 #[derive(Debug, Default)]
 pub struct Deadlines {
-    heap: BinaryHeap<Reverse<Deadline>>,
+    /// By time and number of the wait.
+    waiters: BTreeMap<(u64, u64), Arc<Waiter>>,
 }
 
 impl Deadlines {
-    /// `waiter` times out at `at_us`.
-    pub fn push(&mut self, at_us: u64, waiter: &Arc<Waiter>) {
-        self.heap.push(Reverse(Deadline { at_us, waiter: Arc::downgrade(waiter) }));
+    /// A wait with a deadline has begun.
+    pub fn insert(&mut self, waiter: &Arc<Waiter>) {
+        if let Some(at_us) = waiter.deadline_us {
+            self.waiters.insert((at_us, waiter.id), Arc::clone(waiter));
+        }
+    }
+
+    /// A wait is over.
+    pub fn remove(&mut self, waiter: &Waiter) {
+        if let Some(at_us) = waiter.deadline_us {
+            self.waiters.remove(&(at_us, waiter.id));
+        }
     }
 
     /// When the next one is due.
     #[must_use]
-    pub fn next_us(&mut self) -> Option<u64> {
-        while let Some(Reverse(first)) = self.heap.peek() {
-            if first.waiter.upgrade().is_some_and(|waiter| waiter.is_waiting()) {
-                return Some(first.at_us);
-            }
-            self.heap.pop();
-        }
-        None
+    pub fn next_us(&self) -> Option<u64> {
+        self.waiters.first_key_value().map(|(&(at_us, _), _)| at_us)
     }
 
     /// Ends the next wait whose time is over by `now_us`.
     pub fn end_next(&mut self, now_us: u64) -> Option<Arc<Waiter>> {
-        while self.heap.peek().is_some_and(|Reverse(first)| first.at_us <= now_us) {
-            let Reverse(first) = self.heap.pop()?;
-            if let Some(waiter) = first.waiter.upgrade()
-                && waiter.end()
-            {
+        while let Some(first) = self.waiters.first_entry().filter(|first| first.key().0 <= now_us) {
+            let waiter = first.remove();
+            if waiter.end() {
                 return Some(waiter);
             }
         }
         None
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
     }
 }

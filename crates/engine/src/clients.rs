@@ -52,6 +52,8 @@ pub struct Client {
     pub queued_bytes: AtomicU64,
     /// Keys watched.
     pub watched: AtomicU64,
+    /// Memory of the watched keys, and of the wait in a blocking command, registrations included.
+    registered_bytes: [AtomicU64; 2],
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
     /// Whether its command waits until a pause is over.
@@ -117,6 +119,13 @@ impl Client {
         self.is_killed.load(Ordering::Relaxed)
     }
 
+    /// The worker `from` has handed it to `to`, which may have handed it on meanwhile: the last owner stays.
+    pub fn handed_on(&self, from: usize, to: usize) {
+        // Release: pairs with the Acquire of whoever posts to the owner. Relaxed on failure: nothing is read then. It fails
+        // when the next owner was faster; the client cannot have come back to `from`, whose thread is here.
+        let _ = self.worker.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
+    }
+
     /// Kills it; its worker closes the connection.
     pub(crate) fn kill(&self) {
         // Relaxed: as in `is_killed`.
@@ -127,11 +136,14 @@ impl Client {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         // Relaxed: for others' information only.
+        let [watched_bytes, waiting_bytes] = &self.registered_bytes;
         let piled_up = [
             &self.pending_memory_bytes,
             &self.parsed_memory_bytes,
             &self.queued_bytes,
             &self.unsent_bytes,
+            watched_bytes,
+            waiting_bytes,
         ]
         .map(|bytes| bytes.load(Ordering::Relaxed));
         (size_of::<Client>() + size_of::<Session>()) as u64 + piled_up.iter().sum::<u64>()
@@ -145,7 +157,9 @@ impl Client {
 
     /// Sets what it waits for.
     pub(crate) fn set_waiter(&self, waiter: Option<Arc<Waiter>>) {
-        // Relaxed: for others' information only.
+        let bytes = waiter.as_ref().map_or(0, |waiter| waiter.memory_bytes());
+        // Relaxed, both: for others' information only.
+        self.registered_bytes[1].store(bytes as u64, Ordering::Relaxed);
         self.is_blocked.store(waiter.is_some(), Ordering::Relaxed);
         *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = waiter;
     }
@@ -155,6 +169,20 @@ impl Client {
     pub fn is_watch_broken(&self) -> bool {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         watch.as_ref().is_some_and(|flag| flag.is_set())
+    }
+
+    /// Lets others see how many keys it watches, and what they take.
+    pub(crate) fn note_watched(&self, key_count: usize, bytes: usize) {
+        // Relaxed, both: for others' information only.
+        self.watched.store(key_count as u64, Ordering::Relaxed);
+        self.registered_bytes[0].store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Memory of its registrations: watched keys and the keys of a wait.
+    #[must_use]
+    pub fn registered_bytes(&self) -> u64 {
+        // Relaxed: for others' information only.
+        self.registered_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
     /// Sets the flag of what it watches.
@@ -207,6 +235,7 @@ impl Clients {
             queued: AtomicU64::new(u64::MAX),
             queued_bytes: AtomicU64::new(0),
             watched: AtomicU64::new(0),
+            registered_bytes: Default::default(),
             is_blocked: AtomicBool::new(false),
             is_postponed: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
@@ -251,5 +280,24 @@ impl Clients {
     #[must_use]
     pub fn count(&self) -> usize {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hands_a_client_on_late_does_not_take_it_from_its_last_owner() {
+        let client = Clients::default().register(0, ClientOrigin::default(), 0);
+        let owner = || client.worker.load(Ordering::Acquire);
+        client.handed_on(0, 1);
+        assert_eq!(owner(), 1, "nobody was faster");
+        let client = Clients::default().register(0, ClientOrigin::default(), 0);
+        // Worker 1 takes it over and hands it to worker 2 before worker 0 goes on, which handed it to worker 1.
+        client.worker.store(1, Ordering::Release);
+        client.handed_on(1, 2);
+        client.handed_on(0, 1);
+        assert_eq!(client.worker.load(Ordering::Acquire), 2);
     }
 }

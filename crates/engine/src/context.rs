@@ -28,10 +28,11 @@ use crate::found_keys::FoundKeys;
 use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
 use crate::long_reply::LongReply;
+use crate::ready::ReadyKey;
 use crate::section::ReadSide;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::worker::{ExpiredKey, ReadyKey, Worker};
+use crate::worker::{ExpiredKey, Worker};
 
 /// A lookup without a lock: the slot's word before it, and whether there was an entry.
 ///
@@ -455,6 +456,13 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
             edit.expire();
         }
         edit
+    }
+
+    /// Marks the locked slots held: what follows is one change to readers, however often it publishes.
+    pub(crate) fn mark_held(&mut self) {
+        if let Access::Locked(locks) = &mut self.access {
+            locks.mark_held();
+        }
     }
 
     fn locks(&mut self, slot: SlotNumber) -> Locked<'_, 'k, 'g> {
@@ -890,9 +898,7 @@ impl Cx<'_, '_> {
             side.touch(database, key);
             if side.has_waiters(database, key) {
                 let ready = ReadyKey { database, key: key.into(), key_hash };
-                if !self.worker.ready.contains(&ready) {
-                    self.worker.ready.push(ready);
-                }
+                self.worker.ready.push(ready);
             }
         }
         if is_new {

@@ -27,6 +27,8 @@ mod long_reply;
 pub mod mailbox;
 pub mod observe;
 pub mod parking;
+mod ready;
+mod registrations;
 pub mod reply;
 pub mod section;
 pub mod session;

@@ -1,5 +1,6 @@
 //! The state of one connection that commands see.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,7 +32,7 @@ pub(crate) struct Transaction {
 }
 
 /// A watched key.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WatchedKey {
     pub(crate) database: usize,
     pub(crate) key: Box<[u8]>,
@@ -41,7 +42,9 @@ pub(crate) struct WatchedKey {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) flag: Arc<WatchFlag>,
-    pub(crate) keys: Vec<WatchedKey>,
+    pub(crate) keys: HashSet<WatchedKey>,
+    /// Memory that the keys and their registrations take.
+    pub(crate) bytes: usize,
 }
 
 /// Which replies a client gets (`CLIENT REPLY`).

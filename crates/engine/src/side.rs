@@ -1,6 +1,6 @@
 //! What the engine keeps under a slot's lock: who watches a key, and who waits for one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,6 +66,10 @@ impl Watcher {
 /// The values of one key, with their databases.
 type OfKey<V> = SmallVec<[(usize, V); 1]>;
 
+/// A map of more than [`KEPT_PLACES`] places, and more than so many for each key, gives some back.
+const SPARE_PLACES: usize = 8;
+const KEPT_PLACES: usize = 64;
+
 /// Values by key and database.
 #[derive(Debug)]
 struct KeyMap<V> {
@@ -99,8 +103,17 @@ impl<V: Default> KeyMap<V> {
         let (_, value) = values.swap_remove(index);
         if values.is_empty() {
             self.values.remove(key);
+            // A slot that once had many keys gives their places back, in steps that few removals share.
+            let places = self.values.capacity();
+            if places > KEPT_PLACES && self.values.len() * SPARE_PLACES < places {
+                self.values.shrink_to(self.values.len() * 2);
+            }
         }
         Some(value)
+    }
+
+    fn len(&self) -> usize {
+        self.values.values().map(SmallVec::len).sum()
     }
 
     fn iter(&self) -> impl Iterator<Item = (usize, &[u8], &V)> {
@@ -110,34 +123,42 @@ impl<V: Default> KeyMap<V> {
     }
 }
 
+/// The place of a session's flag among the watchers of a key, or where it belongs.
+fn find_watcher(watchers: &[Watcher], flag: &Arc<WatchFlag>) -> Result<usize, usize> {
+    watchers.binary_search_by_key(&Arc::as_ptr(flag), |watcher| Arc::as_ptr(&watcher.flag))
+}
+
 /// The engine's part of a slot.
 #[derive(Debug, Default)]
 pub struct Side {
+    /// By the address of the flag: a session has one, and watches a key once.
     watchers: KeyMap<Vec<Watcher>>,
-    waiters: KeyMap<VecDeque<Arc<Waiter>>>,
+    /// By the number of the wait. Numbers are drawn under the locks of all keys that are waited for, so those of one key
+    /// ascend in the order of arrival.
+    waiters: KeyMap<BTreeMap<u64, Arc<Waiter>>>,
 }
 
 impl Side {
     /// Registers a watched key; its time may be over already.
     pub fn watch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>, was_expired: bool) {
         let watchers = self.watchers.entry(database, key);
-        // Sessions that stopped watching leave their flags behind: a flag that only we hold is one of them.
-        if watchers.len() == watchers.capacity() {
-            watchers.retain(|watcher| Arc::strong_count(&watcher.flag) > 1);
+        if let Err(index) = find_watcher(watchers, flag) {
+            watchers.insert(index, Watcher { flag: Arc::clone(flag), was_expired });
         }
-        watchers.push(Watcher { flag: Arc::clone(flag), was_expired });
     }
 
     /// Whether a key's time was over when a session began to watch it, and it has stood there since.
     pub fn was_expired(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) -> bool {
         let watchers = self.watchers.find(database, key).map_or(&[][..], |watchers| watchers);
-        watchers.iter().any(|watcher| Arc::ptr_eq(&watcher.flag, flag) && watcher.was_expired)
+        find_watcher(watchers, flag).is_ok_and(|index| watchers[index].was_expired)
     }
 
     /// Removes what a session registered for a key.
     pub fn unwatch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) {
         if let Some(watchers) = self.watchers.find(database, key) {
-            watchers.retain(|other| !Arc::ptr_eq(&other.flag, flag));
+            if let Ok(index) = find_watcher(watchers, flag) {
+                watchers.remove(index);
+            }
             if watchers.is_empty() {
                 self.watchers.remove(database, key);
             }
@@ -183,34 +204,37 @@ impl Side {
 
     /// Puts a waiter behind those that wait for a key already.
     pub fn wait(&mut self, database: usize, key: &[u8], waiter: &Arc<Waiter>) {
-        let queue = self.waiters.entry(database, key);
-        if queue.len() == queue.capacity() {
-            queue.retain(|waiter| waiter.is_waiting());
-        }
-        queue.push_back(Arc::clone(waiter));
+        // A key that a command names twice is waited for once.
+        self.waiters.entry(database, key).insert(waiter.id, Arc::clone(waiter));
     }
 
-    /// The first who still waits for a key. Those who do not are forgotten.
+    /// The first who still waits for a key. Those who do not are forgotten; their worker is about to take them back.
     pub fn first_waiter(&mut self, database: usize, key: &[u8]) -> Option<Arc<Waiter>> {
         let queue = self.waiters.find(database, key)?;
-        while let Some(first) = queue.front() {
-            if first.is_waiting() {
-                return Some(Arc::clone(first));
+        while let Some(first) = queue.first_entry() {
+            if first.get().is_waiting() {
+                return Some(Arc::clone(first.get()));
             }
-            queue.pop_front();
+            first.remove();
         }
         self.waiters.remove(database, key);
         None
     }
 
-    /// Removes a waiter from the queue of a key.
-    pub fn stop_waiting(&mut self, database: usize, key: &[u8], waiter: &Arc<Waiter>) {
+    /// Removes a wait from the queue of a key.
+    pub fn stop_waiting(&mut self, database: usize, key: &[u8], id: u64) {
         if let Some(queue) = self.waiters.find(database, key) {
-            queue.retain(|other| !Arc::ptr_eq(other, waiter));
+            queue.remove(&id);
             if queue.is_empty() {
                 self.waiters.remove(database, key);
             }
         }
+    }
+
+    /// Keys that are watched, and keys that are waited for.
+    #[must_use]
+    pub fn key_counts(&self) -> (usize, usize) {
+        (self.watchers.len(), self.waiters.len())
     }
 
     /// Whether anybody waits for a key.

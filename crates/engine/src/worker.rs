@@ -13,6 +13,8 @@ use crate::commit::Effects;
 use crate::execute::{Called, Run, SweepExpiring, SweepPosition};
 use crate::limits::RETIRED_ITEM_BYTES;
 use crate::mailbox::Message;
+use crate::ready::{ReadyKey, ReadyKeys};
+use crate::registrations::Ended;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -20,14 +22,6 @@ use crate::stats::WorkerStats;
 /// A key that a read found expired; it is deleted after the reply, as a write of its own.
 #[derive(Debug)]
 pub(crate) struct ExpiredKey {
-    pub(crate) database: usize,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) key_hash: KeyHash,
-}
-
-/// A key that was written and that somebody waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReadyKey {
     pub(crate) database: usize,
     pub(crate) key: Box<[u8]>,
     pub(crate) key_hash: KeyHash,
@@ -52,11 +46,14 @@ pub struct Worker {
     /// Whether the dataset has outgrown `maxmemory`, as of the last boundary.
     pub(crate) out_of_memory: bool,
     pub(crate) expired: Vec<ExpiredKey>,
-    pub(crate) ready: Vec<ReadyKey>,
+    /// Keys that the unit at hand wrote and that somebody waits for.
+    pub(crate) ready: ReadyKeys,
     /// Queues whose first waiter needs a slot that was taken: served as soon as this worker holds no lock.
-    pub(crate) postponed: Vec<ReadyKey>,
+    pub(crate) postponed: ReadyKeys,
     /// Replies to clients that were served under the locks at hand, with their workers: sent when the journal has the record.
     pub(crate) served: Vec<(usize, Message)>,
+    /// Registrations of its clients that are to be taken back.
+    pub(crate) ended: Ended,
     pub(crate) effects: Effects,
     pub(crate) sweep: SweepPosition,
     pub(crate) sweep_expiring: SweepExpiring,
@@ -85,9 +82,10 @@ impl Worker {
             ahead_ms: shared.clock.ahead_ms(),
             out_of_memory: false,
             expired: Vec::new(),
-            ready: Vec::new(),
-            postponed: Vec::new(),
+            ready: ReadyKeys::default(),
+            postponed: ReadyKeys::default(),
             served: Vec::new(),
+            ended: Ended::default(),
             effects: Effects::default(),
             sweep: SweepPosition::new(index),
             sweep_expiring: SweepExpiring::default(),
@@ -109,6 +107,15 @@ impl Worker {
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.held_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
         self.refresh_memory(shared);
+        if !self.ended.is_empty() {
+            self.ended.retry(shared);
+        }
+    }
+
+    /// Registrations of waits and watches that are over, and whose slot was taken: the next boundary tries again.
+    #[must_use]
+    pub fn ended_registrations(&self) -> usize {
+        self.ended.len()
     }
 
     /// Looks whether the dataset has outgrown `maxmemory`.
@@ -186,6 +193,21 @@ impl Worker {
     #[must_use]
     pub fn recency(&self) -> u32 {
         (self.now_us / 1_000_000) as u32
+    }
+
+    /// Lookups counted so far: hits, misses.
+    #[inline]
+    pub(crate) fn lookups(&self, shared: &Shared) -> [u64; 2] {
+        let stats = self.stats(shared);
+        [stats.keyspace_hits.value(), stats.keyspace_misses.value()]
+    }
+
+    /// Takes back what was counted since there were `lookups`: an attempt that is repeated does not count.
+    #[cold]
+    pub(crate) fn uncount_lookups(&self, shared: &Shared, [hits, misses]: [u64; 2]) {
+        let stats = self.stats(shared);
+        stats.keyspace_hits.set(hits);
+        stats.keyspace_misses.set(misses);
     }
 
     /// This worker's counters.

@@ -143,7 +143,7 @@ impl Connection {
         let output = self.output.len().max(self.output.allocated_bytes());
         let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
         let buffers = input + output + self.session.queued_bytes();
-        (size_of::<Connection>() + buffers) as u64
+        (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
     }
 
     /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.

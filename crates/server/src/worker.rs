@@ -424,7 +424,9 @@ impl<F: Flavour> EventLoop<F> {
             Message::Unblocked { session, waiter, end, mut reply } => {
                 let Some(&index) = self.by_session.get(&session) else { return };
                 let connection = &mut self.connections[index];
-                if let Some(waiter) = connection.session.unblock(waiter) {
+                let (shared, worker) = (&self.spec.shared, &mut self.worker);
+                let session = &mut connection.session;
+                if let Some(waiter) = execute::end_wait(shared, worker, session, waiter) {
                     let client = &connection.session.client;
                     let of_reply = reply.len();
                     execute::note_unblocked(
@@ -554,7 +556,6 @@ impl<F: Flavour> EventLoop<F> {
     /// Clients whose wait is over.
     fn end_waits(&mut self, now_us: u64) {
         while let Some(waiter) = self.worker.deadlines.end_next(now_us) {
-            execute::end_wait(&self.spec.shared, &waiter);
             let mut reply = ReplyBuffer::new(waiter.protocol);
             waiter.block.on_timeout.write(&mut reply);
             let (session, waiter) = (waiter.session, waiter.id);

@@ -153,6 +153,11 @@ impl Stop {
         Box::new(Stop::Wait(place))
     }
 
+    /// Whether the whole command runs again: nothing that it did counts.
+    pub(crate) fn is_repeated(&self) -> bool {
+        matches!(self, Stop::Wait(_) | Stop::NeedLocks)
+    }
+
     /// Takes out what a command waits for and leaves [`Stop::Blocked`], if that is why it stops.
     pub(crate) fn take_block(&mut self) -> Option<Block> {
         match std::mem::replace(self, Stop::Blocked) {

@@ -1,8 +1,8 @@
 //! `MULTI`, `EXEC`, `DISCARD`, `WATCH`, `UNWATCH`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use crate::blocking::REGISTRATION_BYTES;
 use crate::command::{
     Argument, ArgumentKind, Categories, Command, Flags, Group, Handler, KeyFlags, KeySpec, Outcome,
     Stop,
@@ -106,13 +106,13 @@ fn discard(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err("ERR DISCARD without MULTI".into());
     }
     cx.session.show_transaction();
-    unwatch(cx.shared, cx.session, None);
+    unwatch(cx.shared, cx.worker, cx.session, None);
     cx.reply.ok();
     Ok(())
 }
 
 fn unwatch_all(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    unwatch(cx.shared, cx.session, None);
+    unwatch(cx.shared, cx.worker, cx.session, None);
     cx.reply.ok();
     Ok(())
 }
@@ -138,7 +138,8 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
         client.set_watch(Some(Arc::clone(&watch.flag)));
         watch
     });
-    if watch.keys.iter().any(|other| other.database == database && &*other.key == key) {
+    let watched = WatchedKey { database, key: key.into() };
+    if watch.keys.contains(&watched) {
         return Ok(());
     }
     let key_hash = cx.shared.keyspace.key_hash(key);
@@ -154,8 +155,11 @@ fn watch_key(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Outcome {
             was_expired = true;
         }
     });
-    lock.side().watch(database, key, &watch.flag, was_expired);
-    watch.keys.push(WatchedKey { database, key: key.into() });
-    cx.session.client.watched.store(watch.keys.len() as u64, Ordering::Relaxed);
+    let side = lock.side();
+    cx.worker.ended.settle(key_hash.slot, side);
+    side.watch(database, key, &watch.flag, was_expired);
+    watch.keys.insert(watched);
+    watch.bytes += 2 * key.len() + size_of::<WatchedKey>() + REGISTRATION_BYTES;
+    cx.session.client.note_watched(watch.keys.len(), watch.bytes);
     Ok(())
 }

@@ -50,7 +50,7 @@ fn reject<E>(
     }
     client.session.transaction = None;
     client.session.show_transaction();
-    unwatch(client.shared, client.session, None);
+    unwatch(client.shared, client.worker, client.session, None);
     let wire = error.wire();
     let reason = wire.strip_prefix(b"ERR ").unwrap_or(&wire);
     let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();

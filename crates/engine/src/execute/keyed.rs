@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use tidemill_store::{KeyHash, Section, SlotNumber};
@@ -80,6 +79,7 @@ fn read<E: Enter>(
     mut known: KnownKeys<'_>,
 ) -> Outcome {
     let mark = client.reply.mark();
+    let lookups = client.worker.lookups(client.shared);
     let guard = client.reader.enter();
     let mut attempts = 0;
     loop {
@@ -100,8 +100,14 @@ fn read<E: Enter>(
         };
         let outcome = handler(&mut cx);
         match cx.verdict() {
-            Verdict::Valid => return outcome,
+            Verdict::Valid => {
+                if matches!(&outcome, Err(stop) if stop.is_repeated()) {
+                    client.worker.uncount_lookups(client.shared, lookups);
+                }
+                return outcome;
+            }
             Verdict::Stale(slot) => {
+                client.worker.uncount_lookups(client.shared, lookups);
                 client.reply.truncate(mark);
                 attempts += 1;
                 give_up(client.shared, (client.worker, client.session), slot, attempts)?;
@@ -156,6 +162,7 @@ fn read_found<E: Enter>(
     let mut known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = lock(client, &known.slots()).map_err(Stop::wait)?;
     let mark = client.reply.mark();
+    let lookups = client.worker.lookups(shared);
     let guard = client.reader.enter();
     let mut cx = Cx {
         args,
@@ -184,13 +191,15 @@ fn read_found<E: Enter>(
     // The locks go. Nothing was changed under them.
     cx.access = Access::Found(found);
     let outcome = handler(&mut cx);
-    match &cx.access {
-        Access::Found(found) if !found.lacked_any() => outcome,
-        _ => {
-            client.reply.truncate(mark);
-            Err(Box::new(Stop::NeedLocks))
-        }
+    let lacked_any = !matches!(&cx.access, Access::Found(found) if !found.lacked_any());
+    if lacked_any || matches!(&outcome, Err(stop) if stop.is_repeated()) {
+        client.worker.uncount_lookups(shared, lookups);
     }
+    if lacked_any {
+        client.reply.truncate(mark);
+        return Err(Box::new(Stop::NeedLocks));
+    }
+    outcome
 }
 
 /// What is known of the keys at `positions`; `hashed` has room for them.
@@ -217,9 +226,9 @@ fn write<E: Enter>(
 ) -> Outcome {
     let shared = client.shared;
     let positions = key_positions(command, args)?;
+    let meets_keys = command.flags.contains(Flags::MEETS_KEYS);
     // Slots that it meets later count as well.
-    let needs_token = command.flags.contains(Flags::MEETS_KEYS)
-        && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
+    let needs_token = meets_keys && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let mut hashed = None;
     let known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = match &known {
@@ -228,12 +237,11 @@ fn write<E: Enter>(
         _ => lock(client, &known.slots()),
     };
     let mut locks = locks.map_err(Stop::wait)?;
-    // Several changes are one to readers even within one slot: who saw the first must see the second.
-    let makes_several = positions.len() > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
-    if makes_several && command.flags.contains(Flags::WRITE) {
+    if publishes_several([(command, positions.len())]) {
         locks.mark_held();
     }
     let takes_pieces = client.takes_pieces();
+    let lookups = meets_keys.then(|| client.worker.lookups(shared));
     let guard = client.reader.enter();
     let section = guard.section();
     let mut cx = Cx {
@@ -262,8 +270,27 @@ fn write<E: Enter>(
         release(shared, worker, locks, section);
         return outcome;
     }
+    if let (Err(stop), Some(lookups)) = (&outcome, lookups)
+        && stop.is_repeated()
+    {
+        client.worker.uncount_lookups(shared, lookups);
+    }
     finish(client.shared, client.worker, client.session.database, args, locks, section);
     outcome
+}
+
+/// Whether a unit may publish several times: its slots are held then, so that readers see one change. `calls` are its
+/// commands with the number of their keys: one command, or all of a transaction, for which one is no other case.
+///
+/// Several changes are one to readers even within one slot: a reader of the first must see the second.
+#[inline]
+pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command, usize)>) -> bool {
+    let (mut writes, mut is_several) = (false, false);
+    for (index, (command, key_count)) in calls.into_iter().enumerate() {
+        writes |= command.flags.contains(Flags::WRITE);
+        is_several |= index > 0 || key_count > 1 || command.flags.contains(Flags::SEVERAL_CHANGES);
+    }
+    writes && is_several
 }
 
 /// Locks slots: by trying, or with the token after many failures.
@@ -338,7 +365,6 @@ fn register(
     (command, args): (&'static Command, &ArgumentView<'_>),
     block: Block,
 ) {
-    let timeout_us = block.timeout_us;
     let waiter = Arc::new(Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id()),
@@ -346,21 +372,15 @@ fn register(
         (command, OwnedArguments::new(args.iter())),
         protocol,
         block,
+        shared.clock.monotonic_us(),
     ));
-    let mut seen: SmallVec<[&[u8]; 4]> = SmallVec::new();
     for key in waiter.keys() {
-        if seen.contains(&key) {
-            continue;
-        }
-        seen.push(key);
-        let lock =
-            locks.lock(SlotNumber::of_key(key)).expect("a blocking command locks all its keys");
-        lock.side().wait(waiter.database, key, &waiter);
+        let slot = SlotNumber::of_key(key);
+        let side = locks.lock(slot).expect("a blocking command locks all its keys").side();
+        worker.ended.settle(slot, side);
+        side.wait(waiter.database, key, &waiter);
     }
-    if timeout_us > 0 {
-        let now_us = shared.clock.monotonic_us();
-        worker.deadlines.push(now_us.saturating_add(timeout_us), &waiter);
-    }
+    worker.deadlines.insert(&waiter);
     session.client.set_waiter(Some(Arc::clone(&waiter)));
     session.waiter = Some(Arc::clone(&waiter));
     worker.changes = 0;

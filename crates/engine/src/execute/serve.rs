@@ -12,9 +12,11 @@ use crate::context::{Access, Cx};
 use crate::known_keys::KnownKeys;
 use crate::locks::LockSet;
 use crate::mailbox::Message;
+use crate::ready::ReadyKey;
+use crate::registrations::Registration;
 use crate::session::Session;
 use crate::shared::Shared;
-use crate::worker::{ReadyKey, Worker};
+use crate::worker::Worker;
 
 /// Serves the waiters of all keys that became ready, in the order of their arrival. `locks` holds those keys' slots.
 pub(crate) fn serve_ready<'k>(
@@ -25,8 +27,8 @@ pub(crate) fn serve_ready<'k>(
 ) -> LockSet<'k> {
     let mut index = 0;
     // Serving can make more keys ready: they are served too.
-    while index < worker.ready.len() {
-        locks = serve_key(shared, worker, locks, section, index);
+    while let Some(ready) = worker.ready.get(index).cloned() {
+        locks = serve_key(shared, worker, locks, section, (index, ready));
         index += 1;
     }
     worker.ready.clear();
@@ -39,9 +41,8 @@ fn serve_key<'k>(
     worker: &mut Worker,
     mut locks: LockSet<'k>,
     section: Section<'_>,
-    index: usize,
+    (index, ready): (usize, ReadyKey),
 ) -> LockSet<'k> {
-    let ready = worker.ready[index].clone();
     loop {
         let lock = locks.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
         let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
@@ -55,14 +56,16 @@ fn serve_key<'k>(
             worker.postponed.push(ready);
             return locks;
         }
-        let upcoming = &worker.ready[index + 1..];
         // Slots that were added let the clock go on: the handler judges as this does.
         if !is_of_use(shared, worker, &locks, found, &waiter) {
             return locks;
         }
-        let before = (&*ready.key, upcoming);
-        if let Some(owed) = owed_before(shared, worker, &mut locks, section, &waiter, before) {
-            worker.postponed.extend([owed, ready]);
+        let is_upcoming = |key: &ReadyKey| worker.ready.position(key).is_some_and(|at| at > index);
+        if let Some(owed) = owed_before(shared, worker, &mut locks, section, &waiter, &ready.key)
+            && !is_upcoming(&owed)
+        {
+            worker.postponed.push(owed);
+            worker.postponed.push(ready);
             return locks;
         }
         if waiter.serve() {
@@ -100,25 +103,24 @@ fn is_of_use(
 /// A key that the waiter's command comes to before `key`, with something for its waiters that they have not got yet.
 ///
 /// Whoever wrote it could not lock all that serving them takes, and tries again. Until then its waiters keep their order,
-/// and the one at hand is not served from a later key. A key among `upcoming` is none of these: this unit wrote it, and
-/// the waiter's command takes from it first, as it would if it were sent now.
+/// and the one at hand is not served from a later key. A key that this unit wrote and comes to later is none of these: the
+/// waiter's command takes from it first, as it would if it were sent now.
 fn owed_before(
     shared: &Shared,
     worker: &Worker,
     locks: &mut LockSet<'_>,
     section: Section<'_>,
     waiter: &Waiter,
-    (key, upcoming): (&[u8], &[ReadyKey]),
+    key: &[u8],
 ) -> Option<ReadyKey> {
     let database = waiter.database;
-    let owed = waiter.keys_before(key).find_map(|key| {
+    waiter.keys_before(key).find_map(|key| {
         let key_hash = shared.keyspace.key_hash(key);
         let lock = locks.lock(key_hash.slot).expect("keys before the ready one are locked");
         let found = lock.find(database, key_hash, key, section);
         let is_of_use = is_of_use(shared, worker, locks, found, waiter);
         is_of_use.then(|| ReadyKey { database, key: key.into(), key_hash })
-    })?;
-    (!upcoming.contains(&owed)).then_some(owed)
+    })
 }
 
 /// Runs the waiter's command in its place. The reply goes to its worker once the journal has the record.
@@ -161,7 +163,7 @@ fn serve_one<'k>(
         worker.effects.end_command(waiter.database, &args, changes);
     }
     worker.stats(shared).changes.add(changes);
-    // It stays in the queues of its other keys until somebody looks at them; who no longer waits is skipped.
+    // It stays in the queues of its other keys until its worker takes it back; who no longer waits is skipped.
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
     let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
     worker.served.push((waiter.worker, message));
@@ -170,7 +172,7 @@ fn serve_one<'k>(
 
 /// Serves the queues that could not be served because a slot was taken. To be called with no lock in hand.
 pub fn serve_postponed(shared: &Shared, worker: &mut Worker, section: Section<'_>) {
-    for ready in std::mem::take(&mut worker.postponed) {
+    for ready in worker.postponed.take() {
         match LockSet::one(shared, ready.key_hash.slot) {
             Ok(locks) => {
                 worker.ready.push(ready);
@@ -181,28 +183,38 @@ pub fn serve_postponed(shared: &Shared, worker: &mut Worker, section: Section<'_
     }
 }
 
-/// Removes a waiter whose wait ended without a key from the queues of its keys, as far as their slots are free.
-pub fn end_wait(shared: &Shared, waiter: &Arc<Waiter>) {
-    for key in waiter.keys() {
-        // A slot that is taken keeps the waiter: it is dead, and skipped by whoever serves the queue.
-        if let Some(mut lock) = shared.keyspace.try_lock(SlotNumber::of_key(key))
-            && let Some(side) = lock.side_if_any()
-        {
-            side.stop_waiting(waiter.database, key, waiter);
-        }
-    }
+/// The wait `id` of a session is over, however it ended: takes its registrations back, and returns it if it was the
+/// session's present one. To be called by the session's worker.
+#[must_use]
+pub fn end_wait(
+    shared: &Shared,
+    worker: &mut Worker,
+    session: &mut Session,
+    id: u64,
+) -> Option<Arc<Waiter>> {
+    let waiter = session.unblock(id)?;
+    forget(shared, worker, &waiter);
+    Some(waiter)
+}
+
+/// Removes a waiter from the queues of its keys, and its deadline.
+fn forget(shared: &Shared, worker: &mut Worker, waiter: &Arc<Waiter>) {
+    worker.deadlines.remove(waiter);
+    let registration =
+        |&position: &usize| Registration::Wait { waiter: Arc::clone(waiter), position };
+    worker.ended.take_back(shared, waiter.block.keys.iter().map(registration));
 }
 
 /// A connection is gone: whatever its session was in the middle of ends.
-pub fn end_session(shared: &Shared, mut session: Session) {
-    super::transaction::unwatch(shared, &mut session, None);
+pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
+    super::transaction::unwatch(shared, worker, &mut session, None);
     if session.is_monitor {
         shared.monitors.remove(session.id());
     }
-    if let Some(waiter) = session.waiter.take()
-        && waiter.end()
-    {
-        end_wait(shared, &waiter);
+    if let Some(waiter) = session.waiter.take() {
+        // Who was served at this moment has registrations all the same.
+        let _ = waiter.end();
+        forget(shared, worker, &waiter);
     }
 }
 

@@ -4,6 +4,8 @@
 //! clock taken, and the commands run one after the other. A transaction with a command on the whole keyspace runs with
 //! all other workers stopped instead: nothing else is simple to understand, and such transactions are rare.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
@@ -15,15 +17,26 @@ use crate::context::{Access, Cx, SessionCx};
 use crate::known_keys::KnownKeys;
 use crate::locks::{LockSet, Slots, ascending};
 use crate::parking::{Place, TokenGuard};
+use crate::registrations::Registration;
 use crate::section::{Enter, OpenSection};
-use crate::session::{Queued, Session, Transaction};
+use crate::session::{Queued, Session, Transaction, Watch, WatchedKey};
 use crate::shared::Shared;
+use crate::worker::Worker;
 
 /// What a transaction holds while it runs.
 struct Exclusion<'k> {
     locks: LockSet<'k>,
     gate: Option<ClosedGate<'k>>,
     token: Option<TokenGuard<'k>>,
+    /// What it does is several changes, which are one to readers.
+    publishes_several: bool,
+}
+
+/// What a transaction touches.
+struct Footprint {
+    /// The slots of all keys of its commands, and of all watched keys.
+    slots: Slots,
+    publishes_several: bool,
 }
 
 /// Runs `EXEC`, whose id is `id`, for a session with an open transaction.
@@ -33,13 +46,13 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>, id: CommandId) -> S
         return Step::Done;
     };
     if transaction.is_aborted {
-        unwatch(client.shared, client.session, None);
+        unwatch(client.shared, client.worker, client.session, None);
         client.worker.stats(client.shared).command(id).failed.add(1);
         client.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }
     if is_refused_for_memory(client, &transaction) {
-        unwatch(client.shared, client.session, None);
+        unwatch(client.shared, client.worker, client.session, None);
         client.worker.stats(client.shared).command(id).rejected.add(1);
         client.error(
             &"EXECABORT Transaction discarded because of: OOM command not allowed when used \
@@ -58,13 +71,12 @@ pub(crate) fn exec<E: Enter>(client: &mut Client<'_, '_, E>, id: CommandId) -> S
     };
     client.worker.refresh_clock(shared);
     if is_watch_broken(client, &mut exclusion.locks) {
-        unwatch(shared, client.session, Some(&mut exclusion.locks));
+        unwatch(shared, client.worker, client.session, Some(&mut exclusion.locks));
         client.reply.null_array();
         return Step::Done;
     }
-    unwatch(shared, client.session, Some(&mut exclusion.locks));
-    let writes = |queued: &Queued| shared.commands.command(queued.id).flags.contains(Flags::WRITE);
-    if transaction.queued.len() > 1 && transaction.queued.iter().any(writes) {
+    unwatch(shared, client.worker, client.session, Some(&mut exclusion.locks));
+    if exclusion.publishes_several {
         exclusion.locks.mark_held();
     }
     client.reply.array(transaction.queued.len());
@@ -111,7 +123,7 @@ fn exclude<'k, E: Enter>(
     transaction: &Transaction,
 ) -> Result<Exclusion<'k>, Place> {
     let shared: &'k Shared = client.shared;
-    let slots = slots_of(client, transaction);
+    let Footprint { slots, publishes_several } = footprint(client, transaction);
     let is_whole =
         transaction.queued.iter().map(|queued| shared.commands.command(queued.id)).any(|command| {
             matches!(command.handler, Handler::Whole(_))
@@ -119,29 +131,30 @@ fn exclude<'k, E: Enter>(
         });
     if !is_whole {
         let locks = lock(client, &slots)?;
-        return Ok(Exclusion { locks, gate: None, token: None });
+        return Ok(Exclusion { locks, gate: None, token: None, publishes_several });
     }
     let seat = client.reader.seat();
     let token = shared.token.try_take(&shared.parking, seat).ok_or(Place::Token)?;
     let gate = shared.close_gate(seat, client.session.gate_attempts());
     let gate = gate.ok_or(Place::Gate)?;
     let locks = LockSet::all(shared, &slots).ok_or(Place::Gate)?;
-    Ok(Exclusion { locks, gate: Some(gate), token: Some(token) })
+    Ok(Exclusion { locks, gate: Some(gate), token: Some(token), publishes_several })
 }
 
-fn slots_of<E>(client: &Client<'_, '_, E>, transaction: &Transaction) -> Slots {
+fn footprint<E>(client: &Client<'_, '_, E>, transaction: &Transaction) -> Footprint {
     let mut slots: SmallVec<[SlotNumber; 16]> = SmallVec::new();
-    for queued in &transaction.queued {
+    let calls = transaction.queued.iter().map(|queued| {
         let args = queued.arguments.view();
         let command = client.shared.commands.command(queued.id);
-        if let Ok(positions) = key_positions(command, &args) {
-            slots.extend(positions.iter().map(|&index| SlotNumber::of_key(args.get(index))));
-        }
-    }
+        let positions = key_positions(command, &args).unwrap_or_default();
+        slots.extend(positions.iter().map(|&index| SlotNumber::of_key(args.get(index))));
+        (command, positions.len())
+    });
+    let publishes_several = keyed::publishes_several(calls);
     if let Some(watch) = &client.session.watch {
         slots.extend(watch.keys.iter().map(|watched| SlotNumber::of_key(&watched.key)));
     }
-    ascending(slots)
+    Footprint { slots: ascending(slots), publishes_several }
 }
 
 /// Whether a watched key changed, or has expired since it was watched. All watched slots are locked.
@@ -230,22 +243,28 @@ fn run_queued<'k, E: Enter>(
     locks
 }
 
-/// Stops watching: under the locks at hand, or of each slot that is free.
-pub(crate) fn unwatch(shared: &Shared, session: &mut Session, locks: Option<&mut LockSet<'_>>) {
+/// Stops watching: under the locks at hand, which are of all watched slots, or of each slot as it becomes free.
+pub(crate) fn unwatch(
+    shared: &Shared,
+    worker: &mut Worker,
+    session: &mut Session,
+    locks: Option<&mut LockSet<'_>>,
+) {
     let Some(watch) = session.watch.take() else { return };
     session.client.set_watch(None);
-    session.client.watched.store(0, std::sync::atomic::Ordering::Relaxed);
-    let mut locks = locks;
+    session.client.note_watched(0, 0);
+    let Some(locks) = locks else {
+        let Watch { flag, keys, .. } = *watch;
+        let registration = |WatchedKey { database, key }| Registration::Watch {
+            database,
+            key,
+            flag: Arc::clone(&flag),
+        };
+        worker.ended.take_back(shared, keys.into_iter().map(registration));
+        return;
+    };
     for watched in &watch.keys {
-        let slot = SlotNumber::of_key(&watched.key);
-        match locks.as_mut().and_then(|locks| locks.lock(slot)) {
-            Some(lock) => lock.side().unwatch(watched.database, &watched.key, &watch.flag),
-            // A slot that is taken keeps the flag; only the slot holds it then, and the next to register drops it.
-            None => {
-                if let Some(mut lock) = shared.keyspace.try_lock(slot) {
-                    lock.side().unwatch(watched.database, &watched.key, &watch.flag);
-                }
-            }
-        }
+        let lock = locks.lock(SlotNumber::of_key(&watched.key)).expect("watched slots are locked");
+        lock.side().unwatch(watched.database, &watched.key, &watch.flag);
     }
 }

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tidemill_engine::clients::ClientOrigin;
 use tidemill_engine::clock::Clock;
-use tidemill_engine::commit::{Effect, Journal, MemoryJournal, Sinks};
+use tidemill_engine::commit::{Effect, Event, Journal, KeyspaceEvents, MemoryJournal, Sinks};
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute::{self, Batch, Next, Turn, run_turn};
 use tidemill_engine::mailbox::{Message, Notify};
@@ -20,8 +20,8 @@ use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
-use tidemill_store::Member;
 use tidemill_store::hash::Seed;
+use tidemill_store::{Member, SlotNumber};
 
 /// Time that stands still: the server's, and how far it is ahead of the wall clock in ms.
 #[derive(Clone, Debug)]
@@ -105,6 +105,40 @@ impl Journal for NotingJournal {
     }
 }
 
+/// What was published, and whether readers had to wait at that moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    pub key: String,
+    pub event: &'static str,
+    pub is_held: bool,
+}
+
+/// Looks at the slot's word when a change is published, where another thread could read it.
+#[derive(Debug, Default)]
+pub struct Publications {
+    shared: OnceLock<Weak<Shared>>,
+    all: Mutex<Vec<Publication>>,
+}
+
+impl Publications {
+    /// Those since the last call.
+    pub fn take(&self) -> Vec<Publication> {
+        std::mem::take(&mut *self.all.lock().expect("no panic"))
+    }
+}
+
+struct Watching(Arc<Publications>);
+
+impl KeyspaceEvents for Watching {
+    fn event(&self, _database: usize, key: &[u8], event: Event) {
+        let shared = self.0.shared.get().and_then(Weak::upgrade).expect("the server is there");
+        let is_held = shared.keyspace.word(SlotNumber::of_key(key)).load().is_held();
+        let key = String::from_utf8_lossy(key).into_owned();
+        let publication = Publication { key, event: event.name, is_held };
+        self.0.all.lock().expect("no panic").push(publication);
+    }
+}
+
 /// There is no process around the engine.
 pub struct NoProcess;
 
@@ -163,6 +197,7 @@ impl Connection {
 pub struct Server {
     pub clock: StoppedClock,
     pub journal: Arc<MemoryJournal>,
+    pub publications: Arc<Publications>,
     departures: Departures,
     shared: Arc<Shared>,
     domain: Arc<Domain<Qsbr>>,
@@ -173,6 +208,13 @@ pub struct Server {
 impl Server {
     /// A server with so many workers whose clock shows `now_ms`.
     pub fn new(worker_count: usize, now_ms: u64) -> Server {
+        Server::with_events(worker_count, now_ms, false)
+    }
+
+    /// A server that notes each publication, or none.
+    pub fn with_events(worker_count: usize, now_ms: u64, notes_publications: bool) -> Server {
+        let publications = Arc::<Publications>::default();
+        let events = || Box::new(Watching(Arc::clone(&publications))) as Box<dyn KeyspaceEvents>;
         let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)), Arc::default());
         let journal = Arc::new(MemoryJournal::default());
         let departures = Departures::default();
@@ -187,13 +229,14 @@ impl Server {
             configuration: Configuration::default(),
             host: Box::new(NoProcess),
             sinks: Sinks {
-                events: None,
+                events: notes_publications.then(events),
                 journal: Some(Box::new(NotingJournal {
                     journal: Arc::clone(&journal),
                     departures: Arc::clone(&departures),
                 })),
             },
         }));
+        publications.shared.set(Arc::downgrade(&shared)).expect("set once");
         let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
         let seat = |index| {
             // SAFETY: nothing of one server's keyspace is used with another's.
@@ -205,7 +248,16 @@ impl Server {
             }
         };
         let seats = (0..worker_count).map(seat).collect();
-        Server { clock, journal, departures, shared, domain, seats, connections: BTreeMap::new() }
+        Server {
+            clock,
+            journal,
+            publications,
+            departures,
+            shared,
+            domain,
+            seats,
+            connections: BTreeMap::new(),
+        }
     }
 
     /// Makes the thread that calls it another member of the keyspace.
@@ -339,7 +391,7 @@ impl Server {
     pub fn disconnect(&mut self, connection: u64) {
         let state = self.connections.remove(&connection).expect("connected");
         self.shared.clients.unregister(connection);
-        execute::end_session(&self.shared, state.session);
+        execute::end_session(&self.shared, &mut self.seats[state.seat].worker, state.session);
     }
 
     /// A worker, and the server's state.
@@ -381,15 +433,21 @@ impl Server {
         for message in self.shared.mailboxes.take(index) {
             if let Message::Unblocked { session, waiter, mut reply, .. } = message
                 && let Some(connection) = self.connections.get_mut(&session)
-                && connection.session.unblock(waiter).is_some()
+                && execute::end_wait(
+                    &self.shared,
+                    &mut seat.worker,
+                    &mut connection.session,
+                    waiter,
+                )
+                .is_some()
             {
                 connection.output.append(&mut reply);
             }
         }
         while let Some(waiter) = seat.worker.deadlines.end_next(self.clock.monotonic_us()) {
-            execute::end_wait(&self.shared, &waiter);
             let connection = self.connections.get_mut(&waiter.session).expect("connected");
-            if connection.session.unblock(waiter.id).is_some() {
+            let session = &mut connection.session;
+            if execute::end_wait(&self.shared, &mut seat.worker, session, waiter.id).is_some() {
                 waiter.block.on_timeout.write(&mut connection.output);
             }
         }

@@ -203,7 +203,7 @@ impl Core {
 
     pub fn end(&mut self, connection: Connection) {
         self.shared.clients.unregister(connection.session.id());
-        execute::end_session(&self.shared, connection.session);
+        execute::end_session(&self.shared, &mut self.worker, connection.session);
     }
 
     fn execute(&mut self, connection: &mut Connection, input: &[u8]) -> (usize, Need) {

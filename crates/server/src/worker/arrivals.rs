@@ -62,9 +62,8 @@ impl<F: Flavour> EventLoop<F> {
         let client = Arc::clone(&connection.session.client);
         self.spec.handover.transfer(self.spec.index, other, connection, now_us);
         self.overdue_from_us.get_or_insert(now_us + OVERDUE_US);
-        // Release: pairs with the Acquire of whoever posts to the owner. Behind the transfer, so that a message which
-        // reaches the new owner finds the connection there.
-        client.worker.store(other, Ordering::Release);
+        // Behind the transfer, so that a message which reaches the new owner finds the connection there.
+        client.handed_on(self.spec.index, other);
         let stats = self.worker.stats(&self.spec.shared);
         stats.moved_connections.add(1);
         stats.connections.set(self.connections.len() as u64);
@@ -266,7 +265,7 @@ impl<F: Flavour> EventLoop<F> {
         self.by_session.remove(&id);
         self.waits.forget(id);
         shared.clients.unregister(id);
-        execute::end_session(shared, connection.session);
+        execute::end_session(shared, &mut self.worker, connection.session);
         self.spec.handover.ended(self.spec.index);
         self.worker.stats(shared).connections.set(self.connections.len() as u64);
     }

@@ -278,7 +278,6 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let waiter = u64::try_from(id).ok().and_then(|id| cx.shared.clients.find(id)?.waiter());
     let is_unblocked = waiter.as_ref().is_some_and(|waiter| waiter.end());
     if let (true, Some(waiter)) = (is_unblocked, waiter) {
-        crate::execute::end_wait(cx.shared, &waiter);
         let mut reply = ReplyBuffer::new(waiter.protocol);
         let end = if with_error {
             cx.worker.stats(cx.shared).error_replies.add(1);

@@ -3,6 +3,7 @@
 //! Every term but `MAXAGE`, `IDLE` and `SKIPME` has a twin with `NOT-` before it: [`Filter`] holds one set of terms that all
 //! must be true and one of which none may be. A term given twice counts as given last; ids add up.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -34,7 +35,7 @@ pub(super) struct Filter<'s> {
 #[derive(Default)]
 struct Terms<'s> {
     /// May be empty, which no client's is in.
-    ids: Option<Vec<i64>>,
+    ids: Option<HashSet<i64>>,
     is_normal: Option<bool>,
     address: Option<&'s [u8]>,
     local_address: Option<&'s [u8]>,
@@ -163,14 +164,15 @@ impl<'s> Terms<'s> {
 
     /// Adds the ids behind `index` up to the first argument that is no number; tells how many arguments that takes.
     fn add_ids(&mut self, cx: &SessionCx<'_, '_>, index: usize) -> Result<usize, CommandError> {
-        let numbers = cx.args.iter().skip(index + 1).map_while(parse_integer);
+        let behind = index + 1..cx.args.len();
+        let numbers = behind.map_while(|index| parse_integer(cx.arg(index)));
         let ids = self.ids.get_or_insert_default();
         let mut width = 1;
         for id in numbers {
             if id < 1 {
                 return Err("ERR client-id should be greater than 0".into());
             }
-            ids.push(id);
+            ids.insert(id);
             width += 1;
         }
         Ok(width)

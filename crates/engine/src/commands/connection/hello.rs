@@ -161,7 +161,7 @@ pub(super) fn quit(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.transaction = None;
     cx.session.show_transaction();
-    unwatch(cx.shared, cx.session, None);
+    unwatch(cx.shared, cx.worker, cx.session, None);
     cx.session.select(0);
     // RESET undoes OFF before it answers; SKIP still takes its answer.
     if cx.session.reply_mode == ReplyMode::Off {

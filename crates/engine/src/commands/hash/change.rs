@@ -101,6 +101,8 @@ pub(super) fn change<T>(
     if let (Some(entry), Some(clock)) = (old, due_clock)
         && is_over(shared, entry, clock)
     {
+        // The key goes and comes again: a reader must not see that it was gone.
+        cx.mark_held();
         delete_expired_fields(cx, key);
         edit = cx.edit(key);
         old = None;

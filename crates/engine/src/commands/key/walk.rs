@@ -324,30 +324,39 @@ pub(super) fn dbsize(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Attempts to find a random key that has not expired, before any key will do.
 const RANDOM_ATTEMPTS_MAX: usize = 100;
 
+/// Slots that are looked through in one read section when nothing was found at random.
+const LOOKED_THROUGH_SLOTS: usize = 256;
+
 pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
+    let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
     let mut found: Option<Box<[u8]>> = None;
     for _ in 0..RANDOM_ATTEMPTS_MAX {
         let random = [cx.worker.random.next_u64(), cx.worker.random.next_u64()];
         let mut is_empty = false;
+        let mut outcome = Ok(());
         cx.reader.section(&mut |section| {
             let count = shared.keyspace.key_count(database, section);
             is_empty = count == 0;
-            if !is_empty {
-                let Some(entry) = random_entry(shared, database, random, count, section) else {
-                    return;
-                };
-                // Passing an expired key over is no answer: it need not count.
-                if SlotJudge::locked(shared, cx.worker).is_over(entry) {
-                    note_expired(cx.worker, shared, database, entry);
-                } else {
-                    found = Some(entry.key().into());
-                }
+            if is_empty {
+                return;
             }
+            let walk = Walk { shared, worker: &*cx.worker, database };
+            outcome = random_entry(&walk, reading, (random, count), section).map(|drawn| {
+                match drawn {
+                    Some((entry, true)) => note_expired(cx.worker, shared, database, entry),
+                    Some((entry, false)) => found = Some(entry.key().into()),
+                    None => {}
+                }
+            });
         });
+        outcome.map_err(Stop::wait)?;
         if is_empty || found.is_some() {
             break;
         }
+    }
+    if found.is_none() {
+        found = any_key(cx, reading).map_err(Stop::wait)?;
     }
     match found {
         Some(key) => cx.reply.bulk(&key),
@@ -356,23 +365,69 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// A slot by its share of the keys, then one of the slot's buckets, then one of its entries.
-fn random_entry<'g>(
-    shared: &'g Shared,
-    database: usize,
-    random: [u64; 2],
-    count: u64,
+/// A slot by its share of the keys, then one of the slot's buckets, then one of its entries, and whether its time is over.
+///
+/// Counts are as they are at this moment, which may be within a change of several slots: they only choose the slot.
+///
+/// # Errors
+///
+/// What to wait for.
+fn random_entry<'k: 'g, 'g>(
+    walk: &Walk<'k, '_>,
+    reading: Reading,
+    (random, count): ([u64; 2], u64),
     section: Section<'g>,
-) -> Option<EntryRef<'g>> {
+) -> Result<Option<(EntryRef<'g>, bool)>, Waiting> {
+    let Walk { shared, database, .. } = *walk;
     let mut rank = random[0] % count;
     let slot = SlotNumber::all().find(|&slot| {
         let keys = u64::from(shared.keyspace.slot_key_count(database, slot, section));
         let is_here = rank < keys;
         rank = rank.saturating_sub(keys);
         is_here
-    })?;
-    let mut entries = Vec::new();
-    let visit = &mut |entry| entries.push(entry);
-    shared.keyspace.visit_bucket(database, slot, random[1], CURSOR_GRANULARITY, section, visit);
-    (!entries.is_empty()).then(|| entries[(random[0] >> 32) as usize % entries.len()])
+    });
+    let Some(slot) = slot else { return Ok(None) };
+    let (keyspace, granularity) = (&shared.keyspace, CURSOR_GRANULARITY);
+    read_slot(walk, slot, reading, |judge| {
+        let mut entries = Vec::new();
+        let visit = &mut |entry| entries.push(entry);
+        keyspace.visit_bucket(database, slot, random[1], granularity, section, visit);
+        let entry = *entries.get((random[0] >> 32) as usize % entries.len().max(1))?;
+        Some((entry, judge.is_over(entry)))
+    })
+}
+
+/// The first key from a random slot on that has not expired. Every slot is asked, an empty one too: it may be empty only
+/// within a change that is not over, and then it is no answer that there is no key.
+///
+/// # Errors
+///
+/// What to wait for.
+fn any_key(cx: &mut SessionCx<'_, '_>, reading: Reading) -> Result<Option<Box<[u8]>>, Waiting> {
+    let (shared, database) = (cx.shared, cx.session.database);
+    let slot_count = tidemill_store::limits::SLOT_COUNT;
+    let first = cx.worker.random.next_u64() as usize % slot_count;
+    for from in (0..slot_count).step_by(LOOKED_THROUGH_SLOTS) {
+        let mut outcome = Ok(None);
+        cx.reader.section(&mut |section| {
+            let walk = Walk { shared, worker: &*cx.worker, database };
+            let slots = (from..slot_count.min(from + LOOKED_THROUGH_SLOTS))
+                .filter_map(|index| SlotNumber::from_index((first + index) % slot_count));
+            for slot in slots {
+                outcome = read_slot(&walk, slot, reading, |judge| {
+                    let mut entries = shared.keyspace.entries(database, slot, section);
+                    let alive = entries.find(|entry| !judge.is_over(*entry));
+                    alive.map(|entry| Box::<[u8]>::from(entry.key()))
+                });
+                if !matches!(outcome, Ok(None)) {
+                    break;
+                }
+            }
+        });
+        if !matches!(outcome, Ok(None)) {
+            return outcome;
+        }
+        cx.reader.quiescent();
+    }
+    Ok(None)
 }

@@ -1,0 +1,402 @@
+//! No command takes more than n log n time for n arguments: each command of the table, with each argument of its syntax
+//! that may be repeated, and each option given again and again.
+//!
+//! What is compared is the processor time of this thread for ten times the arguments, never a time by itself: a machine
+//! that is slow or busy makes both longer. A call that is too short to be anything but linear is not compared at all.
+
+mod harness;
+
+use std::fmt::Write;
+
+use harness::Server;
+use nix::time::{ClockId, clock_gettime};
+use tidemill_engine::command::{Argument, ArgumentKind, Command, Group, Handler};
+use tidemill_engine::commands;
+
+/// The numbers of arguments.
+const COUNTS: [usize; 3] = [1_000, 10_000, 100_000];
+/// Ten times the arguments may take so many times the time: n log n is 13, caches that overflow three times that.
+const RATIO_MAX: f64 = 40.0;
+/// A call with the most arguments that takes no longer is not quadratic: each pair of them had 0.04 ns.
+const SHORT_US: u64 = 200_000;
+const ATTEMPTS: usize = 3;
+const NOW_MS: u64 = 1_700_000_000_000;
+
+fn processor_us() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has it");
+    time.tv_sec() as u64 * 1_000_000 + time.tv_nsec() as u64 / 1_000
+}
+
+/// What the n-th occurrence of an argument says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Each another one.
+    Distinct,
+    /// All the same.
+    Same,
+}
+
+/// A call under construction.
+struct Call {
+    words: Vec<String>,
+    count: usize,
+    values: Values,
+}
+
+impl Call {
+    fn word(&mut self, word: impl Into<String>) {
+        self.words.push(word.into());
+    }
+
+    fn value(&self, occurrence: usize) -> usize {
+        match self.values {
+            Values::Distinct => occurrence,
+            Values::Same => 0,
+        }
+    }
+
+    /// Adds an occurrence of an argument, without its token.
+    fn add_one(&mut self, argument: &Argument, focus: &Focus, occurrence: usize) {
+        let number = self.value(occurrence);
+        match argument.kind {
+            // Numbers of keys and fields stand before them.
+            ArgumentKind::Integer if argument.name.starts_with("num") => {
+                let count = if focus.is_multiple { self.count } else { 1 };
+                self.word(count.to_string());
+            }
+            ArgumentKind::Integer | ArgumentKind::Double => self.word((number + 1).to_string()),
+            ArgumentKind::UnixTime => self.word((NOW_MS + number as u64).to_string()),
+            ArgumentKind::Key(_) => self.word(format!("k{number}")),
+            ArgumentKind::Pattern => self.word(format!("p{number}*")),
+            ArgumentKind::String => self.word(match argument.name {
+                "encoding" => "u8".into(),
+                "command-name" | "command" => ["get", "set"][number % 2].to_owned(),
+                _ => format!("v{number}"),
+            }),
+            ArgumentKind::PureToken => {}
+            ArgumentKind::OneOf(children) => {
+                let chosen = children.iter().find(|child| focus.is_within(child));
+                let chosen = chosen.unwrap_or(&children[number % children.len()]);
+                self.add(chosen, focus, occurrence);
+            }
+            ArgumentKind::Block(children) => {
+                for child in
+                    children.iter().filter(|child| !child.optional || focus.is_within(child))
+                {
+                    self.add(child, focus, occurrence);
+                }
+            }
+        }
+    }
+
+    /// Adds an argument with its tokens, as often as the focus wants it.
+    fn add(&mut self, argument: &Argument, focus: &Focus, occurrence: usize) {
+        let repeats = std::ptr::eq(argument, focus.argument);
+        let token = |call: &mut Call| {
+            if let Some(token) = argument.token {
+                call.word(token);
+            }
+        };
+        token(self);
+        self.add_one(argument, focus, occurrence);
+        for occurrence in 1..if repeats { self.count } else { 1 } {
+            // An option that may be given once is given again as a whole.
+            if argument.multiple_token || !argument.multiple {
+                token(self);
+            }
+            self.add_one(argument, focus, occurrence);
+        }
+    }
+}
+
+/// The argument that a call repeats.
+struct Focus<'a> {
+    argument: &'a Argument,
+    is_multiple: bool,
+}
+
+impl Focus<'_> {
+    /// Whether the repeated argument is this one or part of it.
+    fn is_within(&self, argument: &Argument) -> bool {
+        std::ptr::eq(argument, self.argument)
+            || children(argument).iter().any(|child| self.is_within(child))
+    }
+}
+
+fn children(argument: &Argument) -> &'static [Argument] {
+    match argument.kind {
+        ArgumentKind::OneOf(children) | ArgumentKind::Block(children) => children,
+        _ => &[],
+    }
+}
+
+/// All arguments that a call may repeat: those which may occur several times, and options.
+fn repeatable<'a>(arguments: &'a [Argument], found: &mut Vec<&'a Argument>) {
+    for argument in arguments {
+        if argument.multiple || argument.optional {
+            found.push(argument);
+        }
+        repeatable(children(argument), found);
+    }
+}
+
+fn call(command: &Command, focus: &Focus<'_>, count: usize, values: Values) -> Vec<String> {
+    let mut call = Call { words: Vec::new(), count, values };
+    command.name.split('|').for_each(|word| call.word(word));
+    for argument in command.arguments {
+        if !argument.optional || focus.is_within(argument) {
+            call.add(argument, focus, 0);
+        }
+    }
+    call.words
+}
+
+fn encode<W: AsRef<str>>(words: &[W]) -> Vec<u8> {
+    let mut text = format!("*{}\r\n", words.len());
+    for word in words {
+        // Writing into a string cannot fail.
+        let _ = write!(text, "${}\r\n{}\r\n", word.as_ref().len(), word.as_ref());
+    }
+    text.into_bytes()
+}
+
+/// A server whose keys are such that a call has something to do with each argument.
+fn server(command: &Command, count: usize) -> (Server, u64) {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let mut words: Vec<String> = Vec::new();
+    match command.group {
+        Group::Hash => {
+            words.extend(["HSET".into(), "k0".into()]);
+            words.extend((0..count).flat_map(|number| [format!("v{number}"), "1".into()]));
+        }
+        Group::List if !command.name.starts_with('b') => {
+            words.extend(["RPUSH".into(), "k0".into()]);
+            words.extend((0..count).map(|number| format!("v{number}")));
+        }
+        Group::String | Group::Bitmap | Group::Generic => {
+            words.push("MSET".into());
+            words.extend((0..count).flat_map(|number| [format!("k{number}"), "1".into()]));
+        }
+        _ => {}
+    }
+    if !words.is_empty() {
+        server.pipeline(client, &encode(&words));
+    }
+    (server, client)
+}
+
+/// Processor time of a call, of what follows it, and of the end of its client.
+fn measure(command: &Command, keys: usize, words: &[String]) -> u64 {
+    let (mut server, client) = server(command, keys);
+    let request = encode(words);
+    let begin_us = processor_us();
+    let _next = server.turn_once(client, &request);
+    server.settle();
+    server.disconnect(client);
+    processor_us() - begin_us
+}
+
+/// Fails when `time` of the most arguments is out of proportion to that of a tenth.
+fn compare(name: &str, mut time: impl FnMut(usize) -> u64, report: &mut Vec<String>) {
+    let [few, some, many] = COUNTS;
+    time(few);
+    if time(many) <= SHORT_US {
+        return;
+    }
+    let mut best = |count| (0..ATTEMPTS).map(|_| time(count)).min().unwrap_or(0).max(1);
+    let (some_us, many_us) = (best(some), best(many));
+    let ratio = many_us as f64 / some_us as f64;
+    println!("{name}: {some_us} us for {some}, {many_us} us for {many}");
+    if many_us > SHORT_US && ratio > RATIO_MAX {
+        report
+            .push(format!("{name}: {some_us} us for {some}, {many_us} us for {many}: {ratio:.0}"));
+    }
+}
+
+/// Whether a call does what no test may do to its own process, or takes its time by the value of an argument.
+fn is_left_out(command: &Command) -> bool {
+    matches!(command.name, "shutdown" | "debug" | "lolwut") || command.name.starts_with("debug|")
+}
+
+#[test]
+fn no_command_takes_more_than_n_log_n_for_n_arguments() {
+    let all = commands::all();
+    let subcommands = all.iter().flat_map(|command| command.subcommands.iter());
+    let mut report = Vec::new();
+    let mut calls = 0;
+    for command in all.iter().chain(subcommands) {
+        if is_left_out(command) || matches!(command.handler, Handler::Container) {
+            continue;
+        }
+        let mut arguments = Vec::new();
+        repeatable(command.arguments, &mut arguments);
+        for argument in arguments {
+            let focus = Focus { argument, is_multiple: argument.multiple };
+            let both: &[Values] = if argument.multiple {
+                &[Values::Distinct, Values::Same]
+            } else {
+                &[Values::Distinct]
+            };
+            for &values in both {
+                let name = format!("{} with {} {values:?}", command.name, argument.name);
+                let time = |count| {
+                    // What an option says when it is given again and again is refused, or counts once.
+                    let keys =
+                        if argument.multiple && values == Values::Distinct { count } else { 1 };
+                    measure(command, keys, &call(command, &focus, count, values))
+                };
+                compare(&name, time, &mut report);
+                calls += 1;
+            }
+        }
+    }
+    assert!(calls > 150, "the table has more to repeat than {calls} arguments");
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}
+
+/// Processor time of requests, each list of which is sent in one piece, after others that do not count.
+fn measure_requests(prepare: &[Vec<String>], requests: &[Vec<String>]) -> u64 {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let encoded =
+        |all: &[Vec<String>]| all.iter().flat_map(|words| encode(words)).collect::<Vec<u8>>();
+    if !prepare.is_empty() {
+        server.pipeline(client, &encoded(prepare));
+    }
+    let requests = encoded(requests);
+    let begin_us = processor_us();
+    if !requests.is_empty() {
+        server.pipeline(client, &requests);
+    }
+    server.settle();
+    server.disconnect(client);
+    processor_us() - begin_us
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn numbered(first: &str, count: usize) -> Vec<String> {
+    let mut all = words(first);
+    all.extend((0..count).map(|number| format!("k{number}")));
+    all
+}
+
+#[test]
+fn transactions_and_watches_take_no_more_than_n_log_n() {
+    let mut report = Vec::new();
+    let transaction = |count: usize, command: fn(usize) -> String| {
+        let mut requests = vec![words("MULTI")];
+        requests.extend((0..count).map(|number| words(&command(number))));
+        requests.push(words("EXEC"));
+        requests
+    };
+    compare(
+        "EXEC of n commands on n keys",
+        |count| measure_requests(&[], &transaction(count, |number| format!("SET k{number} v"))),
+        &mut report,
+    );
+    compare(
+        "WATCH of n keys, EXEC",
+        |count| {
+            let mut requests = vec![numbered("WATCH", count)];
+            requests.extend(transaction(1, |_| "SET other v".into()));
+            measure_requests(&[], &requests)
+        },
+        &mut report,
+    );
+    compare(
+        "n times WATCH, UNWATCH",
+        |count| {
+            let mut requests: Vec<_> =
+                (0..count).map(|number| words(&format!("WATCH k{number}"))).collect();
+            requests.push(words("UNWATCH"));
+            measure_requests(&[], &requests)
+        },
+        &mut report,
+    );
+    for each in ["CLIENT KILL ID", "CLIENT LIST ID", "CLIENT KILL SKIPME yes ID"] {
+        compare(
+            &format!("{each} with n ids, and n times with one"),
+            |count| {
+                let first = words(each);
+                let ids = (0..count).map(|number| (1_000_000 + number).to_string());
+                let together: Vec<_> = first.iter().cloned().chain(ids.clone()).collect();
+                let apart = ids.flat_map(|id| ["ID".to_owned(), id]);
+                let apart: Vec<_> = first[..2].iter().cloned().chain(apart).collect();
+                measure_requests(&[], &[together, apart])
+            },
+            &mut report,
+        );
+    }
+    compare(
+        "SORT with n patterns",
+        |count| {
+            let patterns = (0..count).flat_map(|_| ["GET".to_owned(), "#".to_owned()]);
+            let sort: Vec<_> = words("SORT list BY nosort").into_iter().chain(patterns).collect();
+            measure_requests(&[words("RPUSH list 1")], &[sort])
+        },
+        &mut report,
+    );
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}
+
+#[test]
+fn waits_take_no_more_than_n_log_n() {
+    let mut report = Vec::new();
+    compare(
+        "n keys become ready in one EXEC",
+        |count| {
+            let mut server = Server::new(1, NOW_MS);
+            let (waiter, writer) = (server.connect(0), server.connect(0));
+            let mut wait = numbered("BLPOP", count);
+            wait.push("0".into());
+            let _next = server.turn_once(waiter, &encode(&wait));
+            let pushes = (0..count).rev().map(|number| words(&format!("LPUSH k{number} v")));
+            let requests: Vec<_> =
+                [words("MULTI")].into_iter().chain(pushes).chain([words("EXEC")]).collect();
+            let input: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
+            let begin_us = processor_us();
+            server.pipeline(writer, &input);
+            server.settle();
+            processor_us() - begin_us
+        },
+        &mut report,
+    );
+    compare(
+        "n clients wait for one key, and end in any order",
+        |count| {
+            let mut server = Server::new(1, NOW_MS);
+            let waiters: Vec<u64> = (0..count).map(|_| server.connect(0)).collect();
+            let request = encode(&words("BLPOP k 100"));
+            let begin_us = processor_us();
+            for &waiter in &waiters {
+                let _next = server.turn_once(waiter, &request);
+            }
+            let mut order: Vec<u64> = waiters;
+            fastrand::Rng::with_seed(7).shuffle(&mut order);
+            order.into_iter().for_each(|waiter| server.disconnect(waiter));
+            processor_us() - begin_us
+        },
+        &mut report,
+    );
+    compare(
+        "a client is served from the last of n keys",
+        |count| {
+            let mut server = Server::new(1, NOW_MS);
+            let (waiter, writer) = (server.connect(0), server.connect(0));
+            let mut wait = numbered("BLPOP", count);
+            wait.push("0".into());
+            let begin_us = processor_us();
+            let _next = server.turn_once(waiter, &encode(&wait));
+            server.pipeline(writer, &encode(&words(&format!("RPUSH k{} v", count - 1))));
+            server.settle();
+            assert!(!server.take_output(waiter).is_empty(), "it was served");
+            processor_us() - begin_us
+        },
+        &mut report,
+    );
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}

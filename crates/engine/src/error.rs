@@ -22,6 +22,8 @@ pub enum CommandError {
     Arity(Cow<'static, str>),
     /// The server is out of memory by its own `maxmemory`.
     OutOfMemory,
+    /// The system does not give the server so many bytes for the command.
+    NoMemory(u64),
     /// The client has not authenticated.
     NotAuthenticated,
     /// Any other text, with its code, without the leading dash.
@@ -70,6 +72,10 @@ impl CommandError {
                 return Cow::Owned(text.into_bytes());
             }
             CommandError::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            CommandError::NoMemory(bytes) => {
+                let text = format!("OOM no memory for {bytes} bytes that the command needs");
+                return Cow::Owned(text.into_bytes());
+            }
             CommandError::NotAuthenticated => "NOAUTH Authentication required.",
             CommandError::Text(text) => text,
             CommandError::Bytes(bytes) => return Cow::Borrowed(bytes),

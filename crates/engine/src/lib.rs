@@ -25,6 +25,7 @@ pub mod limits;
 pub mod locks;
 mod long_reply;
 pub mod mailbox;
+mod memory;
 pub mod observe;
 pub mod parking;
 mod ready;

@@ -12,6 +12,10 @@ pub const DATABASES_MAX: usize = 1_000_000;
 /// Longest string value, in bytes, that lives inside its entry; longer ones are shared by reference count.
 pub const INLINE_VALUE_BYTES_MAX: usize = 1024;
 
+/// Longest element of a collection, in bytes: a string, or a field or a value of a hash. A node has a length of 32 bits, and
+/// one that holds a single field holds its value as well.
+pub const ELEMENT_BYTES_MAX: usize = 1 << 30;
+
 /// Longest key, in bytes, whose length fits the entry's packed length word; longer keys carry a word of their own.
 pub const PACKED_KEY_BYTES_MAX: usize = (1 << 21) - 1;
 

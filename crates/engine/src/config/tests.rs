@@ -457,6 +457,23 @@ fn patterns_match_as_in_redis() {
     assert!(!matches_ignoring_case(b"*a*a*a*a*a*a*a*a*b", &many));
 }
 
+/// A node of a collection has a length of 32 bits: no limit may let an element come near it.
+#[test]
+fn no_argument_may_be_longer_than_an_element_can_be() {
+    let most = tidemill_store::limits::ELEMENT_BYTES_MAX;
+    let configuration = load_with(&[], &[]).expect("defaults are accepted");
+    assert!(set(&configuration, &[("proto-max-bulk-len", &most.to_string())]).is_ok());
+    let beyond = (most + 1).to_string();
+    for value in [beyond.as_str(), "4gb", "9223372036854775807"] {
+        let error = set(&configuration, &[("proto-max-bulk-len", value)])
+            .expect_err("it is beyond the maximum");
+        assert!(error.contains("argument must be between 1048576 and 1073741824"), "{error}");
+        let started = load_with(&[], &["--proto-max-bulk-len", value]);
+        let error = started.expect_err("it is beyond the maximum").to_string();
+        assert!(error.contains("argument must be between 1048576 and 1073741824"), "{error}");
+    }
+}
+
 /// Set TIDEMILL_WRITE_DOCS to write the manual instead.
 #[test]
 fn the_manual_is_fresh() {

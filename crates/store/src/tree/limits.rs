@@ -1,5 +1,7 @@
 //! Sizes of the tree's nodes.
 
+use crate::limits::ELEMENT_BYTES_MAX;
+
 use super::node::{Child, HEADER_BYTES, TOTALS_BYTES};
 
 /// Largest allocation of a node that holds more than one element.
@@ -19,10 +21,16 @@ pub(crate) const CHILD_COUNT_MAX: usize = 40;
 /// An inner node with fewer children is merged with a neighbour, where both fit into one node.
 pub(crate) const CHILD_COUNT_MIN: usize = CHILD_COUNT_MAX * 2 / 5;
 
+/// Bytes that a node of one element takes at most beside its header and its element.
+pub(crate) const ELEMENT_OVERHEAD_BYTES_MAX: usize = 256;
+
 /// Payload of a full chunk of a text.
 pub(crate) const CHUNK_BYTES: usize = NODE_BYTES_MAX - HEADER_BYTES;
 
 const _: () =
     assert!(HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<Child>() <= NODE_BYTES_MAX);
+// The longest field and the longest value with their lengths and expiry, and what the size is rounded up by.
+const _: () =
+    assert!(HEADER_BYTES + 2 * ELEMENT_BYTES_MAX + ELEMENT_OVERHEAD_BYTES_MAX <= u32::MAX as usize);
 // What a split leaves behind must not be merged again at once.
 const _: () = assert!(LEAF_BYTES_MIN < NODE_BYTES_MAX / 2 && CHILD_COUNT_MIN < CHILD_COUNT_MAX / 2);

@@ -142,7 +142,7 @@ impl Link {
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let link = Link(memory.cast());
-        let capacity = u32::try_from(capacity).expect("an element is at most 1 GiB");
+        let capacity = u32::try_from(capacity).expect("ELEMENT_BYTES_MAX, twice, fits");
         link.set_header(Header { used: 0, capacity, fresh: 0, len: 0, level, flags });
         link
     }

@@ -62,7 +62,7 @@ pub(super) fn setbit(cx: &mut Cx<'_, '_>) -> Outcome {
         let new = old & !(1 << shift) | on << shift;
         string::write(cx, key, index, &[new], SETBIT_EVENT)?;
     } else {
-        string::make_raw(cx, key);
+        string::make_raw(cx, key)?;
     }
     cx.reply.integer(i64::from(old >> shift & 1));
     Ok(())

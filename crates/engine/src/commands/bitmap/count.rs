@@ -5,31 +5,9 @@ use tidemill_store::value::text::Chunk;
 
 use crate::command::Outcome;
 use crate::commands::options::{integer, is};
+use crate::commands::string::pieces;
 use crate::context::Cx;
 use crate::error::CommandError;
-
-/// A piece of a string: bytes, or so many zeros.
-pub(super) enum Piece<'g> {
-    Bytes(&'g [u8]),
-    Zeros(u64),
-}
-
-/// The pieces of a byte range, in order.
-pub(super) fn pieces<'g>(
-    value: StringValue<'g>,
-    range: std::ops::Range<u64>,
-) -> Box<dyn Iterator<Item = Piece<'g>> + 'g> {
-    match value {
-        StringValue::Plain(bytes) => {
-            let part = &bytes[range.start as usize..range.end as usize];
-            Box::new(std::iter::once(Piece::Bytes(part)))
-        }
-        StringValue::Chunks(text) => Box::new(text.chunks(range).map(|chunk| match chunk {
-            Chunk::Bytes(bytes) => Piece::Bytes(bytes),
-            Chunk::Zeros(count) => Piece::Zeros(count),
-        })),
-    }
-}
 
 fn ones(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -92,8 +70,8 @@ pub(super) fn bitcount(cx: &mut Cx<'_, '_>) -> Outcome {
         let bytes = range.first / 8..range.last / 8 + 1;
         let whole: u64 = pieces(value, bytes.clone())
             .map(|piece| match piece {
-                Piece::Bytes(bytes) => ones(bytes),
-                Piece::Zeros(_) => 0,
+                Chunk::Bytes(bytes) => ones(bytes),
+                Chunk::Zeros(_) => 0,
             })
             .sum();
         let first = super::bit::byte_at(Some(value), bytes.start);
@@ -106,6 +84,14 @@ pub(super) fn bitcount(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Where the first byte stands that is not `byte`. Compares words: what is skipped is mostly long.
+fn first_other(bytes: &[u8], byte: u8) -> Option<usize> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let skipped = words.iter().take_while(|word| **word == [byte; 8]).count() * 8;
+    let rest = bytes[skipped..].iter().position(|other| *other != byte);
+    rest.map(|at| skipped + at)
+}
+
 /// The first bit equal to `bit` of a range.
 fn find_bit(value: StringValue<'_>, bit: u8, range: &BitRange) -> Option<u64> {
     let bytes = range.first / 8..range.last / 8 + 1;
@@ -114,26 +100,32 @@ fn find_bit(value: StringValue<'_>, bit: u8, range: &BitRange) -> Option<u64> {
     let mut index = bytes.start;
     for piece in pieces(value, bytes) {
         match piece {
-            Piece::Zeros(count) if bit == 1 => index += count,
-            Piece::Zeros(count) => {
+            Chunk::Zeros(count) if bit == 1 => index += count,
+            Chunk::Zeros(count) => {
                 let from = range.first.max(index * 8);
                 if from < (index + count) * 8 {
                     return Some(from).filter(|found| *found <= range.last);
                 }
                 index += count;
             }
-            Piece::Bytes(bytes) => {
-                for &byte in bytes {
-                    let mut candidates = byte ^ flip;
-                    if index == range.first / 8 {
-                        candidates &= 0xff >> (range.first % 8);
-                    }
+            Chunk::Bytes(bytes) => {
+                let mut bytes = bytes;
+                if index == range.first / 8
+                    && let Some((&byte, behind)) = bytes.split_first()
+                {
+                    let candidates = (byte ^ flip) & 0xff >> (range.first % 8);
                     if candidates != 0 {
                         let found = index * 8 + u64::from(candidates.leading_zeros());
                         return Some(found).filter(|found| *found <= range.last);
                     }
-                    index += 1;
+                    (bytes, index) = (behind, index + 1);
                 }
+                if let Some(at) = first_other(bytes, flip) {
+                    let candidates = bytes[at] ^ flip;
+                    let found = (index + at as u64) * 8 + u64::from(candidates.leading_zeros());
+                    return Some(found).filter(|found| *found <= range.last);
+                }
+                index += bytes.len() as u64;
             }
         }
     }

@@ -224,7 +224,7 @@ pub(super) fn bitfield(cx: &mut Cx<'_, '_>) -> Outcome {
         string::write_runs(cx, key, &runs(draft.changed), SETBIT_EVENT)?;
         cx.count_changes(draft.new_value_count.max(1));
     } else if writes {
-        string::make_raw(cx, key);
+        string::make_raw(cx, key)?;
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! `LCS`: the longest common subsequence.
 
 use tidemill_resp::encode::Aggregate;
-use tidemill_store::Kind;
+use tidemill_store::{EntryRef, Kind, StringValue};
 
 use crate::command::Outcome;
 use crate::commands::options::{integer, is};
 use crate::context::Cx;
 use crate::error::CommandError;
+use crate::memory;
 use crate::reply;
 
 #[derive(Default)]
@@ -39,16 +40,39 @@ fn lcs_options(cx: &Cx<'_, '_>) -> Result<LcsOptions, CommandError> {
     Ok(options)
 }
 
-fn operand(cx: &mut Cx<'_, '_>, index: usize) -> Result<Vec<u8>, CommandError> {
+fn operand<'g>(cx: &mut Cx<'_, 'g>, index: usize) -> Result<Option<StringValue<'g>>, CommandError> {
     let entry = cx.read(cx.arg(index));
     match entry {
         Some(entry) if entry.kind() != Kind::String => {
             Err(CommandError::from("ERR The specified keys must contain string values"))
         }
-        Some(entry) => Ok(entry.string().map_or_else(Vec::new, reply::to_bytes)),
-        None => Ok(Vec::new()),
+        entry => Ok(entry.and_then(EntryRef::string)),
     }
 }
+
+/// Cells of the table for strings of these lengths.
+///
+/// # Errors
+///
+/// When the table would be larger than a string may be: as Valkey has it, what `LCS` takes for a moment is limited by
+/// `proto-max-bulk-len`.
+fn cell_count(lengths: [u64; 2], bytes_max: u64) -> Result<usize, CommandError> {
+    if lengths.iter().any(|&length| length >= u64::from(u32::MAX) - 1) {
+        return Err("ERR String too long for LCS".into());
+    }
+    let cells = (lengths[0] + 1) * (lengths[1] + 1);
+    match cells.checked_mul(size_of::<u32>() as u64) {
+        Some(bytes) if bytes <= bytes_max => Ok(cells as usize),
+        Some(_) => {
+            let text =
+                "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+            Err(text.into())
+        }
+        None => Err(NO_MEMORY.into()),
+    }
+}
+
+const NO_MEMORY: &str = "ERR Insufficient memory, failed allocating transient memory for LCS";
 
 /// Lengths of the longest common subsequences of all pairs of prefixes.
 struct Table {
@@ -57,13 +81,10 @@ struct Table {
 }
 
 impl Table {
-    fn new(a: &[u8], b: &[u8]) -> Option<Table> {
+    fn new(a: &[u8], b: &[u8], cell_count: usize) -> Result<Table, CommandError> {
         let width = b.len() + 1;
-        let cells = width.checked_mul(a.len() + 1)?;
-        if cells.checked_mul(size_of::<u32>())? >= u32::MAX as usize {
-            return None;
-        }
-        let mut lengths = vec![0_u32; cells];
+        let mut lengths = memory::with_capacity(cell_count).map_err(|_| NO_MEMORY)?;
+        lengths.resize(cell_count, 0_u32);
         for (row, x) in a.iter().enumerate() {
             for (column, y) in b.iter().enumerate() {
                 let (above, left) = (row * width + column + 1, (row + 1) * width + column);
@@ -74,7 +95,7 @@ impl Table {
                 };
             }
         }
-        Some(Table { lengths, width })
+        Ok(Table { lengths, width })
     }
 
     fn at(&self, row: usize, column: usize) -> u32 {
@@ -128,8 +149,12 @@ pub(super) fn lcs(cx: &mut Cx<'_, '_>) -> Outcome {
     if options.only_length && options.as_matches {
         return Err("ERR If you want both the length and indexes, please just use IDX.".into());
     }
-    let table = Table::new(&a, &b)
-        .ok_or("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")?;
+    let length = |operand: Option<StringValue<'_>>| operand.map_or(0, |value| value.len());
+    let bytes_max = cx.worker.settings.bulk_bytes_max as u64;
+    let cells = cell_count([length(a), length(b)], bytes_max)?;
+    let copy = |operand: Option<StringValue<'_>>| operand.map_or(Ok(Vec::new()), memory::copy);
+    let (a, b) = (copy(a)?, copy(b)?);
+    let table = Table::new(&a, &b, cells)?;
     let length = table.at(a.len(), b.len());
     if options.only_length {
         cx.reply.integer(i64::from(length));

@@ -10,7 +10,7 @@ mod number;
 mod range;
 mod set;
 
-pub(super) use range::{make_raw, new_raw_string, write, write_runs};
+pub(super) use range::{make_raw, new_raw_string, pieces, write, write_runs};
 pub(super) use set::text_encoding_of;
 
 use crate::command::{

@@ -1,7 +1,7 @@
 //! Numbers kept as strings.
 
 use tidemill_resp::number::{format_long_double, parse_integer, parse_long_double};
-use tidemill_store::{EntryRef, Kind};
+use tidemill_store::{EntryRef, Kind, StringValue};
 
 use super::range::new_raw_string;
 use super::set::{put_string, text_encoding_of};
@@ -10,7 +10,7 @@ use crate::commands::options::integer;
 use crate::commit::{Event, EventClass};
 use crate::context::{Cx, NewEntry};
 use crate::error::CommandError;
-use crate::reply;
+use crate::memory;
 
 pub(super) fn incr(cx: &mut Cx<'_, '_>) -> Outcome {
     add(cx, 1)
@@ -30,15 +30,38 @@ pub(super) fn decrby(cx: &mut Cx<'_, '_>) -> Outcome {
     add(cx, amount)
 }
 
-fn text_of(entry: Option<EntryRef<'_>>) -> Option<Vec<u8>> {
-    entry.and_then(EntryRef::string).map(reply::to_bytes)
+/// Longest text that may be a number of 64 bits.
+const INTEGER_BYTES_MAX: u64 = 20;
+
+/// Longest text that Valkey takes for a number with a fraction.
+const LONG_DOUBLE_BYTES_MAX: u64 = 5 * 1024 - 1;
+
+/// The number in a string that is no longer than a number can be: a long one is not even copied.
+fn number<T>(
+    value: StringValue<'_>,
+    bytes_max: u64,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+) -> Option<T> {
+    if value.len() > bytes_max {
+        return None;
+    }
+    let copied;
+    parse(match value {
+        StringValue::Plain(bytes) => bytes,
+        StringValue::Chunks(_) => {
+            copied = memory::copy(value).ok()?;
+            &copied
+        }
+    })
 }
 
 fn add(cx: &mut Cx<'_, '_>, amount: i64) -> Outcome {
     let key = cx.arg(1);
     let edit = cx.edit(key);
-    let old = match text_of(edit.entry_of(Kind::String)?) {
-        Some(text) => parse_integer(&text).ok_or(CommandError::NotAnInteger)?,
+    let old = match edit.entry_of(Kind::String)?.and_then(EntryRef::string) {
+        Some(value) => {
+            number(value, INTEGER_BYTES_MAX, parse_integer).ok_or(CommandError::NotAnInteger)?
+        }
         None => 0,
     };
     let sum = old.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
@@ -54,8 +77,9 @@ pub(super) fn incrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
     let key = cx.arg(1);
     let increment = cx.arg(2);
     let edit = cx.edit(key);
-    let old = match text_of(edit.entry_of(Kind::String)?) {
-        Some(text) => parse_long_double(&text).ok_or(CommandError::NotAFloat)?,
+    let old = match edit.entry_of(Kind::String)?.and_then(EntryRef::string) {
+        Some(value) => number(value, LONG_DOUBLE_BYTES_MAX, parse_long_double)
+            .ok_or(CommandError::NotAFloat)?,
         None => 0.into(),
     };
     let sum = old + parse_long_double(increment).ok_or(CommandError::NotAFloat)?;

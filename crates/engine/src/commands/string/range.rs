@@ -1,5 +1,6 @@
 //! Parts of strings.
 
+use tidemill_store::value::text::Chunk;
 use tidemill_store::{Encoding, Kind, NewValue, StringValue};
 
 use super::set::put_string;
@@ -9,6 +10,7 @@ use crate::commit::{Event, EventClass};
 use crate::context::{Cx, NewEntry};
 use crate::error::CommandError;
 use crate::limits::COPIED_STRING_BYTES_MAX;
+use crate::memory;
 use crate::reply;
 
 /// Fails when a string of `length` bytes may not exist.
@@ -80,7 +82,7 @@ pub(in crate::commands) fn write_runs<B: AsRef<[u8]>>(
         })?;
         return Ok(());
     }
-    let mut whole = old.map_or_else(Vec::new, reply::to_bytes);
+    let mut whole = old.map_or_else(|| Ok(Vec::new()), memory::copy)?;
     whole.resize(length as usize, 0);
     for (offset, bytes) in runs {
         let start = *offset as usize;
@@ -92,15 +94,20 @@ pub(in crate::commands) fn write_runs<B: AsRef<[u8]>>(
 }
 
 /// Makes the string under `key`, if there is one, raw. It stays the same string: nobody hears of it.
-pub(in crate::commands) fn make_raw(cx: &mut Cx<'_, '_>, key: &[u8]) {
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(in crate::commands) fn make_raw(cx: &mut Cx<'_, '_>, key: &[u8]) -> Result<(), CommandError> {
     let edit = cx.edit(key);
     if let Some(entry) = edit.entry()
         && entry.encoding() != Encoding::Raw
         && let Some(value) = entry.string()
     {
-        let bytes = reply::to_bytes(value);
+        let bytes = memory::copy(value)?;
         edit.put_same(NewEntry { expires_at_ms: entry.expires_at_ms(), ..new_raw_string(&bytes) });
     }
+    Ok(())
 }
 
 /// The entry of a string that was put together here.
@@ -111,6 +118,20 @@ pub(in crate::commands) fn new_raw_string(bytes: &[u8]) -> NewEntry<'_> {
         expires_at_ms: None,
         value: NewValue::String(bytes),
     }
+}
+
+/// The pieces of a byte range of a string, in order.
+pub(in crate::commands) fn pieces<'g>(
+    value: StringValue<'g>,
+    range: std::ops::Range<u64>,
+) -> impl Iterator<Item = Chunk<'g>> {
+    let (plain, chunks) = match value {
+        StringValue::Plain(bytes) => {
+            (Some(Chunk::Bytes(&bytes[range.start as usize..range.end as usize])), None)
+        }
+        StringValue::Chunks(text) => (None, Some(text.chunks(range))),
+    };
+    plain.into_iter().chain(chunks.into_iter().flatten())
 }
 
 /// `GETRANGE` and `SUBSTR`.
@@ -126,10 +147,8 @@ pub(super) fn getrange(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     match value {
         StringValue::Plain(bytes) => cx.reply.bulk(&bytes[start as usize..=end as usize]),
-        StringValue::Chunks(text) => {
-            let mut bytes = Vec::with_capacity((end + 1 - start) as usize);
-            text.copy_to(start..end + 1, &mut bytes);
-            reply::owned(cx.reply, bytes);
+        StringValue::Chunks(_) => {
+            reply::owned(cx.reply, memory::copy_range(value, start..end + 1)?);
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! Where the server listens and what clients may take.
 
+use tidemill_store::limits::ELEMENT_BYTES_MAX;
+
 use super::super::directive::{Directive, Kind};
 use super::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
 
@@ -59,11 +61,11 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         1 << 20,
         "Most bytes of one client's requests not yet executed.",
     ),
-    memory(
+    Directive::new(
         "proto-max-bulk-len",
+        Kind::Memory { min: 1 << 20, max: ELEMENT_BYTES_MAX as i64 },
         "536870912",
-        1 << 20,
-        "Longest argument of a request, longest string, and longest reply of HRANDFIELD with a negative count, in bytes.",
+        "Longest argument of a request, longest string, largest table of LCS, and longest reply of HRANDFIELD with a negative count, in bytes. Valkey has no maximum; here an element of a collection has at most 1 GiB.",
     ),
     Directive::new(
         "maxmemory-clients",

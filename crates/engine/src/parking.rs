@@ -138,11 +138,7 @@ impl TokenGuard<'_> {
 impl Token {
     /// Takes the token for a session of the member with this seat, if it is free. Never waits.
     #[must_use]
-    pub fn try_take<'k>(
-        &'k self,
-        parking: &'k Parking,
-        seat: &Rc<Seat>,
-    ) -> Option<TokenGuard<'k>> {
+    pub fn try_take<'k>(&'k self, parking: &'k Parking, seat: &Rc<Seat>) -> Option<TokenGuard<'k>> {
         // Acquire: pairs with the swap in `drop`. Relaxed on failure: nothing is read then.
         self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
         Some(TokenGuard { token: self, parking, seat: Rc::clone(seat) })

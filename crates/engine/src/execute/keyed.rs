@@ -294,7 +294,10 @@ pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command
 }
 
 /// Locks slots: by trying, or with the token after many failures.
-pub(crate) fn lock<'k, E: Enter>(client: &Client<'k, '_, E>, slots: &Slots) -> Result<LockSet<'k>, Place> {
+pub(crate) fn lock<'k, E: Enter>(
+    client: &Client<'k, '_, E>,
+    slots: &Slots,
+) -> Result<LockSet<'k>, Place> {
     let shared: &'k Shared = client.shared;
     if client.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
         LockSet::several(shared, slots)

@@ -342,13 +342,12 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 return;
             }
             let walk = Walk { shared, worker: &*cx.worker, database };
-            outcome = random_entry(&walk, reading, (random, count), section).map(|drawn| {
-                match drawn {
+            outcome =
+                random_entry(&walk, reading, (random, count), section).map(|drawn| match drawn {
                     Some((entry, true)) => note_expired(cx.worker, shared, database, entry),
                     Some((entry, false)) => found = Some(entry.key().into()),
                     None => {}
-                }
-            });
+                });
         });
         outcome.map_err(Stop::wait)?;
         if is_empty || found.is_some() {

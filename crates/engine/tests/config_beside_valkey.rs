@@ -145,11 +145,14 @@ fn may_differ(kind: Kind, status: Status, value: &str, theirs: &str) -> bool {
     // Their unsigned maximum is beyond ours; their text directives check what is in them, and some numbers are
     // checked against the machine.
     let is_beyond = matches!(kind, Kind::Memory { .. } | Kind::MemoryOrPercent) && value.len() > 19;
+    // Theirs have no maximum, which what is out of range is told.
+    let has_maximum = matches!(kind, Kind::Memory { max, .. } if max < i64::MAX)
+        && (theirs.contains("argument must be between") || value.len() > 10);
     let is_checked_text = matches!(kind, Kind::Text | Kind::Secret);
     let is_machine = theirs.contains("operating system")
         || theirs.contains("Failed to")
         || theirs.contains("elements must be");
-    is_refused || is_beyond || is_checked_text || is_machine
+    is_refused || is_beyond || has_maximum || is_checked_text || is_machine
 }
 
 #[test]

@@ -17,11 +17,11 @@ import (
 
 // Limits of one round: long enough for operations to meet, short enough for porcupine to decide at once.
 const (
-	clientCount      = 6
-	operationsOfEach = 10
-	checkTimeout     = 20 * time.Second
+	clientCount         = 6
+	operationsOfEachMax = 10
+	checkTimeout        = 20 * time.Second
 	// burstOperationsMax is how many operations a client sends before it closes its side.
-	burstOperationsMax = 4
+	burstOperationsMax = 2
 )
 
 // profile says which operations a round mixes.
@@ -39,6 +39,15 @@ type profile struct {
 	halfCloses int
 	// scrapes reads the metrics all the while, where the server has such a port.
 	scrapes bool
+}
+
+// operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one moment, and the checker's
+// search grows with each of them: a round with bursts has half as many.
+func (p profile) operationsOfEach() int {
+	if p.halfCloses > 0 {
+		return operationsOfEachMax / 2
+	}
+	return operationsOfEachMax
 }
 
 // client is one connection and the part of the history that it made.
@@ -75,12 +84,13 @@ func (c *client) pick(from ...string) string { return from[c.random.IntN(len(fro
 
 // run makes the client's part of one round.
 func (c *client) run(mix profile, clock time.Time) error {
-	for done := 0; done < operationsOfEach; {
+	operationCount := mix.operationsOfEach()
+	for done := 0; done < operationCount; {
 		if mix.pause > 0 {
 			time.Sleep(time.Duration(c.random.Int64N(int64(mix.pause))))
 		}
 		if mix.halfCloses > 0 && c.random.IntN(mix.halfCloses) == 0 {
-			burst := make([]operation, min(burstOperationsMax, operationsOfEach-done))
+			burst := make([]operation, min(burstOperationsMax, operationCount-done))
 			for index := range burst {
 				burst[index] = c.next(mix)
 			}

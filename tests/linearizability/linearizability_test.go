@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("duration", 4*time.Second, "time for each profile and configuration")
+	duration = flag.Duration("duration", 3*time.Second, "time for each profile and configuration")
 	flavours = flag.String("flavours", "qsbr,memb", "RCU flavours, one server each")
 	workers  = flag.String("workers", "2,4", "worker threads, one server each")
 	seed     = flag.Uint64("seed", 0, "seed of the clients; 0 takes one from the clock")
@@ -94,7 +94,7 @@ func requireLinearizable(t *testing.T, address string, mix profile) {
 	if undecided*undecidedMax > rounds {
 		t.Errorf("porcupine left %d of %d rounds undecided", undecided, rounds)
 	}
-	t.Logf("%d rounds of %d operations, %d undecided", rounds, clientCount*operationsOfEach, undecided)
+	t.Logf("%d rounds of %d operations, %d undecided", rounds, clientCount*mix.operationsOfEach(), undecided)
 }
 
 // render prints a history in the order of invocation.

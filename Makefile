@@ -7,7 +7,11 @@ CARGO ?= cargo
 BUILD := build
 export PATH := $(HOME)/.cargo/bin:$(abspath $(BUILD)/tools/bin):$(PATH)
 
-.PHONY: help run setup test check format lint dependencies docs-fresh soak planted bench bench-budget
+# Server that `make run` starts, and its port.
+SERVER ?= target/release/tidemill
+PORT ?= 6379
+
+.PHONY: help run setup test check format tidy tidy-update lint dependencies docs-fresh soak planted
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -15,19 +19,32 @@ help: ## this list
 setup: ## install what building and testing need (apt, cargo, go, pip); prints the commands when not root
 	@scripts/setup
 
-run: ## install what is missing, build release, start the server on 127.0.0.1:6379
+run: ## install what is missing, build release, start the server on 127.0.0.1:6379 (PORT=...)
 	@scripts/setup build
-	@$(CARGO) build --release --locked --quiet -p tidemill
-	@exec target/release/tidemill server --bind 127.0.0.1 --port 6379
+	@echo "build: the release build takes three to four minutes the first time"
+	$(CARGO) build --release --locked -p tidemill
+	@exec $(SERVER) server --bind 127.0.0.1 --port $(PORT)
 
-test: setup test-rust test-end-to-end test-go test-host ## all tests of every part, at most 15 minutes on two cores
+TEST_STEPS := setup tidy build-tests build-server build-go test-rust end-to-end test-go test-host
+CHECK_STEPS := setup format tidy lint dependencies build-tests build-server build-go docs-fresh test-rust end-to-end test-go \
+	test-host experiments-smoke
 
-check: setup format lint dependencies docs-fresh test experiments-smoke ## exactly what CI runs
+test: ## all tests of every part; seconds per step and a budget of 12 minutes on two cores (scripts/steps)
+	@scripts/steps test $(TEST_STEPS)
+
+check: ## exactly what CI runs; seconds per step and a budget of 30 minutes on two cores (scripts/steps)
+	@scripts/steps check $(CHECK_STEPS)
 
 format: ## formatting of Rust and Go
 	$(CARGO) fmt --all --check
 	@unformatted=$$(find clients tests -name '*.go' -print0 | xargs -0r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+
+tidy: ## rules of style: lengths, imports, unsafe code, phrases, dead files (tests/README.md, Tidy)
+	$(CARGO) test --locked --quiet -p tidemill-tidy
+
+tidy-update: ## a shorter tests/tidy/exceptions.txt; GROW=rule,rule lets these rules grow
+	TIDEMILL_TIDY_UPDATE=1 TIDEMILL_TIDY_GROW=$(GROW) $(CARGO) test --locked --quiet -p tidemill-tidy --test tidy
 
 lint: ## lints as errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -1,13 +1,16 @@
-# Load generator and experiments.
-.PHONY: bench-client experiments-smoke
+# Measurements, and the load generator's experiments.
+.PHONY: bench bench-budget bench-fairness bench-instructions experiments-smoke
 
-bench-client: ## client CPU per operation beside redis-benchmark: figures, verdict, non-zero on a miss
-	@scripts/setup
-	@$(CARGO) build --release --locked --quiet -p tidemill
-	@scripts/bench-client.py target/release/tidemill
+bench: ## figures and verdicts; PART=budget, fairness, ... for one part, PART=list lists them
+	@CARGO=$(CARGO) scripts/bench $(PART)
+
+# Names of the parts that documents quote most; `bench-PART` is another name of every part.
+bench-budget bench-fairness bench-instructions: bench-%:
+	@$(MAKE) --no-print-directory bench PART=$*
+bench-%: ; @$(MAKE) --no-print-directory bench PART=$*
 
 experiments-smoke: ## every shipped experiment for two short blocks
 	@scripts/setup
-	@$(CARGO) build --release --locked --quiet -p tidemill
+	$(CARGO) build --release --locked -p tidemill
 	@scripts/workers-server --build
 	@scripts/experiments-smoke target/release/tidemill

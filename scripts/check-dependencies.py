@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Proves that the crates of the workspace depend on each other one way only (ARCHITECTURE.md, "Crates")."""
+"""Proves that the crates of the workspace depend on each other one way only (ARCHITECTURE.md, "Crates"), and that each
+dependency from elsewhere has a row in the section of its crate in docs/dependencies.md."""
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -14,6 +17,8 @@ ALLOWED = {
     "tidemill-rcu": set(),
     "tidemill-resp": set(),
     "tidemill-host": set(),
+    "tidemill-testkit": {"engine"},
+    "tidemill-tidy": set(),
 }
 
 
@@ -22,6 +27,8 @@ def main() -> int:
     metadata = json.loads(
         subprocess.check_output([cargo, "metadata", "--no-deps", "--format-version", "1"])
     )
+    text = (pathlib.Path(__file__).parent.parent / "docs" / "dependencies.md").read_text()
+    sections = {part.partition("\n")[0]: part for part in re.split(r"^## ", text, flags=re.M)}
     problems = []
     for package in metadata["packages"]:
         name = package["name"]
@@ -33,6 +40,11 @@ def main() -> int:
             for dependency in package["dependencies"]
             if dependency["name"].startswith("tidemill") and dependency["kind"] != "dev"
         }
+        section = sections.get(name.removeprefix("tidemill-"), "")
+        for dependency in package["dependencies"]:
+            wanted = dependency["name"]
+            if not wanted.startswith("tidemill") and f"`{wanted}`" not in section:
+                problems.append(f"{name}: {wanted} needs a row in docs/dependencies.md")
         for extra in sorted(used - ALLOWED[name]):
             problems.append(f"{name} must not depend on tidemill-{extra}")
     for problem in problems:

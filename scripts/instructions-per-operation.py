@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Instructions that the server executes per operation, by function: under valgrind's callgrind, with the load of the
-budgets or with one on collections, as `make bench-collections` has them.
+budgets or with one on collections, as `make bench PART=collections` has them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]

@@ -14,7 +14,8 @@ func TestACL_ARestrictedUserCanWork(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		admin := newTestClient(t, s.address)
 		ctx := testContext(t, 20*time.Second)
-		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "&news", "+get", "+set", "+subscribe", "+multi", "+exec").Err(); err != nil {
+		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "&news", "+get",
+			"+set", "+subscribe", "+multi", "+exec").Err(); err != nil {
 			t.Fatal(err)
 		}
 		as := func(o *Options) { o.Username, o.Password = "app", "secret" }
@@ -24,7 +25,8 @@ func TestACL_ARestrictedUserCanWork(t *testing.T) {
 		}
 		refused := func(what string, err error) {
 			t.Helper()
-			if !errors.Is(err, ServerCode("NOPERM")) || errors.Is(err, ErrMaybeSent) || strings.Contains(err.Error(), "secret") {
+			if !errors.Is(err, ServerCode("NOPERM")) || errors.Is(err, ErrMaybeSent) ||
+				strings.Contains(err.Error(), "secret") {
 				t.Error(what, err)
 			}
 		}
@@ -56,7 +58,9 @@ func TestACL_ARestrictedUserCanWork(t *testing.T) {
 		_, err = c.Subscribe(ctx, SubscribeOptions{Channels: []string{"secrets"}})
 		refused("another channel:", err)
 		started := time.Now()
-		cached := newTestClient(t, s.address, as, withCache, func(o *Options) { o.ConnectWait = 50 * time.Second })
+		cached := newTestClient(t, s.address, as, withCache, func(o *Options) {
+			o.ConnectWait = 50 * time.Second
+		})
 		refused("tracking:", cached.Get(ctx, "app:1").Err())
 		if time.Since(started) > 30*time.Second {
 			t.Error("a refusal that is final was repeated for", time.Since(started))
@@ -72,7 +76,9 @@ type recorder struct {
 	fails map[string]error
 }
 
-func (r *recorder) Start(ctx context.Context, name string, commands int) (context.Context, func(error)) {
+func (r *recorder) Start(
+	ctx context.Context, name string, commands int,
+) (context.Context, func(error)) {
 	return ctx, func(err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -84,7 +90,9 @@ func (r *recorder) Start(ctx context.Context, name string, commands int) (contex
 
 func TestHook_SeesEveryOperationOnce(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
-		seen := &recorder{ended: map[string]int{}, count: map[string]int{}, fails: map[string]error{}}
+		seen := &recorder{
+			ended: map[string]int{}, count: map[string]int{}, fails: map[string]error{},
+		}
 		c := newTestClient(t, s.address, func(o *Options) { o.Hook = seen })
 		ctx := testContext(t, 20*time.Second)
 		c.Set(ctx, "k", "v")
@@ -106,7 +114,8 @@ func TestHook_SeesEveryOperationOnce(t *testing.T) {
 		_, _ = c.RunTx(ctx, &tx)
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
-		for name, want := range map[string][2]int{"SET": {1, 1}, "INCR": {1, 1}, "BLPOP": {1, 1}, "GET": {1, 1}, "BATCH": {1, 3}, "TX": {1, 2}} {
+		for name, want := range map[string][2]int{"SET": {1, 1}, "INCR": {1, 1}, "BLPOP": {1, 1},
+			"GET": {1, 1}, "BATCH": {1, 3}, "TX": {1, 2}} {
 			if seen.ended[name] != want[0] || seen.count[name] != want[1] {
 				t.Errorf("%s: %d operations, %d commands", name, seen.ended[name], seen.count[name])
 			}

@@ -18,7 +18,8 @@ func TestBlocking_DoesNotHoldUpOthersAndEndsWithItsContext(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		started := time.Now()
-		if err := c.Do(short, "BRPOPLPUSH", "none", "other", 0).Err(); !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 20*time.Second {
+		err := c.Do(short, "BRPOPLPUSH", "none", "other", 0).Err()
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 20*time.Second {
 			t.Fatal(time.Since(started), err)
 		}
 		if err := c.Do(ctx, "PING").Err(); err != nil {
@@ -172,7 +173,8 @@ func TestAs_ConvertsAndRefuses(t *testing.T) {
 		if p, err := As[*string](c.Get(ctx, "absent")); err != nil || p != nil {
 			t.Fatal(p, err)
 		}
-		if m, err := As[map[string]string](c.HGetAll(ctx, "user")); err != nil || m["name"] != "Ada" {
+		if m, err := As[map[string]string](c.HGetAll(ctx, "user")); err != nil ||
+			m["name"] != "Ada" {
 			t.Fatal(m, err)
 		}
 		seen := 0
@@ -190,7 +192,8 @@ func TestAs_ConvertsAndRefuses(t *testing.T) {
 		}
 		script := NewScript("return {KEYS[1], ARGV[1]}")
 		for range 2 {
-			if got, err := script.Run(ctx, c, []string{"k"}, "a").Strings(); err != nil || got[1] != "a" {
+			if got, err := script.Run(ctx, c, []string{"k"}, "a").Strings(); err != nil ||
+				got[1] != "a" {
 				t.Fatal(got, err)
 			}
 		}

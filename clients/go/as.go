@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// As converts a reply to T: strings, byte slices, booleans, integers and floats of any size, time.Duration
-// (nanoseconds), encoding.TextUnmarshaler, any slice of these, maps with string keys, structs (from a map
-// reply, by field name or a `redis:"name"` tag), and pointers, which are nil for a nil reply. Anything else is
-// ErrType, nil where a value is needed ErrNil.
+// As converts a reply to T: strings, byte slices, booleans, integers and floats of any size,
+// time.Duration (nanoseconds), encoding.TextUnmarshaler, any slice of these, maps with string keys,
+// structs (from a map reply, by field name or a `redis:"name"` tag), and pointers, which are nil
+// for a nil reply. Anything else is ErrType, nil where a value is needed ErrNil.
 func As[T any](reply Reply) (T, error) {
 	var value T
 	err := Scan(reply, &value)
@@ -109,7 +109,8 @@ func scanInt(reply Reply, target reflect.Value) error {
 }
 
 func scanSlice(reply Reply, target reflect.Value) error {
-	if target.Type().Elem().Kind() == reflect.Uint8 && reply.kind != KindArray && reply.kind != KindSet {
+	if target.Type().Elem().Kind() == reflect.Uint8 && reply.kind != KindArray &&
+		reply.kind != KindSet {
 		data, err := reply.Bytes()
 		if err == nil {
 			target.SetBytes(data)

@@ -25,7 +25,8 @@ func (f *Future) Wait(ctx context.Context) Reply {
 func (f *Future) Done() <-chan struct{} { return f.done }
 
 // Go sends a command without waiting for its reply. It waits only for room in the queue and for a
-// connection. Commands that one goroutine sends this way are executed in order while the connection lasts.
+// connection. Commands that one goroutine sends this way are executed in order while the connection
+// lasts.
 func (c *Client) Go(ctx context.Context, args ...any) *Future {
 	return future(func(callback func(Reply)) { c.Async(ctx, callback, args...) })
 }
@@ -39,9 +40,9 @@ func future(start func(callback func(Reply))) *Future {
 	return f
 }
 
-// Async sends a command and calls callback once with its reply, usually on the connection's reader: it
-// must be quick and must not wait for other commands of this client. A panic in it is contained and
-// logged. Once sent, the context no longer ends the command. What was not sent is not repeated.
+// Async sends a command and calls callback once with its reply, usually on the connection's reader:
+// it must be quick and must not wait for other commands of this client. A panic in it is contained
+// and logged. Once sent, the context no longer ends the command. What was not sent is not repeated.
 func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 	ctx, r, info, guarded := beginAsync(ctx, c.options, callback, args)
 	if r == nil {
@@ -80,9 +81,11 @@ func (c *Client) Async(ctx context.Context, callback func(Reply), args ...any) {
 	}
 }
 
-// beginAsync encodes a command and puts panic containment and the hook around its callback. Without a
-// request the callback was called already, with the reason.
-func beginAsync(ctx context.Context, options *Options, callback func(Reply), args []any) (context.Context, *request, *commandInfo, func(Reply)) {
+// beginAsync encodes a command and puts panic containment and the hook around its callback. Without
+// a request the callback was called already, with the reason.
+func beginAsync(
+	ctx context.Context, options *Options, callback func(Reply), args []any,
+) (context.Context, *request, *commandInfo, func(Reply)) {
 	report := func(whose string, call func()) {
 		if err := contain(call); err != nil {
 			options.Logger.Error("tidemill: "+whose, "error", err)

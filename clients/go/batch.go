@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// Batch collects commands that travel together: one queue entry, one write, replies in order. It is not
-// atomic; see [Tx] for that. The zero value is ready to use, not safe for concurrent use.
+// Batch collects commands that travel together: one queue entry, one write, replies in order. It is
+// not atomic; see [Tx] for that. The zero value is ready to use, not safe for concurrent use.
 type Batch struct {
 	wire     []byte
 	count    int
@@ -34,8 +34,8 @@ func (b *Batch) each() iter.Seq2[[]byte, *commandInfo] {
 	}
 }
 
-// batchOwnBytes is the size from which a batch gets a connection of its own, so that it does not make
-// the shared pipe's other callers wait.
+// batchOwnBytes is the size from which a batch gets a connection of its own, so that it does not
+// make the shared pipe's other callers wait.
 const batchOwnBytes = 256 << 10
 
 // Add appends a command; a bad argument shows when the batch runs.
@@ -105,8 +105,8 @@ func (b *Batch) replies(reply Reply, count int) ([]Reply, error) {
 type Tx struct{ Batch }
 
 // RunTx executes the transaction and returns the replies of its commands. When the server refuses a
-// command while queueing, nothing is executed and the error is its reason. ErrTxAborted: a key watched
-// on this connection changed.
+// command while queueing, nothing is executed and the error is its reason. ErrTxAborted: a key
+// watched on this connection changed.
 func (c *Client) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) { return runTx(ctx, c, tx) }
 
 // RunTx executes the transaction on this connection, after its WATCH.
@@ -149,10 +149,12 @@ func (b *Batch) outcome(replies []Reply) ([]Reply, error) {
 	return results, err
 }
 
-// Watch runs an optimistic transaction on a connection of its own: it watches keys, calls body to read
-// through d and build a transaction, and executes that. ErrTxAborted says that a key changed meanwhile;
-// whether to repeat is the caller's choice. body may return nil to execute nothing.
-func (c *Client) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string) ([]Reply, error) {
+// Watch runs an optimistic transaction on a connection of its own: it watches keys, calls body to
+// read through d and build a transaction, and executes that. ErrTxAborted says that a key changed
+// meanwhile; whether to repeat is the caller's choice. body may return nil to execute nothing.
+func (c *Client) Watch(
+	ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string,
+) ([]Reply, error) {
 	d, err := c.Dedicate(ctx)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,9 @@ func (c *Client) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error)
 }
 
 // watched runs the body of a Watch, then its transaction.
-func watched(ctx context.Context, d *Dedicated, body func(d *Dedicated) (*Tx, error)) (replies []Reply, err error) {
+func watched(
+	ctx context.Context, d *Dedicated, body func(d *Dedicated) (*Tx, error),
+) (replies []Reply, err error) {
 	var tx *Tx
 	if panicked := contain(func() { tx, err = body(d) }); panicked != nil {
 		return nil, panicked

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Client-side caching. A read is sent after CLIENT CACHING YES on the shared pipe, whose connection has
-// CLIENT TRACKING ON OPTIN; the server remembers the key and pushes an invalidation on the same connection
-// when it changes. Why a stale reply cannot stay:
+// Client-side caching. A read is sent after CLIENT CACHING YES on the shared pipe, whose connection
+// has CLIENT TRACKING ON OPTIN; the server remembers the key and pushes an invalidation on the same
+// connection when it changes. Why a stale reply cannot stay:
 //
-//   - Replies and invalidations come in one stream, in the order of execution. An invalidation removes the
-//     key's entries and also the flights whose reply is still on its way or not stored yet; a reply is
-//     stored only when its flight was not removed.
-//   - An entry belongs to the connection it was read on and is never served for another, because nobody
-//     tells what changed between two connections.
-//   - What this client writes itself is removed again once the write is answered, before the caller sees
-//     that: the server tells about it only after the reply.
+//   - Replies and invalidations come in one stream, in the order of execution. An invalidation
+//     removes the key's entries and also the flights whose reply is still on its way or not stored
+//     yet; a reply is stored only when its flight was not removed.
+//   - An entry belongs to the connection it was read on and is never served for another, because
+//     nobody tells what changed between two connections.
+//   - What this client writes itself is removed again once the write is answered, before the caller
+//     sees that: the server tells about it only after the reply.
 //
 // The rest is bounded by time: the key's own TTL, asked for in the same write, and the cache's.
 
 // CacheOptions turn on client-side caching for what is asked for through Cached.
 type CacheOptions struct {
-	// MaxBytes bounds keys, replies and their bookkeeping, estimated; the least recently used go first
-	// [64 MiB].
+	// MaxBytes bounds keys, replies and their bookkeeping, estimated; the least recently used go
+	// first [64 MiB].
 	MaxBytes int
-	// TTL bounds how long a reply is served; it is also the bound on staleness when a connection is dead
-	// and nobody noticed yet [1m].
+	// TTL bounds how long a reply is served; it is also the bound on staleness when a connection is
+	// dead and nobody noticed yet [1m].
 	TTL time.Duration
 }
 
@@ -106,8 +106,8 @@ func (k *cache) part(key []byte) *cachePart {
 	return &k.parts[maphash.Bytes(k.hash, key)%cacheParts]
 }
 
-// find returns the entry of a command on a pipe. first is true when it is a new flight: the caller has to
-// send the command and to land it.
+// find returns the entry of a command on a pipe. first is true when it is a new flight: the caller
+// has to send the command and to land it.
 func (k *cache) find(p *pipe, key, wire []byte, ttl time.Duration) (e *cacheEntry, first bool) {
 	part := k.part(key)
 	part.mu.Lock()
@@ -130,7 +130,9 @@ func (k *cache) find(p *pipe, key, wire []byte, ttl time.Duration) (e *cacheEntr
 		return e, false
 	}
 	k.misses.Add(1)
-	e = &cacheEntry{key: string(key), wire: string(wire), pipe: p, ttl: ttl, landed: make(chan struct{})}
+	e = &cacheEntry{
+		key: string(key), wire: string(wire), pipe: p, ttl: ttl, landed: make(chan struct{}),
+	}
 	e.sibling = part.chains[e.key]
 	part.chains[e.key] = e
 	if length := int64(len(key)); length > k.keyMax.Load() {
@@ -147,8 +149,8 @@ func (k *cache) raiseKeyMax(length int64) {
 	}
 }
 
-// land ends a flight: it is stored, unless it was dropped meanwhile, and whoever waits gets it. left is how
-// long the reply may be served; 0: not at all.
+// land ends a flight: the reply is stored, unless it was invalidated meanwhile, and given to all
+// waiting callers. left is how long the reply may be served; 0: not at all.
 func (k *cache) land(e *cacheEntry, reply Reply, left time.Duration) {
 	part := k.part([]byte(e.key))
 	part.mu.Lock()
@@ -263,8 +265,9 @@ func (k *cache) pushed(push Reply) {
 	}
 }
 
-// written drops what commands that were answered may have changed: any argument may be a key, which needs
-// no knowledge of STORE options and the like; commands without keys, such as FLUSHALL, drop everything.
+// written drops what commands that were answered may have changed: any argument may be a key, which
+// needs no knowledge of STORE options and the like; commands without keys, such as FLUSHALL, drop
+// everything.
 func (k *cache) written(wire []byte) {
 	inside := false // a transaction, whose commands are all here
 	for len(wire) > 0 {
@@ -290,7 +293,8 @@ func (k *cache) written(wire []byte) {
 		info := describe([]any{name, sub})
 		keyless := info.firstKey == 0 && info.countAt == 0 && info.keyword == ""
 		inside = inside || name == "MULTI"
-		if info == unknownCommand || (info.flags&commandWrites != 0 && keyless) || (name == "EXEC" && !inside) {
+		if info == unknownCommand || (info.flags&commandWrites != 0 && keyless) ||
+			(name == "EXEC" && !inside) {
 			k.clear()
 		}
 	}
@@ -309,7 +313,8 @@ func (k *cache) stats() (stats CacheStats) {
 	if k == nil {
 		return stats
 	}
-	stats = CacheStats{Hits: k.hits.Load(), Misses: k.misses.Load(), Invalidations: k.invalidations.Load(), Evictions: k.evictions.Load()}
+	stats = CacheStats{Hits: k.hits.Load(), Misses: k.misses.Load(),
+		Invalidations: k.invalidations.Load(), Evictions: k.evictions.Load()}
 	for i := range k.parts {
 		part := &k.parts[i]
 		part.mu.Lock()

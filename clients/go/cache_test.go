@@ -15,32 +15,51 @@ import (
 
 func withCache(o *Options) { o.Cache = &CacheOptions{} }
 
+// cacheTest is a client with a cache, and another client that changes the server's data.
+type cacheTest struct {
+	c, other *Client
+	cached   *Cached
+	ctx      context.Context
+}
+
+func newCacheTest(t *testing.T, s *testServer) *cacheTest {
+	c := newTestClient(t, s.address, withCache)
+	return &cacheTest{
+		c, newTestClient(t, s.address), c.Cached(0), testContext(t, 20*time.Second),
+	}
+}
+
+// get requires a value of the key "k"; "nil" if it must not exist.
+func (ct *cacheTest) get(t *testing.T, want string) {
+	t.Helper()
+	got, err := ct.cached.Get(ct.ctx, "k").Text()
+	if errors.Is(err, ErrNil) {
+		got, err = "nil", nil
+	}
+	if got != want || err != nil {
+		t.Fatalf("got %q, %v, wanted %q", got, err, want)
+	}
+}
+
+// change runs a command of the other client; its invalidation, which the server pushed before PONG,
+// was processed when it returns.
+func (ct *cacheTest) change(t *testing.T, args ...any) {
+	t.Helper()
+	if err := errors.Join(ct.other.Do(ct.ctx, args...).Err(), ct.c.Ping(ct.ctx).Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
-		c, other := newTestClient(t, s.address, withCache), newTestClient(t, s.address)
-		ctx := testContext(t, 20*time.Second)
-		cached := c.Cached(0)
-		get := func(want string) {
-			t.Helper()
-			got, err := cached.Get(ctx, "k").Text()
-			if errors.Is(err, ErrNil) {
-				got, err = "nil", nil
-			}
-			if got != want || err != nil {
-				t.Fatalf("got %q, %v, wanted %q", got, err, want)
-			}
-		}
+		ct := newCacheTest(t, s)
+		c := ct.c
+		get := func(want string) { t.Helper(); ct.get(t, want) }
+		changed := func(args ...any) { t.Helper(); ct.change(t, args...) }
 		hits := func(want uint64) {
 			t.Helper()
 			if got := c.CacheStats().Hits; got != want {
 				t.Fatalf("%d hits, wanted %d", got, want)
-			}
-		}
-		// changed runs a change by somebody else; what the server pushed before PONG was processed by then.
-		changed := func(args ...any) {
-			t.Helper()
-			if err := errors.Join(other.Do(ctx, args...).Err(), c.Ping(ctx).Err()); err != nil {
-				t.Fatal(err)
 			}
 		}
 		get("nil")
@@ -54,24 +73,34 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 		get("2")
 		get("2")
 		hits(3)
-		time.Sleep(70 * time.Millisecond) // the key's own end, which the server may not have noticed
+		// the key's own end, which the server may not have noticed
+		time.Sleep(70 * time.Millisecond)
 		get("nil")
 		changed("SET", "k", "3")
 		get("3")
 		changed("FLUSHALL")
 		get("nil")
 		hits(3)
-		if stats := c.CacheStats(); stats.Invalidations == 0 || stats.Bytes == 0 || stats.Entries != 1 {
+		if stats := c.CacheStats(); stats.Invalidations == 0 || stats.Bytes == 0 ||
+			stats.Entries != 1 {
 			t.Errorf("%+v", stats)
 		}
-		if data, err := cached.Do(ctx, "GETRANGE", "k", 0, -1).Bytes(); err != nil || len(data) != 0 {
+	})
+}
+
+func TestCached_RepliesBelongToTheCaller(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) {
+		ct := newCacheTest(t, s)
+		ctx, cached := ct.ctx, ct.cached
+		if data, err := cached.Do(ctx, "GETRANGE", "k", 0, -1).Bytes(); err != nil ||
+			len(data) != 0 {
 			t.Error(data, err)
 		}
-		changed("SET", "k", "shared")
+		ct.change(t, "SET", "k", "shared")
 		data, _ := cached.Get(ctx, "k").Bytes()
 		copy(data, "xxxxxx")
-		get("shared")
-		changed("RPUSH", "list", "a", "b")
+		ct.get(t, "shared")
+		ct.change(t, "RPUSH", "list", "a", "b")
 		for range 2 {
 			items, err := cached.Do(ctx, "LRANGE", "list", 0, -1).Array()
 			if err != nil || len(items) != 2 || items[0].String() != "a" {
@@ -82,6 +111,13 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 		if err := cached.Do(ctx, "HGET", "k", "f").Err(); !errors.Is(err, ServerCode("WRONGTYPE")) {
 			t.Error(err)
 		}
+	})
+}
+
+func TestCached_ViewsOwnTTLHolds(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *testServer) {
+		ct := newCacheTest(t, s)
+		c, ctx := ct.c, ct.ctx
 		short := c.Cached(20 * time.Millisecond)
 		misses := c.CacheStats().Misses
 		for range 2 {
@@ -122,7 +158,8 @@ func TestCached_OwnWritesShowAtOnce(t *testing.T) {
 				return err
 			},
 			func(key string, n int) error {
-				return c.Do(ctx, "EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, key, n).Err()
+				return c.Do(ctx, "EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, key,
+					n).Err()
 			},
 			func(key string, n int) error {
 				err := c.Do(ctx, "FLUSHALL").Err()
@@ -162,17 +199,20 @@ func TestCached_OwnWritesShowAtOnce(t *testing.T) {
 	})
 }
 
-// Somebody else counts keys up. Once a reader's connection answered a PING sent after that, the invalidation
-// is acknowledged, and an older value must never be seen again.
+// Another client counts keys up. Once a reader's connection answered a PING sent after that, the
+// invalidation is acknowledged, and an older value must never be seen again.
 func TestCached_NothingStaleAfterAnAcknowledgedInvalidation(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) { checkFreshness(t, s, s.address, func() bool { return true }) })
+	eachServer(t, func(t *testing.T, s *testServer) {
+		checkFreshness(t, s, s.address, func() bool { return true })
+	})
 }
 
 // The same while connections are reset, in the middle of replies and of invalidations.
 func TestCached_NothingStaleUnderResets(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
-			return -1, 200 + rand.IntN(4000), 1 + rand.IntN(2000), time.Duration(1+rand.IntN(100)) * time.Microsecond
+			return -1, 200 + rand.IntN(4000), 1 + rand.IntN(2000),
+				time.Duration(1+rand.IntN(100)) * time.Microsecond
 		})
 		checkFreshness(t, s, proxy.address(), func() bool { return proxy.accepted.Load() >= 5 })
 	})
@@ -180,7 +220,9 @@ func TestCached_NothingStaleUnderResets(t *testing.T) {
 
 // checkFreshness goes on until it has met hits and invalidations, and enough else.
 func checkFreshness(t *testing.T, s *testServer, address string, enough func() bool) {
-	c, other := newTestClient(t, address, withCache, func(o *Options) { o.BackoffMin = time.Millisecond }), newTestClient(t, s.address)
+	c, other := newTestClient(t, address, withCache, func(o *Options) {
+		o.BackoffMin = time.Millisecond
+	}), newTestClient(t, s.address)
 	ctx := WithIdempotent(testContext(t, 60*time.Second))
 	cached := c.Cached(0)
 	length := 3 * time.Second
@@ -210,7 +252,8 @@ func checkFreshness(t *testing.T, s *testServer, address string, enough func() b
 			group.Go(func() {
 				for i := 0; stopping.Err() == nil; i++ {
 					if i%4 == 0 {
-						time.Sleep(50 * time.Microsecond) // readers that spin would leave the writers no time
+						// readers that spin would leave the writers no time
+						time.Sleep(50 * time.Microsecond)
 					}
 					least := acknowledged.Load()
 					got, err := cached.Get(ctx, key).Int64()
@@ -235,7 +278,9 @@ func checkFreshness(t *testing.T, s *testServer, address string, enough func() b
 
 func TestCached_ReconnectionDropsEverything(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
-		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) { return -1, -1, 4096, 0 })
+		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
+			return -1, -1, 4096, 0
+		})
 		c, other := newTestClient(t, proxy.address(), withCache), newTestClient(t, s.address)
 		ctx := testContext(t, 30*time.Second)
 		cached := c.Cached(0)
@@ -250,11 +295,14 @@ func TestCached_ReconnectionDropsEverything(t *testing.T) {
 				}
 			}
 			proxy.cutAll()
-			// Nobody tells the client about this one.
+			// This change's invalidation has no connection to arrive on.
 			if err := other.Set(ctx, "k", n+100).Err(); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, 5*time.Second, "the loss to be noticed", func() bool { p := c.node.current.Load(); return p == nil || p.gone.Load() })
+			waitFor(t, 5*time.Second, "the loss to be noticed", func() bool {
+				p := c.node.current.Load()
+				return p == nil || p.gone.Load()
+			})
 			if got, err := cached.Get(ctx, "k").Int64(); err != nil || got != int64(n+100) {
 				t.Fatal("after a reconnection:", n, got, err)
 			}
@@ -325,7 +373,8 @@ func TestCached_StaysWithinItsBytes(t *testing.T) {
 	if c.CacheStats().Bytes > limit {
 		t.Error("a reply larger than the cache is in it")
 	}
-	if _, err := New(Options{Cache: &CacheOptions{}, ForceRESP2: true}); !errors.Is(err, ErrArgument) {
+	_, err := New(Options{Cache: &CacheOptions{}, ForceRESP2: true})
+	if !errors.Is(err, ErrArgument) {
 		t.Error(err)
 	}
 }
@@ -357,7 +406,8 @@ func TestCached_InAClusterFollowsAMovingSlot(t *testing.T) {
 	}
 }
 
-// The reply and its invalidation in one segment: the invalidation is handled before the reply is stored.
+// The reply and its invalidation in one segment: the invalidation is handled before the reply is
+// stored.
 func TestCached_InvalidationInTheReplysSegmentDropsTheFlight(t *testing.T) {
 	checkLeaks(t)
 	var value atomic.Int64
@@ -380,8 +430,11 @@ func TestCached_InvalidationInTheReplysSegmentDropsTheFlight(t *testing.T) {
 	}
 }
 
-// startScript is a server that answers each command by its name, all commands of a segment in one write.
-func startScript(t *testing.T, answer func(name string) string, accepted ...func(net.Conn)) (address string) {
+// startScript is a server that answers each command by its name, all commands of a segment in one
+// write.
+func startScript(
+	t *testing.T, answer func(name string) string, accepted ...func(net.Conn),
+) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 // Cached runs commands like its client, but answers reads of one key from memory when it can; see
 // [CacheOptions]. Commands that write, have several keys, or answer differently each time (TTL,
-// SRANDMEMBER) are sent as usual. Concurrent requests for the same thing are sent once. Hits do not call
-// hooks. Hash fields that expire by themselves may be served until the server removes them.
+// SRANDMEMBER) are sent as usual. Concurrent requests for the same thing are sent once. Hits do not
+// call hooks. Hash fields that expire by themselves may be served until the server removes them.
 type Cached struct {
 	Commands
 	cache *cache
@@ -18,8 +18,8 @@ type Cached struct {
 	moves bool // another node may answer when this one cannot
 }
 
-// Cached returns a view of the client that caches replies for at most ttl (0: [CacheOptions].TTL). Keep it:
-// it may be used by any number of goroutines. Without Options.Cache it caches nothing.
+// Cached returns a view of the client that caches replies for at most ttl (0: [CacheOptions].TTL).
+// Keep it: it may be used by any number of goroutines. Without Options.Cache it caches nothing.
 func (c *Client) Cached(ttl time.Duration) *Cached {
 	return newCached(c.node.cache, ttl, c, func([]byte, *commandInfo) *node { return c.node })
 }
@@ -42,7 +42,9 @@ func (c *Client) CacheStats() CacheStats { return c.node.cache.stats() }
 // CacheStats returns what the cache counted since the client was made.
 func (c *Cluster) CacheStats() CacheStats { return c.cache.stats() }
 
-func newCached(k *cache, ttl time.Duration, plain runner, place func([]byte, *commandInfo) *node) *Cached {
+func newCached(
+	k *cache, ttl time.Duration, plain runner, place func([]byte, *commandInfo) *node,
+) *Cached {
 	d := &Cached{cache: k, ttl: ttl, plain: plain, place: place}
 	if k != nil && (ttl <= 0 || ttl > k.ttl) {
 		d.ttl = k.ttl
@@ -95,11 +97,12 @@ func (d *Cached) run(ctx context.Context, r *request, info *commandInfo) Reply {
 // cacheable is true for reads of exactly one key whose reply depends on nothing else.
 func (info *commandInfo) cacheable() bool {
 	const unfit = commandBlocks | commandBlocksIf | commandVaries
-	return info.flags&commandReads != 0 && info.flags&unfit == 0 && info.firstKey > 0 && info.firstKey == info.lastKey
+	return info.flags&commandReads != 0 && info.flags&unfit == 0 && info.firstKey > 0 &&
+		info.firstKey == info.lastKey
 }
 
-// send lets a flight take off. It lands on the connection's reader, whatever becomes of the caller. The
-// key's TTL is asked for after the value: a change in between is pushed and drops the flight.
+// send lets a flight take off. It lands on the connection's reader, whatever becomes of the caller.
+// The key's TTL is asked for after the value: a change in between is pushed and drops the flight.
 func (d *Cached) send(ctx context.Context, p *pipe, e *cacheEntry) {
 	r := newRequest()
 	r.want = 3

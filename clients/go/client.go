@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Client talks to one server. Its methods may be called from any number of goroutines; they share one
-// connection. Make one Client per server and keep it.
+// Client talks to one server. Its methods may be called from any number of goroutines; they share
+// one connection. Make one Client per server and keep it.
 type Client struct {
 	Commands
 	options  *Options
@@ -37,11 +37,11 @@ func (c *Client) Connect(ctx context.Context) error {
 	return err
 }
 
-// Do runs one command and waits for its reply. Arguments are strings, byte slices, integers, floats,
-// booleans (1 or 0), time.Duration (nanoseconds) and time.Time (RFC 3339).
+// Do runs one command and waits for its reply. Arguments are strings, byte slices, integers,
+// floats, booleans (1 or 0), time.Duration (nanoseconds) and time.Time (RFC 3339).
 //
-// Commands that block, subscribe or watch are given a connection of their own. The reply's Err is the
-// server's error, or wraps ErrNotSent or ErrMaybeSent.
+// Commands that block, subscribe or watch are given a connection of their own. The reply's Err is
+// the server's error, or wraps ErrNotSent or ErrMaybeSent.
 func (c *Client) Do(ctx context.Context, args ...any) Reply {
 	r := newRequest()
 	var err error
@@ -55,9 +55,10 @@ func (c *Client) Do(ctx context.Context, args ...any) Reply {
 // run sends one encoded command to where its row of the table says.
 func (c *Client) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	if c.options.Hook != nil {
-		return observe(ctx, c.options.Hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply {
-			return c.route(ctx, r, info)
-		})
+		return observe(ctx, c.options.Hook, info.name, commandsIn(r, info),
+			func(ctx context.Context) Reply {
+				return c.route(ctx, r, info)
+			})
 	}
 	return c.route(ctx, r, info)
 }
@@ -84,8 +85,8 @@ func (c *Client) route(ctx context.Context, r *request, info *commandInfo) Reply
 	return reply
 }
 
-// sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when their
-// outcome is unknown, within the context and ConnectWait.
+// sendTo runs r on a node's pipe and recycles it. What was not sent is sent again, reads also when
+// their outcome is unknown, within the context and ConnectWait.
 func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, options *Options) Reply {
 	p, err := n.choose(ctx)
 	if err != nil {
@@ -103,7 +104,9 @@ func sendTo(ctx context.Context, n *node, r *request, flags commandFlags, option
 }
 
 // sendAgain is the slow path of sendTo, after a first failure.
-func sendAgain(ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options) Reply {
+func sendAgain(
+	ctx context.Context, n *node, r *request, reply Reply, flags commandFlags, options *Options,
+) Reply {
 	until := time.Now().Add(options.ConnectWait)
 	for mayRepeat(ctx, reply.Err(), flags, options) && time.Now().Before(until) {
 		p, err := n.choose(ctx)
@@ -131,8 +134,8 @@ func mayRepeat(ctx context.Context, err error, flags commandFlags, options *Opti
 	return !errors.Is(err, ErrClosed) && mayRepeatOpen(ctx, err, flags, options)
 }
 
-// mayRepeatOpen is mayRepeat where ErrClosed does not mean the end: a cluster closes connections to nodes
-// that left it.
+// mayRepeatOpen is mayRepeat where ErrClosed does not mean the end: a cluster closes connections to
+// nodes that left it.
 func mayRepeatOpen(ctx context.Context, err error, flags commandFlags, options *Options) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrArgument) {
 		return false
@@ -153,9 +156,9 @@ func WithIdempotent(ctx context.Context) context.Context {
 
 func idempotent(ctx context.Context) bool { return ctx.Value(idempotentKey{}) != nil }
 
-// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes all connections; blocked
-// commands and subscriptions end at once. Its error is the context's, when something was still pending: that
-// ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
+// Shutdown refuses new operations, waits for pending ones while ctx lasts, then closes all
+// connections; blocked commands and subscriptions end at once. Its error is the context's, when
+// something was still pending: that ends with ErrMaybeSent or ErrNotSent, and ErrClosed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil

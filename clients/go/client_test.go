@@ -106,7 +106,8 @@ func TestClient_DeadlineHoldsWhileQueueIsFull(t *testing.T) {
 			if took := time.Since(started); took > 5*time.Second {
 				t.Errorf("deadline of 20 ms took %v", took)
 			}
-			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotSent) == errors.Is(err, ErrMaybeSent) {
+			if !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, ErrNotSent) == errors.Is(err, ErrMaybeSent) {
 				t.Error(err)
 			}
 		})
@@ -134,8 +135,13 @@ func TestClient_ReconnectsAfterRestart(t *testing.T) {
 
 func TestClient_UnreachableServerIsNotSentWithinContext(t *testing.T) {
 	checkLeaks(t)
-	for _, limit := range []struct{ context, connecting time.Duration }{{time.Hour, 200 * time.Millisecond}, {50 * time.Millisecond, time.Hour}} {
-		c := newTestClient(t, fmt.Sprintf("127.0.0.1:%d", freePort(t)), func(o *Options) { o.ConnectWait = limit.connecting })
+	for _, limit := range []struct {
+		context,
+		connecting time.Duration
+	}{{time.Hour, 200 * time.Millisecond}, {50 * time.Millisecond, time.Hour}} {
+		c := newTestClient(t, fmt.Sprintf("127.0.0.1:%d", freePort(t)), func(o *Options) {
+			o.ConnectWait = limit.connecting
+		})
 		ctx, cancel := context.WithTimeout(context.Background(), limit.context)
 		defer cancel()
 		if err := c.Do(ctx, "SET", "k", "v").Err(); !errors.Is(err, ErrNotSent) {
@@ -165,7 +171,8 @@ func TestClient_CloseDrainsAndRefuses(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 100 {
 			group.Go(func() {
-				if err := c.Do(ctx, "RPUSH", "list", i).Err(); err != nil && !errors.Is(err, ErrNotSent) {
+				if err := c.Do(ctx, "RPUSH", "list", i).Err(); err != nil &&
+					!errors.Is(err, ErrNotSent) {
 					t.Error(err)
 				}
 			})
@@ -174,7 +181,8 @@ func TestClient_CloseDrainsAndRefuses(t *testing.T) {
 			t.Error(err)
 		}
 		group.Wait()
-		if err := c.Do(ctx, "PING").Err(); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrNotSent) {
+		if err := c.Do(ctx, "PING").Err(); !errors.Is(err, ErrClosed) ||
+			!errors.Is(err, ErrNotSent) {
 			t.Error(err)
 		}
 	})

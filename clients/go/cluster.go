@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Cluster routes commands to the nodes of a cluster. The topology is an immutable value behind an atomic
-// pointer: a request loads it, indexes an array by slot and takes no lock.
+// Cluster routes commands to the nodes of a cluster. The topology is an immutable value behind an
+// atomic pointer: a request loads it, indexes an array by slot and takes no lock.
 type Cluster struct {
 	Commands
 	options    *Options
@@ -30,9 +30,10 @@ type Cluster struct {
 }
 
 const (
-	clusterRefreshEvery    = 30 * time.Second
-	clusterRefreshPause    = 50 * time.Millisecond // between refreshes on suspicion
-	clusterRefreshSoon     = time.Second           // for a while afterwards, because changes come one after another
+	clusterRefreshEvery = 30 * time.Second
+	clusterRefreshPause = 50 * time.Millisecond // between refreshes on suspicion
+	// for a while afterwards, because changes come one after another
+	clusterRefreshSoon     = time.Second
 	clusterSettles         = 15
 	clusterRedirectionsMax = 16
 	clusterRetryPause      = 20 * time.Millisecond
@@ -68,9 +69,10 @@ func NewCluster(ctx context.Context, seeds []string, options Options) (*Cluster,
 	return c, nil
 }
 
-// Do runs one command on the node of its first key. Without a key it runs on every primary where Valkey's
-// COMMAND says that it concerns all (DBSIZE, FLUSHALL, KEYS, SCRIPT LOAD, PING ...; see README.md), otherwise
-// on any primary. What only reads may go to a replica, as Options.ReadFrom says.
+// Do runs one command on the node of its first key. Without a key it runs on every primary where
+// Valkey's COMMAND says that it concerns all (DBSIZE, FLUSHALL, KEYS, SCRIPT LOAD, PING ...; see
+// README.md), otherwise on any primary. What only reads may go to a replica, as Options.ReadFrom
+// says.
 func (c *Cluster) Do(ctx context.Context, args ...any) Reply { return doOn(ctx, c, args) }
 
 func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply {
@@ -82,16 +84,20 @@ func (c *Cluster) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	if hook == nil {
 		return c.follow(ctx, r, info, slot)
 	}
-	return observe(ctx, hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply { return c.follow(ctx, r, info, slot) })
+	return observe(ctx, hook, info.name, commandsIn(r, info), func(ctx context.Context) Reply {
+		return c.follow(ctx, r, info, slot)
+	})
 }
 
-// follow sends r to where its slot is, after redirections and failures as far as repeating is safe.
+// follow sends r to where its slot is, after redirections, and after failures if repeating is safe.
 func (c *Cluster) follow(ctx context.Context, r *request, info *commandInfo, slot int) Reply {
 	return c.followFrom(ctx, c.target(slot, info, r.wire), r, info, slot)
 }
 
 // followFrom is follow with a given first target.
-func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *request, info *commandInfo, slot int) Reply {
+func (c *Cluster) followFrom(
+	ctx context.Context, target *clusterNode, r *request, info *commandInfo, slot int,
+) Reply {
 	if c.cache != nil {
 		defer c.cache.afterWrite(r, info)()
 	}
@@ -102,9 +108,11 @@ func (c *Cluster) followFrom(ctx context.Context, target *clusterNode, r *reques
 	return c.followOn(ctx, target, r, reply, info, slot)
 }
 
-// followOn takes the outcome of a first attempt, which may have been blocked for long, and makes others until one
-// is final or ConnectWait is over. It recycles r.
-func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int) Reply {
+// followOn takes the outcome of a first attempt, which may have been blocked for long, and makes
+// others until one is final or ConnectWait is over. It recycles r.
+func (c *Cluster) followOn(
+	ctx context.Context, target *clusterNode, r *request, reply Reply, info *commandInfo, slot int,
+) Reply {
 	if reply.kind != KindError && reply.kind != KindNone {
 		r.recycle()
 		return reply
@@ -112,7 +120,8 @@ func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request,
 	until := time.Now().Add(c.options.ConnectWait)
 	for redirections := 1; reply.kind == KindError || reply.kind == KindNone; redirections++ {
 		next, ask, again := c.judge(ctx, reply, target, info, slot)
-		if !again || time.Now().After(until) || (next != nil && redirections > clusterRedirectionsMax) {
+		if !again || time.Now().After(until) ||
+			(next != nil && redirections > clusterRedirectionsMax) {
 			break
 		}
 		if target = next; next == nil {
@@ -132,7 +141,9 @@ func (c *Cluster) followOn(ctx context.Context, target *clusterNode, r *request,
 }
 
 // attempt sends r once. A redirected ASK travels with its ASKING as one request.
-func (c *Cluster) attempt(ctx context.Context, target *clusterNode, r *request, info *commandInfo, ask bool) (Reply, bool) {
+func (c *Cluster) attempt(
+	ctx context.Context, target *clusterNode, r *request, info *commandInfo, ask bool,
+) (Reply, bool) {
 	if target == nil {
 		return failedReply(notSent(ErrNoNode)), true
 	}
@@ -175,7 +186,9 @@ func sendOnce(ctx context.Context, n *node, r *request) (Reply, bool) {
 }
 
 // judge decides what follows a failed attempt: another node, a pause (nil node), or the end.
-func (c *Cluster) judge(ctx context.Context, reply Reply, from *clusterNode, info *commandInfo, slot int) (next *clusterNode, ask, again bool) {
+func (c *Cluster) judge(
+	ctx context.Context, reply Reply, from *clusterNode, info *commandInfo, slot int,
+) (next *clusterNode, ask, again bool) {
 	err := reply.Err()
 	var refused *ServerError
 	if !errors.As(err, &refused) || reply.kind == KindNone {
@@ -267,7 +280,9 @@ func (c *Cluster) refresh(ctx context.Context) error {
 		addresses = append(addresses, address)
 	}
 	c.mu.Unlock()
-	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
+	rand.Shuffle(len(addresses), func(i, j int) {
+		addresses[i], addresses[j] = addresses[j], addresses[i]
+	})
 	var failures error
 	for _, address := range append(addresses, c.seeds...) {
 		n := c.nodeAt(address)
@@ -292,7 +307,8 @@ func (c *Cluster) refresh(ctx context.Context) error {
 	return fmt.Errorf("no node told the cluster's topology: %w", failures)
 }
 
-// closeNodes closes and forgets the nodes that which selects, letting their requests end first while ctx lasts.
+// closeNodes closes and forgets the nodes that which selects, letting their requests end first
+// while ctx lasts.
 func (c *Cluster) closeNodes(ctx context.Context, which func(*clusterNode) bool) (err error) {
 	var gone []*clusterNode
 	c.mu.Lock()

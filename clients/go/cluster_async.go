@@ -2,19 +2,20 @@ package tidemill
 
 import "context"
 
-// Go sends a command to the node of its first key without waiting for its reply; see [Cluster.Async].
+// Go sends a command to the node of its first key without waiting for its reply; see
+// [Cluster.Async].
 func (c *Cluster) Go(ctx context.Context, args ...any) *Future {
 	return future(func(callback func(Reply)) { c.Async(ctx, callback, args...) })
 }
 
-// Async sends a command and calls callback once with its reply, usually on a connection's reader: it must be
-// quick and must not wait for other commands of this cluster. A panic in it is contained and logged. Async
-// waits only for room in the node's queue and for a connection. Once sent, the context no longer ends the
-// command.
+// Async sends a command and calls callback once with its reply, usually on a connection's reader:
+// it must be quick and must not wait for other commands of this cluster. A panic in it is contained
+// and logged. Async waits only for room in the node's queue and for a connection. Once sent, the
+// context no longer ends the command.
 //
-// Commands that one goroutine sends this way to one slot are executed in order, as long as that slot's primary
-// and the connection to it stay. What the cluster redirects, and what failed and may be repeated, goes on like
-// a command of Do, on a goroutine of its own and out of order.
+// Commands that one goroutine sends this way to one slot are executed in order, as long as that
+// slot's primary and the connection to it stay. What the cluster redirects, and what failed and may
+// be repeated, goes on like a command of Do, on a goroutine of its own and out of order.
 func (c *Cluster) Async(ctx context.Context, callback func(Reply), args ...any) {
 	ctx, r, info, guarded := beginAsync(ctx, c.options, callback, args)
 	if r == nil {
@@ -64,8 +65,8 @@ func (c *Cluster) Async(ctx context.Context, callback func(Reply), args ...any) 
 	}
 }
 
-// Stats returns what the pipes to all nodes counted since they were connected. Nodes that left the cluster, and
-// pipes that were lost, are counted no more.
+// Stats returns what the pipes to all nodes counted since they were connected. Nodes that left the
+// cluster, and pipes that were lost, are counted no more.
 func (c *Cluster) Stats() (total PipeStats) {
 	for _, stats := range c.NodeStats() {
 		total.add(stats)

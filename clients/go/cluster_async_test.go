@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Unique values pushed asynchronously while a slot moves and a primary dies: each callback comes once and tells
-// the truth. Where nothing changes, order holds.
+// Unique values pushed asynchronously while a slot moves and a primary dies: each callback comes
+// once and tells the truth. Where nothing changes, order holds.
 func TestCluster_AsyncWritesAreAccountedForWhileTheClusterChanges(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, time.Minute)
@@ -50,7 +50,8 @@ func TestCluster_AsyncWritesAreAccountedForWhileTheClusterChanges(t *testing.T) 
 	}
 	waitFor(t, 30*time.Second, "the failover", func() bool {
 		at := c.pick(slotOf([]byte("list:5")))
-		return at != nil && at != victim && c.Set(WithIdempotent(ctx), "{list:5}alive", 1).Err() == nil
+		return at != nil && at != victim &&
+			c.Set(WithIdempotent(ctx), "{list:5}alive", 1).Err() == nil
 	})
 	stop()
 	group.Wait()
@@ -71,14 +72,17 @@ func TestCluster_AsyncWritesAreAccountedForWhileTheClusterChanges(t *testing.T) 
 
 func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 	c, servers := startClusterClient(t, func(o *Options) {
-		o.Hook = &recorder{ended: map[string]int{}, count: map[string]int{}, fails: map[string]error{}}
+		o.Hook = &recorder{
+			ended: map[string]int{}, count: map[string]int{}, fails: map[string]error{},
+		}
 	})
 	ctx := testContext(t, 30*time.Second)
 	split := WithSplit(ctx)
 	if reply := c.Go(split, "MSET", "a", 1, "b", 2, "c", 3).Wait(ctx); reply.Err() != nil {
 		t.Error(reply)
 	}
-	if got, err := c.Go(split, "MGET", "a", "b", "c").Wait(ctx).Strings(); fmt.Sprint(got) != "[1 2 3]" || err != nil {
+	got, err := c.Go(split, "MGET", "a", "b", "c").Wait(ctx).Strings()
+	if fmt.Sprint(got) != "[1 2 3]" || err != nil {
 		t.Error(got, err)
 	}
 	blocked := c.Go(ctx, "BLPOP", "queue", 0)
@@ -98,7 +102,8 @@ func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 	if called != 1 {
 		t.Error("callback of what cannot be sent was called", called, "times")
 	}
-	if err := c.Go(ctx, "INCR", "queue{x}", "too", "many").Wait(ctx).Err(); !errors.Is(err, ServerCode("ERR")) {
+	err = c.Go(ctx, "INCR", "queue{x}", "too", "many").Wait(ctx).Err()
+	if !errors.Is(err, ServerCode("ERR")) {
 		t.Error(err)
 	}
 	// A slot that moved behind the client's back.
@@ -111,24 +116,12 @@ func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 	<-ended
 	hook := c.options.Hook.(*recorder)
 	hook.mu.Lock()
-	if hook.ended["MSET"] != 1 || hook.ended["BLPOP"] != 1 || hook.ended["GET"] != 2 || hook.count["GET"] != 2 {
+	if hook.ended["MSET"] != 1 || hook.ended["BLPOP"] != 1 || hook.ended["GET"] != 2 ||
+		hook.count["GET"] != 2 {
 		t.Error("hooks saw", hook.ended, hook.count)
 	}
 	hook.mu.Unlock()
-	// The client looks for the moved slot in the background, so requests are written between any two looks.
-	before, stats, after := c.NodeStats(), c.Stats(), c.NodeStats()
-	requests := func(nodes map[string]PipeStats) (total uint64) {
-		for _, s := range nodes {
-			total += s.Requests
-		}
-		return total
-	}
-	if after[servers[0].address].Requests == 0 {
-		t.Error("no requests to", servers[0].address)
-	}
-	if stats.Requests < requests(before) || stats.Requests > requests(after) || stats.Requests < 5 || stats.Pipes < 3 {
-		t.Errorf("%+v, not between %v and %v", stats, before, after)
-	}
+	checkSumOfNodeStats(t, c, servers[0].address)
 	for _, n := range c.nodes {
 		if left := n.unawaited.Load(); left != 0 {
 			t.Errorf("%s waits for %d answers", n.address, left)
@@ -137,5 +130,25 @@ func TestCluster_AsyncCoversWhatDoDoes(t *testing.T) {
 	_ = c.Close()
 	if err := c.Go(ctx, "GET", "a").Wait(ctx).Err(); !errors.Is(err, ErrNotSent) {
 		t.Error("after Close:", err)
+	}
+}
+
+// checkSumOfNodeStats compares the statistics of all nodes with those of each. The client looks for
+// a moved slot in the background, so requests are written between any two looks.
+func checkSumOfNodeStats(t *testing.T, c *Cluster, busy string) {
+	t.Helper()
+	before, stats, after := c.NodeStats(), c.Stats(), c.NodeStats()
+	requests := func(nodes map[string]PipeStats) (total uint64) {
+		for _, s := range nodes {
+			total += s.Requests
+		}
+		return total
+	}
+	if after[busy].Requests == 0 {
+		t.Error("no requests to", busy)
+	}
+	if stats.Requests < requests(before) || stats.Requests > requests(after) ||
+		stats.Requests < 5 || stats.Pipes < 3 {
+		t.Errorf("%+v, not between %v and %v", stats, before, after)
 	}
 }

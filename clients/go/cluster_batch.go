@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// RunBatch sends the batch, divided by node, to all nodes at the same time, and returns one reply per
-// command. Order holds among commands of the same slot; while that slot moves, commands with several keys
-// may fall behind. A batch of reads only may go to replicas. What the cluster redirects is sent again.
+// RunBatch sends the batch, divided by node, to all nodes at the same time, and returns one reply
+// per command. Order holds among commands of the same slot; while that slot moves, commands with
+// several keys may fall behind. A batch of reads only may go to replicas. What the cluster
+// redirects is sent again.
 func (c *Cluster) RunBatch(ctx context.Context, b *Batch) ([]Reply, error) {
 	if b.err != nil || b.count == 0 {
 		return nil, b.err
@@ -94,7 +95,9 @@ func (c *Cluster) pendsAgain(ctx context.Context, item batchItem, reply *Reply) 
 }
 
 // sendParts sends each node its commands as one request.
-func (c *Cluster) sendParts(ctx context.Context, flags commandFlags, pending []batchItem, replies []Reply) {
+func (c *Cluster) sendParts(
+	ctx context.Context, flags commandFlags, pending []batchItem, replies []Reply,
+) {
 	parts := map[*clusterNode][]batchItem{}
 	for _, item := range pending {
 		slot := item.info.slotOf(item.wire)
@@ -117,7 +120,10 @@ func (c *Cluster) sendParts(ctx context.Context, flags commandFlags, pending []b
 	group.Wait()
 }
 
-func (c *Cluster) sendPart(ctx context.Context, target *clusterNode, flags commandFlags, items []batchItem, replies []Reply) {
+func (c *Cluster) sendPart(
+	ctx context.Context, target *clusterNode, flags commandFlags, items []batchItem,
+	replies []Reply,
+) {
 	r := newRequest()
 	r.want = len(items)
 	r.wire = r.wire[:0]
@@ -150,8 +156,9 @@ func (c *Cluster) sendPart(ctx context.Context, target *clusterNode, flags comma
 
 type splitKey struct{}
 
-// WithSplit allows a cluster to take DEL, UNLINK, EXISTS, TOUCH, MGET and MSET under ctx apart by slot.
-// The parts are not atomic together: when only some succeed, the error is ErrMaybeSent and says how many.
+// WithSplit allows a cluster to take DEL, UNLINK, EXISTS, TOUCH, MGET and MSET under ctx apart by
+// slot. The parts are not atomic together: when only some succeed, the error is ErrMaybeSent and
+// says how many.
 func WithSplit(ctx context.Context) context.Context {
 	return context.WithValue(ctx, splitKey{}, true)
 }
@@ -198,7 +205,8 @@ func split(wire []byte, info *commandInfo) (parts *Batch, positions [][]int) {
 		parts.wire = appendString(parts.wire, info.name)
 		for k, i := range taken {
 			for _, arg := range args[i : i+step] {
-				parts.wire = append(append(appendHeader(parts.wire, '$', len(arg)), arg...), '\r', '\n')
+				parts.wire = append(append(appendHeader(parts.wire, '$', len(arg)), arg...), '\r',
+					'\n')
 			}
 			taken[k] = (i - int(info.firstKey)) / step
 		}
@@ -209,8 +217,8 @@ func split(wire []byte, info *commandInfo) (parts *Batch, positions [][]int) {
 	return parts, positions
 }
 
-// splitFailure is the outcome when a part failed, nil when none did. Only when no part can have been
-// executed is it "not sent", or the server's own error.
+// splitFailure is the outcome when a part failed, nil when none did. Only when no part can have
+// been executed is it "not sent", or the server's own error.
 func splitFailure(replies []Reply, info *commandInfo) *Reply {
 	var first *Reply
 	refused, unsent := 0, 0

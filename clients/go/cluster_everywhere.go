@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Commands that several nodes execute parts of: those that concern all shards, which every primary gets, and
-// those with keys of several slots, which are taken apart on request. COMMAND's tips say which these are and
-// how the answers become one.
+// Commands that several nodes execute parts of: those that concern all shards, which every primary
+// gets, and those with keys of several slots, which are taken apart on request. COMMAND's tips say
+// which these are and how the answers become one.
 
 // inParts is true for a command that is not for one node.
 func (info *commandInfo) inParts(ctx context.Context) bool {
@@ -20,11 +20,13 @@ func (c *Cluster) runParts(ctx context.Context, r *request, info *commandInfo, h
 		return c.runSplit(ctx, r, info, hook)
 	}
 	defer r.recycle()
-	return observed(ctx, hook, info.name, 1, func(ctx context.Context) Reply { return c.runEverywhere(ctx, r.wire, info) })
+	return observed(ctx, hook, info.name, 1, func(ctx context.Context) Reply {
+		return c.runEverywhere(ctx, r.wire, info)
+	})
 }
 
-// runEverywhere runs a command on every primary at the same time. Each part is addressed by a slot of its shard,
-// so that it follows a failover like any other command.
+// runEverywhere runs a command on every primary at the same time. Each part is addressed by a slot
+// of its shard, so that it follows a failover like any other command.
 func (c *Cluster) runEverywhere(ctx context.Context, wire []byte, info *commandInfo) Reply {
 	shards := c.topology.Load().shards
 	replies := make([]Reply, len(shards))
@@ -49,7 +51,8 @@ func (c *Cluster) runEverywhere(ctx context.Context, wire []byte, info *commandI
 	return joinShards(replies, info)
 }
 
-// joinShards merges what all primaries answered: sums, lists one behind the other, or what all said alike.
+// joinShards merges what all primaries answered: sums, lists one behind the other, or what all said
+// alike.
 func joinShards(replies []Reply, info *commandInfo) Reply {
 	first := replies[0]
 	if first.kind != KindArray {

@@ -49,15 +49,36 @@ func TestCluster_CommandsOfAllShardsRunOnEveryPrimary(t *testing.T) {
 		_ = direct.Close()
 	}
 	partial := NewScript("return 2").digest
-	if got, err := As[[]int](c.ScriptExists(ctx, digest, partial, "none")); fmt.Sprint(got) != "[1 0 0]" || err != nil {
+	got, err := As[[]int](c.ScriptExists(ctx, digest, partial, "none"))
+	if fmt.Sprint(got) != "[1 0 0]" || err != nil {
 		t.Error("SCRIPT EXISTS:", got, err)
 	}
 	if err := c.Do(ctx, "SCRIPT", "KILL").Err(); !errors.Is(err, ServerCode("NOTBUSY")) {
 		t.Error("SCRIPT KILL:", err)
 	}
-	if err := c.Do(ctx, "CONFIG", "SET", "no-such-option", 1).Err(); !errors.Is(err, ServerCode("ERR")) || errors.Is(err, ErrMaybeSent) {
+	err = c.Do(ctx, "CONFIG", "SET", "no-such-option", 1).Err()
+	if !errors.Is(err, ServerCode("ERR")) || errors.Is(err, ErrMaybeSent) {
 		t.Error("what every primary refuses:", err)
 	}
+	checkCountInOtherCalls(t, ctx, c)
+	seen.mu.Lock()
+	if seen.ended["DBSIZE"] != 2 || seen.count["DBSIZE"] != 2 {
+		t.Error("the hook saw", seen.ended, seen.count)
+	}
+	seen.mu.Unlock()
+	// One primary dies: the command reaches the replica that takes its slots over.
+	servers[1].stop()
+	waitFor(t, 30*time.Second, "FLUSHALL after a failover", func() bool {
+		return c.Do(WithIdempotent(ctx), "FLUSHALL").Err() == nil
+	})
+	if n, err := c.Do(ctx, "DBSIZE").Int64(); n != 0 || err != nil {
+		t.Error("DBSIZE after FLUSHALL:", n, err)
+	}
+}
+
+// checkCountInOtherCalls asks for the count of 300 keys asynchronously and in a batch.
+func checkCountInOtherCalls(t *testing.T, ctx context.Context, c *Cluster) {
+	t.Helper()
 	if n, err := c.Go(ctx, "DBSIZE").Wait(ctx).Int64(); n != 300 || err != nil {
 		t.Error("asynchronous DBSIZE:", n, err)
 	}
@@ -68,26 +89,19 @@ func TestCluster_CommandsOfAllShardsRunOnEveryPrimary(t *testing.T) {
 	if replies, err := c.RunBatch(ctx, &mixed); fmt.Sprint(replies) != "[1 300 2]" || err != nil {
 		t.Error("in a batch:", replies, err)
 	}
-	seen.mu.Lock()
-	if seen.ended["DBSIZE"] != 2 || seen.count["DBSIZE"] != 2 {
-		t.Error("the hook saw", seen.ended, seen.count)
-	}
-	seen.mu.Unlock()
-	// One primary dies: the command reaches whoever takes its slots over.
-	servers[1].stop()
-	waitFor(t, 30*time.Second, "FLUSHALL after a failover", func() bool { return c.Do(WithIdempotent(ctx), "FLUSHALL").Err() == nil })
-	if n, err := c.Do(ctx, "DBSIZE").Int64(); n != 0 || err != nil {
-		t.Error("DBSIZE after FLUSHALL:", n, err)
-	}
 }
 
 func TestJoinShards_TellsPartialFailures(t *testing.T) {
-	ok, refused := Reply{kind: KindSimple, text: "OK"}, errorReply(newServerError("NOTBUSY no script"))
-	if failed := splitFailure([]Reply{ok, failedReply(notSent(ErrNoNode))}, commandTable["FLUSHALL"]); failed == nil ||
-		!errors.Is(failed.Err(), ErrMaybeSent) || errors.Is(failed.Err(), ErrNotSent) || !errors.Is(failed.Err(), ErrNoNode) {
+	ok, refused := Reply{kind: KindSimple, text: "OK"},
+		errorReply(newServerError("NOTBUSY no script"))
+	if failed := splitFailure([]Reply{ok, failedReply(notSent(ErrNoNode))},
+		commandTable["FLUSHALL"]); failed == nil || !errors.Is(failed.Err(), ErrMaybeSent) ||
+		errors.Is(failed.Err(), ErrNotSent) || !errors.Is(failed.Err(), ErrNoNode) {
 		t.Error(failed)
 	}
-	if failed := splitFailure([]Reply{refused, refused}, commandTable["SCRIPT KILL"]); failed == nil || !errors.Is(failed.Err(), ServerCode("NOTBUSY")) {
+	if failed := splitFailure([]Reply{refused, refused},
+		commandTable["SCRIPT KILL"]); failed == nil ||
+		!errors.Is(failed.Err(), ServerCode("NOTBUSY")) {
 		t.Error(failed)
 	}
 	bits := func(numbers ...int64) Reply {
@@ -106,7 +120,8 @@ func TestJoinShards_TellsPartialFailures(t *testing.T) {
 	}
 }
 
-// A node comes back with another address, as after a move to another host: the old one answers no more.
+// A node comes back with another address, as after a move to another host: the old one answers no
+// more.
 func TestCluster_FollowsANodeWhoseAddressChanges(t *testing.T) {
 	checkLeaks(t)
 	s := startOneNodeCluster(t)
@@ -117,7 +132,8 @@ func TestCluster_FollowsANodeWhoseAddressChanges(t *testing.T) {
 		t.Helper()
 		direct := newTestClient(t, s.address)
 		defer direct.Close()
-		if err := direct.Do(ctx, "CONFIG", "SET", "cluster-announce-client-ipv4", address).Err(); err != nil {
+		if err := direct.Do(ctx, "CONFIG", "SET", "cluster-announce-client-ipv4",
+			address).Err(); err != nil {
 			t.Fatal(err)
 		}
 		host.Store(address)
@@ -143,7 +159,8 @@ func TestCluster_FollowsANodeWhoseAddressChanges(t *testing.T) {
 		}
 		waitFor(t, 20*time.Second, "requests to "+address, func() bool {
 			got, err := c.Get(ctx, "key").Text()
-			return err == nil && got == address && strings.HasPrefix(c.pick(slotOf([]byte("key"))).address, address+":")
+			return err == nil && got == address &&
+				strings.HasPrefix(c.pick(slotOf([]byte("key"))).address, address+":")
 		})
 	}
 }

@@ -27,7 +27,9 @@ func newClusterClient(t *testing.T, servers []*testServer, change ...func(*Optio
 	for _, apply := range change {
 		apply(&options)
 	}
-	c, err := NewCluster(testContext(t, 10*time.Second), []string{servers[0].address, servers[4].address}, options)
+	c, err := NewCluster(testContext(t, 10*time.Second), []string{
+		servers[0].address, servers[4].address,
+	}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,8 @@ func TestCluster_AskIsFollowedWhileAMoveIsUnfinished(t *testing.T) {
 	ctx := testContext(t, 40*time.Second)
 	slot := slotOf([]byte("{half}"))
 	owner := slot * 3 / slotCount
-	source, target := newTestClient(t, servers[owner].address), newTestClient(t, servers[(owner+1)%3].address)
+	source, target := newTestClient(t, servers[owner].address),
+		newTestClient(t, servers[(owner+1)%3].address)
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
 	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
 	err := errors.Join(c.Set(ctx, "{half}stays", 1).Err(),
@@ -169,7 +172,7 @@ func TestCluster_AskIsFollowedWhileAMoveIsUnfinished(t *testing.T) {
 	}
 }
 
-// A command that was blocked for longer than ConnectWait is redirected all the same.
+// A command that was blocked for longer than ConnectWait is still redirected.
 func TestCluster_BlockedCommandFollowsItsSlot(t *testing.T) {
 	c, servers := startClusterClient(t, func(o *Options) { o.ConnectWait = 2 * time.Second })
 	ctx := testContext(t, 40*time.Second)
@@ -209,7 +212,8 @@ func TestCluster_WatchRunsWhereTheKeysAre(t *testing.T) {
 		switch {
 		case err == nil:
 			commits++
-		case errors.As(err, &refused) && (refused.Code == "ASK" || refused.Code == "MOVED" || refused.Code == "TRYAGAIN"):
+		case errors.As(err, &refused) && (refused.Code == "ASK" || refused.Code == "MOVED" ||
+			refused.Code == "TRYAGAIN"):
 		case errors.Is(err, ErrTxAborted): // MIGRATE touched the key
 		default:
 			t.Fatal(err)
@@ -260,7 +264,8 @@ func moveSlotAtOnce(t *testing.T, servers []*testServer, slot int) {
 	t.Helper()
 	ctx := testContext(t, 20*time.Second)
 	owner := slot * 3 / slotCount
-	source, target := newTestClient(t, servers[owner].address), newTestClient(t, servers[(owner+1)%3].address)
+	source, target := newTestClient(t, servers[owner].address),
+		newTestClient(t, servers[(owner+1)%3].address)
 	defer source.Close()
 	defer target.Close()
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
@@ -268,7 +273,8 @@ func moveSlotAtOnce(t *testing.T, servers []*testServer, slot int) {
 	_ = target.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
 	_ = source.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
 	keys, _ := source.Do(ctx, "CLUSTER", "GETKEYSINSLOT", slot, 10000).Strings()
-	line := []any{"MIGRATE", "127.0.0.1", strings.TrimPrefix(target.options.Address, "127.0.0.1:"), "", 0, 5000, "KEYS"}
+	line := []any{"MIGRATE", "127.0.0.1", strings.TrimPrefix(target.options.Address, "127.0.0.1:"),
+		"", 0, 5000, "KEYS"}
 	for _, key := range keys {
 		line = append(line, key)
 	}
@@ -308,7 +314,8 @@ func TestCluster_ReadPoliciesChooseTheirNodes(t *testing.T) {
 	ctx := testContext(t, 60*time.Second)
 	for i, s := range servers { // primaries in zone a, replicas in zone b
 		zone := []string{"a", "b"}[i/3]
-		if err := newTestClient(t, s.address).Do(ctx, "CONFIG", "SET", "availability-zone", zone).Err(); err != nil {
+		if err := newTestClient(t, s.address).Do(ctx, "CONFIG", "SET", "availability-zone",
+			zone).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -324,7 +331,9 @@ func TestCluster_ReadPoliciesChooseTheirNodes(t *testing.T) {
 		{ReadSameZone, "a", true, false},
 		{ReadSameZone, "nowhere", false, true},
 	} {
-		c := newClusterClient(t, servers, func(o *Options) { o.ReadFrom, o.Zone = test.policy, test.zone })
+		c := newClusterClient(t, servers, func(o *Options) {
+			o.ReadFrom, o.Zone = test.policy, test.zone
+		})
 		for i := range 30 {
 			if err := c.Set(ctx, fmt.Sprint("read:", i), i).Err(); err != nil {
 				t.Fatal(err)
@@ -332,7 +341,9 @@ func TestCluster_ReadPoliciesChooseTheirNodes(t *testing.T) {
 		}
 		if test.policy == ReadSameZone {
 			waitFor(t, 10*time.Second, "zones", func() bool {
-				return !slices.ContainsFunc(c.members(), func(n *clusterNode) bool { return n.zone.Load() == nil })
+				return !slices.ContainsFunc(c.members(), func(n *clusterNode) bool {
+					return n.zone.Load() == nil
+				})
 			})
 			c.arrangeAll()
 		}
@@ -354,11 +365,13 @@ func TestCluster_ReadPoliciesChooseTheirNodes(t *testing.T) {
 			}
 		}
 		if primaries > 0 != test.primaries || replicas > 0 != test.replicas {
-			t.Errorf("policy %d, zone %q: %d reads on primaries, %d on replicas", test.policy, test.zone, primaries, replicas)
+			t.Errorf("policy %d, zone %q: %d reads on primaries, %d on replicas", test.policy,
+				test.zone, primaries, replicas)
 		}
 		_ = c.Close()
 	}
-	if _, err := NewCluster(ctx, []string{servers[0].address}, Options{ReadFrom: ReadSameZone}); !errors.Is(err, ErrArgument) {
+	if _, err := NewCluster(ctx, []string{servers[0].address},
+		Options{ReadFrom: ReadSameZone}); !errors.Is(err, ErrArgument) {
 		t.Error(err)
 	}
 }
@@ -381,7 +394,9 @@ func TestCluster_LowestLatencyAvoidsSlowNodes(t *testing.T) {
 	for _, s := range servers[:3] {
 		far.Store(s.address, true)
 	}
-	c = newClusterClient(t, servers, func(o *Options) { o.ReadFrom, o.Dialer = c.options.ReadFrom, c.options.Dialer })
+	c = newClusterClient(t, servers, func(o *Options) {
+		o.ReadFrom, o.Dialer = c.options.ReadFrom, c.options.Dialer
+	})
 	ctx := testContext(t, 30*time.Second)
 	if err := c.Set(ctx, "key", "v").Err(); err != nil {
 		t.Fatal(err)
@@ -411,8 +426,10 @@ func TestFastest_IgnoresNoiseAndTheUnmeasured(t *testing.T) {
 		n.latency.Store(int64(latency))
 		return n
 	}
-	near, alike, far, unknown := make(time.Millisecond), make(1200*time.Microsecond), make(3*time.Millisecond), make(0)
-	if got := fastest([]*clusterNode{far, near, unknown, alike}); len(got) != 2 || got[0] != near || got[1] != alike {
+	near, alike, far, unknown := make(time.Millisecond), make(1200*time.Microsecond),
+		make(3*time.Millisecond), make(0)
+	if got := fastest([]*clusterNode{far, near, unknown, alike}); len(got) != 2 || got[0] != near ||
+		got[1] != alike {
 		t.Error(len(got))
 	}
 	if got := fastest([]*clusterNode{unknown}); len(got) != 1 {
@@ -457,7 +474,8 @@ func TestCluster_ReadsSurviveAReplicaRestartedOnAnotherPort(t *testing.T) {
 	group.Wait()
 }
 
-// restartElsewhere kills a server and starts it again, with what it knows of its cluster, on new ports.
+// restartElsewhere kills a server and starts it again, with what it knows of its cluster, on new
+// ports.
 func restartElsewhere(t *testing.T, s *testServer) {
 	t.Helper()
 	s.stop()
@@ -471,7 +489,8 @@ func restartElsewhere(t *testing.T, s *testServer) {
 func TestCluster_WritesSurviveAPrimaryRestartedOnAnotherPort(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, 60*time.Second)
-	if err := newTestClient(t, servers[3].address).Do(ctx, "CONFIG", "SET", "cluster-replica-no-failover", "yes").Err(); err != nil {
+	if err := newTestClient(t, servers[3].address).Do(ctx, "CONFIG", "SET",
+		"cluster-replica-no-failover", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
 	key := ""
@@ -536,18 +555,22 @@ func receive(t *testing.T, sub *Subscription) Message {
 	return Message{}
 }
 
-// Keyspace notifications are told by each node alone; after a failover the new primary is listened to.
+// Keyspace notifications are told by each node alone; after a failover the new primary is listened
+// to.
 func TestCluster_EveryNodeSubscriptionFollowsAFailover(t *testing.T) {
 	c, servers := startClusterClient(t)
 	ctx := testContext(t, 60*time.Second)
 	for _, s := range servers {
 		direct := newTestClient(t, s.address)
-		if err := direct.Do(ctx, "CONFIG", "SET", "notify-keyspace-events", "K$").Err(); err != nil {
+		if err := direct.Do(ctx, "CONFIG", "SET", "notify-keyspace-events",
+			"K$").Err(); err != nil {
 			t.Fatal(err)
 		}
 		_ = direct.Close()
 	}
-	sub := subscribed(t, ctx, c, SubscribeOptions{Patterns: []string{"__keyspace@0__:*"}, EveryNode: true})
+	sub := subscribed(t, ctx, c, SubscribeOptions{
+		Patterns: []string{"__keyspace@0__:*"}, EveryNode: true,
+	})
 	plain := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news"}})
 	told := func(key string) bool {
 		if err := c.Set(WithIdempotent(ctx), key, 1).Err(); err != nil {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Iterate walks all keys of the cluster that match pattern ("" for all). Like SCAN it may yield a key twice,
-// and yields each that is there all the time, also when slots move or a primary is replaced meanwhile: a
-// slot counts as walked when one node owned it from the first to the last step of its SCAN. The exception
-// is a slot that is being moved key by key all the while. A failed step that stays so for ConnectWait
-// yields one error and ends.
+// Iterate walks all keys of the cluster that match pattern ("" for all). Like SCAN it may yield a
+// key twice, and yields each that is there all the time, also when slots move or a primary is
+// replaced meanwhile: a slot counts as walked when one node owned it from the first to the last
+// step of its SCAN. The exception is a slot that is being moved key by key all the while. A failed
+// step that stays so for ConnectWait yields one error and ends.
 func (c *Cluster) Iterate(ctx context.Context, pattern string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		walk := &clusterWalk{cluster: c, yield: yield, line: scanArgs([]any{"SCAN"}, pattern)}
@@ -40,7 +40,9 @@ func (c *Cluster) Iterate(ctx context.Context, pattern string) iter.Seq2[string,
 }
 
 // IterateMembers is [Client.IterateMembers].
-func (c *Cluster) IterateMembers(ctx context.Context, command, key, pattern string) iter.Seq2[string, error] {
+func (c *Cluster) IterateMembers(
+	ctx context.Context, command, key, pattern string,
+) iter.Seq2[string, error] {
 	return scanWith(ctx, c, scanArgs([]any{command, key}, pattern))
 }
 
@@ -58,8 +60,8 @@ func (w *clusterWalk) left() bool { return w.count < slotCount }
 
 var errNothingNew = errors.New("tidemill: the node owns no slot that is left")
 
-// nextNode walks the node that the topology gives for the first slot left. What it owns it is asked itself,
-// because the topology may be old.
+// nextNode walks the node that the topology gives for the first slot left. What it owns it is asked
+// itself, because the topology may be old.
 func (w *clusterWalk) nextNode(ctx context.Context) error {
 	slot := 0
 	for w.walked[slot] {

@@ -22,7 +22,8 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 	var clients []*Client
 	for i := range 6 {
 		s := startServer(t, binary, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i), "--cluster-port", fmt.Sprint(freePort(t)))
+			"--cluster-config-file", fmt.Sprintf("nodes-%d.conf", i), "--cluster-port",
+			fmt.Sprint(freePort(t)))
 		servers = append(servers, s)
 		clients = append(clients, newTestClient(t, s.address))
 	}
@@ -49,7 +50,9 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, 20*time.Second, "replication", func() bool { return c.Do(ctx, "CLUSTER", "REPLICATE", id).Err() == nil })
+		waitFor(t, 20*time.Second, "replication", func() bool {
+			return c.Do(ctx, "CLUSTER", "REPLICATE", id).Err() == nil
+		})
 	}
 	for _, c := range clients {
 		waitFor(t, 30*time.Second, "cluster state", func() bool {
@@ -136,8 +139,8 @@ func writesSurviveMigrationAndAKilledPrimary(t *testing.T, binary string) {
 	}
 }
 
-// checkClusterLedger allows for one thing more than ledger.check: replication is asynchronous, so what the
-// killed primary acknowledged last may be gone with it.
+// checkClusterLedger allows for one thing more than ledger.check: replication is asynchronous, so
+// what the killed primary acknowledged last may be gone with it.
 func checkClusterLedger(t *testing.T, record *ledger, stored []string) {
 	t.Helper()
 	seen := map[string]int{}
@@ -172,7 +175,8 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 	t.Helper()
 	ctx := testContext(t, 20*time.Second)
 	owner := slot * 3 / slotCount
-	source, target := newTestClient(t, servers[owner].address), newTestClient(t, servers[(owner+1)%3].address)
+	source, target := newTestClient(t, servers[owner].address),
+		newTestClient(t, servers[(owner+1)%3].address)
 	sourceID, _ := source.Do(ctx, "CLUSTER", "MYID").Text()
 	targetID, _ := target.Do(ctx, "CLUSTER", "MYID").Text()
 	must := func(reply Reply) {
@@ -201,10 +205,12 @@ func migrateSlot(t *testing.T, servers []*testServer, slot int) {
 
 func TestSlotOf_AgreesWithTheServer(t *testing.T) {
 	checkLeaks(t)
-	s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
+	s := startServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port",
+		fmt.Sprint(freePort(t)))
 	c := newTestClient(t, s.address)
 	for _, key := range []string{"", "a", "{user}1", "x{}y", "{{a}}", "foo{bar}{zap}", "\x00\xff"} {
-		if got, err := c.ClusterKeyslot(testContext(t, time.Second), key).Int64(); err != nil || int(got) != slotOf([]byte(key)) {
+		if got, err := c.ClusterKeyslot(testContext(t, time.Second), key).Int64(); err != nil ||
+			int(got) != slotOf([]byte(key)) {
 			t.Errorf("%q: %d, server says %d, %v", key, slotOf([]byte(key)), got, err)
 		}
 	}

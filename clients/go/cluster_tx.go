@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RunTx executes a transaction on the node of its keys, which must share a slot. It follows a slot that
-// moves: what the cluster refused was not executed.
+// RunTx executes a transaction on the node of its keys, which must share a slot. It follows a slot
+// that moves: what the cluster refused was not executed.
 func (c *Cluster) RunTx(ctx context.Context, tx *Tx) ([]Reply, error) {
 	slot, err := tx.slot()
 	if err != nil {
@@ -75,8 +75,8 @@ func pauseFor(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// txRunner sends a transaction once to a node, after ASKING when it was sent there by ASK: the server
-// forgets that only after EXEC. Failures of the connection are followed like any command's.
+// txRunner sends a transaction once to a node, after ASKING when it was sent there by ASK: the
+// server forgets that only after EXEC. Failures of the connection are followed like any command's.
 type txRunner struct {
 	cluster *Cluster
 	target  *clusterNode
@@ -108,9 +108,12 @@ func (c *Cluster) dedicate(ctx context.Context, slot int) (*Dedicated, error) {
 	return dedicate(ctx, n.own)
 }
 
-// Watch is [Client.Watch] for keys of one slot. body runs once, on the node that accepted the WATCH; when
-// the slot moves afterwards, the transaction fails with the server's redirection and nothing is executed.
-func (c *Cluster) Watch(ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string) ([]Reply, error) {
+// Watch is [Client.Watch] for keys of one slot. body runs once, on the node that accepted the
+// WATCH; when the slot moves afterwards, the transaction fails with the server's redirection and
+// nothing is executed.
+func (c *Cluster) Watch(
+	ctx context.Context, body func(d *Dedicated) (*Tx, error), keys ...string,
+) ([]Reply, error) {
 	if len(keys) == 0 {
 		return nil, argumentError("Watch needs keys")
 	}

@@ -1,5 +1,7 @@
 package tidemill
 
+//go:generate go run ./internal/commandgen
+
 import (
 	"bytes"
 	"context"
@@ -10,19 +12,20 @@ import (
 type commandFlags uint16
 
 const (
-	commandReads     commandFlags = 1 << iota // changes nothing: safe to repeat, may go to replicas
-	commandWrites                             // may change the keyspace
-	commandBlocks                             // may wait for data
-	commandBlocksIf                           // waits only with the argument BLOCK
-	commandChanges                            // changes the state of its connection: WATCH, MULTI, SELECT ...
-	commandListens                            // turns its connection into a stream: SUBSCRIBE, MONITOR ...
-	commandHasSub                             // a container: rows of its subcommands follow
-	commandAllShards                          // in a cluster, runs on every primary
-	commandSplits                             // in a cluster, may be taken apart by slot
-	commandSums                               // the parts' integers add up
-	commandEvery                              // what holds only when it holds in all parts: 1 and 0 in arrays
-	commandAny                                // one part's success is enough
-	commandVaries                             // answers differently though nothing was written
+	commandReads    commandFlags = 1 << iota // changes nothing: safe to repeat, may go to replicas
+	commandWrites                            // may change the keyspace
+	commandBlocks                            // may wait for data
+	commandBlocksIf                          // waits only with the argument BLOCK
+	// changes the state of its connection: WATCH, MULTI, SELECT ...
+	commandChanges
+	commandListens   // turns its connection into a stream: SUBSCRIBE, MONITOR ...
+	commandHasSub    // a container: rows of its subcommands follow
+	commandAllShards // in a cluster, runs on every primary
+	commandSplits    // in a cluster, may be taken apart by slot
+	commandSums      // the parts' integers add up
+	commandEvery     // what holds only when it holds in all parts: 1 and 0 in arrays
+	commandAny       // one part's success is enough
+	commandVaries    // answers differently though nothing was written
 )
 
 // commandInfo is one row of the generated table.
@@ -149,8 +152,8 @@ type runner interface {
 }
 
 // Commands has one method per command of Valkey 9.1 that is not administrative. The methods encode
-// their arguments and run like Do; options that follow the required arguments are given as the server's
-// documentation writes them: c.Set(ctx, "k", "v", "EX", 10, "NX").
+// their arguments and run like Do; options that follow the required arguments are given as the
+// server's documentation writes them: c.Set(ctx, "k", "v", "EX", 10, "NX").
 type Commands struct{ runner runner }
 
 // begin starts an encoded command of count arguments after its name, which is given encoded.

@@ -39,7 +39,8 @@ func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
 		var token atomic.Int64
 		allow := func(n int64) {
 			password := fmt.Sprintf(">secret%d", n)
-			if err := admin.Do(ctx, "ACL", "SETUSER", "app", "reset", "on", password, "~*", "+@all").Err(); err != nil {
+			if err := admin.Do(ctx, "ACL", "SETUSER", "app", "reset", "on", password, "~*",
+				"+@all").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -54,11 +55,14 @@ func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
 			token.Store(n)
 			// Removes the authenticated connection, as a server does when its user changes.
 			_ = admin.Do(ctx, "CLIENT", "KILL", "USER", "app").Err()
-			if who, err := c.Do(WithIdempotent(ctx), "ACL", "WHOAMI").Text(); err != nil || who != "app" {
+			if who, err := c.Do(WithIdempotent(ctx), "ACL", "WHOAMI").Text(); err != nil ||
+				who != "app" {
 				t.Fatal(n, who, err)
 			}
 		}
-		stale := newTestClient(t, s.address, func(o *Options) { o.Username, o.Password = "app", "secret0" })
+		stale := newTestClient(t, s.address, func(o *Options) {
+			o.Username, o.Password = "app", "secret0"
+		})
 		err := stale.Do(ctx, "PING").Err()
 		if !errors.Is(err, ServerCode("WRONGPASS")) || !errors.Is(err, ErrNotSent) {
 			t.Error("a stale token:", err)
@@ -69,7 +73,8 @@ func TestDial_CredentialsAreRefreshedOnEachConnection(t *testing.T) {
 	})
 }
 
-// The server here answers nothing before it has everything: whoever waits in between waits for ever.
+// The server here answers nothing before it has all requests of the greeting: a client that waits
+// for a reply in between waits for ever.
 func TestDial_TakesOneRoundTrip(t *testing.T) {
 	for _, first := range []string{"HELLO", "AUTH"} {
 		t.Run(first, func(t *testing.T) {
@@ -85,12 +90,15 @@ func TestDial_TakesOneRoundTrip(t *testing.T) {
 				if names = append(names, name); len(names) < 5 {
 					return ""
 				}
-				return "+OK\r\n+OK\r\n-ERR unknown subcommand\r\n-NOPERM no\r\n-ERR no such name\r\n"
+				return "+OK\r\n+OK\r\n-ERR unknown subcommand\r\n-NOPERM no\r\n-ERR no such " +
+					"name\r\n"
 			})
 			c := newTestClient(t, address, func(o *Options) {
-				o.Username, o.Password, o.Database, o.Name, o.ForceRESP2 = "app", "pw", 3, "worker", first == "AUTH"
+				o.Username, o.Password, o.Database, o.Name, o.ForceRESP2 = "app", "pw", 3, "worker",
+					first == "AUTH"
 			})
-			if got, err := c.Get(testContext(t, 10*time.Second), "key").Text(); got != "v" || err != nil {
+			if got, err := c.Get(testContext(t, 10*time.Second), "key").Text(); got != "v" ||
+				err != nil {
 				t.Error(got, err)
 			}
 			if got := fmt.Sprint(names); got != "["+first+" SELECT CLIENT CLIENT CLIENT]" {
@@ -105,15 +113,20 @@ func TestDial_ServerWithoutHelloIsSpokenToInRESP2(t *testing.T) {
 		for _, password := range []string{"", "hunter2"} {
 			t.Run(binary+password, func(t *testing.T) {
 				checkLeaks(t)
-				s := startServer(t, binary, "--rename-command", "HELLO", "", "--requirepass", password)
+				s := startServer(t, binary, "--rename-command", "HELLO", "", "--requirepass",
+					password)
 				ctx := testContext(t, 10*time.Second)
-				c := newTestClient(t, s.address, func(o *Options) { o.Password, o.Database, o.Name = password, 3, "worker" })
+				c := newTestClient(t, s.address, func(o *Options) {
+					o.Password, o.Database, o.Name = password, 3, "worker"
+				})
 				info, err := c.Do(ctx, "CLIENT", "INFO").Text()
-				if err != nil || !strings.Contains(info, " db=3 ") || !strings.Contains(info, " name=worker ") || strings.Contains(info, "resp=3") {
+				if err != nil || !strings.Contains(info, " db=3 ") ||
+					!strings.Contains(info, " name=worker ") || strings.Contains(info, "resp=3") {
 					t.Error(info, err)
 				}
 				wrong := newTestClient(t, s.address, func(o *Options) { o.Password = "hunter3" })
-				if err := wrong.Do(ctx, "PING").Err(); !errors.Is(err, ErrNotSent) || strings.Contains(err.Error(), "hunter3") {
+				if err := wrong.Do(ctx, "PING").Err(); !errors.Is(err, ErrNotSent) ||
+					strings.Contains(err.Error(), "hunter3") {
 					t.Error("a wrong password:", err)
 				}
 			})
@@ -134,7 +147,9 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 		})
 		return c.Set(ctx, "key", strings.Repeat("x", 1<<20)).Err()
 	}
-	waitFor(t, 20*time.Second, "TLS", func() bool { return dialed(&tls.Config{}, &tls.Config{RootCAs: roots}) == nil })
+	waitFor(t, 20*time.Second, "TLS", func() bool {
+		return dialed(&tls.Config{}, &tls.Config{RootCAs: roots}) == nil
+	})
 	waitFor(t, 20*time.Second, "the refusal of an unknown authority", func() bool {
 		var unknown *tls.CertificateVerificationError
 		err := dialed(&tls.Config{}, &tls.Config{})
@@ -144,7 +159,8 @@ func TestDial_TLSVerifiesTheServerAndRefusesOldVersions(t *testing.T) {
 		return errors.As(err, &unknown) // else connecting took longer than ConnectWait
 	})
 	old := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
-	if err := dialed(old, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10}); !errors.Is(err, ErrNotSent) {
+	err := dialed(old, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10})
+	if !errors.Is(err, ErrNotSent) {
 		t.Error("TLS 1.1:", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // libraryVersion is announced by CLIENT SETINFO.
 const libraryVersion = "0.1.0"
 
-// dial connects, authenticates and prepares one connection. extra commands run last; their errors fail
-// the connection. The connection's deadline is clear afterwards.
+// dial connects, authenticates and prepares one connection. extra commands run last; their errors
+// fail the connection. The connection's deadline is clear afterwards.
 func dial(ctx context.Context, options *Options, address string, extra ...[]any) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, options.DialTimeout)
 	defer cancel()
@@ -65,9 +65,9 @@ func dialSocket(ctx context.Context, options *Options, address string) (net.Conn
 	return secured, nil
 }
 
-// handshake asks for RESP3, authenticates and prepares the connection in one round trip. What an older or
-// managed server may refuse is no failure; a second round trip is needed only where HELLO was refused
-// together with the password in it.
+// handshake asks for RESP3, authenticates and prepares the connection in one round trip. What an
+// older or managed server may refuse is no failure; a second round trip is needed only where HELLO
+// was refused together with the password in it.
 func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]any) error {
 	username, password := options.Username, options.Password
 	if options.Credentials != nil {
@@ -106,9 +106,11 @@ func handshake(ctx context.Context, conn net.Conn, options *Options, extra [][]a
 	return cmp.Or(err, refusal, failure)
 }
 
-// greet sends login, which may be nil, and everything that prepares a connection. refusal is what the server
-// said to login, failure what it said to what the connection cannot do without.
-func greet(conn net.Conn, options *Options, login []any, extra [][]any) (refusal, failure, err error) {
+// greet sends login, which may be nil, and everything that prepares a connection. refusal is what
+// the server said to login, failure what it said to what the connection cannot do without.
+func greet(
+	conn net.Conn, options *Options, login []any, extra [][]any,
+) (refusal, failure, err error) {
 	var commands [][]any
 	if login != nil {
 		commands = append(commands, login)

@@ -7,7 +7,8 @@ import (
 )
 
 // Commands are encoded from concrete types only. Calling a method of an argument would make every
-// argument of every call escape to the heap; whoever has a marshaller calls it and passes the bytes.
+// argument of every call escape to the heap; a caller with a marshaller calls it and passes the
+// bytes.
 
 // appendCommand appends args as one RESP command.
 func appendCommand(wire []byte, args []any) ([]byte, error) {

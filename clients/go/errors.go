@@ -16,7 +16,7 @@ var (
 	ErrMaybeSent = errors.New("tidemill: outcome unknown")
 )
 
-// What went wrong before or instead of sending.
+// Failures before or instead of sending.
 var (
 	// ErrClosed: the client or the connection was closed by Close.
 	ErrClosed = errors.New("tidemill: closed")
@@ -28,7 +28,7 @@ var (
 	ErrNoNode = errors.New("tidemill: no node for slot")
 )
 
-// What went wrong with the answer.
+// Failures of the answer.
 var (
 	// ErrNil: the server answered nil where a value was asked for.
 	ErrNil = errors.New("tidemill: nil reply")
@@ -36,12 +36,13 @@ var (
 	ErrType = errors.New("tidemill: unexpected reply type")
 	// ErrProtocol: the peer does not speak the protocol; the connection is closed.
 	ErrProtocol = errors.New("tidemill: protocol error")
-	// ErrLimit comes with ErrProtocol: a reply is larger than any a server may send (a line of 64 KiB, a string
-	// of 512 MiB, 64 Mi items, 128 levels).
+	// ErrLimit comes with ErrProtocol: a reply is larger than any a server may send (a line of 64
+	// KiB, a string of 512 MiB, 64 Mi items, 128 levels).
 	ErrLimit = errors.New("tidemill: limit exceeded")
 	// ErrTxAborted: EXEC found a watched key changed; nothing was executed.
 	ErrTxAborted = errors.New("tidemill: transaction aborted, a watched key changed")
-	// ErrPanic: a user's callback (of Watch, Options.Dialer, Options.Credentials) panicked; the value is in the text.
+	// ErrPanic: a user's callback (of Watch, Options.Dialer, Options.Credentials) panicked; the
+	// value is in the text.
 	ErrPanic = errors.New("tidemill: callback panicked")
 	// ErrTimeout: no byte came within IOTimeout while replies were due.
 	ErrTimeout = errors.New("tidemill: no reply within the IO timeout")
@@ -65,11 +66,12 @@ func notSent(cause error) error {
 
 func maybeSent(cause error) error { return &stageError{ErrMaybeSent, cause} }
 
-// keepUnknown is the outcome of an attempt after another one: what was not sent this time may have been executed
-// then.
+// keepUnknown is the outcome of an attempt after another one: what was not sent this time may have
+// been executed then.
 func keepUnknown(earlier, reply Reply) Reply {
 	var stage *stageError
-	if reply.kind == KindNone && errors.Is(earlier.Err(), ErrMaybeSent) && errors.Is(reply.Err(), ErrNotSent) && errors.As(reply.Err(), &stage) {
+	if reply.kind == KindNone && errors.Is(earlier.Err(), ErrMaybeSent) &&
+		errors.Is(reply.Err(), ErrNotSent) && errors.As(reply.Err(), &stage) {
 		return failedReply(maybeSent(stage.cause))
 	}
 	return reply

@@ -12,8 +12,8 @@ import (
 	tidemill "go.tidemill.dev/client"
 )
 
-// Examples without an "Output:" comment are compiled and not run, and with one they would need a server at
-// their address; so they are run here, against real ones.
+// Examples without an "Output:" comment are compiled and not run, and with one they would need a
+// server at their address; so they are run here, against real ones.
 func TestExamples_PrintWhatTheyPromise(t *testing.T) {
 	single := []struct {
 		name    string
@@ -34,7 +34,8 @@ func TestExamples_PrintWhatTheyPromise(t *testing.T) {
 	}
 	t.Run("RunBatch", func(t *testing.T) {
 		tidemill.CheckLeaks(t)
-		s := tidemill.StartServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(tidemill.FreePort(t)))
+		s := tidemill.StartServer(t, "valkey-server", "--cluster-enabled", "yes", "--cluster-port",
+			fmt.Sprint(tidemill.FreePort(t)))
 		assignSlots(t, s.Address())
 		expect(t, s.Address(), ExampleCluster_RunBatch, "100 <nil>\n[1 1] <nil>\n")
 	})

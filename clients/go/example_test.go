@@ -19,7 +19,8 @@ func Example() {
 	}
 	defer client.Close()
 	ctx := context.Background()
-	if err := client.Set(ctx, "greeting", "hello", "EX", 60).Err(); errors.Is(err, tidemill.ErrNotSent) {
+	err = client.Set(ctx, "greeting", "hello", "EX", 60).Err()
+	if errors.Is(err, tidemill.ErrNotSent) {
 		fmt.Println("the server has not seen it: safe to repeat")
 	}
 	greeting, err := client.Get(ctx, "greeting").Text()
@@ -39,18 +40,22 @@ func ExampleClient_RunTx() {
 }
 
 func ExampleClient_Cached() {
-	client, _ := tidemill.New(tidemill.Options{Address: server, Cache: &tidemill.CacheOptions{MaxBytes: 16 << 20}})
+	client, _ := tidemill.New(tidemill.Options{
+		Address: server, Cache: &tidemill.CacheOptions{MaxBytes: 16 << 20},
+	})
 	defer client.Close()
 	cached := client.Cached(time.Minute)
 	for range 1000 {
-		_, _ = cached.Get(context.Background(), "settings").Text() // sent once, until the key changes
+		// sent once, until the key changes
+		_, _ = cached.Get(context.Background(), "settings").Text()
 	}
 	fmt.Println(client.CacheStats().Hits)
 }
 
 func ExampleCluster_RunBatch() {
 	ctx := context.Background()
-	cluster, err := tidemill.NewCluster(ctx, []string{server}, tidemill.Options{ReadFrom: tidemill.ReadPreferReplica})
+	cluster, err := tidemill.NewCluster(ctx, []string{server},
+		tidemill.Options{ReadFrom: tidemill.ReadPreferReplica})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -67,10 +72,11 @@ func ExampleCluster_RunBatch() {
 }
 
 func ExampleNewSentinel() {
-	client, err := tidemill.NewSentinel([]string{"10.0.0.1:26379", server}, "main", tidemill.Options{
-		Password: "of the primary",
-		Sentinel: tidemill.SentinelOptions{Username: "app", Password: "of the sentinels"},
-	})
+	client, err := tidemill.NewSentinel([]string{"10.0.0.1:26379", server}, "main",
+		tidemill.Options{
+			Password: "of the primary",
+			Sentinel: tidemill.SentinelOptions{Username: "app", Password: "of the sentinels"},
+		})
 	if err != nil {
 		fmt.Println(err)
 		return

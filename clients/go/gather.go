@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// gauge estimates whether a pause before a flush pays. It belongs to a pipe and is guarded by the pipe's
-// mutex.
+// gauge estimates whether a pause before a flush pays. It belongs to a pipe and is guarded by the
+// pipe's mutex.
 //
-// A pause gathers callers that come by themselves. Who asks again because it was just answered comes anyway:
-// giving the processor away gathers it, waiting only keeps it from being answered again. So the gauge counts
-// company: requests that arrive while another one is pending and whose caller did something else since its
-// last reply (see trace). Closed loops, however many callers and however late these get a processor, show
-// none and never wait; a lone caller shows none either. Where callers come and go independently, a pause
-// joins their series: who was gathered once is answered together and asks again together, so that the whole
-// rate of arrivals, not only the company's, counts for the gain.
+// A pause gathers callers that come by themselves. Who asks again because it was just answered
+// comes anyway: giving the processor away gathers it, waiting only keeps it from being answered
+// again. So the gauge counts company: requests that arrive while another one is pending and whose
+// caller did something else since its last reply (see trace). Closed loops, however many callers
+// and however late these get a processor, show none and never wait; a lone caller shows none
+// either. Where callers come and go independently, a pause joins their series: who was gathered
+// once is answered together and asks again together, so that the whole rate of arrivals, not only
+// the company's, counts for the gain.
 type gauge struct {
 	pending   int           // requests not yet answered
 	company   float64       // arrivals of the kind above, decayed
@@ -36,13 +37,14 @@ var epoch = time.Now()
 
 func now() time.Duration { return time.Since(epoch) }
 
-// trace is what a recycled request remembers of the operation that used it last. The pool gives a processor
-// back what was put there last. So a caller that asks again at once gets the request of its own last operation,
-// and its trace tells how long ago that ended, without anything that identifies goroutines. Who was away finds
-// the trace of another one that left: the later of the two departures, which is seldom recent either.
+// trace is what a recycled request remembers of the operation that used it last. The pool gives a
+// processor back what was put there last. So a caller that asks again at once gets the request of
+// its own last operation, and its trace tells how long ago that ended, without anything that
+// identifies goroutines. Who was away finds the trace of another one that left: the later of the
+// two departures, which is seldom recent either.
 //
-// How late a caller got a processor after its reply does not matter, because the round is taken when it runs
-// again. What it costs is one comparison; the clock is looked at only when that fails.
+// How late a caller got a processor after its reply does not matter, because the round is taken
+// when it runs again. What it costs is one comparison; the clock is looked at only when that fails.
 type trace struct {
 	round uint64        // when the caller went on; see rounds
 	at    time.Duration // when the reply was delivered; 0: a request that was not used before
@@ -54,16 +56,17 @@ func (t *trace) answered(round uint64, at time.Duration) { *t = trace{round, at}
 // resumed notes that the caller has got a processor after its reply.
 func (t *trace) resumed(round uint64) { t.round = round }
 
-// independent tells whether the caller of a request with this trace did something else since its last reply.
-// On a second processor a round may end between a caller's reply and its next request; hence the clock. Of a new
-// request nothing is known, as after a garbage collection.
+// independent tells whether the caller of a request with this trace did something else since its
+// last reply. On a second processor a round may end between a caller's reply and its next request;
+// hence the clock. Of a new request nothing is known, as after a garbage collection.
 func (t trace) independent(round uint64) bool {
 	return t.at != 0 && t.round != round && now()-t.at > gatherStep
 }
 
-// rounds counts, for all pipes of the process, the times that all who were runnable before a flush had had their
-// turn. Pipes do not count for themselves, because the callers of a cluster go from one pipe to another. It has a
-// cache line of its own: every operation reads it, only flushes change it.
+// rounds counts, for all pipes of the process, the times that all who were runnable before a flush
+// had had their turn. Pipes do not count for themselves, because the callers of a cluster go from
+// one pipe to another. It has a cache line of its own: every operation reads it, only flushes
+// change it.
 var rounds struct {
 	_ [64]byte
 	atomic.Uint64
@@ -86,7 +89,7 @@ func (g *gauge) arrive(independent bool) {
 	g.arrivals++
 }
 
-// end counts requests out that were answered, or that nobody waits for any more.
+// end counts requests out that were answered, or whose callers gave up.
 func (g *gauge) end(count int) {
 	if count == 0 {
 		return
@@ -116,7 +119,8 @@ func (g *gauge) pause(length time.Duration, queued int) time.Duration {
 		g.since = at - gatherWallMemory/2
 	}
 	g.peak = max(g.peak*(1-1.0/64), float64(g.pending))
-	if company < gatherCompanyMin || share < gatherShareMin || perSecond*length.Seconds() < gatherGainMin {
+	if company < gatherCompanyMin || share < gatherShareMin ||
+		perSecond*length.Seconds() < gatherGainMin {
 		// Closed loops: two half batches under way keep server and client busy at the same time.
 		g.enough = min(max(flushRequestsMin, int(g.peak/2)), flushRequests)
 		return 0

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// loadModel plays callers, processors, writer and server to a gauge, one event after the other. Its clock stands
-// still but between events, so that nothing depends on the machine.
+// loadModel plays callers, processors, writer and server to a gauge, one event after the other. Its
+// clock moves between events only, so that nothing depends on the machine.
 type loadModel struct {
 	replyPart  int           // replies that come with one read; 0: all of a batch
 	partGap    time.Duration // between two reads
@@ -68,8 +68,8 @@ func (m *loadModel) run(warmUp, length time.Duration) {
 	}
 }
 
-// ask is what a caller does on a processor: a request out of its pool, into the queue. then runs on the same
-// processor when the caller has its reply.
+// ask is what a caller does on a processor: a request out of its pool, into the queue. then runs on
+// the same processor when the caller has its reply.
 func (m *loadModel) ask(processor int, then func()) {
 	pool := m.pools[processor]
 	r := &request{}
@@ -140,10 +140,12 @@ func (m *loadModel) closed(callers int) {
 	}
 }
 
-// open starts callers that send series of up to seriesMax requests, each at random times of its own.
+// open starts callers that send series of up to seriesMax requests, each at random times of its
+// own.
 func (m *loadModel) open(perSecond, seriesMax int) {
 	const callers = 256
-	between := float64(callers) * float64(1+seriesMax) / 2 / float64(perSecond) * float64(time.Second)
+	between := float64(callers) * float64(1+seriesMax) / 2 / float64(perSecond) * float64(
+		time.Second)
 	for i := range callers {
 		var start func()
 		start = func() {
@@ -164,10 +166,17 @@ func (m *loadModel) open(perSecond, seriesMax int) {
 
 func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 	onOne := loadModel{processors: 1, resumeStep: 500 * time.Nanosecond}
-	onTwo := loadModel{processors: 2, resumeStep: time.Microsecond, resumeGap: 300 * time.Nanosecond}
-	nodes := loadModel{processors: 1, nodes: 3, resumeStep: time.Microsecond, resumeWait: 2 * gatherStep}
-	late := loadModel{processors: 2, replyPart: 7, partGap: 30 * time.Microsecond, resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
-	large := loadModel{processors: 1, resumeStep: time.Microsecond, replyPart: 3, partGap: 20 * time.Microsecond}
+	onTwo := loadModel{
+		processors: 2, resumeStep: time.Microsecond, resumeGap: 300 * time.Nanosecond,
+	}
+	nodes := loadModel{
+		processors: 1, nodes: 3, resumeStep: time.Microsecond, resumeWait: 2 * gatherStep,
+	}
+	late := loadModel{processors: 2, replyPart: 7, partGap: 30 * time.Microsecond,
+		resumeWait: 4 * gatherStep, resumeGap: 300 * time.Nanosecond}
+	large := loadModel{
+		processors: 1, resumeStep: time.Microsecond, replyPart: 3, partGap: 20 * time.Microsecond,
+	}
 	for _, test := range []struct {
 		name  string
 		model loadModel
@@ -186,16 +195,29 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 		{"1024 callers, large values", large, func(m *loadModel) { m.closed(1024) }, 0, 1},
 		{"256 callers, three nodes", nodes, func(m *loadModel) { m.closed(256) }, 0, 1},
 		{"80,000 per second, three nodes", nodes, func(m *loadModel) { m.open(80000, 8) }, 60, 100},
-		{"64 callers and others, 5,000 per second", onOne, func(m *loadModel) { m.closed(64); m.open(5000, 1) }, 0, 1},
+		{"64 callers and others, 5,000 per second", onOne, func(m *loadModel) {
+			m.closed(64)
+			m.open(5000, 1)
+		}, 0, 1},
 		{"2,000 per second", onOne, func(m *loadModel) { m.open(2000, 8) }, 0, 5},
 		{"20,000 per second", onOne, func(m *loadModel) { m.open(20000, 8) }, 80, 100},
 		{"80,000 per second", onOne, func(m *loadModel) { m.open(80000, 8) }, 80, 100},
 		{"320,000 per second", onOne, func(m *loadModel) { m.open(320000, 8) }, 80, 100},
-		{"20,000 per second, two processors", onTwo, func(m *loadModel) { m.open(20000, 8) }, 80, 100},
-		{"320,000 per second, two processors", onTwo, func(m *loadModel) { m.open(320000, 8) }, 80, 100},
-		{"80,000 per second, large values", large, func(m *loadModel) { m.open(80000, 8) }, 80, 100},
-		{"80,000 per second, none asks again", onOne, func(m *loadModel) { m.open(80000, 1) }, 80, 100},
-		{"20,000 per second, none asks again", onOne, func(m *loadModel) { m.open(20000, 1) }, 80, 100},
+		{"20,000 per second, two processors", onTwo, func(m *loadModel) {
+			m.open(20000, 8)
+		}, 80, 100},
+		{"320,000 per second, two processors", onTwo, func(m *loadModel) {
+			m.open(320000, 8)
+		}, 80, 100},
+		{"80,000 per second, large values", large, func(m *loadModel) {
+			m.open(80000, 8)
+		}, 80, 100},
+		{"80,000 per second, none asks again", onOne, func(m *loadModel) {
+			m.open(80000, 1)
+		}, 80, 100},
+		{"20,000 per second, none asks again", onOne, func(m *loadModel) {
+			m.open(20000, 1)
+		}, 80, 100},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m := test.model
@@ -205,7 +227,8 @@ func TestGauge_PausesForIndependentCallersOnly(t *testing.T) {
 			share := 100 * m.pauses / max(m.decisions, 1)
 			t.Logf("%s: %d of %d decisions were pauses", test.name, m.pauses, m.decisions)
 			if share < test.low || share > test.high || m.decisions == 0 {
-				t.Errorf("%s: %d per cent of %d decisions were pauses, not %d to %d", test.name, share, m.decisions, test.low, test.high)
+				t.Errorf("%s: %d per cent of %d decisions were pauses, not %d to %d", test.name,
+					share, m.decisions, test.low, test.high)
 			}
 		})
 	}

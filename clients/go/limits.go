@@ -14,8 +14,8 @@ const (
 	// queueRequestsDefault bounds the requests of one pipe that are queued or in flight.
 	queueRequestsDefault = 16384
 
-	// flushRequests ends gathering: past it a larger write saves the server nearly nothing, while it
-	// would work on the first requests if it had them.
+	// flushRequests ends gathering: past it a larger write saves the server nearly nothing, while
+	// it would work on the first requests if it had them.
 	flushRequests = 128
 	// flushRequestsMin is the smallest half of a closed loop that is flushed alone.
 	flushRequestsMin = 8
@@ -26,28 +26,30 @@ const (
 
 	// gatherPause is how long a flush waits for company when it is expected.
 	gatherPause = 60 * time.Microsecond
-	// gatherGainMin is how many requests must be expected in a pause, gatherCompanyMin how many of them
-	// from callers not already in step.
+	// gatherGainMin is how many requests must be expected in a pause, gatherCompanyMin how many of
+	// them from callers not already in step.
 	gatherGainMin    = 0.75
 	gatherCompanyMin = 0.05
-	// gatherShareMin is the smallest part of the requests that company must be: below it the pause would cost a
-	// closed loop more than it saves the others.
+	// gatherShareMin is the smallest part of the requests that company must be: below it the pause
+	// would cost a closed loop more than it saves the others.
 	gatherShareMin = 0.02
-	// gatherStep is the longest time from a reply to the next request of the same caller that counts as at once,
-	// where rounds cannot tell.
+	// gatherStep is the longest time from a reply to the next request of the same caller that
+	// counts as at once, where rounds cannot tell.
 	gatherStep = 60 * time.Microsecond
-	// gatherMemory is the busy time over which company is averaged, gatherWallMemory the time for all
-	// arrivals.
+	// gatherMemory is the busy time over which company is averaged, gatherWallMemory the time for
+	// all arrivals.
 	gatherMemory     = 2 * time.Millisecond
 	gatherWallMemory = 10 * time.Millisecond
 
 	// soloStreak is how many operations in a row must have been alone before a caller does its own
-	// reading; soloBytes the largest request it may write itself, small enough for any socket buffer.
+	// reading; soloBytes the largest request it may write itself, small enough for any socket
+	// buffer.
 	soloStreak = 4
 	soloBytes  = 8 << 10
 
 	// readBufferBytes is what a connection reads into at first. Reads that fill it double it, up to
-	// readBufferMaxBytes. Strings of which more than readDirectBytes are missing are read without it.
+	// readBufferMaxBytes. Strings of which more than readDirectBytes are missing are read without
+	// it.
 	readBufferBytes    = 32 << 10
 	readBufferMaxBytes = 128 << 10
 	readDirectBytes    = 32 << 10
@@ -59,7 +61,8 @@ const (
 	// end, stuck ones are closed, silent ones are pinged.
 	watchInterval = 100 * time.Millisecond
 
-	// Limits on replies: more than a server can legally send is a protocol error, not an allocation.
+	// Limits on replies: more than a server can legally send is a protocol error, not an
+	// allocation.
 	replyLineMax  = 64 << 10
 	replyBulkMax  = 512 << 20
 	replyItemsMax = 64 << 20

@@ -9,15 +9,15 @@ import (
 	"go.tidemill.dev/client/internal/rawreply"
 )
 
-// Link is one connection with implicit pipelining and nothing around it: no handshake, no reconnection,
-// commands and replies as the bytes they are. It is for adapters that bring their own of all that;
-// others want [Client]. Its methods may be called from any number of goroutines.
+// Link is one connection with implicit pipelining and nothing around it: no handshake, no
+// reconnection, commands and replies as the bytes they are. It is for adapters that bring their own
+// of all that; others want [Client]. Its methods may be called from any number of goroutines.
 type Link struct {
 	pipe *pipe
 }
 
-// NewLink takes over a connection. Of the options, MaxPending, MaxGatherDelay and PingInterval apply, and
-// IOTimeout until [Link.SetIOTimeout].
+// NewLink takes over a connection. Of the options, MaxPending, MaxGatherDelay and PingInterval
+// apply, and IOTimeout until [Link.SetIOTimeout].
 func NewLink(conn net.Conn, options Options) (*Link, error) {
 	if err := options.check(); err != nil {
 		return nil, err
@@ -25,15 +25,17 @@ func NewLink(conn net.Conn, options Options) (*Link, error) {
 	return &Link{newRawPipe(conn, options.withDefaults())}, nil
 }
 
-// Forward sends count encoded commands as one request, waits, and appends their replies to replies as
-// they came. Nothing may come between them on the connection, so a whole MULTI ... EXEC can be
-// forwarded, and so can ASKING with its command. Commands that would block, or leave the connection in
-// another state, must not be forwarded on a Link that others use; see [DescribeCommand].
+// Forward sends count encoded commands as one request, waits, and appends their replies to replies
+// as they came. Nothing may come between them on the connection, so a whole MULTI ... EXEC can be
+// forwarded, and so can ASKING with its command. Commands that would block, or leave the connection
+// in another state, must not be forwarded on a Link that others use; see [DescribeCommand].
 //
 // # Errors
 //
-// ErrNotSent or ErrMaybeSent; replies that did come are appended all the same. Error replies are replies.
-func (l *Link) Forward(ctx context.Context, commands []byte, count int, replies []byte) ([]byte, error) {
+// ErrNotSent or ErrMaybeSent; replies that did come are still appended. Error replies are replies.
+func (l *Link) Forward(
+	ctx context.Context, commands []byte, count int, replies []byte,
+) ([]byte, error) {
 	if count < 1 {
 		return replies, argumentError("%d commands to forward", count)
 	}
@@ -103,9 +105,9 @@ type CommandTraits struct {
 	Container bool // has subcommands; give the first argument too
 }
 
-// DescribeCommand looks a command up in the table that was made from Valkey's COMMAND, in upper or lower
-// case. subcommand matters for containers only and may be nil. A command that is not in the table has no
-// traits.
+// DescribeCommand looks a command up in the table that was made from Valkey's COMMAND, in upper or
+// lower case. subcommand matters for containers only and may be nil. A command that is not in the
+// table has no traits.
 func DescribeCommand(name, subcommand []byte) CommandTraits {
 	var folded [32]byte
 	if len(name) > len(folded) {

@@ -26,7 +26,8 @@ func linkTo(t *testing.T) (*Link, net.Conn) {
 
 func TestLink_RepliesComeAsTheyWereSent(t *testing.T) {
 	checkLeaks(t)
-	const replies = "=7\r\ntxt:abc\r\n%1\r\n+k\r\n*-1\r\n-ERR no\r\n|1\r\n+a\r\n:1\r\n$3\r\nx\r\n\r\n"
+	const replies = "=7\r\ntxt:abc\r\n%1\r\n+k\r\n*-1\r\n-ERR " +
+		"no\r\n|1\r\n+a\r\n:1\r\n$3\r\nx\r\n\r\n"
 	for pieceBytes := 1; pieceBytes < 20; pieceBytes++ {
 		link, far := linkTo(t)
 		go func() {
@@ -40,7 +41,8 @@ func TestLink_RepliesComeAsTheyWereSent(t *testing.T) {
 				_, _ = io.WriteString(far, stream[at:min(at+pieceBytes, len(stream))])
 			}
 		}()
-		got, err := link.Forward(testContext(t, 5*time.Second), []byte("four commands"), 4, []byte("before "))
+		got, err := link.Forward(testContext(t, 5*time.Second), []byte("four commands"), 4,
+			[]byte("before "))
 		if err != nil || string(got) != "before "+replies {
 			t.Errorf("pieces of %d bytes: %q, %v", pieceBytes, got, err)
 		}
@@ -65,7 +67,8 @@ func TestLink_LostConnectionKeepsTheRepliesThatCame(t *testing.T) {
 	if _, err := link.Forward(context.Background(), nil, 0, nil); !errors.Is(err, ErrArgument) {
 		t.Errorf("no command: %v", err)
 	}
-	if _, err := link.Forward(context.Background(), []byte("more"), 1, nil); !errors.Is(err, ErrNotSent) {
+	_, err = link.Forward(context.Background(), []byte("more"), 1, nil)
+	if !errors.Is(err, ErrNotSent) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -77,7 +80,8 @@ func TestLink_MalformedReplyLosesTheConnection(t *testing.T) {
 		_, _ = far.Read(make([]byte, 64))
 		_, _ = io.WriteString(far, "what\r\n")
 	}()
-	if _, err := link.Forward(testContext(t, 5*time.Second), []byte("c"), 1, nil); !errors.Is(err, ErrProtocol) {
+	_, err := link.Forward(testContext(t, 5*time.Second), []byte("c"), 1, nil)
+	if !errors.Is(err, ErrProtocol) {
 		t.Errorf("%v", err)
 	}
 }
@@ -87,7 +91,8 @@ func TestLink_SilenceEndsWithTheIOTimeout(t *testing.T) {
 	link, far := linkTo(t)
 	link.SetIOTimeout(150 * time.Millisecond)
 	go func() { _, _ = far.Read(make([]byte, 64)) }()
-	if _, err := link.Forward(testContext(t, 10*time.Second), []byte("c"), 1, nil); !errors.Is(err, ErrTimeout) {
+	_, err := link.Forward(testContext(t, 10*time.Second), []byte("c"), 1, nil)
+	if !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v", err)
 	}
 }

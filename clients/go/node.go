@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// node is one server address with the pipe to it, reconnected when somebody needs it.
+// node is one server address with the pipe to it, reconnected on demand.
 type node struct {
 	address string
 	options *Options
@@ -140,8 +140,8 @@ func (n *node) connect(ctx context.Context, a *attempt) {
 	}
 }
 
-// handshake is what the pipe's connection needs beyond the options. Connections of their own do without
-// tracking: their replies are not cached.
+// handshake is what the pipe's connection needs beyond the options. Connections of their own do
+// without tracking: their replies are not cached.
 func (n *node) handshake() [][]any {
 	if n.cache == nil {
 		return n.extra
@@ -177,15 +177,18 @@ func (n *node) install(conn net.Conn) {
 	}()
 }
 
-// finalError is true where dialing again cannot help: the server refused us by name, or a user's callback panicked.
+// finalError is true where dialing again cannot help: the server refused us by name, or a user's
+// callback panicked.
 func finalError(err error) bool {
 	var refused *ServerError
-	return errors.Is(err, ErrPanic) || errors.As(err, &refused) && refused.Code != "LOADING" && refused.Code != "BUSY" && refused.Code != "ERR"
+	return errors.Is(err, ErrPanic) || errors.As(err, &refused) && refused.Code != "LOADING" &&
+		refused.Code != "BUSY" && refused.Code != "ERR"
 }
 
 // connectOwn dials a connection for one user, outside the pipe. It is closed with the node.
 func (n *node) connectOwn(ctx context.Context, extra ...[]any) (net.Conn, error) {
-	conn, err := dial(ctx, n.options, n.address, append(n.extra[:len(n.extra):len(n.extra)], extra...)...)
+	conn, err := dial(ctx, n.options, n.address,
+		append(n.extra[:len(n.extra):len(n.extra)], extra...)...)
 	if err != nil {
 		return nil, notSent(fmt.Errorf("connecting to %s: %w", n.address, err))
 	}
@@ -206,7 +209,7 @@ func (n *node) forget(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// closeLoose closes the connections outside the pipe, whoever uses them.
+// closeLoose closes the connections outside the pipe, also those in use.
 func (n *node) closeLoose() {
 	n.mu.Lock()
 	loose := n.loose

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Options configure a client. The zero value of every field is a sensible default, given in brackets.
+// Options configure a client. The zero value of every field is a sensible default, given in
+// brackets.
 type Options struct {
 	// Address is "host:port", or the path of a Unix socket ("/run/valkey.sock") ["127.0.0.1:6379"].
 	Address string
@@ -35,32 +36,35 @@ type Options struct {
 	// negative: never. Blocking commands have connections without it.
 	IOTimeout time.Duration
 	// ConnectWait is how long a request waits for a connection to come back before it fails as not
-	// sent, if its context allows; in clusters and behind sentinels, how long it follows changes [3s; 15s].
+	// sent, if its context allows; in clusters and behind sentinels, how long it follows changes
+	// [3s; 15s].
 	ConnectWait time.Duration
 	// PingInterval is how long a connection is unused before it is probed [30s]; negative: never.
 	PingInterval time.Duration
-	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect [8ms, 1s].
+	// BackoffMin and BackoffMax bound the jittered, doubling pause between attempts to connect
+	// [8ms, 1s].
 	BackoffMin, BackoffMax time.Duration
 
-	// MaxPending bounds the requests of one pipe that are queued or in flight; callers above it wait
-	// [16384].
+	// MaxPending bounds the requests of one pipe that are queued or in flight; callers above it
+	// wait [16384].
 	MaxPending int
-	// MaxGatherDelay replaces the time that a flush waits when company is expected [60µs]; negative:
-	// never wait, only batch what is there.
+	// MaxGatherDelay replaces the time that a flush waits when company is expected [60µs];
+	// negative: never wait, only batch what is there.
 	MaxGatherDelay time.Duration
-	// NoRetry turns off the repetition of reads whose outcome is unknown. What was not sent is always
-	// repeated, writes never are unless marked by [WithIdempotent].
+	// NoRetry turns off the repetition of reads whose outcome is unknown. What was not sent is
+	// always repeated, writes never are unless marked by [WithIdempotent].
 	NoRetry bool
 
-	// ReadFrom says which nodes of a cluster answer commands that only read [ReadPrimary]. Replicas lag
-	// behind: what was just written may be missing there. Ignored outside of clusters.
+	// ReadFrom says which nodes of a cluster answer commands that only read [ReadPrimary]. Replicas
+	// lag behind: what was just written may be missing there. Ignored outside of clusters.
 	ReadFrom ReadPolicy
 	// Zone is the availability zone of this process, for ReadSameZone, as servers report it
 	// (availability_zone in INFO, Valkey 8.1).
 	Zone string
 
-	// Cache turns on client-side caching for what is asked for through Cached; it needs RESP3 [none]. The
-	// shared connection then always has a reader, so that a lone caller does not read by itself.
+	// Cache turns on client-side caching for what is asked for through Cached; it needs RESP3
+	// [none]. The shared connection then always has a reader, so that a lone caller does not read
+	// by itself.
 	Cache *CacheOptions
 
 	// Sentinel says how sentinels are talked to; see [NewSentinel].
@@ -95,7 +99,8 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (o *Options) check() error {
-	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 || o.BackoffMin < 0 || o.BackoffMax < 0 {
+	if o.MaxPending < 0 || o.DialTimeout < 0 || o.ConnectWait < 0 || o.Database < 0 ||
+		o.BackoffMin < 0 || o.BackoffMax < 0 {
 		return fmt.Errorf("%w: negative option", ErrArgument)
 	}
 	if o.Cache != nil && (o.ForceRESP2 || o.Cache.MaxBytes < 0 || o.Cache.TTL < 0) {

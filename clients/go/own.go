@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Connections of their own serve what would block or change the shared pipe. Each is a pipe with one
-// user, without IO timeout: how long a blocking command may take is for its context to say.
+// Connections of their own serve what would block or change the shared pipe. Each is a pipe with
+// one user, without IO timeout: how long a blocking command may take is for its context to say.
 
 // ownOptions are a client's options for such a connection.
 func ownOptions(options *Options) *Options {
@@ -37,7 +37,7 @@ const ownIdleMax = 16
 
 func newOwnPool(n *node) *ownPool { return &ownPool{node: n, options: ownOptions(n.options)} }
 
-// take returns a connection nobody else uses.
+// take returns an unused connection for exclusive use.
 func (o *ownPool) take(ctx context.Context) (*ownPipe, error) {
 	o.mu.Lock()
 	for len(o.idle) > 0 {
@@ -78,7 +78,7 @@ func (o *ownPool) close() {
 	o.dropIdle()
 }
 
-// dropIdle closes the connections that nobody uses.
+// dropIdle closes the unused connections.
 func (o *ownPool) dropIdle() {
 	o.mu.Lock()
 	idle := o.idle
@@ -91,8 +91,9 @@ func (o *ownPool) dropIdle() {
 	}
 }
 
-// run executes r on a connection of its own. Its context's end closes the connection, which makes the
-// server forget the blocked command. What may be repeated is, for ConnectWait after the first failure.
+// run executes r on a connection of its own. Its context's end closes the connection, which makes
+// the server forget the blocked command. What may be repeated is, for ConnectWait after the first
+// failure.
 func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply {
 	var until time.Time
 	var reply Reply
@@ -122,8 +123,8 @@ func (o *ownPool) run(ctx context.Context, r *request, info *commandInfo) Reply 
 	}
 }
 
-// Dedicated is a connection with one user: for WATCH, WAIT, or a SELECT of its own. Commands on it run in
-// order; it must be closed.
+// Dedicated is a connection with one user: for WATCH, WAIT, or a SELECT of its own. Commands on it
+// run in order; it must be closed.
 type Dedicated struct {
 	Commands
 	pool  *ownPool

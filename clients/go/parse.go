@@ -78,8 +78,8 @@ func cutLine(data []byte) (line []byte, used int, err error) {
 	return data[:end-1], end + 1, nil
 }
 
-// fillBulk moves bytes into the string under construction. One that is here whole needs no space that is cleared
-// first.
+// fillBulk moves bytes into the string under construction. One that is here whole needs no space
+// that is cleared first.
 func (p *parser) fillBulk(data []byte) (used int) {
 	if p.bulkLeft > 0 {
 		n := min(p.bulkLeft, len(data))
@@ -188,7 +188,9 @@ func scalarLine(kind byte, rest []byte) (Reply, bool) {
 	case ',':
 		value, err := strconv.ParseFloat(string(rest), 64)
 		if err == nil {
-			return Reply{kind: KindFloat, number: int64(math.Float64bits(value)), text: string(rest)}, true
+			return Reply{
+				kind: KindFloat, number: int64(math.Float64bits(value)), text: string(rest),
+			}, true
 		}
 	case '(':
 		return Reply{kind: KindBigInt, text: string(rest)}, len(rest) > 0

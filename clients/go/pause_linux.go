@@ -9,8 +9,9 @@ import (
 	"unsafe"
 )
 
-// pauser sleeps for tens of microseconds. The runtime's own timers cannot: a process with nothing else
-// to do waits in epoll_wait, which counts milliseconds. A timerfd wakes that wait like a socket.
+// pauser sleeps for tens of microseconds. The runtime's own timers cannot: a process with nothing
+// else to do waits in epoll_wait, which counts milliseconds. A timerfd wakes that wait like a
+// socket.
 type pauser struct {
 	file  *os.File
 	fd    uintptr

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// pipe is one connection shared by all goroutines. Callers append to a queue; whoever holds the writer
-// role gathers and writes, whoever holds the reader role resolves replies in order. Two goroutines of
-// the pipe hold the roles under load. A caller that finds nobody else there takes both: it writes and
-// reads itself, and no goroutine is woken.
+// pipe is one connection shared by all goroutines. Callers append to a queue; the holder of the
+// writer role gathers and writes, the holder of the reader role resolves replies in order. Two
+// goroutines of the pipe hold the roles under load. A caller that finds nobody else there takes
+// both: it writes and reads itself, and no goroutine is woken.
 //
-// A pipe lives as long as its connection. When that fails, every request learns whether its bytes left.
+// A pipe lives as long as its connection. When that fails, every request learns whether its bytes
+// left.
 type pipe struct {
 	conn        net.Conn
 	pauseLength time.Duration // see gauge.pause; negative: never pause
@@ -50,11 +51,12 @@ type pipe struct {
 	meter    meter            // guarded by the mutex, like resize
 	resize   func(wider bool) // see measure
 	measured atomic.Bool
-	working  [2]atomic.Int64 // nanoseconds that the goroutines of reader and writer worked, when measured
-	watch    *time.Timer
-	writeGo  chan struct{}
-	readGo   chan struct{}
-	closed   chan struct{}
+	// nanoseconds that the goroutines of reader and writer worked, when measured
+	working [2]atomic.Int64
+	watch   *time.Timer
+	writeGo chan struct{}
+	readGo  chan struct{}
+	closed  chan struct{}
 }
 
 // writerRole is touched only by the holder of the role.
@@ -77,9 +79,11 @@ func newRawPipe(conn net.Conn, options *Options) *pipe {
 
 func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawReply) *pipe {
 	p := &pipe{
-		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout, ping: options.PingInterval,
+		conn: conn, limit: options.MaxPending, timeout: options.IOTimeout,
+		ping:        options.PingInterval,
 		pauseLength: gatherPause, attached: onPush != nil, onPush: onPush,
-		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1), closed: make(chan struct{}),
+		writeGo: make(chan struct{}, 1), readGo: make(chan struct{}, 1),
+		closed: make(chan struct{}),
 		unsent: ^uint64(0), watching: true,
 	}
 	p.gauge = newGauge()
@@ -101,8 +105,8 @@ func startPipe(conn net.Conn, options *Options, onPush func(Reply), raw *rawRepl
 	return p
 }
 
-// do sends r and waits for its end. The reply is r's or the client's error; reusable tells whether r may
-// be recycled.
+// do sends r and waits for its end. The reply is r's or the client's error; reusable tells whether
+// r may be recycled.
 func (p *pipe) do(ctx context.Context, r *request) (reply Reply, reusable bool) {
 	solo, err := p.enqueue(ctx, r, true)
 	if err != nil {
@@ -136,8 +140,8 @@ func (p *pipe) giveUp(ctx context.Context, r *request) (Reply, bool) {
 	return r.reply, true
 }
 
-// enqueue puts r into the queue, waiting for room while ctx lasts. With maySolo the caller may be given
-// both roles instead. An error means that r never entered.
+// enqueue puts r into the queue, waiting for room while ctx lasts. With maySolo the caller may be
+// given both roles instead. An error means that r never entered.
 func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, notSent(context.Cause(ctx))
@@ -160,7 +164,8 @@ func (p *pipe) enqueue(ctx context.Context, r *request, maySolo bool) (solo bool
 		p.watching = true
 		p.watch.Reset(watchInterval)
 	}
-	if maySolo && p.gauge.streak >= soloStreak && p.gauge.pending == 1 && !p.writing && !p.reading && len(r.wire) <= soloBytes {
+	if maySolo && p.gauge.streak >= soloStreak && p.gauge.pending == 1 && !p.writing &&
+		!p.reading && len(r.wire) <= soloBytes {
 		p.takeBothRoles(r)
 		p.mu.Unlock()
 		return true, nil
@@ -379,7 +384,8 @@ func (p *pipe) look() {
 	stuck := p.timeout > 0 && role.stuck >= p.timeout
 	wider, narrower := false, false
 	if p.resize != nil {
-		wider, narrower = p.meter.look(now(), time.Duration(p.working[0].Load()), time.Duration(p.working[1].Load()))
+		wider, narrower = p.meter.look(now(), time.Duration(p.working[0].Load()),
+			time.Duration(p.working[1].Load()))
 	}
 	p.mu.Unlock()
 	if stuck {
@@ -389,8 +395,8 @@ func (p *pipe) look() {
 	}
 }
 
-// becomeIdle puts the reader on an unused connection, so that its end is noticed, and pings when a whole
-// ping interval was quiet. It is called with the mutex held and releases it.
+// becomeIdle puts the reader on an unused connection, so that its end is noticed, and pings when a
+// whole ping interval was quiet. It is called with the mutex held and releases it.
 func (p *pipe) becomeIdle() {
 	wake := !p.reading && !p.writing
 	if wake {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// readerRole is touched only by the holder of the role, but for the watch's fields at its end, which the
-// pipe's mutex guards.
+// readerRole is touched only by the holder of the role, but for the watch's fields at its end,
+// which the pipe's mutex guards.
 type readerRole struct {
 	parser   parser
 	buffer   []byte
@@ -42,16 +42,17 @@ func (p *pipe) readLoop() {
 				break
 			}
 			if p.reader.filled {
-				// Whom this read answered asks again while the rest is on its way. Without their turn, a
-				// reader that always finds bytes would answer all before anybody could, and large values
-				// would leave the connection empty after each round.
+				// Whom this read answered asks again while the rest is on its way. Without their
+				// turn, a reader that always finds bytes would answer all before anybody could, and
+				// large values would leave the connection empty after each round.
 				runtime.Gosched()
 			}
 		}
 	}
 }
 
-// offerReader gives the role back when callers come one at a time, so that the next may read itself.
+// offerReader gives the role back when callers come one at a time, so that the next may read
+// itself.
 func (p *pipe) offerReader() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +88,8 @@ func (p *pipe) readOnce() error {
 	return err
 }
 
-// readMeasured is readOnce and counts the time that was no waiting. A read that filled its buffer did not
-// wait, or not for long.
+// readMeasured is readOnce and counts the time that was no waiting. A read that filled its buffer
+// did not wait, or not for long.
 func (p *pipe) readMeasured() error {
 	if !p.measured.Load() {
 		return p.readOnce()
@@ -193,8 +194,8 @@ func (p *pipe) deliver(reply Reply) error {
 	return nil
 }
 
-// settle counts the resolved requests out before it wakes their callers, so that what those send next
-// finds its place among the pending ones.
+// settle counts the resolved requests out before it wakes their callers, so that what those send
+// next finds its place among the pending ones.
 func (p *pipe) settle() {
 	role := &p.reader
 	if len(role.resolved) == 0 {

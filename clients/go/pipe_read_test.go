@@ -16,8 +16,9 @@ import (
 
 const pingWire = "*1\r\n$4\r\nPING\r\n"
 
-// farServer answers each PING with a large value, half a round trip after it came; what it answered is
-// another half under way. It needs no processor, so what it does not explain is the client's own waiting.
+// farServer answers each PING with a large value, half a round trip after it came; what it answered
+// is another half under way. It needs no processor, so what it does not explain is the client's own
+// waiting.
 type farServer struct {
 	net.Conn // nil: nothing else is called
 	half     time.Duration
@@ -34,7 +35,9 @@ type farServer struct {
 }
 
 func newFarServer(rtt time.Duration, size, callers int) *farServer {
-	s := &farServer{half: rtt / 2, answer: fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("v", size))}
+	s := &farServer{
+		half: rtt / 2, answer: fmt.Sprintf("$%d\r\n%s\r\n", size, strings.Repeat("v", size)),
+	}
 	s.round = callers * len(s.answer)
 	s.arrived.L = &s.mu
 	return s
@@ -108,7 +111,8 @@ func runClosedLoop(t *testing.T, p *pipe, callers, rounds int) {
 	group.Wait()
 }
 
-// On a clock that stands still while anybody works, each caller's round takes the round trip and nothing else.
+// The clock advances only while every goroutine is blocked: each caller's round takes the round
+// trip and nothing else.
 func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 	const rounds, rtt = 100, time.Millisecond
 	for _, callers := range []int{1, 3, 16, 64} {
@@ -119,10 +123,12 @@ func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 				started := time.Now()
 				runClosedLoop(t, p, callers, rounds)
 				if took := time.Since(started); took != rounds*rtt {
-					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v", callers, size, took, rounds, rtt)
+					t.Errorf("%d callers, %d bytes: %v for %d round trips of %v", callers, size,
+						took, rounds, rtt)
 				}
 				if stats := p.snapshot(); callers == 1 && stats.Solo < rounds-2*soloStreak {
-					t.Errorf("a lone caller did only %d of %d operations by itself", stats.Solo, rounds)
+					t.Errorf("a lone caller did only %d of %d operations by itself", stats.Solo,
+						rounds)
 				}
 				p.kill(ErrClosed)
 				<-p.closed
@@ -131,8 +137,9 @@ func TestPipe_ClosedLoopWaitsForTheNetworkOnly(t *testing.T) {
 	}
 }
 
-// Who gives up waiting for room leaves it to those behind: nobody else would wake them when all is answered.
-func TestPipe_RoomIsNotLostWithWhoGivesUp(t *testing.T) {
+// A caller that gives up waiting for room passes its wake-up on to the next waiter: no reply would
+// wake that one when all is answered.
+func TestPipe_CallerThatGivesUpPassesRoomOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rtt = time.Second
 		p := newPipe(newFarServer(rtt, 4, 1), Options{MaxPending: 1}.withDefaults(), nil)
@@ -168,8 +175,8 @@ func TestPipe_RoomIsNotLostWithWhoGivesUp(t *testing.T) {
 	})
 }
 
-// The reader always finds more bytes here. Callers whose replies came first ask again before it has read the
-// replies of all.
+// The reader always finds more bytes here. Callers whose replies came first ask again before it has
+// read the replies of all.
 func TestPipe_ReaderOfLargeValuesLetsCallersAskAgain(t *testing.T) {
 	checkLeaks(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -195,12 +202,14 @@ func TestPipe_ReadBufferGrowsWhereRepliesFillIt(t *testing.T) {
 		{64, 10 << 10, readBufferMaxBytes},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPipe(newFarServer(time.Millisecond, test.size, test.callers), Options{}.withDefaults(), nil)
+			p := newPipe(newFarServer(time.Millisecond, test.size, test.callers),
+				Options{}.withDefaults(), nil)
 			runClosedLoop(t, p, test.callers, 50)
 			p.kill(ErrClosed)
 			<-p.closed
 			if got := len(p.reader.buffer); got != test.want {
-				t.Errorf("%d callers, values of %d bytes: a buffer of %d bytes, not %d", test.callers, test.size, got, test.want)
+				t.Errorf("%d callers, values of %d bytes: a buffer of %d bytes, not %d",
+					test.callers, test.size, got, test.want)
 			}
 		})
 	}

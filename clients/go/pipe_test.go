@@ -50,11 +50,17 @@ func TestPipe_EndsWhenTheReaderDiesDuringAWrite(t *testing.T) {
 		}
 		send()
 		conn.writes <- nil
-		waitFor(t, 5*time.Second, "the reader", state(func() bool { return p.reading && !p.writing }))
+		waitFor(t, 5*time.Second, "the reader", state(func() bool {
+			return p.reading && !p.writing
+		}))
 		send()
-		waitFor(t, 5*time.Second, "the second write", state(func() bool { return p.stats.Writes == 2 }))
+		waitFor(t, 5*time.Second, "the second write", state(func() bool {
+			return p.stats.Writes == 2
+		}))
 		conn.reads <- io.ErrUnexpectedEOF
-		waitFor(t, 5*time.Second, "the reader's end", state(func() bool { return p.dead != nil && !p.reading }))
+		waitFor(t, 5*time.Second, "the reader's end", state(func() bool {
+			return p.dead != nil && !p.reading
+		}))
 		conn.writes <- outcome
 		for range 2 {
 			select {

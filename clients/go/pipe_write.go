@@ -4,9 +4,9 @@ import (
 	"runtime"
 )
 
-// writeLoop holds the writer role whenever it was given it. Two goroutines run it: while one gathers by
-// giving its turn away, a caller who finds the batch large enough hands the role to the other, which the
-// scheduler runs at once.
+// writeLoop holds the writer role whenever it was given it. Two goroutines run it: while one
+// gathers by giving its turn away, a caller who finds the batch large enough hands the role to the
+// other, which the scheduler runs at once.
 func (p *pipe) writeLoop() {
 	for {
 		select {
@@ -19,9 +19,10 @@ func (p *pipe) writeLoop() {
 	}
 }
 
-// gatherCompany decides when to flush; false when the role was handed on meanwhile. Runnable goroutines
-// get their turn as long as requests keep coming; that costs nothing when there are none. Only when
-// independent arrivals are frequent enough does it wait on a timer, for a bounded time.
+// gatherCompany decides when to flush; false when the role was handed on meanwhile. Runnable
+// goroutines get their turn as long as requests keep coming; that costs nothing when there are
+// none. Only when independent arrivals are frequent enough does it wait on a timer, for a bounded
+// time.
 func (p *pipe) gatherCompany() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,8 +109,8 @@ func (p *pipe) flush() bool {
 	return true
 }
 
-// fillChunk encodes requests from the batch's front until the chunk is large enough, and enters them
-// into flight. It returns how many entered.
+// fillChunk encodes requests from the batch's front until the chunk is large enough, and enters
+// them into flight. It returns how many entered.
 func (p *pipe) fillChunk() (taken int) {
 	w := &p.writer
 	w.out, w.ends = w.out[:0], w.ends[:0]
@@ -142,7 +143,8 @@ func (p *pipe) fillChunk() (taken int) {
 }
 
 // writeChunk writes the chunk and sees to it that somebody reads: before a large write, because the
-// server may stop reading when nobody takes its replies; after a small one, when there is something.
+// server may stop reading when nobody takes its replies; after a small one, when there is
+// something.
 func (p *pipe) writeChunk(taken int) (int, error) {
 	w := &p.writer
 	large := len(w.out) > soloBytes
@@ -160,8 +162,8 @@ func (p *pipe) writeChunk(taken int) (int, error) {
 	return n, err
 }
 
-// ensureReader wakes the pipe's reader when replies are due and nobody reads. On a dead pipe the reader
-// has left for good: a role given to it would never come back, and the pipe would never end.
+// ensureReader wakes the pipe's reader when replies are due and nobody reads. On a dead pipe the
+// reader has left for good: a role given to it would never come back, and the pipe would never end.
 func (p *pipe) ensureReader() {
 	p.mu.Lock()
 	wake := !p.reading && len(p.flight) > 0 && p.dead == nil
@@ -174,8 +176,8 @@ func (p *pipe) ensureReader() {
 	}
 }
 
-// failedWriteAt finds the first request of a chunk that did not leave whole. The server never executes
-// a command whose end it did not receive.
+// failedWriteAt finds the first request of a chunk that did not leave whole. The server never
+// executes a command whose end it did not receive.
 func (p *pipe) failedWriteAt(first uint64, written int, err error) {
 	unsent := first
 	for _, end := range p.writer.ends {
@@ -198,7 +200,8 @@ func (p *pipe) failedWrite(unsent uint64, whole bool, err error) {
 	p.kill(err)
 }
 
-// releaseWriter ends a solo caller's writing; what others queued meanwhile goes to the pipe's writer.
+// releaseWriter ends a solo caller's writing; what others queued meanwhile goes to the pipe's
+// writer.
 func (p *pipe) releaseWriter() {
 	p.mu.Lock()
 	if len(p.queue) > 0 && p.dead == nil {

@@ -13,19 +13,22 @@ import (
 	"time"
 )
 
-// faultProxy stands between client and server. Each direction of each connection may be cut after a
-// number of bytes, delayed, or forwarded in fragments.
+// faultProxy is a TCP proxy between client and server. Each direction of each connection may be cut
+// after a number of bytes, delayed, or forwarded in fragments.
 type faultProxy struct {
 	listener net.Listener
 	target   string
-	faults   func() (cutUp, cutDown int, fragment int, delay time.Duration) // per connection; cut < 0: never
+	// per connection; cut < 0: never
+	faults   func() (cutUp, cutDown int, fragment int, delay time.Duration)
 	group    sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 	accepted atomic.Int32
 }
 
-func startProxy(t testing.TB, target string, faults func() (int, int, int, time.Duration)) *faultProxy {
+func startProxy(
+	t testing.TB, target string, faults func() (int, int, int, time.Duration),
+) *faultProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,7 +111,8 @@ func (p *faultProxy) cutAll() {
 	p.cut(all...)
 }
 
-// ledger records what was told about each unique value, for the check against the list in the server.
+// ledger records what was told about each unique value, for the check against the list in the
+// server.
 type ledger struct {
 	mu      sync.Mutex
 	outcome map[string]error
@@ -163,7 +167,8 @@ func TestChaos_EveryWriteIsAccountedForUnderResets(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			up, down := 200+random.IntN(20000), 200+random.IntN(4000)
-			return up, down, 1 + random.IntN(2000), time.Duration(random.IntN(200)+1) * time.Microsecond
+			return up, down, 1 + random.IntN(2000),
+				time.Duration(random.IntN(200)+1) * time.Microsecond
 		})
 		c := newTestClient(t, proxy.address(), func(o *Options) { o.BackoffMin = time.Millisecond })
 		record := &ledger{outcome: map[string]error{}}
@@ -183,7 +188,8 @@ func TestChaos_EveryWriteIsAccountedForUnderResets(t *testing.T) {
 			t.Fatal(err)
 		}
 		acknowledged, lost, unsent := record.check(t, stored)
-		t.Logf("%d connections, %d acknowledged, %d unknown, %d not sent", proxy.accepted.Load(), acknowledged, lost, unsent)
+		t.Logf("%d connections, %d acknowledged, %d unknown, %d not sent", proxy.accepted.Load(),
+			acknowledged, lost, unsent)
 		if acknowledged == 0 || lost == 0 || proxy.accepted.Load() < 3 {
 			t.Error("the test met no faults")
 		}
@@ -237,7 +243,9 @@ func TestChaos_ResetAtEveryByteOfAConversation(t *testing.T) {
 				}
 				return -1, cut, 4096, 0
 			})
-			c := newTestClient(t, proxy.address(), func(o *Options) { o.BackoffMin = time.Millisecond })
+			c := newTestClient(t, proxy.address(), func(o *Options) {
+				o.BackoffMin = time.Millisecond
+			})
 			for i := range 3 {
 				value := fmt.Sprintf("%v:%d:%d", upstream, at, i)
 				record.note(value, c.RPush(ctx, "list", value).Err())
@@ -259,7 +267,9 @@ func TestChaos_ResetAtEveryByteOfAConversation(t *testing.T) {
 }
 
 func TestParser_FragmentsAndHostileInput(t *testing.T) {
-	conversation := "+OK\r\n$5\r\nhello\r\n*2\r\n:1\r\n$-1\r\n%1\r\n+k\r\n,1.5\r\n#t\r\n(123\r\n=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n_\r\n-ERR no\r\n~0\r\n"
+	conversation :=
+		"+OK\r\n$5\r\nhello\r\n*2\r\n:1\r\n$-1\r\n%1\r\n+k\r\n,1.5\r\n#t\r\n(123\r\n" +
+			"=7\r\ntxt:abc\r\n|1\r\n+a\r\n+b\r\n_\r\n-ERR no\r\n~0\r\n"
 	want := parseAll(t, conversation, len(conversation))
 	if len(want) != 10 {
 		t.Fatal(want)
@@ -269,14 +279,16 @@ func TestParser_FragmentsAndHostileInput(t *testing.T) {
 			t.Fatalf("fragments of %d: %v, wanted %v", size, got, want)
 		}
 	}
-	for _, large := range []string{"$536870913\r\n", "*67108865\r\n", strings.Repeat("*1\r\n", replyDepthMax+1),
-		"+" + strings.Repeat("x", replyLineMax+1)} {
+	for _, large := range []string{"$536870913\r\n", "*67108865\r\n",
+		strings.Repeat("*1\r\n", replyDepthMax+1), "+" + strings.Repeat("x", replyLineMax+1)} {
 		var p parser
-		if _, _, _, err := p.next([]byte(large)); !errors.Is(err, ErrLimit) || !errors.Is(err, ErrProtocol) {
+		if _, _, _, err := p.next([]byte(large)); !errors.Is(err, ErrLimit) ||
+			!errors.Is(err, ErrProtocol) {
 			t.Errorf("%.20q: %v", large, err)
 		}
 	}
-	for _, hostile := range []string{"$999999999999\r\n", "*-2\r\n", ":\r\n", "?x\r\n", "$3\r\n", "\n", "*99999999999999999999\r\n"} {
+	for _, hostile := range []string{"$999999999999\r\n", "*-2\r\n", ":\r\n", "?x\r\n", "$3\r\n",
+		"\n", "*99999999999999999999\r\n"} {
 		var p parser
 		_, reply, done, err := p.next([]byte(hostile))
 		if err == nil && done {

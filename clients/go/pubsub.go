@@ -17,13 +17,14 @@ type Overflow uint8
 
 // The overflow policies. None drops silently: Dropped counts.
 const (
-	OverflowBlock      Overflow = iota // stop reading; past its output limit the server closes the connection
-	OverflowDropNewest                 // the new message is dropped
-	OverflowDropOldest                 // the oldest buffered message is dropped
+	// stop reading; past its output limit the server closes the connection
+	OverflowBlock      Overflow = iota
+	OverflowDropNewest          // the new message is dropped
+	OverflowDropOldest          // the oldest buffered message is dropped
 )
 
-// SubscribeOptions name what to listen to. Channels and Patterns may be mixed, Shard (SSUBSCRIBE) stands
-// alone.
+// SubscribeOptions name the channels of a subscription. Channels and Patterns may be mixed; Shard
+// (SSUBSCRIBE) excludes both.
 type SubscribeOptions struct {
 	Channels []string
 	Patterns []string
@@ -78,7 +79,8 @@ func (p onePlace) interval() time.Duration { return 0 }
 func (p onePlace) closed() bool            { return p.node.isClosed() }
 func (p onePlace) failed(error)            {}
 
-// Subscribe subscribes on any primary, with EveryNode on each, and to shard channels where their slots are.
+// Subscribe subscribes on any primary, with EveryNode on each, and to shard channels where their
+// slots are.
 func (c *Cluster) Subscribe(ctx context.Context, options SubscribeOptions) (*Subscription, error) {
 	if options.EveryNode {
 		return subscribe(ctx, options, c.options, everyPrimary{slotPlaces{c}})
@@ -134,7 +136,9 @@ const everyPrimaryInterval = 200 * time.Millisecond
 
 func (p everyPrimary) interval() time.Duration { return everyPrimaryInterval }
 
-func (p everyPrimary) place(_ []topic, wanted map[topic]bool, legs map[*leg]bool) map[*node][]topic {
+func (p everyPrimary) place(
+	_ []topic, wanted map[topic]bool, legs map[*leg]bool,
+) map[*node][]topic {
 	has := map[*node]map[topic]bool{}
 	for l := range legs {
 		has[l.node] = l.topics
@@ -183,8 +187,8 @@ func parseMessage(reply Reply) (Message, bool) {
 	return Message{}, false
 }
 
-// parseConfirmation recognises what the server says to SUBSCRIBE, UNSUBSCRIBE and their like, and that it
-// ended the subscription to a shard channel, whose slot it lost.
+// parseConfirmation recognises what the server says to SUBSCRIBE, UNSUBSCRIBE and their like, and
+// that it ended the subscription to a shard channel, whose slot it lost.
 func parseConfirmation(reply Reply) (kind, name string, ok bool) {
 	items := reply.items()
 	if len(items) != 3 || (reply.kind != KindArray && reply.kind != KindPush) {

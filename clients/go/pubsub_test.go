@@ -11,7 +11,9 @@ func TestSubscription_ReceivesInOrderAndSurvivesARestart(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		c := newTestClient(t, s.address)
 		ctx := testContext(t, 20*time.Second)
-		sub, err := c.Subscribe(ctx, SubscribeOptions{Channels: []string{"news"}, Patterns: []string{"n?ws*"}})
+		sub, err := c.Subscribe(ctx, SubscribeOptions{
+			Channels: []string{"news"}, Patterns: []string{"n?ws*"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +49,9 @@ func TestSubscription_CountsWhatItDrops(t *testing.T) {
 	c := newTestClient(t, s.address)
 	ctx := testContext(t, 20*time.Second)
 	for _, policy := range []Overflow{OverflowDropNewest, OverflowDropOldest} {
-		sub, err := c.Subscribe(ctx, SubscribeOptions{Shard: []string{"many"}, Buffer: 4, Overflow: policy})
+		sub, err := c.Subscribe(ctx, SubscribeOptions{
+			Shard: []string{"many"}, Buffer: 4, Overflow: policy,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,27 +52,42 @@ func TestClient_RepeatsOnlyWhatIsSafe(t *testing.T) {
 		noRetry  bool
 		repeated bool
 	}{
-		{"GET", func(ctx context.Context, c *Client) error { return c.Get(ctx, "k").Err() }, false, true},
-		{"GET", func(ctx context.Context, c *Client) error { return c.Get(ctx, "k").Err() }, true, false},
-		{"SET", func(ctx context.Context, c *Client) error { return c.Set(ctx, "k", 1).Err() }, false, false},
-		{"SET", func(ctx context.Context, c *Client) error { return c.Set(WithIdempotent(ctx), "k", 1).Err() }, false, true},
-		{"SET", func(ctx context.Context, c *Client) error { return c.Set(WithIdempotent(ctx), "k", 1).Err() }, true, true},
+		{"GET", func(ctx context.Context, c *Client) error {
+			return c.Get(ctx, "k").Err()
+		}, false, true},
+		{"GET", func(ctx context.Context, c *Client) error {
+			return c.Get(ctx, "k").Err()
+		}, true, false},
+		{"SET", func(ctx context.Context, c *Client) error {
+			return c.Set(ctx, "k", 1).Err()
+		}, false, false},
+		{"SET", func(ctx context.Context, c *Client) error {
+			return c.Set(WithIdempotent(ctx), "k", 1).Err()
+		}, false, true},
+		{"SET", func(ctx context.Context, c *Client) error {
+			return c.Set(WithIdempotent(ctx), "k", 1).Err()
+		}, true, true},
 		{"GET", batch([]any{"GET", "k"}, []any{"GET", "l"}), false, true},
 		{"SET", batch([]any{"STRLEN", "k"}, []any{"SET", "k", 1}), false, false},
-		{"GET", func(ctx context.Context, c *Client) error { return c.Go(ctx, "GET", "k").Wait(ctx).Err() }, false, false},
+		{"GET", func(ctx context.Context, c *Client) error {
+			return c.Go(ctx, "GET", "k").Wait(ctx).Err()
+		}, false, false},
 	} {
 		address, executed := startForgetful(t)
 		c := newTestClient(t, address, func(o *Options) { o.NoRetry = test.noRetry })
 		err := test.run(testContext(t, 20*time.Second), c)
 		again := executed(test.name) > 1
-		if again != test.repeated || (err == nil) != test.repeated || err != nil && (!errors.Is(err, ErrMaybeSent) || errors.Is(err, ErrNotSent)) {
-			t.Errorf("%s, NoRetry %v: executed %d times, %v", test.name, test.noRetry, executed(test.name), err)
+		if again != test.repeated || (err == nil) != test.repeated || err != nil &&
+			(!errors.Is(err, ErrMaybeSent) || errors.Is(err, ErrNotSent)) {
+			t.Errorf("%s, NoRetry %v: executed %d times, %v", test.name, test.noRetry,
+				executed(test.name), err)
 		}
 		_ = c.Close()
 	}
 }
 
-// The first attempt was executed, the second could not be sent: that is an unknown outcome, not "not sent".
+// The first attempt was executed, the second could not be sent: that is an unknown outcome, not
+// "not sent".
 func TestClient_UnknownOutcomeIsNotForgotten(t *testing.T) {
 	checkLeaks(t)
 	for _, line := range [][]any{{"SET", "k", 1}, {"XREAD", "BLOCK", 0, "STREAMS", "s", "$"}} {
@@ -116,7 +131,8 @@ func TestClient_UnknownOutcomeIsNotForgotten(t *testing.T) {
 	}
 }
 
-// A server that dies at each attempt ends the repetition of a blocking read after ConnectWait, not never.
+// A server that dies at each attempt ends the repetition of a blocking read after ConnectWait, not
+// never.
 func TestBlocking_IsNotRepeatedForEver(t *testing.T) {
 	checkLeaks(t)
 	var mu sync.Mutex
@@ -149,14 +165,19 @@ func TestClient_ContainsPanicsOfUsers(t *testing.T) {
 		ctx := testContext(t, 20*time.Second)
 		for _, change := range []func(*Options){
 			func(o *Options) {
-				o.Credentials = func(context.Context) (string, string, error) { panic("credentials") }
+				o.Credentials = func(context.Context) (string, string, error) {
+					panic("credentials")
+				}
 			},
 			func(o *Options) {
-				o.Dialer = func(context.Context, string, string) (net.Conn, error) { panic("dialer") }
+				o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+					panic("dialer")
+				}
 			},
 		} {
 			c := newTestClient(t, s.address, change)
-			if err := c.Set(ctx, "k", 1).Err(); !errors.Is(err, ErrPanic) || !errors.Is(err, ErrNotSent) {
+			if err := c.Set(ctx, "k", 1).Err(); !errors.Is(err, ErrPanic) ||
+				!errors.Is(err, ErrNotSent) {
 				t.Error(err)
 			}
 		}

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// ReadPolicy says which nodes of a cluster's shard answer commands that only read. Among equal nodes the
-// choice changes every 32 ms, the same for all goroutines, so that pipelines stay full. A node whose
-// connection was lost is left out until a probe succeeds; when none is left, the primary is asked.
+// ReadPolicy says which nodes of a cluster's shard answer commands that only read. Among equal
+// nodes the choice changes every 32 ms, the same for all goroutines, so that pipelines stay full. A
+// node whose connection was lost is left out until a probe succeeds; when none is left, the primary
+// is asked.
 type ReadPolicy uint8
 
 // The read policies. All but ReadPrimary probe every node once per second.
@@ -24,8 +25,8 @@ const (
 const (
 	probeEvery = time.Second
 	probeWait  = 500 * time.Millisecond
-	// latencyWeight is the share of a new probe in a node's average; latencyBand and latencyFloor make
-	// nodes equal whose averages differ by noise only.
+	// latencyWeight is the share of a new probe in a node's average; latencyBand and latencyFloor
+	// make nodes equal whose averages differ by noise only.
 	latencyWeight = 4
 	latencyBand   = 1.25
 	latencyFloor  = 100 * time.Microsecond
@@ -114,7 +115,8 @@ func (c *Cluster) arrangeAll() {
 	}
 }
 
-// avoid names the primary to ask instead of a replica that failed; nil when it was the primary itself.
+// avoid names the primary to ask instead of a replica that failed; nil when it was the primary
+// itself.
 func (c *Cluster) avoid(failed *clusterNode, slot int) *clusterNode {
 	if failed == nil || slot < 0 {
 		return nil

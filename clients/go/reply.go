@@ -32,8 +32,8 @@ const (
 )
 
 // Reply is the outcome of a command: a value of the server, its error, or the client's own error.
-// It is a small value, free to copy, and safe for concurrent reads. A string in it shares its memory
-// with what [Reply.Bytes] returns.
+// It is a small value, free to copy, and safe for concurrent reads. A string in it shares its
+// memory with what [Reply.Bytes] returns.
 type Reply struct {
 	text   string
 	extra  *extra
@@ -85,7 +85,8 @@ func (r Reply) unexpected(wanted string) error {
 }
 
 func (k Kind) String() string {
-	names := [...]string{"none", "nil", "status", "string", "integer", "array", "error", "map", "set",
+	names := [...]string{"none", "nil", "status", "string", "integer", "array", "error", "map",
+		"set",
 		"push", "float", "bool", "big integer", "verbatim string", "attribute"}
 	if int(k) < len(names) {
 		return names[k]
@@ -106,7 +107,7 @@ func (r Reply) Text() (string, error) {
 	return "", r.unexpected("a string")
 }
 
-// Bytes returns a string's bytes without a copy: whoever changes them changes Text of this reply too. Of a
+// Bytes returns a string's bytes without a copy: changing them changes Text of this reply too. Of a
 // cached reply it returns a copy.
 func (r Reply) Bytes() ([]byte, error) {
 	text, err := r.Text()

@@ -81,9 +81,10 @@ func (r *request) fail(err error) {
 	r.reply = Reply{kind: KindNone, extra: &extra{err: err, items: r.replies}}
 }
 
-// complete hands a request with its replies back to whoever waits.
+// complete hands a request with its replies back to its waiting caller.
 func (r *request) complete() {
-	if !r.state.CompareAndSwap(stateSent, stateDone) && !r.state.CompareAndSwap(stateQueued, stateDone) {
+	if !r.state.CompareAndSwap(stateSent, stateDone) &&
+		!r.state.CompareAndSwap(stateQueued, stateDone) {
 		return // withdrawn or abandoned
 	}
 	switch {

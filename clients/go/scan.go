@@ -5,15 +5,17 @@ import (
 	"iter"
 )
 
-// Iterate walks all keys that match pattern ("" for all), with their errors: a failed step yields one error
-// and ends. A key may come twice, as SCAN says.
+// Iterate walks all keys that match pattern ("" for all), with their errors: a failed step yields
+// one error and ends. A key may come twice, as SCAN says.
 func (c *Client) Iterate(ctx context.Context, pattern string) iter.Seq2[string, error] {
 	return scanWith(ctx, c, scanArgs([]any{"SCAN"}, pattern))
 }
 
-// IterateMembers walks a collection with HSCAN, SSCAN or ZSCAN; items come as the server sends them, so
-// fields alternate with values.
-func (c *Client) IterateMembers(ctx context.Context, command, key, pattern string) iter.Seq2[string, error] {
+// IterateMembers walks a collection with HSCAN, SSCAN or ZSCAN; items come as the server sends
+// them, so fields alternate with values.
+func (c *Client) IterateMembers(
+	ctx context.Context, command, key, pattern string,
+) iter.Seq2[string, error] {
 	return scanWith(ctx, c, scanArgs([]any{command, key}, pattern))
 }
 

@@ -14,8 +14,8 @@ import (
 
 var errDemoted = errors.New("tidemill: the server is no primary any more")
 
-// SentinelOptions are how sentinels are talked to; Options has its own for the primary. A user of theirs
-// needs: +sentinel|get-master-addr-by-name +subscribe &+switch-master.
+// SentinelOptions are how sentinels are talked to; Options has its own for the primary. A user of
+// theirs needs: +sentinel|get-master-addr-by-name +subscribe &+switch-master.
 type SentinelOptions struct {
 	Username string
 	Password string
@@ -23,9 +23,9 @@ type SentinelOptions struct {
 }
 
 // NewSentinel returns a client of the primary that the sentinels name. They are asked before each
-// connection; the first that answers is believed, unless it names a primary that was just left. Their
-// notices (+switch-master) are listened to: a connection to a demoted primary is left at once, also when a
-// command it refused returned READONLY. options.Address is not used.
+// connection; the first that answers is believed, unless it names a primary that was just left.
+// Their notices (+switch-master) are listened to: a connection to a demoted primary is left at
+// once, also when a command it refused returned READONLY. options.Address is not used.
 func NewSentinel(sentinels []string, primary string, options Options) (*Client, error) {
 	if len(sentinels) == 0 || primary == "" {
 		return nil, argumentError("NewSentinel needs sentinels and the name of a primary")
@@ -38,9 +38,11 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 		dialer = (&net.Dialer{}).DialContext
 	}
 	f := &follower{primary: primary, sentinels: sentinels}
-	f.options = Options{Username: options.Sentinel.Username, Password: options.Sentinel.Password, TLS: options.Sentinel.TLS,
-		Dialer: dialer, DialTimeout: sentinelWait, ForceRESP2: true, BackoffMin: options.BackoffMin, BackoffMax: options.BackoffMax,
-		Logger: options.Logger}.withDefaults()
+	f.options = Options{Username: options.Sentinel.Username, Password: options.Sentinel.Password,
+		TLS:    options.Sentinel.TLS,
+		Dialer: dialer, DialTimeout: sentinelWait, ForceRESP2: true, BackoffMin: options.BackoffMin,
+		BackoffMax: options.BackoffMax,
+		Logger:     options.Logger}.withDefaults()
 	options.Address = "primary " + primary
 	options.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address, err := f.resolve(ctx)
@@ -69,7 +71,8 @@ func NewSentinel(sentinels []string, primary string, options Options) (*Client, 
 	return c, nil
 }
 
-// sentinelWait bounds how long one sentinel may take, so that a dead one does not use up the dial timeout.
+// sentinelWait bounds how long one sentinel may take, so that a dead one does not use up the dial
+// timeout.
 const sentinelWait = 500 * time.Millisecond
 
 // follower knows from sentinels who the primary is.
@@ -85,8 +88,8 @@ type follower struct {
 	refusedAt atomic.Int64           // when a READONLY was acted upon last, on now's clock
 }
 
-// resolve asks the sentinels in turn. One that did not hear of a failover yet names the primary that was
-// just left; it is believed only when all do.
+// resolve asks the sentinels in turn. One that does not know of a failover yet names the primary
+// that was just left; it is believed only when all do.
 func (f *follower) resolve(ctx context.Context) (string, error) {
 	var failures error
 	old := ""
@@ -141,8 +144,8 @@ func (f *follower) ask(ctx context.Context, sentinel string) (string, error) {
 	return net.JoinHostPort(parts[0], parts[1]), nil
 }
 
-// listen waits for one sentinel's notices. After each connection it asks, because a notice may have been
-// missed.
+// listen waits for one sentinel's notices. After each connection it asks, because a notice may have
+// been missed.
 func (f *follower) listen(ctx context.Context, sentinel string) {
 	n := newNode(sentinel, f.options)
 	pause := f.options.BackoffMin
@@ -158,7 +161,8 @@ func (f *follower) listen(ctx context.Context, sentinel string) {
 			stop()
 			n.forget(l.conn)
 		} else {
-			f.options.Logger.Warn("tidemill: cannot listen to a sentinel", "address", sentinel, "error", err)
+			f.options.Logger.Warn("tidemill: cannot listen to a sentinel", "address", sentinel,
+				"error", err)
 		}
 		_ = pauseFor(ctx, pause)
 		pause = min(2*pause, f.options.BackoffMax)
@@ -206,15 +210,16 @@ func (f *follower) leave(address string) {
 	f.client.own.dropIdle()
 }
 
-// leaveDemoted leaves a server that refused a write as a replica. Of many refusals from one connection only
-// the first counts: the others must not end the next connection.
+// leaveDemoted leaves a server that refused a write as a replica. Of many refusals from one
+// connection only the first counts: the others must not end the next connection.
 func (c *Client) leaveDemoted(reply Reply) {
 	f := c.follower
 	at, before := f.at.Load(), f.refusedAt.Load()
 	if at == nil || !errors.Is(reply.Err(), ServerCode("READONLY")) {
 		return
 	}
-	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent && f.refusedAt.CompareAndSwap(before, int64(now())) {
+	if recent := before > 0 && now()-time.Duration(before) < sentinelWait; !recent &&
+		f.refusedAt.CompareAndSwap(before, int64(now())) {
 		f.leave(*at)
 	}
 }

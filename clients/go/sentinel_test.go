@@ -21,7 +21,8 @@ import (
 func TestSentinel_FollowsAFailover(t *testing.T) {
 	ctx := testContext(t, time.Minute)
 	primary, direct, sentinel := startSentinelTrio(t)
-	c, err := NewSentinel([]string{fmt.Sprintf("127.0.0.1:%d", freePort(t)), sentinel}, "main", Options{ConnectWait: 20 * time.Second})
+	c, err := NewSentinel([]string{fmt.Sprintf("127.0.0.1:%d", freePort(t)), sentinel}, "main",
+		Options{ConnectWait: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,14 +41,16 @@ func TestSentinel_FollowsAFailover(t *testing.T) {
 	}
 }
 
-// startSentinelTrio starts a primary, its replica, which direct talks to, and a sentinel that knows both.
+// startSentinelTrio starts a primary, its replica, which direct talks to, and a sentinel that knows
+// both.
 func startSentinelTrio(t *testing.T) (primary *testServer, direct *Client, sentinel string) {
 	t.Helper()
 	checkLeaks(t)
 	ctx := testContext(t, time.Minute)
 	primary = startServer(t, "valkey-server")
 	port := strings.TrimPrefix(primary.address, "127.0.0.1:")
-	replica := startServer(t, "valkey-server", "--replicaof", "127.0.0.1 "+port, "--repl-diskless-sync-delay", "0")
+	replica := startServer(t, "valkey-server", "--replicaof", "127.0.0.1 "+port,
+		"--repl-diskless-sync-delay", "0")
 	direct = newTestClient(t, replica.address)
 	waitFor(t, 20*time.Second, "replication", func() bool {
 		info, _ := direct.Info(ctx, "replication").Text()
@@ -71,18 +74,20 @@ func startSentinel(t *testing.T, primaryPort string) (address string) {
 	port := freePort(t)
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n"+
-		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n", port, t.TempDir(), primaryPort)
+		"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n", port,
+		t.TempDir(), primaryPort)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: []string{file, "--sentinel"}}
+	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path,
+		args: []string{file, "--sentinel"}}
 	s.start(t)
 	t.Cleanup(s.stop)
 	return s.address
 }
 
-// A coordinated failover, which loses nothing by itself, while unique values are pushed: the client follows,
-// and tells the truth about each.
+// A coordinated failover, which loses nothing by itself, while unique values are pushed: the client
+// follows, and tells the truth about each.
 func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
 	_, direct, sentinel := startSentinelTrio(t)
 	ctx := testContext(t, time.Minute)
@@ -102,7 +107,9 @@ func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
 				attempt, cancel := context.WithTimeout(ctx, 15*time.Second)
 				push := func() error { return c.RPush(attempt, "list", value).Err() }
 				if i%4 == 0 {
-					push = func() error { return c.Go(attempt, "RPUSH", "list", value).Wait(attempt).Err() }
+					push = func() error {
+						return c.Go(attempt, "RPUSH", "list", value).Wait(attempt).Err()
+					}
 				}
 				err := push()
 				cancel()
@@ -110,7 +117,8 @@ func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
 					err = notSent(err) // the server says that it did not execute it
 				}
 				record.note(value, err)
-				if at := c.follower.at.Load(); err == nil && at != nil && *at == direct.options.Address {
+				if at := c.follower.at.Load(); err == nil && at != nil &&
+					*at == direct.options.Address {
 					following.Add(1)
 				}
 				time.Sleep(200 * time.Microsecond)
@@ -122,7 +130,9 @@ func TestSentinel_WritesAreAccountedForDuringAFailover(t *testing.T) {
 	waitFor(t, 20*time.Second, "the failover to be accepted", func() bool {
 		return control.Do(ctx, "SENTINEL", "FAILOVER", "main", "COORDINATED").Err() == nil
 	})
-	waitFor(t, 30*time.Second, "writes on the new primary", func() bool { return following.Load() > 500 })
+	waitFor(t, 30*time.Second, "writes on the new primary", func() bool {
+		return following.Load() > 500
+	})
 	stop()
 	group.Wait()
 	stored, err := direct.LRange(ctx, "list", 0, -1).Strings()
@@ -162,16 +172,18 @@ func startFakeSentinel(t *testing.T, primary string) *fakeSentinel {
 }
 
 func (f *fakeSentinel) tell(name, from, to string) {
-	text := fmt.Sprintf("%s %s %s", name, strings.Replace(from, ":", " ", 1), strings.Replace(to, ":", " ", 1))
+	text := fmt.Sprintf("%s %s %s", name, strings.Replace(from, ":", " ", 1),
+		strings.Replace(to, ":", " ", 1))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, conn := range f.conns {
-		_, _ = fmt.Fprintf(conn, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%d\r\n%s\r\n", len(text), text)
+		_, _ = fmt.Fprintf(conn, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%d\r\n%s\r\n",
+			len(text), text)
 	}
 }
 
-// The old primary lives on and answers reads: only the notice tells the client to leave it. A sentinel that
-// did not hear of the failover yet is not believed.
+// The old primary lives on and answers reads: only the notice tells the client to leave it. A
+// sentinel that does not know of the failover yet is not believed.
 func TestSentinel_NoticeAloneMovesAClientThatReads(t *testing.T) {
 	checkLeaks(t)
 	one, two := startServer(t, "valkey-server"), startServer(t, "valkey-server")
@@ -228,7 +240,8 @@ func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
 	ctx := testContext(t, 30*time.Second)
 	control := newTestClient(t, sentinel, func(o *Options) { o.ForceRESP2 = true })
 	for _, line := range [][]any{
-		{"ACL", "SETUSER", "app", "reset", "on", ">pw", "&+switch-master", "+sentinel|get-master-addr-by-name", "+subscribe"},
+		{"ACL", "SETUSER", "app", "reset", "on", ">pw", "&+switch-master",
+			"+sentinel|get-master-addr-by-name", "+subscribe"},
 		{"ACL", "SETUSER", "default", "resetpass", ">other"},
 	} {
 		if err := control.Do(ctx, line...).Err(); err != nil {
@@ -236,16 +249,21 @@ func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
 		}
 	}
 	certificate, roots := tlsfront.SelfSigned(t)
-	secured := tlsfront.Start(t, sentinel, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	secured := tlsfront.Start(t, sentinel, &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+	})
 	try := func(address string, access SentinelOptions) error {
-		c, err := NewSentinel([]string{address}, "main", Options{Sentinel: access, ConnectWait: time.Second})
+		c, err := NewSentinel([]string{
+			address,
+		}, "main", Options{Sentinel: access, ConnectWait: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 		return c.Set(ctx, "k", "v").Err()
 	}
-	// Nothing is asserted about one attempt: on a busy machine connecting may take longer than ConnectWait.
+	// Nothing is asserted about one attempt: on a busy machine connecting may take longer than
+	// ConnectWait.
 	ends := func(what, address string, access SentinelOptions, accepted func(err error) bool) {
 		t.Helper()
 		waitFor(t, 20*time.Second, what, func() bool { return accepted(try(address, access)) })
@@ -256,7 +274,8 @@ func TestSentinel_AuthenticatesAndUsesTLS(t *testing.T) {
 	}
 	right := SentinelOptions{Username: "app", Password: "pw"}
 	ends("the right password", sentinel, right, succeeds)
-	ends("a wrong password", sentinel, SentinelOptions{Username: "app", Password: "wrong"}, refused("WRONGPASS"))
+	ends("a wrong password", sentinel, SentinelOptions{Username: "app", Password: "wrong"},
+		refused("WRONGPASS"))
 	ends("no password", sentinel, SentinelOptions{}, refused("NOAUTH"))
 	right.TLS = &tls.Config{RootCAs: roots}
 	ends("TLS", secured, right, succeeds)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,14 +36,28 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// findServer looks for a server on PATH and where `make setup` puts it.
+func findServer(t testing.TB, binary string) string {
+	t.Helper()
+	installed, err := filepath.Abs(filepath.Join("../../build/tools/bin", binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, candidate := range []string{binary, installed} {
+		if path, err := exec.LookPath(candidate); err == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is neither on PATH nor at %s; `make setup` installs it", binary, installed)
+	return ""
+}
+
 func startServer(t testing.TB, binary string, args ...string) *testServer {
 	t.Helper()
-	path, err := exec.LookPath(binary)
-	if err != nil {
-		t.Skipf("%s is not installed", binary)
-	}
+	path := findServer(t, binary)
 	port := freePort(t)
-	args = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+	args = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no",
 		"--dir", t.TempDir(), "--loglevel", "warning"}, args...)
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: args}
 	s.start(t)
@@ -74,7 +89,8 @@ func (s *testServer) stop() {
 	}
 }
 
-// busyMachine is the least time that anything is waited for: limits find what hangs, not what is slow.
+// busyMachine is the least time that anything is waited for: limits find what hangs, not what is
+// slow.
 const busyMachine = time.Minute
 
 func waitFor(t testing.TB, limit time.Duration, what string, condition func() bool) {

@@ -12,13 +12,17 @@ import (
 // startOneNodeCluster makes a cluster of one server.
 func startOneNodeCluster(t *testing.T, args ...string) *testServer {
 	t.Helper()
-	s := startServer(t, "valkey-server", append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t))}, args...)...)
+	s := startServer(t, "valkey-server",
+		append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t))},
+			args...)...)
 	ctx := testContext(t, 20*time.Second)
 	admin := newTestClient(t, s.address)
 	if err := admin.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, slotCount-1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, 20*time.Second, "the cluster", func() bool { return admin.Set(ctx, "up", 1).Err() == nil })
+	waitFor(t, 20*time.Second, "the cluster", func() bool {
+		return admin.Set(ctx, "up", 1).Err() == nil
+	})
 	_ = admin.Close()
 	return s
 }
@@ -56,7 +60,9 @@ func TestShutdown_EndsAtItsDeadline(t *testing.T) {
 			s.pause(t)
 			defer s.resume(t)
 			go func() { pending <- c.Do(ctx, "INCR", "k").Err() }()
-			waitFor(t, 20*time.Second, "a pending request", func() bool { return c.Stats().Pending == 1 })
+			waitFor(t, 20*time.Second, "a pending request", func() bool {
+				return c.Stats().Pending == 1
+			})
 			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			defer cancel()
 			if err := c.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -70,7 +76,8 @@ func TestShutdown_EndsAtItsDeadline(t *testing.T) {
 			if err := c.Shutdown(ctx); err != nil {
 				t.Error("a second time:", err)
 			}
-			if err := c.Do(ctx, "GET", "k").Err(); !errors.Is(err, ErrNotSent) || !errors.Is(err, ErrClosed) {
+			if err := c.Do(ctx, "GET", "k").Err(); !errors.Is(err, ErrNotSent) ||
+				!errors.Is(err, ErrClosed) {
 				t.Error("afterwards:", err)
 			}
 		})

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Several pipes to one node. One pipe is best as long as it keeps up: every further one divides the batches.
-// Another is opened only after the first one's reader or writer was busy for more than busyShare of
-// busyTicks looks in a row (one second), and given up again when it was quiet for quietTicks.
+// Several pipes to one node. One pipe is best as long as it keeps up: every further one divides the
+// batches. Another is opened only after the first one's reader or writer was busy for more than
+// busyShare of busyTicks looks in a row (one second), and given up again when it was quiet for
+// quietTicks.
 //
-// One goroutine's order is kept without knowing goroutines: who waits for each reply cannot overtake
-// itself on whichever pipe, and while anybody's asynchronous request is unanswered, everybody uses the first
-// pipe, where those are. What a goroutine sends after an operation of unknown outcome (ErrMaybeSent) may
-// overtake that one, as it may after a reconnection.
+// One goroutine's order is kept without knowing goroutines: who waits for each reply cannot
+// overtake itself on whichever pipe, and while anybody's asynchronous request is unanswered,
+// everybody uses the first pipe, where those are. What a goroutine sends after an operation of
+// unknown outcome (ErrMaybeSent) may overtake that one, as it may after a reconnection.
 
 const (
 	pipesMax   = 4
@@ -54,8 +55,8 @@ func (m *meter) look(at, reader, writer time.Duration) (wider, narrower bool) {
 	return wider, narrower
 }
 
-// measure makes the watch call resize when the pipe's roles were busy or quiet for long. Nothing is measured
-// where that could have no consequence.
+// measure makes the watch call resize when the pipe's roles were busy or quiet for long. Nothing is
+// measured where that could have no consequence.
 func (p *pipe) measure(resize func(wider bool)) {
 	p.mu.Lock()
 	p.resize = resize
@@ -96,7 +97,8 @@ func (n *node) resize(wider bool) {
 	}
 	switch {
 	case n.closed:
-	case wider && !n.widening && n.unawaited.Load() == 0 && 1+len(further) < min(pipesMax, runtime.GOMAXPROCS(0)):
+	case wider && !n.widening && n.unawaited.Load() == 0 &&
+		1+len(further) < min(pipesMax, runtime.GOMAXPROCS(0)):
 		n.widening = true
 		var ctx context.Context
 		ctx, n.stopWidening = context.WithCancel(context.Background())
@@ -119,7 +121,8 @@ func (n *node) widen(ctx context.Context) {
 		if err == nil {
 			_ = conn.Close()
 		}
-		n.options.Logger.Warn("tidemill: cannot connect another pipe", "address", n.address, "error", err)
+		n.options.Logger.Warn("tidemill: cannot connect another pipe", "address", n.address,
+			"error", err)
 		return
 	}
 	p := newPipe(conn, n.options, nil)

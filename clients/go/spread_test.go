@@ -45,7 +45,8 @@ func TestMeter_AsksOnlyAfterASecondOfSaturation(t *testing.T) {
 		{99, 0.1, 0.1, 0, 0},
 		{1, 0.1, 0.1, 0, 1},
 	} {
-		if wider, narrower := looks(test.count, test.reader, test.writer); wider != test.wider || narrower != test.narrower {
+		if wider, narrower := looks(test.count, test.reader, test.writer); wider != test.wider ||
+			narrower != test.narrower {
 			t.Errorf("step %d: wider %d, narrower %d", i, wider, narrower)
 		}
 	}
@@ -134,8 +135,8 @@ func widened(t *testing.T, c *Client, pipes int) {
 	})
 }
 
-// Each goroutine mixes waiting and not waiting; what it sent last must always have been executed after all
-// it sent before.
+// Each goroutine mixes waiting and not waiting; what it sent last must always have been executed
+// after all it sent before.
 func TestSpread_KeepsOneGoroutinesOrder(t *testing.T) {
 	withProcessors(t, 4)
 	eachServer(t, func(t *testing.T, s *testServer) {

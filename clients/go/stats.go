@@ -17,7 +17,8 @@ type PipeStats struct {
 	GatherTime time.Duration // total of those waits
 	Pending    int           // requests not yet answered, when the statistics were taken
 	Queued     int           // of these not yet written
-	// BatchSizes counts writes by their number of requests: index i holds those with 2^(i-1) < n <= 2^i.
+	// BatchSizes counts writes by their number of requests: index i holds those with 2^(i-1) < n <=
+	// 2^i.
 	BatchSizes [18]uint64
 }
 

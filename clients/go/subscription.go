@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Subscription receives messages on connections of its own and subscribes again after a reconnection;
-// what was published in between is lost, as always with pub/sub, and Reconnected counts it. A connection that
-// dies unnoticed is found by TCP keep-alive, after about two minutes unless Options.Dialer says otherwise. In a cluster it
-// follows its shard channels to the nodes that serve them, and with EveryNode the primaries as they change.
+// Subscription receives messages on connections of its own and subscribes again after a
+// reconnection; what was published in between is lost, as always with pub/sub, and Reconnected
+// counts it. A connection that dies unnoticed is found by TCP keep-alive, after about two minutes
+// unless Options.Dialer says otherwise. In a cluster it follows its shard channels to the nodes
+// that serve them, and with EveryNode the primaries as they change.
 type Subscription struct {
 	messages    chan Message
 	overflow    Overflow
@@ -41,8 +42,8 @@ type Subscription struct {
 
 // places say which node a subscription goes to.
 type places interface {
-	// place says what to subscribe to at which node: of what is lost, or of what is wanted and missing there.
-	// legs are the connections there are.
+	// place says what to subscribe to at which node: of what is lost, or of what is wanted and
+	// missing there. legs are the connections there are.
 	place(lost []topic, wanted map[topic]bool, legs map[*leg]bool) map[*node][]topic
 	// stale is true for a connection that is not needed any more.
 	stale(l *leg) bool
@@ -85,14 +86,18 @@ type legEvent struct {
 	all  bool // the leg's topics are lost
 }
 
-func subscribe(ctx context.Context, wanted SubscribeOptions, options *Options, at places) (*Subscription, error) {
+func subscribe(
+	ctx context.Context, wanted SubscribeOptions, options *Options, at places,
+) (*Subscription, error) {
 	topics, err := wanted.topics()
 	if err != nil {
 		return nil, err
 	}
-	s := &Subscription{messages: make(chan Message, wanted.Buffer), overflow: wanted.Overflow, options: options, places: at,
-		sharded: len(wanted.Shard) > 0, done: make(chan struct{}), changes: make(chan *change), wanted: topicSet(topics),
-		legs: map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
+	s := &Subscription{messages: make(chan Message, wanted.Buffer), overflow: wanted.Overflow,
+		options: options, places: at,
+		sharded: len(wanted.Shard) > 0, done: make(chan struct{}), changes: make(chan *change),
+		wanted: topicSet(topics),
+		legs:   map[*leg]bool{}, lost: topics, events: make(chan legEvent)}
 	background, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	until := time.Now().Add(options.ConnectWait)
@@ -103,7 +108,8 @@ func subscribe(ctx context.Context, wanted SubscribeOptions, options *Options, a
 			go s.run(background)
 			return s, nil
 		}
-		if !sentElsewhere(err) || time.Now().After(until) || pauseFor(ctx, clusterRetryPause) != nil {
+		if !sentElsewhere(err) || time.Now().After(until) ||
+			pauseFor(ctx, clusterRetryPause) != nil {
 			s.end()
 			return nil, err
 		}
@@ -249,8 +255,8 @@ func (s *Subscription) handle(event legEvent) (lost bool) {
 	return true
 }
 
-// connectLost gives lost topics a connection again. What fails stays lost. Once the subscription runs, a
-// connection that is there is used, and the confirmation comes as an event.
+// connectLost gives lost topics a connection again. What fails stays lost. Once the subscription
+// runs, a connection that is there is used, and the confirmation comes as an event.
 func (s *Subscription) connectLost(ctx, background context.Context) error {
 	var failures error
 	var left []topic
@@ -286,8 +292,8 @@ func (s *Subscription) legAt(n *node) *leg {
 	return nil
 }
 
-// connectLeg dials and waits until every command is confirmed, for as long as dialing may take. Messages that
-// come meanwhile are kept.
+// connectLeg dials and waits until every command is confirmed, for as long as dialing may take.
+// Messages that come meanwhile are kept.
 func connectLeg(ctx context.Context, n *node, topics []topic) (*leg, error) {
 	if n == nil {
 		return nil, notSent(ErrNoNode)

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Topics come and go while a subscription runs. Its goroutine gives the commands on the connections that
-// there are and counts confirmations; a change is done when every connection has confirmed all that was sent
-// until then. What is lost meanwhile is subscribed to again like everything else, and waited for.
+// Topics come and go while a subscription runs. Its goroutine gives the commands on the connections
+// that there are and counts confirmations; a change is done when every connection has confirmed all
+// that was sent until then. What is lost meanwhile is subscribed to again like everything else, and
+// waited for.
 
 // change is one call of Subscribe, Unsubscribe and their like.
 type change struct {
@@ -36,14 +37,14 @@ func (c legCommand) name() string {
 	return kind + "UNSUBSCRIBE"
 }
 
-// Subscribe adds channels and returns once the server confirmed. Channels that are subscribed to already are
-// no error. With OverflowBlock, messages have to be received meanwhile.
+// Subscribe adds channels and returns once the server confirmed. Channels that are subscribed to
+// already are no error. With OverflowBlock, messages have to be received meanwhile.
 //
 // # Errors
 //
-// What the server refused is in the error and not added; the rest is. When ctx ends first the error is
-// ErrMaybeSent, and the channels stay wanted until Unsubscribe takes them away. A subscription to shard
-// channels takes no others, and the other way round.
+// Channels that the server refused are in the error and not added; the rest is. When ctx ends first
+// the error is ErrMaybeSent, and the channels stay wanted until Unsubscribe takes them away. A
+// subscription to shard channels takes no others, and the other way round.
 func (s *Subscription) Subscribe(ctx context.Context, channels ...string) error {
 	return s.change(ctx, false, "SUBSCRIBE", channels)
 }
@@ -58,9 +59,10 @@ func (s *Subscription) SSubscribe(ctx context.Context, channels ...string) error
 	return s.change(ctx, false, "SSUBSCRIBE", channels)
 }
 
-// Unsubscribe takes channels away and returns once the server confirmed; no message from them is put into the
-// buffer afterwards. Those that are not subscribed to are no error. A subscription may become empty and stays
-// usable. When ctx ends first the error is ErrMaybeSent, and the channels go away later.
+// Unsubscribe takes channels away and returns once the server confirmed; no message from them is
+// put into the buffer afterwards. Those that are not subscribed to are no error. A subscription may
+// become empty and stays usable. When ctx ends first the error is ErrMaybeSent, and the channels go
+// away later.
 func (s *Subscription) Unsubscribe(ctx context.Context, channels ...string) error {
 	return s.change(ctx, true, "SUBSCRIBE", channels)
 }
@@ -75,7 +77,9 @@ func (s *Subscription) SUnsubscribe(ctx context.Context, channels ...string) err
 	return s.change(ctx, true, "SSUBSCRIBE", channels)
 }
 
-func (s *Subscription) change(ctx context.Context, removes bool, command string, names []string) error {
+func (s *Subscription) change(
+	ctx context.Context, removes bool, command string, names []string,
+) error {
 	if (command == "SSUBSCRIBE") != s.sharded {
 		return argumentError("shard channels and others do not share a subscription")
 	}
@@ -121,11 +125,14 @@ func (s *Subscription) unwant(topics []topic) {
 	}
 	s.lost = slices.DeleteFunc(s.lost, func(t topic) bool { return !s.wanted[t] })
 	for l := range s.legs {
-		s.command(l, slices.DeleteFunc(slices.Clone(topics), func(t topic) bool { return !l.topics[t] }), true)
+		s.command(l, slices.DeleteFunc(slices.Clone(topics), func(t topic) bool {
+			return !l.topics[t]
+		}), true)
 	}
 }
 
-// command sends commands on a leg that listens already. A failure ends the leg, which brings its topics back.
+// command sends commands on a leg that listens already. A failure ends the leg, which brings its
+// topics back.
 func (s *Subscription) command(l *leg, topics []topic, removes bool) {
 	if len(topics) == 0 || l.ending {
 		return
@@ -157,7 +164,8 @@ func (s *Subscription) confirm(event legEvent) bool {
 		return event.err != nil
 	}
 	first := l.awaiting[0]
-	if event.err == nil && (event.name != first.topic.name || !strings.EqualFold(event.kind, first.name())) {
+	if event.err == nil &&
+		(event.name != first.topic.name || !strings.EqualFold(event.kind, first.name())) {
 		return false
 	}
 	l.awaiting = l.awaiting[1:]
@@ -168,7 +176,8 @@ func (s *Subscription) confirm(event legEvent) bool {
 	return true
 }
 
-// refuse puts a topic that belongs elsewhere back to the lost ones, and gives up one that is not allowed.
+// refuse puts a topic that belongs elsewhere back to the lost ones, and gives up one that is not
+// allowed.
 func (s *Subscription) refuse(l *leg, t topic, err error) {
 	if !l.topics[t] {
 		return // taken away meanwhile
@@ -188,13 +197,16 @@ func (s *Subscription) refuse(l *leg, t topic, err error) {
 func (s *Subscription) giveUp(topics []topic, err error) {
 	s.unwant(topics)
 	for _, c := range s.open {
-		if !c.removes && slices.ContainsFunc(topics, func(t topic) bool { return slices.Contains(c.topics, t) }) {
+		if !c.removes && slices.ContainsFunc(topics, func(t topic) bool {
+			return slices.Contains(c.topics, t)
+		}) {
 			c.err = errors.Join(c.err, fmt.Errorf("subscribing: %w", err))
 		}
 	}
 }
 
-// reopen makes changes wait for a new placement: those that a leg did not confirm before it ended, or all.
+// reopen makes changes wait for a new placement: those that a leg did not confirm before it ended,
+// or all.
 func (s *Subscription) reopen(ended *leg) {
 	for _, c := range s.open {
 		if ended == nil || c.until[ended] > ended.confirmed {
@@ -211,12 +223,16 @@ func (s *Subscription) settle(err error) {
 		// A connection was refused as a whole; who just added something is told.
 		for _, c := range s.open {
 			if c.until == nil && !c.removes {
-				s.giveUp(slices.DeleteFunc(slices.Clone(c.topics), func(t topic) bool { return !slices.Contains(s.lost, t) }), err)
+				s.giveUp(slices.DeleteFunc(slices.Clone(c.topics), func(t topic) bool {
+					return !slices.Contains(s.lost, t)
+				}), err)
 			}
 		}
 	}
 	s.open = slices.DeleteFunc(s.open, func(c *change) bool {
-		if c.until == nil && (err == nil || !slices.ContainsFunc(c.topics, func(t topic) bool { return slices.Contains(s.lost, t) })) {
+		if c.until == nil && (err == nil || !slices.ContainsFunc(c.topics, func(t topic) bool {
+			return slices.Contains(s.lost, t)
+		})) {
 			c.until = map[*leg]uint64{}
 			for l := range s.legs {
 				c.until[l] = l.sent

@@ -37,7 +37,9 @@ func subscribed(t *testing.T, ctx context.Context, c interface {
 }
 
 // subscribeAtLast subscribes where the first attempts may fail.
-func subscribeAtLast(t *testing.T, ctx context.Context, c *Client, channel string) (sub *Subscription) {
+func subscribeAtLast(
+	t *testing.T, ctx context.Context, c *Client, channel string,
+) (sub *Subscription) {
 	t.Helper()
 	waitFor(t, 20*time.Second, "a subscription", func() bool {
 		var err error
@@ -76,7 +78,8 @@ func TestSubscription_TakesAndGivesUpChannelsWhileItRuns(t *testing.T) {
 		}
 		must(sub.Unsubscribe(ctx, "one", "two", "never"))
 		must(sub.PUnsubscribe(ctx, "t*"))
-		if one, two, three := publishTo(t, c, "one", "x"), publishTo(t, c, "two", "x"), publishTo(t, c, "three", "kept"); one+two != 0 || three != 1 {
+		if one, two, three := publishTo(t, c, "one", "x"), publishTo(t, c, "two", "x"), publishTo(t,
+			c, "three", "kept"); one+two != 0 || three != 1 {
 			t.Error("listeners after Unsubscribe:", one, two, three)
 		}
 		if m := receive(t, sub); m.Payload != "kept" {
@@ -84,7 +87,8 @@ func TestSubscription_TakesAndGivesUpChannelsWhileItRuns(t *testing.T) {
 		}
 		must(sub.Unsubscribe(ctx, "three"))
 		must(sub.Subscribe(ctx, "four"))
-		if err := sub.SSubscribe(ctx, "shard"); !errors.Is(err, ErrArgument) || !errors.Is(err, ErrNotSent) {
+		if err := sub.SSubscribe(ctx, "shard"); !errors.Is(err, ErrArgument) ||
+			!errors.Is(err, ErrNotSent) {
 			t.Error("a shard channel among others:", err)
 		}
 		s.stop()
@@ -99,11 +103,13 @@ func TestSubscription_TakesAndGivesUpChannelsWhileItRuns(t *testing.T) {
 		if one := publishTo(t, c, "one", "x"); one != 0 {
 			t.Error("a channel that was given up came back")
 		}
-		if clients, err := c.Do(ctx, "CLIENT", "LIST", "TYPE", "PUBSUB").Text(); err != nil || strings.Count(clients, "\n") != 1 {
+		if clients, err := c.Do(ctx, "CLIENT", "LIST", "TYPE", "PUBSUB").Text(); err != nil ||
+			strings.Count(clients, "\n") != 1 {
 			t.Error("connections of one subscription:", clients, err)
 		}
 		sub.Close()
-		if err := sub.Subscribe(ctx, "late"); !errors.Is(err, ErrClosed) || !errors.Is(err, ErrNotSent) {
+		if err := sub.Subscribe(ctx, "late"); !errors.Is(err, ErrClosed) ||
+			!errors.Is(err, ErrNotSent) {
 			t.Error("after Close:", err)
 		}
 	})
@@ -113,17 +119,21 @@ func TestSubscription_RefusedChannelLeavesTheOthers(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *testServer) {
 		ctx := testContext(t, 30*time.Second)
 		admin := newTestClient(t, s.address)
-		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "on", "nopass", "resetchannels", "&news*", "+@all").Err(); err != nil {
+		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "on", "nopass", "resetchannels", "&news*",
+			"+@all").Err(); err != nil {
 			t.Fatal(err)
 		}
 		c := newTestClient(t, s.address, func(o *Options) { o.Username, o.Password = "app", "any" })
 		sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"news1"}})
-		if err := sub.Subscribe(ctx, "news2", "secret", "news3"); !errors.Is(err, ServerCode("NOPERM")) {
+		err := sub.Subscribe(ctx, "news2", "secret", "news3")
+		if !errors.Is(err, ServerCode("NOPERM")) {
 			t.Error("a channel that is not allowed:", err)
 		}
 		for round := range 2 {
 			for _, channel := range []string{"news1", "news2", "news3"} {
-				waitFor(t, 10*time.Second, channel, func() bool { return publishTo(t, admin, channel, "x") == 1 })
+				waitFor(t, 10*time.Second, channel, func() bool {
+					return publishTo(t, admin, channel, "x") == 1
+				})
 				if m := receive(t, sub); m.Channel != channel {
 					t.Error(round, m)
 				}
@@ -134,8 +144,8 @@ func TestSubscription_RefusedChannelLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// Changes from many goroutines while connections die at random places. Afterwards exactly what is wanted is
-// subscribed to.
+// Changes from many goroutines while connections die at random places. Afterwards exactly what is
+// wanted is subscribed to.
 func TestSubscription_ChangesSurviveResets(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t, "valkey-server")
@@ -161,7 +171,9 @@ func TestSubscription_ChangesSurviveResets(t *testing.T) {
 	for worker := range workers {
 		group.Go(func() {
 			for i := range each {
-				names := []string{fmt.Sprintf("c:%d:%d", worker, i), fmt.Sprintf("d:%d:%d", worker, i)}
+				names := []string{
+					fmt.Sprintf("c:%d:%d", worker, i), fmt.Sprintf("d:%d:%d", worker, i),
+				}
 				if err := sub.Subscribe(ctx, names...); err != nil {
 					t.Error(err)
 				}
@@ -173,12 +185,13 @@ func TestSubscription_ChangesSurviveResets(t *testing.T) {
 	}
 	group.Wait()
 	direct := newTestClient(t, s.address)
-	// Once all changes are confirmed this holds at once, but for a connection that the server has not yet
-	// seen end, or that was cut after the last confirmation.
+	// Once all changes are confirmed this holds at once, but for a connection that the server has
+	// not yet seen end, or that was cut after the last confirmation.
 	waitFor(t, 20*time.Second, "exactly the wanted channels", func() bool {
 		channels, err := direct.Do(ctx, "PUBSUB", "CHANNELS").Strings()
 		slices.Sort(channels)
-		return err == nil && len(channels) == workers*each+1 && channels[0] == "base" && channels[len(channels)-1][0] == 'c'
+		return err == nil && len(channels) == workers*each+1 && channels[0] == "base" &&
+			channels[len(channels)-1][0] == 'c'
 	})
 	if sub.Reconnected() == 0 {
 		t.Error("the test met no faults")
@@ -224,7 +237,8 @@ func TestCluster_SubscriptionsTakeChannelsWhileTheyRun(t *testing.T) {
 	})
 
 	every := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"first"}, EveryNode: true})
-	if err := errors.Join(every.Subscribe(ctx, "second"), every.Unsubscribe(ctx, "first")); err != nil {
+	if err := errors.Join(every.Subscribe(ctx, "second"),
+		every.Unsubscribe(ctx, "first")); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range servers[:3] {
@@ -246,14 +260,18 @@ func TestSubscription_ContextEndsTheWaitForAChange(t *testing.T) {
 	s.pause(t)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if err := sub.Subscribe(short, "two"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrMaybeSent) {
+	if err := sub.Subscribe(short, "two"); !errors.Is(err, context.DeadlineExceeded) ||
+		!errors.Is(err, ErrMaybeSent) {
 		t.Error(err)
 	}
 	s.resume(t)
-	waitFor(t, 10*time.Second, "the channel", func() bool { return publishTo(t, c, "two", "x") == 1 })
+	waitFor(t, 10*time.Second, "the channel", func() bool {
+		return publishTo(t, c, "two", "x") == 1
+	})
 }
 
-// A change given to a connection that is lost before it confirmed waits for the next one, however often that fails.
+// A change given to a connection that is lost before it confirmed waits for the next one, however
+// often that fails.
 func TestSubscription_ChangeWaitsForTheConnectionThatHasIt(t *testing.T) {
 	checkLeaks(t)
 	var mu sync.Mutex
@@ -275,7 +293,9 @@ func TestSubscription_ChangeWaitsForTheConnectionThatHasIt(t *testing.T) {
 		latest = conn
 		conns++
 	})
-	c := newTestClient(t, address, func(o *Options) { o.BackoffMin, o.BackoffMax = time.Millisecond, time.Millisecond })
+	c := newTestClient(t, address, func(o *Options) {
+		o.BackoffMin, o.BackoffMax = time.Millisecond, time.Millisecond
+	})
 	ctx := testContext(t, 30*time.Second)
 	sub := subscribed(t, ctx, c, SubscribeOptions{Channels: []string{"one"}})
 	changed := make(chan error, 1)

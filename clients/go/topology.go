@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// topology says who serves each slot. It is never changed once it can be seen, but for the choice of
-// readers in its shards.
+// topology says who serves each slot. It is never changed once it can be seen, but for the choice
+// of readers in its shards.
 type topology struct {
 	slots     [slotCount]*shard
 	primaries []*clusterNode
@@ -33,8 +33,9 @@ type clusterNode struct {
 	zone    atomic.Pointer[string] // nil: not asked yet
 }
 
-// seedPeriod is how long the choice among equal nodes stays the same. A choice per request would halve the
-// number of requests in each write; no change at all would leave one node with all the load.
+// seedPeriod is how long the choice among equal nodes stays the same. A choice per request would
+// halve the number of requests in each write; no change at all would leave one node with all the
+// load.
 const seedPeriod = 32 * time.Millisecond
 
 func seed() int { return int(now() / seedPeriod) }
@@ -56,7 +57,8 @@ func (c *Cluster) pick(slot int) *clusterNode {
 
 // target returns the node for a command: the primary, or for reads who the policy names.
 func (c *Cluster) target(slot int, info *commandInfo, wire []byte) *clusterNode {
-	if c.options.ReadFrom == ReadPrimary || slot < 0 || info.flags&commandReads == 0 || info.needsOwn(wire) {
+	if c.options.ReadFrom == ReadPrimary || slot < 0 || info.flags&commandReads == 0 ||
+		info.needsOwn(wire) {
 		return c.pick(slot)
 	}
 	s := c.topology.Load().slots[slot]

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What a pipe does when nothing happens, on a clock that jumps ahead while everybody waits.
+// Tests of an idle pipe, in a synctest bubble: its clock jumps ahead while every goroutine waits.
 
 func TestPipe_PingsOnlyWhenIdle(t *testing.T) {
 	for _, test := range []struct {
@@ -28,7 +28,8 @@ func TestPipe_PingsOnlyWhenIdle(t *testing.T) {
 			server := newFarServer(time.Millisecond, 4, 1)
 			p := newPipe(server, Options{PingInterval: test.interval}.withDefaults(), nil)
 			requests := 0
-			for started := time.Now(); time.Since(started) < time.Hour; time.Sleep(max(test.every, time.Second)) {
+			step := max(test.every, time.Second)
+			for started := time.Now(); time.Since(started) < time.Hour; time.Sleep(step) {
 				if test.every > 0 {
 					runClosedLoop(t, p, 1, 1)
 					requests++
@@ -54,13 +55,17 @@ func (mute) Write(data []byte) (int, error) { return len(data), nil }
 func TestPipe_SilenceEndsAtTheIOTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{10 * time.Second, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPipe(mute{newFarServer(0, 1, 1)}, Options{IOTimeout: timeout}.withDefaults(), nil)
+			p := newPipe(mute{newFarServer(0, 1, 1)}, Options{IOTimeout: timeout}.withDefaults(),
+				nil)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 			defer cancel()
 			started := time.Now()
-			reply, _ := p.do(ctx, &request{wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire)})
+			reply, _ := p.do(ctx, &request{
+				wake: make(chan struct{}, 1), want: 1, wire: []byte(pingWire),
+			})
 			took, err := time.Since(started), reply.Err()
-			if timeout > 0 && (took < timeout || took > timeout+2*watchInterval || !errors.Is(err, ErrTimeout)) {
+			if timeout > 0 && (took < timeout || took > timeout+2*watchInterval ||
+				!errors.Is(err, ErrTimeout)) {
 				t.Errorf("IO timeout of %v: %v after %v", timeout, err, took)
 			}
 			if timeout < 0 && (took != time.Hour || !errors.Is(err, context.DeadlineExceeded)) {
@@ -79,12 +84,13 @@ func TestNode_DialsAgainAfterJitteredDoublingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var all []time.Time
-		options := Options{ConnectWait: time.Hour, Dialer: func(context.Context, string, string) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, time.Now())
-			return nil, net.ErrClosed
-		}}.withDefaults()
+		options := Options{ConnectWait: time.Hour,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, time.Now())
+				return nil, net.ErrClosed
+			}}.withDefaults()
 		n := newNode("nowhere", options)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -1,5 +1,6 @@
-//! Tells the binary which commit it is built from, in `TIDEMILL_COMMIT`: of the checkout by `git`, in an archive that
-//! `git archive` made from the file `COMMIT`, `unknown` elsewhere. Runs again only when HEAD moves.
+//! Tells the binary which commit it is built from, in `TIDEMILL_COMMIT`: of the checkout by `git`,
+//! in an archive that `git archive` made from the file `COMMIT`, `unknown` elsewhere. Runs again
+//! only when HEAD moves.
 
 use std::env;
 use std::ffi::OsStr;
@@ -13,7 +14,7 @@ pub const DIGITS: usize = 12;
 pub struct Commit {
     /// Its first digits, or `unknown`.
     pub name: String,
-    /// Those that exist.
+    /// The watched files that exist.
     pub watched: Vec<PathBuf>,
 }
 
@@ -45,7 +46,7 @@ fn shown(text: &str) -> Option<String> {
 
 fn checked_out(package: &Path) -> Option<Commit> {
     let workspace = package.join("../..").canonicalize().ok()?;
-    // A tree without a repository may lie in somebody else's.
+    // A tree without a repository may lie in another project's.
     let top = Path::new(&git(&workspace, ["rev-parse", "--show-toplevel"])?).canonicalize().ok()?;
     if top != workspace {
         return None;
@@ -61,7 +62,8 @@ fn checked_out(package: &Path) -> Option<Commit> {
     Some(Commit { name, watched })
 }
 
-/// What git prints; nothing when it fails or is not there. The repository may be another user's.
+/// Output of a git command; none when it fails or is not there. The repository may be another
+/// user's.
 fn git<const COUNT: usize>(folder: &Path, arguments: [&str; COUNT]) -> Option<String> {
     let mut command = Command::new("git");
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"] {

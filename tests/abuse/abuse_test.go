@@ -1,9 +1,10 @@
-// Package abuse sends a server what no client should, and demands that it neither ends, nor grows, nor answers another
-// client wrongly.
+// Package abuse sends a server what no client should, and demands that it neither ends, nor grows,
+// nor answers another client wrongly.
 //
-// Each attack runs beside a neighbour: a connection that sets and reads its own keys all the time and checks every
-// reply. After the attacks the connections are gone from the process's descriptors and its memory has come back.
-// It is no fuzzer of the parser: that one lives beside the parser, in crates/resp.
+// Each attack runs beside a neighbour: a connection that sets and reads its own keys all the time
+// and checks every reply. After the attacks the connections are gone from the process's descriptors
+// and its memory has come back. It is no fuzzer of the parser: that one lives beside the parser, in
+// crates/resp.
 package abuse
 
 import (
@@ -37,7 +38,8 @@ const (
 	servedMin = 10
 )
 
-// neighbour checks that others are served rightly meanwhile. Its check fails the test on the first wrong reply.
+// neighbour checks that others are served rightly meanwhile. Its check fails the test on the first
+// wrong reply.
 type neighbour struct {
 	stop  chan struct{}
 	done  chan error
@@ -60,7 +62,8 @@ func (n *neighbour) run(conn *wire.Conn) error {
 		default:
 		}
 		value := "value-" + strconv.FormatInt(n.count.Add(1), 10)
-		if reply, err := conn.Do("SET", "neighbour", value); err != nil || string(reply.Text) != "OK" {
+		if reply, err := conn.Do("SET", "neighbour", value); err != nil ||
+			string(reply.Text) != "OK" {
 			return fmt.Errorf("SET answered %v, %v", reply, err)
 		}
 		if reply, err := conn.Do("GET", "neighbour"); err != nil || string(reply.Text) != value {
@@ -72,7 +75,8 @@ func (n *neighbour) run(conn *wire.Conn) error {
 func (n *neighbour) check(t *testing.T) {
 	t.Helper()
 	// Some attacks are over at once.
-	for end := time.Now().Add(settleTimeout); n.count.Load() < servedMin && time.Now().Before(end); {
+	for end := time.Now().Add(settleTimeout); n.count.Load() < servedMin &&
+		time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(n.stop)
@@ -102,7 +106,8 @@ func TestServer_SurvivesAbuse(t *testing.T) {
 	}
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
-			// What an allocator keeps after the first time it needs no second time; what leaks, it needs again.
+			// Memory that the allocator keeps after the first run serves the second; a leak takes
+			// more each time.
 			_, files := footprint(t, server)
 			var resident int64
 			for range warmUpRuns {
@@ -149,7 +154,8 @@ func footprint(t *testing.T, server *instance.Server) (resident int64, files int
 // settle waits until an attack's connections are closed and returns the memory then in use.
 func settle(t *testing.T, server *instance.Server, files int) (resident int64) {
 	t.Helper()
-	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	const pollPause = 50 * time.Millisecond
+	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(pollPause) {
 		var filesNow int
 		if resident, filesNow = footprint(t, server); filesNow <= files+ownFiles {
 			return resident
@@ -164,7 +170,8 @@ func requireFootprint(t *testing.T, server *instance.Server, resident int64, fil
 	t.Helper()
 	var residentNow int64
 	var filesNow int
-	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	const pollPause = 50 * time.Millisecond
+	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(pollPause) {
 		residentNow, filesNow = footprint(t, server)
 		if residentNow <= resident+residentGrowthMax && filesNow <= files+ownFiles {
 			return
@@ -174,7 +181,8 @@ func requireFootprint(t *testing.T, server *instance.Server, resident int64, fil
 		settleTimeout, residentNow>>20, resident>>20, filesNow, files)
 }
 
-// expectClosed sends bytes and demands that the server closes the connection, after an error reply when one is named.
+// expectClosed sends bytes and demands that the server closes the connection, after an error reply
+// when one is named.
 func expectClosed(t *testing.T, server *instance.Server, request []byte, wantError string) {
 	t.Helper()
 	conn, err := wire.Dial(server.Address)
@@ -261,7 +269,8 @@ func sendHalves(t *testing.T, server *instance.Server) {
 	}
 }
 
-// speakHTTP sends what a browser would on behalf of a hostile web page: the command in the body must not run.
+// speakHTTP sends what a browser would on behalf of a hostile web page: the command in the body
+// must not run.
 func speakHTTP(t *testing.T, server *instance.Server) {
 	for _, request := range []string{
 		"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET http 1\r\n",
@@ -302,7 +311,9 @@ func sendHugeHeaders(t *testing.T, server *instance.Server) {
 	// Announced and never sent: memory must not be taken in advance.
 	var group sync.WaitGroup
 	for range 100 {
-		group.Go(func() { sendAndDrop(server, []byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\nstart")) })
+		group.Go(func() {
+			sendAndDrop(server, []byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000000\r\nstart"))
+		})
 	}
 	time.Sleep(100 * time.Millisecond)
 	if resident, _ := footprint(t, server); resident > 2<<30 {
@@ -316,7 +327,8 @@ func sendInlineJunk(t *testing.T, server *instance.Server) {
 	expectClosed(t, server, []byte("SET k \"unbalanced\r\n"), "unbalanced quotes")
 	conn := server.Dial(t)
 	defer conn.Close()
-	if err := conn.SendRaw([]byte(strings.Repeat("\r\n", 1000) + strings.Repeat("nosuch ", 2000) + "\r\nPING\r\n")); err != nil {
+	if err := conn.SendRaw([]byte(strings.Repeat("\r\n", 1000) + strings.Repeat("nosuch ", 2000) +
+		"\r\nPING\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	if reply, err := conn.Receive(); err != nil || !reply.IsError() {
@@ -359,7 +371,8 @@ func openAndDrop(t *testing.T, server *instance.Server) {
 	}
 }
 
-// readSlowly asks for far more than the sockets hold and takes nothing, while the neighbour goes on.
+// readSlowly asks for far more than the sockets hold and takes nothing, while the neighbour goes
+// on.
 func readSlowly(t *testing.T, server *instance.Server) {
 	const readers, requests = 8, 40
 	request := bytes.Repeat(wire.AppendCommand(nil, []byte("GET"), []byte("large")), requests)
@@ -380,15 +393,16 @@ func readSlowly(t *testing.T, server *instance.Server) {
 		for index := range requests {
 			reply, err := conn.Receive()
 			if err != nil || len(reply.Text) != largeValueBytes {
-				t.Fatalf("slow reader %d, reply %d: %d bytes, %v", number, index, len(reply.Text), err)
+				t.Fatalf("slow reader %d, reply %d: %d bytes, %v", number, index, len(reply.Text),
+					err)
 			}
 		}
 		conn.Close()
 	}
 }
 
-// dieInPipeline closes connections with replies on their way. What was sent before must be applied whole or not at
-// all, command by command.
+// dieInPipeline closes connections with replies on their way. What was sent before must be applied
+// whole or not at all, command by command.
 func dieInPipeline(t *testing.T, server *instance.Server) {
 	const clients, commands = 100, 500
 	prefix := fmt.Sprintf("pipe%d.", time.Now().UnixNano())

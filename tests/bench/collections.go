@@ -11,7 +11,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// A collection of the smallest size fits one leaf of Tidemill and is a listpack in Valkey.
+// collectionSizes are the lengths of the hashes and lists: the smallest fits one leaf of Tidemill
+// and is a listpack in Valkey.
 var collectionSizes = []struct {
 	name        string
 	keys, items int
@@ -28,7 +29,8 @@ const (
 	collectionRatioLimit = 1.0
 )
 
-// collectionLoads make one request each; LPUSH and RPOP take turns, because a list keeps its size only under both.
+// collectionLoads make one request each; LPUSH and RPOP take turns, because a list keeps its size
+// only under both.
 var collectionLoads = []struct {
 	name    string
 	request func(keys, number, key, item int) []string
@@ -36,7 +38,9 @@ var collectionLoads = []struct {
 	{"HSET", func(_, number, key, item int) []string {
 		return []string{"HSET", hashKey(key), itemField(item), itemValue(number)}
 	}},
-	{"HGET", func(_, _, key, item int) []string { return []string{"HGET", hashKey(key), itemField(item)} }},
+	{"HGET", func(_, _, key, item int) []string {
+		return []string{"HGET", hashKey(key), itemField(item)}
+	}},
 	{"LPUSH and RPOP in turn", func(keys, number, _, _ int) []string {
 		key := number / 2 % keys
 		if number%2 == 0 {
@@ -44,7 +48,9 @@ var collectionLoads = []struct {
 		}
 		return []string{"RPOP", listKey(key)}
 	}},
-	{"LINDEX", func(_, _, key, item int) []string { return []string{"LINDEX", listKey(key), fmt.Sprint(item)} }},
+	{"LINDEX", func(_, _, key, item int) []string {
+		return []string{"LINDEX", listKey(key), fmt.Sprint(item)}
+	}},
 }
 
 func hashKey(key int) string      { return fmt.Sprintf("hash:%06d", key) }
@@ -72,7 +78,8 @@ func measureCollections(report *Report, chosen settings) error {
 					return err
 				}
 				shape := load{
-					connections: smallConnectionCount, pipeline: collectionPipeline, keys: size.keys,
+					connections: smallConnectionCount, pipeline: collectionPipeline,
+					keys:    size.keys,
 					seconds: chosen.Seconds / 2, requests: file, cpus: loadCPU,
 				}
 				if err := inTurns(report, name, chosen.PartRounds, contenders, shape); err != nil {
@@ -90,7 +97,9 @@ func measureCollections(report *Report, chosen settings) error {
 	return nil
 }
 
-func writeRequests(path string, keys, items int, request func(keys, number, key, item int) []string) error {
+func writeRequests(
+	path string, keys, items int, request func(keys, number, key, item int) []string,
+) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err

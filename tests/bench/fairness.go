@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	fairnessRatioLimit  = 2.0
-	fairnessListItems   = 1_000_000
-	fairnessListBytes   = int64(len("*1000000\r\n")) + fairnessListItems*int64(len("$10\r\nv000000000\r\n"))
+	fairnessRatioLimit = 2.0
+	fairnessListItems  = 1_000_000
+	fairnessListBytes  = int64(len("*1000000\r\n")) +
+		fairnessListItems*int64(len("$10\r\nv000000000\r\n"))
 	fairnessValueBytes  = 64 << 20
 	fairnessCommandKeys = 1_000
 	fairnessSettling    = 500 * time.Millisecond
@@ -29,19 +30,24 @@ const (
 	aloneName           = "neighbours alone"
 )
 
-// offence is what one client does to its neighbours: the requests that it repeats, and whether it reads replies.
+// offence is what one client does to its neighbours: the requests that it repeats, and whether it
+// reads replies.
 type offence struct {
 	name    string
 	request func() []byte
 	reads   bool
-	// replyBytes is the length of a reply that is awaited before the next request: Valkey would gather the replies to all
-	// that it has read in memory, gigabytes of them.
+	// replyBytes is the length of a reply that is awaited before the next request: Valkey would
+	// gather the replies to all that it has read in memory, gigabytes of them.
 	replyBytes int64
 }
 
 var offences = []offence{
-	{"one that pipelines and never reads", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, false, 0},
-	{"one that pipelines 10,000 at a time", func() []byte { return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1)) }, true, 0},
+	{"one that pipelines and never reads", func() []byte {
+		return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1))
+	}, false, 0},
+	{"one that pipelines 10,000 at a time", func() []byte {
+		return repeated(10_000, "GET", fmt.Sprintf("key:%012d", 1))
+	}, true, 0},
 	{"one that sends values of 64 MiB", func() []byte {
 		return repeated(1, "SET", "huge", strings.Repeat("x", fairnessValueBytes))
 	}, true, 0},
@@ -52,25 +58,31 @@ var offences = []offence{
 		}
 		return repeated(100, arguments...)
 	}, true, 0},
-	{"one that reads 1,000,000 elements", func() []byte { return repeated(1, "LRANGE", listKey(0), "0", "-1") }, true, fairnessListBytes},
+	{"one that reads 1,000,000 elements", func() []byte {
+		return repeated(1, "LRANGE", listKey(0), "0", "-1")
+	}, true, fairnessListBytes},
 }
 
 func repeated(count int, arguments ...string) []byte {
-	return []byte(strings.Repeat(string(wire.AppendCommand(nil, wire.Arguments(arguments...)...)), count))
+	return []byte(strings.Repeat(string(wire.AppendCommand(nil, wire.Arguments(arguments...)...)),
+		count))
 }
 
-// measureFairness compares the p99 of fifty closed-loop clients beside one offender with theirs alone.
+// measureFairness compares the p99 of fifty closed-loop clients beside one offender with theirs
+// alone.
 //
-// The offender runs at idle priority on the load's CPU: what it takes from its neighbours, it takes within the server.
-// Short runs leave it at normal priority, because a busy machine gives an idle one no time at all; their ratios say little.
+// The offender runs at idle priority on the load's CPU: what it takes from its neighbours, it takes
+// within the server. Short runs leave it at normal priority, because a busy machine gives an idle
+// one no time at all; their ratios say little.
 func measureFairness(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
 		{name: "valkey", kind: instance.Valkey},
 	}
 	neighbours := load{
-		connections: smallConnectionCount, pipeline: 1, keys: smallKeyCount, valueMin: 32, valueMax: 32,
-		seconds: chosen.Seconds / 2, sleeps: true, cpus: loadCPU,
+		connections: smallConnectionCount, pipeline: 1, keys: smallKeyCount, valueMin: 32,
+		valueMax: 32,
+		seconds:  chosen.Seconds / 2, sleeps: true, cpus: loadCPU,
 	}
 	return withServers(serverCPU, contenders, func(contenders []contender) error {
 		for _, c := range contenders {
@@ -93,7 +105,8 @@ func measureFairness(report *Report, chosen settings) error {
 		}
 		for _, each := range offences {
 			name := "neighbours of " + each.name
-			ratio := ratioOf(report.series(name, "tidemill"), report.series(aloneName, "tidemill"), func(s Sample) float64 { return s.P99us })
+			ratio := ratioOf(report.series(name, "tidemill"), report.series(aloneName, "tidemill"),
+				func(s Sample) float64 { return s.P99us })
 			report.verdict(name+": p99 / alone", fairnessRatioLimit, ratio)
 		}
 		return nil
@@ -170,7 +183,8 @@ func (o *offender) stop() (achieved traffic, err error) {
 	return achieved, o.process.Wait()
 }
 
-// offend is an offender's process. It ends at SIGTERM and prints its traffic; a server that cut it off sees it again.
+// offend is an offender's process. It ends at SIGTERM and prints its traffic; a server that cut it
+// off sees it again.
 func offend(name, address string) error {
 	var chosen *offence
 	for index := range offences {

@@ -1,14 +1,19 @@
-// Command bench measures the server beside Valkey, redis-server and a floor, and judges the budgets of the design.
+// Command bench measures the server beside Valkey, redis-server and a floor, and judges the budgets
+// of the design.
 //
-//	bench --budget [--quick] [--json FILE]    the budgets: figure, verdict, exit status 1 on a miss
-//	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers and large values
-//	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large, collections, fairness
+//	bench --budget [--quick] [--json FILE]    the budgets: figure, verdict, exit status 1 on a
+//	                                          miss
+//	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers
+//	                                          and large values
+//	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large,
+//	                                          collections, fairness
 //
-// All servers run at once and are measured in turns, in an order that rotates, so that what disturbs the machine
-// disturbs all of them; ratios are taken within one turn and their median counts. Servers have CPU 0, the load has CPU
-// 1. Figures are CPU time of the server process per operation, from /proc, because on a shared machine wall time
-// belongs to the neighbours. Exit status 3 says that the run is void: the floor was too close to Valkey, so the
-// machine or the load was too noisy to tell servers apart.
+// All servers run at once and are measured in turns, in an order that rotates, so that what
+// disturbs the machine disturbs all of them; ratios are taken within one turn and their median
+// counts. Servers run on CPU 0, the load on CPU 1. Figures are CPU time of the server process per
+// operation, from /proc, because on a shared machine wall time belongs to the neighbours. Exit
+// status 3 says that the run is void: the floor was too close to Valkey, so the machine or the load
+// was too noisy to tell servers apart.
 //
 // The load comes from native/load.c and the floor is native/floor.c.
 package main
@@ -36,11 +41,15 @@ const (
 
 var (
 	budgetOnly = flag.Bool("budget", false, "judge the budgets")
-	quick      = flag.Bool("quick", false, "short runs: shows that everything works, says little about speed")
-	partList   = flag.String("parts", "", "what to measure, with commas between; all but collections and fairness by default")
-	offenceOf  = flag.String("offend", "", "be the client that a server must protect others from; used by the part fairness")
-	address    = flag.String("address", "", "with --offend: the server's address")
-	jsonPath   = flag.String("json", "", "where to write all figures; default build/bench/<mode>.json")
+	quick      = flag.Bool("quick", false,
+		"short runs: shows that everything works, says little about speed")
+	partList = flag.String("parts", "",
+		"what to measure, with commas between; all but collections and fairness by default")
+	offenceOf = flag.String("offend", "",
+		"be the client that a server must protect others from; used by the part fairness")
+	address  = flag.String("address", "", "with --offend: the server's address")
+	jsonPath = flag.String("json", "",
+		"where to write all figures; default build/bench/<mode>.json")
 )
 
 // settings are the lengths of the run.
@@ -56,11 +65,17 @@ type settings struct {
 func chosenSettings() settings {
 	switch {
 	case *quick:
-		return settings{Rounds: 3, PartRounds: 1, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000}
+		return settings{
+			Rounds: 3, PartRounds: 1, Seconds: 0.5, KeyCount: 100_000, ConnectionCount: 1_000,
+		}
 	case *budgetOnly:
-		return settings{Rounds: 7, PartRounds: 5, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000}
+		return settings{
+			Rounds: 7, PartRounds: 5, Seconds: 2, KeyCount: 1_000_000, ConnectionCount: 15_000,
+		}
 	}
-	return settings{Rounds: 15, PartRounds: 5, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000}
+	return settings{
+		Rounds: 15, PartRounds: 5, Seconds: 4, KeyCount: 1_000_000, ConnectionCount: 15_000,
+	}
 }
 
 func main() {
@@ -158,7 +173,8 @@ func buildNative() error {
 	}
 	for _, name := range []string{"floor", "load"} {
 		source := filepath.Join(instance.Root(), "tests", "bench", "native", name+".c")
-		output, err := exec.Command("cc", "-O3", "-Wall", "-o", filepath.Join(buildDirectory(), name), source).CombinedOutput()
+		output, err := exec.Command("cc", "-O3", "-Wall", "-o",
+			filepath.Join(buildDirectory(), name), source).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("cc %s: %w\n%s", source, err, output)
 		}

@@ -27,7 +27,8 @@ const (
 // secondsMax bounds a run that is repeated for longer and longer.
 const secondsMax = 60
 
-// cpuTimeMin is what a server must have used in a run for /proc's clock of 10 ms to tell; otherwise it is repeated.
+// cpuTimeMin is what a server must have used in a run for /proc's clock of 10 ms to tell; otherwise
+// it is repeated.
 func cpuTimeMin() time.Duration {
 	if *quick {
 		return 20 * time.Millisecond
@@ -55,6 +56,11 @@ type Sample struct {
 
 // TotalUs is the server's CPU time per operation.
 func (s Sample) TotalUs() float64 { return s.UserUs + s.SystemUs }
+
+// hitPercentage is the share of reads that found their key, in per cent.
+func (s Sample) hitPercentage() float64 {
+	return 100 * float64(s.Hits) / float64(max(1, s.Hits+s.Misses))
+}
 
 // load describes one run of native/load.c.
 type load struct {
@@ -106,11 +112,14 @@ func (l load) run(server *instance.Server) (Sample, error) {
 		return Sample{}, fmt.Errorf("load printed %q: %w", output, err)
 	}
 	if sample.Operations == 0 || sample.Errors > 0 {
-		return sample, fmt.Errorf("load on %s: %d operations, %d errors", server.Kind, sample.Operations, sample.Errors)
+		return sample, fmt.Errorf("load on %s: %d operations, %d errors", server.Kind,
+			sample.Operations, sample.Errors)
 	}
-	if spent := userAfter + systemAfter - userBefore - systemBefore; spent < cpuTimeMin() && !l.fill {
+	if spent := userAfter + systemAfter - userBefore - systemBefore; spent < cpuTimeMin() &&
+		!l.fill {
 		if l.seconds > secondsMax {
-			return sample, fmt.Errorf("load on %s: %v of CPU time in %v s", server.Kind, spent, l.seconds)
+			return sample, fmt.Errorf("load on %s: %v of CPU time in %v s", server.Kind, spent,
+				l.seconds)
 		}
 		// A busy machine gave the server too little for a clock of 10 ms.
 		l.seconds *= 2
@@ -121,7 +130,8 @@ func (l load) run(server *instance.Server) (Sample, error) {
 	}
 	sample.UserUs = perOperation(userAfter - userBefore)
 	sample.SystemUs = perOperation(systemAfter - systemBefore)
-	sample.ServerShare = (userAfter + systemAfter - userBefore - systemBefore).Seconds() / sample.Seconds
+	sample.ServerShare =
+		(userAfter + systemAfter - userBefore - systemBefore).Seconds() / sample.Seconds
 	return sample, nil
 }
 
@@ -133,7 +143,8 @@ type contender struct {
 	server     *instance.Server
 }
 
-// tidemillDirectives hold for Tidemill only; the placement is left to taskset so that all servers are pinned alike.
+// tidemillDirectives hold for Tidemill only; the placement is left to taskset so that all servers
+// are pinned alike.
 func tidemillDirectives(workers int) []string {
 	if !instance.SubjectIsTidemill() {
 		return nil
@@ -158,7 +169,8 @@ func withServers(cpus string, contenders []contender, body func([]contender) err
 	return body(contenders)
 }
 
-// inTurns runs a load against every contender, round after round, and keeps the samples under a name.
+// inTurns runs a load against every contender, round after round, and keeps the samples under a
+// name.
 func inTurns(report *Report, name string, rounds int, contenders []contender, shape load) error {
 	for round := range rounds {
 		for turn := range contenders {
@@ -181,7 +193,8 @@ func measureSmallValues(report *Report, chosen settings) error {
 		{name: "floor", kind: instance.Floor},
 	}
 	return withServers(serverCPU, contenders, func(contenders []contender) error {
-		small := load{connections: smallConnectionCount, keys: smallKeyCount, valueMin: 32, valueMax: 32, seconds: chosen.Seconds, cpus: loadCPU}
+		small := load{connections: smallConnectionCount, keys: smallKeyCount, valueMin: 32,
+			valueMax: 32, seconds: chosen.Seconds, cpus: loadCPU}
 		for _, c := range contenders {
 			filling := small
 			filling.fill, filling.pipeline = true, 100
@@ -191,7 +204,8 @@ func measureSmallValues(report *Report, chosen settings) error {
 		}
 		for _, pipeline := range pipelines {
 			small.pipeline = pipeline
-			if err := inTurns(report, fmt.Sprint("pipeline ", pipeline), chosen.Rounds, contenders, small); err != nil {
+			if err := inTurns(report, fmt.Sprint("pipeline ", pipeline), chosen.Rounds, contenders,
+				small); err != nil {
 				return err
 			}
 		}
@@ -199,24 +213,30 @@ func measureSmallValues(report *Report, chosen settings) error {
 	})
 }
 
-// measureTwoCores lets servers and load share both CPUs; what counts is operations per second and CPU together.
+// measureTwoCores lets servers and load share both CPUs; what counts is operations per second and
+// CPU together.
 func measureTwoCores(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill, 2 workers", kind: instance.Subject, directives: tidemillDirectives(2)},
 		{name: "valkey", kind: instance.Valkey},
-		{name: "valkey, 2 io-threads", kind: instance.Valkey, directives: []string{"--io-threads", "2"}},
+		{name: "valkey, 2 io-threads", kind: instance.Valkey,
+			directives: []string{"--io-threads", "2"}},
 		{name: "redis", kind: instance.Redis},
 	}
 	return withServers("0,1", contenders, func(contenders []contender) error {
 		for _, c := range contenders {
-			filling := load{connections: smallConnectionCount, pipeline: 100, keys: smallKeyCount, valueMin: 32, valueMax: 32, fill: true, cpus: "0,1"}
+			filling := load{connections: smallConnectionCount, pipeline: 100, keys: smallKeyCount,
+				valueMin: 32, valueMax: 32, fill: true, cpus: "0,1"}
 			if _, err := filling.run(c.server); err != nil {
 				return err
 			}
 		}
 		for _, pipeline := range pipelines {
-			shape := load{connections: smallConnectionCount, pipeline: pipeline, keys: smallKeyCount, valueMin: 32, valueMax: 32, seconds: chosen.Seconds, cpus: "0,1"}
-			if err := inTurns(report, fmt.Sprint("two cores, pipeline ", pipeline), max(2, chosen.Rounds/3), contenders, shape); err != nil {
+			shape := load{connections: smallConnectionCount, pipeline: pipeline,
+				keys: smallKeyCount, valueMin: 32, valueMax: 32, seconds: chosen.Seconds,
+				cpus: "0,1"}
+			if err := inTurns(report, fmt.Sprint("two cores, pipeline ", pipeline),
+				max(2, chosen.Rounds/3), contenders, shape); err != nil {
 				return err
 			}
 		}
@@ -235,24 +255,28 @@ func measureLargeValues(report *Report, chosen settings) error {
 			connections: largeConnectionCount, pipeline: largePipeline, keys: largeKeyCount,
 			valueMin: 10 << 10, valueMax: 1 << 20, seconds: max(2, chosen.Seconds), cpus: loadCPU,
 		}
-		return inTurns(report, "values of 10 KiB to 1 MiB, pipeline 100", max(2, chosen.Rounds/3), contenders, shape)
+		return inTurns(report, "values of 10 KiB to 1 MiB, pipeline 100", max(2, chosen.Rounds/3),
+			contenders, shape)
 	})
 }
 
-// measureKeyMemory fills a fresh server with 16-byte keys and 64-byte values and divides what it grew by.
+// measureKeyMemory fills a fresh server with 16-byte keys and 64-byte values and divides what it
+// grew by.
 func measureKeyMemory(report *Report, chosen settings) error {
 	return eachAlone(func(c contender) error {
 		before, err := instance.ResidentBytes(c.server.PID)
 		if err != nil {
 			return err
 		}
-		filling := load{connections: 8, pipeline: 100, keys: chosen.KeyCount, valueMin: 64, valueMax: 64, fill: true, cpus: loadCPU}
+		filling := load{connections: 8, pipeline: 100, keys: chosen.KeyCount, valueMin: 64,
+			valueMax: 64, fill: true, cpus: loadCPU}
 		if _, err := filling.run(c.server); err != nil {
 			return err
 		}
 		time.Sleep(time.Second) // retired tables are freed
 		after, err := instance.ResidentBytes(c.server.PID)
-		report.addFigure("resident bytes per key", c.name, float64(after-before)/float64(chosen.KeyCount))
+		report.addFigure("resident bytes per key", c.name,
+			float64(after-before)/float64(chosen.KeyCount))
 		return err
 	})
 }
@@ -276,7 +300,8 @@ func measureIdleConnections(report *Report, chosen settings) error {
 		}
 		time.Sleep(3 * time.Second) // buffers of idle connections are given back
 		after, err := instance.ResidentBytes(c.server.PID)
-		report.addFigure("resident bytes per idle connection", c.name, float64(after-before)/float64(chosen.ConnectionCount))
+		report.addFigure("resident bytes per idle connection", c.name,
+			float64(after-before)/float64(chosen.ConnectionCount))
 		return err
 	})
 }
@@ -284,12 +309,15 @@ func measureIdleConnections(report *Report, chosen settings) error {
 func eachAlone(measure func(contender) error) error {
 	limit := []string{"--maxclients", "16000"}
 	all := []contender{
-		{name: "tidemill", kind: instance.Subject, directives: append(tidemillDirectives(1), limit...)},
+		{name: "tidemill", kind: instance.Subject,
+			directives: append(tidemillDirectives(1), limit...)},
 		{name: "valkey", kind: instance.Valkey, directives: limit},
 		{name: "redis", kind: instance.Redis, directives: limit},
 	}
 	for _, one := range all {
-		err := withServers(serverCPU, []contender{one}, func(started []contender) error { return measure(started[0]) })
+		err := withServers(serverCPU, []contender{one}, func(started []contender) error {
+			return measure(started[0])
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}

@@ -154,13 +154,16 @@ func (r *Report) judge() {
 			continue
 		}
 		if floor := r.ratio(load, "floor", "valkey", Sample.TotalUs); !(floor.median <= limit) {
-			r.Void += fmt.Sprintf("%s: the floor costs %.3f of Valkey, at most %.2f is needed; ", load, floor.median, limit)
+			r.Void += fmt.Sprintf("%s: the floor costs %.3f of Valkey, at most %.2f is needed; ",
+				load, floor.median, limit)
 		}
 	}
 }
 
 func (r *Report) verdict(budget string, limit float64, value spread) {
-	r.Verdicts = append(r.Verdicts, Verdict{budget, limit, value.median, value.low, value.high, value.median <= limit})
+	r.Verdicts = append(r.Verdicts, Verdict{
+		budget, limit, value.median, value.low, value.high, value.median <= limit,
+	})
 }
 
 func (r *Report) missed() bool {
@@ -168,33 +171,41 @@ func (r *Report) missed() bool {
 }
 
 func (r *Report) print(out io.Writer) {
-	fmt.Fprintf(out, "%s\n%s, %.0f s; medians, quartiles in brackets\n", r.Machine, r.Command, r.Seconds)
+	fmt.Fprintf(out, "%s\n%s, %.0f s; medians, quartiles in brackets\n", r.Machine, r.Command,
+		r.Seconds)
 	last := ""
 	for _, series := range r.Series {
 		if series.Load != last {
-			fmt.Fprintf(out, "\n%s\n%-22s %14s %22s %20s %9s %9s %7s\n", series.Load, "", "operations/s", "CPU us per operation", "user + system", "p50 us", "p99 us", "hits %")
+			fmt.Fprintf(out, "\n%s\n%-22s %14s %22s %20s %9s %9s %7s\n", series.Load, "",
+				"operations/s", "CPU us per operation", "user + system", "p50 us", "p99 us",
+				"hits %")
 			last = series.Load
 		}
 		total := series.spread(Sample.TotalUs)
 		median := func(figure func(Sample) float64) float64 { return series.spread(figure).median }
-		fmt.Fprintf(out, "%-22s %14.0f %8.3f [%.3f-%.3f] %9.3f + %7.3f %9.0f %9.0f %7.1f\n", series.Server,
+		fmt.Fprintf(out, "%-22s %14.0f %8.3f [%.3f-%.3f] %9.3f + %7.3f %9.0f %9.0f %7.1f\n",
+			series.Server,
 			median(func(s Sample) float64 { return float64(s.Operations) / s.Seconds }),
 			total.median, total.low, total.high,
-			median(func(s Sample) float64 { return s.UserUs }), median(func(s Sample) float64 { return s.SystemUs }),
-			median(func(s Sample) float64 { return s.P50us }), median(func(s Sample) float64 { return s.P99us }),
-			median(func(s Sample) float64 { return 100 * float64(s.Hits) / float64(max(1, s.Hits+s.Misses)) }))
+			median(func(s Sample) float64 { return s.UserUs }),
+			median(func(s Sample) float64 { return s.SystemUs }),
+			median(func(s Sample) float64 { return s.P50us }),
+			median(func(s Sample) float64 { return s.P99us }),
+			median(Sample.hitPercentage))
 	}
 	fmt.Fprintln(out)
 	for _, figure := range r.Figures {
 		fmt.Fprintf(out, "%-48s %-22s %10.1f\n", figure.Name, figure.Server, figure.Value)
 	}
-	fmt.Fprintf(out, "\n%-66s %8s %8s %19s  %s\n", "budget", "limit", "figure", "quartiles", "verdict")
+	fmt.Fprintf(out, "\n%-66s %8s %8s %19s  %s\n", "budget", "limit", "figure", "quartiles",
+		"verdict")
 	for _, verdict := range r.Verdicts {
 		word := "met"
 		if !verdict.Met {
 			word = "MISSED"
 		}
-		fmt.Fprintf(out, "%-66s %8.2f %8.3f   [%.3f-%.3f]  %s\n", verdict.Budget, verdict.Limit, verdict.Value, verdict.Low, verdict.High, word)
+		fmt.Fprintf(out, "%-66s %8.2f %8.3f   [%.3f-%.3f]  %s\n", verdict.Budget, verdict.Limit,
+			verdict.Value, verdict.Low, verdict.High, word)
 	}
 	if r.Void != "" {
 		fmt.Fprintln(out, "\nVOID:", r.Void)
@@ -206,14 +217,16 @@ func describeMachine() string {
 	model := "unknown CPU"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for _, line := range strings.Split(string(text), "\n") {
-			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
+			if name, value, found := strings.Cut(line, ":"); found &&
+				strings.TrimSpace(name) == "model name" {
 				model = strings.TrimSpace(value)
 			}
 		}
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	load, _ := os.ReadFile("/proc/loadavg")
-	parts := []string{fmt.Sprintf("%s, %d CPUs, Linux %s, load average %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)), strings.TrimSpace(string(load)))}
+	parts := []string{fmt.Sprintf("%s, %d CPUs, Linux %s, load average %s", model, runtime.NumCPU(),
+		strings.TrimSpace(string(kernel)), strings.TrimSpace(string(load)))}
 	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey, instance.Redis} {
 		version, _ := exec.Command(instance.Binary(kind), "--version").Output()
 		parts = append(parts, fmt.Sprintf("%s: %s", kind, strings.TrimSpace(string(version))))

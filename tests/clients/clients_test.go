@@ -1,4 +1,5 @@
-// Package clients runs programs that users have against the server: redis-py, ioredis, redis-cli on a terminal, redis-benchmark.
+// Package clients runs programs that users have against the server: redis-py, ioredis, redis-cli on
+// a terminal, redis-benchmark.
 package clients
 
 import (
@@ -24,7 +25,8 @@ func run(t *testing.T, program string, arguments ...string) string {
 func TestRedisPy_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	python := filepath.Join(instance.Root(), "build", "tools", "python", "bin", "python")
-	if output := run(t, python, "redis_py.py", strconv.Itoa(server.Port)); !strings.Contains(output, "all passed") {
+	output := run(t, python, "redis_py.py", strconv.Itoa(server.Port))
+	if !strings.Contains(output, "all passed") {
 		t.Fatal(output)
 	}
 }
@@ -32,7 +34,8 @@ func TestRedisPy_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
 func TestIoredis_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	t.Setenv("NODE_PATH", filepath.Join(instance.Root(), "build", "tools", "node", "node_modules"))
-	if output := run(t, "node", "ioredis.cjs", strconv.Itoa(server.Port)); !strings.Contains(output, "all passed") {
+	output := run(t, "node", "ioredis.cjs", strconv.Itoa(server.Port))
+	if !strings.Contains(output, "all passed") {
 		t.Fatal(output)
 	}
 }
@@ -50,7 +53,8 @@ func TestRedisCli_WorksOnATerminal(t *testing.T) {
 func TestRedisBenchmark_RunsItsTests(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	tests := "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"
-	output := run(t, "redis-benchmark", "-p", strconv.Itoa(server.Port), "-q", "-n", "5000", "-t", tests)
+	output := run(t, "redis-benchmark", "-p", strconv.Itoa(server.Port), "-q", "-n", "5000", "-t",
+		tests)
 	for _, name := range strings.Split(strings.ToUpper(tests), ",") {
 		if !strings.Contains(output, name) {
 			t.Errorf("no figure for %s:\n%s", name, output)

@@ -36,7 +36,8 @@ func TestGoRedis_ConnectsPipelinesTransactsBlocksScans(t *testing.T) {
 		t.Errorf("EXEC after a watched key changed: %v", err)
 	}
 	time.AfterFunc(50*time.Millisecond, func() { client.RPush(ctx, "queue", "element") })
-	if popped, err := client.BLPop(ctx, 5*time.Second, "queue").Result(); err != nil || popped[1] != "element" {
+	if popped, err := client.BLPop(ctx, 5*time.Second, "queue").Result(); err != nil ||
+		popped[1] != "element" {
 		t.Errorf("BLPOP: %v, %v", popped, err)
 	}
 	seen := map[string]bool{}

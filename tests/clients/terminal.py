@@ -38,7 +38,7 @@ def read_past(wanted):
     read_to = found + len(wanted)
 
 
-# What is typed before the prompt is there can get lost.
+# Input typed before the prompt is there can get lost.
 read_past(f":{sys.argv[1]}> ")
 for line, answer in LINES:
     os.write(terminal, line.encode() + b"\r")

@@ -12,8 +12,8 @@ import (
 // A comparison decides whether two replies to one command mean the same.
 type comparison func(call Call, valkey, subject wire.Reply) bool
 
-// Commands of one test run reach the servers at different moments; deadlines are far enough apart that a wrong one
-// is still seen.
+// clockToleranceMs is the accepted difference of times to live: a command reaches the servers at
+// different moments. The deadlines of the tests are further apart, so a wrong one is still seen.
 const clockToleranceMs = 5000
 
 // comparisons lists the commands whose replies are not compared byte for byte.
@@ -49,9 +49,11 @@ var comparisons = map[string]comparison{
 	"command|list":    listedByValkey,
 }
 
-// equal compares two replies to one call, those inside EXEC included: queued are the calls that EXEC ran.
+// equal compares two replies to one call, those inside EXEC included: queued are the calls that
+// EXEC ran.
 func equal(call Call, queued []Call, valkey, subject wire.Reply) bool {
-	if call.Name == "exec" && valkey.Kind == '*' && !valkey.Null && len(valkey.Items) == len(queued) {
+	if call.Name == "exec" && valkey.Kind == '*' && !valkey.Null &&
+		len(valkey.Items) == len(queued) {
 		if subject.Kind != '*' || len(subject.Items) != len(valkey.Items) {
 			return false
 		}
@@ -65,14 +67,16 @@ func equal(call Call, queued []Call, valkey, subject wire.Reply) bool {
 	if sameReply(call, valkey, subject) {
 		return true
 	}
-	if compare := comparisons[call.Name]; compare != nil && !valkey.IsError() && !subject.IsError() && compare(call, valkey, subject) {
+	if compare := comparisons[call.Name]; compare != nil && !valkey.IsError() &&
+		!subject.IsError() && compare(call, valkey, subject) {
 		return true
 	}
 	return intended(call.Name, valkey, subject)
 }
 
 func sameReply(_ Call, a, b wire.Reply) bool {
-	if a.Kind != b.Kind || a.Null != b.Null || len(a.Items) != len(b.Items) || !bytes.Equal(a.Text, b.Text) {
+	if a.Kind != b.Kind || a.Null != b.Null || len(a.Items) != len(b.Items) ||
+		!bytes.Equal(a.Text, b.Text) {
 		return false
 	}
 	for index := range a.Items {
@@ -90,14 +94,16 @@ func sameUnlessAll(call Call, a, b wire.Reply) bool {
 
 func sameKind(_ Call, a, b wire.Reply) bool { return a.Kind == b.Kind && a.Null == b.Null }
 
-// listedByValkey demands that all that the subject lists is in Valkey's list, which has more commands. What COMMAND alone
-// says of each is compared by package observe.
+// listedByValkey demands that all that the subject lists is in Valkey's list, which has more
+// commands. What COMMAND alone says of each is compared by package observe.
 func listedByValkey(call Call, a, b wire.Reply) bool {
 	if len(call.Arguments) == 1 {
 		return sameKind(call, a, b)
 	}
 	return sameKind(call, a, b) && !slices.ContainsFunc(b.Items, func(each wire.Reply) bool {
-		return !slices.ContainsFunc(a.Items, func(known wire.Reply) bool { return sameReply(Call{}, known, each) })
+		return !slices.ContainsFunc(a.Items, func(known wire.Reply) bool {
+			return sameReply(Call{}, known, each)
+		})
 	})
 }
 
@@ -147,8 +153,9 @@ func unorderedPairs(_ Call, a, b wire.Reply) bool {
 	return a.Kind == b.Kind && a.Null == b.Null && sameMultiset(a.Items, b.Items, 2)
 }
 
-// scanned compares the elements when both servers finished the scan in one call that began at cursor 0. Cursors in
-// between are each server's own, and so is what one step returns: there only the types count.
+// scanned compares the elements when both servers finished the scan in one call that began at
+// cursor 0. Cursors in between are each server's own, and so is what one step returns: there only
+// the types count.
 func scanned(call Call, a, b wire.Reply) bool {
 	if a.Kind != '*' || b.Kind != '*' || len(a.Items) != 2 || len(b.Items) != 2 {
 		return false
@@ -172,8 +179,8 @@ func scanned(call Call, a, b wire.Reply) bool {
 	return sameMultiset(elements[0].Items, elements[1].Items, stride)
 }
 
-// closeTimes compares integers, alone or in arrays: negative ones have a meaning and must be equal, others may differ
-// by the tolerance.
+// closeTimes compares integers, alone or in arrays: negative ones have a meaning and must be equal,
+// others may differ by the tolerance.
 func closeTimes(tolerance int64) comparison {
 	var compare comparison
 	compare = func(call Call, a, b wire.Reply) bool {

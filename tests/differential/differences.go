@@ -8,8 +8,9 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// excluded names the commands of the families under test that the generator leaves out, each with the reason.
-// TestExcluded_CommandsThatAreMissingStayListed fails when a command listed with notYet starts to exist.
+// excluded names the commands of the families under test that the generator leaves out, each with
+// the reason. TestExcluded_CommandsThatAreMissingStayListed fails when a command listed with notYet
+// starts to exist.
 var excluded = map[string]string{
 	"dump":            notYet,
 	"restore":         notYet,
@@ -21,7 +22,7 @@ const notYet = "belongs to a later part: answers `unknown command`"
 
 // A Difference is a reply that differs from Valkey's by intent.
 type Difference struct {
-	// Command is the name as in COMMAND DOCS; empty stands for every command.
+	// Command is the name as in COMMAND DOCS; empty means every command.
 	Command string
 	// Accept tells whether this pair of replies is the intended difference.
 	Accept func(valkey, subject wire.Reply) bool
@@ -34,7 +35,8 @@ var differences = []Difference{
 	{
 		Command: "hello",
 		Accept:  sameMapBut("server", "version", "modules", "id"),
-		Reason: "clients that know Redis look for `redis` and its version; there are no modules, where Valkey lists its " +
+		Reason: "clients that know Redis look for `redis` and its version; there are no " +
+			"modules, where Valkey lists its " +
 			"Lua engine; each server counts its connections",
 	},
 	{
@@ -42,15 +44,18 @@ var differences = []Difference{
 		Accept: func(valkey, subject wire.Reply) bool {
 			return string(valkey.Text) == "listpack" && string(subject.Text) == "quicklist"
 		},
-		Reason: "whether a list that shrinks becomes a listpack again depends on how Valkey's nodes came to be split; " +
+		Reason: "whether a list that shrinks becomes a listpack again depends on how Valkey's " +
+			"nodes came to be split; " +
 			"Tidemill, which has none, may call it a quicklist for longer",
 	},
 }
 
-// sameMapBut compares maps by their names and the values' types, and by the values but those of some names.
+// sameMapBut compares maps by their names and the values' types, and by the values but those of
+// some names.
 func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 	return func(valkey, subject wire.Reply) bool {
-		if valkey.Kind != subject.Kind || len(valkey.Items) != len(subject.Items) || len(valkey.Items)%2 != 0 {
+		if valkey.Kind != subject.Kind || len(valkey.Items) != len(subject.Items) ||
+			len(valkey.Items)%2 != 0 {
 			return false
 		}
 		for index := 0; index < len(valkey.Items); index += 2 {
@@ -66,15 +71,18 @@ func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 	}
 }
 
-// What no single reply shows:
-//   - After CLIENT REPLY OFF or SKIP, Valkey leaves the connection of a client that sends QUIT open and reads no more of it;
-//     Tidemill closes it (observe.TestQuit_ClosesAlthoughRepliesAreOff).
-//   - HRANDFIELD with a huge negative count fills Valkey's memory unless client-output-buffer-limit ends the client; Tidemill
-//     answers with an error beyond proto-max-bulk-len (crates/engine/tests/hash_random.rs).
-//   - HLEN of Valkey counts fields whose time is over until it has deleted them; Tidemill's does not.
+// Differences that no single reply shows:
+//   - After CLIENT REPLY OFF or SKIP, Valkey leaves the connection of a client that sends QUIT open
+//     and reads no more of it; Tidemill closes it (observe.TestQuit_ClosesAlthoughRepliesAreOff).
+//   - HRANDFIELD with a huge negative count fills Valkey's memory unless client-output-buffer-limit
+//     ends the client; Tidemill answers with an error beyond proto-max-bulk-len
+//     (crates/engine/tests/all/hash_random.rs).
+//   - HLEN of Valkey counts fields whose time is over until it has deleted them; Tidemill's does
+//     not.
 
-// showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have, or by chance. The
-// generator leaves such calls out, because the keyspace, or what EXEC answers, would differ from there on.
+// showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have,
+// or by chance. The generator leaves such calls out, because the keyspace, or what EXEC answers,
+// would differ from there on.
 func showsFault(call Call, watches bool) bool {
 	switch {
 	case call.Name == "lset" && len(call.Arguments) == 4:
@@ -82,10 +90,12 @@ func showsFault(call Call, watches bool) bool {
 		index, err := strconv.ParseInt(string(call.Arguments[2]), 10, 64)
 		return err == nil && index != int64(int32(index))
 	case call.Name == "bitfield":
-		// A write that OVERFLOW FAIL refuses lets the string grow all the same, and Valkey tells no watcher.
+		// A write that OVERFLOW FAIL refuses still lets the string grow, and Valkey tells no
+		// watcher.
 		return watches && call.mentions("FAIL")
 	case call.Name == "sort" || call.Name == "sort_ro":
-		// The order of elements whose keys are equal as text, or both missing, is that of Valkey's partial quicksort.
+		// The order of elements whose keys are equal as text, or both missing, is that of Valkey's
+		// partial quicksort.
 		return call.mentions("BY") && call.mentions("ALPHA")
 	}
 	return false
@@ -93,7 +103,8 @@ func showsFault(call Call, watches bool) bool {
 
 func intended(command string, valkey, subject wire.Reply) bool {
 	for _, difference := range differences {
-		if (difference.Command == "" || difference.Command == command) && difference.Accept(valkey, subject) {
+		if (difference.Command == "" || difference.Command == command) &&
+			difference.Accept(valkey, subject) {
 			return true
 		}
 	}

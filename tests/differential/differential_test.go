@@ -25,7 +25,8 @@ var (
 // tokenOccurrencesMin is how often each option token must occur in a full run.
 const tokenOccurrencesMin = 50
 
-// oracleDirectives make timeouts of a few milliseconds precise: Valkey looks at them hz times a second.
+// oracleDirectives make timeouts of a few milliseconds precise: Valkey looks at them hz times a
+// second.
 var oracleDirectives = []string{"--hz", "500", "--enable-debug-command", "yes"}
 
 func commandsOf(t *testing.T, oracle *instance.Server) []Command {
@@ -35,7 +36,8 @@ func commandsOf(t *testing.T, oracle *instance.Server) []Command {
 		t.Fatalf("COMMAND DOCS: %v", err)
 	}
 	if len(commands) < 100 {
-		t.Fatalf("COMMAND DOCS of %s describes %d commands of the families under test, expected more than 100", oracle.Kind, len(commands))
+		t.Fatalf("COMMAND DOCS of %s describes %d commands of the families under test, expected "+
+			"more than 100", oracle.Kind, len(commands))
 	}
 	return commands
 }
@@ -66,7 +68,8 @@ func newCampaign(commands []Command, count int) *campaign {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	return &campaign{commands: commands, first: first, count: count, tokens: map[string]int{}, mismatches: map[string]*finding{}}
+	return &campaign{commands: commands, first: first, count: count, tokens: map[string]int{},
+		mismatches: map[string]*finding{}}
 }
 
 func (c *campaign) run(pairs []*Pair, redis *Endpoint) {
@@ -95,7 +98,9 @@ func (c *campaign) failed() bool {
 	return c.err != nil
 }
 
-func (c *campaign) record(pair *Pair, redis *Endpoint, sequence Sequence, mismatch *Mismatch, err error) {
+func (c *campaign) record(
+	pair *Pair, redis *Endpoint, sequence Sequence, mismatch *Mismatch, err error,
+) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.calls += len(sequence.Calls)
@@ -138,17 +143,21 @@ func (c *campaign) report() string {
 	for kind := range c.mismatches {
 		kinds = append(kinds, kind)
 	}
-	sort.Slice(kinds, func(i, j int) bool { return c.mismatches[kinds[i]].count > c.mismatches[kinds[j]].count })
+	sort.Slice(kinds, func(i, j int) bool {
+		return c.mismatches[kinds[i]].count > c.mismatches[kinds[j]].count
+	})
 	for number, kind := range kinds {
 		found := c.mismatches[kind]
-		fmt.Fprintf(&text, "\n%d. %s: %d sequences, first seed %d, RESP%d\n", number+1, kind, found.count, found.sequence.Seed, found.sequence.Protocol)
+		fmt.Fprintf(&text, "\n%d. %s: %d sequences, first seed %d, RESP%d\n", number+1, kind,
+			found.count, found.sequence.Seed, found.sequence.Protocol)
 		if found.redis == "" {
 			continue
 		}
 		for _, call := range found.sequence.Calls {
 			fmt.Fprintf(&text, "    %.300s\n", call)
 		}
-		fmt.Fprintf(&text, "  valkey:  %.400s\n  subject: %.400s\n  redis 7: %.400s\n", found.mismatch.Valkey, found.mismatch.Subject, found.redis)
+		fmt.Fprintf(&text, "  valkey:  %.400s\n  subject: %.400s\n  redis 7: %.400s\n",
+			found.mismatch.Valkey, found.mismatch.Subject, found.redis)
 	}
 	return text.String()
 }
@@ -179,7 +188,8 @@ func TestReplies_EqualValkeys(t *testing.T) {
 	t.Logf("%d sequences of %d commands from seed %d", campaign.count, *callCount, campaign.first)
 	start := time.Now()
 	campaign.run(startPairs(t, instance.Valkey, instance.Subject, *pairCount), redis)
-	t.Logf("%d commands in %v, %d kinds of command, %d option tokens", campaign.calls, time.Since(start).Round(time.Second), len(commands), len(campaign.tokens))
+	t.Logf("%d commands in %v, %d kinds of command, %d option tokens", campaign.calls,
+		time.Since(start).Round(time.Second), len(commands), len(campaign.tokens))
 	if campaign.err != nil {
 		t.Fatal(campaign.err)
 	}
@@ -206,7 +216,8 @@ func rareTokens(commands []Command, occurrences map[string]int) []string {
 	return rare
 }
 
-// TestRareTokens_NamesAnOptionThatTheGeneratorForgets shows that no option of COMMAND DOCS can be left out unseen.
+// TestRareTokens_NamesAnOptionThatTheGeneratorForgets shows that no option of COMMAND DOCS can be
+// left out unseen.
 func TestRareTokens_NamesAnOptionThatTheGeneratorForgets(t *testing.T) {
 	commands := commandsOf(t, instance.Start(t, instance.Valkey))
 	occurrences := map[string]int{}
@@ -218,17 +229,19 @@ func TestRareTokens_NamesAnOptionThatTheGeneratorForgets(t *testing.T) {
 	if rare := rareTokens(commands, occurrences); len(rare) > 0 {
 		t.Errorf("%q are called rare", rare)
 	}
-	for _, token := range []string{"set KEEPTTL", "client|list NOT-CAPA", "hsetex FNX", "scan COUNT"} {
+	for _, token := range []string{"set KEEPTTL", "client|list NOT-CAPA", "hsetex FNX",
+		"scan COUNT"} {
 		occurrences[token]--
-		if rare := rareTokens(commands, occurrences); len(rare) != 1 || !strings.HasPrefix(rare[0], token+":") {
+		if rare := rareTokens(commands, occurrences); len(rare) != 1 ||
+			!strings.HasPrefix(rare[0], token+":") {
 			t.Errorf("%s is rare, and %q are called so", token, rare)
 		}
 		occurrences[token]++
 	}
 }
 
-// TestHarness_FindsNoDifferenceBetweenTwoValkeys shows that what the test reports is a difference of servers and not
-// of moments.
+// TestHarness_FindsNoDifferenceBetweenTwoValkeys shows that what the test reports is a difference
+// of servers and not of moments.
 func TestHarness_FindsNoDifferenceBetweenTwoValkeys(t *testing.T) {
 	commands := commandsOf(t, instance.Start(t, instance.Valkey))
 	redis := &Endpoint{Address: instance.Start(t, instance.Redis, oracleDirectives...).Address}
@@ -242,8 +255,8 @@ func TestHarness_FindsNoDifferenceBetweenTwoValkeys(t *testing.T) {
 	}
 }
 
-// TestHarness_FindsWhatRedisDoesOtherwise shows that differences are seen: those between Valkey 9.1 and Redis 7.0 are
-// known.
+// TestHarness_FindsWhatRedisDoesOtherwise shows that differences are seen: those between Valkey 9.1
+// and Redis 7.0 are known.
 func TestHarness_FindsWhatRedisDoesOtherwise(t *testing.T) {
 	commands := commandsOf(t, instance.Start(t, instance.Valkey))
 	campaign := newCampaign(commands, min(*sequenceCount, 300))
@@ -262,7 +275,8 @@ func TestHarness_FindsWhatRedisDoesOtherwise(t *testing.T) {
 	}
 }
 
-// TestExcluded_CommandsThatAreMissingStayListed fails when the generator leaves out a command that exists by now.
+// TestExcluded_CommandsThatAreMissingStayListed fails when the generator leaves out a command that
+// exists by now.
 func TestExcluded_CommandsThatAreMissingStayListed(t *testing.T) {
 	if !instance.SubjectIsTidemill() {
 		t.Skip("a stand-in has all commands")

@@ -1,13 +1,15 @@
-// Package differential runs random command sequences against the server under test and against Valkey, and demands
-// the same replies.
+// Package differential runs random command sequences against the server under test and against
+// Valkey, and demands the same replies.
 //
-// The commands come from Valkey's own COMMAND DOCS, so that no option is forgotten: a generator walks the argument
-// trees and fills in values that fit (values.go), spoils some on purpose (spoil.go), and counts every option token it
-// emitted. Replies are compared byte for byte, except where the order or the value is nobody's promise (compare.go) or
-// where Tidemill differs by intent (differences.go). A failing sequence is reduced to the commands that it needs
-// (minimize.go). Redis 7.0 is asked for its opinion in the report.
+// The commands come from Valkey's own COMMAND DOCS, so that no option is forgotten: a generator
+// walks the argument trees and fills in values that fit (values.go), spoils some on purpose
+// (spoil.go), and counts every option token it emitted. Replies are compared byte for byte, except
+// where the order or the value is nobody's promise (compare.go) or where Tidemill differs by intent
+// (differences.go). A failing sequence is reduced to the commands that it needs (minimize.go).
+// Redis 7.0 is asked for its opinion in the report.
 //
-// It is not a test of concurrency (package linearizability is) and not of commands whose reply is chance.
+// It is not a test of concurrency (package linearizability is) and not of commands whose reply is
+// chance.
 package differential
 
 import (
@@ -42,14 +44,16 @@ type Command struct {
 // families are the groups of COMMAND DOCS under test.
 var families = []string{"connection", "string", "bitmap", "generic", "list", "hash", "transactions"}
 
-// serverCommands are those of group server: what belongs to the keyspace, and what has options. Those of SHUTDOWN are read
-// by process.TestShutdown.
+// serverCommands are those of group server: what belongs to the keyspace, and what has options.
+// Those of SHUTDOWN are read by process.TestShutdown.
 var serverCommands = []string{
-	"flushdb", "flushall", "dbsize", "swapdb", "lolwut", "command|list", "memory|usage", "config|get",
+	"flushdb", "flushall", "dbsize", "swapdb", "lolwut", "command|list", "memory|usage",
+	"config|get",
 	"role", "lastsave", "acl|whoami", "acl|users",
 }
 
-// Commands reads the argument trees of all commands under test from a running Valkey, sorted by name.
+// Commands reads the argument trees of all commands under test from a running Valkey, sorted by
+// name.
 func Commands(conn *wire.Conn) ([]Command, error) {
 	if _, err := conn.Do("HELLO", "3"); err != nil {
 		return nil, err
@@ -124,7 +128,8 @@ func field(reply wire.Reply, name string) (found wire.Reply) {
 	return found
 }
 
-// tokens lists every option token of the command as `command TOKEN`, the unit in which coverage is counted.
+// tokens lists every option token of the command as `command TOKEN`, the unit in which coverage is
+// counted.
 func (c *Command) tokens() []string {
 	var names []string
 	var walk func(arguments []Argument)

@@ -32,7 +32,9 @@ func (c Call) String() string {
 	quoted := make([]string, len(c.Arguments))
 	for index, argument := range c.Arguments {
 		quoted[index] = string(argument)
-		if strings.ContainsFunc(quoted[index], func(r rune) bool { return r <= ' ' || r >= 127 || r == '"' }) || len(argument) == 0 {
+		if strings.ContainsFunc(quoted[index], func(r rune) bool {
+			return r <= ' ' || r >= 127 || r == '"'
+		}) || len(argument) == 0 {
 			quoted[index] = strconv.Quote(quoted[index])
 		}
 	}
@@ -46,14 +48,16 @@ type Sequence struct {
 	Calls    []Call
 }
 
-// weights change how often a command is chosen; 100 is usual. Commands that end a connection, empty the keyspace,
-// leave the database or wait would otherwise crowd out the rest.
+// weights change how often a command is chosen; 100 is usual. Commands that end a connection, empty
+// the keyspace, leave the database or wait would otherwise crowd out the rest.
 var weights = map[string]int{
-	"quit": 2, "reset": 15, "client|kill": 60, "client|pause": 8, "client|reply": 20, "hello": 30, "auth": 30,
+	"quit": 2, "reset": 15, "client|kill": 60, "client|pause": 8, "client|reply": 20, "hello": 30,
+	"auth":   30,
 	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
 	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
-	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "get": 150, "setex": 60, "append": 150, "hsetex": 200,
+	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "get": 150, "setex": 60, "append": 150,
+	"hsetex":   200,
 	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
 }
 
@@ -105,7 +109,8 @@ func Generate(commands []Command, seed uint64, callCount int) Sequence {
 // strangerShare is how many sequences there are for one of a client that has not authenticated.
 const strangerShare = 16
 
-// strangerCalls make the connection one that has not authenticated. Run lets it in again at the end.
+// strangerCalls make the connection one that has not authenticated. Run lets it in again at the
+// end.
 func strangerCalls() []Call {
 	return []Call{
 		{Name: "config|set", Arguments: wire.Arguments("CONFIG", "SET", "requirepass", password)},
@@ -113,7 +118,8 @@ func strangerCalls() []Call {
 	}
 }
 
-// closingCalls read all that a sequence left behind, so that a write with a right reply and a wrong effect is seen.
+// closingCalls read all that a sequence left behind, so that a write with a right reply and a wrong
+// effect is seen.
 func closingCalls() []Call {
 	var calls []Call
 	add := func(name string, arguments ...string) {
@@ -165,7 +171,8 @@ func (g *generator) call() (Call, bool) {
 	}
 	g.spoil(&call)
 	if g.isStranger && len(call.Arguments) > strangerArgumentsMax {
-		return call, false // ends the connection, unless Valkey read it ahead before RESET made the client a stranger
+		// ends the connection, unless Valkey read it ahead before RESET made the client a stranger
+		return call, false
 	}
 	if hazardous(call) || showsFault(call, g.watches) {
 		return call, false
@@ -251,8 +258,9 @@ func (g *generator) argument(command *Command, argument *Argument) []generatedVa
 	return values
 }
 
-// mixed repeats an option in one of eight calls that have some, with another value or another choice, and reorders the
-// options in one of sixteen. Options are mixed with those beside them only: what follows FIELDS is no option.
+// mixed repeats an option in one of eight calls that have some, with another value or another
+// choice, and reorders the options in one of sixteen. Options are mixed with those beside them
+// only: what follows FIELDS is no option.
 func (g *generator) mixed(command *Command, options []Argument) [][]generatedValue {
 	var groups [][]generatedValue
 	for index := range options {
@@ -264,7 +272,9 @@ func (g *generator) mixed(command *Command, options []Argument) [][]generatedVal
 		}
 	}
 	if g.random.IntN(16) == 0 {
-		g.random.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+		g.random.Shuffle(len(groups), func(i, j int) {
+			groups[i], groups[j] = groups[j], groups[i]
+		})
 	}
 	return groups
 }
@@ -280,10 +290,13 @@ func (g *generator) repetitions(command *Command) int {
 	return 1 + g.random.IntN(3)
 }
 
-// setCounts makes numkeys and numfields say how many follow; one time in sixteen it leaves them wrong.
+// setCounts makes numkeys and numfields say how many follow; one time in sixteen it leaves them
+// wrong.
 func (g *generator) setCounts(values []generatedValue) {
 	for index := range values {
-		counted, known := map[string]string{"numkeys": "key", "numfields": "field"}[values[index].name]
+		counted, known := map[string]string{
+			"numkeys": "key", "numfields": "field",
+		}[values[index].name]
 		if !known {
 			continue
 		}
@@ -295,7 +308,9 @@ func (g *generator) setCounts(values []generatedValue) {
 		}
 		values[index].text = strconv.Itoa(count)
 		if g.random.IntN(16) == 0 {
-			values[index].text = pick(g.random, []string{"0", "-1", "1", "2", "100", "abc", "9223372036854775807"})
+			values[index].text = pick(g.random, []string{
+				"0", "-1", "1", "2", "100", "abc", "9223372036854775807",
+			})
 		}
 	}
 }

@@ -8,8 +8,8 @@ const (
 	minimizeTimeMax = 15 * time.Second
 )
 
-// minimize drops calls while the same kind of mismatch remains: all after the failing one, then runs of halving
-// length. It returns the shortest sequence found and its mismatch.
+// minimize drops calls while the same kind of mismatch remains: all after the failing one, then
+// runs of halving length. It returns the shortest sequence found and its mismatch.
 func minimize(pair *Pair, sequence Sequence, mismatch *Mismatch) (Sequence, *Mismatch) {
 	deadline := time.Now().Add(minimizeTimeMax)
 	runs := 0
@@ -17,7 +17,9 @@ func minimize(pair *Pair, sequence Sequence, mismatch *Mismatch) (Sequence, *Mis
 		if runs++; runs > minimizeRunsMax || time.Now().After(deadline) {
 			return nil
 		}
-		found, err := pair.Check(Sequence{Seed: sequence.Seed, Protocol: sequence.Protocol, Calls: calls})
+		found, err := pair.Check(Sequence{
+			Seed: sequence.Seed, Protocol: sequence.Protocol, Calls: calls,
+		})
 		if err != nil || found == nil || found.kind() != mismatch.kind() {
 			return nil
 		}

@@ -12,19 +12,21 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// password is that of the default user in sequences of clients that have not authenticated; without one any will do.
+// password is that of the default user in sequences of clients that have not authenticated; without
+// one any will do.
 const password = "secret"
 
 const sentinel = "end of sequence 5f3a"
 
-// Endpoint is a server that sequences are sent to, one at a time: a sequence owns its server's whole keyspace.
+// Endpoint is a server that sequences are sent to, one at a time: a sequence owns its server's
+// whole keyspace.
 type Endpoint struct {
 	Address string
 	conn    *wire.Conn
 }
 
-// Answers are a sequence's replies. Replies[i] belongs to Calls[i]; it is the zero Reply where CLIENT REPLY silenced
-// the call or the connection was closed before.
+// Answers are a sequence's replies. Replies[i] belongs to Calls[i]; it is the zero Reply where
+// CLIENT REPLY silenced the call or the connection was closed before.
 type Answers struct {
 	Replies []wire.Reply
 	// Closed tells that the server closed the connection within the sequence.
@@ -91,8 +93,9 @@ func (e *Endpoint) prepare(protocol int) error {
 	return nil
 }
 
-// awaitSolitude waits until the server has forgotten the connections before this one: it notices that we closed one when it
-// reads there, which may be after it has answered here, and CLIENT LIST tells of both until then.
+// awaitSolitude waits until the server has forgotten the connections before this one: it notices
+// that we closed one when it reads there, which may be after it has answered here, and CLIENT LIST
+// tells of both until then.
 func (e *Endpoint) awaitSolitude() error {
 	for end := time.Now().Add(e.conn.Timeout); ; time.Sleep(time.Millisecond) {
 		reply, err := e.conn.Do("CLIENT", "LIST")
@@ -117,7 +120,8 @@ func (e *Endpoint) collect(calls []Call) (Answers, error) {
 			continue
 		}
 		reply, err := e.conn.Receive()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, syscall.ECONNRESET) {
 			answers.Closed = true
 			return answers, nil
 		}
@@ -126,7 +130,8 @@ func (e *Endpoint) collect(calls []Call) (Answers, error) {
 		}
 		answers.Replies[index] = reply
 		if isLast := index == len(calls)-1; (string(reply.Text) == sentinel) != isLast {
-			answers.Stray = fmt.Sprintf("call %d of %d (%s) got %.80s", index, len(calls), calls[index], reply)
+			answers.Stray = fmt.Sprintf("call %d of %d (%s) got %.80s", index, len(calls),
+				calls[index], reply)
 			return answers, nil
 		}
 	}
@@ -172,7 +177,8 @@ type Mismatch struct {
 	Subject string
 }
 
-// kind groups mismatches that are likely one bug: the command and the two replies without their numbers.
+// kind groups mismatches that are likely one bug: the command and the two replies without their
+// numbers.
 func (m *Mismatch) kind() string {
 	digest := func(text string) string {
 		text = strings.Map(func(r rune) rune {
@@ -206,10 +212,13 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 	}
 	last := Call{Name: "(end)"}
 	if valkey.Closed != subject.Closed {
-		return &Mismatch{len(sequence.Calls), last, fmt.Sprint("closed=", valkey.Closed), fmt.Sprint("closed=", subject.Closed)}
+		return &Mismatch{len(sequence.Calls), last, fmt.Sprint("closed=", valkey.Closed),
+			fmt.Sprint("closed=", subject.Closed)}
 	}
 	if valkey.Stray != subject.Stray {
-		return &Mismatch{len(sequence.Calls), last, "stray " + valkey.Stray, "stray " + subject.Stray}
+		return &Mismatch{
+			len(sequence.Calls), last, "stray " + valkey.Stray, "stray " + subject.Stray,
+		}
 	}
 	return nil
 }
@@ -217,17 +226,19 @@ func compare(sequence Sequence, valkey, subject Answers) *Mismatch {
 // Pair is an oracle and a server under test that run the same sequences.
 type Pair struct{ Valkey, Subject Endpoint }
 
-// stretchedFrom is how long both servers may take over a sequence for their clocks to be comparable within the tolerance.
+// stretchedFrom is how long both servers may take over a sequence for their clocks to be comparable
+// within the tolerance.
 const stretchedFrom = clockToleranceMs * time.Millisecond / 2
 
-// Check runs one sequence on both servers. One that a busy machine has stretched proves nothing about times: when such a run
-// shows a mismatch, only its repetition counts.
+// Check runs one sequence on both servers. One that a busy machine has stretched proves nothing
+// about times: when such a run shows a mismatch, only its repetition counts.
 func (p *Pair) Check(sequence Sequence) (*Mismatch, error) {
 	const attemptsMax = 10
 	for attempt := 1; ; attempt++ {
 		start := time.Now()
 		mismatch, err := p.checkOnce(sequence)
-		if mismatch == nil || err != nil || time.Since(start) < stretchedFrom || attempt == attemptsMax {
+		if mismatch == nil || err != nil || time.Since(start) < stretchedFrom ||
+			attempt == attemptsMax {
 			return mismatch, err
 		}
 	}
@@ -249,10 +260,13 @@ func (p *Pair) checkOnce(sequence Sequence) (*Mismatch, error) {
 		return nil, fmt.Errorf("seed %d: oracle: %w", sequence.Seed, valkey.err)
 	}
 	if valkey.answers.Stray != "" {
-		return nil, fmt.Errorf("seed %d: this harness lost count of the oracle's replies: %s", sequence.Seed, valkey.answers.Stray)
+		return nil, fmt.Errorf("seed %d: this harness lost count of the oracle's replies: %s",
+			sequence.Seed, valkey.answers.Stray)
 	}
 	if subjectErr != nil {
-		return &Mismatch{len(sequence.Calls), Call{Name: "(connection)"}, "replies", subjectErr.Error()}, nil
+		return &Mismatch{
+			len(sequence.Calls), Call{Name: "(connection)"}, "replies", subjectErr.Error(),
+		}, nil
 	}
 	return compare(sequence, valkey.answers, subject), nil
 }

@@ -8,7 +8,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// What a sequence is told must not depend on whether the server has already noticed that the connection before was closed.
+// Replies to a sequence must not depend on the server having noticed that the connection before was
+// closed.
 func TestEndpoint_IsAloneAtItsServer(t *testing.T) {
 	list := Call{Name: "client|list", Arguments: wire.Arguments("CLIENT", "LIST")}
 	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {

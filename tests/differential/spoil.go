@@ -7,21 +7,26 @@ import (
 )
 
 var junk = []string{
-	"", "abc", "-1", "\x00", "*", "NX", "XX", "GET", "LEFT", "KEEPTTL", "9223372036854775808", "1.5x", "999999999999999999999999",
-	// What errors quote: line ends within and around, an end within, more than is quoted.
-	"a\r\nb", "\r\na\n", "\n", "a\x00b", "\xff\xfe'\"\t", strings.Repeat("long", 40), strings.Repeat("longer", 400),
+	"", "abc", "-1", "\x00", "*", "NX", "XX", "GET", "LEFT", "KEEPTTL", "9223372036854775808",
+	"1.5x", "999999999999999999999999",
+	// Texts that errors quote: line ends within and around, a NUL within, longer than is quoted.
+	"a\r\nb", "\r\na\n", "\n", "a\x00b", "\xff\xfe'\"\t", strings.Repeat("long", 40),
+	strings.Repeat("longer", 400),
 }
 
 // strangerArgumentsMax is how many arguments a client may send that has not authenticated.
 const strangerArgumentsMax = 10
 
 // containers are commands that have subcommands.
-var containers = []string{"CLIENT", "COMMAND", "CONFIG", "OBJECT", "MEMORY", "ACL", "SLOWLOG", "COMMANDLOG", "LATENCY"}
+var containers = []string{"CLIENT", "COMMAND", "CONFIG", "OBJECT", "MEMORY", "ACL", "SLOWLOG",
+	"COMMANDLOG", "LATENCY"}
 
 // unknown makes a call of a command or a subcommand that there is not, to be quoted by an error.
 func (g *generator) unknown() Call {
 	call := Call{Name: "(unknown)"}
-	name := pick(g.random, []string{"nothing", "GETT", "ge", "get\r\n", "\r\nget", "ge\x00t", "\x00", "get ", " get", ""}) + pick(g.random, append(junk, g.blob()))
+	name := pick(g.random, []string{
+		"nothing", "GETT", "ge", "get\r\n", "\r\nget", "ge\x00t", "\x00", "get ", " get", "",
+	}) + pick(g.random, append(junk, g.blob()))
 	if g.random.IntN(3) == 0 {
 		call.Arguments = append(call.Arguments, []byte(g.anyCase(pick(g.random, containers))))
 	}
@@ -30,7 +35,8 @@ func (g *generator) unknown() Call {
 	}
 	call.Arguments = append(call.Arguments, []byte(name))
 	for range g.random.IntN(6) {
-		call.Arguments = append(call.Arguments, []byte(pick(g.random, append(junk, g.blob(), "a", "some more"))))
+		call.Arguments = append(call.Arguments,
+			[]byte(pick(g.random, append(junk, g.blob(), "a", "some more"))))
 	}
 	return call
 }
@@ -55,13 +61,15 @@ func (g *generator) spoil(call *Call) {
 	}
 }
 
-// takesTime tells whether an argument is a time to live: a swap could make it so short that it ends between two
-// servers' looks at it.
+// takesTime tells whether an argument is a time to live: a swap could make it so short that it ends
+// between two servers' looks at it.
 func takesTime(name string) bool {
-	return strings.Contains(name, "ex") || strings.Contains(name, "set") || strings.Contains(name, "expire")
+	return strings.Contains(name, "ex") || strings.Contains(name, "set") ||
+		strings.Contains(name, "expire")
 }
 
-// hazardous tells whether a call would wait, or allocate, so much that it stops the run. Real servers accept it.
+// hazardous tells whether a call would wait, or allocate, so much that it stops the run. Real
+// servers accept it.
 func hazardous(call Call) bool {
 	arguments := call.Arguments[min(len(call.Words()), len(call.Arguments)):]
 	if len(arguments) == 0 {
@@ -96,5 +104,9 @@ func allocatesMuch(offset []byte) bool {
 	return err == nil && number > 1<<14 && number < 1<<33 && !allocationIsRefused(string(offset))
 }
 
-// allocationIsRefused names the offsets beyond the limit of a string that the generator uses on purpose.
-func allocationIsRefused(offset string) bool { return offset == "536870912" || offset == "4294967296" }
+// allocationIsRefused names the offsets beyond the limit of a string that the generator uses on
+// purpose.
+func allocationIsRefused(offset string) bool {
+	return offset == "536870912" ||
+		offset == "4294967296"
+}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// keys are all keys of a run. A command prefers those of its own family (see key), so that most calls meet a value of
-// the type they work on.
+// keys are all keys of a run. A command prefers those of its own family (see key), so that most
+// calls meet a value of the type they work on.
 var keys = []string{
 	"s0", "s1", "s2", "{tag}s3", "s\x00\r\n\xff4", "5",
 	"l0", "l1", "l2", "{tag}l3", "l\x00\xfe4",
@@ -21,24 +21,35 @@ var familyKeys = map[string][2]int{
 }
 
 var (
-	words       = []string{"a", "b", "c", "foo", "bar", "foobar", "hello world", "ohmytext", "mynewtext"}
-	numbers     = []string{"0", "1", "-1", "2", "3", "7", "10", "100", "-100", "12345", "2147483647", "-2147483649"}
-	edges       = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775806", "4294967296"}
-	notNumbers  = []string{"abc", "", " 1", "1 ", "+1", "01", "-0", "1.0", "9223372036854775808", "-9223372036854775809", "99999999999999999999999", "\x00"}
-	floats      = []string{"0.5", "-0.25", "3", "1e3", "5.0e3", "10.5", "0.1", "-3.75", "1e-5", "123456789.125", "0", "-0.0"}
-	notFloats   = []string{"abc", "", "nan", "inf", "-inf", "1e400", " 1", "1 ", "1,5", "0x"}
-	badTimes    = []string{"0", "-1", "abc", "", "9223372036854775807", "-9223372036854775808", "9223372036854775", "1.5"}
+	words = []string{"a", "b", "c", "foo", "bar", "foobar", "hello world", "ohmytext",
+		"mynewtext"}
+	numbers = []string{
+		"0", "1", "-1", "2", "3", "7", "10", "100", "-100", "12345", "2147483647", "-2147483649",
+	}
+	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775806",
+		"4294967296"}
+	notNumbers = []string{"abc", "", " 1", "1 ", "+1", "01", "-0", "1.0", "9223372036854775808",
+		"-9223372036854775809", "99999999999999999999999", "\x00"}
+	floats = []string{"0.5", "-0.25", "3", "1e3", "5.0e3", "10.5", "0.1", "-3.75", "1e-5",
+		"123456789.125", "0", "-0.0"}
+	notFloats = []string{"abc", "", "nan", "inf", "-inf", "1e400", " 1", "1 ", "1,5", "0x"}
+	badTimes  = []string{"0", "-1", "abc", "", "9223372036854775807", "-9223372036854775808",
+		"9223372036854775", "1.5"}
 	unixSeconds = []string{"4102444800", "33177117420", "1", "1000000000"}
 	unixMillis  = []string{"4102444800000", "33177117420000", "1", "1000000000000"}
-	patterns    = []string{"*", "s*", "?0", "[a-l]*", "[^s]*", "{tag}*", "nothing", "\\s0", "*\\", "[", "", "**", "[s-a]0", "f*"}
-	encodings   = []string{"u1", "u2", "u8", "u13", "u32", "u63", "i1", "i5", "i8", "i16", "i33", "i64"}
+	patterns    = []string{"*", "s*", "?0", "[a-l]*", "[^s]*", "{tag}*", "nothing", "\\s0", "*\\",
+		"[", "", "**", "[s-a]0", "f*"}
+	encodings = []string{"u1", "u2", "u8", "u13", "u32", "u63", "i1", "i5", "i8", "i16", "i33",
+		"i64"}
 	notEncoding = []string{"u0", "u64", "i65", "i0", "x8", "u", "", "8", "U8"}
 )
 
 // parameters are names and patterns of directives that have one value on all servers of a run.
 var parameters = []string{
-	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority", "hash-max-*-entries", "HASH-max-listpack-entries",
-	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00", "timeout\x00*", "timeo*\x00x", "nothing", "[", "",
+	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority",
+	"hash-max-*-entries", "HASH-max-listpack-entries",
+	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
+	"timeout\x00*", "timeo*\x00x", "nothing", "[", "",
 }
 
 func pick(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }
@@ -69,7 +80,8 @@ func (g *generator) value(command *Command, argument *Argument) string {
 		return g.integer(command, argument.Name)
 	case "double":
 		if argument.Name == "timeout" {
-			return mostly(g.random, 6, []string{"0.001", "0.002", ".001"}, []string{"-1", "abc", "1e400", ""})
+			return mostly(g.random, 6, []string{"0.001", "0.002", ".001"},
+				[]string{"-1", "abc", "1e400", ""})
 		}
 		return mostly(g.random, 8, floats, notFloats)
 	}
@@ -85,15 +97,16 @@ func (g *generator) integer(command *Command, name string) string {
 		return strconv.Itoa(low + random.IntN(high-low+1))
 	}
 	switch name {
-	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare deadlines that
-	// differ by the moment of the call.
+	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare
+	// deadlines that differ by the moment of the call.
 	case "seconds":
 		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes)
 	case "milliseconds":
 		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes)
 	case "unix-time-seconds":
 		if command.Name == "msetex" {
-			return mostly(random, 6, unixSeconds[:2], badTimes) // it leaves keys born expired to chance: DBSIZE may count them
+			// it leaves keys born expired to chance: DBSIZE may count them
+			return mostly(random, 6, unixSeconds[:2], badTimes)
 		}
 		return mostly(random, 6, unixSeconds, badTimes)
 	case "unix-time-milliseconds":
@@ -108,13 +121,18 @@ func (g *generator) integer(command *Command, name string) string {
 	case "idle", "maxage":
 		return pick(random, []string{"1000000", "0", "-1", "abc"})
 	case "db", "not-db", "destination-db":
-		return mostly(random, 8, []string{"0", "0", "1", "2", "3", "15"}, []string{"16", "-1", "abc", "99999999999"})
+		return mostly(random, 8, []string{"0", "0", "1", "2", "3", "15"},
+			[]string{"16", "-1", "abc", "99999999999"})
 	case "protover":
 		return mostly(random, 4, []string{"2", "3"}, []string{"1", "4", "abc", "-1"})
 	case "timeout":
 		return mostly(random, 6, []string{"1", "2"}, []string{"-1", "abc", "1.5"})
 	case "cursor":
-		return mostly(random, 8, []string{"0"}, []string{"1", "17", "abc", "-1", "18446744073709551616", "99999999999999999999999", " 0"})
+		return mostly(random, 8, []string{
+			"0",
+		}, []string{
+			"1", "17", "abc", "-1", "18446744073709551616", "99999999999999999999999", " 0",
+		})
 	case "bit":
 		return mostly(random, 10, []string{"0", "1"}, []string{"2", "-1", "abc"})
 	case "offset":
@@ -133,7 +151,8 @@ func (g *generator) integer(command *Command, name string) string {
 		return pick(random, numbers)
 	case "index":
 		if command.Name == "select" {
-			return mostly(random, 5, []string{"0", "0", "1", "2"}, []string{"16", "-1", "abc", "99999999999"})
+			return mostly(random, 5, []string{"0", "0", "1", "2"},
+				[]string{"16", "-1", "abc", "99999999999"})
 		}
 	}
 	return small(-6, 9)
@@ -144,18 +163,23 @@ func (g *generator) offset(command *Command) string {
 	switch command.Name {
 	case "bitfield", "bitfield_ro":
 		offsets := []string{strconv.Itoa(random.IntN(100)), "#" + strconv.Itoa(random.IntN(9))}
-		return mostly(random, 12, offsets, []string{"-1", "#-1", "abc", "#", "9223372036854775807", "99999999999999999999"})
+		return mostly(random, 12, offsets, []string{
+			"-1", "#-1", "abc", "#", "9223372036854775807", "99999999999999999999",
+		})
 	case "setrange":
-		return mostly(random, 10, []string{strconv.Itoa(random.IntN(40)), "0", "3"}, []string{"-1", "abc", "536870912", "9223372036854775807"})
+		return mostly(random, 10, []string{strconv.Itoa(random.IntN(40)), "0", "3"},
+			[]string{"-1", "abc", "536870912", "9223372036854775807"})
 	}
-	return mostly(random, 10, []string{strconv.Itoa(random.IntN(130)), "7", "0"}, []string{"-1", "abc", "4294967296", "9223372036854775807", "9223372036854775808"})
+	return mostly(random, 10, []string{strconv.Itoa(random.IntN(130)), "7", "0"},
+		[]string{"-1", "abc", "4294967296", "9223372036854775807", "9223372036854775808"})
 }
 
 func (g *generator) text(name string) string {
 	random := g.random
 	switch name {
 	case "field":
-		return mostly(random, 10, []string{"f0", "f1", "f2", "f3", "f4", "f5"}, []string{"", "f\x00\r\n", g.blob(), fmt.Sprint("f", random.IntN(50))})
+		return mostly(random, 10, []string{"f0", "f1", "f2", "f3", "f4", "f5"},
+			[]string{"", "f\x00\r\n", g.blob(), fmt.Sprint("f", random.IntN(50))})
 	case "element", "pivot":
 		return mostly(random, 3, words, []string{g.content()})
 	case "comparison-value":
@@ -163,7 +187,8 @@ func (g *generator) text(name string) string {
 	case "encoding":
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":
-		return mostly(random, 5, []string{"string", "list", "hash", "STRING"}, []string{"set", "zset", "stream", "nothing", ""})
+		return mostly(random, 5, []string{"string", "list", "hash", "STRING"},
+			[]string{"set", "zset", "stream", "nothing", ""})
 	case "addr", "laddr", "not-addr", "not-laddr", "old-format":
 		return pick(random, []string{"127.0.0.1:1", "127.0.0.1:0", "nonsense", ""})
 	case "ip", "not-ip":
@@ -174,10 +199,13 @@ func (g *generator) text(name string) string {
 		return pick(random, []string{password, ""})
 	case "parameter":
 		return pick(random, parameters)
-	case "clientname", "connection-name", "name", "not-name", "libname", "libver", "lib-name", "lib-ver", "not-lib-name", "not-lib-ver":
-		return mostly(random, 6, []string{"tester", "name-2"}, []string{"with space", "", "new\nline", "\xff"})
+	case "clientname", "connection-name", "name", "not-name", "libname", "libver", "lib-name",
+		"lib-ver", "not-lib-name", "not-lib-ver":
+		return mostly(random, 6, []string{"tester", "name-2"},
+			[]string{"with space", "", "new\nline", "\xff"})
 	case "category":
-		return mostly(random, 6, []string{"read", "write", "Hash", "dangerous"}, []string{"nothing", "@read", ""})
+		return mostly(random, 6, []string{"read", "write", "Hash", "dangerous"},
+			[]string{"nothing", "@read", ""})
 	case "flags", "not-flags":
 		return pick(random, []string{"N", "b", "x", "Z", "NN", ""})
 	case "capability", "capa", "not-capa":
@@ -199,7 +227,8 @@ func (g *generator) content() string {
 	case choice < 80:
 		return pick(random, words)
 	case choice < 83:
-		return strings.Repeat("x", 40+random.IntN(40)) // around the thresholds of embstr and listpack
+		// around the thresholds of embstr and listpack
+		return strings.Repeat("x", 40+random.IntN(40))
 	case choice < 85:
 		return strings.Repeat("long value ", 1+random.IntN(400))
 	}

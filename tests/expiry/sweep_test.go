@@ -1,4 +1,4 @@
-// Package expiry proves that what has expired is given back although nobody reads it.
+// Package expiry proves that memory of expired keys is freed although no client reads them.
 package expiry
 
 import (
@@ -17,7 +17,8 @@ const (
 	sweepPatience = 20 * time.Second
 )
 
-// TestSweep_DeletesWhatNobodyReads fills two databases and one large hash, and then only asks for counts.
+// TestSweep_DeletesWhatNobodyReads fills two databases and one large hash, and then only asks for
+// counts.
 func TestSweep_DeletesWhatNobodyReads(t *testing.T) {
 	server := instance.Start(t, instance.Subject)
 	conn := server.Dial(t)
@@ -47,7 +48,8 @@ func TestSweep_DeletesWhatNobodyReads(t *testing.T) {
 		t.Errorf("INFO stats lacks %q:\n%s", want, info)
 	}
 	await(t, "one field stays", func() bool {
-		return strings.Contains(string(do(t, conn, "INFO", "stats").Text), fmt.Sprintf("\r\nexpired_fields:%d\r\n", 2*fieldCount))
+		return strings.Contains(string(do(t, conn, "INFO", "stats").Text),
+			fmt.Sprintf("\r\nexpired_fields:%d\r\n", 2*fieldCount))
 	})
 	if reply := do(t, conn, "HGETALL", "hash"); len(reply.Items) != 2 {
 		t.Errorf("the hash holds %s", reply)

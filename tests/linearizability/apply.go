@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Replies are strings: `nil`, `:1`, `+OK`, `-WRONGTYPE`, a bulk string's quoted text, `[a b]` for arrays. history.go
-// brings real replies to the same form.
+// Replies are strings: `nil`, `:1`, `+OK`, `-WRONGTYPE`, a bulk string's quoted text, `[a b]` for
+// arrays. history.go brings real replies to the same form.
 const (
 	replyNil       = "nil"
 	replyOK        = "+OK"
@@ -157,8 +157,8 @@ func (s session) applyList(name string, arguments []string) string {
 	return replyInteger(len(current.list))
 }
 
-// popFirst is BLPOP at the moment it takes effect: by the first of its keys that exists, or, for one that timed out, at
-// a moment when none did.
+// popFirst is BLPOP at the moment it takes effect: by the first of its keys that exists, or, for
+// one that timed out, at a moment when none did.
 func (s session) popFirst(keys []string) string {
 	for _, key := range keys {
 		current, exists := s.lookup(key)

@@ -15,7 +15,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// Limits of one round: long enough for operations to meet, short enough for porcupine to decide at once.
+// Limits of one round: long enough for operations to meet, short enough for porcupine to decide at
+// once.
 const (
 	clientCount         = 6
 	operationsOfEachMax = 10
@@ -29,20 +30,22 @@ type profile struct {
 	name string
 	// make returns the next operation's commands and whether they form a transaction.
 	make func(c *client) (commands [][]string, transaction bool)
-	// pause is the longest wait between two operations of one client; expiry needs rounds that outlast deadlines.
+	// pause is the longest wait between two operations of one client; expiry needs rounds that
+	// outlast deadlines.
 	pause time.Duration
 	// last is asked when all deadlines have passed.
 	last []string
 	// prepare is a command that gives each database its first key.
 	prepare []string
-	// halfCloses makes a client send one in so many operations in a burst with others, and close its side behind them.
+	// halfCloses is N where one in N operations is sent in a burst with others, behind which the
+	// client shuts down its side; 0: none.
 	halfCloses int
 	// scrapes reads the metrics all the while, where the server has such a port.
 	scrapes bool
 }
 
-// operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one moment, and the checker's
-// search grows with each of them: a round with bursts has half as many.
+// operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one
+// moment, and the checker's search grows with each of them: a round with bursts has half as many.
 func (p profile) operationsOfEach() int {
 	if p.halfCloses > 0 {
 		return operationsOfEachMax / 2
@@ -111,7 +114,9 @@ func (c *client) run(mix profile, clock time.Time) error {
 // next makes the client's next operation.
 func (c *client) next(mix profile) operation {
 	commands, transaction := mix.make(c)
-	asked := operation{client: c.number, database: c.database, commands: commands, transaction: transaction}
+	asked := operation{
+		client: c.number, database: c.database, commands: commands, transaction: transaction,
+	}
 	if setsDeadline(commands) {
 		asked.expiry = int(expirySerial.Add(1))
 	}
@@ -127,7 +132,8 @@ func setsDeadline(commands [][]string) bool {
 	return false
 }
 
-// perform sends one operation and records it. One in a hundred loses its connection right after sending.
+// perform sends one operation and records it. One in a hundred loses its connection right after
+// sending.
 func (c *client) perform(asked operation, clock time.Time) error {
 	request, replies := encode(asked)
 	call := time.Since(clock)
@@ -159,8 +165,9 @@ func (c *client) perform(asked operation, clock time.Time) error {
 	return nil
 }
 
-// performLast sends operations at once, closes the client's side behind them and takes their replies: whatever a server
-// accepted from such a client it executes and answers. The client connects anew then.
+// performLast sends operations at once, closes the client's side behind them and takes their
+// replies: whatever a server accepted from such a client it executes and answers. The client
+// connects anew then.
 func (c *client) performLast(burst []operation, clock time.Time) error {
 	var request []byte
 	counts := make([]int, len(burst))
@@ -180,7 +187,8 @@ func (c *client) performLast(burst []operation, clock time.Time) error {
 		for range counts[index] {
 			var err error
 			if last, err = c.conn.Receive(); err != nil {
-				return fmt.Errorf("operation %d of %d of a half-closed client, %v: %w", index+1, len(burst), asked, err)
+				return fmt.Errorf("operation %d of %d of a half-closed client, %v: %w", index+1,
+					len(burst), asked, err)
 			}
 		}
 		c.history = append(c.history, entry(asked, normalize(asked, last), call, time.Since(clock)))
@@ -221,7 +229,9 @@ func newArena(address string, seed uint64) (*arena, error) {
 	}
 	a := &arena{control: control, stallers: stalling}
 	for number := range clientCount {
-		c := &client{number: number, address: address, random: rand.New(rand.NewPCG(seed, uint64(number)))}
+		c := &client{
+			number: number, address: address, random: rand.New(rand.NewPCG(seed, uint64(number))),
+		}
 		// One client looks from the other database: SWAPDB and COPY DB have a witness.
 		c.database = number / (clientCount - 1)
 		if err := c.connect(); err != nil {
@@ -255,7 +265,9 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 	if mix.prepare != nil {
 		// The first and the last client are of different databases.
 		for _, c := range []*client{a.clients[0], a.clients[clientCount-1]} {
-			asked := operation{client: c.number, database: c.database, commands: [][]string{mix.prepare}}
+			asked := operation{
+				client: c.number, database: c.database, commands: [][]string{mix.prepare},
+			}
 			if err := c.perform(asked, clock); err != nil {
 				return porcupine.Unknown, nil, err
 			}

@@ -16,8 +16,8 @@ const (
 	fairnessRounds = 40
 )
 
-// TestWaiters_AreServedInArrivalOrder blocks connections, which the server spreads over its workers, one after the
-// other on one key, and feeds the key in several ways.
+// TestWaiters_AreServedInArrivalOrder blocks connections, which the server spreads over its
+// workers, one after the other on one key, and feeds the key in several ways.
 func TestWaiters_AreServedInArrivalOrder(t *testing.T) {
 	for _, configured := range configurations() {
 		t.Run(configured.name, func(t *testing.T) {
@@ -52,13 +52,15 @@ func serveInOrder(t *testing.T, feed *wire.Conn, waiters []*wire.Conn, round int
 		if err != nil {
 			t.Fatalf("round %d, waiter %d: %v", round, index, err)
 		}
-		if want := strconv.Quote("element" + strconv.Itoa(index)); !strings.Contains(reply.String(), want) {
+		want := strconv.Quote("element" + strconv.Itoa(index))
+		if !strings.Contains(reply.String(), want) {
 			t.Fatalf("round %d: waiter %d got %s, want %s", round, index, reply, want)
 		}
 	}
 }
 
-// feedQueue adds one element per waiter, in order: by one push, by many, in a transaction, by moves.
+// feedQueue adds one element per waiter, in order: by one push, by many, in a transaction, by
+// moves.
 func feedQueue(t *testing.T, feed *wire.Conn, round int) {
 	t.Helper()
 	var elements []string
@@ -91,7 +93,7 @@ func feedQueue(t *testing.T, feed *wire.Conn, round int) {
 	}
 }
 
-// awaitBlocked waits until INFO counts so many blocked clients.
+// awaitBlocked waits until INFO shows this count of blocked clients.
 func awaitBlocked(t *testing.T, control *wire.Conn, count int) {
 	t.Helper()
 	want := fmt.Sprintf("blocked_clients:%d\r\n", count)

@@ -11,8 +11,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// A fault answers a command otherwise than the server behind the proxy would. It returns false for commands that it
-// leaves alone.
+// A fault answers a command otherwise than the server behind the proxy would. It returns false for
+// commands that it leaves alone.
 type fault func(p *passage, command []string) (wire.Reply, bool)
 
 // faultyProxy breaks one promise of a right server, so that the checker can be seen to notice.
@@ -43,7 +43,9 @@ func startFaultyProxy(backend string, broken fault) (*faultyProxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &faultyProxy{listener: listener, backend: backend, fault: broken, remembered: map[string]wire.Reply{}}
+	p := &faultyProxy{
+		listener: listener, backend: backend, fault: broken, remembered: map[string]wire.Reply{},
+	}
 	go func() {
 		for {
 			socket, err := listener.Accept()
@@ -289,7 +291,8 @@ func immortal(p *passage, command []string) (wire.Reply, bool) {
 	return wire.Reply{}, false
 }
 
-// persistsDead answers PERSIST as a server would that judges by a clock behind the one that found the key expired.
+// persistsDead answers PERSIST as a server would that judges by a clock behind the one that found
+// the key expired.
 func persistsDead(p *passage, command []string) (wire.Reply, bool) {
 	if command[0] == "SET" {
 		return undead(p, command)

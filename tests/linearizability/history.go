@@ -22,7 +22,8 @@ type operation struct {
 	commands [][]string
 	// transaction sends the commands between MULTI and EXEC.
 	transaction bool
-	// expiry identifies the deadline that the operation sets, or, with expires, the deadline that passes.
+	// expiry identifies the deadline that the operation sets, or, with expires, the deadline that
+	// passes.
 	expiry  int
 	expires bool
 }
@@ -30,9 +31,9 @@ type operation struct {
 // unknown is the outcome of an operation whose connection ended before the reply.
 const unknown = "?"
 
-// Expiry enters a history as an operation: the deadline given by a SET passes once, for all copies at the same moment,
-// in an interval around the deadline. The margins allow for a server that reads its clock once per loop iteration on a
-// busy machine; they do not allow a key to come back.
+// Expiry enters a history as an operation: the deadline given by a SET passes once, for all copies
+// at the same moment, in an interval around the deadline. The margins allow for a server that reads
+// its clock once per loop iteration on a busy machine; they do not allow a key to come back.
 const (
 	expiryTTL   = 20 * time.Millisecond
 	expiryEarly = 10 * time.Millisecond
@@ -90,19 +91,22 @@ var model = porcupine.Model{
 	DescribeState: func(current any) string { return current.(*state).encoded },
 }
 
-// entry makes a porcupine operation. One without a known outcome may take effect at any later time, which includes
-// never: as the last of all nobody sees it.
+// entry makes a porcupine operation. One without a known outcome may take effect at any later time,
+// which includes never: as the last of all nobody sees it.
 func entry(asked operation, outcome string, call, done time.Duration) porcupine.Operation {
 	end := int64(done)
 	if outcome == unknown {
 		end = math.MaxInt64
 	}
-	return porcupine.Operation{ClientId: asked.client, Input: asked, Output: outcome, Call: int64(call), Return: end}
+	return porcupine.Operation{
+		ClientId: asked.client, Input: asked, Output: outcome, Call: int64(call), Return: end,
+	}
 }
 
 // deadline makes the operation by which a SET's deadline passes.
 func deadline(asked operation, call, done time.Duration, outcome string) porcupine.Operation {
-	passes := entry(operation{client: asked.client, expiry: asked.expiry, expires: true}, "", call+expiryTTL-expiryEarly, done+expiryTTL+expiryLate)
+	passes := entry(operation{client: asked.client, expiry: asked.expiry, expires: true}, "",
+		call+expiryTTL-expiryEarly, done+expiryTTL+expiryLate)
 	if outcome == unknown {
 		passes.Return = math.MaxInt64
 	}

@@ -20,7 +20,7 @@ var (
 	seed     = flag.Uint64("seed", 0, "seed of the clients; 0 takes one from the clock")
 )
 
-// undecidedMax is the share of rounds that porcupine may leave undecided, one in so many.
+// undecidedMax is N where porcupine may leave one in N rounds undecided.
 const undecidedMax = 100
 
 func chosenSeed() uint64 {
@@ -36,7 +36,8 @@ type configuration struct {
 	directives []string
 }
 
-// configurations pairs flavours with worker counts: each flavour with each count where the flags name as many as that.
+// configurations pairs flavours with worker counts: each flavour with each count where the flags
+// name as many as that.
 func configurations() []configuration {
 	if !instance.SubjectIsTidemill() {
 		return []configuration{{name: "stand-in", directives: []string{"--hz", "500"}}}
@@ -45,8 +46,10 @@ func configurations() []configuration {
 	for _, flavour := range strings.Split(*flavours, ",") {
 		for _, count := range strings.Split(*workers, ",") {
 			all = append(all, configuration{
-				name:       flavour + "-" + count,
-				directives: []string{"--rcu-flavour", flavour, "--worker-threads", count, "--cpu-placement", "off"},
+				name: flavour + "-" + count,
+				directives: []string{
+					"--rcu-flavour", flavour, "--worker-threads", count, "--cpu-placement", "off",
+				},
 			})
 		}
 	}
@@ -94,7 +97,8 @@ func requireLinearizable(t *testing.T, address string, mix profile) {
 	if undecided*undecidedMax > rounds {
 		t.Errorf("porcupine left %d of %d rounds undecided", undecided, rounds)
 	}
-	t.Logf("%d rounds of %d operations, %d undecided", rounds, clientCount*mix.operationsOfEach(), undecided)
+	t.Logf("%d rounds of %d operations, %d undecided", rounds, clientCount*mix.operationsOfEach(),
+		undecided)
 }
 
 // render prints a history in the order of invocation.
@@ -102,12 +106,14 @@ func render(history []porcupine.Operation) string {
 	sort.Slice(history, func(i, j int) bool { return history[i].Call < history[j].Call })
 	var text strings.Builder
 	for _, each := range history {
-		fmt.Fprintf(&text, "%9d-%9d us  %v -> %v\n", each.Call/1000, min(each.Return/1000, 999_999_999), each.Input, each.Output)
+		fmt.Fprintf(&text, "%9d-%9d us  %v -> %v\n", each.Call/1000,
+			min(each.Return/1000, 999_999_999), each.Input, each.Output)
 	}
 	return text.String()
 }
 
-// TestChecker_NoticesEachFault runs the same rounds against a right server behind a proxy that breaks one promise.
+// TestChecker_NoticesEachFault runs the same rounds against a right server behind a proxy that
+// breaks one promise.
 func TestChecker_NoticesEachFault(t *testing.T) {
 	server := instance.Start(t, instance.Valkey, "--hz", "500")
 	faults := []struct {
@@ -168,7 +174,8 @@ func requireNoticed(t *testing.T, address, profileName string) {
 	t.Error("300 rounds passed as linearizable")
 }
 
-// TestOracle_IsLinearizable shows that the model is no stricter than a server that is right by construction.
+// TestOracle_IsLinearizable shows that the model is no stricter than a server that is right by
+// construction.
 func TestOracle_IsLinearizable(t *testing.T) {
 	server := instance.Start(t, instance.Valkey, "--hz", "500")
 	for _, mix := range profiles {

@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// profiles are the mixes of operations. Each keeps few keys, in different slots, so that operations meet.
+// profiles are the mixes of operations. Each keeps few keys, in different slots, so that operations
+// meet.
 var profiles = []profile{
 	{name: "strings", make: stringMix},
 	{name: "lists", make: listMix},
 	{name: "keyspace", make: keyspaceMix},
 	{name: "transactions", make: transactionMix},
-	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond, last: []string{"MGET", "e1", "e2"}},
+	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond,
+		last: []string{"MGET", "e1", "e2"}},
 	{name: "fields", make: fieldMix, pause: 8 * time.Millisecond, last: []string{"HGETALL", "h1"}},
 	{name: "lone commands in EXEC", make: loneMix},
 	{name: "random keys", make: randomMix, prepare: []string{"SET", "anchor", "v"}},
@@ -52,7 +54,8 @@ func listMix(c *client) ([][]string, bool) {
 	case 5, 6:
 		return single("BLPOP", "l1", "l2", blockTimeout)
 	case 7:
-		return single("BLMOVE", c.pick("l1", "l2"), c.pick("l1", "l2", "l3"), side(), side(), blockTimeout)
+		return single("BLMOVE", c.pick("l1", "l2"), c.pick("l1", "l2", "l3"), side(), side(),
+			blockTimeout)
 	}
 	return single("LRANGE", c.pick("l1", "l2", "l3"), "0", "-1")
 }
@@ -72,7 +75,8 @@ func keyspaceMix(c *client) ([][]string, bool) {
 	case 6, 7:
 		return single("RENAME", key(), key())
 	case 8:
-		return single("COPY", "k1", "k2", "DB", strconv.Itoa(c.random.IntN(databaseCount)), "REPLACE")
+		return single("COPY", "k1", "k2", "DB", strconv.Itoa(c.random.IntN(databaseCount)),
+			"REPLACE")
 	case 9:
 		return single("COPY", "k2", "k3", "DB", strconv.Itoa(c.random.IntN(databaseCount)))
 	case 10:
@@ -103,9 +107,11 @@ func transactionMix(c *client) ([][]string, bool) {
 		c.watching = true
 		return single("WATCH", key())
 	case 2, 3:
-		return [][]string{{"GET", key()}, {"SET", "t1", c.unique()}, {"SET", "t2", c.unique()}, {"APPEND", "t3", "x"}}, true
+		return [][]string{{"GET", key()}, {"SET", "t1", c.unique()}, {"SET", "t2", c.unique()},
+			{"APPEND", "t3", "x"}}, true
 	case 4:
-		return [][]string{{"LPUSH", "u1", c.unique()}, {"LMOVE", "u1", "u2", "LEFT", "RIGHT"}, {"MGET", "t1", "t2", "t3"}}, true
+		return [][]string{{"LPUSH", "u1", c.unique()}, {"LMOVE", "u1", "u2", "LEFT", "RIGHT"},
+			{"MGET", "t1", "t2", "t3"}}, true
 	case 5:
 		return single("MGET", "t1", "t2", "t3")
 	case 6:
@@ -124,7 +130,8 @@ func expiryMix(c *client) ([][]string, bool) {
 	key := func() string { return c.pick("e1", "e2") }
 	switch c.random.IntN(16) {
 	case 0, 1, 8:
-		return single("SET", key(), c.unique(), "PX", strconv.FormatInt(expiryTTL.Milliseconds(), 10))
+		return single("SET", key(), c.unique(), "PX",
+			strconv.FormatInt(expiryTTL.Milliseconds(), 10))
 	case 9:
 		return single("SET", key(), c.unique(), "XX")
 	case 10:
@@ -147,7 +154,8 @@ func expiryMix(c *client) ([][]string, bool) {
 	return single("GET", key())
 }
 
-// fieldMix gives fields deadlines of their own. The key has none, and is not looked at as a whole but by HGETALL.
+// fieldMix gives fields deadlines of their own. The key has none, and is not looked at as a whole
+// but by HGETALL.
 func fieldMix(c *client) ([][]string, bool) {
 	field := func() string { return c.pick("f", "g") }
 	switch c.random.IntN(16) {
@@ -191,7 +199,8 @@ func loneMix(c *client) ([][]string, bool) {
 	case 4:
 		return lone("RENAME", key(), key())
 	case 5:
-		return lone("COPY", key(), c.pick("x4", "x5"), "DB", strconv.Itoa(c.random.IntN(databaseCount)), "REPLACE")
+		return lone("COPY", key(), c.pick("x4", "x5"), "DB",
+			strconv.Itoa(c.random.IntN(databaseCount)), "REPLACE")
 	case 6:
 		return lone("LMOVE", c.pick("y1", "y2"), c.pick("y1", "y2"), side(), side())
 	case 7:
@@ -208,7 +217,8 @@ func loneMix(c *client) ([][]string, bool) {
 	return single("MGET", "x1", "x2", "x3", "x4", "x5")
 }
 
-// wideMSET writes keys that nobody reads between those that are read: the moment in which it could be seen in part is long.
+// wideMSET writes keys that nobody reads between those that are read: the moment in which it could
+// be seen in part is long.
 func wideMSET(c *client) []string {
 	words := []string{"MSET", "x1", c.unique()}
 	for index := range paddingCount {
@@ -220,7 +230,8 @@ func wideMSET(c *client) []string {
 	return append(words, "x3", c.unique())
 }
 
-// randomMix looks for keys that are there only within a transaction. One key is always there: RANDOMKEY answers nil never.
+// randomMix looks for keys that are there only within a transaction. One key is always there:
+// RANDOMKEY answers nil never.
 func randomMix(c *client) ([][]string, bool) {
 	key := func() string { return c.pick("r1", "r2") }
 	switch c.random.IntN(12) {
@@ -240,8 +251,8 @@ func randomMix(c *client) ([][]string, bool) {
 	return single("RANDOMKEY")
 }
 
-// halfClosedMix has commands on several slots, which have to wait for each other. A blocking command ends with a client
-// that closes its side, in Valkey too.
+// halfClosedMix has commands on several slots, which have to wait for each other. A blocking
+// command ends with a client that closes its side, in Valkey too.
 func halfClosedMix(c *client) ([][]string, bool) {
 	key := func() string { return c.pick("x1", "x2", "x3") }
 	switch c.random.IntN(8) {
@@ -270,9 +281,12 @@ func flushMix(c *client) ([][]string, bool) {
 	case 1:
 		return single("FLUSHALL", c.pick("SYNC", "ASYNC"))
 	case 2, 3:
-		return single("MSET", "f1", c.unique(), "f2", c.unique(), "f3", c.unique(), "f4", c.unique())
+		return single("MSET", "f1", c.unique(), "f2", c.unique(), "f3", c.unique(), "f4",
+			c.unique())
 	case 4:
-		return [][]string{{"SET", key(), c.unique()}, {"FLUSHALL", "ASYNC"}, {"SET", key(), c.unique()}}, true
+		return [][]string{
+			{"SET", key(), c.unique()}, {"FLUSHALL", "ASYNC"}, {"SET", key(), c.unique()},
+		}, true
 	case 5:
 		return single("GET", key())
 	case 6:

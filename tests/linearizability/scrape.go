@@ -14,7 +14,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// withMetrics adds a metrics port to the directives of a server that has one, and returns its address.
+// withMetrics adds a metrics port to the directives of a server that has one, and returns its
+// address.
 func withMetrics(t *testing.T, directives []string) ([]string, string) {
 	t.Helper()
 	if !instance.SubjectIsTidemill() {
@@ -31,10 +32,12 @@ func withMetrics(t *testing.T, directives []string) ([]string, string) {
 // fillerKeys is how many keys fillWithoutEnd writes.
 const fillerKeys = 4
 
-// fillerBytes are the lengths of the values that take the place of freed databases in the server's memory.
+// fillerBytes are the lengths of the values that take the place of freed databases in the server's
+// memory.
 var fillerBytes = []int{60 << 10, 120 << 10, 190 << 10, 250 << 10, 300 << 10, 380 << 10}
 
-// fillWithoutEnd writes a key that is in no history, so that what a flush freed is soon other bytes.
+// fillWithoutEnd writes a key that is in no history, so that what a flush freed is soon other
+// bytes.
 func fillWithoutEnd(server string, done <-chan struct{}) error {
 	conn, err := wire.Dial(server)
 	if err != nil {
@@ -54,9 +57,12 @@ func fillWithoutEnd(server string, done <-chan struct{}) error {
 	}
 }
 
-// scrapeWithoutEnd reads the metrics again and again beside what a test does, until the returned function is called. The
-// thread that serves them walks the databases like any reader: a count above keysMax is of one that was freed.
-func scrapeWithoutEnd(t *testing.T, server *instance.Server, address string, keysMax int) (stop func()) {
+// scrapeWithoutEnd reads the metrics again and again beside what a test does, until the returned
+// function is called. The thread that serves them walks the databases like any reader: a count
+// above keysMax is of one that was freed.
+func scrapeWithoutEnd(
+	t *testing.T, server *instance.Server, address string, keysMax int,
+) (stop func()) {
 	t.Helper()
 	if reply, err := server.Dial(t).Do("FLUSHALL"); err != nil || reply.IsError() {
 		t.Fatalf("FLUSHALL: %v %v", reply, err)
@@ -102,7 +108,8 @@ func scrapeOnce(client *http.Client, address string, keysMax int) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "tidemill_keys{") && !strings.HasPrefix(line, "tidemill_keys_expiring{") {
+		if !strings.HasPrefix(line, "tidemill_keys{") &&
+			!strings.HasPrefix(line, "tidemill_keys_expiring{") {
 			continue
 		}
 		_, figure, _ := strings.Cut(strings.TrimSpace(line), "} ")

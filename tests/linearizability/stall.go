@@ -9,8 +9,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// Workers read the clock once per iteration. Connections that keep each iteration busy for some milliseconds make the
-// clocks of the commands behind them old, each worker's by another time.
+// Workers read the clock once per iteration. Connections that keep each iteration busy for some
+// milliseconds make the clocks of the commands behind them old, each worker's by another time.
 const (
 	stallerCount = 4
 	stallFor     = 2 * time.Millisecond
@@ -47,7 +47,8 @@ func newStallers(address string) (*stallers, error) {
 
 // fill writes the texts anew, after the server was emptied.
 func (s *stallers) fill() error {
-	_, err := s.conns[0].Do("MSET", "stall1", strings.Repeat("a", s.length), "stall2", strings.Repeat("b", s.length))
+	_, err := s.conns[0].Do("MSET", "stall1", strings.Repeat("a", s.length), "stall2",
+		strings.Repeat("b", s.length))
 	return err
 }
 

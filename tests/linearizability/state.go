@@ -1,9 +1,11 @@
-// Package linearizability runs concurrent clients on few keys and lets porcupine decide whether some order of the
-// operations, one at a time and within their real intervals, explains every reply.
+// Package linearizability runs concurrent clients on few keys and lets porcupine decide whether
+// some order of the operations, one at a time and within their real intervals, explains every
+// reply.
 //
-// The model (state.go, apply.go) is a small Redis: two databases of strings, lists and hashes, expiry, WATCH. Rounds
-// are short, so that the search ends; there are many of them. Expiry enters a history as an operation of its own
-// (history.go). That the checker can fail is shown on a proxy that breaks one promise at a time (faults_test.go).
+// The model (state.go, apply.go) is a small Redis: two databases of strings, lists and hashes,
+// expiry, WATCH. Rounds are short, so that the search ends; there are many of them. Expiry enters a
+// history as an operation of its own (history.go). That the checker can fail is shown on a proxy
+// that breaks one promise at a time (faults_test.go).
 //
 // It is not a test of replies' details: package differential compares those.
 package linearizability
@@ -21,8 +23,8 @@ type value struct {
 	text string
 	list []string
 	hash map[string]field
-	// expiry identifies the SET that gave the key its deadline, 0 when there is none. Copies keep it: they expire
-	// together.
+	// expiry identifies the SET that gave the key its deadline, 0 when there is none. Copies keep
+	// it: they expire together.
 	expiry int
 }
 
@@ -83,7 +85,8 @@ func (s *state) clone() *state {
 
 // put stores a value, or deletes the key of an emptied collection, and tells the watchers.
 func (s *state) put(database int, key string, content value) {
-	if content.kind == 'l' && len(content.list) == 0 || content.kind == 'h' && len(content.hash) == 0 {
+	if content.kind == 'l' && len(content.list) == 0 || content.kind == 'h' &&
+		len(content.hash) == 0 {
 		delete(s.databases[database], key)
 	} else {
 		s.databases[database][key] = content
@@ -115,7 +118,8 @@ func (s *state) touch(database int, key string) {
 	}
 }
 
-// touchExisting marks watched keys that exist in one of two databases: what SWAPDB and FLUSHALL disturb.
+// touchExisting marks watched keys that exist in one of two databases: what SWAPDB and FLUSHALL
+// disturb.
 func (s *state) touchExisting(database int, others ...int) {
 	for client, watched := range s.watches {
 		if watched.database != database {
@@ -143,8 +147,8 @@ func (s *state) expire(expiry int) {
 	}
 }
 
-// encode writes the state in one canonical form: equal states have equal strings. The checker compares states far
-// more often than it makes them, so the form is made once and kept.
+// encode writes the state in one canonical form: equal states have equal strings. The checker
+// compares states far more often than it makes them, so the form is made once and kept.
 func (s *state) encode() {
 	var out []byte
 	for index, database := range s.databases {

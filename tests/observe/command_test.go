@@ -11,7 +11,8 @@ import (
 // missingSubcommands belong to what is not there: client tracking, users of one's own, modules.
 var missingSubcommands = []string{
 	"client|tracking",
-	"acl|cat", "acl|deluser", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|load", "acl|log", "acl|save", "acl|setuser",
+	"acl|cat", "acl|deluser", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|load",
+	"acl|log", "acl|save", "acl|setuser",
 	"module|load", "module|loadex", "module|unload",
 }
 
@@ -49,7 +50,8 @@ func requireSameCommand(t *testing.T, want, got wire.Reply) {
 		render func(wire.Reply) string
 	}{
 		{"name", wire.Reply.String}, {"arity", wire.Reply.String}, {"flags", sorted},
-		{"first key", wire.Reply.String}, {"last key", wire.Reply.String}, {"step", wire.Reply.String},
+		{"first key", wire.Reply.String}, {"last key", wire.Reply.String},
+		{"step", wire.Reply.String},
 		{"categories", sorted}, {"tips", sorted}, {"keys", keySpecs},
 	} {
 		if want, got := part.render(want.Items[index]), part.render(got.Items[index]); want != got {
@@ -89,7 +91,8 @@ func TestCommandInfo_IsValkeys(t *testing.T) {
 		}
 		for _, name := range names {
 			text := string(name.Text)
-			want, got := do(t, valkey, "COMMAND", "INFO", text), do(t, subject, "COMMAND", "INFO", text)
+			want, got := do(t, valkey, "COMMAND", "INFO", text),
+				do(t, subject, "COMMAND", "INFO", text)
 			if len(want.Items) != 1 || len(want.Items[0].Items) == 0 {
 				t.Errorf("%s is no command of Valkey's", text)
 				continue
@@ -108,7 +111,8 @@ COMMAND LIST FILTERBY PATTERN nothing
 `)
 }
 
-// TestCommandList_NamesAreThoseOfValkey, of the commands that both have: containers and their subcommands, by every filter.
+// TestCommandList_NamesAreThoseOfValkey, of the commands that both have: containers and their
+// subcommands, by every filter.
 func TestCommandList_NamesAreThoseOfValkey(t *testing.T) {
 	valkey, subject := both(t)
 	list := func(conn *wire.Conn, filter string) map[string]bool {
@@ -122,15 +126,18 @@ func TestCommandList_NamesAreThoseOfValkey(t *testing.T) {
 	if !all["client"] || !all["client|list"] {
 		t.Error("COMMAND LIST leaves out a container or its subcommands")
 	}
-	filters := []string{"FILTERBY PATTERN *", "FILTERBY PATTERN config*", "FILTERBY PATTERN config", "FILTERBY MODULE none"}
+	filters := []string{"FILTERBY PATTERN *", "FILTERBY PATTERN config*", "FILTERBY PATTERN config",
+		"FILTERBY MODULE none"}
 	for _, category := range do(t, subject, "COMMAND", "INFO", "client").Items[0].Items[6].Items {
 		filters = append(filters, "FILTERBY ACLCAT "+strings.TrimPrefix(string(category.Text), "@"))
 	}
-	for _, filter := range append(filters, "FILTERBY ACLCAT connection", "FILTERBY ACLCAT dangerous") {
+	for _, filter := range append(filters, "FILTERBY ACLCAT connection",
+		"FILTERBY ACLCAT dangerous") {
 		theirs, ours := list(valkey, filter), list(subject, filter)
 		for name := range all {
 			if theirs[name] != ours[name] {
-				t.Errorf("%s: %s is in Valkey's list: %v, in ours: %v", filter, name, theirs[name], ours[name])
+				t.Errorf("%s: %s is in Valkey's list: %v, in ours: %v", filter, name, theirs[name],
+					ours[name])
 			}
 		}
 	}

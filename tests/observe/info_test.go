@@ -14,7 +14,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// perCall begins the fields of INFO that there are one of per command, error code, database or worker.
+// perCall begins the fields of INFO that there are one of per command, error code, database or
+// worker.
 var perCall = regexp.MustCompile(`^(cmdstat_|errorstat_|latency_percentiles_usec_|worker\d)`)
 
 // absent returns the patterns of fields that docs/observing.md says are not shown.
@@ -24,7 +25,8 @@ func absent(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n## Fields of Valkey's INFO that are not shown\n")
+	_, section, found := strings.Cut(string(text),
+		"\n## Fields of Valkey's INFO that are not shown\n")
 	if !found {
 		t.Fatal("docs/observing.md has no list of fields that are not shown")
 	}
@@ -36,7 +38,8 @@ func absent(t *testing.T) []string {
 	return patterns
 }
 
-// TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent keeps the list in docs/observing.md exact in both directions.
+// TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent keeps the list in docs/observing.md exact
+// in both directions.
 func TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent(t *testing.T) {
 	valkey, subject := both(t)
 	for _, conn := range []*wire.Conn{valkey, subject} {
@@ -60,7 +63,8 @@ func TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent(t *testing.T) {
 	}
 	for _, pattern := range absent(t) {
 		if !used[pattern] {
-			t.Errorf("docs/observing.md lists %s, but no field of Valkey's is missing by that name", pattern)
+			t.Errorf("docs/observing.md lists %s, but no field of Valkey's is missing by that name",
+				pattern)
 		}
 	}
 	if len(theirs) < 150 {
@@ -68,8 +72,8 @@ func TestInfo_ShowsValkeysFieldsButThoseDocumentedAsAbsent(t *testing.T) {
 	}
 }
 
-// TestInfoKeyspace_CountsAreValkeys compares the counts of keys with an expiry and of hashes with fields that have one,
-// after everything that may change them.
+// TestInfoKeyspace_CountsAreValkeys compares the counts of keys with an expiry and of hashes with
+// fields that have one, after everything that may change them.
 func TestInfoKeyspace_CountsAreValkeys(t *testing.T) {
 	valkey, subject := both(t)
 	averages := regexp.MustCompile(`avg_ttl=\d+`)
@@ -109,7 +113,8 @@ HSETEX last EX 1000 FIELDS 1 a 1
 		var shown [2]string
 		for index, conn := range []*wire.Conn{valkey, subject} {
 			reply := do(t, conn, words(line)...).String()
-			text := averages.ReplaceAllString(string(do(t, conn, "INFO", "keyspace").Text), "avg_ttl=_")
+			text := averages.ReplaceAllString(string(do(t, conn, "INFO", "keyspace").Text),
+				"avg_ttl=_")
 			shown[index] = reply + "\n" + text
 		}
 		if shown[0] != shown[1] {
@@ -128,8 +133,11 @@ func TestInfoKeyspace_AverageTimeToLiveIsThatOfTheKeys(t *testing.T) {
 	}
 	average := regexp.MustCompile(`avg_ttl=(\d+),`)
 	var ms int
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		ms, _ = strconv.Atoi(average.FindStringSubmatch(string(do(t, conn, "INFO", "keyspace").Text))[1])
+	const pause = 10 * time.Millisecond
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(
+		pause) {
+		ms, _ = strconv.Atoi(
+			average.FindStringSubmatch(string(do(t, conn, "INFO", "keyspace").Text))[1])
 		// 19,950 seconds on average, less those that the test took.
 		if ms > 19_800_000 && ms <= 19_950_000 {
 			return
@@ -154,8 +162,10 @@ func TestInfo_CountsReadsWritesAndIterations(t *testing.T) {
 			do(t, conn, "PING")
 		}
 		after := info(t, conn, "stats")
-		for _, name := range []string{"total_reads_processed", "total_writes_processed", "eventloop_cycles"} {
-			if grown := number(after, name) - number(before, name); grown < calls || grown > 2*calls {
+		for _, name := range []string{"total_reads_processed", "total_writes_processed",
+			"eventloop_cycles"} {
+			if grown := number(after, name) - number(before, name); grown < calls ||
+				grown > 2*calls {
 				t.Errorf("%s: %s grew by %d in %d calls", kind, name, grown, calls)
 			}
 		}
@@ -172,7 +182,8 @@ func TestInfo_CountsReadsWritesAndIterations(t *testing.T) {
 			do(t, conn, words(call)...)
 		}
 		// INFO itself, MULTI, EXEC and what it ran; what was refused does not count.
-		if grown := number(info(t, conn, "stats"), "total_commands_processed") - number(before, "total_commands_processed"); grown != 5 {
+		if grown := number(info(t, conn, "stats"), "total_commands_processed") - number(before,
+			"total_commands_processed"); grown != 5 {
 			t.Errorf("%s: a transaction of two commands counted as %d", kind, grown)
 		}
 		do(t, conn, "CONFIG", "RESETSTAT")
@@ -184,7 +195,9 @@ func TestInfo_CountsReadsWritesAndIterations(t *testing.T) {
 
 // TestClientList_CountsAreValkeys compares what a client did as others see it.
 func TestClientList_CountsAreValkeys(t *testing.T) {
-	shown := regexp.MustCompile(`(?:^| )((?:name|db|multi|watch|qbuf|omem|events|cmd|user|resp|lib-name|lib-ver|tot-net-in|tot-net-out|tot-cmds)=\S*)`)
+	shown := regexp.MustCompile(
+		`(?:^| )((?:name|db|multi|watch|qbuf|omem|events|cmd|user|` +
+			`resp|lib-name|lib-ver|tot-net-in|tot-net-out|tot-cmds)=\S*)`)
 	names := regexp.MustCompile(`(?:^| )([a-z-]+)=`)
 	valkey, subject := instance.Start(t, instance.Valkey), instance.Start(t, instance.Subject)
 	seen := []*wire.Conn{valkey.Dial(t), subject.Dial(t)}
@@ -200,8 +213,10 @@ func TestClientList_CountsAreValkeys(t *testing.T) {
 		return found
 	}
 	for _, call := range []string{
-		"CLIENT SETINFO LIB-NAME lib", "CLIENT SETINFO LIB-VER 1.2", "CLIENT SETNAME me", "WATCH a b", "MULTI",
-		"SET a 1", "INCR a", "EXEC", "GET", "FOO", "CLIENT FOO", "MULTI", "GET a", "DISCARD", "SELECT 3", "MULTI", "GET", "EXEC",
+		"CLIENT SETINFO LIB-NAME lib", "CLIENT SETINFO LIB-VER 1.2", "CLIENT SETNAME me",
+		"WATCH a b", "MULTI",
+		"SET a 1", "INCR a", "EXEC", "GET", "FOO", "CLIENT FOO", "MULTI", "GET a", "DISCARD",
+		"SELECT 3", "MULTI", "GET", "EXEC",
 		"CLIENT SETNAME _", "RESET",
 	} {
 		var lines [2]string
@@ -212,9 +227,10 @@ func TestClientList_CountsAreValkeys(t *testing.T) {
 		do(t, seen[0], words(call)...)
 		do(t, seen[1], words(call)...)
 		want := see(0)
-		// What is noted behind a reply may come a moment after it.
+		// Counters that the server updates behind a reply may change a moment after it.
 		got := see(1)
-		for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); got = see(1) {
+		for deadline := time.Now().Add(10 * time.Second); got != want &&
+			time.Now().Before(deadline); got = see(1) {
 			time.Sleep(time.Millisecond)
 		}
 		if want != got {

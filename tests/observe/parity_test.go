@@ -14,14 +14,15 @@ import (
 func requireEqualCalls(t *testing.T, valkey, subject *wire.Conn, calls [][]string) {
 	t.Helper()
 	for _, call := range calls {
-		if want, got := do(t, valkey, call...).String(), do(t, subject, call...).String(); want != got {
+		if want, got := do(t, valkey, call...).String(), do(t, subject,
+			call...).String(); want != got {
 			t.Errorf("%.200q\n  valkey:  %.300s\n  subject: %.300s", call, want, got)
 		}
 	}
 }
 
-// TestOptions_RepeatedAndConflictingAreReadAsByValkey tries all sequences of up to three options of the commands that set an
-// expiry. The differential test does it with all commands, by chance.
+// TestOptions_RepeatedAndConflictingAreReadAsByValkey tries all sequences of up to three options of
+// the commands that set an expiry. The differential test does it with all commands, by chance.
 func TestOptions_RepeatedAndConflictingAreReadAsByValkey(t *testing.T) {
 	valkey, subject := both(t)
 	times := "EX 1000|EX 9000|PX 5000000|EXAT 4102444800|PXAT 4102444800000|EX abc|EX"
@@ -45,18 +46,21 @@ func TestOptions_RepeatedAndConflictingAreReadAsByValkey(t *testing.T) {
 				number /= len(options) + 1
 			}
 			pipeline = append(pipeline,
-				words("SET s v"), words("DEL h"), words("HSET h f v"), words(line+" "+command.tail), words(command.look))
+				words("SET s v"), words("DEL h"), words("HSET h f v"), words(line+" "+command.tail),
+				words(command.look))
 		}
 		want, got := pipelined(t, valkey, pipeline), pipelined(t, subject, pipeline)
 		for index := range pipeline {
 			if want[index] != got[index] && !(index%5 == 4 && sameTimes(want[index], got[index])) {
-				t.Fatalf("%q behind %q\n  valkey:  %s\n  subject: %s", pipeline[index], pipeline[max(index-1, 0)], want[index], got[index])
+				t.Fatalf("%q behind %q\n  valkey:  %s\n  subject: %s", pipeline[index],
+					pipeline[max(index-1, 0)], want[index], got[index])
 			}
 		}
 	}
 }
 
-// sameTimes tells whether two times to live differ by no more than the moments at which they were read.
+// sameTimes tells whether two times to live differ by no more than the moments at which they were
+// read.
 func sameTimes(want, got string) bool {
 	const toleranceS = 300
 	seconds := func(reply string) int {
@@ -93,12 +97,17 @@ func TestErrors_QuoteWhatWasSentAsValkeyDoes(t *testing.T) {
 	valkey, subject := both(t)
 	long := strings.Repeat("x", 300)
 	var calls [][]string
-	for _, odd := range []string{"x\r\ny", "\r\nx\r\n", "\n", "x\x00y", "\x00", "\xff'\"\t", long, long[:127], long[:128], long[:129]} {
+	for _, odd := range []string{"x\r\ny", "\r\nx\r\n", "\n", "x\x00y", "\x00", "\xff'\"\t", long,
+		long[:127], long[:128], long[:129]} {
 		for _, line := range []string{
-			"ODD", "ODD a", "NOTHING ODD ODD ODD", "CLIENT ODD", "CONFIG ODD", "OBJECT ODD a", "COMMAND ODD", "DEBUG ODD", "DEBUG ODD ODD",
-			"CONFIG SET ODD 1", "CONFIG SET loglevel ODD", "CONFIG GET ODD", "EXPIRE a 1 ODD", "HEXPIRE a 1 ODD FIELDS 1 f", "HELLO 3 ODD",
-			"HELLO ODD", "CLIENT SETINFO ODD a", "CLIENT LIST TYPE ODD", "CLIENT KILL USER ODD", "CLIENT KILL FLAGS ODD", "SCAN 0 TYPE ODD",
-			"LATENCY GRAPH ODD", "SLOWLOG GET ODD ODD", "COMMAND GETKEYS ODD", "DEBUG ERROR ODD", "SET a b ODD", "ACL ODD", "MODULE ODD",
+			"ODD", "ODD a", "NOTHING ODD ODD ODD", "CLIENT ODD", "CONFIG ODD", "OBJECT ODD a",
+			"COMMAND ODD", "DEBUG ODD", "DEBUG ODD ODD",
+			"CONFIG SET ODD 1", "CONFIG SET loglevel ODD", "CONFIG GET ODD", "EXPIRE a 1 ODD",
+			"HEXPIRE a 1 ODD FIELDS 1 f", "HELLO 3 ODD",
+			"HELLO ODD", "CLIENT SETINFO ODD a", "CLIENT LIST TYPE ODD", "CLIENT KILL USER ODD",
+			"CLIENT KILL FLAGS ODD", "SCAN 0 TYPE ODD",
+			"LATENCY GRAPH ODD", "SLOWLOG GET ODD ODD", "COMMAND GETKEYS ODD", "DEBUG ERROR ODD",
+			"SET a b ODD", "ACL ODD", "MODULE ODD",
 		} {
 			call := strings.Fields(line)
 			for index := range call {
@@ -113,15 +122,21 @@ func TestErrors_QuoteWhatWasSentAsValkeyDoes(t *testing.T) {
 func TestConfigGet_AnswersTheSpellingOfTheClient(t *testing.T) {
 	valkey, subject := both(t)
 	requireEqualCalls(t, valkey, subject, [][]string{
-		{"CONFIG", "GET", "TimeOut"}, {"CONFIG", "GET", "timeout", "TIMEOUT"}, {"CONFIG", "GET", "TIMEOUT", "timeo*"},
-		{"CONFIG", "GET", "timeo*", "TIMEOUT"}, {"CONFIG", "GET", "databases", "TIMEOUT", "a"}, {"CONFIG", "GET", "\\timeout"},
-		{"CONFIG", "GET", "Slave-Priority", "replica-priority"}, {"CONFIG", "GET", "timeout\x00"}, {"CONFIG", "GET", "timeo*\x00x"},
-		{"CONFIG", "SET", "Slave-Priority", "abc"}, {"CONFIG", "SET", "LOGLEVEL", "x"}, {"CONFIG", "SET", "timeout", "1", "TIMEOUT", "2"},
-		{"CONFIG", "SET", "slave-priority", "1", "replica-priority", "2"}, {"CONFIG", "GET", "*-priority"}, {"CONFIG", "SET", "DIR", "/"},
+		{"CONFIG", "GET", "TimeOut"}, {"CONFIG", "GET", "timeout", "TIMEOUT"},
+		{"CONFIG", "GET", "TIMEOUT", "timeo*"},
+		{"CONFIG", "GET", "timeo*", "TIMEOUT"}, {"CONFIG", "GET", "databases", "TIMEOUT", "a"},
+		{"CONFIG", "GET", "\\timeout"},
+		{"CONFIG", "GET", "Slave-Priority", "replica-priority"}, {"CONFIG", "GET", "timeout\x00"},
+		{"CONFIG", "GET", "timeo*\x00x"},
+		{"CONFIG", "SET", "Slave-Priority", "abc"}, {"CONFIG", "SET", "LOGLEVEL", "x"},
+		{"CONFIG", "SET", "timeout", "1", "TIMEOUT", "2"},
+		{"CONFIG", "SET", "slave-priority", "1", "replica-priority", "2"},
+		{"CONFIG", "GET", "*-priority"}, {"CONFIG", "SET", "DIR", "/"},
 	})
 }
 
-// TestStranger_IsToldNothingBeforeItAuthenticates: neither which commands there are nor what they take.
+// TestStranger_IsToldNothingBeforeItAuthenticates: neither which commands there are nor what they
+// take.
 func TestStranger_IsToldNothingBeforeItAuthenticates(t *testing.T) {
 	valkey, subject := both(t)
 	for _, conn := range []*wire.Conn{valkey, subject} {
@@ -129,17 +144,23 @@ func TestStranger_IsToldNothingBeforeItAuthenticates(t *testing.T) {
 		do(t, conn, "RESET")
 	}
 	var calls [][]string
-	for _, line := range strings.Split("nothing|nothing a|GET|GET a|GET a b c|MULTI|MULTI x|EXEC|EXEC x|DISCARD|WATCH|CLIENT|CLIENT x|CLIENT ID|"+
-		"CLIENT KILL|CONFIG GET|OBJECT x|MONITOR|MONITOR x|DEBUG x|SHUTDOWN x|ROLE|ROLE x|ACL WHOAMI|BLPOP a|BLPOP a 0|SELECT 99|PING|PING a b|"+
-		"AUTH|AUTH a|AUTH a b|AUTH a b c|HELLO|HELLO x|HELLO 9|HELLO 3 AUTH default x|HELLO 2 SETNAME a|RESET|RESET x|AUTH secret|GET|nothing|MULTI|"+
-		"GET|EXEC|MULTI|AUTH nope|EXEC|ACL WHOAMI|RESET|GET", "|") {
+	for _, line := range strings.Split(
+		"nothing|nothing a|GET|GET a|GET a b c|MULTI|MULTI x|EXEC|EXEC "+
+			"x|DISCARD|WATCH|CLIENT|CLIENT x|CLIENT ID|"+
+			"CLIENT KILL|CONFIG GET|OBJECT x|MONITOR|MONITOR x|DEBUG x|SHUTDOWN x|ROLE|ROLE "+
+			"x|ACL WHOAMI|BLPOP a|BLPOP a 0|SELECT 99|PING|PING a b|"+
+			"AUTH|AUTH a|AUTH a b|AUTH a b c|HELLO|HELLO x|HELLO 9|HELLO 3 AUTH default x|HELLO "+
+			"2 SETNAME a|RESET|RESET x|AUTH secret|GET|nothing|MULTI|"+
+			"GET|EXEC|MULTI|AUTH nope|EXEC|ACL WHOAMI|RESET|GET", "|") {
 		calls = append(calls, words(line))
 	}
 	requireEqualCalls(t, valkey, subject, calls)
 	for _, conn := range []*wire.Conn{valkey, subject} {
 		do(t, conn, "AUTH", "secret")
 		defer do(t, conn, "CONFIG", "SET", "requirepass", "")
-		if info := string(do(t, conn, "INFO", "commandstats").Text); !strings.Contains(info, "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=6,") {
+		info := string(do(t, conn, "INFO", "commandstats").Text)
+		if !strings.Contains(info,
+			"cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=6,") {
 			t.Errorf("GET was refused six times:\n%s", info)
 		}
 	}
@@ -196,17 +217,20 @@ func TestUnblock_LooksAtAReasonOnlyWithoutMoreBehindIt(t *testing.T) {
 		server := instance.Start(t, kind)
 		conn, blocked := server.Dial(t), server.Dial(t)
 		id := string(do(t, blocked, "CLIENT", "ID").String()[1:])
-		for reason, want := range map[string]string{"ERROR": "-UNBLOCKED", "ERROR x": "*", "x ERROR": "*", "TIMEOUT": "*"} {
+		for reason, want := range map[string]string{"ERROR": "-UNBLOCKED", "ERROR x": "*",
+			"x ERROR": "*", "TIMEOUT": "*"} {
 			if err := blocked.Send("BLPOP", "nothing", "0"); err != nil {
 				t.Fatal(err)
 			}
-			for deadline := time.Now().Add(10 * time.Second); do(t, conn, append([]string{"CLIENT", "UNBLOCK", id}, words(reason)...)...).Int() == 0; {
+			unblock := append([]string{"CLIENT", "UNBLOCK", id}, words(reason)...)
+			for deadline := time.Now().Add(10 * time.Second); do(t, conn, unblock...).Int() == 0; {
 				if time.Now().After(deadline) {
 					t.Fatal("it does not block")
 				}
 			}
 			reply, err := blocked.Receive()
-			if err != nil || !strings.HasPrefix(reply.String(), want) && !(want == "*" && reply.Null) {
+			if err != nil || !strings.HasPrefix(reply.String(), want) &&
+				!(want == "*" && reply.Null) {
 				t.Errorf("%s: UNBLOCK %s ended the wait with %s, %v", kind, reason, reply, err)
 			}
 		}
@@ -216,7 +240,8 @@ func TestUnblock_LooksAtAReasonOnlyWithoutMoreBehindIt(t *testing.T) {
 func TestSlowlog_CutsANameWhereACStringEnds(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 		conn := instance.Start(t, kind, "--slowlog-log-slower-than", "0").Dial(t)
-		for name, want := range map[string]string{"a\x00b c": "a", strings.Repeat("n", 1000): strings.Repeat("n", 1000)} {
+		for name, want := range map[string]string{"a\x00b c": "a",
+			strings.Repeat("n", 1000): strings.Repeat("n", 1000)} {
 			do(t, conn, "CLIENT", "SETNAME", name)
 			do(t, conn, "GET", "a")
 			entry := do(t, conn, "SLOWLOG", "GET", "1").Items[0]

@@ -36,7 +36,8 @@ func TestQuit_ClosesAlthoughRepliesAreOff(t *testing.T) {
 	}
 }
 
-// TestHashFields_ExpiredOnesAreGoneAsInValkey has the sweep switched off, so that what has expired is still stored.
+// TestHashFields_ExpiredOnesAreGoneAsInValkey has the sweep switched off, so that what has expired
+// is still stored.
 func TestHashFields_ExpiredOnesAreGoneAsInValkey(t *testing.T) {
 	valkey, subject := both(t)
 	const expire = "HPEXPIRE h 1 FIELDS"
@@ -82,9 +83,12 @@ HRANDFIELD h 10 WITHVALUES
 			reply := do(t, conn, words(line)...)
 			shown[index] = reply.String()
 			// Hashes have no order.
-			if name := words(line)[0]; name == "HRANDFIELD" || name == "HGETALL" || name == "HKEYS" || name == "HVALS" {
+			if name := words(line)[0]; name == "HRANDFIELD" || name == "HGETALL" ||
+				name == "HKEYS" || name == "HVALS" {
 				items := reply.Items
-				slices.SortFunc(items, func(a, b wire.Reply) int { return strings.Compare(a.String(), b.String()) })
+				slices.SortFunc(items, func(a, b wire.Reply) int {
+					return strings.Compare(a.String(), b.String())
+				})
 				shown[index] = reply.String()
 			}
 		}
@@ -97,15 +101,16 @@ HRANDFIELD h 10 WITHVALUES
 	}
 }
 
-// TestAuth_LiftsTheLimitsOfWhatFollowsInItsPipeline: what a client may send before it is authenticated says nothing about
-// the requests behind AUTH.
+// TestAuth_LiftsTheLimitsOfWhatFollowsInItsPipeline: what a client may send before it is
+// authenticated says nothing about the requests behind AUTH.
 func TestAuth_LiftsTheLimitsOfWhatFollowsInItsPipeline(t *testing.T) {
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 		server := instance.Start(t, kind)
 		do(t, server.Dial(t), "CONFIG", "SET", "requirepass", "secret")
 		conn := server.Dial(t)
 		var pipeline []byte
-		for _, call := range []string{"AUTH secret", "SET k v", "MGET" + strings.Repeat(" k", 20), "PING"} {
+		for _, call := range []string{"AUTH secret", "SET k v", "MGET" + strings.Repeat(" k", 20),
+			"PING"} {
 			pipeline = wire.AppendCommand(pipeline, wire.Arguments(words(call)...)...)
 		}
 		if err := conn.SendRaw(pipeline); err != nil {
@@ -131,8 +136,11 @@ func TestDebug_AnswersEveryTypeOfTheProtocolAsValkey(t *testing.T) {
 		valkey, subject := both(t)
 		do(t, valkey, "HELLO", protocol)
 		do(t, subject, "HELLO", protocol)
-		for _, line := range strings.Split("string integer double bignum null array set map attrib push verbatim true false none", " ") {
-			// A push or an attribute comes beside a reply: all is taken until the answer to the request behind.
+		for _, line := range strings.Split(
+			"string integer double bignum null array set map attrib push verbatim true false none",
+			" ") {
+			// A push or an attribute comes beside a reply: all is taken until the answer to the
+			// request behind.
 			var shown [2]string
 			for index, conn := range []*wire.Conn{valkey, subject} {
 				if err := conn.Send("DEBUG", "PROTOCOL", line); err != nil {
@@ -149,7 +157,8 @@ func TestDebug_AnswersEveryTypeOfTheProtocolAsValkey(t *testing.T) {
 				}
 			}
 			if shown[0] != shown[1] {
-				t.Errorf("RESP%s %s\n  valkey:  %s\n  subject: %s", protocol, line, shown[0], shown[1])
+				t.Errorf("RESP%s %s\n  valkey:  %s\n  subject: %s", protocol, line, shown[0],
+					shown[1])
 			}
 		}
 	}

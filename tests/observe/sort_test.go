@@ -12,8 +12,10 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-func TestSort_RepliesAreValkeys(t *testing.T) {
-	requireEqual(t, `
+func TestSort_RepliesAreValkeys(t *testing.T) { requireEqual(t, sortCalls) }
+
+// sortCalls are calls of SORT, and of commands that show its keys and its result, one per line.
+const sortCalls = `
 RPUSH l 3 1 2
 SORT l
 SORT l DESC
@@ -114,19 +116,21 @@ GET m
 SORT_RO l BY w_* GET h_*->f
 SORT l BY w_* LIMIT x 1
 EXEC
-`)
-}
+`
 
 func TestSort_ReadsNumbersAsValkey(t *testing.T) {
 	valkey, subject := both(t)
-	texts := []string{"1.5", "1e3", "-inf", "+inf", "infinity", "INF", "nan", "0x10", " 1", "1 ", "", "1e400", "1e-400", ".5", "5.",
-		"1_0", "-", "--1", "-nan", "1e", "1.5e+3", "-0", "1\x00", "1\x002", "\x00", "9223372036854775808", "00"}
+	texts := []string{"1.5", "1e3", "-inf", "+inf", "infinity", "INF", "nan", "0x10", " 1", "1 ",
+		"", "1e400", "1e-400", ".5", "5.",
+		"1_0", "-", "--1", "-nan", "1e", "1.5e+3", "-0", "1\x00", "1\x002", "\x00",
+		"9223372036854775808", "00"}
 	for _, text := range texts {
 		for _, options := range []string{"", "ALPHA", "ALPHA STORE out", "DESC"} {
 			reply := func(conn *wire.Conn) string {
 				do(t, conn, "DEL", "k", "out")
 				do(t, conn, "RPUSH", "k", "1\x00b", text, "1\x00a", "1", "2")
-				return do(t, conn, append([]string{"SORT", "k"}, words(options)...)...).String() + do(t, conn, "LRANGE", "out", "0", "-1").String()
+				return do(t, conn, append([]string{"SORT", "k"}, words(options)...)...).String() +
+					do(t, conn, "LRANGE", "out", "0", "-1").String()
 			}
 			if want, got := reply(valkey), reply(subject); want != got {
 				t.Errorf("%q %s\n  valkey:  %s\n  subject: %s", text, options, want, got)
@@ -135,8 +139,8 @@ func TestSort_ReadsNumbersAsValkey(t *testing.T) {
 	}
 }
 
-// TestSort_SeesAllKeysAtOneMoment changes two keys together while their order is asked for; seen at different moments
-// they would be equal.
+// TestSort_SeesAllKeysAtOneMoment changes two keys together while their order is asked for; seen at
+// different moments they would be equal.
 func TestSort_SeesAllKeysAtOneMoment(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	setup := server.Dial(t)
@@ -158,20 +162,24 @@ func TestSort_SeesAllKeysAtOneMoment(t *testing.T) {
 			_, _ = conn.Do("MSET", "w_a", strconv.Itoa(round%2), "w_b", strconv.Itoa(1-round%2))
 		})
 		work(func(conn *wire.Conn, round int) {
-			for _, call := range []string{"SORT_RO l BY nosort GET w_*", "SORT l BY nosort GET w_*", "SORT_RO long BY nosort GET w_* LIMIT 0 2"} {
+			for _, call := range []string{"SORT_RO l BY nosort GET w_*", "SORT l BY nosort GET w_*",
+				"SORT_RO long BY nosort GET w_* LIMIT 0 2"} {
 				reply, err := conn.Do(words(call)...)
-				if err != nil || len(reply.Items) != 2 || string(reply.Items[0].Text) == string(reply.Items[1].Text) {
+				if err != nil || len(reply.Items) != 2 ||
+					string(reply.Items[0].Text) == string(reply.Items[1].Text) {
 					t.Errorf("%s saw two moments: %v %v", call, reply, err)
 					return
 				}
 			}
 		})
 		work(func(conn *wire.Conn, round int) {
-			for _, call := range []string{"MULTI", "SORT l BY w_* GET w_* STORE out" + strconv.Itoa(round%50), "SORT l BY nosort GET w_*"} {
+			for _, call := range []string{"MULTI", "SORT l BY w_* GET w_* STORE out" +
+				strconv.Itoa(round%50), "SORT l BY nosort GET w_*"} {
 				_, _ = conn.Do(words(call)...)
 			}
 			reply, err := conn.Do("EXEC")
-			if err != nil || len(reply.Items) != 2 || fmt.Sprint(reply.Items[1].Items[0]) == fmt.Sprint(reply.Items[1].Items[1]) {
+			if err != nil || len(reply.Items) != 2 ||
+				fmt.Sprint(reply.Items[1].Items[0]) == fmt.Sprint(reply.Items[1].Items[1]) {
 				t.Errorf("EXEC saw two moments: %v %v", reply, err)
 			}
 		})
@@ -213,7 +221,8 @@ func TestWait_WaitsUntilItsTimeoutOrUntilItIsUnblocked(t *testing.T) {
 		server := instance.Start(t, kind)
 		conn, other := server.Dial(t), server.Dial(t)
 		begin := time.Now()
-		if reply := do(t, conn, "WAIT", "1", "50"); reply.String() != ":0" || time.Since(begin) < 40*time.Millisecond {
+		if reply := do(t, conn, "WAIT", "1", "50"); reply.String() != ":0" ||
+			time.Since(begin) < 40*time.Millisecond {
 			t.Errorf("%s: %s after %v", kind, reply, time.Since(begin))
 		}
 		id := do(t, conn, "CLIENT", "ID").Int()

@@ -13,7 +13,8 @@ import (
 
 // counts are the fields of INFO that a command may raise.
 var counts = []string{
-	"rdb_changes_since_last_save", "expired_keys", "expired_fields", "keyspace_hits", "keyspace_misses",
+	"rdb_changes_since_last_save", "expired_keys", "expired_fields", "keyspace_hits",
+	"keyspace_misses",
 	"total_error_replies", "total_commands_processed",
 }
 
@@ -37,8 +38,8 @@ func counted(t *testing.T, conn *wire.Conn, work func()) string {
 	return strings.Join(grown, " ")
 }
 
-// requireSameCounts runs each line on both servers and compares replies and what the counts grow by. `WAIT-MS n` lets
-// time pass.
+// requireSameCounts runs each line on both servers and compares replies and what the counts grow
+// by. `WAIT-MS n` lets time pass.
 func requireSameCounts(t *testing.T, lines string) {
 	t.Helper()
 	valkey, subject := both(t)
@@ -148,8 +149,8 @@ HSETEX h PXAT 1 FIELDS 2 z 1 none 2
 `)
 }
 
-// blockedReplies blocks a client, ends its wait by each call, and returns what the server tells of the command meanwhile
-// and afterwards.
+// blockedReplies blocks a client, ends its wait by each call, and returns what the server tells of
+// the command meanwhile and afterwards.
 func blockedReplies(t *testing.T, server *instance.Server, end string) (during, after string) {
 	t.Helper()
 	conn, blocked := server.Dial(t), server.Dial(t)
@@ -171,7 +172,8 @@ func blockedReplies(t *testing.T, server *instance.Server, end string) (during, 
 				logged++
 			}
 		}
-		return fmt.Sprintf("%s rejected%s errors=%s %s logged=%d", calls, rejected, stats["total_error_replies"],
+		return fmt.Sprintf("%s rejected%s errors=%s %s logged=%d", calls, rejected,
+			stats["total_error_replies"],
 			stats["errorstat_UNBLOCKED"], logged)
 	}
 	during = tell()
@@ -182,14 +184,17 @@ func blockedReplies(t *testing.T, server *instance.Server, end string) (during, 
 	return during, tell()
 }
 
-// TestBlocking_CommandsCountWhenTheirWaitIsOver: not before in statistics and log, and as refused when somebody ends it so.
+// TestBlocking_CommandsCountWhenTheirWaitIsOver: not before in statistics and log, and as refused
+// when somebody ends it so.
 func TestBlocking_CommandsCountWhenTheirWaitIsOver(t *testing.T) {
 	for _, end := range []string{"RPUSH queue a", "CLIENT UNBLOCK ID", "CLIENT UNBLOCK ID ERROR"} {
 		valkey := instance.Start(t, instance.Valkey)
 		subject := instance.Start(t, instance.Subject)
 		during, after := blockedReplies(t, valkey, end)
-		if ourDuring, ourAfter := blockedReplies(t, subject, end); during != ourDuring || after != ourAfter {
-			t.Errorf("%s\n  valkey:  %s, then %s\n  subject: %s, then %s", end, during, after, ourDuring, ourAfter)
+		if ourDuring, ourAfter := blockedReplies(t, subject, end); during != ourDuring ||
+			after != ourAfter {
+			t.Errorf("%s\n  valkey:  %s, then %s\n  subject: %s, then %s", end, during, after,
+				ourDuring, ourAfter)
 		}
 	}
 }
@@ -217,7 +222,8 @@ func TestPause_PostponedClientsAreShownAsBlocked(t *testing.T) {
 
 func awaitBlocked(t *testing.T, conn *wire.Conn, count string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); info(t, conn, "clients")["blocked_clients"] != count; {
+	blocked := func() string { return info(t, conn, "clients")["blocked_clients"] }
+	for deadline := time.Now().Add(5 * time.Second); blocked() != count; {
 		if time.Now().After(deadline) {
 			t.Fatalf("blocked_clients is not %s", count)
 		}
@@ -225,12 +231,14 @@ func awaitBlocked(t *testing.T, conn *wire.Conn, count string) {
 	}
 }
 
-// TestInfo_RefusedCallsAreCounted: wrong numbers of arguments and what MULTI does not take are refused calls.
+// TestInfo_RefusedCallsAreCounted: wrong numbers of arguments and what MULTI does not take are
+// refused calls.
 func TestInfo_RefusedCallsAreCounted(t *testing.T) {
 	valkey, subject := both(t)
 	var shown [2][]string
 	for index, conn := range []*wire.Conn{valkey, subject} {
-		for _, call := range []string{"SET a", "MULTI", "SET", "WATCH a", "EXEC", "CLIENT LIST EXTRA"} {
+		for _, call := range []string{"SET a", "MULTI", "SET", "WATCH a", "EXEC",
+			"CLIENT LIST EXTRA"} {
 			do(t, conn, words(call)...)
 		}
 		for _, name := range []string{"set", "watch", "exec", "client|list"} {
@@ -245,10 +253,12 @@ func TestInfo_RefusedCallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent: their deletion changes nothing for who began to watch them then.
+// TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent: their deletion changes nothing for who began to
+// watch them then.
 func TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent(t *testing.T) {
 	for _, between := range []string{
-		"EXISTS k", "DEL k", "FLUSHDB", "FLUSHALL", "SWAPDB 9 10", "SET k 1", "EXISTS k; SET k 1", "FLUSHDB; SET k 1",
+		"EXISTS k", "DEL k", "FLUSHDB", "FLUSHALL", "SWAPDB 9 10", "SET k 1", "EXISTS k; SET k 1",
+		"FLUSHDB; SET k 1",
 		"COPY k other", "RANDOMKEY", "SCAN 0",
 		// of a key that is not there when it is watched, or that has another value then
 		"EXISTS none", "SWAPDB 9 11", "SWAPDB 9 12", "SWAPDB 9 12; SWAPDB 9 12",
@@ -256,7 +266,8 @@ func TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent(t *testing.T) {
 		var shown [2]string
 		for index, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
 			conn := instance.Start(t, kind, directives...).Dial(t)
-			prepare := "DEBUG SET-ACTIVE-EXPIRE 0; SELECT 11; SET k v PX 1; SET fresh v PX 1; SELECT 12; SET k v; SELECT 9; SET k v PX 1"
+			prepare := "DEBUG SET-ACTIVE-EXPIRE 0; SELECT 11; SET k v PX 1; SET fresh v PX 1; " +
+				"SELECT 12; SET k v; SELECT 9; SET k v PX 1"
 			for _, call := range strings.Split(prepare, "; ") {
 				do(t, conn, words(call)...)
 			}
@@ -267,13 +278,14 @@ func TestWatch_KeysWhoseTimeWasOverAreAsGoodAsAbsent(t *testing.T) {
 			}
 		}
 		if shown[0] != shown[1] {
-			t.Errorf("%s: valkey answers EXEC with %s, subject with %s", between, shown[0], shown[1])
+			t.Errorf("%s: valkey answers EXEC with %s, subject with %s", between, shown[0],
+				shown[1])
 		}
 	}
 }
 
-// TestPause_HoldsBackWhatValkeyHoldsBack: in a pause of all clients every command, what manages connections included; in one
-// of writes, transactions with a write in them.
+// TestPause_HoldsBackWhatValkeyHoldsBack: in a pause of all clients every command, what manages
+// connections included; in one of writes, transactions with a write in them.
 func TestPause_HoldsBackWhatValkeyHoldsBack(t *testing.T) {
 	const pauseMs = 150
 	for _, kind := range []instance.Kind{instance.Valkey, instance.Subject} {
@@ -321,7 +333,8 @@ func TestWatch_KeysThatExpireMeanwhileFailExec(t *testing.T) {
 			}
 		}
 		if shown[0] != shown[1] {
-			t.Errorf("%s: valkey answers EXEC with %s, subject with %s", between, shown[0], shown[1])
+			t.Errorf("%s: valkey answers EXEC with %s, subject with %s", between, shown[0],
+				shown[1])
 		}
 	}
 }

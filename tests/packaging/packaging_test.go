@@ -1,6 +1,7 @@
-// Package packaging builds the Debian package of the server under test and looks into it: files, modes, scripts, the service's
-// unit, whether the packed server starts with the packed configuration, and what dpkg makes of it in a layer over the host's files.
-// The host itself stays as it is.
+// Package packaging builds the Debian package of the server under test and looks into it: files,
+// modes, scripts, the service's unit, whether the packed server starts with the packed
+// configuration, and what dpkg makes of it in a layer over the host's files. The host itself stays
+// as it is.
 package packaging
 
 import (
@@ -53,10 +54,12 @@ func TestPackage_HoldsWhatAServiceNeeds(t *testing.T) {
 func checkInstallation(t *testing.T, file string) {
 	layer := t.TempDir()
 	isolated := func(script string, arguments ...string) *exec.Cmd {
-		return exec.Command("unshare", append([]string{"--mount", "bash", "-c", script, "bash"}, arguments...)...)
+		return exec.Command("unshare", append([]string{"--mount", "bash", "-c", script, "bash"},
+			arguments...)...)
 	}
 	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1"/{upper,work,root} &&
-		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" && chroot "$1/root" dpkg --version`
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root" &&
+		chroot "$1/root" dpkg --version`
 	if output, err := isolated(probe, layer).CombinedOutput(); err != nil {
 		t.Skipf("this host lets nobody install into a layer over its files: %v\n%s", err, output)
 	}
@@ -65,7 +68,8 @@ func checkInstallation(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	output, err := isolated(`exec "$@"`, script, file, layer).CombinedOutput()
-	if err != nil || strings.Contains(string(output), "WRONG:") || !strings.Contains(string(output), "all steps done") {
+	if err != nil || strings.Contains(string(output), "WRONG:") ||
+		!strings.Contains(string(output), "all steps done") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
@@ -90,6 +94,19 @@ func checkFiles(t *testing.T, file string) {
 		"/usr/share/doc/tidemill/README.md":        "-rw-r--r--",
 		"/usr/share/doc/tidemill/changelog.gz":     "-rw-r--r--",
 		"/usr/share/doc/tidemill/copyright":        "-rw-r--r--",
+
+		"/usr/share/bash-completion/completions/tidemill":    "-rw-r--r--",
+		"/usr/share/zsh/vendor-completions/_tidemill":        "-rw-r--r--",
+		"/usr/share/fish/vendor_completions.d/tidemill.fish": "-rw-r--r--",
+	}
+	for _, page := range []string{
+		"", "-server", "-bench", "-completions", "-experiment", "-experiment-ab",
+		"-experiment-init", "-experiment-list",
+		"-experiment-run", "-tune", "-tune-ab", "-tune-apply", "-tune-capture", "-tune-doctor",
+		"-tune-plan", "-tune-revert",
+		"-tune-run", "-tune-verify",
+	} {
+		want["/usr/share/man/man1/tidemill"+page+".1.gz"] = "-rw-r--r--"
 	}
 	for path, mode := range want {
 		if modes[path] != mode {
@@ -113,9 +130,12 @@ func checkControl(t *testing.T, root string) {
 	if conffiles := read("DEBIAN/conffiles"); conffiles != "/etc/tidemill/tidemill.conf\n" {
 		t.Errorf("conffiles: %s", conffiles)
 	}
-	version := strings.Fields(strings.TrimPrefix(run(t, filepath.Join(root, "usr/bin/tidemill"), "--version"), "tidemill "))[0]
+	version := strings.Fields(
+		strings.TrimPrefix(run(t, filepath.Join(root, "usr/bin/tidemill"), "--version"),
+			"tidemill "))[0]
 	control := read("DEBIAN/control")
-	for _, line := range []string{"Package: tidemill", "Version: " + version, `Depends: libc6 \(>= \d+\.\d+\).*`, `Installed-Size: [1-9]\d+`} {
+	for _, line := range []string{"Package: tidemill", "Version: " + version,
+		`Depends: libc6 \(>= \d+\.\d+\).*`, `Installed-Size: [1-9]\d+`} {
 		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(control) {
 			t.Errorf("no %q in:\n%s", line, control)
 		}
@@ -139,7 +159,8 @@ func checkUnit(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	// The binary is looked for where it will be, which it is not.
-	here := bytes.ReplaceAll(text, []byte("=/usr/bin/tidemill "), []byte("="+filepath.Join(root, "usr/bin/tidemill")+" "))
+	here := bytes.ReplaceAll(text, []byte("=/usr/bin/tidemill "),
+		[]byte("="+filepath.Join(root, "usr/bin/tidemill")+" "))
 	unit := filepath.Join(t.TempDir(), "tidemill.service")
 	if err := os.WriteFile(unit, here, 0o600); err != nil {
 		t.Fatal(err)
@@ -149,8 +170,10 @@ func checkUnit(t *testing.T, root string) {
 	if strings.Contains(string(output), "tidemill.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, output)
 	}
-	output, err = exec.Command("systemd-analyze", "security", "--offline=true", unit).CombinedOutput()
-	match := regexp.MustCompile(`Overall exposure level for tidemill\.service: ([\d.]+)`).FindSubmatch(output)
+	output, err = exec.Command("systemd-analyze", "security", "--offline=true",
+		unit).CombinedOutput()
+	match := regexp.MustCompile(
+		`Overall exposure level for tidemill\.service: ([\d.]+)`).FindSubmatch(output)
 	if match == nil {
 		t.Fatalf("systemd-analyze security: %v\n%s", err, output)
 	}
@@ -160,7 +183,8 @@ func checkUnit(t *testing.T, root string) {
 }
 
 func checkServer(t *testing.T, root string) {
-	binary, config := filepath.Join(root, "usr/bin/tidemill"), filepath.Join(root, "etc/tidemill/tidemill.conf")
+	binary, config := filepath.Join(root, "usr/bin/tidemill"),
+		filepath.Join(root, "etc/tidemill/tidemill.conf")
 	run(t, binary, "server", config, "--check-config")
 	socket := filepath.Join(t.TempDir(), "socket")
 	server := exec.Command(binary, "server", config, "--port", "0", "--unixsocket", socket)
@@ -170,7 +194,9 @@ func checkServer(t *testing.T, root string) {
 	}
 	defer server.Process.Kill()
 	err := errors.New("not tried")
-	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	const pause = 10 * time.Millisecond
+	end := time.Now().Add(10 * time.Second)
+	for ; err != nil && time.Now().Before(end); time.Sleep(pause) {
 		var conn *wire.Conn
 		if conn, err = wire.Dial(socket); err == nil {
 			_, err = conn.Do("PING")

@@ -13,11 +13,12 @@ import (
 	"tidemill/tests/internal/instance"
 )
 
-// queueLimits returns, by listening socket, how many connections the kernel lets wait there to be accepted: what listen(2) was
-// told, or less. The arguments are ss's and choose the sockets.
+// queueLimits returns, by listening socket, how many connections the kernel lets wait there to be
+// accepted: what listen(2) was told, or less. The arguments are ss's and choose the sockets.
 func queueLimits(t *testing.T, choice ...string) (limits []int) {
 	t.Helper()
-	output, err := exec.Command("ss", append([]string{"--no-header", "--numeric", "--listening"}, choice...)...).Output()
+	output, err := exec.Command("ss", append([]string{"--no-header", "--numeric", "--listening"},
+		choice...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,8 @@ func queueLimits(t *testing.T, choice ...string) (limits []int) {
 // requireQueue checks the one queue at a port.
 func requireQueue(t *testing.T, port, want int) {
 	t.Helper()
-	if limits := queueLimits(t, "--tcp", fmt.Sprint("sport = :", port)); !slices.Equal(limits, []int{want}) {
+	limits := queueLimits(t, "--tcp", fmt.Sprint("sport = :", port))
+	if !slices.Equal(limits, []int{want}) {
 		t.Errorf("%v connections may wait at port %d, not %d", limits, port, want)
 	}
 }
@@ -51,10 +53,12 @@ func TestTCPBacklog_IsWhatTheKernelIsTold(t *testing.T) {
 		t.Run(strconv.Itoa(backlog), func(t *testing.T) {
 			both(t, func(t *testing.T, kind instance.Kind) {
 				socket := filepath.Join(t.TempDir(), "socket")
-				directives := append(workers(kind), "--tcp-backlog", strconv.Itoa(backlog), "--unixsocket", socket)
+				directives := append(workers(kind), "--tcp-backlog", strconv.Itoa(backlog),
+					"--unixsocket", socket)
 				server := instance.Start(t, kind, directives...)
 				requireQueue(t, server.Port, backlog)
-				if limits := queueLimits(t, "--unix", "src "+socket); !slices.Equal(limits, []int{backlog}) {
+				limits := queueLimits(t, "--unix", "src "+socket)
+				if !slices.Equal(limits, []int{backlog}) {
 					t.Errorf("%v connections may wait at the Unix socket, not %d", limits, backlog)
 				}
 				conn := server.Dial(t)
@@ -80,8 +84,9 @@ func TestTCPBacklog_WarnsWhenTheKernelKeepsFewer(t *testing.T) {
 		both(t, func(t *testing.T, kind instance.Kind) {
 			server := instance.Start(t, kind, workers(kind)...)
 			requireQueue(t, server.Port, 100)
-			requireLog(t, server, `# WARNING: The TCP backlog setting of 511 cannot be enforced because `+
-				`/proc/sys/net/core/somaxconn is set to the lower value of 100\.\n`)
+			requireLog(t, server,
+				`# WARNING: The TCP backlog setting of 511 cannot be enforced because `+
+					`/proc/sys/net/core/somaxconn is set to the lower value of 100\.\n`)
 			fitting := instance.Start(t, kind, append(workers(kind), "--tcp-backlog", "100")...)
 			requireQueue(t, fitting.Port, 100)
 			if log := fitting.Log(); strings.Contains(log, "backlog") {

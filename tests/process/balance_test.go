@@ -18,7 +18,8 @@ import (
 func workerFigures(t *testing.T, conn *wire.Conn, name string) (figures []int) {
 	t.Helper()
 	info := do(t, conn, "INFO", "workers").Text
-	for _, match := range regexp.MustCompile(`worker\d+:.*\b`+name+`=(\d+)`).FindAllSubmatch(info, -1) {
+	for _, match := range regexp.MustCompile(`worker\d+:.*\b`+name+`=(\d+)`).FindAllSubmatch(info,
+		-1) {
 		figure, _ := strconv.Atoi(string(match[1]))
 		figures = append(figures, figure)
 	}
@@ -50,7 +51,8 @@ func ownerOf(t *testing.T, control, conn *wire.Conn) int {
 	return owner
 }
 
-// Clients that keep one worker busy while the other idles end up on both; what a connection has going on goes with it.
+// Clients that keep one worker busy while the other idles end up on both; what a connection has
+// going on goes with it.
 func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	control := server.Dial(t)
@@ -89,7 +91,8 @@ func TestHotConnections_MoveToAnIdleWorker(t *testing.T) {
 	}
 }
 
-// keepBusy sends batches of commands that cost the server more than the client, with a transaction in the middle of each and checks every reply.
+// keepBusy sends batches of commands that cost the server more than the client, with a transaction
+// in the middle of each and checks every reply.
 func keepBusy(t *testing.T, conn *wire.Conn, key string, stop *atomic.Bool) {
 	const increments, counts = 20, 20
 	increment := wire.AppendCommand(nil, []byte("INCR"), []byte(key))

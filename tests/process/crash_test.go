@@ -16,7 +16,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// crashes are ways to crash a server, each with the reason that the log gives and the signal that ends the process.
+// crashes are ways to crash a server, each with the reason that the log gives and the signal that
+// ends the process.
 var crashes = map[string]struct {
 	reason string
 	signal syscall.Signal
@@ -26,7 +27,8 @@ var crashes = map[string]struct {
 	"SEGFAULT": {`signal 11 SIGSEGV at address 0x[0-9a-f]+`, syscall.SIGSEGV},
 }
 
-const crashedLine = `(?m)^\d+:M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} # Tidemill \d+\.\d+\.\d+ commit ([0-9a-f]{12}|unknown) crashed in thread `
+const crashedLine = `(?m)^\d+:M \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d{3} # Tidemill ` +
+	`\d+\.\d+\.\d+ commit ([0-9a-f]{12}|unknown) crashed in thread `
 
 // requireCrash wants exactly one line about a crash, with its reason.
 func requireCrash(t *testing.T, text, thread, reason string) {
@@ -52,8 +54,8 @@ func crash(t *testing.T, port int, how string) {
 	}
 }
 
-// In the background there is no standard error: the log file has the reason, also one that was rotated, and one whose
-// folder has gone.
+// In the background there is no standard error: the log file has the reason, also one that was
+// rotated, and one whose folder has gone.
 func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 	for how, want := range crashes {
 		for _, place := range []string{"log", "rotated", "folder renamed"} {
@@ -66,8 +68,10 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pidFile, logFile := filepath.Join(t.TempDir(), "pid"), filepath.Join(directory, "log")
-				command := instance.Command(instance.Subject, port, "--daemonize", "yes", "--pidfile", pidFile,
+				pidFile, logFile := filepath.Join(t.TempDir(), "pid"),
+					filepath.Join(directory, "log")
+				command := instance.Command(instance.Subject, port, "--daemonize", "yes",
+					"--pidfile", pidFile,
 					"--logfile", logFile, "--enable-debug-command", "yes", "--worker-threads", "2")
 				if output, err := runToEnd(t, command); err != nil {
 					t.Fatalf("the first process: %v:\n%s", err, output)
@@ -100,13 +104,15 @@ func TestCrash_LeavesItsReasonInTheLogFile(t *testing.T) {
 	}
 }
 
-// isGone tells whether a process of somebody else's has ended; its parent may not have asked for its status.
+// isGone tells whether a process that is no child of the test has ended; its parent may not have
+// asked for its status.
 func isGone(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
-// Without a log file the reason is where the log is, and the process ends by the signal, as a core file needs.
+// Without a log file the reason is where the log is, and the process ends by the signal, as a core
+// file needs.
 func TestCrash_EndsByItsSignal(t *testing.T) {
 	run := func(t *testing.T, end func(port, pid int)) (string, syscall.WaitStatus) {
 		port, err := instance.FreePort()

@@ -61,7 +61,8 @@ func hold(t *testing.T, server *instance.Server) *wire.Conn {
 	return conn
 }
 
-// A session that waits for a lock runs although its client has half-closed, and so does all behind it.
+// A session that waits for a lock runs although its client has half-closed, and so does all behind
+// it.
 func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind, append(workers(kind), "--enable-debug-command", "yes")...)
@@ -72,7 +73,8 @@ func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 			expectOK(t, conn, "FLUSHALL")
 			halfCloseBehindHolder(t, server)
 			for _, command := range []string{"GET held", "LLEN list", "GET count"} {
-				if reply := do(t, conn, strings.Fields(command)...); string(reply.Text) != strconv.Itoa(halfClients) {
+				reply := do(t, conn, strings.Fields(command)...)
+				if string(reply.Text) != strconv.Itoa(halfClients) {
 					t.Fatalf("%s: %s after %d clients", command, reply, halfClients)
 				}
 			}
@@ -84,7 +86,8 @@ func TestHalfClose_AfterAParkedCommandAllIsExecutedAndAnswered(t *testing.T) {
 	})
 }
 
-// halfCloseBehindHolder lets clients send, half-close and read while a key is held that they change first.
+// halfCloseBehindHolder lets clients send, half-close and read while a key is held that they change
+// first.
 func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
 	t.Helper()
 	holder := hold(t, server)
@@ -99,7 +102,8 @@ func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
 	}
 	for index, client := range clients {
 		own := strconv.Itoa(index)
-		commands := []string{"INCR held", "SET own" + own + " x", "RPUSH list " + own, "MULTI", "INCR count", "EXEC", "GET own" + own}
+		commands := []string{"INCR held", "SET own" + own + " x", "RPUSH list " + own, "MULTI",
+			"INCR count", "EXEC", "GET own" + own}
 		if err := client.SendRaw(request(commands...)); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +119,7 @@ func halfCloseBehindHolder(t *testing.T, server *instance.Server) {
 	}
 }
 
-// As reported: writers of many slots beside clients that send, half-close and read.
+// Writers of many slots run beside clients that send, half-close and read.
 func TestHalfClose_BesideWritersNothingIsLost(t *testing.T) {
 	const keys, rounds, clientsAtOnce = 64, 20, 30
 	both(t, func(t *testing.T, kind instance.Kind) {
@@ -155,7 +159,8 @@ func TestHalfClose_BesideWritersNothingIsLost(t *testing.T) {
 			for index := range clients {
 				clients[index] = server.Dial(t)
 				own := fmt.Sprintf("own:%d:%d", round, index)
-				commands := []string{"MSET " + own + " 1 " + strings.Join(names[:8], " 5 ") + " 5", "INCR " + own, "RPUSH done " + own}
+				commands := []string{"MSET " + own + " 1 " + strings.Join(names[:8], " 5 ") + " 5",
+					"INCR " + own, "RPUSH done " + own}
 				if err := clients[index].SendRaw(request(commands...)); err != nil {
 					t.Fatal(err)
 				}
@@ -172,12 +177,13 @@ func TestHalfClose_BesideWritersNothingIsLost(t *testing.T) {
 		writers.Wait()
 		done := do(t, server.Dial(t), "LLEN", "done").Int()
 		if lost > 0 || done != rounds*clientsAtOnce {
-			t.Errorf("%d of %d clients were not answered, %d executed", lost, rounds*clientsAtOnce, done)
+			t.Errorf("%d of %d clients were not answered, %d executed", lost, rounds*clientsAtOnce,
+				done)
 		}
 	})
 }
 
-// What comes behind a command that waits for somebody else is not executed when the client ends meanwhile.
+// Commands behind one that waits for another client are not executed if the client ends meanwhile.
 func TestHalfClose_EndsAWaitForOthers(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind, workers(kind)...)
@@ -196,7 +202,8 @@ func TestHalfClose_EndsAWaitForOthers(t *testing.T) {
 			want     string
 		}{
 			{[]string{"SET a 1", "BLPOP nothing 0", "SET behind 1"}, "+OK\r\n"},
-			{[]string{"RPUSH l x", "BLPOP l 0", "SET a 2"}, ":1\r\n*2\r\n$1\r\nl\r\n$1\r\nx\r\n+OK\r\n"},
+			{[]string{"RPUSH l x", "BLPOP l 0", "SET a 2"},
+				":1\r\n*2\r\n$1\r\nl\r\n$1\r\nx\r\n+OK\r\n"},
 			{[]string{"MULTI", "SET behind 1"}, "+OK\r\n+QUEUED\r\n"},
 			{[]string{"CLIENT REPLY OFF", "SET silent 1"}, ""},
 			{[]string{"SET a 3", "QUIT", "SET behind 1"}, "+OK\r\n+OK\r\n"},
@@ -213,9 +220,10 @@ func TestHalfClose_EndsAWaitForOthers(t *testing.T) {
 		if reply := do(t, conn, "MGET", "behind", "silent"); reply.String() != `*[$nil $"1"]` {
 			t.Errorf("behind, silent: %s", reply)
 		}
-		// Nobody is left behind a wait that has ended.
+		// A wait that has ended leaves no blocked client behind.
 		expectOK(t, conn, "SET", "a", "4")
-		if reply := do(t, conn, "LPUSH", "nothing", "x"); reply.Int() != 1 || do(t, conn, "LLEN", "nothing").Int() != 1 {
+		if reply := do(t, conn, "LPUSH", "nothing", "x"); reply.Int() != 1 ||
+			do(t, conn, "LLEN", "nothing").Int() != 1 {
 			t.Error("a client that is gone was served")
 		}
 		if count := field(t, conn, "clients", "blocked_clients"); count != 0 {
@@ -224,8 +232,8 @@ func TestHalfClose_EndsAWaitForOthers(t *testing.T) {
 	})
 }
 
-// More replies than the sockets hold, and a reply that is made in pieces. Valkey sends a half-closed client only what the sockets
-// take at once.
+// More replies than the sockets hold, and a reply that is made in pieces. Valkey sends a
+// half-closed client only what the sockets take at once.
 func TestHalfClose_AllRepliesComeHoweverManyTheyAre(t *testing.T) {
 	const requests = 150
 	server, conn := withLargeValue(t, instance.Subject, workers(instance.Subject)...)
@@ -255,11 +263,13 @@ func TestHalfClose_AllRepliesComeHoweverManyTheyAre(t *testing.T) {
 	if rest := readAll(t, client); rest != "" {
 		t.Errorf("%.100q behind the last reply", rest)
 	}
-	waitFor(t, "end of the connection", func() bool { return field(t, conn, "clients", "connected_clients") == 1 })
+	waitFor(t, "end of the connection", func() bool {
+		return field(t, conn, "clients", "connected_clients") == 1
+	})
 }
 
-// A client that sends and closes without having read anything is executed for to the end of what has arrived: all it sent when
-// that is little, and over a Unix socket, where nothing is under way.
+// A client that sends and closes without having read anything is executed for to the end of what
+// has arrived: all it sent when that is little, and over a Unix socket, where nothing is under way.
 func TestClose_WithoutReadingAllThatArrivedIsExecuted(t *testing.T) {
 	closed := func(t *testing.T, server *instance.Server, address string, linger, commands int) {
 		conn, err := wire.Dial(address)
@@ -274,12 +284,14 @@ func TestClose_WithoutReadingAllThatArrivedIsExecuted(t *testing.T) {
 		// It is accepted before it sends.
 		do(t, conn, "PING")
 		text := bytes.Repeat([]byte("INCR count\r\nGET value\r\n"), commands)
-		// What the sockets do not take until the replies are read is not sent.
+		// Bytes beyond the sockets' buffers are not sent: nothing reads the replies.
 		_ = conn.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 		sent, _ := conn.Write(text)
 		conn.Close()
 		control := server.Dial(t)
-		waitFor(t, "end of the connection", func() bool { return field(t, control, "clients", "connected_clients") == 1 })
+		waitFor(t, "end of the connection", func() bool {
+			return field(t, control, "clients", "connected_clients") == 1
+		})
 		want := strconv.Itoa(bytes.Count(text[:sent], []byte("INCR count\r\n")))
 		if got := do(t, control, "GET", "count"); string(got.Text) != want {
 			t.Errorf("%s of %s executed", got, want)

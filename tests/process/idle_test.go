@@ -13,7 +13,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// One worker, and a Valkey that looks often: who idles at the same time is closed at the same time.
+// oneWorker returns directives by which clients that idle for equally long are closed together: one
+// worker, and for Valkey a frequent timer.
 func oneWorker(kind instance.Kind) []string {
 	if kind == instance.Subject && instance.SubjectIsTidemill() {
 		return []string{"--worker-threads", "1"}
@@ -21,13 +22,16 @@ func oneWorker(kind instance.Kind) []string {
 	return []string{"--hz", "100"}
 }
 
-// Closed is who neither sends nor takes anything, and nobody else. No claim here is that something is done in time: a
-// connection that was closed must have been idle for long enough, however slow the machine is.
+// Only clients that neither send nor receive are closed. No claim here is that something
+// is done in time: a connection that was closed must have been idle for long enough, however slow
+// the machine is.
 func TestTimeout_EndsClientsThatIdleAndNoOthers(t *testing.T) {
 	const timeout = 2 * time.Second
 	both(t, func(t *testing.T, kind instance.Kind) {
-		server := instance.Start(t, kind, append(oneWorker(kind), "--timeout", "2", "--loglevel", "verbose")...)
-		monitor, waiter, sender, idle := server.Dial(t), server.Dial(t), server.Dial(t), server.Dial(t)
+		server := instance.Start(t, kind, append(oneWorker(kind), "--timeout", "2", "--loglevel",
+			"verbose")...)
+		monitor, waiter, sender, idle := server.Dial(t), server.Dial(t), server.Dial(t),
+			server.Dial(t)
 		expectOK(t, monitor, "MONITOR")
 		if err := waiter.Send("BLPOP", "list", "0"); err != nil {
 			t.Fatal(err)
@@ -36,7 +40,8 @@ func TestTimeout_EndsClientsThatIdleAndNoOthers(t *testing.T) {
 		go func() { sent <- sendSlowly(sender, timeout/2, stop) }()
 		began := time.Now()
 		if count := drain(t, idle); count != 0 || time.Since(began) < timeout/2 {
-			t.Errorf("a client that idles was closed after %v and %d bytes", time.Since(began), count)
+			t.Errorf("a client that idles was closed after %v and %d bytes", time.Since(began),
+				count)
 		}
 		requireLog(t, server, `- Closing idle client\n`)
 		close(stop)
@@ -52,7 +57,8 @@ func TestTimeout_EndsClientsThatIdleAndNoOthers(t *testing.T) {
 		if drain(t, waiter); time.Since(served) < timeout/2 {
 			t.Errorf("a client that waited was closed %v after it was served", time.Since(served))
 		}
-		if reply, err := monitor.Receive(); err != nil || !strings.Contains(string(reply.Text), `"BLPOP"`) {
+		if reply, err := monitor.Receive(); err != nil ||
+			!strings.Contains(string(reply.Text), `"BLPOP"`) {
 			t.Errorf("a monitor got %s, %v", reply, err)
 		}
 		for line := ""; !strings.Contains(line, `"RPUSH"`); {
@@ -65,8 +71,8 @@ func TestTimeout_EndsClientsThatIdleAndNoOthers(t *testing.T) {
 	})
 }
 
-// sendSlowly sends a request byte by byte until it is told to stop, and then the rest, for the reply of which it waits. To be
-// closed is an error unless it had paused for longer than it may.
+// sendSlowly sends a request byte by byte until it is told to stop, and then the rest, for the
+// reply of which it waits. To be closed is an error unless it had paused for longer than it may.
 func sendSlowly(conn *wire.Conn, pauseMax time.Duration, stop <-chan struct{}) error {
 	last := time.Now()
 	send := func(text string) error {
@@ -102,9 +108,11 @@ func sendSlowly(conn *wire.Conn, pauseMax time.Duration, stop <-chan struct{}) e
 	}
 }
 
-// keepaliveTicks returns what is left of the keepalive timer of a server's end of a connection, in hundredths of a second, if
-// it runs: column `tr` of /proc/net/tcp is 02 then.
-func keepaliveTicks(t *testing.T, server *instance.Server, conn net.Conn) (ticks uint64, runs bool) {
+// keepaliveTicks returns what is left of the keepalive timer of a server's end of a connection, in
+// hundredths of a second, if it runs: column `tr` of /proc/net/tcp is 02 then.
+func keepaliveTicks(
+	t *testing.T, server *instance.Server, conn net.Conn,
+) (ticks uint64, runs bool) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -135,7 +143,8 @@ func TestTCPKeepalive_IsAskedOfTheKernel(t *testing.T) {
 		do(t, conn, "PING")
 		waitFor(t, "keepalive timer", func() bool {
 			ticks, runs := keepaliveTicks(t, server, conn)
-			// Whatever else the timer is set to is far less or, as the kernel's default is two hours, far more.
+			// Whatever else the timer is set to is far less or, as the kernel's default is two
+			// hours, far more.
 			return runs && 400_000 < ticks && ticks <= 501_000
 		})
 		expectOK(t, conn, "CONFIG", "SET", "tcp-keepalive", "0")

@@ -25,7 +25,8 @@ const (
 // field returns one number of INFO.
 func field(t *testing.T, conn *wire.Conn, section, name string) int {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^` + name + `:(\d+)`).FindSubmatch(do(t, conn, "INFO", section).Text)
+	match := regexp.MustCompile(`(?m)^` + name + `:(\d+)`).FindSubmatch(
+		do(t, conn, "INFO", section).Text)
 	if match == nil {
 		t.Fatalf("INFO %s has no %s", section, name)
 	}
@@ -71,7 +72,9 @@ func requireLog(t *testing.T, server *instance.Server, pattern string) {
 }
 
 // withLargeValue returns a server whose key `large` holds a megabyte, and a connection to it.
-func withLargeValue(t *testing.T, kind instance.Kind, directives ...string) (*instance.Server, *wire.Conn) {
+func withLargeValue(
+	t *testing.T, kind instance.Kind, directives ...string,
+) (*instance.Server, *wire.Conn) {
 	t.Helper()
 	server := instance.Start(t, kind, directives...)
 	conn := server.Dial(t)
@@ -79,7 +82,7 @@ func withLargeValue(t *testing.T, kind instance.Kind, directives ...string) (*in
 	return server, conn
 }
 
-// requestLarge asks for the large value so many times and reads nothing.
+// requestLarge sends count requests for the large value and reads nothing.
 func requestLarge(t *testing.T, server *instance.Server, count int) *wire.Conn {
 	t.Helper()
 	conn := server.Dial(t)
@@ -90,7 +93,8 @@ func requestLarge(t *testing.T, server *instance.Server, count int) *wire.Conn {
 	return conn
 }
 
-// both runs a claim against Tidemill and, so that the claim itself is known to be right, against Valkey.
+// both runs a claim against Tidemill and, so that the claim itself is known to be right, against
+// Valkey.
 func both(t *testing.T, claim func(*testing.T, instance.Kind)) {
 	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
 		t.Run(string(kind), func(t *testing.T) { claim(t, kind) })
@@ -109,11 +113,13 @@ func TestOutputLimit_HardEndsAClientAtOnce(t *testing.T) {
 		if count := drain(t, slow); count > 30*megabyte {
 			t.Errorf("%d MiB came through a limit of 4", count/megabyte)
 		}
-		requireLog(t, server, `# Client id=\d+ addr=127\.0\.0\.1:\d+ .* closed for overcoming of output buffer limits\.`)
+		requireLog(t, server,
+			`# Client id=\d+ addr=127\.0\.0\.1:\d+ .* `+
+				`closed for overcoming of output buffer limits\.`)
 	})
 }
 
-// Whoever looks for the client that piles up finds it in CLIENT LIST.
+// CLIENT LIST shows the replies and the input that pile up for each client.
 func TestClientList_TellsWhatClientsPileUp(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server, conn := withLargeValue(t, kind)
@@ -122,11 +128,13 @@ func TestClientList_TellsWhatClientsPileUp(t *testing.T) {
 		if err := slow.SendRaw(bytes.Repeat([]byte("GET large\r\n"), 40)); err != nil {
 			t.Fatal(err)
 		}
-		if err := half.SendRaw([]byte("CLIENT SETNAME half\r\n*2\r\n$4\r\nECHO\r\n$100\r\nxyz")); err != nil {
+		if err := half.SendRaw([]byte(
+			"CLIENT SETNAME half\r\n*2\r\n$4\r\nECHO\r\n$100\r\nxyz")); err != nil {
 			t.Fatal(err)
 		}
 		piled := func(name, figure string) int {
-			line := regexp.MustCompile(`name=` + name + ` .*`).Find(do(t, conn, "CLIENT", "LIST").Text)
+			line := regexp.MustCompile(`name=` + name + ` .*`).Find(
+				do(t, conn, "CLIENT", "LIST").Text)
 			match := regexp.MustCompile(` ` + figure + `=(\d+)`).FindSubmatch(line)
 			if match == nil {
 				return 0
@@ -134,8 +142,12 @@ func TestClientList_TellsWhatClientsPileUp(t *testing.T) {
 			count, _ := strconv.Atoi(string(match[1]))
 			return count
 		}
-		waitFor(t, "unsent replies", func() bool { return piled("slow", "omem") > megabyte && piled("slow", "tot-mem") > megabyte })
-		waitFor(t, "half a request", func() bool { return piled("half", "tot-mem") > 0 && piled("half", "omem") == 0 })
+		waitFor(t, "unsent replies", func() bool {
+			return piled("slow", "omem") > megabyte && piled("slow", "tot-mem") > megabyte
+		})
+		waitFor(t, "half a request", func() bool {
+			return piled("half", "tot-mem") > 0 && piled("half", "omem") == 0
+		})
 		for range 40 {
 			if _, err := slow.Receive(); err != nil {
 				t.Fatal(err)
@@ -162,7 +174,8 @@ func TestOutputLimit_SoftEndsAClientAfterItsSeconds(t *testing.T) {
 	})
 }
 
-// A monitor is sent what others do: when it does not read, it is the one to go. They, and a monitor that reads, notice nothing.
+// A monitor is sent what others do: when it does not read, it is the one to go. They, and a monitor
+// that reads, notice nothing.
 func TestOutputLimit_EndsAMonitorThatDoesNotRead(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind)
@@ -195,7 +208,9 @@ func TestOutputLimit_EndsAMonitorThatDoesNotRead(t *testing.T) {
 			t.Fatalf("the monitor that does not read is still there after %d MiB", stepsMax>>7)
 		}
 		drain(t, slow)
-		requireLog(t, server, `# Client id=\d+ addr=127\.0\.0\.1:\d+ .* (scheduled to be closed ASAP|closed) for overcoming of output buffer limits\.`)
+		requireLog(t, server,
+			`# Client id=\d+ addr=127\.0\.0\.1:\d+ .* `+
+				`(scheduled to be closed ASAP|closed) for overcoming of output buffer limits\.`)
 		if list := string(do(t, conn, "CLIENT", "LIST").Text); strings.Count(list, "flags=O") != 1 {
 			t.Errorf("one monitor is left, CLIENT LIST says: %s", list)
 		}
@@ -216,7 +231,8 @@ func TestOutputLimit_SparesAClientThatReads(t *testing.T) {
 	}
 }
 
-// Without a limit Valkey's memory grows by all the replies. Ours stays bounded, and every reply comes all the same.
+// Without a limit Valkey's memory grows by all the replies. Tidemill's stays bounded, and every
+// reply still comes.
 func TestSlowReader_DoesNotGrowMemoryWithoutBound(t *testing.T) {
 	const requests = 400
 	server, conn := withLargeValue(t, instance.Subject)
@@ -250,9 +266,12 @@ func TestSlowReader_DoesNotGrowMemoryWithoutBound(t *testing.T) {
 
 func TestQueryLimit_EndsAClientThatPilesUp(t *testing.T) {
 	argument := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n" + strings.Repeat("v", 4*megabyte)
-	queued := "MULTI\r\n" + strings.Repeat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n"+strings.Repeat("v", 100_000)+"\r\n", 40)
+	queued := "MULTI\r\n" +
+		strings.Repeat("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n"+strings.Repeat("v",
+			100_000)+"\r\n", 40)
 	blocked := "BLPOP nothing 0\r\n" + strings.Repeat("*1\r\n$4\r\nPING\r\n", 4*megabyte/14)
-	for name, request := range map[string]string{"argument": argument, "transaction": queued, "while blocked": blocked} {
+	for name, request := range map[string]string{"argument": argument, "transaction": queued,
+		"while blocked": blocked} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, kind instance.Kind) {
 				server := instance.Start(t, kind, "--client-query-buffer-limit", "2mb")
@@ -263,7 +282,8 @@ func TestQueryLimit_EndsAClientThatPilesUp(t *testing.T) {
 					return field(t, conn, "stats", "client_query_buffer_limit_disconnections") == 1
 				})
 				drain(t, greedy)
-				requireLog(t, server, `# Closing client that reached max query buffer length: id=\d+ `)
+				requireLog(t, server,
+					`# Closing client that reached max query buffer length: id=\d+ `)
 			})
 		})
 	}
@@ -273,7 +293,10 @@ func TestQueryLimit_CountsOnlyWhatIsNotExecuted(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--client-query-buffer-limit", "1mb")
 	conn := server.Dial(t)
 	const requests = 300_000 // some 8 MiB in all
-	go func() { _ = conn.SendRaw(bytes.Repeat([]byte("*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n"), requests)) }()
+	go func() {
+		_ = conn.SendRaw(bytes.Repeat([]byte("*2\r\n$4\r\nECHO\r\n$1\r\nx\r\n"),
+			requests))
+	}()
 	for index := range requests {
 		if reply, err := conn.Receive(); err != nil || string(reply.Text) != "x" {
 			t.Fatalf("reply %d: %s, %v", index, reply, err)
@@ -292,7 +315,8 @@ func TestBulkLimit_FollowsConfigSet(t *testing.T) {
 		if err := other.SendRaw([]byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := other.Receive(); err != nil || string(reply.Text) != "ERR Protocol error: invalid bulk length" {
+		if reply, err := other.Receive(); err != nil ||
+			string(reply.Text) != "ERR Protocol error: invalid bulk length" {
 			t.Errorf("%s, %v", reply, err)
 		}
 		drain(t, other)
@@ -307,7 +331,8 @@ func TestClientMemory_LargestClientsAreEvicted(t *testing.T) {
 		expectOK(t, spared, "CLIENT", "NO-EVICT", "on")
 		// An argument each that lacks its last megabyte, of different sizes.
 		half := func(conn *wire.Conn, megabytes int) {
-			text := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", (megabytes+1)*megabyte) + strings.Repeat("x", megabytes*megabyte)
+			text := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", (megabytes+1)*megabyte) +
+				strings.Repeat("x", megabytes*megabyte)
 			if err := conn.SendRaw([]byte(text)); err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +357,8 @@ func TestClientMemory_LargestClientsAreEvicted(t *testing.T) {
 			if err := each.SendRaw([]byte(rest)); err != nil {
 				t.Fatal(err)
 			}
-			if reply, err := each.Receive(); err != nil || len(reply.Text) != (megabytes+1)*megabyte {
+			if reply, err := each.Receive(); err != nil ||
+				len(reply.Text) != (megabytes+1)*megabyte {
 				t.Errorf("%d bytes, %v", len(reply.Text), err)
 			}
 		}
@@ -371,9 +397,10 @@ func TestHalfSentArgument_TakesWhatHasArrived(t *testing.T) {
 		t.Fatal(err)
 	}
 	if grown := after - before; grown > 3*clients*arrived || int64(counted()) < grown/2 {
-		t.Errorf("%d KiB resident and %d KiB counted for %d KiB", grown>>10, counted()>>10, clients*arrived>>10)
+		t.Errorf("%d KiB resident and %d KiB counted for %d KiB", grown>>10, counted()>>10,
+			clients*arrived>>10)
 	}
-	// What comes late completes the request.
+	// The rest of the argument completes the request.
 	rest := append(bytes.Repeat([]byte("v"), 10_000_000-arrived), "\r\n"...)
 	if err := senders[0].SendRaw(rest); err != nil {
 		t.Fatal(err)
@@ -388,7 +415,8 @@ func TestHalfSentArgument_TakesWhatHasArrived(t *testing.T) {
 
 func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(closeTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	const pollPause = 20 * time.Millisecond
+	for end := time.Now().Add(closeTimeout); time.Now().Before(end); time.Sleep(pollPause) {
 		if holds() {
 			return
 		}

@@ -27,7 +27,7 @@ func freePort(t *testing.T) int {
 func move(t *testing.T, conn *wire.Conn) (port int) {
 	t.Helper()
 	var reply wire.Reply
-	// Somebody else may be faster.
+	// Another process may take the port first.
 	for range 5 {
 		port = freePort(t)
 		if reply = do(t, conn, "CONFIG", "SET", "port", strconv.Itoa(port)); !reply.IsError() {
@@ -38,7 +38,7 @@ func move(t *testing.T, conn *wire.Conn) (port int) {
 	return 0
 }
 
-// isOpen tells whether somebody listens on a port, right now.
+// isOpen tells whether a socket listens on a port at this moment.
 func isOpen(port int) bool {
 	conn, err := net.DialTimeout("tcp", fmt.Sprint("127.0.0.1:", port), closeTimeout)
 	if err != nil {
@@ -48,7 +48,8 @@ func isOpen(port int) bool {
 	return true
 }
 
-// requireService makes so many connections to a port that each of two workers gets some from the kernel, and uses them.
+// requireService uses 16 connections to a port: enough for each of two workers to get some from the
+// kernel.
 func requireService(t *testing.T, port int) {
 	t.Helper()
 	for range 16 {
@@ -113,13 +114,16 @@ func TestConfigSetBind_ThatCannotBeHadChangesNothing(t *testing.T) {
 		server := instance.Start(t, kind, workers(kind)...)
 		conn, free := server.Dial(t), strconv.Itoa(freePort(t))
 		for _, call := range [][]string{
-			{"port", takenPort}, {"PORT", takenPort}, {"bind", "192.0.2.1"}, {"bind", "127.0.0.1 192.0.2.1"},
-			{"bind", "127.0.0.1 127.0.0.1"}, {"bind", "no..host"}, {"bind", "192.0.2.1", "port", free},
+			{"port", takenPort}, {"PORT", takenPort}, {"bind", "192.0.2.1"},
+			{"bind", "127.0.0.1 192.0.2.1"},
+			{"bind", "127.0.0.1 127.0.0.1"}, {"bind", "no..host"},
+			{"bind", "192.0.2.1", "port", free},
 			{"port", free, "bind", "192.0.2.1"}, {"port", "65536"}, {"port", takenPort, "hz", "20"},
 			{"bind", strings.Repeat("127.0.0.1 ", 17)},
 		} {
 			reply := do(t, conn, append([]string{"CONFIG", "SET"}, call...)...)
-			replies[index] += strings.ReplaceAll(fmt.Sprintf("%.40q %s\n", call, reply), free, "free")
+			replies[index] += strings.ReplaceAll(fmt.Sprintf("%.40q %s\n", call, reply), free,
+				"free")
 			requireService(t, server.Port)
 		}
 		for _, name := range []string{"bind", "port", "hz"} {
@@ -129,7 +133,8 @@ func TestConfigSetBind_ThatCannotBeHadChangesNothing(t *testing.T) {
 		expectOK(t, conn, "CONFIG", "SET", "bind", "-192.0.2.1 127.0.0.1")
 		requireService(t, server.Port)
 	}
-	want, got := strings.ReplaceAll(replies[0], takenPort, "taken"), strings.ReplaceAll(replies[1], takenPort, "taken")
+	want, got := strings.ReplaceAll(replies[0], takenPort, "taken"),
+		strings.ReplaceAll(replies[1], takenPort, "taken")
 	if want != got {
 		t.Errorf("valkey:\n%s\nsubject:\n%s", want, got)
 	}
@@ -181,7 +186,8 @@ func TestDirectory_IsTheOneThatRelativePathsBeginIn(t *testing.T) {
 			t.Errorf("started in %s, CONFIG GET dir shows %s", want, shown(server))
 		}
 		directory, _ := filepath.EvalSymlinks(t.TempDir())
-		other := instance.Start(t, kind, "--dir", directory, "--pidfile", "here.pid", "--daemonize", "no")
+		other := instance.Start(t, kind, "--dir", directory, "--pidfile", "here.pid", "--daemonize",
+			"no")
 		if shown(other) != directory {
 			t.Errorf("CONFIG GET dir shows %s, not %s", shown(other), directory)
 		}
@@ -193,7 +199,10 @@ func TestDirectory_IsTheOneThatRelativePathsBeginIn(t *testing.T) {
 				t.Fatal("the process's number is not in its directory")
 			}
 		}
-		if reply := do(t, other.Dial(t), "CONFIG", "SET", "dir", "/"); reply.String() != "-ERR CONFIG SET failed (possibly related to argument 'dir') - can't set protected config" {
+		const refusal = "-ERR CONFIG SET failed (possibly related to argument 'dir') - " +
+			"can't set protected config"
+		reply := do(t, other.Dial(t), "CONFIG", "SET", "dir", "/")
+		if reply.String() != refusal {
 			t.Error(reply)
 		}
 	})

@@ -55,11 +55,13 @@ func longReader(t *testing.T, server *instance.Server, request, behind []byte) (
 
 func stalls(t *testing.T, conn *wire.Conn, id int64) {
 	t.Helper()
-	waitFor(t, "a reply that the client does not take", func() bool { return outputBytes(t, conn, id) > 0 })
+	waitFor(t, "a reply that the client does not take", func() bool {
+		return outputBytes(t, conn, id) > 0
+	})
 }
 
-// A client takes a million elements slowly. Nobody waits for it, its reply never lies in memory whole, and all of it is
-// of the list as it was when it asked.
+// A client takes a million elements slowly. Nobody waits for it, its reply never lies in memory
+// whole, and all of it is of the list as it was when it asked.
 func TestLongReply_IsOfOneVersionHoweverSlowlyItIsTaken(t *testing.T) {
 	lrange := wire.AppendCommand(nil, wire.Arguments("LRANGE", "list", "0", "-1")...)
 	lpop := wire.AppendCommand(nil, wire.Arguments("LPOP", "list", strconv.Itoa(longListItems))...)
@@ -101,7 +103,7 @@ func expectLine(t *testing.T, in *bufio.Reader, want string) {
 	}
 }
 
-// What a long reply is made of is freed when its client goes, however it goes.
+// The versions that a long reply keeps are freed when its client goes, however it goes.
 func TestLongReply_KeepsNothingBehindAClientThatIsGone(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
 	conn := server.Dial(t)
@@ -118,14 +120,17 @@ func TestLongReply_KeepsNothingBehindAClientThatIsGone(t *testing.T) {
 			stalls(t, conn, id)
 			do(t, conn, "DEL", "list")
 			retired := func() int { return field(t, conn, "memory", "used_memory_retired") }
-			waitFor(t, "a list that is deleted and still read", func() bool { return retired() > 10*megabyte })
+			waitFor(t, "a list that is deleted and still read", func() bool {
+				return retired() > 10*megabyte
+			})
 			end(reader, id)
 			waitFor(t, "the list to be freed", func() bool { return retired() < megabyte })
 		})
 	}
 }
 
-// A limit for unsent replies counts a whole reply, as Valkey's does, although it could be made in pieces.
+// A limit for unsent replies counts a whole reply, as Valkey's does, although it could be made in
+// pieces.
 func TestLongReply_CountsWholeForOutputLimits(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server := instance.Start(t, kind)
@@ -141,7 +146,8 @@ func TestLongReply_CountsWholeForOutputLimits(t *testing.T) {
 	})
 }
 
-// Commands that take longer than a turn let others go first, and lose nothing by it: all are answered, in order.
+// Commands that take longer than a turn let others go first, and lose nothing by it: all are
+// answered, in order.
 func TestLongCommands_TakeTurnsWithTheirNeighbours(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
 	const commands, keys = 40, 20_000
@@ -153,7 +159,8 @@ func TestLongCommands_TakeTurnsWithTheirNeighbours(t *testing.T) {
 	heavy := server.Dial(t)
 	go func() {
 		for index := range commands {
-			request := append(bytes.Clone(long), wire.AppendCommand(nil, wire.Arguments("ECHO", strconv.Itoa(index))...)...)
+			request := append(bytes.Clone(long),
+				wire.AppendCommand(nil, wire.Arguments("ECHO", strconv.Itoa(index))...)...)
 			if heavy.SendRaw(request) != nil {
 				return
 			}
@@ -194,8 +201,8 @@ func TestLongCommands_TakeTurnsWithTheirNeighbours(t *testing.T) {
 	}
 }
 
-// A client that sends much more than its replies leave room for is read slowly, so that it costs its neighbours little,
-// and yet gets everything once it reads.
+// A client that sends much more than its replies leave room for is read slowly, so that it costs
+// its neighbours little, and yet gets everything once it reads.
 func TestHeldClient_IsReadSlowlyAndAnsweredInTheEnd(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
 	conn := server.Dial(t)
@@ -219,7 +226,8 @@ func TestHeldClient_IsReadSlowlyAndAnsweredInTheEnd(t *testing.T) {
 	waitFor(t, "it to be held", func() bool { return outputBytes(t, conn, id) > 60*megabyte })
 	waitFor(t, "its requests to be read on", func() bool { return pending() > megabyte })
 	_ = flood.Conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
-	replies := int64(held*len(fmt.Sprintf("$%d\r\n\r\n", pieceBytes))+held*pieceBytes) + pings*int64(len("+PONG\r\n"))
+	replies := int64(held*len(fmt.Sprintf("$%d\r\n\r\n", pieceBytes))+held*pieceBytes) +
+		pings*int64(len("+PONG\r\n"))
 	if count, err := io.CopyN(io.Discard, flood.Conn, replies); err != nil {
 		t.Fatalf("%d bytes of %d, %v", count, replies, err)
 	}

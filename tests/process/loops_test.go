@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// besideFactorMax is how many times longer a command may take beside writers than alone, for a machine that has other
-	// things to do as well. What repeats until nobody writes never ends, or took a hundred times as long.
+	// besideFactorMax is how many times longer a command may take beside writers than alone, for a
+	// machine that has other things to do as well. What repeats until nobody writes never ends, or
+	// took a hundred times as long.
 	besideFactorMax = 20
 	// besideFloor is what that factor is taken of at least.
 	besideFloor = 5 * time.Millisecond
@@ -23,7 +24,8 @@ const (
 	walkedKeys     = 300_000
 	readRuns       = 5
 	writersCount   = 4
-	// writesPause makes some 200 writes a second of each writer: far more often than the commands here take.
+	// writesPause makes some 200 writes a second of each writer: far more often than the commands
+	// here take.
 	writesPause = 5 * time.Millisecond
 )
 
@@ -35,19 +37,26 @@ type writers struct {
 }
 
 func startWriters(
-	t *testing.T, server *instance.Server, pause time.Duration, command func(writer, round int) []string,
+	t *testing.T, server *instance.Server, pause time.Duration,
+	command func(writer, round int) []string,
 ) *writers {
 	t.Helper()
 	w := &writers{stop: make(chan struct{}), done: make(chan error, writersCount)}
 	for writer := range writersCount {
 		conn := server.Dial(t)
-		go func() { w.done <- w.run(conn, pause, func(round int) []string { return command(writer, round) }) }()
+		go func() {
+			w.done <- w.run(conn, pause, func(round int) []string {
+				return command(writer, round)
+			})
+		}()
 	}
 	waitFor(t, "the first writes", func() bool { return w.count.Load() > writersCount })
 	return w
 }
 
-func (w *writers) run(conn *wire.Conn, pause time.Duration, command func(round int) []string) error {
+func (w *writers) run(
+	conn *wire.Conn, pause time.Duration, command func(round int) []string,
+) error {
 	for round := 0; ; round++ {
 		select {
 		case <-w.stop:
@@ -83,7 +92,8 @@ func least(runs int, run func()) (shortest time.Duration) {
 	return shortest
 }
 
-// ask sends a command, and fails the test unless the reply comes in time and is as `check` wants it.
+// ask sends a command, and fails the test unless the reply comes in time and is as `check` wants
+// it.
 func ask(t *testing.T, conn *wire.Conn, command []string, check func(wire.Reply) bool) {
 	t.Helper()
 	_ = conn.Conn.SetReadDeadline(time.Now().Add(besideDeadline))
@@ -119,8 +129,8 @@ func setInTag(writer, round int) []string {
 	return []string{"SET", fmt.Sprintf("{t}%d", writer), strconv.Itoa(round)}
 }
 
-// A walk of a slot that is written to all the time ends, and meanwhile everybody else is served: clients of both workers,
-// who wants to stop all workers, and who wants to stop the server.
+// A walk of a slot that is written to all the time ends, and meanwhile everybody else is served:
+// clients of both workers, who wants to stop all workers, and who wants to stop the server.
 func TestWalks_EndBesideWritersOfTheSlot(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	conn := server.Dial(t)
@@ -139,10 +149,14 @@ func TestWalks_EndBesideWritersOfTheSlot(t *testing.T) {
 	var keysBeside time.Duration
 	for round := 0; keysBeside == 0; round++ {
 		for _, other := range others {
-			ask(t, other, []string{"PING"}, func(reply wire.Reply) bool { return string(reply.Text) == "PONG" })
+			ask(t, other, []string{"PING"}, func(reply wire.Reply) bool {
+				return string(reply.Text) == "PONG"
+			})
 		}
 		// Stops all workers, which waits until none is in a command.
-		ask(t, others[round%2], []string{"SWAPDB", "1", "2"}, func(reply wire.Reply) bool { return !reply.IsError() })
+		ask(t, others[round%2], []string{"SWAPDB", "1", "2"}, func(reply wire.Reply) bool {
+			return !reply.IsError()
+		})
 		select {
 		case keysBeside = <-walked:
 		case <-overdue:
@@ -171,7 +185,7 @@ func TestWalks_EndBesideWritersOfTheSlot(t *testing.T) {
 	// `Start` has seen to it that a server which does not stop in time fails the test.
 }
 
-// What reads for long without a lock is not read again and again because somebody writes to another key of the slot.
+// Long optimistic reads are not repeated without end because of writes to other keys of the slot.
 func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
 	conn := server.Dial(t)
@@ -197,11 +211,13 @@ func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 		},
 		{
 			"MGET", many, func(reply wire.Reply) bool { return len(reply.Items) == manyKeys }, 0,
-			// As many writes as a pipeline carries, so that there is always one within the time that MGET takes.
+			// As many writes as a pipeline carries, so that there is always one within the time
+			// that MGET takes.
 			func(writer, round int) []string {
 				words := []string{"MSET"}
 				for index := range 100 {
-					words = append(words, "k"+strconv.Itoa((round*100+index*7+writer)%manyKeys), "value")
+					words = append(words, "k"+strconv.Itoa((round*100+index*7+writer)%manyKeys),
+						"value")
 				}
 				return words
 			},
@@ -223,7 +239,8 @@ func TestReads_EndBesideWritersOfTheSlots(t *testing.T) {
 	}
 }
 
-// Clients that a pause holds back cost nothing while it lasts, and go on when it ends, whoever ends it.
+// Clients that CLIENT PAUSE holds back cost nothing while it lasts, and go on when it ends, by its
+// timeout or by CLIENT UNPAUSE.
 func TestPause_IsNotPolled(t *testing.T) {
 	const clients = 100
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
@@ -245,19 +262,24 @@ func TestPause_IsNotPolled(t *testing.T) {
 			if end.name == "by command" {
 				length = time.Hour
 			}
-			expectOK(t, conn, "CLIENT", "PAUSE", strconv.FormatInt(length.Milliseconds(), 10), "WRITE")
+			// Before the command: the pause begins before its reply is here.
 			began := time.Now()
+			expectOK(t, conn, "CLIENT", "PAUSE", strconv.FormatInt(length.Milliseconds(), 10),
+				"WRITE")
 			for _, client := range paused {
 				if err := client.Send("INCR", "count"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			waitFor(t, "all to be held back", func() bool { return field(t, conn, "clients", "blocked_clients") == clients })
+			waitFor(t, "all to be held back", func() bool {
+				return field(t, conn, "clients", "blocked_clients") == clients
+			})
 			before, from := count("eventloop_cycles"), time.Now()
 			time.Sleep(500 * time.Millisecond)
 			cycles, watched := count("eventloop_cycles")-before, time.Since(from)
 			t.Logf("%d iterations in %v", cycles, watched)
-			// Ten ticks a second of each worker, and some for the sweep and for memory; polling makes 2,000.
+			// Ten ticks a second of each worker, and some for the sweep and for memory; polling
+			// makes 2,000.
 			if most := int(200*watched.Seconds()) + 20; cycles > most {
 				t.Errorf("%d iterations in %v beside clients that wait", cycles, watched)
 			}

@@ -24,7 +24,8 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port), "--worker-threads", "2",
+	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port),
+		"--worker-threads", "2",
 		"--metrics-bind", strings.Join(hosts, " "))
 	var ended atomic.Bool
 	var scrapes atomic.Int64
@@ -48,26 +49,16 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 			return scrapeKeys(host+":"+strconv.Itoa(port), keys)
 		})
 	}
-	// Values as large as the counts of a database, so that they take the place of what a flush has freed.
+	// Values as large as the counts of a database, so that they take the place of what a flush has
+	// freed.
 	writer, flusher := server.Dial(t), server.Dial(t)
 	value := strings.Repeat("v", 65520)
 	number := 0
 	run(func() error {
-		var requests []byte
-		for database := range databases {
-			number = (number + 1) % keys
-			requests = wire.AppendCommand(requests, wire.Arguments("SELECT", strconv.Itoa(database))...)
-			requests = wire.AppendCommand(requests, wire.Arguments("SET", "key:"+strconv.Itoa(number), value)...)
-		}
-		if err := writer.SendRaw(requests); err != nil {
-			return err
-		}
-		for range 2 * databases {
-			if reply, err := writer.Receive(); err != nil || reply.IsError() {
-				return fmt.Errorf("%v, %w", reply, err)
-			}
-		}
-		return nil
+		number += databases
+		return setInEachDatabase(writer, databases, func(database int) string {
+			return "key:" + strconv.Itoa((number+database)%keys)
+		}, value)
 	})
 	const flushes = 4000
 	for count := 0; (count < flushes || scrapes.Load() < 20) && !ended.Load(); count++ {
@@ -94,10 +85,33 @@ func TestFlushAll_BesideScrapes(t *testing.T) {
 	})
 }
 
+// setInEachDatabase sets one key of each database, in one pipeline.
+func setInEachDatabase(
+	conn *wire.Conn, databases int, key func(database int) string, value string,
+) error {
+	var requests []byte
+	for database := range databases {
+		requests = wire.AppendCommand(requests,
+			wire.Arguments("SELECT", strconv.Itoa(database))...)
+		requests = wire.AppendCommand(requests, wire.Arguments("SET", key(database), value)...)
+	}
+	if err := conn.SendRaw(requests); err != nil {
+		return err
+	}
+	for range 2 * databases {
+		if reply, err := conn.Receive(); err != nil || reply.IsError() {
+			return fmt.Errorf("%v, %w", reply, err)
+		}
+	}
+	return nil
+}
+
 var keysSample = regexp.MustCompile(`(?m)^tidemill_keys\{db="\d+"\} (\d+)$`)
 
 func scrapeKeys(address string, keysMax int) error {
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{
+		Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+	}
 	response, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
 		return err
@@ -109,7 +123,8 @@ func scrapeKeys(address string, keysMax int) error {
 		text.WriteString(scanner.Text() + "\n")
 	}
 	for _, match := range keysSample.FindAllStringSubmatch(text.String(), -1) {
-		if count, err := strconv.ParseUint(match[1], 10, 64); err != nil || count > uint64(keysMax) {
+		if count, err := strconv.ParseUint(match[1], 10, 64); err != nil ||
+			count > uint64(keysMax) {
 			return fmt.Errorf("impossible count of keys: %s", match[0])
 		}
 	}
@@ -142,7 +157,8 @@ func information(t *testing.T, conn *wire.Conn, field string) int64 {
 	return number
 }
 
-// What was flushed is not live, although it is freed later: the next write has room, in the same request already.
+// Flushed data does not count as live although it is freed later: the next write has room, in the
+// same request already.
 func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--maxmemory", "48mb", "--worker-threads", "2")
 	conn := server.Dial(t)
@@ -152,7 +168,8 @@ func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, flush := range [][]string{{"FLUSHALL", "ASYNC"}, {"FLUSHDB", "ASYNC"}, {"FLUSHALL", "SYNC"}} {
+	for _, flush := range [][]string{{"FLUSHALL", "ASYNC"}, {"FLUSHDB", "ASYNC"},
+		{"FLUSHALL", "SYNC"}} {
 		// Some in another database, so that what a FLUSHDB takes out is not all there is.
 		must("SELECT", "1")
 		for number := range 1000 {
@@ -163,13 +180,15 @@ func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
 		for number := 0; !full; number++ {
 			words := []string{"MSET"}
 			for index := range 2000 {
-				words = append(words, fmt.Sprintf("key:%d:%d", number, index), strings.Repeat("v", 50))
+				words = append(words, fmt.Sprintf("key:%d:%d", number, index),
+					strings.Repeat("v", 50))
 			}
 			reply, err := conn.Do(words...)
 			if err != nil || number > 1000 {
 				t.Fatal(err, number)
 			}
-			full = strings.HasPrefix(reply.String(), "OOM") || strings.Contains(reply.String(), "OOM command")
+			full = strings.HasPrefix(reply.String(), "OOM") ||
+				strings.Contains(reply.String(), "OOM command")
 		}
 		requests := wire.AppendCommand(nil, wire.Arguments(flush...)...)
 		requests = wire.AppendCommand(requests, wire.Arguments("SET", "after", "flush")...)
@@ -196,9 +215,11 @@ func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
 	}
 }
 
-// One worker is busy with a long command; writers of the other retire more than fits any fixed list, and go on.
+// One worker is busy with a long command; writers of the other retire more than fits any fixed
+// list, and go on.
 func TestWriters_GoOnBesideALongCommand(t *testing.T) {
-	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--enable-debug-command", "yes")
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--enable-debug-command",
+		"yes")
 	sleeper := server.Dial(t)
 	const writers, megabytes = 4, 200
 	var conns [writers]*wire.Conn
@@ -224,7 +245,7 @@ func TestWriters_GoOnBesideALongCommand(t *testing.T) {
 			first <- err
 		}()
 	}
-	// Whoever shares the sleeper's worker waits for it; of four some do not.
+	// Connections on the sleeper's worker wait for it; of four some are on another.
 	select {
 	case err := <-first:
 		if err != nil {
@@ -235,10 +256,11 @@ func TestWriters_GoOnBesideALongCommand(t *testing.T) {
 	}
 }
 
-// A database that nobody uses costs 16 bytes at most, and the most that there may be works.
+// An unused database costs at most 16 bytes, and the largest count of databases works.
 func TestDatabases_CostLittleUntilUsed(t *testing.T) {
 	resident := func(databases int) int64 {
-		server := instance.Start(t, instance.Subject, "--databases", strconv.Itoa(databases), "--worker-threads", "2")
+		server := instance.Start(t, instance.Subject, "--databases", strconv.Itoa(databases),
+			"--worker-threads", "2")
 		defer server.Stop()
 		conn := server.Dial(t)
 		bytes, err := instance.ResidentBytes(server.PID)
@@ -247,7 +269,8 @@ func TestDatabases_CostLittleUntilUsed(t *testing.T) {
 		}
 		last := strconv.Itoa(databases - 1)
 		for _, words := range [][]string{
-			{"SELECT", last}, {"SET", "key", "value"}, {"SWAPDB", "0", last}, {"SELECT", "0"}, {"GET", "key"},
+			{"SELECT", last}, {"SET", "key", "value"}, {"SWAPDB", "0", last}, {"SELECT", "0"},
+			{"GET", "key"},
 			{"INFO"}, {"MEMORY", "STATS"}, {"FLUSHALL"}, {"PING"},
 		} {
 			if err := call(conn, words...); err != nil {

@@ -25,13 +25,15 @@ import (
 func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, response := scrapeAny(t, address)
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+	if response.StatusCode != http.StatusOK ||
+		response.Header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Errorf("%s, %v", response.Status, response.Header)
 	}
 	return families
 }
 
-// scrapeAny returns the families of anybody's metrics page, and the response that they came with.
+// scrapeAny returns the families of a metrics page of any server, and the response that they came
+// with.
 func scrapeAny(t *testing.T, address string) (map[string]*dto.MetricFamily, *http.Response) {
 	t.Helper()
 	client := http.Client{Timeout: closeTimeout}
@@ -60,7 +62,8 @@ func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (
 			}
 		}
 		if 2*matches == len(labels) {
-			total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetUntyped().GetValue()
+			total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() +
+				metric.GetUntyped().GetValue()
 		}
 	}
 	return total
@@ -72,7 +75,8 @@ func startWithMetrics(t *testing.T) (*instance.Server, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port), "--worker-threads", "2")
+	server := instance.Start(t, instance.Subject, "--metrics-port", strconv.Itoa(port),
+		"--worker-threads", "2")
 	return server, "127.0.0.1:" + strconv.Itoa(port)
 }
 
@@ -98,20 +102,22 @@ func TestMetrics_AreThoseOfInfo(t *testing.T) {
 		return sum(after, name, labels...) - sum(before, name, labels...)
 	}
 	for name, pair := range map[string][2]float64{
-		"commands SET":    {grown("tidemill_commands_total", "command", "set"), 101},
-		"commands GET":    {grown("tidemill_commands_total", "command", "get"), 60},
-		"hits":            {grown("tidemill_keyspace_hits_total"), 30},
-		"misses":          {grown("tidemill_keyspace_misses_total"), 30},
-		"errors":          {grown("tidemill_error_replies_total", "code", "ERR"), 1},
-		"keys of 0":       {sum(after, "tidemill_keys", "db", "0"), 100},
-		"expiring of 0":   {sum(after, "tidemill_keys_expiring", "db", "0"), 100},
-		"keys of 3":       {sum(after, "tidemill_keys", "db", "3"), 1},
-		"expiring of 3":   {sum(after, "tidemill_keys_expiring", "db", "3"), 0},
-		"clients":         {sum(after, "tidemill_clients"), 1},
-		"of workers":      {sum(after, "tidemill_worker_connections"), 1},
-		"workers":         {float64(len(after["tidemill_worker_connections"].GetMetric())), 2},
-		"client limit":    {sum(after, "tidemill_clients_limit"), float64(field(t, conn, "clients", "maxclients"))},
-		"connections":     {sum(after, "tidemill_connections_total"), float64(field(t, conn, "stats", "total_connections_received"))},
+		"commands SET":  {grown("tidemill_commands_total", "command", "set"), 101},
+		"commands GET":  {grown("tidemill_commands_total", "command", "get"), 60},
+		"hits":          {grown("tidemill_keyspace_hits_total"), 30},
+		"misses":        {grown("tidemill_keyspace_misses_total"), 30},
+		"errors":        {grown("tidemill_error_replies_total", "code", "ERR"), 1},
+		"keys of 0":     {sum(after, "tidemill_keys", "db", "0"), 100},
+		"expiring of 0": {sum(after, "tidemill_keys_expiring", "db", "0"), 100},
+		"keys of 3":     {sum(after, "tidemill_keys", "db", "3"), 1},
+		"expiring of 3": {sum(after, "tidemill_keys_expiring", "db", "3"), 0},
+		"clients":       {sum(after, "tidemill_clients"), 1},
+		"of workers":    {sum(after, "tidemill_worker_connections"), 1},
+		"workers":       {float64(len(after["tidemill_worker_connections"].GetMetric())), 2},
+		"client limit": {sum(after, "tidemill_clients_limit"),
+			float64(field(t, conn, "clients", "maxclients"))},
+		"connections": {sum(after, "tidemill_connections_total"),
+			float64(field(t, conn, "stats", "total_connections_received"))},
 		"build and flags": {sum(after, "tidemill_build_info", "rcu_flavour", "qsbr"), 1},
 	} {
 		if pair[0] != pair[1] {
@@ -198,7 +204,7 @@ func TestMetrics_ListenerSurvivesAbuse(t *testing.T) {
 	}
 }
 
-// Whoever connects and says nothing is closed after a second, and does not keep others waiting.
+// Idle connections to the metrics port are closed after a second and do not keep others waiting.
 func TestMetrics_ScrapeBesideIdleConnections(t *testing.T) {
 	_, address := startWithMetrics(t)
 	const idle = 10
@@ -229,8 +235,8 @@ func TestMetrics_ScrapeBesideIdleConnections(t *testing.T) {
 	}
 }
 
-// One connection carries many requests, also sent at once; those that do not take their answers do not keep others waiting;
-// and there is a bound on connections, with room for whoever comes.
+// One connection carries many requests, also sent at once; those that do not take their answers do
+// not keep others waiting; and connections are bounded: a new one takes the place of an idle one.
 func TestMetrics_ConnectionsAreKeptAndBounded(t *testing.T) {
 	server, address := startWithMetrics(t)
 	dial := func() net.Conn {
@@ -246,7 +252,8 @@ func TestMetrics_ConnectionsAreKeptAndBounded(t *testing.T) {
 	conn := dial()
 	in := bufio.NewReader(conn)
 	for range 2 {
-		if _, err := io.WriteString(conn, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", requests)); err != nil {
+		if _, err := io.WriteString(conn, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+			requests)); err != nil {
 			t.Fatal(err)
 		}
 		for range requests {
@@ -254,7 +261,8 @@ func TestMetrics_ConnectionsAreKeptAndBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || len(body) < 1000 || err != nil {
+			if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK ||
+				len(body) < 1000 || err != nil {
 				t.Fatalf("%s, %d bytes, %v", response.Status, len(body), err)
 			}
 		}
@@ -263,7 +271,8 @@ func TestMetrics_ConnectionsAreKeptAndBounded(t *testing.T) {
 	half := dial()
 	_, _ = io.WriteString(half, "GET /metrics HTTP/1.1\r\n\r\n")
 	_ = half.(*net.TCPConn).CloseWrite()
-	if text, err := io.ReadAll(half); !strings.HasPrefix(string(text), "HTTP/1.1 200 ") || err != nil {
+	if text, err := io.ReadAll(half); !strings.HasPrefix(string(text), "HTTP/1.1 200 ") ||
+		err != nil {
 		t.Errorf("half-closed: %.40q, %v", text, err)
 	}
 	deaf := strings.Repeat("GET /metrics HTTP/1.1\r\n\r\n", 2000)
@@ -321,7 +330,8 @@ func TestRedisExporter_ScrapesWithoutError(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	exporter := exec.Command(binary, "-redis.addr", "redis://"+server.Address, "-web.listen-address", address, "-is-cluster=false")
+	exporter := exec.Command(binary, "-redis.addr", "redis://"+server.Address,
+		"-web.listen-address", address, "-is-cluster=false")
 	exporter.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output strings.Builder
 	exporter.Stdout, exporter.Stderr = &output, &output
@@ -338,8 +348,9 @@ func TestRedisExporter_ScrapesWithoutError(t *testing.T) {
 	})
 	families, _ := scrapeAny(t, address)
 	for name, want := range map[string]float64{
-		"redis_up": 1, "redis_exporter_last_scrape_error": 0, "redis_target_scrape_request_errors_total": 0,
-		"redis_connected_clients": 2, "redis_config_maxclients": 10000,
+		"redis_up": 1, "redis_exporter_last_scrape_error": 0,
+		"redis_target_scrape_request_errors_total": 0,
+		"redis_connected_clients":                  2, "redis_config_maxclients": 10000,
 	} {
 		if families[name] == nil || sum(families, name) != want {
 			t.Errorf("%s is %v, want %v", name, sum(families, name), want)

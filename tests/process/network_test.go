@@ -12,9 +12,10 @@ import (
 // ownNetworkMark names the test that runs in a network of its own, in the environment of that run.
 const ownNetworkMark = "TIDEMILL_TEST_IN_OWN_NETWORK"
 
-// inOwnNetwork runs a claim in a network namespace that has nothing but a loopback interface, as the root of a user namespace:
-// there are addresses and settings of the kernel that nobody else sees. The test's program is started there once more for it.
-// Where namespaces are refused nothing is proven, which the test says.
+// inOwnNetwork runs a claim in a network namespace that has nothing but a loopback interface, as
+// the root of a user namespace: there are addresses and settings of the kernel that nobody else
+// sees. The test's program is started there once more for it. Where namespaces are refused nothing
+// is proven, which the test says.
 func inOwnNetwork(t *testing.T, claim func(t *testing.T)) {
 	if os.Getenv(ownNetworkMark) == t.Name() {
 		startLoopback(t)
@@ -52,8 +53,8 @@ func namespaced(name string, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// Addresses for documentation (RFC 5737, RFC 3849), which inOwnNetwork gives to the loopback interface: for a server, whoever
-// connects from one of them comes from another host.
+// Addresses for documentation (RFC 5737, RFC 3849), which inOwnNetwork gives to the loopback
+// interface: for a server, a client at one of them is on another host.
 const (
 	otherHost     = "192.0.2.1"
 	otherHostIPv6 = "2001:db8::1"
@@ -70,7 +71,8 @@ func startLoopback(t *testing.T) {
 	for _, address := range addresses {
 		call := []string{"address", "add", address, "dev", "lo"}
 		if strings.Contains(address, ":") {
-			// Else the address is tentative, and not to be bound, until the kernel's worker has run.
+			// Else the address is tentative, and not to be bound, until the kernel's worker has
+			// run.
 			call = append(call, "nodad")
 		}
 		calls = append(calls, call)

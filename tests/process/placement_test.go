@@ -120,7 +120,9 @@ func placed(t *testing.T, directives ...string) (map[string]cpus, []cpus) {
 	t.Helper()
 	server := instance.Start(t, instance.Subject, directives...)
 	var byName map[string]cpus
-	waitFor(t, "ready server", func() bool { return strings.Contains(server.Log(), "Ready to accept connections") })
+	waitFor(t, "ready server", func() bool {
+		return strings.Contains(server.Log(), "Ready to accept connections")
+	})
 	// A thread takes its name when it first runs, which one of low priority may do late.
 	waitFor(t, "thread called reclaim", func() bool {
 		byName = threads(t, server.PID)
@@ -170,8 +172,10 @@ func TestPlacement_PinsWorkersToCores(t *testing.T) {
 				if mode == "physical" && siblings.within(all) && set.String() != siblings.String() {
 					t.Errorf("worker %d runs on %v, its core is %v", index, set, siblings)
 				}
-				if mode == "split" && len(all) > len(workers)*len(siblings) && !disjoint(set, byName["reclaim"]) {
-					t.Errorf("worker %d runs on %v, background threads on %v", index, set, byName["reclaim"])
+				if mode == "split" && len(all) > len(workers)*len(siblings) &&
+					!disjoint(set, byName["reclaim"]) {
+					t.Errorf("worker %d runs on %v, background threads on %v", index, set,
+						byName["reclaim"])
 				}
 			}
 		})
@@ -221,7 +225,8 @@ func TestPlacement_ListsOfCPUs(t *testing.T) {
 			t.Errorf("%s %s: %v", directive, last, workers)
 		}
 	}
-	byName, _ := placed(t, "--bio-cpulist", first, "--bgsave-cpulist", last, "--aof-rewrite-cpulist", last)
+	byName, _ := placed(t, "--bio-cpulist", first, "--bgsave-cpulist", last,
+		"--aof-rewrite-cpulist", last)
 	if byName["reclaim"].String() != (cpus{all[0]}).String() {
 		t.Errorf("bio-cpulist %s: the background thread runs on %v", first, byName["reclaim"])
 	}
@@ -231,5 +236,38 @@ func TestPlacement_RefusesCPUsThatAreNotThere(t *testing.T) {
 	output, err := startToEnd(t, "--server-cpulist", "1000")
 	if err == nil || !strings.Contains(output, "server-cpulist") {
 		t.Errorf("%v:\n%s", err, output)
+	}
+}
+
+// A server that shares its CPU with everything else says so in one line that tells what to do; the
+// decisions of the plan are for those who ask.
+func TestPlacement_SmallHostIsToldInOneLine(t *testing.T) {
+	if !instance.SubjectIsTidemill() {
+		t.Skip("the server under test is a stand-in")
+	}
+	own := allowed(t)
+	one := strconv.Itoa(own[0])
+	for level, wantReasons := range map[string]bool{"notice": false, "verbose": true} {
+		server, err := instance.LaunchOn(one, instance.Subject, t.TempDir(), "--loglevel", level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// It answers before its main thread has logged the start; once it has stopped, all is
+		// written.
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+		log := server.Log()
+		advice := "Too few CPUs: interrupts and background threads share those of the workers. " +
+			"For steadier latency give the server 3 or more cores (details: loglevel verbose, " +
+			"or `tidemill tune plan`)"
+		if count := strings.Count(log, advice); count != 1 {
+			t.Errorf("loglevel %s: the advice is there %d times:\n%s", level, count, log)
+		}
+		if hasReasons := strings.Contains(log,
+			"online CPUs may be used"); hasReasons != wantReasons {
+			t.Errorf("loglevel %s: reasons of the plan: %v, want %v:\n%s", level, hasReasons,
+				wantReasons, log)
+		}
 	}
 }

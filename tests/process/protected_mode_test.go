@@ -48,7 +48,7 @@ func refusal(t *testing.T, conn net.Conn) string {
 	return string(text)
 }
 
-// Each of two workers has to refuse, so each route is tried several times.
+// attempts is the count of connections by each route: enough for each of two workers to refuse one.
 const attempts = 6
 
 // requireRefused tries routes and returns what clients are told there.
@@ -57,7 +57,8 @@ func requireRefused(t *testing.T, server *instance.Server, refused []route) (tol
 	for _, each := range refused {
 		for range attempts {
 			text := refusal(t, each.dial(t, server.Port))
-			if !strings.HasPrefix(text, "-DENIED Running in protected mode because ") || told != "" && text != told {
+			if !strings.HasPrefix(text, "-DENIED Running in protected mode because ") ||
+				told != "" && text != told {
 				t.Fatalf("a client by %v is told %q", each, text)
 			}
 			told = text
@@ -97,16 +98,20 @@ func TestProtectedMode_RefusesOtherHosts(t *testing.T) {
 		told := map[instance.Kind]string{}
 		both(t, func(t *testing.T, kind instance.Kind) {
 			socket := filepath.Join(t.TempDir(), "socket")
-			server := instance.Start(t, kind, append(listenEverywhere(kind), "--unixsocket", socket)...)
+			server := instance.Start(t, kind,
+				append(listenEverywhere(kind), "--unixsocket", socket)...)
 			control := server.Dial(t)
 			near, far := routes()
 			before := field(t, control, "stats", "total_connections_received")
 			told[kind] = requireRefused(t, server, far)
-			if received := field(t, control, "stats", "total_connections_received") - before; received != 0 {
+			if received := field(t, control, "stats",
+				"total_connections_received") - before; received != 0 {
 				t.Errorf("%d refused connections count as received", received)
 			}
-			if rejected := field(t, control, "stats", "rejected_connections"); rejected != attempts*len(far) {
-				t.Errorf("%d of %d refused connections count as rejected", rejected, attempts*len(far))
+			if rejected := field(t, control, "stats",
+				"rejected_connections"); rejected != attempts*len(far) {
+				t.Errorf("%d of %d refused connections count as rejected", rejected,
+					attempts*len(far))
 			}
 			requireServed(t, server, near)
 			local, err := wire.Dial(socket)
@@ -117,7 +122,8 @@ func TestProtectedMode_RefusesOtherHosts(t *testing.T) {
 			requirePong(t, local)
 		})
 		if told[instance.Valkey] != told[instance.Subject] {
-			t.Errorf("valkey says\n%s\nthe subject says\n%s", told[instance.Valkey], told[instance.Subject])
+			t.Errorf("valkey says\n%s\nthe subject says\n%s", told[instance.Valkey],
+				told[instance.Subject])
 		}
 	})
 }
@@ -125,7 +131,8 @@ func TestProtectedMode_RefusesOtherHosts(t *testing.T) {
 func TestProtectedMode_FollowsConfigSet(t *testing.T) {
 	inOwnNetwork(t, func(t *testing.T) {
 		both(t, func(t *testing.T, kind instance.Kind) {
-			server := instance.Start(t, kind, append(listenEverywhere(kind), "--protected-mode", "no")...)
+			server := instance.Start(t, kind, append(listenEverywhere(kind), "--protected-mode",
+				"no")...)
 			control := server.Dial(t)
 			near, far := routes()
 			requireServed(t, server, far)
@@ -154,7 +161,8 @@ func TestProtectedMode_EndsWithAPassword(t *testing.T) {
 			for _, each := range far {
 				for range attempts {
 					conn := each.dial(t, server.Port)
-					if reply := do(t, conn, "PING"); reply.String() != "-NOAUTH Authentication required." {
+					if reply := do(t, conn,
+						"PING"); reply.String() != "-NOAUTH Authentication required." {
 						t.Errorf("without the password PING is answered %s", reply)
 					}
 					expectOK(t, conn, "AUTH", "secret")

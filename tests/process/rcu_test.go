@@ -14,13 +14,17 @@ import (
 // Under every flavour and setting replies are right, and what was overwritten is freed in the end.
 func TestRCU_SettingsFreeMemoryAndKeepValues(t *testing.T) {
 	for _, flavour := range []string{"qsbr", "memb", "mb", "bp", "signal"} {
-		settings := [][]string{{"--rcu-read-section", "iteration"}, {"--rcu-read-section", "command"}}
+		settings := [][]string{
+			{"--rcu-read-section", "iteration"}, {"--rcu-read-section", "command"},
+		}
 		if flavour == "qsbr" {
-			settings = [][]string{{"--rcu-quiescent", "iteration"}, {"--rcu-quiescent", "batch"}, {"--rcu-quiescent", "command"}}
+			settings = [][]string{{"--rcu-quiescent", "iteration"}, {"--rcu-quiescent", "batch"},
+				{"--rcu-quiescent", "command"}}
 		}
 		for _, setting := range settings {
 			t.Run(flavour+" "+setting[1], func(t *testing.T) {
-				server := instance.Start(t, instance.Subject, append(setting, "--rcu-flavour", flavour, "--worker-threads", "2")...)
+				server := instance.Start(t, instance.Subject,
+					append(setting, "--rcu-flavour", flavour, "--worker-threads", "2")...)
 				overwrite(t, server)
 				conn := server.Dial(t)
 				waitFor(t, "end of retired memory", func() bool {
@@ -58,7 +62,8 @@ func overwrite(t *testing.T, server *instance.Server) {
 						return
 					}
 					got, err := conn.Receive()
-					if err != nil || len(got.Text) != 300 || strings.Trim(string(got.Text), string(got.Text[:1])) != "" {
+					if err != nil || len(got.Text) != 300 ||
+						strings.Trim(string(got.Text), string(got.Text[:1])) != "" {
 						t.Errorf("GET: %s, %v", got, err)
 						return
 					}

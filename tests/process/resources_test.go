@@ -18,8 +18,12 @@ import (
 func started(t *testing.T, directives ...string) *instance.Server {
 	t.Helper()
 	server := instance.Start(t, instance.Subject, directives...)
-	waitFor(t, "ready server", func() bool { return strings.Contains(server.Log(), "Ready to accept connections") })
-	waitFor(t, "thread called reclaim", func() bool { return len(threadIDs(t, server.PID, "reclaim")) == 1 })
+	waitFor(t, "ready server", func() bool {
+		return strings.Contains(server.Log(), "Ready to accept connections")
+	})
+	waitFor(t, "thread called reclaim", func() bool {
+		return len(threadIDs(t, server.PID, "reclaim")) == 1
+	})
 	return server
 }
 
@@ -61,12 +65,14 @@ func onOwnThread(run func() bool) bool {
 	return <-result
 }
 
-// requireRefusal demands that the log tells once, and only when it is so, that a setting is not in force.
+// requireRefusal demands that the log tells once, and only when it is so, that a setting is not in
+// force.
 func requireRefusal(t *testing.T, server *instance.Server, setting string, isInForce bool) {
 	t.Helper()
 	lines := strings.Count(server.Log(), setting+" is not in force: ")
 	if isInForce && lines != 0 || !isInForce && lines != 1 {
-		t.Errorf("%s is in force: %v; %d lines say that it is not:\n%s", setting, isInForce, lines, server.Log())
+		t.Errorf("%s is in force: %v; %d lines say that it is not:\n%s", setting, isInForce, lines,
+			server.Log())
 	}
 }
 
@@ -84,7 +90,8 @@ func TestResources_WorkersGetTheSlice(t *testing.T) {
 	}
 	for _, thread := range workers {
 		if slice := scheduling(t, thread).Runtime; hasSlices != (slice == sliceNs) {
-			t.Errorf("worker %d has a slice of %d ns; the kernel has slices: %v", thread, slice, hasSlices)
+			t.Errorf("worker %d has a slice of %d ns; the kernel has slices: %v", thread, slice,
+				hasSlices)
 		}
 	}
 	for _, thread := range threadIDs(t, server.PID, "reclaim") {
@@ -96,12 +103,15 @@ func TestResources_WorkersGetTheSlice(t *testing.T) {
 }
 
 func TestResources_BackgroundThreadsAreBatch(t *testing.T) {
-	for setting, policy := range map[string]uint32{"other": unix.SCHED_NORMAL, "batch": unix.SCHED_BATCH} {
+	for setting, policy := range map[string]uint32{"other": unix.SCHED_NORMAL,
+		"batch": unix.SCHED_BATCH} {
 		server := started(t, "--background-scheduling", setting)
-		for prefix, wanted := range map[string]uint32{"reclaim": policy, "worker-": unix.SCHED_NORMAL} {
+		for prefix, wanted := range map[string]uint32{"reclaim": policy,
+			"worker-": unix.SCHED_NORMAL} {
 			for _, thread := range threadIDs(t, server.PID, prefix) {
 				if found := scheduling(t, thread).Policy; found != wanted {
-					t.Errorf("background-scheduling %s: policy of %s is %d, not %d", setting, prefix, found, wanted)
+					t.Errorf("background-scheduling %s: policy of %s is %d, not %d", setting,
+						prefix, found, wanted)
 				}
 			}
 		}
@@ -125,13 +135,16 @@ func TestResources_MemoryComesFromTheNodesOfThePolicy(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		word := map[string]string{"prefer": " prefer:0 ", "bind": " bind:0 ", "interleave": " interleave:0 "}[policy]
+		word := map[string]string{
+			"prefer": " prefer:0 ", "bind": " bind:0 ", "interleave": " interleave:0 ",
+		}[policy]
 		if policy == "default" {
 			word = " default "
 		}
 		isInForce := strings.Contains(string(maps), word)
 		if isInForce != (hasPolicies || policy == "default") {
-			t.Errorf("memory-policy %s is in force: %v; the kernel has policies: %v\n%s", policy, isInForce, hasPolicies, maps)
+			t.Errorf("memory-policy %s is in force: %v; the kernel has policies: %v\n%s", policy,
+				isInForce, hasPolicies, maps)
 		}
 		requireRefusal(t, server, "memory-policy "+policy, isInForce)
 	}
@@ -152,10 +165,12 @@ func TestResources_WorkersAskForHugePages(t *testing.T) {
 		}
 		isAdvised := false
 		for line := range strings.Lines(string(maps)) {
-			isAdvised = isAdvised || strings.HasPrefix(line, "VmFlags:") && strings.Contains(line, " hg")
+			isAdvised = isAdvised || strings.HasPrefix(line, "VmFlags:") &&
+				strings.Contains(line, " hg")
 		}
 		if isAdvised != (hasHugePages && setting == "yes") {
-			t.Errorf("huge-pages %s: memory is advised: %v; there are huge pages: %v", setting, isAdvised, hasHugePages)
+			t.Errorf("huge-pages %s: memory is advised: %v; there are huge pages: %v", setting,
+				isAdvised, hasHugePages)
 		}
 		requireRefusal(t, server, "huge-pages yes", hasHugePages || setting == "no")
 	}
@@ -163,7 +178,8 @@ func TestResources_WorkersAskForHugePages(t *testing.T) {
 
 func TestResources_RefusesValuesThatAreNone(t *testing.T) {
 	for _, directives := range [][]string{
-		{"--worker-slice-us", "100001"}, {"--worker-slice-us", "-1"}, {"--background-scheduling", "idle"},
+		{"--worker-slice-us", "100001"}, {"--worker-slice-us", "-1"},
+		{"--background-scheduling", "idle"},
 		{"--memory-policy", "local"}, {"--huge-pages", "maybe"},
 	} {
 		output, err := startToEnd(t, directives...)

@@ -10,7 +10,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// onWorker dials until the connection is one of a worker's; those before stay, so that the next ones go elsewhere.
+// onWorker dials until the connection is one of a worker's; those before stay, so that the next
+// ones go elsewhere.
 func onWorker(t *testing.T, server *instance.Server, control *wire.Conn, worker int) *wire.Conn {
 	t.Helper()
 	for range 100 {
@@ -23,7 +24,8 @@ func onWorker(t *testing.T, server *instance.Server, control *wire.Conn, worker 
 	return nil
 }
 
-// While one worker is inside a long command, the other accepts and serves whoever connects, at every address.
+// While one worker is inside a long command, the other accepts and serves all new clients, at every
+// address.
 func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
 	const burst, seconds = 20, "4"
 	socket := filepath.Join(t.TempDir(), "socket")
@@ -37,10 +39,13 @@ func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
 			begun := "begun" + strconv.Itoa(stuck)
 			sleeper.Timeout = 2 * closeTimeout
 			// In one turn of the worker, which takes nothing in between.
-			if err := sleeper.SendRaw([]byte("SET " + begun + " 1\r\nDEBUG SLEEP " + seconds + "\r\n")); err != nil {
+			if err := sleeper.SendRaw([]byte("SET " + begun + " 1\r\nDEBUG SLEEP " + seconds +
+				"\r\n")); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, "the long command to begin", func() bool { return do(t, control, "EXISTS", begun).Int() == 1 })
+			waitFor(t, "the long command to begin", func() bool {
+				return do(t, control, "EXISTS", begun).Int() == 1
+			})
 			begin := time.Now()
 			woken := make(chan error, 1)
 			go func() {
@@ -74,7 +79,8 @@ func TestStuckWorker_GetsNoNewConnections(t *testing.T) {
 				t.Error(err)
 			}
 			if slept := time.Since(begin); served > slept/2 {
-				t.Errorf("connections were served %v after a worker got stuck for %v", served, slept)
+				t.Errorf("connections were served %v after a worker got stuck for %v", served,
+					slept)
 			}
 		})
 	}

@@ -22,8 +22,8 @@ func withPassword(t *testing.T, kind instance.Kind) (*instance.Server, *wire.Con
 	return server, conn
 }
 
-// flood sends the same bytes again and again without reading, until the server takes no more or closes the connection; tells
-// whether that is closed.
+// flood sends the same bytes again and again without reading, until the server takes no more or
+// closes the connection; tells whether that is closed.
 func flood(server *instance.Server, text []byte, bytesMax int) bool {
 	conn, err := wire.Dial(server.Address)
 	if err != nil {
@@ -39,7 +39,8 @@ func flood(server *instance.Server, text []byte, bytesMax int) bool {
 	return false
 }
 
-// Many who never authenticate and never read: each is closed after little, all together take little, and the log stays short.
+// Many who never authenticate and never read: each is closed after little, all together take
+// little, and the log stays short.
 func TestUnauthenticated_FloodsEndEarly(t *testing.T) {
 	const clients, bytesMax = 8, 64 * megabyte
 	server, conn := withPassword(t, instance.Subject)
@@ -74,7 +75,7 @@ func TestUnauthenticated_FloodsEndEarly(t *testing.T) {
 				}
 				largest = max(largest, field(t, conn, "memory", "mem_clients_normal"))
 			}
-			// What their limits allow, and their state.
+			// Bound: input and output that the limits allow, and the state of a client.
 			if largest > (clients+1)*(17+5+4)<<10 {
 				t.Errorf("clients took %d KiB", largest>>10)
 			}
@@ -83,13 +84,15 @@ func TestUnauthenticated_FloodsEndEarly(t *testing.T) {
 			}
 		})
 	}
-	lines := regexp.MustCompile(`# Closed (a client|\d+ clients) that had not authenticated`).FindAllString(server.Log(), -1)
+	lines := regexp.MustCompile(
+		`# Closed (a client|\d+ clients) that had not authenticated`).FindAllString(server.Log(),
+		-1)
 	if len(lines) == 0 || len(lines) > 20 {
 		t.Errorf("%d lines in the log tell of it:\n%.2000s", len(lines), server.Log())
 	}
 }
 
-// Half a request that never ends.
+// Requests that never end are cut off at the limit of unauthenticated input.
 func TestUnauthenticated_HalfARequestEndsAtItsLimit(t *testing.T) {
 	server, conn := withPassword(t, instance.Subject)
 	client := server.Dial(t)
@@ -101,10 +104,11 @@ func TestUnauthenticated_HalfARequestEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-// What a client may send that authenticates with its first request is not limited by that.
+// The limits on unauthenticated input do not apply to commands pipelined behind a successful AUTH.
 func TestUnauthenticated_PipelineBehindAuthRuns(t *testing.T) {
 	const pings = 50_000
-	for _, auth := range []string{"AUTH secret", "AUTH default secret", "HELLO 2 AUTH default secret", "HELLO 3 AUTH default secret SETNAME it"} {
+	for _, auth := range []string{"AUTH secret", "AUTH default secret",
+		"HELLO 2 AUTH default secret", "HELLO 3 AUTH default secret SETNAME it"} {
 		t.Run(auth, func(t *testing.T) {
 			both(t, func(t *testing.T, kind instance.Kind) {
 				server, _ := withPassword(t, kind)
@@ -128,7 +132,7 @@ func TestUnauthenticated_PipelineBehindAuthRuns(t *testing.T) {
 	}
 }
 
-// The protocol's limits before AUTH.
+// Requests before AUTH are bounded in arguments and in bytes of each.
 func TestUnauthenticated_RequestsAreSmall(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		server, _ := withPassword(t, kind)
@@ -142,7 +146,9 @@ func TestUnauthenticated_RequestsAreSmall(t *testing.T) {
 			if err := client.SendRaw([]byte(each.text)); err != nil {
 				t.Fatal(err)
 			}
-			if reply, err := client.Receive(); err != nil || !strings.HasPrefix(string(reply.Text), each.want) && !strings.HasPrefix(string(reply.Text), "NOAUTH") {
+			if reply, err := client.Receive(); err != nil ||
+				!strings.HasPrefix(string(reply.Text), each.want) &&
+					!strings.HasPrefix(string(reply.Text), "NOAUTH") {
 				t.Errorf("%.20q: %s, %v", each.text, strconv.Quote(string(reply.Text)), err)
 			}
 			client.Close()

@@ -51,7 +51,9 @@ type figures struct {
 }
 
 // runChild measures one client under one load and prints figures as JSON.
-func runChild(name, address, loadText string, serverPid int, duration time.Duration, size int) error {
+func runChild(
+	name, address, loadText string, serverPid int, duration time.Duration, size int,
+) error {
 	l, err := parseLoad(loadText)
 	if err != nil {
 		return err
@@ -74,7 +76,8 @@ func runChild(name, address, loadText string, serverPid int, duration time.Durat
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			w := worker{peer: p, random: rand.New(rand.NewPCG(uint64(i), 7)), histogram: histograms[i], measuring: &measuring, size: size}
+			w := worker{peer: p, random: rand.New(rand.NewPCG(uint64(i), 7)),
+				histogram: histograms[i], measuring: &measuring, size: size}
 			if l.open {
 				w.runPlan(&stopping, float64(l.number)/rateGoroutines)
 			} else {
@@ -92,7 +95,8 @@ func runChild(name, address, loadText string, serverPid int, duration time.Durat
 	time.Sleep(duration)
 	measuring.Store(false)
 	result.Seconds = time.Since(started).Seconds()
-	result.ServerNs, result.ClientNs = cpuOf(serverPid)-serverBefore, cpuOf(os.Getpid())-clientBefore
+	result.ServerNs, result.ClientNs = cpuOf(serverPid)-serverBefore,
+		cpuOf(os.Getpid())-clientBefore
 	runtime.ReadMemStats(&after)
 	if p.stats != nil {
 		result.Stats = p.stats()
@@ -126,8 +130,8 @@ func (w *worker) runClosed(stopping *atomic.Bool) {
 	}
 }
 
-// runPlan sends series of 1 to 8 requests at its own random times. There is no shared limiter, which
-// would itself bunch the requests.
+// runPlan sends series of 1 to 8 requests at its own random times. There is no shared limiter,
+// which would itself bunch the requests.
 func (w *worker) runPlan(stopping *atomic.Bool, perSecond float64) {
 	sleeper := newSleeper()
 	defer sleeper.close()
@@ -178,7 +182,8 @@ type sleeper struct {
 }
 
 func newSleeper() *sleeper {
-	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, 1, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, 1,
+		syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errno != 0 {
 		panic(errno)
 	}
@@ -191,15 +196,16 @@ func (s *sleeper) until(at time.Time) {
 		return
 	}
 	setting := [4]int64{0, 0, int64(d / time.Second), int64(d % time.Second)}
-	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, s.fd, 0, uintptr(unsafe.Pointer(&setting)), 0, 0, 0)
+	syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, s.fd, 0, uintptr(unsafe.Pointer(&setting)), 0,
+		0, 0)
 	var expirations [8]byte
 	_, _ = s.file.Read(expirations[:])
 }
 
 func (s *sleeper) close() { _ = s.file.Close() }
 
-// cpuOf sums the CPU time of a process's threads in nanoseconds. Threads that ended are not counted;
-// neither the server nor the Go runtime ends any within a measurement.
+// cpuOf sums the CPU time of a process's threads in nanoseconds. Threads that ended are not
+// counted; neither the server nor the Go runtime ends any within a measurement.
 func cpuOf(pid int) (total float64) {
 	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, path := range paths {

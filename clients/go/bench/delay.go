@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// The delay proxy gives a server on this machine the round-trip time of one far away: every byte is passed
-// on half a round trip after it came, in order, without a limit on how many are under way. It is a process
-// of its own, so that its work counts for neither side.
+// The delay proxy gives a server on this machine the round-trip time of one far away: every byte is
+// passed on half a round trip after it came, in order, without a limit on how many are under way.
+// It is a process of its own, so that its work counts for neither side.
 
-// delayedChunks bounds what is under way in one direction of one connection, in reads of at most 64 KiB.
+// delayedChunks bounds what is under way in one direction of one connection, in reads of at most 64
+// KiB.
 const delayedChunks = 4096
 
 type delayed struct {

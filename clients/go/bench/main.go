@@ -1,10 +1,10 @@
-// Command bench measures the Tidemill client beside its peers: a fresh process per measurement, peers
-// and loads interleaved, server pinned to CPU 0 and clients to CPU 1 when there are two.
+// Command bench measures the Tidemill client beside its peers: a fresh process per measurement,
+// peers and loads interleaved, server pinned to CPU 0 and clients to CPU 1 when there are two.
 //
 //	go run . -verdict                      # all tables, targets, verdicts; -brief: fewer rounds
 //	go run . -peers tidemill,rueidis -loads rate:20000,closed:64 -rounds 3
 //	go run . -size 10240 -rtt 1ms          # 10 KB values, through a proxy that delays
-//	go run . -plot figures.json -folder ../docs
+//	go run . -plot ../../../docs/benchmarks/data/go-client.json -folder ../docs
 package main
 
 import (
@@ -23,7 +23,9 @@ func main() {
 	address := flag.String("address", "", "a running server; started when empty")
 	pid := flag.Int("pid", 0, "internal: process of the server")
 	peerList := flag.String("peers", "tidemill,rueidis,rueidis-100us", "peers, or all")
-	loadList := flag.String("loads", "rate:20000,rate:80000,rate:320000,closed:1,closed:16,closed:64,closed:256,closed:1024", "loads")
+	loadList := flag.String("loads",
+		"rate:20000,rate:80000,rate:320000,closed:1,closed:16,closed:64,closed:256,closed:1024",
+		"loads")
 	rounds := flag.Int("rounds", 3, "rounds; medians are printed")
 	duration := flag.Duration("duration", 800*time.Millisecond, "length of one measurement")
 	processors := flag.Int("gomaxprocs", 1, "GOMAXPROCS of the measured process")
@@ -34,7 +36,8 @@ func main() {
 	save := flag.String("save", "", "write the figures to this file")
 	plotFile := flag.String("plot", "", "draw charts from a file that -save wrote, measure nothing")
 	folder := flag.String("folder", ".", "where -plot writes")
-	verdict := flag.Bool("verdict", false, "all tables, targets and verdicts; takes its rounds, loads and peers from the plan")
+	verdict := flag.Bool("verdict", false,
+		"all tables, targets and verdicts; takes its rounds, loads and peers from the plan")
 	brief := flag.Bool("brief", false, "with -verdict: fewer rounds")
 	flag.Parse()
 	switch {
@@ -51,7 +54,8 @@ func main() {
 		}
 		return
 	}
-	tables := []*table{{Name: "measured", Processors: *processors, Size: *size, RTT: *rtt, Rounds: *rounds, Duration: *duration,
+	tables := []*table{{Name: "measured", Processors: *processors, Size: *size, RTT: *rtt,
+		Rounds: *rounds, Duration: *duration,
 		Peers: split(*peerList), Loads: strings.Split(*loadList, ",")}}
 	if *verdict {
 		tables = plan(*duration, *brief)
@@ -70,7 +74,8 @@ func measureAll(tables []*table, address, save string, verdict, verbose bool) bo
 	for i, t := range tables {
 		started := time.Now()
 		s.measure(t)
-		fmt.Printf("\n%s; GOMAXPROCS=%d, medians of %d rounds of %v, took %v\n", t.Name, t.Processors, t.Rounds, t.Duration,
+		fmt.Printf("\n%s; GOMAXPROCS=%d, medians of %d rounds of %v, took %v\n", t.Name,
+			t.Processors, t.Rounds, t.Duration,
 			time.Since(started).Round(time.Second))
 		t.print(verdict, verbose)
 		if verdict && i == 0 {

@@ -41,7 +41,8 @@ func startServer(address string) *server {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
-	line := pinned("0", binary, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--loglevel", "warning")
+	line := pinned("0", binary, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
+		"--loglevel", "warning")
 	command := exec.Command(line[0], line[1:]...)
 	if err := command.Start(); err != nil {
 		log.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	tidemill "go.tidemill.dev/client"
 )
 
-// peer is what every client under test offers here. Both methods return only errors, after the client
-// turned the reply into a string, which is what a user wants.
+// peer is what every client under test offers here. Both methods return only errors, after the
+// client turned the reply into a string, which is what a user wants.
 type peer struct {
 	get   func(key string) error
 	set   func(key, value string) error
@@ -22,7 +22,8 @@ type peer struct {
 	stats func() string // may be nil
 }
 
-// peers makes a client by name, with the settings that its documentation recommends for 256 goroutines.
+// peers makes a client by name, with the settings that its documentation recommends for 256
+// goroutines.
 var peers = map[string]func(address string, goroutines int) (peer, error){
 	"tidemill":      openTidemill,
 	"go-redis":      openGoRedis,
@@ -30,8 +31,12 @@ var peers = map[string]func(address string, goroutines int) (peer, error){
 	"redigo":        openRedigo,
 	"radix":         openRadix,
 	"rueidis":       func(a string, n int) (peer, error) { return openRueidis(a, 0) },
-	"rueidis-20us":  func(a string, n int) (peer, error) { return openRueidis(a, 20*time.Microsecond) },
-	"rueidis-100us": func(a string, n int) (peer, error) { return openRueidis(a, 100*time.Microsecond) },
+	"rueidis-20us": func(a string, n int) (peer, error) {
+		return openRueidis(a, 20*time.Microsecond)
+	},
+	"rueidis-100us": func(a string, n int) (peer, error) {
+		return openRueidis(a, 100*time.Microsecond)
+	},
 }
 
 var background = context.Background()
@@ -90,7 +95,9 @@ func openGoRedisAuto(address string, goroutines int) (peer, error) {
 }
 
 func openRedigo(address string, goroutines int) (peer, error) {
-	pool := &redis.Pool{MaxIdle: 256, MaxActive: 256, Wait: true, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", address) }}
+	pool := &redis.Pool{MaxIdle: 256, MaxActive: 256, Wait: true, Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", address)
+	}}
 	do := func(command string, args ...any) error {
 		conn := pool.Get()
 		defer conn.Close()
@@ -117,13 +124,17 @@ func openRadix(address string, _ int) (peer, error) {
 			var value string
 			return c.Do(background, radix.Cmd(&value, "GET", key))
 		},
-		set:   func(key, value string) error { return c.Do(background, radix.Cmd(nil, "SET", key, value)) },
+		set: func(key, value string) error {
+			return c.Do(background, radix.Cmd(nil, "SET", key, value))
+		},
 		close: func() { _ = c.Close() },
 	}, nil
 }
 
 func openRueidis(address string, pause time.Duration) (peer, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, MaxFlushDelay: pause, DisableCache: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{address}, MaxFlushDelay: pause, DisableCache: true,
+	})
 	if err != nil {
 		return peer{}, err
 	}

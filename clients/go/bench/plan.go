@@ -19,7 +19,8 @@ type table struct {
 }
 
 var (
-	rateLoads   = []string{"rate:5000", "rate:10000", "rate:20000", "rate:40000", "rate:80000", "rate:160000", "rate:320000", "rate:640000"}
+	rateLoads = []string{"rate:5000", "rate:10000", "rate:20000", "rate:40000", "rate:80000",
+		"rate:160000", "rate:320000", "rate:640000"}
 	closedLoads = []string{"closed:1", "closed:16", "closed:64", "closed:256", "closed:1024"}
 	someLoads   = append([]string{"rate:20000", "rate:80000", "rate:320000"}, closedLoads...)
 )
@@ -33,11 +34,15 @@ func plan(duration time.Duration, brief bool) []*table {
 	all := append(append([]string(nil), rateLoads...), closedLoads...)
 	tables := []*table{
 		{Name: "small values", Processors: 1, Loads: all, Rounds: judged},
-		{Name: "small values, two processors for the client, one of them the server's", Processors: 2, Loads: all, Rounds: reported},
+		{Name: "small values, two processors for the client, one of them the server's",
+			Processors: 2, Loads: all, Rounds: reported},
 		{Name: "values of 768 bytes", Processors: 1, Size: 768, Loads: someLoads, Rounds: reported},
-		{Name: "values of 10 KB", Processors: 1, Size: 10 << 10, Loads: someLoads, Rounds: reported},
-		{Name: "round-trip time 0.2 ms longer", Processors: 1, RTT: 200 * time.Microsecond, Loads: someLoads, Rounds: reported},
-		{Name: "round-trip time 1 ms longer", Processors: 1, RTT: time.Millisecond, Loads: someLoads, Rounds: reported},
+		{Name: "values of 10 KB", Processors: 1, Size: 10 << 10, Loads: someLoads,
+			Rounds: reported},
+		{Name: "round-trip time 0.2 ms longer", Processors: 1, RTT: 200 * time.Microsecond,
+			Loads: someLoads, Rounds: reported},
+		{Name: "round-trip time 1 ms longer", Processors: 1, RTT: time.Millisecond,
+			Loads: someLoads, Rounds: reported},
 	}
 	for _, t := range tables {
 		t.Duration, t.Peers = duration, split("all")

@@ -45,7 +45,9 @@ func (t *table) printGrid(title, kind string, figure func(figures) float64, deci
 	for _, l := range t.Loads {
 		if name, number, _ := strings.Cut(l, ":"); name == kind {
 			loads = append(loads, l)
-			header += fmt.Sprintf(" %9s", strings.TrimSuffix(number, "000")+map[bool]string{true: "k"}[strings.HasSuffix(number, "000")])
+			header += fmt.Sprintf(" %9s", strings.TrimSuffix(number, "000")+map[bool]string{
+				true: "k",
+			}[strings.HasSuffix(number, "000")])
 		}
 	}
 	if len(loads) == 0 {
@@ -74,13 +76,16 @@ func (t *table) printErrors() {
 }
 
 func (t *table) printLines(verbose bool) {
-	fmt.Printf("%-14s %-18s %8s %9s %9s %9s %9s %7s %7s\n", "load", "client", "k/s", "server us", "client us", "mean us", "p99 us", "allocs", "bytes")
+	fmt.Printf("%-14s %-18s %8s %9s %9s %9s %9s %7s %7s\n", "load", "client", "k/s", "server us",
+		"client us", "mean us", "p99 us", "allocs", "bytes")
 	for _, l := range t.Loads {
 		for _, name := range t.Peers {
 			m := func(figure func(figures) float64) float64 { return t.median(name, l, figure) }
-			fmt.Printf("%-14s %-18s %8.1f %9.2f %9.2f %9.1f %9.1f %7.2f %7.0f\n", l, name, m(rate), m(serverUs), m(clientUs),
+			fmt.Printf("%-14s %-18s %8.1f %9.2f %9.2f %9.1f %9.1f %7.2f %7.0f\n", l, name, m(rate),
+				m(serverUs), m(clientUs),
 				m(meanUs), m(p99Us), m(allocs), m(func(f figures) float64 { return f.AllocBytes }))
-			if results := t.Results[name+" "+l]; verbose && len(results) > 0 && results[0].Stats != "" {
+			if results := t.Results[name+" "+l]; verbose && len(results) > 0 &&
+				results[0].Stats != "" {
 				fmt.Println("   ", results[0].Stats)
 			}
 		}

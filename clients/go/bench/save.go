@@ -26,10 +26,12 @@ type saved struct {
 }
 
 func saveTables(path string, tables []*table) error {
-	data, err := json.MarshalIndent(saved{machine(), strings.Join(os.Args[1:], " "), tables}, "", "\t")
+	data, err := json.Marshal(saved{machine(), strings.Join(os.Args[1:], " "), tables})
 	if err != nil {
 		return err
 	}
+	// One line per client and load: a search in the repository finds lines, not the whole run.
+	data = bytes.ReplaceAll(data, []byte(`],"`), []byte("],\n\""))
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
@@ -74,11 +76,15 @@ const (
 	chartMargin             = 3 * vg.Millimeter
 )
 
-// draw writes one chart with its legend beside it; nothing when the table has no loads of the chart's kind.
+// draw writes one chart with its legend beside it; nothing when the table has no loads of the
+// chart's kind.
 func (t *table) draw(ch chart, machine, path string) error {
 	p, legend := plot.New(), plot.NewLegend()
-	p.Title.Text = fmt.Sprintf("%s\n%s, GOMAXPROCS=%d; medians of %d rounds of %v", ch.title, machine, t.Processors, t.Rounds, t.Duration)
-	p.X.Label.Text = map[string]string{"rate": "requests per second", "closed": "goroutines"}[ch.kind]
+	p.Title.Text = fmt.Sprintf("%s\n%s, GOMAXPROCS=%d; medians of %d rounds of %v", ch.title,
+		machine, t.Processors, t.Rounds, t.Duration)
+	p.X.Label.Text = map[string]string{
+		"rate": "requests per second", "closed": "goroutines",
+	}[ch.kind]
 	p.Y.Label.Text = ch.y
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
@@ -96,7 +102,8 @@ func (t *table) draw(ch chart, machine, path string) error {
 		if err != nil {
 			return err
 		}
-		line.Color, line.Dashes, line.Width = plotutil.DarkColors[i%len(plotutil.DarkColors)], plotutil.Dashes(i), vg.Points(1)
+		line.Color, line.Dashes, line.Width = plotutil.DarkColors[i%len(plotutil.DarkColors)],
+			plotutil.Dashes(i), vg.Points(1)
 		if name == "tidemill" {
 			line.Color, line.Dashes, line.Width = color.Black, nil, vg.Points(2.5)
 		}
@@ -110,7 +117,9 @@ func (t *table) draw(ch chart, machine, path string) error {
 	}
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	paper := draw.New(canvas)
-	paper.FillPolygon(color.White, []vg.Point{{}, {X: chartWidth}, {X: chartWidth, Y: chartHeight}, {Y: chartHeight}})
+	paper.FillPolygon(color.White, []vg.Point{
+		{}, {X: chartWidth}, {X: chartWidth, Y: chartHeight}, {Y: chartHeight},
+	})
 	whole := draw.Crop(paper, chartMargin, -chartMargin, chartMargin, -chartMargin)
 	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
 	legend.Top, legend.Left, legend.Padding = true, true, vg.Millimeter

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// shareBytesMax is how large commands may be that travel on the shared link; larger ones would make
-	// its other users wait. More than this is not held back until go-redis reads.
+	// shareBytesMax is how large commands may be that travel on the shared link; larger ones would
+	// make its other users wait. More than this is not held back until go-redis reads.
 	shareBytesMax = 256 << 10
 	// keepBytesMax bounds the buffers that an idle virtual connection keeps.
 	keepBytesMax = 16 << 10
@@ -27,7 +27,8 @@ const (
 // written to it travel
 //   - on the link that all virtual connections in the same state share, as a rule;
 //   - on a link held for this caller while a WATCH or MULTI is open or a command blocks;
-//   - on a socket of its own, byte by byte, once a command made a stream of it or asked for its identity.
+//   - on a socket of its own, byte by byte, once a command made a stream of it or asked for its
+//     identity.
 //
 // Commands are sent when go-redis reads, because that is when it has written all it wants to send.
 type conn struct {
@@ -38,7 +39,7 @@ type conn struct {
 	socket    atomic.Pointer[socket]
 	closeOnce sync.Once
 
-	turn     chan struct{} // held by whoever reads or sends; guards the next block
+	turn     chan struct{} // held by the goroutine that reads or sends; guards the next block
 	in       []byte        // replies not yet read are in[at:]
 	at       int
 	err      error // behind the replies
@@ -65,12 +66,14 @@ type conn struct {
 type socket struct{ net.Conn }
 
 func newConn(s *session) *conn {
-	c := &conn{endpoint: s.endpoint, limit: newLimit(), turn: make(chan struct{}, 1), session: s, wrote: make(chan struct{}, 1)}
+	c := &conn{endpoint: s.endpoint, limit: newLimit(), turn: make(chan struct{}, 1), session: s,
+		wrote: make(chan struct{}, 1)}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	return c
 }
 
-// Write takes commands. It sends nothing, unless the commands are large or make a stream of the connection.
+// Write takes commands. It sends nothing, unless the commands are large or make a stream of the
+// connection.
 func (c *conn) Write(data []byte) (int, error) {
 	if s := c.socket.Load(); s != nil {
 		return s.Write(data)
@@ -121,8 +124,8 @@ func (c *conn) split() (urgent bool) {
 	return urgent || c.malformed
 }
 
-// takeTurn waits for the turn. A free one is taken even when ctx has ended: go-redis may read once more
-// after a failure, and has to be told the same again.
+// takeTurn waits for the turn. A free one is taken even when ctx has ended: go-redis may read once
+// more after a failure, and has to be told the same again.
 func (c *conn) takeTurn(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:
@@ -177,8 +180,8 @@ func (c *conn) Read(buffer []byte) (int, error) {
 	}
 }
 
-// readOrSend returns what there is to read, or the socket to read from, or nothing when nothing was written.
-// The turn is held.
+// readOrSend returns what there is to read, or the socket to read from, or nothing when nothing was
+// written. The turn is held.
 func (c *conn) readOrSend(buffer []byte) (int, *socket, error) {
 	for {
 		if c.at < len(c.in) {
@@ -273,8 +276,9 @@ func (c *conn) sendBatch(ctx context.Context, batch []byte, commands []command) 
 	return nil
 }
 
-// run counts the commands that can travel together, up to one that changes the session or makes a stream.
-// shareable tells whether they leave nothing behind on the connection, so that it may be a shared one.
+// run counts the commands that can travel together, up to one that changes the session or makes a
+// stream. shareable tells whether they leave nothing behind on the connection, so that it may be a
+// shared one.
 func run(commands []command, multi bool) (count int, shareable bool) {
 	shareable = !multi
 	asking := false
@@ -284,7 +288,8 @@ func run(commands []command, multi bool) (count int, shareable bool) {
 		}
 		count++
 		shareable = shareable && (next.kind == kindPlain || next.kind == kindUnwatch ||
-			next.kind == kindMulti || next.kind == kindExec || next.kind == kindAsking || next.kind == kindBlocks && multi)
+			next.kind == kindMulti || next.kind == kindExec || next.kind == kindAsking ||
+			next.kind == kindBlocks && multi)
 		switch next.kind {
 		case kindMulti:
 			multi = true
@@ -296,8 +301,8 @@ func run(commands []command, multi bool) (count int, shareable bool) {
 	return count, shareable && !multi && !asking
 }
 
-// share forwards commands on the session's shared link. What was not sent is sent again; the rest is for
-// go-redis to decide.
+// share forwards commands on the session's shared link. What was not sent is sent again; the rest
+// is for go-redis to decide.
 func (c *conn) share(ctx context.Context, batch []byte, count int) error {
 	for attempt := 1; ; attempt++ {
 		link, err := c.session.link(ctx)
@@ -313,7 +318,8 @@ func (c *conn) share(ctx context.Context, batch []byte, count int) error {
 	}
 }
 
-// hold forwards commands on a link of this caller's own, and gives it back when nothing is left open on it.
+// hold forwards commands on a link of this caller's own, and gives it back when nothing is left
+// open on it.
 func (c *conn) hold(ctx context.Context, batch []byte, commands []command) error {
 	if err := c.grab(ctx); err != nil {
 		return err
@@ -386,12 +392,13 @@ func (c *conn) change(ctx context.Context, command []byte) error {
 	return nil
 }
 
-// goThrough gives the connection a socket of its own and passes everything on from then on. pending are
-// the complete commands that have to go first; out holds what follows them.
+// goThrough gives the connection a socket of its own and passes everything on from then on. pending
+// are the complete commands that have to go first; out holds what follows them.
 func (c *conn) goThrough(ctx context.Context, pending []byte) error {
 	if c.held != nil {
 		// A transaction may be open on the held link; a socket cannot take that over.
-		return errors.New("goredis: a command that makes a stream of its connection, within WATCH or MULTI")
+		return errors.New(
+			"goredis: a command that makes a stream of its connection, within WATCH or MULTI")
 	}
 	conn, early, err := c.session.connectSocket(ctx)
 	if err != nil {
@@ -498,8 +505,8 @@ type connError struct{ cause error }
 func (e *connError) Error() string   { return e.cause.Error() }
 func (e *connError) Temporary() bool { return false }
 
-// Unwrap returns a list because go-redis takes a single cause for the better error and drops this one,
-// with its Timeout.
+// Unwrap returns a list because go-redis takes a single cause for the better error and drops this
+// one, with its Timeout.
 func (e *connError) Unwrap() []error { return []error{e.cause} }
 
 // Timeout reports whether a deadline passed.

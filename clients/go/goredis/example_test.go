@@ -10,7 +10,7 @@ import (
 	"go.tidemill.dev/client/goredis"
 )
 
-// Only the constructor is another one.
+// ExampleNewClient shows that code written for go-redis changes only its constructor.
 func ExampleNewClient() {
 	rdb := goredis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer rdb.Close()

@@ -1,12 +1,13 @@
-// Package goredis gives users of go-redis the implicit pipelining of go.tidemill.dev/client: they change
-// the constructor and keep everything else, because what they get are go-redis's own clients.
+// Package goredis gives users of go-redis the implicit pipelining of go.tidemill.dev/client: they
+// change the constructor and keep everything else, because what they get are go-redis's own
+// clients.
 //
 //	rdb := goredis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //
-// It works below go-redis, in the place of the socket: the connections in go-redis's pool are virtual and
-// share one real one, on which the commands of all goroutines travel together. So every command, reply
-// type, error, hook, retry and option of go-redis is go-redis's own. README.md tells what was compared
-// with this, and what differs.
+// It works below go-redis, in the place of the socket: the connections in go-redis's pool are
+// virtual and share one real one, on which the commands of all goroutines travel together. So every
+// command, reply type, error, hook, retry and option of go-redis is go-redis's own. README.md tells
+// what was compared with this, and what differs.
 package goredis
 
 import (
@@ -20,8 +21,8 @@ import (
 )
 
 const (
-	// poolSizeDefault is the number of virtual connections, that is of concurrent commands; go-redis's
-	// own default is made for real ones and would keep commands from gathering.
+	// poolSizeDefault is the number of virtual connections, that is of concurrent commands;
+	// go-redis's own default is made for real ones and would keep commands from gathering.
 	poolSizeDefault = 512
 	// bufferBytesDefault is the size of go-redis's two buffers for each of them.
 	bufferBytesDefault = 4 << 10
@@ -32,8 +33,9 @@ const (
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// NewClient is redis.NewClient on a shared pipelined connection. Options that are not set and concern
-// pooled sockets take other defaults: PoolSize 512, buffers of 4 KiB, maintenance notifications off.
+// NewClient is redis.NewClient on a shared pipelined connection. Options that are not set and
+// concern pooled sockets take other defaults: PoolSize 512, buffers of 4 KiB, maintenance
+// notifications off.
 func NewClient(options *redis.Options) *redis.Client {
 	own := *options
 	own.Dialer = share(own.Dialer, own.TLSConfig, own.DialTimeout, own.ReadTimeout)
@@ -60,8 +62,8 @@ func NewFailoverClient(options *redis.FailoverOptions) *redis.Client {
 	return redis.NewFailoverClient(failover(options))
 }
 
-// NewFailoverClusterClient is redis.NewFailoverClusterClient with one shared pipelined connection for each
-// server.
+// NewFailoverClusterClient is redis.NewFailoverClusterClient with one shared pipelined connection
+// for each server.
 func NewFailoverClusterClient(options *redis.FailoverOptions) *redis.ClusterClient {
 	return redis.NewFailoverClusterClient(failover(options))
 }
@@ -96,9 +98,9 @@ func NewUniversalClient(options *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(&own)
 }
 
-// share puts virtual connections in front of what dial opens; without dial, of what go-redis would open
-// itself. A shared connection that sends nothing for the read timeout while replies are due, and at least
-// for ten seconds, is closed.
+// share puts virtual connections in front of what dial opens; without dial, of what go-redis would
+// open itself. A shared connection that sends nothing for the read timeout while replies are due,
+// and at least for ten seconds, is closed.
 func share(dial dialer, secure *tls.Config, dialTimeout, readTimeout time.Duration) dialer {
 	if dialTimeout <= 0 {
 		dialTimeout = dialTimeoutDefault
@@ -120,8 +122,8 @@ func setDefault(size *int, standard int) {
 	}
 }
 
-// quiet turns maintenance notifications off, unless configured: they are pushed to sockets, not to what
-// shares them.
+// quiet turns maintenance notifications off, unless configured: they are pushed to sockets, not to
+// what shares them.
 func quiet(config **maintnotifications.Config) {
 	if *config == nil {
 		*config = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -27,7 +27,8 @@ func TestClient_ManyGoroutinesShareOneConnection(t *testing.T) {
 				if err := client.Set(ctx, key, "value of "+key, 0).Err(); err != nil {
 					t.Error(err)
 				}
-				if value, err := client.Get(ctx, key).Result(); err != nil || value != "value of "+key {
+				if value, err := client.Get(ctx, key).Result(); err != nil ||
+					value != "value of "+key {
 					t.Errorf("%s: %q, %v", key, value, err)
 				}
 			}
@@ -46,13 +47,15 @@ func TestClient_ErrorsAreThoseOfGoRedis(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t)
 	for protocol := 2; protocol <= 3; protocol++ {
-		client, ctx := newTestClient(t, s, func(o *redis.Options) { o.Protocol = protocol }), testContext(t)
+		client, ctx := newTestClient(t, s, func(o *redis.Options) { o.Protocol = protocol }),
+			testContext(t)
 		if err := client.Get(ctx, "absent").Err(); err != redis.Nil {
 			t.Errorf("absent key: %v", err)
 		}
 		client.Set(ctx, "text", "x", 0)
 		err := client.Incr(ctx, "text").Err()
-		if _, ok := errors.AsType[redis.Error](err); !ok || err.Error() != "ERR value is not an integer or out of range" {
+		if _, ok := errors.AsType[redis.Error](err); !ok ||
+			err.Error() != "ERR value is not an integer or out of range" {
 			t.Errorf("%T %v", err, err)
 		}
 		if err := client.LPush(ctx, "text", 1).Err(); !redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -98,7 +101,9 @@ func TestClient_PasswordChangeShowsOnceTheConnectionIsLost(t *testing.T) {
 	s := startServer(t, "--requirepass", "first")
 	ctx := testContext(t)
 	client := newTestClient(t, s, func(o *redis.Options) { o.Password = "first" })
-	other := redis.NewClient(&redis.Options{Addr: s.address, Password: "first", ClientName: "outside"})
+	other := redis.NewClient(&redis.Options{
+		Addr: s.address, Password: "first", ClientName: "outside",
+	})
 	defer other.Close()
 	idle := client.Conn() // keeps alive what is remembered of the server
 	defer idle.Close()
@@ -249,7 +254,8 @@ func TestConn_ExecGivesTheHeldConnectionBack(t *testing.T) {
 		for range 4 {
 			conn := client.Conn()
 			defer conn.Close()
-			for _, line := range [][]any{{"WATCH", "key"}, {"GET", "key"}, {"MULTI"}, {"INCR", "key"}, {end}, {"PING"}} {
+			for _, line := range [][]any{{"WATCH", "key"}, {"GET", "key"}, {"MULTI"},
+				{"INCR", "key"}, {end}, {"PING"}} {
 				if err := conn.Do(ctx, line...).Err(); err != nil && err != redis.Nil {
 					t.Fatalf("%v: %v", line, err)
 				}
@@ -319,7 +325,8 @@ func TestPubSub_DeliversAndResubscribes(t *testing.T) {
 	waitFor(t, "the pattern", func() bool { return outside.PubSubNumPat(ctx).Val() == 1 })
 	outside.ClientKillByFilter(ctx, "TYPE", "pubsub")
 	waitFor(t, "both subscriptions again", func() bool {
-		return outside.PubSubNumPat(ctx).Val() == 1 && outside.PubSubNumSub(ctx, "news").Val()["news"] == 1
+		return outside.PubSubNumPat(ctx).Val() == 1 &&
+			outside.PubSubNumSub(ctx, "news").Val()["news"] == 1
 	})
 	client.Publish(ctx, "news", "second")
 	for range 2 {
@@ -341,7 +348,9 @@ func TestConn_AskingForItsIdentityKeepsOneConnection(t *testing.T) {
 	}
 	unblocked := make(chan error, 1)
 	go func() { unblocked <- conn.BLPop(ctx, 20*time.Second, "nothing").Err() }()
-	waitFor(t, "CLIENT UNBLOCK to find it", func() bool { return client.ClientUnblock(ctx, id).Val() == 1 })
+	waitFor(t, "CLIENT UNBLOCK to find it", func() bool {
+		return client.ClientUnblock(ctx, id).Val() == 1
+	})
 	if err := <-unblocked; err != redis.Nil {
 		t.Errorf("%v", err)
 	}
@@ -398,8 +407,10 @@ func TestPipeline_MixedKindsKeepTheirOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"rpush list a b: 2", "blpop list 1: [list a]", "select 3: OK", "rpush list c: 1",
-		"blpop list 1: [list c]", "MULTI: OK", "SELECT 0: QUEUED", "LPOP list: QUEUED", "EXEC: [OK b]", "LLEN list: 0"}
+	want := []string{"rpush list a b: 2", "blpop list 1: [list a]", "select 3: OK",
+		"rpush list c: 1",
+		"blpop list 1: [list c]", "MULTI: OK", "SELECT 0: QUEUED", "LPOP list: QUEUED",
+		"EXEC: [OK b]", "LLEN list: 0"}
 	for i, command := range commands {
 		if command.String() != want[i] {
 			t.Errorf("%q, wanted %q", command, want[i])
@@ -411,7 +422,9 @@ func TestClient_TimeoutSkipsTheLateReply(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t)
 	ctx := testContext(t)
-	client := newTestClient(t, s, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 200*time.Millisecond, -1 })
+	client := newTestClient(t, s, func(o *redis.Options) {
+		o.ReadTimeout, o.MaxRetries = 200*time.Millisecond, -1
+	})
 	outside := s.plain(t)
 	for i := range 20 {
 		outside.Set(ctx, fmt.Sprint("key:", i), fmt.Sprint("value:", i), 0)
@@ -455,7 +468,8 @@ func TestClient_ContextEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	started := time.Now()
-	if err := client.BLPop(ctx, time.Minute, "nothing").Err(); err == nil || time.Since(started) > 20*time.Second {
+	if err := client.BLPop(ctx, time.Minute, "nothing").Err(); err == nil ||
+		time.Since(started) > 20*time.Second {
 		t.Errorf("%v after %v", err, time.Since(started))
 	}
 }
@@ -508,7 +522,8 @@ func TestClient_KilledConnectionsRepeatNoWrite(t *testing.T) {
 		}
 	}
 	if kills < 5 || acknowledged < 100 || unknown == 0 {
-		t.Errorf("%d kills, %d acknowledged, %d unknown: nothing was tested", kills, acknowledged, unknown)
+		t.Errorf("%d kills, %d acknowledged, %d unknown: nothing was tested", kills, acknowledged,
+			unknown)
 	}
 	if err := client.Ping(ctx).Err(); err != nil {
 		t.Errorf("afterwards: %v", err)

@@ -8,8 +8,8 @@ import (
 	"go.tidemill.dev/client/internal/rawreply"
 )
 
-// greet sends commands on a fresh connection and reads their replies, none of which may be an error.
-// What came behind them, pushes for instance, is returned.
+// greet sends commands on a fresh connection and reads their replies, none of which may be an
+// error. What came behind them, pushes for instance, is returned.
 func greet(conn net.Conn, commands []byte, count int) (rest []byte, err error) {
 	if count == 0 {
 		return nil, nil

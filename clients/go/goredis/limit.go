@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// limit is the context of a virtual connection's reads: it ends with the read deadline, which go-redis
-// sets anew for every command, and with Close. A timer that fires before a later deadline is put off
-// instead of being stopped and started with each command.
+// limit is the context of a virtual connection's reads: it ends with the read deadline, which
+// go-redis sets anew for every command, and with Close. A timer that fires before a later deadline
+// is put off instead of being stopped and started with each command.
 type limit struct {
 	mu      sync.Mutex
 	done    chan struct{}

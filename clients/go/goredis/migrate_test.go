@@ -30,7 +30,8 @@ func clusterPair(t *testing.T) (nodes [2]*testServer, admin [2]*redis.Client) {
 	waitFor(t, "the cluster", func() bool {
 		for _, node := range admin {
 			info := node.ClusterInfo(ctx).Val()
-			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:2") {
+			if !strings.Contains(info, "cluster_state:ok") ||
+				!strings.Contains(info, "cluster_known_nodes:2") {
 				return false
 			}
 		}
@@ -43,7 +44,9 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 	checkLeaks(t)
 	nodes, admin := clusterPair(t)
 	ctx := testContext(t)
-	client := NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].address, nodes[1].address}, MaxRedirects: 16})
+	client := NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{nodes[0].address, nodes[1].address}, MaxRedirects: 16,
+	})
 	defer client.Close()
 	const keys = 32
 	key := func(i int) string { return fmt.Sprint("counter:", i) }
@@ -91,11 +94,14 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 		}
 	}
 	parts := [2]int64{admin[0].DBSize(ctx).Val(), admin[1].DBSize(ctx).Val()}
-	if total, err := client.DBSize(ctx).Result(); total != parts[0]+parts[1] || parts[0] == 0 || parts[1] == 0 || err != nil {
+	if total, err := client.DBSize(ctx).Result(); total != parts[0]+parts[1] || parts[0] == 0 ||
+		parts[1] == 0 || err != nil {
 		t.Errorf("DBSIZE of the cluster is %d, of its nodes %d: %v", total, parts, err)
 	}
 	// go-redis's own FlushAll reaches one node only.
-	if err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return master.FlushAll(ctx).Err() }); err != nil {
+	if err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		return master.FlushAll(ctx).Err()
+	}); err != nil {
 		t.Error(err)
 	}
 	if left := admin[0].DBSize(ctx).Val() + admin[1].DBSize(ctx).Val(); left != 0 {
@@ -103,8 +109,12 @@ func TestClusterClient_SlotsMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// moveSlot moves a slot from the first node to the second, answering ASK meanwhile; false when it moved before.
-func moveSlot(t *testing.T, ctx context.Context, slot int, ids [2]string, nodes [2]*testServer, admin [2]*redis.Client) bool {
+// moveSlot moves a slot from the first node to the second, answering ASK meanwhile; false when it
+// moved before.
+func moveSlot(
+	t *testing.T, ctx context.Context, slot int, ids [2]string, nodes [2]*testServer,
+	admin [2]*redis.Client,
+) bool {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()

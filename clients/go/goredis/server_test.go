@@ -25,7 +25,8 @@ type testServer struct {
 // serverBinary prefers the server that the project builds with, then what is installed.
 func serverBinary(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"valkey-server", "../../../build/tools/bin/valkey-server", "redis-server"} {
+	for _, name := range []string{"valkey-server", "../../../build/tools/bin/valkey-server",
+		"redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			path, _ = filepath.Abs(path)
 			return path
@@ -37,7 +38,8 @@ func serverBinary(t testing.TB) string {
 
 func startServer(t testing.TB, arguments ...string) *testServer {
 	t.Helper()
-	return startServerWith(t, "", append([]string{"--save", "", "--appendonly", "no"}, arguments...)...)
+	return startServerWith(t, "", append([]string{"--save", "", "--appendonly", "no"},
+		arguments...)...)
 }
 
 // freePort is free together with the one 10,000 above, on which a cluster's nodes talk.
@@ -65,7 +67,8 @@ func startServerWith(t testing.TB, config string, arguments ...string) *testServ
 	t.Helper()
 	port := freePort(t)
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port)}
-	arguments = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", t.TempDir(),
+	arguments = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir",
+		t.TempDir(),
 		"--loglevel", "warning"}, arguments...)
 	if config != "" {
 		arguments = append([]string{config}, arguments...)

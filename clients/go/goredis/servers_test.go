@@ -39,7 +39,9 @@ func TestClusterClient_SharesOneConnectionPerNode(t *testing.T) {
 	if err := outside.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the cluster", func() bool { return strings.Contains(outside.ClusterInfo(ctx).Val(), "cluster_state:ok") })
+	waitFor(t, "the cluster", func() bool {
+		return strings.Contains(outside.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	})
 	client := NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.address}, ReadOnly: true})
 	defer client.Close()
 	exercise(t, client)
@@ -51,12 +53,15 @@ func TestClusterClient_SharesOneConnectionPerNode(t *testing.T) {
 func TestRing_SharesOneConnectionPerShard(t *testing.T) {
 	checkLeaks(t)
 	first, second := startServer(t), startServer(t)
-	client := NewRing(&redis.RingOptions{Addrs: map[string]string{"first": first.address, "second": second.address}})
+	client := NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"first": first.address, "second": second.address},
+	})
 	defer client.Close()
 	exercise(t, client)
 	for _, s := range []*testServer{first, second} {
 		outside := s.plain(t)
-		if count := connections(t, outside); count < 1 || count > 2 { // two where CLIENT SETINFO is not known
+		// two where CLIENT SETINFO is not known
+		if count := connections(t, outside); count < 1 || count > 2 {
 			t.Errorf("%d real connections to %s", count, s.address)
 		}
 		if outside.DBSize(testContext(t)).Val() == 0 {
@@ -70,11 +75,14 @@ func TestFailoverClient_AsksTheSentinel(t *testing.T) {
 	master := startServer(t)
 	host, port, _ := net.SplitHostPort(master.address)
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "sentinel monitor it %s %s 1\n", host, port), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "sentinel monitor it %s %s 1\n", host, port),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	sentinel := startServerWith(t, config, "--sentinel")
-	client := NewFailoverClient(&redis.FailoverOptions{MasterName: "it", SentinelAddrs: []string{sentinel.address}})
+	client := NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "it", SentinelAddrs: []string{sentinel.address},
+	})
 	defer client.Close()
 	exercise(t, client)
 	if count := connections(t, master.plain(t)); count > 4 { // of them two are the sentinel's
@@ -87,14 +95,17 @@ func TestUniversalClient_WorksInEitherProtocol(t *testing.T) {
 	s := startServer(t)
 	ctx := testContext(t)
 	for protocol := 2; protocol <= 3; protocol++ {
-		client := NewUniversalClient(&redis.UniversalOptions{Addrs: []string{s.address}, Protocol: protocol, DB: 3})
+		client := NewUniversalClient(&redis.UniversalOptions{
+			Addrs: []string{s.address}, Protocol: protocol, DB: 3,
+		})
 		exercise(t, client)
 		client.HSet(ctx, "hash", "a", 1, "b", 2)
 		client.ZAdd(ctx, "sorted", redis.Z{Score: 1.5, Member: "m"})
 		if hash := client.HGetAll(ctx, "hash").Val(); len(hash) != 2 || hash["b"] != "2" {
 			t.Errorf("protocol %d: %v", protocol, hash)
 		}
-		if members := client.ZRangeWithScores(ctx, "sorted", 0, -1).Val(); len(members) != 1 || members[0].Score != 1.5 {
+		if members := client.ZRangeWithScores(ctx, "sorted", 0, -1).Val(); len(members) != 1 ||
+			members[0].Score != 1.5 {
 			t.Errorf("protocol %d: %v", protocol, members)
 		}
 		client.Close()
@@ -108,7 +119,9 @@ func TestClient_ServesOthersWhileTheAddressDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	client := NewClient(&redis.Options{Addr: listener.Addr().String(), ReadTimeout: 200 * time.Millisecond, MaxRetries: -1})
+	client := NewClient(&redis.Options{
+		Addr: listener.Addr().String(), ReadTimeout: 200 * time.Millisecond, MaxRetries: -1,
+	})
 	defer client.Close()
 	started := time.Now()
 	var group sync.WaitGroup

@@ -11,15 +11,17 @@ import (
 type kind uint8
 
 const (
-	kindPlain   kind = iota // shares the pipe
-	kindSession             // changes the connection's state in a way that can be repeated on another
-	kindBlocks              // waits: needs a connection nobody else waits on
-	kindWatch               // these five make or end a state that only this caller may have
+	kindPlain kind = iota // shares the pipe
+	// changes the connection's state in a way that can be repeated on another
+	kindSession
+	kindBlocks // waits: needs a connection nobody else waits on
+	kindWatch  // these five make or end a state that only this caller may have
 	kindUnwatch
 	kindMulti
 	kindExec
-	kindAsking  // valid for the next command
-	kindThrough // needs a connection of its own for good: streams, tracking, what asks for its identity
+	kindAsking // valid for the next command
+	// needs a connection of its own for good: streams, tracking, what asks for its identity
+	kindThrough
 )
 
 // command is one complete command in the bytes that go-redis wrote.
@@ -28,7 +30,8 @@ type command struct {
 	kind kind
 }
 
-// splitter finds commands in what is written to a virtual connection, also when they come in pieces.
+// splitter finds commands in what is written to a virtual connection, also when they come in
+// pieces.
 type splitter struct {
 	at        int // offset of the next byte to look at
 	start     int // of the command being read
@@ -71,7 +74,8 @@ func (s *splitter) next(data []byte) (found command, ok, malformed bool) {
 
 // move adjusts the offsets after bytes in front were taken away.
 func (s *splitter) move(by int) {
-	for _, offset := range []*int{&s.at, &s.start, &s.name.from, &s.name.to, &s.sub.from, &s.sub.to} {
+	for _, offset := range []*int{&s.at, &s.start, &s.name.from, &s.name.to, &s.sub.from,
+		&s.sub.to} {
 		*offset += by
 	}
 }
@@ -121,9 +125,10 @@ var exceptions = map[string]kind{
 	"readonly": kindSession, "readwrite": kindSession,
 	"client setname": kindSession, "client setinfo": kindSession, "client no-evict": kindSession,
 	"client no-touch": kindSession, "client capa": kindSession, "client import-source": kindSession,
-	"watch": kindWatch, "unwatch": kindUnwatch, "multi": kindMulti, "exec": kindExec, "discard": kindExec,
-	"asking": kindAsking,
-	// Whoever asks which connection it is means to go on with it.
+	"watch": kindWatch, "unwatch": kindUnwatch, "multi": kindMulti, "exec": kindExec,
+	"discard": kindExec,
+	"asking":  kindAsking,
+	// The caller of CLIENT ID means to go on with the connection that it names.
 	"client id": kindThrough,
 	"quit":      kindThrough,
 }

@@ -36,12 +36,18 @@ func TestSplitter_FindsTheSameCommandsInAnyPieces(t *testing.T) {
 	var data []byte
 	var want []command
 	for line, kind := range map[string]kind{
-		"set k v": kindPlain, "GET k": kindPlain, "blpop k 0": kindBlocks, "multi": kindMulti, "exec": kindExec,
-		"xread block 0 streams s 0": kindBlocks, "xread streams block 0": kindBlocks, "xread streams s 0": kindPlain,
-		"get block": kindPlain, "subscribe c": kindThrough, "client id": kindThrough, "client list": kindPlain,
-		"client tracking on": kindThrough, "client setname n": kindSession, "hello 3": kindSession, "select 1": kindSession,
-		"asking": kindAsking, "watch k": kindWatch, "unwatch": kindUnwatch, "discard": kindExec, "reset": kindThrough,
-		"quit": kindThrough, "unknown.command k": kindPlain, "client": kindPlain, "CLIENT": kindPlain, "wait 1 0": kindBlocks,
+		"set k v": kindPlain, "GET k": kindPlain, "blpop k 0": kindBlocks, "multi": kindMulti,
+		"exec":                      kindExec,
+		"xread block 0 streams s 0": kindBlocks, "xread streams block 0": kindBlocks,
+		"xread streams s 0": kindPlain,
+		"get block":         kindPlain, "subscribe c": kindThrough, "client id": kindThrough,
+		"client list":        kindPlain,
+		"client tracking on": kindThrough, "client setname n": kindSession, "hello 3": kindSession,
+		"select 1": kindSession,
+		"asking":   kindAsking, "watch k": kindWatch, "unwatch": kindUnwatch, "discard": kindExec,
+		"reset": kindThrough,
+		"quit":  kindThrough, "unknown.command k": kindPlain, "client": kindPlain,
+		"CLIENT": kindPlain, "wait 1 0": kindBlocks,
 	} {
 		data = append(data, wire(line)...)
 		want = append(want, command{len(data), kind})
@@ -54,8 +60,9 @@ func TestSplitter_FindsTheSameCommandsInAnyPieces(t *testing.T) {
 }
 
 func TestSplitter_RefusesWhatIsNoCommand(t *testing.T) {
-	for _, data := range []string{"PING\r\n", "*0\r\n", "*1\r\n+x\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*99999999999999999999\r\n",
-		"*1\r\n$99999999999999999\r\n", "*x\r\n", "*1\n", "*\r\n", "*1000000000000000000000000"} {
+	for _, data := range []string{"PING\r\n", "*0\r\n", "*1\r\n+x\r\n", "*-1\r\n", "*1\r\n$-1\r\n",
+		"*99999999999999999999\r\n", "*1\r\n$99999999999999999\r\n", "*x\r\n", "*1\n", "*\r\n",
+		"*1000000000000000000000000"} {
 		var s splitter
 		for {
 			_, ok, malformed := s.next([]byte(data))
@@ -84,11 +91,13 @@ func FuzzSplitter(f *testing.F) {
 			}
 			want = append(want, next)
 			if args := arguments(data[whole.start:next.end]); len(args) != whole.argIndex {
-				t.Fatalf("%d arguments of %q, wanted %d", len(args), data[whole.start:next.end], whole.argIndex)
+				t.Fatalf("%d arguments of %q, wanted %d", len(args), data[whole.start:next.end],
+					whole.argIndex)
 			}
 		}
 		if !bad {
-			if found := splitAll(t, data, max(int(pieceBytes), 1)); !reflect.DeepEqual(found, want) {
+			found := splitAll(t, data, max(int(pieceBytes), 1))
+			if !reflect.DeepEqual(found, want) {
 				t.Fatalf("%v, wanted %v", found, want)
 			}
 		}
@@ -104,7 +113,8 @@ func TestRun_SharesOnlyWhatLeavesNothingBehind(t *testing.T) {
 	}{
 		{[]kind{kindPlain, kindPlain}, false, 2, true},
 		{[]kind{kindMulti, kindPlain, kindExec}, false, 3, true},
-		{[]kind{kindMulti, kindBlocks, kindExec}, false, 3, true}, // in a transaction nothing blocks
+		// in a transaction nothing blocks
+		{[]kind{kindMulti, kindBlocks, kindExec}, false, 3, true},
 		{[]kind{kindMulti, kindPlain}, false, 2, false},
 		{[]kind{kindMulti, kindSession, kindExec}, false, 3, false},
 		{[]kind{kindMulti, kindWatch, kindExec}, false, 3, false},
@@ -122,7 +132,8 @@ func TestRun_SharesOnlyWhatLeavesNothingBehind(t *testing.T) {
 		for _, kind := range c.commands {
 			commands = append(commands, command{kind: kind})
 		}
-		if count, shareable := run(commands, c.multi); count != c.count || shareable != c.shareable {
+		if count, shareable := run(commands, c.multi); count != c.count ||
+			shareable != c.shareable {
 			t.Errorf("%v, multi %v: %d, %v", c.commands, c.multi, count, shareable)
 		}
 	}
@@ -139,10 +150,13 @@ func TestState_PrologueRepeatsWhatCounts(t *testing.T) {
 		{"auth u p", "AUTH u p"},
 		{"hello 3;select 1;select 2", "HELLO 3;select 2"},
 		{"hello", ""},
-		{"client setname b;readonly;select 1;client setname a", "readonly;select 1;client setname a"},
+		{"client setname b;readonly;select 1;client setname a",
+			"readonly;select 1;client setname a"},
 		{"readonly;readwrite", "readwrite"},
-		{"client setinfo lib-ver 1;client setinfo LIB-NAME x", "client setinfo LIB-NAME x;client setinfo lib-ver 1"},
-		{"client no-evict on;client no-touch on;client no-evict off", "client no-evict off;client no-touch on"},
+		{"client setinfo lib-ver 1;client setinfo LIB-NAME x",
+			"client setinfo LIB-NAME x;client setinfo lib-ver 1"},
+		{"client no-evict on;client no-touch on;client no-evict off",
+			"client no-evict off;client no-touch on"},
 	} {
 		var s state
 		for line := range strings.SplitSeq(c.given, ";") {

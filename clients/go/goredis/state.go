@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// state is what session commands made of a connection: who is logged in, which database, which name.
-// Virtual connections in equal states can share a real one. It is comparable, and it is enough to bring
-// a fresh connection into the same state.
+// state is what session commands made of a connection: who is logged in, which database, which
+// name. Virtual connections in equal states can share a real one. It is comparable, and it is
+// enough to bring a fresh connection into the same state.
 type state struct {
 	protocol       string // of HELLO; "": never said
 	user, password string
@@ -93,8 +93,8 @@ func (s *state) hello(options [][]byte) {
 	}
 }
 
-// prologue returns the commands that bring a fresh connection into the state. The login comes first, and
-// as it was last given: tokens expire.
+// prologue returns the commands that bring a fresh connection into the state. The login comes
+// first, and as it was last given: tokens expire.
 func (s state) prologue() (commands []byte, count int) {
 	switch {
 	case s.protocol != "" && s.login != loginNone:

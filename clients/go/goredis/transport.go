@@ -30,8 +30,9 @@ type transport struct {
 
 type place struct{ network, address string }
 
-// connect is the dialer that go-redis is given. The connection it returns is virtual, but the address is
-// known to answer: without a living connection to it, one is dialed, and its error is go-redis's.
+// connect is the dialer that go-redis is given. The connection it returns is virtual, but the
+// address is known to answer: without a living connection to it, one is dialed, and its error is
+// go-redis's.
 func (t *transport) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	e := t.enter(place{network, address})
 	s := e.session(state{})
@@ -48,14 +49,17 @@ func (t *transport) enter(at place) *endpoint {
 	defer t.mu.Unlock()
 	e := t.endpoints[at]
 	if e == nil {
-		e = &endpoint{transport: t, place: at, sessions: map[state]*session{}, known: map[question][]byte{}}
+		e = &endpoint{
+			transport: t, place: at, sessions: map[state]*session{}, known: map[question][]byte{},
+		}
 		t.endpoints[at] = e
 	}
 	e.users++
 	return e
 }
 
-// endpoint is one server address. It lives as long as virtual connections to it, and with it its real ones.
+// endpoint is one server address. It lives as long as virtual connections to it, and with it its
+// real ones.
 type endpoint struct {
 	transport *transport
 	place     place
@@ -133,7 +137,8 @@ func (e *endpoint) forget() {
 	clear(e.known)
 }
 
-// session is what virtual connections in equal states share: one pipelined link, and spare exclusive ones.
+// session is what virtual connections in equal states share: one pipelined link, and spare
+// exclusive ones.
 type session struct {
 	endpoint *endpoint
 	state    state
@@ -173,7 +178,8 @@ func (s *session) open(ctx context.Context) error {
 
 func (s *session) opened() { <-s.opening }
 
-// prove makes sure that the address answers. The connection it may need is kept for the first command.
+// prove makes sure that the address answers. The connection it may need is kept for the first
+// command.
 func (s *session) prove(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
@@ -221,7 +227,7 @@ func (s *session) current() *tidemill.Link {
 	return nil
 }
 
-// take returns a link that nobody else uses.
+// take returns a link for exclusive use.
 func (s *session) take(ctx context.Context) (*tidemill.Link, error) {
 	s.endpoint.mu.Lock()
 	for len(s.spare) > 0 {
@@ -248,9 +254,11 @@ func (s *session) give(link *tidemill.Link) {
 	s.spare = append(s.spare, link)
 }
 
-// change gives a session command. When the server accepts it, next is the session the caller is in then,
-// entered; otherwise it is nil.
-func (s *session) change(ctx context.Context, command []byte) (next *session, reply []byte, err error) {
+// change gives a session command. When the server accepts it, next is the session the caller is in
+// then, entered; otherwise it is nil.
+func (s *session) change(
+	ctx context.Context, command []byte,
+) (next *session, reply []byte, err error) {
 	q := question{s.state, string(command)}
 	if reply, ok := s.endpoint.recall(q); ok {
 		return s.follow(command, reply), reply, nil
@@ -290,8 +298,8 @@ func (s *session) follow(command, reply []byte) *session {
 	return s.endpoint.session(s.state.after(command))
 }
 
-// unknownToServer is true for the one refusal that stays: an old server does not know CLIENT SETINFO, say.
-// A wrong password may be the right one next time.
+// unknownToServer is true for the one refusal that stays: an old server does not know CLIENT
+// SETINFO, say. A wrong password may be the right one next time.
 func unknownToServer(reply []byte) bool {
 	const start = "-ERR unknown"
 	return len(reply) > len(start) && bytes.EqualFold(reply[:len(start)], []byte(start))
@@ -311,7 +319,8 @@ func (s *session) connect(ctx context.Context) (*tidemill.Link, error) {
 	return tidemill.NewLink(conn, tidemill.Options{IOTimeout: -1})
 }
 
-// connectSocket opens a connection in the session's state. What came behind the replies is returned too.
+// connectSocket opens a connection in the session's state. What came behind the replies is returned
+// too.
 func (s *session) connectSocket(ctx context.Context) (net.Conn, []byte, error) {
 	t := s.endpoint.transport
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)

@@ -1,7 +1,9 @@
-// Package tidemillotel gives go.tidemill.dev/client spans and metrics of OpenTelemetry, by the semantic
-// conventions for database clients. It is a module of its own, so that the client has no dependencies.
+// Package tidemillotel gives go.tidemill.dev/client spans and metrics of OpenTelemetry, by the
+// semantic conventions for database clients. It is a module of its own, so that the client has no
+// dependencies.
 //
-//	hook, err := tidemillotel.NewHook(tidemillotel.Options{ServerAddress: "cache.example", ServerPort: 6379})
+//	options := tidemillotel.Options{ServerAddress: "cache.example", ServerPort: 6379}
+//	hook, err := tidemillotel.NewHook(options)
 //	client, err := tidemill.New(tidemill.Options{Address: "cache.example:6379", Hook: hook})
 //
 // Keys and values never appear in what is reported.
@@ -53,12 +55,13 @@ type Options struct {
 	Database string
 	// Attributes are added to every span and measurement.
 	Attributes []attribute.KeyValue
-	// OnlyWithParent makes no span for operations outside of any other span; they are measured all the same.
+	// OnlyWithParent makes no span for operations outside of any other span; they are still
+	// measured.
 	OnlyWithParent bool
 }
 
-// Hook makes a span of kind client, and one measurement of db.client.operation.duration, for each operation.
-// It may be used by any number of clients.
+// Hook makes a span of kind client, and one measurement of db.client.operation.duration, for each
+// operation. It may be used by any number of clients.
 type Hook struct {
 	tracer         trace.Tracer
 	duration       metric.Float64Histogram
@@ -73,13 +76,15 @@ func NewHook(options Options) (*Hook, error) {
 	if options.TracerProvider == nil {
 		options.TracerProvider = otel.GetTracerProvider()
 	}
-	duration, err := meter(options.MeterProvider).Float64Histogram(durationName, metric.WithUnit("s"),
+	duration, err := meter(options.MeterProvider).Float64Histogram(durationName,
+		metric.WithUnit("s"),
 		metric.WithDescription("Duration of database client operations."),
 		metric.WithExplicitBucketBoundaries(durationBoundaries...))
 	if err != nil {
 		return nil, fmt.Errorf("tidemillotel: %w", err)
 	}
-	return &Hook{tracer: options.TracerProvider.Tracer(scope), duration: duration, attributes: options.common(),
+	return &Hook{tracer: options.TracerProvider.Tracer(scope), duration: duration,
+		attributes:     options.common(),
 		onlyWithParent: options.OnlyWithParent}, nil
 }
 
@@ -109,7 +114,9 @@ func (o Options) common() []attribute.KeyValue {
 }
 
 // Start is called by the client before an operation; what it returns, after.
-func (h *Hook) Start(ctx context.Context, name string, commands int) (context.Context, func(err error)) {
+func (h *Hook) Start(
+	ctx context.Context, name string, commands int,
+) (context.Context, func(err error)) {
 	attributes := make([]attribute.KeyValue, 0, len(h.attributes)+4)
 	attributes = append(attributes, h.attributes...)
 	attributes = append(attributes, operationKey.String(name))
@@ -118,7 +125,8 @@ func (h *Hook) Start(ctx context.Context, name string, commands int) (context.Co
 	}
 	span := trace.SpanFromContext(context.Background()) // records nothing
 	if !h.onlyWithParent || trace.SpanContextFromContext(ctx).IsValid() {
-		ctx, span = h.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+		ctx, span = h.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient),
+			trace.WithAttributes(attributes...))
 	}
 	began := time.Now()
 	return ctx, func(err error) {
@@ -131,11 +139,13 @@ func (h *Hook) Start(ctx context.Context, name string, commands int) (context.Co
 		}
 		span.End()
 		// Not in ctx's cancellation, but in its span, so that exemplars find it.
-		h.duration.Record(context.WithoutCancel(ctx), elapsed.Seconds(), metric.WithAttributes(attributes...))
+		h.duration.Record(context.WithoutCancel(ctx), elapsed.Seconds(),
+			metric.WithAttributes(attributes...))
 	}
 }
 
-// describe names an error with few different words: the server's code, or what the client's sentinel says.
+// describe names an error with few different words: the server's code, or what the client's
+// sentinel says.
 func describe(err error) []attribute.KeyValue {
 	var server *tidemill.ServerError
 	if errors.As(err, &server) {
@@ -146,8 +156,10 @@ func describe(err error) []attribute.KeyValue {
 		err  error
 		name string
 	}{
-		{context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline_exceeded"}, {tidemill.ErrTimeout, "timeout"},
-		{tidemill.ErrClosed, "closed"}, {tidemill.ErrArgument, "argument"}, {tidemill.ErrProtocol, "protocol"},
+		{context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline_exceeded"},
+		{tidemill.ErrTimeout, "timeout"},
+		{tidemill.ErrClosed, "closed"}, {tidemill.ErrArgument, "argument"},
+		{tidemill.ErrProtocol, "protocol"},
 		{tidemill.ErrNotSent, "not_sent"}, {tidemill.ErrMaybeSent, "outcome_unknown"},
 	} {
 		if errors.Is(err, known.err) {

@@ -97,7 +97,8 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 	}
 	parent.End()
 
-	common := map[string]string{"db.system.name": "redis", "server.address": "cache.example", "server.port": "6379",
+	common := map[string]string{"db.system.name": "redis", "server.address": "cache.example",
+		"server.port":  "6379",
 		"db.namespace": "0", "team": "blue"}
 	want := []struct {
 		name  string
@@ -105,7 +106,9 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 		code  codes.Code
 	}{
 		{"GET", nil, codes.Unset},
-		{"INCR", map[string]string{"db.response.status_code": "WRONGTYPE", "error.type": "WRONGTYPE"}, codes.Error},
+		{"INCR", map[string]string{
+			"db.response.status_code": "WRONGTYPE", "error.type": "WRONGTYPE",
+		}, codes.Error},
 		{"BATCH", map[string]string{"db.operation.batch.size": "2"}, codes.Unset},
 		{"TX", map[string]string{"db.operation.batch.size": "3"}, codes.Unset},
 	}
@@ -118,8 +121,10 @@ func TestHook_OperationsBecomeSpansAndMeasurements(t *testing.T) {
 		attributes["db.operation.name"] = w.name
 		maps.Copy(attributes, w.extra)
 		span := spans[i]
-		if span.Name() != w.name || span.SpanKind() != trace.SpanKindClient || span.Status().Code != w.code ||
-			span.Parent().SpanID() != parent.SpanContext().SpanID() || !maps.Equal(asMap(span.Attributes()), attributes) {
+		if span.Name() != w.name || span.SpanKind() != trace.SpanKindClient ||
+			span.Status().Code != w.code ||
+			span.Parent().SpanID() != parent.SpanContext().SpanID() ||
+			!maps.Equal(asMap(span.Attributes()), attributes) {
 			t.Errorf("%s: %v %v %v", span.Name(), span.SpanKind(), span.Status(), span.Attributes())
 		}
 	}
@@ -190,7 +195,8 @@ func TestObservePipe_ReportsUntilUnregistered(t *testing.T) {
 		}
 	}
 	for _, name := range []string{pendingName, queuedName} {
-		if gauge, ok := found[name].(metricdata.Gauge[int64]); !ok || len(gauge.DataPoints) != 1 || gauge.DataPoints[0].Value != 0 {
+		if gauge, ok := found[name].(metricdata.Gauge[int64]); !ok || len(gauge.DataPoints) != 1 ||
+			gauge.DataPoints[0].Value != 0 {
 			t.Errorf("%s: %+v", name, found[name])
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	tidemill "go.tidemill.dev/client"
 )
 
-// Metrics of the pipe, which no convention covers. Counters start again when the connection is replaced.
+// Metrics of the pipe, which no convention covers. Counters start again when the connection is
+// replaced.
 const (
 	pendingName    = "tidemill.pipe.pending"
 	queuedName     = "tidemill.pipe.queued"
@@ -31,7 +32,8 @@ func ObservePipe(stats func() tidemill.PipeStats, options Options) (metric.Regis
 		metric.WithDescription("Requests that are not written yet."))
 	requests, err3 := m.Int64ObservableCounter(requestsName, metric.WithUnit("{request}"),
 		metric.WithDescription("Requests written; divided by writes, the size of a batch."))
-	writes, err4 := m.Int64ObservableCounter(writesName, metric.WithUnit("{call}"), metric.WithDescription("Write calls."))
+	writes, err4 := m.Int64ObservableCounter(writesName, metric.WithUnit("{call}"),
+		metric.WithDescription("Write calls."))
 	reads, err5 := m.Int64ObservableCounter(readsName, metric.WithUnit("{call}"),
 		metric.WithDescription("Read calls that completed a reply."))
 	gathering, err6 := m.Float64ObservableCounter(gatherTimeName, metric.WithUnit("s"),
@@ -42,16 +44,17 @@ func ObservePipe(stats func() tidemill.PipeStats, options Options) (metric.Regis
 		}
 	}
 	common := metric.WithAttributes(options.common()...)
-	registration, err := m.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
-		now := stats()
-		observer.ObserveInt64(pending, int64(now.Pending), common)
-		observer.ObserveInt64(queued, int64(now.Queued), common)
-		observer.ObserveInt64(requests, int64(now.Requests), common)
-		observer.ObserveInt64(writes, int64(now.Writes), common)
-		observer.ObserveInt64(reads, int64(now.Reads), common)
-		observer.ObserveFloat64(gathering, now.GatherTime.Seconds(), common)
-		return nil
-	}, pending, queued, requests, writes, reads, gathering)
+	registration, err := m.RegisterCallback(
+		func(_ context.Context, observer metric.Observer) error {
+			now := stats()
+			observer.ObserveInt64(pending, int64(now.Pending), common)
+			observer.ObserveInt64(queued, int64(now.Queued), common)
+			observer.ObserveInt64(requests, int64(now.Requests), common)
+			observer.ObserveInt64(writes, int64(now.Writes), common)
+			observer.ObserveInt64(reads, int64(now.Reads), common)
+			observer.ObserveFloat64(gathering, now.GatherTime.Seconds(), common)
+			return nil
+		}, pending, queued, requests, writes, reads, gathering)
 	if err != nil {
 		return nil, fmt.Errorf("tidemillotel: %w", err)
 	}

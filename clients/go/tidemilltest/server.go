@@ -1,8 +1,9 @@
-// Package tidemilltest is a server for tests of code that uses the client: it runs in the test's process,
-// records every command and answers what the test said.
+// Package tidemilltest is a server for tests of code that uses the client: it runs in the test's
+// process, records every command and answers what the test said.
 //
-// It listens on a loopback port, so that the client under test is the real one, with its real pipe. It is
-// no Redis: it knows no commands and holds no data. A command without an answer gets an error.
+// It listens on a loopback port, so that the client under test is the real one, with its real pipe.
+// It is no Redis: it knows no commands and holds no data. A command without an answer gets an
+// error.
 package tidemilltest
 
 import (
@@ -16,7 +17,8 @@ import (
 	"testing"
 )
 
-// Answer is what a handler returns: nil, string, int, error (sent as its text), Status or []any of these.
+// Answer is what a handler returns: nil, string, int, error (sent as its text), Status or []any of
+// these.
 type Answer = any
 
 // Status is a simple string such as OK.

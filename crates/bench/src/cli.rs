@@ -9,6 +9,8 @@ pub(crate) mod settings;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
 use crate::console::note;
 use crate::load::Stop;
 
@@ -21,6 +23,18 @@ const EXIT_UNREACHABLE: u8 = 3;
 const EXIT_REVERTED: u8 = 4;
 const EXIT_INTERRUPTED: u8 = 130;
 
+/// The flags of `tidemill bench`, for completions and the manual.
+#[must_use]
+pub fn bench_command() -> clap::Command {
+    flags::Flags::command()
+}
+
+/// The flags of `tidemill experiment`, for completions and the manual.
+#[must_use]
+pub fn experiment_command() -> clap::Command {
+    experiment::Flags::command()
+}
+
 /// Runs `tidemill bench` with the arguments that follow the subcommand. Blocks until the run ends.
 pub fn run_bench(args: Vec<OsString>) -> ExitCode {
     bench::main(args)
@@ -31,8 +45,8 @@ pub fn run_experiment(args: Vec<OsString>) -> ExitCode {
     experiment::main(args)
 }
 
-/// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not leave servers behind, nor prevent
-/// the revert that the first one asked for.
+/// SIGINT, SIGTERM and SIGHUP set `stop`, each time: a second one must not leave servers behind,
+/// nor prevent the revert that the first one asked for.
 fn end_on_signals(stop: &Stop) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -40,13 +54,6 @@ fn end_on_signals(stop: &Stop) {
             note(format_args!("tidemill: signal {signal} cannot be handled: {error}"));
         }
     }
-}
-
-/// A seed from the clock, short enough to be typed again.
-pub(crate) fn drawn_seed() -> u64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000)
 }
 
 /// SIGINT and SIGTERM set `stop`; the second one ends the process at once.

@@ -1,5 +1,5 @@
-//! Lines for the user. Whoever reads them may be gone (`| head`): that is no reason to end, and with a change of
-//! the machine in force or servers running the worst one; `println!` would panic.
+//! Lines for the user. Their reader may be gone (`| head`): that is no reason to end, and with a
+//! change of the machine in force or servers running the worst one; `println!` would panic.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! Hardware counters of threads: instructions, cycles, cache misses.
 //!
-//! Where the kernel has none (most virtual machines) or refuses them, nothing is counted and the
-//! reports are silent. Counters are opened before a measurement and read after it; in between they
-//! cost nothing but their place in a context switch.
+//! Nothing is counted if the kernel has no counters (most virtual machines) or refuses them, and
+//! the reports are silent. Counters are opened before a measurement and read after it; in between
+//! they cost nothing but their place in a context switch.
 
 use std::io;
 use std::ops::AddAssign;
@@ -12,7 +12,7 @@ use perf_event::{Builder, Counter, ReadFormat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// What threads did between the beginning of a `Watch` and its reading.
+/// Counts of threads between the beginning of a `Watch` and its reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HardwareUsage {
     /// Instructions retired.
@@ -85,7 +85,7 @@ impl Watch {
         })
     }
 
-    /// What was counted so far; `None` when a counter never got its turn on the CPU.
+    /// Counts so far; `None` when a counter never got its turn on the CPU.
     pub fn read(&mut self) -> Option<HardwareUsage> {
         let mut usage = HardwareUsage { user_only: self.user_only, ..HardwareUsage::default() };
         for [instructions, cycles, cache_misses] in &mut self.threads {
@@ -138,7 +138,8 @@ mod tests {
     const STAND_INS: [Software; 3] =
         [Software::TASK_CLOCK, Software::PAGE_FAULTS, Software::CONTEXT_SWITCHES];
 
-    /// What the calling thread counts while it touches 1,000 pages; `None` where nothing may be counted.
+    /// Counts of the calling thread while it touches 1,000 pages; `None` where nothing may be
+    /// counted.
     fn touch(watch: impl Fn() -> Option<Watch>) -> Option<HardwareUsage> {
         let mut watch = watch()?;
         let mut memory = vec![0u8; 1_000 * 4_096];

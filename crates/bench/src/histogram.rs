@@ -185,7 +185,7 @@ impl Histogram {
         self.max_ns
     }
 
-    /// Whether `percentile` has at least 100 samples beyond it, so that it says something.
+    /// True if `percentile` has at least 100 samples beyond it, so that it is meaningful.
     pub fn supports_percentile(&self, percentile: f64) -> bool {
         let beyond = (1.0 - percentile / 100.0) * self.count as f64;
         // 100,000 x (1 - 0.999) is 99.99999999999997 in floating point.

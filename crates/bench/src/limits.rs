@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// How often a load thread publishes its counters for the progress line.
+/// Interval at which a load thread publishes its counters for the progress line.
 pub(crate) const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Most command names in a recording of MONITOR; servers and their modules have a few hundred.
 pub(crate) const REPLAY_NAMES_MAX: usize = 1024;
 
-/// How often the main thread looks whether the load threads are done.
+/// Interval at which the main thread checks for the end of the load threads.
 pub(crate) const END_POLL: Duration = Duration::from_millis(5);
 
 /// Width of a slot of the throughput series that the steadiness check reads.
@@ -32,7 +32,7 @@ pub(crate) const SLAB_BYTES: usize = 1 << 20;
 /// A value may be at most as large as Redis accepts (`proto-max-bulk-len`).
 pub(crate) const VALUE_BYTES_MAX: usize = 512 << 20;
 
-/// A reply that is looked at as a whole (`--verify`, SCAN) may have so many bytes.
+/// Maximum number of bytes of a reply that is looked at as a whole (`--verify`, SCAN).
 pub(crate) const WHOLE_REPLY_BYTES_MAX: usize = VALUE_BYTES_MAX + 1024;
 
 /// Keys of an MGET, at most (the most arguments that Redis takes).
@@ -41,8 +41,8 @@ pub(crate) const KEYS_PER_GET_MAX: u32 = 1 << 20;
 /// Longest pause before a connection is made, in microseconds: an hour.
 pub(crate) const CONNECT_JITTER_US_MAX: u64 = 3_600_000_000;
 
-/// Standard deviation of Gaussian keys, at most so many times the key range: numbers outside of it
-/// are drawn again, which takes some 2.5 draws per range that the deviation is wide.
+/// Maximum standard deviation of Gaussian keys, as a multiple of the key range: numbers outside of
+/// it are drawn again, which takes some 2.5 draws per range that the deviation is wide.
 pub(crate) const DEVIATION_RANGES_MAX: f64 = 100.0;
 
 /// Requests on their way per connection, at most.
@@ -67,7 +67,7 @@ pub(crate) const INSTANCES_MAX: usize = 1024;
 /// Connections that an arm holds open, at most: as many as there are source addresses for.
 pub(crate) const IDLE_CONNECTIONS_MAX: u64 = 1_000_000_000;
 
-/// A reply that is not part of the load may have so many bytes.
+/// Maximum number of bytes of a reply that is not part of the load.
 pub(crate) const CONTROL_REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// After the deadline, how long replies to requests already sent are waited for. What is still
@@ -77,7 +77,7 @@ pub(crate) const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// One reply in this many is compared with the value that was written, under `--verify`.
 pub(crate) const VERIFY_ONE_IN: u64 = 1024;
 
-/// How long the handshake of a connection (AUTH, HELLO, SELECT) may take when no
+/// Time that the handshake of a connection (AUTH, HELLO, SELECT) may take when no
 /// `--connection-timeout` is given.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 

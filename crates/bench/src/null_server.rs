@@ -1,9 +1,9 @@
 //! A server that does nothing: one nil per request, no parsing beyond counting.
 //!
-//! Against it a load generator shows its own cost (`--calibrate`, `make bench-client`). Each thread has an
-//! epoll instance; the first one accepts and deals the connections out, so that load threads find the same
-//! server however many they are. Requests are counted with the same scanner that counts replies, because a
-//! request is an array of strings.
+//! Against it a load generator shows its own cost (`--calibrate`, `make bench-client`). Each thread
+//! has an epoll instance; the first one accepts and deals the connections out, so that load threads
+//! find the same server however many they are. Requests are counted with the same scanner that
+//! counts replies, because a request is an array of strings.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -31,10 +31,10 @@ pub struct NullServer {
 }
 
 impl NullServer {
-    /// Listens on a loopback port of the system's choice, with so many threads, at least one.
+    /// Listens on a loopback port of the system's choice, with `threads` threads, at least one.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn start(threads: u32) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -58,7 +58,7 @@ impl NullServer {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -82,7 +82,7 @@ struct Client {
     unsent: Vec<u8>,
 }
 
-/// What a thread waits on, and the connections dealt to it that it has not taken over.
+/// Poller that a thread waits on, and the connections dealt to it that it has not taken over.
 #[derive(Debug)]
 struct Place {
     epoll: OwnedFd,
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-/// Who accepts.
+/// Acceptor of connections, which deals them to the threads.
 struct Dealer {
     listener: TcpListener,
     next: usize,

@@ -1,5 +1,5 @@
-//! What the kernel says about threads and processes: CPU time, run-queue waits, context switches,
-//! migrations, memory.
+//! Usage of threads and processes by the kernel's account: CPU time, run-queue waits, context
+//! switches, migrations, memory.
 //!
 //! Read from `/proc` as text: a few reads at the beginning and the end of a run, nothing during
 //! it. Hardware counters are in `hardware`.
@@ -62,7 +62,7 @@ impl ThreadUsage {
         Some(usage)
     }
 
-    /// What was used since an earlier reading.
+    /// Usage since an earlier reading.
     pub fn since(&self, start: &Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(start.user_ns),
@@ -140,7 +140,7 @@ impl ProcessUsage {
         Some(Self { pid, name, resident_bytes, threads })
     }
 
-    /// What was used since an earlier reading; threads that are gone since are missed.
+    /// Usage since an earlier reading; threads that are gone since are missed.
     pub fn since(&self, start: &Self) -> Self {
         let threads = self.threads.iter().map(|(&id, (name, usage))| {
             let before = start.threads.get(&id).map(|entry| entry.1).unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Passwords in command lines, taken out before anything is recorded.
 //!
-//! Experiment files hold whole command lines: of servers, of loads, of programs. Journal and reports show
-//! them with every value hidden that an option, a variable, an address or a command gives as a password. What merely
-//! looks like one is hidden as well: a report that shows too little can be mended, a password that was
-//! published cannot.
+//! Experiment files hold whole command lines: of servers, of loads, of programs. Journal and
+//! reports show them with every value hidden that an option, a variable, an address or a command
+//! gives as a password. What merely looks like one is hidden as well: a report that shows too
+//! little can be mended, a password that was published cannot.
 
-/// Stands where a password was.
+/// Text in the place of a password.
 pub(crate) const HIDDEN: &str = "(secret)";
 
-/// The command line without its passwords. Everything else stays as it is, so that two texts that differ in a
-/// password only become the same.
+/// The command line without its passwords. Everything else stays as it is, so that two texts that
+/// differ in a password only become the same.
 pub(crate) fn hide(text: &str) -> String {
     Line::new(text, false).hide()
 }
@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
         self.rest = rest;
     }
 
-    /// Whether the letter opens or closes a quote; if so, it does.
+    /// Notes a letter that opens or closes a quote; returns true if it does.
     fn turns_quote(&mut self, letter: char) -> bool {
         match self.quote {
             Some(open) if open == letter => self.quote = None,
@@ -89,7 +89,8 @@ impl<'a> Line<'a> {
         true
     }
 
-    /// Shows one word, which begins with this letter, and leaves out the password in it or behind it.
+    /// Shows one word, which begins with this letter, and leaves out the password in it or behind
+    /// it.
     fn word(&mut self, first: char) {
         let ends = |letter: char| {
             letter.is_whitespace()
@@ -135,8 +136,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Where the password begins in a word of one-letter options that ends with `-a`, `-a=` or, among our own flags,
-    /// `-asecret`.
+    /// Offset of the password in a word of one-letter options that ends with `-a`, `-a=` or, among
+    /// our own flags, `-asecret`.
     fn attached(&self, word: &str) -> Option<usize> {
         let letters = word.strip_prefix('-')?;
         let value = letters.trim_start_matches(['4', '6', 'R']).strip_prefix('a')?;
@@ -147,7 +148,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Leaves the credentials out of the address whose scheme ends there, or all of it when quotes stand in it.
+    /// Leaves the credentials out of the address whose scheme ends there, or all of it when quotes
+    /// stand in it.
     fn address(&mut self, scheme: usize) {
         let address = &self.rest[scheme..][..self.value_bytes(scheme)];
         let place = address.rfind('@').filter(|_| !address.contains(is_quote));
@@ -161,7 +163,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Over the blanks behind an option, and over the end of a quote in which the option stands alone.
+    /// Skips the blanks behind an option, and the end of a quote that holds the option alone.
     fn go_to_value(&mut self) {
         if let (Some(open), Some(next)) = (self.quote, self.rest.chars().next())
             && open == next
@@ -186,7 +188,8 @@ impl<'a> Line<'a> {
         self.rest = &self.rest[bytes..];
     }
 
-    /// Length of the value that begins there: up to a blank outside of its own quotes, within the quote that is open.
+    /// Length of the value that begins there: up to a blank outside of its own quotes, within the
+    /// quote that is open.
     fn value_bytes(&self, begin: usize) -> usize {
         let text = &self.rest[begin..];
         let text = self.quote.map_or(text, |open| &text[..quoted_bytes(text, open)]);
@@ -284,8 +287,10 @@ mod tests {
     fn other_texts_stay_as_they_are() {
         for line in [
             "",
-            "-t 1 -c 50 --test-time 8 --warmup 5 --preload --key-maximum 100000 --distinct-client-seed",
-            "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no --tls-auth-clients no",
+            "-t 1 -c 50 --test-time 8 --warmup 5 --preload --key-maximum 100000 \
+             --distinct-client-seed",
+            "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no \
+             --tls-auth-clients no",
             "test $(nproc) -gt 1 || { echo 'there is one CPU' >&2; false; } && test -w /sys/x",
             "echo 2 > /sys/class/net/lo/queues/rx-0/rps_cpus",
             "--command 'SET __key__ __data__' --command=\"HGET \\\"a b\\\" c\" -S {socket}",

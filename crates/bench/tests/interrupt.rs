@@ -1,5 +1,6 @@
-//! A signal ends a run with a change of the machine in force: the change is undone. A run of the load
-//! that is ended early reports. One test, in a process of its own: every run in it hears its signals.
+//! A signal ends a run with a change of the machine in force: the change is undone. A run of the
+//! load that is ended early reports. One test, in a process of its own: every run in it hears its
+//! signals.
 
 #![allow(clippy::unwrap_used)] // A helper that fails fails its test.
 
@@ -14,8 +15,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use tidemill_bench::cli::run_experiment;
 use tidemill_bench::load::control::Reply;
 
-/// Sends the signals once the change was made for the `count`th time and half a second passed, so that the
-/// load runs, and gives the exit code of the experiment.
+/// Sends the signals once the change was made for the `count`th time and half a second passed, so
+/// that the load runs, and gives the exit code of the experiment.
 fn interrupted(words: &[&str], log: &Path, count: usize, signals: &[Signal]) -> ExitCode {
     let words: Vec<_> = words.iter().map(Into::into).collect();
     let run = std::thread::spawn(move || run_experiment(words));
@@ -62,8 +63,10 @@ fn a_signal_undoes_the_change_that_is_in_force_and_a_run_still_reports() {
         let _ = std::fs::remove_file(&log);
         let file = scratch.0.join("e.toml");
         let text = format!(
-            "name = \"interrupted\"\naa = false\n[[arm]]\nname = \"without\"\naddress = \"{address}\"\n\
-             [[arm]]\nname = \"with\"\naddress = \"{address}\"\napply = \"{apply}\"\nrevert = \"{revert}\"\n\
+            "name = \"interrupted\"\naa = false\n[[arm]]\nname = \"without\"\naddress = \
+             \"{address}\"\n\
+             [[arm]]\nname = \"with\"\naddress = \"{address}\"\napply = \"{apply}\"\nrevert = \
+             \"{revert}\"\n\
              [[load]]\nname = \"l\"\nflags = \"{load}\"\n"
         );
         std::fs::write(&file, text).unwrap();
@@ -79,7 +82,8 @@ fn a_signal_undoes_the_change_that_is_in_force_and_a_run_still_reports() {
     a_run_that_is_ended_early_reports(&redis);
 }
 
-/// A program that is ended has no figures: its run is none, and the experiment was interrupted, not wrong.
+/// A program that is ended has no figures: its run is none, and the experiment was interrupted, not
+/// wrong.
 fn a_signal_ends_programs_that_measure(scratch: &Scratch, log: &Path) {
     let _ = std::fs::remove_file(log);
     let script = scratch.0.join("measure.sh");

@@ -1,21 +1,11 @@
-//! Clients that wait for keys: `BLPOP` and its kin.
-//!
-//! A client looks at its keys and registers under the locks of all of them, so that no write comes between. Whoever
-//! writes one of the keys serves the waiters in the order of their arrival before it releases the slot: one
-//! compare-and-swap decides that a waiter is served and not timed out or killed, its command runs in its place, and the
-//! reply goes to the mailbox of the worker that owns it.
+//! Targets of blocking commands, and their answers without them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::OwnedArguments;
+use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::Kind;
 
-use crate::command::{Command, KeyPositions};
+use crate::command::KeyPositions;
 
-/// What a client is told when its wait ends without a key.
+/// Reply to a client whose wait ends without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutReply {
     /// A null array in RESP2.
@@ -44,7 +34,7 @@ impl TimeoutReply {
     }
 }
 
-/// What a handler waits for.
+/// Keys that a handler waits for.
 #[derive(Debug)]
 pub struct Block {
     /// Positions of the keys that it waits for.
@@ -55,172 +45,6 @@ pub struct Block {
     pub kind: Kind,
     /// How long it waits, in microseconds; 0 is for ever.
     pub timeout_us: u64,
-    /// What it is told when that is over.
+    /// Its reply when that is over.
     pub on_timeout: TimeoutReply,
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitEnd {
-    /// The command ran and took so many nanoseconds.
-    Served(u64),
-    /// Its time was over, or a command ended it as if it were.
-    TimedOut,
-    /// A command ended it with an error.
-    Refused,
-}
-
-/// What a registration takes beside its key, about: the places in the slot's maps, and a queue of one.
-pub(crate) const REGISTRATION_BYTES: usize = 320;
-
-const WAITING: u8 = 0;
-const SERVED: u8 = 1;
-const ENDED: u8 = 2;
-
-/// One wait of one client.
-#[derive(Debug)]
-pub struct Waiter {
-    state: AtomicU8,
-    /// The number of the wait.
-    pub id: u64,
-    /// The worker that owns the client.
-    pub worker: usize,
-    /// The client's session.
-    pub session: u64,
-    /// The database it had selected.
-    pub database: usize,
-    /// Its command.
-    pub command: &'static Command,
-    /// The command's arguments.
-    pub arguments: OwnedArguments,
-    /// What it speaks.
-    pub protocol: Protocol,
-    /// What it waits for.
-    pub block: Block,
-    /// When its time is over, in monotonic microseconds.
-    pub deadline_us: Option<u64>,
-}
-
-impl Waiter {
-    /// A wait that begins at `now_us`.
-    #[must_use]
-    pub fn new(
-        id: u64,
-        (worker, session): (usize, u64),
-        database: usize,
-        (command, arguments): (&'static Command, OwnedArguments),
-        protocol: Protocol,
-        block: Block,
-        now_us: u64,
-    ) -> Waiter {
-        let deadline_us = (block.timeout_us > 0).then(|| now_us.saturating_add(block.timeout_us));
-        Waiter {
-            deadline_us,
-            state: AtomicU8::new(WAITING),
-            id,
-            worker,
-            session,
-            database,
-            command,
-            arguments,
-            protocol,
-            block,
-        }
-    }
-
-    /// Whether it still waits.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        // Relaxed: a hint; `finish` decides.
-        self.state.load(Ordering::Relaxed) == WAITING
-    }
-
-    fn finish(&self, state: u8) -> bool {
-        // AcqRel: of a server, a timer and a killer exactly one wins, and sees what the waiter wrote before.
-        self.state.compare_exchange(WAITING, state, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// The caller serves it now, if nobody ended the wait before.
-    #[must_use]
-    pub fn serve(&self) -> bool {
-        self.finish(SERVED)
-    }
-
-    /// The wait ends without a key (time, command, disconnection), if nobody serves it.
-    #[must_use]
-    pub fn end(&self) -> bool {
-        self.finish(ENDED)
-    }
-
-    /// Memory that it takes, its registrations included.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        let keys: usize = self.keys().map(<[u8]>::len).sum();
-        let registered = keys + self.block.keys.len() * REGISTRATION_BYTES;
-        size_of::<Waiter>() + self.arguments.allocated_bytes() + registered
-    }
-
-    /// The keys it waits for.
-    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.block.keys.iter().map(|&position| self.arguments.view().get(position))
-    }
-
-    /// The keys that its command looks at before it comes to `key`.
-    pub(crate) fn keys_before<'w>(&'w self, key: &'w [u8]) -> impl Iterator<Item = &'w [u8]> {
-        self.keys().take_while(move |&before| before != key)
-    }
-}
-
-/// When the blocked clients of one worker time out, in monotonic microseconds.
-///
-/// Whoever's wait ends otherwise is removed at once ([`Deadlines::remove`]): a wait without end must not keep those behind it.
-#[derive(Debug, Default)]
-pub struct Deadlines {
-    /// By time and number of the wait.
-    waiters: BTreeMap<(u64, u64), Arc<Waiter>>,
-}
-
-impl Deadlines {
-    /// A wait with a deadline has begun.
-    pub fn insert(&mut self, waiter: &Arc<Waiter>) {
-        if let Some(at_us) = waiter.deadline_us {
-            self.waiters.insert((at_us, waiter.id), Arc::clone(waiter));
-        }
-    }
-
-    /// A wait is over.
-    pub fn remove(&mut self, waiter: &Waiter) {
-        if let Some(at_us) = waiter.deadline_us {
-            self.waiters.remove(&(at_us, waiter.id));
-        }
-    }
-
-    /// When the next one is due.
-    #[must_use]
-    pub fn next_us(&self) -> Option<u64> {
-        self.waiters.first_key_value().map(|(&(at_us, _), _)| at_us)
-    }
-
-    /// Ends the next wait whose time is over by `now_us`.
-    pub fn end_next(&mut self, now_us: u64) -> Option<Arc<Waiter>> {
-        while let Some(first) = self.waiters.first_entry().filter(|first| first.key().0 <= now_us) {
-            let waiter = first.remove();
-            if waiter.end() {
-                return Some(waiter);
-            }
-        }
-        None
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
 }

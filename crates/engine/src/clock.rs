@@ -1,12 +1,14 @@
 //! Time, given to the engine from outside.
 
-/// Where the engine gets the time.
+/// Source of the time.
 pub trait Clock: Send + Sync + 'static {
-    /// The server's time: Unix time in microseconds that never goes back, whatever becomes of the wall clock.
+    /// The server's time: Unix time in microseconds that never goes back, whatever becomes of the
+    /// wall clock.
     fn unix_us(&self) -> u64;
 
-    /// How far the server's time has stayed ahead of the wall clock since that was set back, in milliseconds. Whatever is an
-    /// absolute time for clients, for logs or for another server is less by this.
+    /// How far the server's time has stayed ahead of the wall clock since that was set back, in
+    /// milliseconds. Whatever is an absolute time for clients, for logs or for another server is
+    /// less by this.
     fn ahead_ms(&self) -> u64 {
         0
     }

@@ -1,14 +1,22 @@
-//! Who hears of changes, and what they hear.
+//! Sinks of changes: watchers, keyspace events, waiters, the journal.
 //!
-//! Every change of a key ends in [`Cx::changed`](crate::context::Cx), under the slot's lock, and goes through the sinks in
-//! one order: who watches the key, keyspace events, who waits for the key; and when the command, transaction or script is
-//! done, still under its locks, the journal. A sink that is not there costs a branch.
+//! Every change of a key ends in [`Cx::changed`](crate::access::context::Cx), under the slot's
+//! lock, and goes through the sinks in one order: watchers of the key, keyspace events, waiters for
+//! the key; and at the end of the unit, still under its locks, the journal. Events and journal are
+//! switched on and off while the server runs, with all workers stopped.
+//!
+//! The place of a record in the journal is its number, taken once the unit has its last lock and
+//! before anything of it can be seen: a reader that acts on a value finds the value's record before
+//! its own. [`Unit`](crate::access::unit::Unit) keeps that rule.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bitflags::bitflags;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
+use tidemill_store::gate::ClosedGate;
 
 bitflags! {
     /// Classes of keyspace events, as in `notify-keyspace-events`.
@@ -46,7 +54,7 @@ impl Event {
     }
 }
 
-/// Hears of keyspace events.
+/// Receiver of keyspace events.
 pub trait KeyspaceEvents: Send + Sync + 'static {
     /// Called under the key's slot lock, in the order of the changes of one key. Must not block.
     fn event(&self, database: usize, key: &[u8], event: Event);
@@ -61,22 +69,81 @@ pub struct Effect {
     pub arguments: OwnedArguments,
 }
 
-/// Hears of effects, for an append-only file or replicas.
-pub trait Journal: Send + Sync + 'static {
-    /// Appends one record: the effects of one command, transaction or script, which are applied together or not at all.
+/// Place of a record in the journal. Ascending without gaps.
+pub type RecordNumber = u64;
+
+/// Receiver of effects, for an append-only file or replicas.
+pub trait Journal: fmt::Debug + Send + Sync + 'static {
+    /// Takes the next number, for a record that the same worker appends soon: before it takes
+    /// another one, and before it gives up the locks of the slots that the record changes. Must not
+    /// block.
+    fn number(&self) -> RecordNumber;
+
+    /// Appends the record of a number that a worker took: the effects of one unit, which are
+    /// applied together or not at all. It is empty when nothing came of the change for which the
+    /// number was taken.
     ///
-    /// Called under the locks of all slots that the record changes, so records of one slot come in the order of their
-    /// effects. Must not block.
-    fn append(&self, record: Vec<Effect>);
+    /// Called under the locks of all slots that the record changes, so the numbers of one slot's
+    /// records, and those of one worker's, ascend in the order of the calls. Must not block.
+    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>);
 }
 
-/// Who hears of changes.
+bitflags! {
+    /// Sinks that are switched on and off.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ActiveSinks: u8 {
+        /// Keyspace events.
+        const EVENTS = 1;
+        /// The journal.
+        const JOURNAL = 1 << 1;
+    }
+}
+
+/// Sinks outside of the engine.
 #[derive(Default)]
 pub struct Sinks {
-    /// Keyspace events.
-    pub events: Option<Box<dyn KeyspaceEvents>>,
+    events: Option<Box<dyn KeyspaceEvents>>,
+    journal: Option<Box<dyn Journal>>,
+    /// Bits of [`ActiveSinks`]. Not part of the settings, which a worker takes up at its next
+    /// boundary: a unit reads this word once it has its locks, so it holds from the moment the gate
+    /// opens.
+    active: AtomicU8,
+}
+
+impl Sinks {
+    /// Sinks that are there and active.
+    #[must_use]
+    pub fn new(
+        events: Option<Box<dyn KeyspaceEvents>>,
+        journal: Option<Box<dyn Journal>>,
+    ) -> Sinks {
+        let active = AtomicU8::new(ActiveSinks::all().bits());
+        Sinks { events, journal, active }
+    }
+
+    /// Switches sinks on and off. No unit is under way meanwhile: each tells a sink all or nothing.
+    pub fn switch(&self, active: ActiveSinks, _alone: &ClosedGate<'_>) {
+        // Relaxed: the gate orders it before everything that others do once it is open.
+        self.active.store(active.bits(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn is_active(&self, sink: ActiveSinks) -> bool {
+        // Relaxed: it changes only while the reader is outside of the gate.
+        self.active.load(Ordering::Relaxed) & sink.bits() != 0
+    }
+
+    /// The receiver of keyspace events.
+    #[inline]
+    pub(crate) fn events(&self) -> Option<&dyn KeyspaceEvents> {
+        self.events.as_deref().filter(|_| self.is_active(ActiveSinks::EVENTS))
+    }
+
     /// The journal.
-    pub journal: Option<Box<dyn Journal>>,
+    #[inline(always)]
+    pub(crate) fn journal(&self) -> Option<&dyn Journal> {
+        self.journal.as_deref().filter(|_| self.is_active(ActiveSinks::JOURNAL))
+    }
 }
 
 impl fmt::Debug for Sinks {
@@ -85,21 +152,22 @@ impl fmt::Debug for Sinks {
             .debug_struct("Sinks")
             .field("events", &self.events.is_some())
             .field("journal", &self.journal.is_some())
+            .field("active", &ActiveSinks::from_bits_truncate(self.active.load(Ordering::Relaxed)))
             .finish()
     }
 }
 
-/// What the command that runs will leave in the journal.
+/// Effects of the unit that is executed.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Effects of the commands of this record that are done.
     record: Vec<Effect>,
-    /// What the present command says that its effect is; otherwise it is the command itself.
+    /// Effect of the present command in its own words; otherwise it is the command itself.
     explicit: Option<Vec<Effect>>,
 }
 
 impl Effects {
-    /// The command's effect is `arguments`, in place of itself or in addition to what it said before.
+    /// Effect of the present command, in place of itself or in addition to earlier ones.
     pub(crate) fn push<'a>(
         &mut self,
         database: usize,
@@ -118,12 +186,7 @@ impl Effects {
         self.record.push(Effect { database, arguments: OwnedArguments::new(arguments) });
     }
 
-    /// The command has no effect worth a record, although it changed something.
-    pub(crate) fn suppress(&mut self) {
-        self.explicit.get_or_insert_default();
-    }
-
-    /// A command is done; it made `changes` changes. Without any it has no effect, whatever it said.
+    /// End of a command that made `changes` changes: without any it has no effect.
     pub(crate) fn end_command(&mut self, database: usize, args: &ArgumentView<'_>, changes: u64) {
         let explicit = self.explicit.take();
         if changes == 0 {
@@ -146,25 +209,51 @@ impl Effects {
 /// A journal in memory, for tests.
 #[derive(Debug, Default)]
 pub struct MemoryJournal {
-    records: Mutex<Vec<Vec<Effect>>>,
+    next: AtomicU64,
+    records: Mutex<BTreeMap<RecordNumber, Vec<Effect>>>,
 }
 
 impl MemoryJournal {
-    /// All records so far; the journal is empty afterwards.
+    /// All records so far by ascending numbers, without empty ones; the journal is empty
+    /// afterwards.
+    ///
+    /// # Panics
+    ///
+    /// When a number was taken whose record is missing.
     #[must_use]
     pub fn take(&self) -> Vec<Vec<Effect>> {
-        std::mem::take(&mut self.records.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = std::mem::take(&mut *records);
+        // Relaxed: the caller has seen the writers end.
+        let end = self.next.load(Ordering::Relaxed);
+        let last = records.last_key_value().map_or(end, |(&number, _)| number + 1);
+        assert_eq!(last, end, "the record of a number is missing");
+        let count = records.first_key_value().map_or(0, |(&first, _)| end - first);
+        assert_eq!(records.len() as u64, count, "the record of a number is missing");
+        records.into_values().filter(|record| !record.is_empty()).collect()
     }
 }
 
 impl Journal for MemoryJournal {
-    fn append(&self, record: Vec<Effect>) {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    fn number(&self) -> RecordNumber {
+        // Relaxed: one number each is all that is asked; that those of one slot ascend is the
+        // lock's doing, and what a reader saw before it wrote is ordered by the change that it saw.
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn append(&self, _worker: usize, number: RecordNumber, record: Vec<Effect>) {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = records.insert(number, record);
+        assert!(former.is_none(), "number {number} was used twice");
     }
 }
 
 impl<J: Journal> Journal for std::sync::Arc<J> {
-    fn append(&self, record: Vec<Effect>) {
-        J::append(self, record);
+    fn number(&self) -> RecordNumber {
+        J::number(self)
+    }
+
+    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>) {
+        J::append(self, worker, number, record);
     }
 }

@@ -1,7 +1,10 @@
-//! What a command answers when it fails, word for word as Valkey 9.1 says it.
+//! Answers of commands that fail, word for word as Valkey 9.1 gives them.
 
 use std::borrow::Cow;
 use std::fmt;
+
+/// Answer in the place of a reply that found no memory.
+pub(crate) const NO_MEMORY_FOR_REPLY: &str = "OOM no memory for the reply";
 
 /// A command's error. Its text is rendered here and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub enum CommandError {
     Arity(Cow<'static, str>),
     /// The server is out of memory by its own `maxmemory`.
     OutOfMemory,
-    /// The system does not give the server so many bytes for the command.
+    /// The system does not give the server this number of bytes for the command.
     NoMemory(u64),
     /// The client has not authenticated.
     NotAuthenticated,
@@ -39,13 +42,15 @@ impl CommandError {
         CommandError::Text(Cow::Owned(format!("ERR {text}")))
     }
 
-    /// An error, code included, that quotes what a client sent: up to its first NUL, where a C string ends.
+    /// An error, code included, that quotes what a client sent: up to its first NUL, where a C
+    /// string ends.
     #[must_use]
     pub fn quoting(before: &str, quoted: &[u8], after: &str) -> CommandError {
         CommandError::Bytes([before.as_bytes(), until_nul(quoted), after.as_bytes()].concat())
     }
 
-    /// The error of a container that reads its subcommands itself and knows none of this name and length.
+    /// The error of a container that reads its subcommands itself and knows none of this name and
+    /// length.
     #[must_use]
     pub fn subcommand_syntax(container: &str, subcommand: &[u8]) -> CommandError {
         CommandError::quoting(
@@ -87,7 +92,7 @@ impl CommandError {
 /// Bytes of a command's name, or of all its arguments, that an error about them quotes.
 pub(crate) const QUOTED_BYTES_MAX: usize = 128;
 
-/// What Valkey sees of an argument that it takes for a C string.
+/// Part of an argument that Valkey sees where it takes it for a C string.
 pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }

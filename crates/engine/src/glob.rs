@@ -1,14 +1,14 @@
 //! Glob patterns, exactly as Redis matches them.
 //!
-//! `*` any run, `?` any byte, `[abc]`, `[^a]`, `[a-z]`, `\x` the byte itself. A pattern is tried in time linear in the
-//! text for each `*`: a star that has failed never lets an earlier one try again, because whatever an earlier star could
-//! still skip, the later one has skipped already.
+//! `*` any run, `?` any byte, `[abc]`, `[^a]`, `[a-z]`, `\x` the byte itself. A pattern is tried in
+//! time linear in the text for each `*`: a star that has failed never lets an earlier one try
+//! again, because whatever an earlier star could still skip, the later one has skipped already.
 
-/// Runs of stars, one at the end apart, that a pattern may have: with more it matches nothing, as in Redis, whose matcher
-/// calls itself for each.
+/// Runs of stars, one at the end apart, that a pattern may have: with more it matches nothing, as
+/// in Redis, whose matcher calls itself for each.
 const STARS_MAX: usize = 1000;
 
-/// Whether `text` matches `pattern`.
+/// True if `text` matches `pattern`.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     if text.is_empty() {
@@ -56,7 +56,7 @@ fn fold(byte: u8, ignore_case: bool) -> u8 {
     if ignore_case { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// Where the pattern goes on if its element at `p` matches `byte`.
+/// Next position of the pattern if its element at `p` matches `byte`.
 fn one(pattern: &[u8], p: usize, byte: u8, ignore_case: bool) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),
@@ -71,7 +71,8 @@ fn one(pattern: &[u8], p: usize, byte: u8, ignore_case: bool) -> Option<usize> {
     }
 }
 
-/// Whether the class that begins at `p` holds `byte`, and where it ends. An unclosed class ends with the pattern.
+/// True if the class that begins at `p` holds `byte`; and where the class ends. An unclosed class
+/// ends with the pattern.
 fn class(pattern: &[u8], mut p: usize, byte: u8, ignore_case: bool) -> (bool, usize) {
     let byte = fold(byte, ignore_case);
     let is_negated = pattern.get(p) == Some(&b'^');

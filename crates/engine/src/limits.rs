@@ -15,8 +15,8 @@ pub const HASHED_TOGETHER_MIN: usize = 3;
 /// Commands executed for one connection before its worker goes on to the next.
 pub const TURN_COMMANDS_MAX: usize = 1024;
 
-/// Time, in microseconds, that one connection may keep its worker before the worker goes on to the next: no command
-/// begins after it, nor behind a long one that would end after it if repeated.
+/// Time, in microseconds, that one connection may keep its worker before the worker goes on to the
+/// next: no command begins after it, nor behind a long one that would end after it if repeated.
 pub const TURN_US_MAX: u64 = 250;
 
 /// Attempts to lock several slots before a session takes the token.
@@ -28,15 +28,16 @@ pub const SLOT_SET_MIN: usize = 64;
 /// Rounds that a session spins on a taken slot before it parks: some 5 µs.
 pub const SPIN_ROUNDS: u32 = 100;
 
-/// Microseconds that the gate's closer waits for the other workers before it reopens and tries again later. At each further
-/// attempt twice as many.
+/// Microseconds that the gate's closer waits for the other workers before it reopens and tries
+/// again later. At each further attempt twice as many.
 pub const GATE_WAIT_US: u64 = 200;
 
-/// Attempts after which the gate stays closed until all workers stand, however long their commands take: the last one
-/// before waited for some 0.8 s.
+/// Attempts after which the gate stays closed until all workers stand, however long their commands
+/// take: the last one before waited for some 0.8 s.
 pub const GATE_ATTEMPTS_MAX: u32 = 13;
 
-/// Microseconds that the token's holder waits for a slot that others take one after the other, before it stops them all.
+/// Microseconds that the token's holder waits for a slot that others take one after the other,
+/// before it stops them all.
 pub const SLOT_WAIT_US_MAX: u64 = 10_000;
 
 /// Attempts to read without a lock before a read takes the locks of its slots.
@@ -48,25 +49,30 @@ pub const READ_ATTEMPT_NS_MAX: u64 = 50_000;
 /// Keys of a slot that are walked without a lock: some 50 us.
 pub const WALKED_KEYS_MAX: u32 = 1000;
 
-/// Microseconds that `FLUSHALL SYNC` waits for a grace period, to free at once; afterwards it is freed in the background.
+/// Microseconds that `FLUSHALL SYNC` waits for a grace period, to free at once; afterwards it is
+/// freed in the background.
 pub const SYNC_FLUSH_US_MAX: u64 = 10_000;
 
 /// Looks at the grace period within that time.
 pub const SYNC_FLUSH_ROUNDS_MAX: usize = 100_000;
 
-/// One part in so many of the memory may be retired, when `rcu-retired-max` does not say how much.
+/// Share of the memory that may be retired, as its denominator, when `rcu-retired-max` does not say
+/// how much.
 pub const RETIRED_MEMORY_SHARE: u64 = 8;
 
 /// Bytes that each worker may have retired at least, when `rcu-retired-max` does not say how much.
 pub const RETIRED_BYTES_MIN: u64 = 64 << 20;
 
-/// Bytes of a retired piece from which on only bytes count, and not pieces: what a list keeps of each piece is a third of it.
+/// Bytes of a retired piece from which on only bytes count, and not pieces: what a list keeps of
+/// each piece is a third of it.
 pub const RETIRED_ITEM_BYTES: usize = 72;
 
-/// Bytes of replies after which a connection's turn ends, so that they are sent before more are made.
+/// Bytes of replies after which a connection's turn ends, so that they are sent before more are
+/// made.
 pub const TURN_REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Elements of a collection from which on a reply is made in pieces, and that one piece has at most: some 50 µs.
+/// Elements of a collection from which on a reply is made in pieces, and that one piece has at
+/// most: some 50 µs.
 pub const PIECE_ELEMENTS_MAX: u64 = 4096;
 
 /// Bytes of a reply after which a piece ends.
@@ -75,9 +81,9 @@ pub const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of elements, as stored, from which on a reply is made in pieces however few they are.
 pub const LONG_REPLY_BYTES_MIN: u64 = 128 * 1024;
 
-/// Bytes of retired collections that long replies keep from being freed, above which replies are completed however slowly
-/// their clients take them.
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+/// Bytes of retired collections that long replies keep from being freed, above which replies are
+/// completed however slowly their clients take them.
+pub const PINNED_GARBAGE_BYTES_MAX: usize = 64 << 20;
 
 /// Microseconds after which a session tries again to close the gate.
 pub const GATE_RETRY_US: u64 = 500;
@@ -87,6 +93,24 @@ pub const COPIED_REPLY_BYTES_MAX: usize = 16 * 1024;
 
 /// Longest string, in bytes, that a write in the middle copies whole; longer ones become chunks.
 pub const COPIED_STRING_BYTES_MAX: usize = 4096;
+
+/// Bytes from which on it is asked whether there is memory for them before they are allocated in
+/// pieces.
+pub const LARGE_BYTES_MIN: u64 = 256 * 1024;
+
+/// Address space that a new thread takes: its stack, and an arena of the allocator.
+pub const THREAD_BYTES: usize = 8 << 20;
+
+/// Bytes of nodes that a change of one element of a collection copies: a leaf and those on the way
+/// to it.
+pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
+
+/// Memory that an argument may take beside its bytes: its range, its key's hash, an entry and its
+/// place in the table.
+pub const ARGUMENT_OVERHEAD_BYTES: u64 = 64;
+
+/// Bytes that an element of a list takes beside its own, by and large.
+pub const LIST_ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
 /// Longest request, in bytes, whose command is timed together with its neighbours.
 pub const BRIEF_REQUEST_BYTES_MAX: usize = 16 * 1024;
@@ -106,7 +130,8 @@ pub const LATENCY_SAMPLES_MAX: usize = 160;
 /// Samples, ten a second, that rates in `INFO` are made of.
 pub const RATE_SAMPLES_MAX: usize = 17;
 
-/// Keys that `SORT_RO` looks up without locks, to be looked up again when one of them changes meanwhile.
+/// Keys that `SORT_RO` looks up without locks, to be looked up again when one of them changes
+/// meanwhile.
 pub const SORT_LOOKUPS_MAX: usize = 256;
 
 /// Different codes of error replies that are counted.
@@ -118,11 +143,12 @@ pub const SWEEP_US_MAX: u64 = 1000;
 /// Buckets or slots that the sweep looks at between two readings of the clock.
 pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
 
-/// The sweep goes on soon when one in so many of the entries that it met had expired.
+/// Share of expired entries among those met at which the sweep goes on soon, as its denominator.
 pub const SWEEP_BUSY_SHARE: usize = 10;
 
-/// Expired fields of one hash that one command, beside those it names, or one step of the sweep deletes at most. A hash
-/// of which every field has expired goes as a whole, however many there are.
+/// Expired fields of one hash that one command, beside those it names, or one step of the sweep
+/// deletes at most. A hash of which every field has expired goes as a whole, however many there
+/// are.
 pub const REAPED_FIELDS_MAX: usize = 1024;
 
 /// Expired fields that take the sweep as long as a bucket.
@@ -130,6 +156,9 @@ pub const FIELDS_PER_SWEEP_STEP: usize = 16;
 
 /// Steps in a row that the sweep deletes fields in one bucket before it goes on to others.
 pub const SWEEP_STEPS_PER_BUCKET_MAX: usize = 16;
+
+/// Bytes of a session, which counts with the memory of its client.
+pub const SESSION_BYTES: usize = 112;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
 const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);

@@ -1,8 +1,20 @@
 //! Allocations whose size a client chooses: they fail with an error reply, not with the process.
+//!
+//! - One block (a copy, a table, a result) is allocated through this module, and fails by itself.
+//! - Many small blocks that are stored (the nodes of a tree, the arguments of a large request)
+//!   cannot fail one by one. Whether the system would give as much is asked before the change
+//!   begins: [`Room`]. It is no promise: what another thread takes between the question and the
+//!   change is gone.
+//! - Replies fail by themselves, see
+//!   [`ReplyBuffer::has_failed`](tidemill_resp::encode::ReplyBuffer::has_failed).
+//!
+//! Everything else is bounded by constants, and ends the process when there is no memory for it.
 
-use tidemill_store::StringValue;
+use tidemill_store::{EntryRef, NewString, StringValue};
 
 use crate::error::CommandError;
+use crate::limits::{EDITED_PATH_BYTES_MAX, LARGE_BYTES_MIN};
+use crate::shared::Shared;
 
 /// An empty vector with room for `count` elements.
 ///
@@ -16,7 +28,55 @@ pub(crate) fn with_capacity<T>(count: usize) -> Result<Vec<T>, CommandError> {
     Ok(vector)
 }
 
-/// So many zeros.
+/// Adds an element at the end.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn push<T>(vector: &mut Vec<T>, element: T) -> Result<(), CommandError> {
+    let wanted_bytes = size_of::<T>() as u64 * (vector.len() as u64 + 1);
+    vector.try_reserve(1).map_err(|_| CommandError::NoMemory(wanted_bytes))?;
+    vector.push(element);
+    Ok(())
+}
+
+/// Adds bytes at the end.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn extend(vector: &mut Vec<u8>, bytes: &[u8]) -> Result<(), CommandError> {
+    let wanted_bytes = (vector.len() + bytes.len()) as u64;
+    vector.try_reserve(bytes.len()).map_err(|_| CommandError::NoMemory(wanted_bytes))?;
+    vector.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// All elements of an iterator.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn collect<T>(elements: impl Iterator<Item = T>) -> Result<Vec<T>, CommandError> {
+    let mut vector = with_capacity(elements.size_hint().0)?;
+    for element in elements {
+        push(&mut vector, element)?;
+    }
+    Ok(vector)
+}
+
+/// Several slices as one.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn concat(parts: &[&[u8]]) -> Result<Vec<u8>, CommandError> {
+    let mut bytes = with_capacity(parts.iter().map(|part| part.len()).sum())?;
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    Ok(bytes)
+}
+
+/// Zeros.
 ///
 /// # Errors
 ///
@@ -25,6 +85,15 @@ pub(crate) fn zeros(length: usize) -> Result<Vec<u8>, CommandError> {
     let mut bytes = with_capacity(length)?;
     bytes.resize(length, 0);
     Ok(bytes)
+}
+
+/// A long string that is to be written.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn new_string(length: usize) -> Result<NewString, CommandError> {
+    NewString::with_length(length).ok_or(CommandError::NoMemory(length as u64))
 }
 
 /// A copy of a string's bytes.
@@ -53,4 +122,52 @@ pub(crate) fn copy_range(
         StringValue::Chunks(text) => text.copy_to(range, &mut bytes),
     }
     Ok(bytes)
+}
+
+/// Memory that the system would give: asked for before a change begins, because what it stores is
+/// many small blocks, which cannot fail one by one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room<'k> {
+    shared: &'k Shared,
+}
+
+impl<'k> Room<'k> {
+    pub(crate) fn of(shared: &'k Shared) -> Room<'k> {
+        Room { shared }
+    }
+
+    /// Succeeds if there is room for `bytes` more, in pieces of any size. Costs next to nothing for
+    /// few bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`] when the system would not give them.
+    #[inline]
+    pub(crate) fn check(self, bytes: u64) -> Result<(), CommandError> {
+        if bytes < LARGE_BYTES_MIN { Ok(()) } else { self.check_large(bytes) }
+    }
+
+    #[cold]
+    fn check_large(self, bytes: u64) -> Result<(), CommandError> {
+        let has_room = usize::try_from(bytes).is_ok_and(|bytes| self.shared.host.has_room(bytes));
+        if has_room { Ok(()) } else { Err(CommandError::NoMemory(bytes)) }
+    }
+
+    /// Succeeds if there is room to change `count` elements of a collection: each change may copy a
+    /// path of nodes, all of them together the collection.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`] when the system would not give that.
+    pub(crate) fn check_edit(
+        self,
+        entry: EntryRef<'_>,
+        element_count: u64,
+    ) -> Result<(), CommandError> {
+        let copied_bytes = element_count.saturating_mul(EDITED_PATH_BYTES_MAX);
+        if copied_bytes < LARGE_BYTES_MIN {
+            return Ok(());
+        }
+        self.check(copied_bytes.min(entry.total_bytes() as u64))
+    }
 }

@@ -5,7 +5,9 @@ use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::entry::SharedString;
 use tidemill_store::{EntryRef, StringValue};
 
+use crate::error::CommandError;
 use crate::limits::COPIED_REPLY_BYTES_MAX;
+use crate::memory;
 
 struct Shared(SharedString);
 
@@ -15,23 +17,63 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-/// Answers the string of an entry: a short one copied, a long one by reference. Null when it is no string.
+/// Answers the string of an entry: a short one copied, a long one by reference. Null when it is no
+/// string.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`] when it has to be copied and there is no memory for that.
 #[inline(always)]
-pub fn string(reply: &mut ReplyBuffer, entry: EntryRef<'_>) {
+pub fn string(reply: &mut ReplyBuffer, entry: EntryRef<'_>) -> Result<(), CommandError> {
     match entry.string() {
         Some(StringValue::Plain(bytes)) if bytes.len() <= COPIED_REPLY_BYTES_MAX => {
             reply.bulk(bytes);
         }
-        Some(value) => long_string(reply, entry, value),
+        Some(value) => return long_string(reply, entry, value),
         None => reply.null(),
     }
+    Ok(())
 }
 
 #[cold]
-fn long_string(reply: &mut ReplyBuffer, entry: EntryRef<'_>, value: StringValue<'_>) {
-    match (entry.shared(), value) {
-        (Some(shared), _) => reply.bulk_shared(Bytes::from_owner(Shared(shared))),
-        (None, value) => owned(reply, to_bytes(value)),
+fn long_string(
+    reply: &mut ReplyBuffer,
+    entry: EntryRef<'_>,
+    value: StringValue<'_>,
+) -> Result<(), CommandError> {
+    match entry.shared() {
+        Some(shared) => reply.bulk_shared(Bytes::from_owner(Shared(shared))),
+        None => owned(reply, memory::copy(value)?),
+    }
+    Ok(())
+}
+
+/// The string that a command answers and replaces. What has to be copied of it is copied before the
+/// change, so that nothing is changed when there is no memory for the copy.
+#[derive(Debug)]
+pub(crate) enum FormerString<'g> {
+    Kept(EntryRef<'g>),
+    Copied(Vec<u8>),
+}
+
+impl<'g> FormerString<'g> {
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`].
+    pub(crate) fn of(entry: EntryRef<'g>) -> Result<FormerString<'g>, CommandError> {
+        match entry.string() {
+            Some(value @ StringValue::Chunks(_)) => Ok(Self::Copied(memory::copy(value)?)),
+            _ => Ok(Self::Kept(entry)),
+        }
+    }
+
+    /// Answers it; null when it is no string.
+    pub(crate) fn answer(self, reply: &mut ReplyBuffer) -> Result<(), CommandError> {
+        match self {
+            Self::Kept(entry) => string(reply, entry)?,
+            Self::Copied(bytes) => owned(reply, bytes),
+        }
+        Ok(())
     }
 }
 
@@ -41,18 +83,5 @@ pub fn owned(reply: &mut ReplyBuffer, bytes: Vec<u8>) {
         reply.bulk(bytes);
     } else {
         reply.bulk_shared(Bytes::from(bytes));
-    }
-}
-
-/// A copy of a string's bytes.
-#[must_use]
-pub fn to_bytes(value: StringValue<'_>) -> Vec<u8> {
-    match value {
-        StringValue::Plain(bytes) => bytes.to_vec(),
-        StringValue::Chunks(text) => {
-            let mut bytes = Vec::with_capacity(text.len() as usize);
-            text.copy_to(0..text.len(), &mut bytes);
-            bytes
-        }
     }
 }

@@ -1,11 +1,11 @@
 //! The settings that commands look at, as one immutable snapshot.
 //!
-//! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a worker picks it up at its
-//! next boundary, so that reading a setting costs nothing shared.
+//! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a
+//! worker picks it up at its next boundary, so that reading a setting costs nothing shared.
 
-use crate::observe::command_log::LogLimits;
+use crate::telemetry::command_log::LogLimits;
 
-/// Who may run `DEBUG`.
+/// Clients that may run `DEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugCommand {
     /// Nobody.
@@ -35,7 +35,8 @@ pub struct Settings {
     pub requirepass: Vec<u8>,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
-    /// `rcu-retired-max`: retired bytes of all workers beyond which writers wait; 0 goes by the memory.
+    /// `rcu-retired-max`: retired bytes of all workers beyond which writers wait; 0 goes by the
+    /// memory.
     pub retired_bytes_max: u64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
@@ -43,12 +44,14 @@ pub struct Settings {
     pub debug_command: DebugCommand,
     /// `hash-max-listpack-entries`: fields beyond which a hash is called a hash table.
     pub hash_listpack_entries_max: u64,
-    /// `hash-max-listpack-value`: bytes of a field or value beyond which a hash is called a hash table.
+    /// `hash-max-listpack-value`: bytes of a field or value beyond which a hash is called a hash
+    /// table.
     pub hash_listpack_value_bytes_max: usize,
-    /// `list-max-listpack-size`: elements (or, when negative, a class of bytes) beyond which a list is a quicklist.
+    /// `list-max-listpack-size`: elements (or, when negative, a class of bytes) beyond which a list
+    /// is a quicklist.
     pub list_listpack_size_max: i64,
-    /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large reply (in bytes), by
-    /// [`LogKind`](crate::observe::command_log::LogKind).
+    /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
+    /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).
     pub command_logs: [LogLimits; 3],
     /// `latency-monitor-threshold` in nanoseconds; `u64::MAX` is off.
     pub latency_ns_min: u64,
@@ -56,7 +59,8 @@ pub struct Settings {
     pub latency_tracking: bool,
     /// `rcu-quiescent`.
     pub quiescent: Quiescent,
-    /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by default.
+    /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
+    /// default.
     pub lazy_user_flush: bool,
 }
 

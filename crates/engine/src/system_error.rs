@@ -1,8 +1,9 @@
-//! What the system says of an error, as Valkey prints it.
+//! The system's text of an error, as Valkey prints it.
 
 use std::io;
 
-/// An error's text without what `std` adds: the number behind it, and before it which call could not find a host.
+/// An error's text without what `std` adds: the number behind it, and before it which call could
+/// not find a host.
 #[must_use]
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();

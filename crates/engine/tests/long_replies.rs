@@ -1,4 +1,7 @@
 //! Replies that are made in pieces, turn by turn.
+//!
+//! A process of its own: pinned versions are the process's, and a long reply of another test would
+//! keep the garbage that is counted here.
 
 mod harness;
 
@@ -39,7 +42,8 @@ fn filled() -> (Server, u64) {
     (server, client)
 }
 
-/// Turns until the connection has nothing left to do; what came, and the longest piece of it in bytes.
+/// Turns until the connection has nothing left to do; what came, and the longest piece of it in
+/// bytes.
 fn run_out(server: &mut Server, client: u64) -> (String, usize) {
     let (mut all, mut longest) = (String::new(), 0);
     loop {
@@ -55,7 +59,8 @@ fn run_out(server: &mut Server, client: u64) -> (String, usize) {
     }
 }
 
-/// What a command answers in pieces, behind its first one, and what it answers at once within `EXEC`.
+/// Answer of a command in pieces, behind its first one, and its answer at once within
+/// `EXEC`.
 fn both_ways(words: &[&str], before: &[&[&str]]) -> (String, String) {
     let answer = |in_transaction: bool| {
         let (mut server, client) = filled();
@@ -123,7 +128,8 @@ fn all_elements_are_of_the_version_that_was_there_at_the_beginning() {
         input.extend(request(&["ECHO", "behind"]));
         assert_eq!(server.turn_once(client, &input), Next::Turn);
         let mut reply = server.take_output(client);
-        // The neighbour is answered while the reply is under way, and what it does shows nowhere in it.
+        // The neighbour is answered while the reply is under way, and what it does shows nowhere in
+        // it.
         for words in changes {
             let answer = server.call(neighbour, words);
             assert!(!answer.is_empty() && !answer.starts_with('-'), "{words:?}: {answer}");
@@ -149,7 +155,7 @@ fn what_a_reply_kept_is_freed_when_it_is_complete_or_its_client_gone() {
         server.turn_once(client, &request(&["LRANGE", "list", "0", "-1"]));
         server.call(neighbour, &["DEL", "list"]);
         (0..3).for_each(|_| server.settle());
-        let list_bytes = server.worker(0).0.heap.held_bytes();
+        let list_bytes = server.worker(0).0.heap.pinned_garbage_bytes();
         assert!(list_bytes > COUNT * 10, "a list of {list_bytes} bytes is still read");
         if is_completed {
             run_out(&mut server, client);
@@ -158,7 +164,7 @@ fn what_a_reply_kept_is_freed_when_it_is_complete_or_its_client_gone() {
         }
         (0..3).for_each(|_| server.settle());
         let heap = &server.worker(0).0.heap;
-        assert_eq!((heap.held_bytes(), heap.retired().retired_bytes()), (0, 0));
+        assert_eq!((heap.pinned_garbage_bytes(), heap.retired().retired_bytes()), (0, 0));
     }
 }
 

@@ -1,11 +1,15 @@
-//! What a `GET` does not do: store to the keyspace, allocate, or execute an instruction that locks the bus.
+//! Proof that a `GET` neither stores to the keyspace, nor allocates, nor executes an instruction
+//! that locks the bus.
 //!
-//! - Keys are built in memory of their own, which is then mapped read-only; a million pipelined `GET`s run over it. A
-//!   store would end the process by a signal, and the allocator counts.
-//! - A child executes some pipelined `GET`s while this process steps it instruction by instruction and decodes each one.
-//!   It also prints how many instructions a `GET` takes in this build.
+//! - Keys are built in memory of their own, which is then mapped read-only; a million pipelined
+//!   `GET`s run over it. A store would end the process by a signal, and the allocator counts.
+//! - A child executes some pipelined `GET`s while this process steps it instruction by instruction
+//!   and decodes each one. It also prints how many instructions a `GET` takes in this build.
 //!
-//! That both notice is shown on a `SET`, which does all three.
+//! A `SET`, which does all three, shows that each is noticed.
+//!
+//! A process of its own without a harness: it has an allocator, runs itself again with arguments
+//! for its own `main`, and traces that child.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
@@ -39,7 +43,8 @@ static ALLOCATION_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Allocates in the arena while asked to, else from the system; counts.
 struct Divided;
 
-// SAFETY: memory comes from the system's allocator or, never twice, from the arena, which is never given back.
+// SAFETY: memory comes from the system's allocator or, never twice, from the arena, which is never
+// given back.
 unsafe impl GlobalAlloc for Divided {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATION_COUNT.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +119,8 @@ fn run_read_only(writes: bool) -> ExitCode {
     let input = pipelined_gets(1000);
     server.set_running(0, true);
     let bytes = server.pipeline(client, &input);
-    // SAFETY: the arena is mapped; from here on this thread only reads in it, or dies showing that it does not.
+    // SAFETY: the arena is mapped; from here on this thread only reads in it, or dies showing that
+    // it does not.
     unsafe { mprotect(arena, ARENA_BYTES, ProtFlags::PROT_READ) }.expect("own mapping");
     let before = ALLOCATION_COUNT.load(Ordering::Relaxed);
     if writes {
@@ -143,7 +149,7 @@ fn run_traced(writes: bool) -> ExitCode {
     std::process::exit(0);
 }
 
-/// Whether an instruction locks the bus: a `lock` prefix, or `xchg` with memory, which implies one.
+/// True if an instruction locks the bus: a `lock` prefix, or `xchg` with memory, which implies one.
 fn is_locked(code: &[u8]) -> bool {
     let mut rest = code;
     while let [
@@ -162,7 +168,8 @@ fn is_locked(code: &[u8]) -> bool {
     matches!(rest, [0x86 | 0x87, operands, ..] if operands >> 6 != 3)
 }
 
-/// Steps a child from its first stop to its second. Returns how many instructions it executed and which of them locked.
+/// Steps a child from its first stop to its second. Returns the number of instructions that it
+/// executed, and those of them that locked the bus.
 fn step_through(child: &mut std::process::Child) -> (usize, Vec<String>) {
     let pid = Pid::from_raw(child.id() as i32);
     let stopped = |status| matches!(status, WaitStatus::Stopped(_, Signal::SIGSTOP));

@@ -1,7 +1,8 @@
 //! Putting a placement in force on threads of this process, by system calls.
 //!
-//! The calls act on the calling thread or process and return at once; threads started afterwards, and a program
-//! started in its place, inherit what was set. Settings of the machine are changed by [`crate::tune`].
+//! The calls act on the calling thread or process and return at once; threads started afterwards,
+//! and a program started in its place, inherit what was set. Settings of the machine are changed by
+//! [`crate::tune`].
 
 use std::io;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use crate::{CpuSet, sys};
 /// Pins the calling thread to a set of CPUs of any size, and reads back what the kernel made of it.
 ///
 /// # Errors
-/// The kernel's error; `InvalidInput` for an empty set, and when the kernel granted fewer CPUs than asked
-/// (a cpuset takes the others away).
+/// The kernel's error; `InvalidInput` for an empty set, and when the kernel granted fewer CPUs than
+/// asked (a cpuset takes the others away).
 pub fn pin_current_thread(cpus: &CpuSet) -> io::Result<()> {
     pin_thread(0, cpus)
 }
@@ -42,7 +43,7 @@ pub fn current_affinity() -> io::Result<CpuSet> {
     sys::affinity(0)
 }
 
-/// How the scheduler treats a program.
+/// Treatment of a program by the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// `SCHED_OTHER`: the default.
@@ -53,10 +54,12 @@ pub enum Policy {
     Idle,
 }
 
-/// Sets policy and slice of the calling thread and reads them back; either stays as it is when not given.
+/// Sets policy and slice of the calling thread and reads them back; either stays as it is when not
+/// given.
 ///
 /// # Errors
-/// The kernel's error; `Unsupported` when it took the slice without effect, as kernels before 6.12 do.
+/// The kernel's error; `Unsupported` when it took the slice without effect, as kernels before 6.12
+/// do.
 pub fn set_scheduling(policy: Option<Policy>, slice: Option<Duration>) -> io::Result<()> {
     let mut wanted = sys::scheduling()?;
     if let Some(policy) = policy {
@@ -78,7 +81,7 @@ pub fn set_scheduling(policy: Option<Policy>, slice: Option<Duration>) -> io::Re
     Ok(())
 }
 
-/// Where new memory comes from, by the kernel's numbers of memory nodes.
+/// Source of new memory, by the kernel's numbers of memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryPolicy {
     /// From one node while it has free memory, then from others.
@@ -89,12 +92,12 @@ pub enum MemoryPolicy {
     Interleave(Vec<u32>),
 }
 
-/// Sets where the calling thread, and the threads and programs it starts afterwards, take new memory from. Memory
-/// that is there already stays where it is.
+/// Sets where the calling thread, and the threads and programs it starts afterwards, take new
+/// memory from. Memory that is there already stays where it is.
 ///
 /// # Errors
-/// The kernel's error: EINVAL for a node without memory or outside the cpuset, ENOSYS without NUMA, EPERM in
-/// containers that do not allow it.
+/// The kernel's error: EINVAL for a node without memory or outside the cpuset, ENOSYS without NUMA,
+/// EPERM in containers that do not allow it.
 pub fn set_memory_policy(policy: &MemoryPolicy) -> io::Result<()> {
     let (mode, nodes) = match policy {
         MemoryPolicy::Prefer(node) => (libc::MPOL_PREFERRED, CpuSet::single(*node)),
@@ -129,7 +132,7 @@ pub fn coalescing(interface: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    /// What `numa_maps` tells of a mapping of this thread's that was made under a policy.
+    /// Line of `numa_maps` about a mapping of this thread that was made under a policy.
     fn policies_under(policy: MemoryPolicy) -> String {
         let under = move || {
             set_memory_policy(&policy).unwrap();

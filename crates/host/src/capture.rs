@@ -1,10 +1,10 @@
 //! A copy of what the doctor reads, to be judged on another machine.
 //!
-//! The doctor runs once while everything it reads is recorded; the capture is that recording as a tar archive.
-//! Symbolic links stay links, since sysfs is made of them. Nothing is copied as a whole that may hold more than
-//! is asked: of INFO and CONFIG only the parameters that rules ask for are kept, of connections only listening and loopback
-//! ones, of mounts no options but those of control groups, of memory maps no file names, of processes only the names
-//! of known tuners.
+//! The doctor runs once while everything it reads is recorded; the capture is that recording as a
+//! tar archive. Symbolic links stay links, since sysfs is made of them. Nothing is copied as a
+//! whole that may hold more than is asked: of INFO and CONFIG only the parameters that rules ask
+//! for are kept, of connections only listening and loopback ones, of mounts no options but those of
+//! control groups, of memory maps no file names, of processes only the names of known tuners.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -67,10 +67,12 @@ struct Manifest {
     refused: Vec<ReadError>,
 }
 
-/// Opens a root; a capture of ours is checked for completeness and answers as the captured machine did.
+/// Opens a root; a capture of ours is checked for completeness and answers as the captured machine
+/// did.
 ///
 /// # Errors
-/// One line that says what is wrong: no such directory, half a capture, another version, no machine at all.
+/// One line that says what is wrong: no such directory, half a capture, another version, no machine
+/// at all.
 pub fn open(directory: &Path) -> Result<Root, String> {
     let mut root = Root::open(directory).map_err(|error| error.to_string())?;
     if root.is_live() {
@@ -99,8 +101,8 @@ pub fn open(directory: &Path) -> Result<Root, String> {
     Ok(root)
 }
 
-/// Examines a machine while recording, writes what was read as a tar archive, and returns what was found. Blocks
-/// for the interval between the samples.
+/// Examines a machine while recording, writes what was read as a tar archive, and returns what was
+/// found. Blocks for the interval between the samples.
 ///
 /// # Errors
 /// When the archive cannot be written; what cannot be read becomes part of the capture.
@@ -137,7 +139,7 @@ fn is_own(path: &str) -> bool {
     path.starts_with("/tidemill/") || path.starts_with("/second/")
 }
 
-/// What is no file of the host: the server's words and what system calls tell.
+/// Facts that are no files of the host: the server's answers and results of system calls.
 fn own_files(host: &Host<'_>) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     if let Some(server) = host.server() {
@@ -205,7 +207,8 @@ fn connections(text: &str) -> String {
     rows.map(|(_, row)| format!("{row}\n")).collect()
 }
 
-/// Mounts without who mounted them and without options, but those of control groups and whether they are read-only.
+/// Mounts without who mounted them and without options, but those of control groups and whether
+/// they are read-only.
 fn mounts(text: &str) -> String {
     let rows = text.lines().map(|row| {
         let mut fields: Vec<&str> = row.split(' ').collect();
@@ -265,8 +268,9 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Follows links the way the kernel does below the root, and keeps each. The last component is followed on
-    /// demand only: `None` when it is a link that was not to be followed, or there are too many.
+    /// Follows links the way the kernel does below the root, and keeps each. The last component is
+    /// followed on demand only: `None` when it is a link that was not to be followed, or there are
+    /// too many.
     fn real_path(&mut self, path: &str, follows_last: bool) -> Option<String> {
         let mut rest: Vec<String> =
             path.split('/').filter(|part| !part.is_empty()).rev().map(str::to_owned).collect();
@@ -284,7 +288,7 @@ impl<'a> Tree<'a> {
             let below = real.join("/");
             let Ok(target) = std::fs::read_link(self.directory.join(&below)) else { continue };
             let target = target.to_str()?.to_owned();
-            // What a link of procfs shows need not be a path.
+            // A link of procfs need not show a path.
             if target.contains(":[") {
                 return None;
             }
@@ -410,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn doctor_says_of_a_capture_what_it_said_of_the_machine() {
+    fn doctor_says_the_same_of_a_capture_as_of_the_machine() {
         // Threads of this process come and go while it is read.
         let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
         // Until a moment after it was started a process has the name of the thread that started it.
@@ -463,7 +467,8 @@ mod tests {
         check_same(&findings, &doctor(copy.path()));
     }
 
-    /// Texts that no kernel writes: nothing, extremes, brackets, every CPU there could be, far more lines than fields.
+    /// Texts that no kernel writes: nothing, extremes, brackets, every CPU there could be, far more
+    /// lines than fields.
     const NONSENSE: &[&str] = &[
         "",
         "-1 -1 -1",
@@ -471,7 +476,8 @@ mod tests {
         "cpu0 cpu cpu\u{e9} [] (null) ][ =:=,-",
         "0-65535,0-65535",
         "Cpus_allowed_list:\t65535-0\nnonvoluntary_ctxt_switches:\t-\nMemTotal: kB\n0::/../..\n",
-        "0: 0:0 0 0A 0 0 0 0 0 0\n0: zz:zz 0:0 01\ncgroup2 / cgroup2 rw\ncgroup / cgroup cpu,cpuset\n",
+        "0: 0:0 0 0A 0 0 0 0 0 0\n0: zz:zz 0:0 01\ncgroup2 / cgroup2 rw\ncgroup / cgroup \
+         cpu,cpuset\n",
     ];
 
     #[test]

@@ -1,7 +1,8 @@
-//! Which cgroups a process is in, and what they limit: version 1, version 2 and both at once.
+//! Cgroups of a process and their limits: version 1, version 2 and both at once.
 //!
-//! A limit anywhere above counts, so every question walks from the process's group up to the root of the
-//! mount. Mount points come from `/proc/mounts`, because they need not be below `/sys/fs/cgroup`.
+//! A limit anywhere above counts, so every question walks from the process's group up to the root
+//! of the mount. Mount points come from `/proc/mounts`, because they need not be below
+//! `/sys/fs/cgroup`.
 
 use crate::{CpuSet, Root};
 
@@ -72,9 +73,11 @@ impl Membership {
         }
     }
 
-    /// The directories to ask about a controller, from the process's own group to the root of the mount.
+    /// The directories to ask about a controller, from the process's own group to the root of the
+    /// mount.
     ///
-    /// Version 1 first: a controller mounted there is absent from version 2. The boolean says version 2.
+    /// Version 1 first: a controller mounted there is absent from version 2. The boolean says
+    /// version 2.
     pub fn directories(&self, controller: &str) -> Vec<(String, bool)> {
         let mut directories = Vec::new();
         for (_, point, group) in self.first_version.iter().filter(|(name, ..)| name == controller) {
@@ -150,7 +153,8 @@ fn ancestors<'a>(point: &'a str, group: &'a str) -> impl Iterator<Item = String>
     let mut rest = Some(group.trim_end_matches('/'));
     std::iter::from_fn(move || {
         let current = rest?;
-        // A group outside the namespace's root shows as `/..`: only the mount itself can be read then.
+        // A group outside the namespace's root shows as `/..`: only the mount itself can be read
+        // then.
         let directory =
             if current.contains("/..") { point.to_owned() } else { format!("{point}{current}") };
         rest = if current.contains("/..") {

@@ -1,7 +1,8 @@
 //! Sets of CPU numbers of any size, and the two notations the kernel has for them.
 //!
-//! Sets grow with the highest member, because `cpu_set_t` of the C library ends at 1,024 CPUs. Lists are
-//! `0-3,8`, masks are groups of 32 bits in hexadecimal, highest first. This is no general bit set.
+//! Sets grow with the highest member, because `cpu_set_t` of the C library ends at 1,024 CPUs.
+//! Lists are `0-3,8`, masks are groups of 32 bits in hexadecimal, highest first. This is no general
+//! bit set.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use crate::limits::CPU_ID_MAX;
 
 const WORD_BITS: u32 = u64::BITS;
 
-/// CPUs that a list may name, each time they are named: one that names all there could be again and again is not from
-/// a kernel, and would take long.
+/// CPUs that a list may name, each time they are named: one that names all there could be again and
+/// again is not from a kernel, and would take long.
 const CPUS_NAMED_MAX: u32 = 4 * (CPU_ID_MAX + 1);
 
 /// A set of logical CPU numbers.
@@ -154,7 +155,7 @@ impl CpuSet {
         self.normalize();
     }
 
-    /// Whether the CPU is a member.
+    /// True if the CPU is a member.
     pub fn contains(&self, cpu: u32) -> bool {
         let word = self.words.get((cpu / WORD_BITS) as usize).copied().unwrap_or(0);
         word & (1 << (cpu % WORD_BITS)) != 0
@@ -165,7 +166,7 @@ impl CpuSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is no member.
+    /// True if there is no member.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -206,12 +207,12 @@ impl CpuSet {
         self.combine(other, |mine, theirs| mine & !theirs)
     }
 
-    /// Whether every member is in the other set.
+    /// True if every member is in the other set.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.minus(other).is_empty()
     }
 
-    /// Whether the two share a member.
+    /// True if the two share a member.
     pub fn intersects(&self, other: &Self) -> bool {
         !self.and(other).is_empty()
     }
@@ -231,7 +232,8 @@ impl CpuSet {
         }
     }
 
-    /// The kernel's mask notation, every group written out: `00000001,00000000`. The empty set is `00000000`.
+    /// The kernel's mask notation, every group written out: `00000001,00000000`. The empty set is
+    /// `00000000`.
     pub fn to_mask(&self) -> String {
         let group = |index: usize| {
             let word = self.words.get(index / 2).copied().unwrap_or(0);
@@ -242,7 +244,8 @@ impl CpuSet {
         groups.join(",")
     }
 
-    /// The bit words, lowest CPUs first, as `sched_setaffinity` takes them on a little-endian machine.
+    /// The bit words, lowest CPUs first, as `sched_setaffinity` takes them on a little-endian
+    /// machine.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }

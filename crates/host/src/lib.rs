@@ -1,10 +1,10 @@
 //! The host under the server: facts (read), plan (pure), apply (system calls).
 //!
-//! Three layers that do not mix: [`topology`] and what else is read through a [`Root`] directory, [`placement`]
-//! and [`rules`] as functions of it, and what changes something: [`apply`] threads of this process, [`tune`]
-//! the machine, with an undo journal. So a captured machine can be diagnosed and
-//! planned for elsewhere, and a plan can be tested on machines nobody has at hand. This crate knows neither the
-//! server nor the load generator.
+//! Three layers that do not mix: [`topology`] and what else is read through a [`Root`] directory,
+//! [`placement`] and [`rules`] as functions of it, and what changes something: [`apply`] threads of
+//! this process, [`tune`] the machine, with an undo journal. So a captured machine can be diagnosed
+//! and planned for elsewhere, and a plan can be tested on machines that are not at hand. This crate
+//! knows neither the server nor the load generator.
 
 pub mod apply;
 pub mod capture;

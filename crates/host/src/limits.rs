@@ -10,7 +10,8 @@ pub const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// A core whose speed is at least this share of the fastest, in percent, belongs to the top class.
 ///
-/// Favoured cores of one class differ by a few percent (5.2 against 5.0 GHz), classes by more than a fifth.
+/// Favoured cores of one class differ by a few percent (5.2 against 5.0 GHz), classes by more than
+/// a fifth.
 pub const TOP_CLASS_SPEED_PERCENT: u64 = 90;
 
 /// From this many cores on, interrupts and background work get cores of their own.
@@ -31,7 +32,7 @@ pub const WORKERS_MAX: usize = 4_096;
 /// Highest memory node number a command line may name; the kernel's own ceiling is 1,023.
 pub const MEMORY_NODE_MAX: u32 = 1_023;
 
-/// How long a server may take to accept a connection and for each part of an answer.
+/// Time that a server may take to accept a connection and for each part of an answer.
 pub const ASK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Most bytes taken from a server that was asked for INFO and CONFIG.

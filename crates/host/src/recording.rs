@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ReadError;
 
-/// What was read, by path; of several readings of a path the first counts.
+/// Texts that were read, by path; of several readings of a path the first counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
     pub(crate) texts: BTreeMap<String, String>,

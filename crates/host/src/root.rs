@@ -1,9 +1,9 @@
 //! Reading a host through one directory: `/` for this machine, any other for a captured one.
 //!
-//! Every answer about a missing or refused file keeps its reason, because *absent*, *read-only*, *not
-//! permitted* and *locked down* lead to different advice. Below a captured directory symbolic links are
-//! resolved inside it (`openat2`, `RESOLVE_IN_ROOT`), so that a capture cannot show files of the machine
-//! it is read on. Writing is in [`crate::tune`], not here.
+//! Every answer about a missing or refused file keeps its reason, because *absent*, *read-only*,
+//! *not permitted* and *locked down* lead to different advice. Below a captured directory symbolic
+//! links are resolved inside it (`openat2`, `RESOLVE_IN_ROOT`), so that a capture cannot show files
+//! of the machine it is read on. Writing is in [`crate::tune`], not here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,13 +25,13 @@ pub struct Root {
     directory: PathBuf,
     /// `None` for the running machine.
     captured: Option<OwnedFd>,
-    /// What was refused where a capture was made, by path.
+    /// Readings that were refused where a capture was made, by path.
     refused: BTreeMap<String, ReadError>,
-    /// What is being read, while a capture is made.
+    /// Readings so far, while a capture is made.
     recording: Option<Mutex<Recording>>,
 }
 
-/// Why a file could not be read or written.
+/// Reason that a file could not be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
     /// The kernel or this machine has no such file (ENOENT, ENOTDIR, ENODEV, ENXIO).
@@ -61,7 +61,7 @@ pub enum Refusal {
 pub struct ReadError {
     /// The absolute path on the host that was asked, without the capture's directory.
     pub path: String,
-    /// What kind of refusal it was.
+    /// Kind of the refusal.
     pub refusal: Refusal,
     /// The errno behind it; 0 when the content was malformed.
     pub errno: i32,
@@ -145,7 +145,8 @@ impl Root {
         Self::new(PathBuf::from("/"), None)
     }
 
-    /// Opens a directory that holds `sys`, `proc` and what else of a host; `/` is the running machine.
+    /// Opens a directory that holds `sys`, `proc` and what else of a host; `/` is the running
+    /// machine.
     ///
     /// # Errors
     /// The refusal when the directory cannot be opened.
@@ -174,7 +175,7 @@ impl Root {
         self.recording = Some(Mutex::default());
     }
 
-    /// What was read since [`Root::record`].
+    /// Texts that were read since [`Root::record`].
     pub(crate) fn recorded(&mut self) -> Recording {
         let recording = self.recording.take().unwrap_or_default();
         recording.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -193,7 +194,7 @@ impl Root {
         self.refused.get(&shown(path)).map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Whether this is the running machine rather than a capture.
+    /// True if this is the running machine rather than a capture.
     pub fn is_live(&self) -> bool {
         self.captured.is_none()
     }
@@ -228,8 +229,8 @@ impl Root {
         text
     }
 
-    /// As [`Root::text`], but of a file beyond [`FILE_BYTES_MAX`] the whole lines that fit: for tables that grow with
-    /// the load, such as that of sockets.
+    /// As [`Root::text`], but of a file beyond [`FILE_BYTES_MAX`] the whole lines that fit: for
+    /// tables that grow with the load, such as that of sockets.
     ///
     /// # Errors
     /// The refusal; text that is not UTF-8 is malformed.
@@ -257,7 +258,7 @@ impl Root {
 
     /// A file's bytes; one more than [`FILE_BYTES_MAX`] of a larger one.
     fn read_bytes(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        // A capture may hold a FIFO in a file's place: opening one to read would wait for ever.
+        // A capture may hold a FIFO in a file's place: opening one to read would wait without end.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fail = |error: io::Error| ReadError::from_io(path, &error);
         let file = self.open_file(path, flags).map_err(fail)?;
@@ -315,7 +316,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Whether the path exists and could be looked up.
+    /// True if the path exists and could be looked up.
     pub fn exists(&self, path: &str) -> bool {
         let exists = self.open_file(path, OFlags::PATH).is_ok();
         if exists {

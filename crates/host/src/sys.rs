@@ -1,6 +1,7 @@
 //! The system calls the standard library and `rustix` do not offer for sets of any size.
 //!
-//! The only module of this crate with `unsafe`. `rustix` has `sched_setaffinity`, but for at most 1,024 CPUs.
+//! The only module of this crate with `unsafe`. `rustix` has `sched_setaffinity`, but for at most
+//! 1,024 CPUs.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,7 +9,8 @@ use std::os::fd::AsRawFd;
 
 use crate::CpuSet;
 
-/// Words to start from when asking for a mask: 1,024 CPUs; doubled while the kernel says it is too small.
+/// Words to start from when asking for a mask: 1,024 CPUs; doubled while the kernel says it is too
+/// small.
 const AFFINITY_WORDS_MIN: usize = 16;
 const AFFINITY_WORDS_MAX: usize = 4_096;
 
@@ -18,7 +20,8 @@ pub(crate) fn affinity(thread: libc::pid_t) -> io::Result<CpuSet> {
     loop {
         let mut words = vec![0u64; count];
         let size_bytes = count * size_of::<u64>();
-        // SAFETY: the kernel writes at most `size_bytes` bytes to `words`, which is exactly that large.
+        // SAFETY: the kernel writes at most `size_bytes` bytes to `words`, which is exactly that
+        // large.
         let written = unsafe {
             libc::syscall(libc::SYS_sched_getaffinity, thread, size_bytes, words.as_mut_ptr())
         };
@@ -44,7 +47,7 @@ pub(crate) fn set_affinity(thread: libc::pid_t, cpus: &CpuSet) -> io::Result<()>
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What `ethtool -c` shows of an interface.
+/// Values that `ethtool -c` shows of an interface.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coalescing {
     pub(crate) rx_usecs: u32,
@@ -66,8 +69,8 @@ pub(crate) fn coalescing(interface: &str) -> io::Result<Coalescing> {
     Ok(Coalescing { rx_usecs, rx_frames, tx_usecs, tx_frames })
 }
 
-/// Fields of `struct ethtool_channels`: the command, four maxima, four counts, each for receiving, transmitting,
-/// other and combined queues.
+/// Fields of `struct ethtool_channels`: the command, four maxima, four counts, each for receiving,
+/// transmitting, other and combined queues.
 const CHANNELS_FIELDS: usize = 9;
 const CHANNELS_COMBINED_MAX: usize = 4;
 const CHANNELS_COMBINED: usize = 8;
@@ -81,7 +84,7 @@ fn channels(interface: &str) -> io::Result<[u32; CHANNELS_FIELDS]> {
     Ok(fields)
 }
 
-/// How many combined queues an interface has, and how many it could have.
+/// Number of combined queues of an interface, present and possible.
 pub(crate) fn combined_queues(interface: &str) -> io::Result<(u32, u32)> {
     let fields = channels(interface)?;
     Ok((fields[CHANNELS_COMBINED], fields[CHANNELS_COMBINED_MAX]))
@@ -114,8 +117,9 @@ fn ethtool<const WORDS: usize>(interface: &str, fields: &mut [u32; WORDS]) -> io
     }
     request.ifr_ifru.ifru_data = fields.as_mut_ptr().cast();
     let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-    // SAFETY: the kernel reads the request, and reads and writes the command's struct through `ifru_data`, which points
-    // to `fields`: as many words as that struct has, checked above, and alive until after the call.
+    // SAFETY: the kernel reads the request, and reads and writes the command's struct through
+    // `ifru_data`, which points to `fields`: as many words as that struct has, checked above, and
+    // alive until after the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -144,7 +148,8 @@ const _: () = assert!(SCHEDULING_BYTES == 48);
 /// The scheduling of the calling thread.
 pub(crate) fn scheduling() -> io::Result<Scheduling> {
     let mut scheduling = Scheduling::default();
-    // SAFETY: the kernel writes at most the given number of bytes to the struct, which is exactly that large.
+    // SAFETY: the kernel writes at most the given number of bytes to the struct, which is exactly
+    // that large.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_getattr, 0, &raw mut scheduling, SCHEDULING_BYTES, 0)
     };
@@ -159,8 +164,8 @@ pub(crate) fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Where the calling thread takes new memory from: a mode such as `MPOL_BIND` and its nodes. Threads started by it, and
-/// a program started in its place, keep it.
+/// Sets the source of the calling thread's new memory: a mode such as `MPOL_BIND` and its nodes.
+/// Threads started by it, and a program started in its place, inherit it.
 pub(crate) fn set_memory_policy(mode: libc::c_int, nodes: &CpuSet) -> io::Result<()> {
     let words = nodes.words();
     // The kernel reads one bit less than it is told.
@@ -170,8 +175,8 @@ pub(crate) fn set_memory_policy(mode: libc::c_int, nodes: &CpuSet) -> io::Result
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Switches transparent huge pages off, or back to the machine's setting, for the calling process and the program
-/// started in its place.
+/// Switches transparent huge pages off, or back to the machine's setting, for the calling process
+/// and the program started in its place.
 pub(crate) fn forbid_huge_pages(forbidden: bool) -> io::Result<()> {
     let forbidden = libc::c_ulong::from(forbidden);
     let unused: libc::c_ulong = 0;

@@ -1,4 +1,4 @@
-//! What a writer executes between unlinking and looking at the readers' words.
+//! Barriers: the ordering that a writer executes between unlinking and loading the readers' words.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use crate::domain::DomainError;
 use crate::primitive::{Ordering, fence};
+use crate::reader_state::ReaderState;
 use crate::signal;
-use crate::slot::Slot;
 
 /// The writer's half of the ordering against readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Barrier {
-    /// A full fence of our own; readers execute theirs.
+    /// A full fence in the writer; readers execute theirs.
     Fence,
     /// The kernel executes a full fence on every running thread of the process.
     Membarrier,
-    /// Each reader executes a full fence in a signal handler, some time after the barrier was issued.
+    /// Each reader executes a full fence in a signal handler, some time after the barrier was
+    /// issued.
     Signal,
 }
 
@@ -36,24 +37,24 @@ impl Barrier {
         signal::install().map(|()| Barrier::Signal)
     }
 
-    /// Whether readers may leave their fence to the writer.
+    /// True if readers may leave their fence to the writer.
     pub(crate) fn is_by_writer(self) -> bool {
         self != Barrier::Fence
     }
 
-    /// Issues the barrier; complete for one reader when `is_done_by` says so.
-    pub(crate) fn issue(self, slots: &[Arc<Slot>]) {
+    /// Issues the barrier; it is complete for one reader when `is_done_by` returns true.
+    pub(crate) fn issue(self, states: &[Arc<ReaderState>]) {
         match self {
-            // Pairs with the fences in `Mb::order_entry` and `Slot::go_online`.
+            // Pairs with the fences in `Mb::order_entry` and `ReaderState::go_online`.
             Barrier::Fence => fence(Ordering::SeqCst),
             Barrier::Membarrier => expedited_membarrier(),
-            Barrier::Signal => slots.iter().for_each(|slot| signal::request_barrier(slot)),
+            Barrier::Signal => states.iter().for_each(|state| signal::request_barrier(state)),
         }
     }
 
-    /// Whether the barrier issued last is complete as far as this reader is concerned.
-    pub(crate) fn is_done_by(self, slot: &Slot) -> bool {
-        self != Barrier::Signal || signal::is_barrier_done(slot)
+    /// True if the barrier issued last is complete for this reader.
+    pub(crate) fn is_done_by(self, state: &ReaderState) -> bool {
+        self != Barrier::Signal || signal::is_barrier_done(state)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A domain: the readers and writers that agree on grace periods.
+//! Domain: the readers and writers that agree on grace periods.
 
 use std::error::Error;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::pace::Caller;
 use crate::reader::Reader;
 use crate::wait::Wait;
 
-/// Readers and writers that agree on grace periods. Domains do not know of each other.
+/// Readers and writers that agree on grace periods. Domains are independent of each other.
 #[derive(Debug)]
 pub struct Domain<F: Flavour> {
     grace: Grace,
@@ -25,13 +25,15 @@ pub struct Domain<F: Flavour> {
     flavour: PhantomData<F>,
 }
 
-/// Identity of a domain: equal for handles of one domain, and unequal to that of any other, dropped ones included.
+/// Identity of a domain: equal for handles of one domain, and unequal to that of any other, dropped
+/// ones included.
 #[derive(Clone, Debug)]
 pub struct DomainId(Arc<Orphans>);
 
 impl PartialEq for DomainId {
     fn eq(&self, other: &DomainId) -> bool {
-        // The address of what an `Arc` holds is unique for as long as the `Arc` lives, whatever became of the domain.
+        // The address of the contents of an `Arc` is unique for as long as the `Arc` lives, whether
+        // or not the domain still does.
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -44,7 +46,7 @@ impl DomainId {
     }
 }
 
-/// Why a domain cannot be made.
+/// Reason why a domain cannot be made.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DomainError {
@@ -64,11 +66,13 @@ impl<F: Flavour> Domain<F> {
         Domain::with_barrier_pause(BARRIER_PAUSE)
     }
 
-    /// A domain without readers, whose barriers interrupt readers at most once per `pause`; zero sets no limit, and
-    /// more than [`BARRIER_PAUSE_MAX`](crate::limits::BARRIER_PAUSE_MAX) is cut to it.
+    /// A domain without readers, whose barriers interrupt readers at most once per `pause`; zero
+    /// sets no limit, and more than [`BARRIER_PAUSE_MAX`](crate::limits::BARRIER_PAUSE_MAX) is cut
+    /// to it.
     ///
-    /// [`Domain::synchronize`] keeps it under `Signal` only; under `Memb` and `Bp` it pauses for half the time that
-    /// the last barrier took, `pause` at most. `Qsbr` and `Mb` interrupt nobody and never pause.
+    /// [`Domain::synchronize`] keeps it under `Signal` only; under `Memb` and `Bp` it pauses for
+    /// half the time that the last barrier took, `pause` at most. `Qsbr` and `Mb` interrupt no
+    /// reader and never pause.
     ///
     /// # Errors
     ///
@@ -78,7 +82,8 @@ impl<F: Flavour> Domain<F> {
         Ok(Arc::new(Domain { grace, orphans: Arc::default(), flavour: PhantomData }))
     }
 
-    /// The flavour and what orders readers against writers on this machine, such as `memb (sys_membarrier)`.
+    /// Name of the flavour, and the mechanism that orders readers against writers on this machine,
+    /// such as `memb (sys_membarrier, private expedited)`.
     #[must_use]
     pub fn description(&self) -> String {
         let how = match self.grace.barrier() {
@@ -90,13 +95,14 @@ impl<F: Flavour> Domain<F> {
         format!("{} ({how})", F::NAME)
     }
 
-    /// The domain's identity.
+    /// Identity of the domain.
     #[must_use]
     pub fn id(&self) -> DomainId {
         DomainId::of(&self.orphans)
     }
 
-    /// Registers the calling thread; under `Qsbr` it is online from here on. Waits for a scan step of another thread.
+    /// Registers the calling thread; under `Qsbr` it is online from here on. Waits for a scan step
+    /// of another thread.
     ///
     /// # Panics
     ///
@@ -114,19 +120,20 @@ impl<F: Flavour> Domain<F> {
         self.grace.start()
     }
 
-    /// Polls: whether all readers are past a period of this domain. Never blocks; issues at most one barrier, and none
-    /// within the pause after the last.
+    /// Polls; true if all readers are past a period of this domain. Never blocks; issues at most
+    /// one barrier, and none within the pause after the last.
     #[must_use]
     pub fn is_elapsed(&self, period: &GracePeriod) -> bool {
         self.grace.poll(*period, Caller::Polls) == Progress::Elapsed
     }
 
-    /// Blocks until everything the caller has unlinked so far is out of readers' reach. Spins for readers that run, and
-    /// sleeps for at most a millisecond at a time when they do not answer.
+    /// Blocks until no reader can reach anything that the caller has unlinked so far. Spins for
+    /// readers that run, and sleeps for at most a millisecond at a time when they do not answer.
     ///
     /// # Panics
     ///
-    /// When the calling thread is inside a section or, under `Qsbr`, online: it would wait for itself.
+    /// When the calling thread is inside a section or, under `Qsbr`, online: it would wait for
+    /// itself.
     pub fn synchronize(&self) {
         assert!(!self.grace.is_this_thread_reading(), "synchronize would wait for its own thread");
         let period = self.start_grace_period();
@@ -140,7 +147,7 @@ impl<F: Flavour> Domain<F> {
         }
     }
 
-    /// Sleeps for `timeout`; where readers announce, at most until the next one does.
+    /// Sleeps for `timeout`; where readers announce, at most until the next announcement.
     fn sleep(&self, period: GracePeriod, timeout: Duration) {
         if !F::ANNOUNCES {
             thread::sleep(timeout);

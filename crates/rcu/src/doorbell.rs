@@ -1,16 +1,16 @@
-//! How a reader that announces wakes a writer that sleeps.
+//! Doorbell: wakes a writer that sleeps when a reader announces.
 //!
-//! The bell only saves waiting. A reader looks at it right after the store that the writer waits for, without a fence
-//! between: the look may come first, see nobody, and leave the writer asleep. That is the price of an announcement
-//! that costs one load more, from a line that it has read already. So every sleep has a timeout, and nothing rests on
-//! being woken.
+//! The bell only saves waiting. A reader loads it right after the store that the writer waits for,
+//! without a fence between: the load may come first, see no sleeper, and leave the writer asleep.
+//! That is the price of an announcement that costs one load more, from a line that it has read
+//! already. Therefore every sleep has a timeout, and correctness does not depend on being woken.
 #![allow(unsafe_code)]
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-const NOBODY: u32 = 0;
+const NOT_AWAITED: u32 = 0;
 const AWAITED: u32 = 1;
 
 // Not of `primitive`: the models do not sleep.
@@ -18,19 +18,19 @@ const AWAITED: u32 = 1;
 pub(crate) struct Doorbell(AtomicU32);
 
 impl Doorbell {
-    /// Wakes who sleeps. One load when nobody does.
+    /// Wakes the sleepers. One load when there are none.
     #[inline(always)]
     pub(crate) fn ring(&self) {
         // Relaxed: see above.
-        if self.0.load(Ordering::Relaxed) != NOBODY {
+        if self.0.load(Ordering::Relaxed) != NOT_AWAITED {
             self.wake();
         }
     }
 
     #[cold]
     fn wake(&self) {
-        // Relaxed: the kernel compares the word under its own lock before it lets anybody sleep.
-        self.0.store(NOBODY, Ordering::Relaxed);
+        // Relaxed: the kernel compares the word under its own lock before it lets a thread sleep.
+        self.0.store(NOT_AWAITED, Ordering::Relaxed);
         // SAFETY: the address is of a live word; waking touches no memory.
         unsafe {
             libc::syscall(
@@ -49,7 +49,8 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// Sleeps until the bell rings, if it has not since `ask`; at most for `timeout`. May return early.
+    /// Sleeps until the bell rings, if it has not since `ask`; at most for `timeout`. May return
+    /// early.
     pub(crate) fn sleep(&self, timeout: Duration) {
         let timeout = libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -76,11 +77,11 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test takes on any machine: who sleeps it out was not woken.
+    /// Longer than any test takes on any machine: a thread that sleeps it out was not woken.
     const FOR_EVER: Duration = Duration::from_secs(60);
 
     #[test]
-    fn ringing_wakes_who_sleeps() {
+    fn ringing_wakes_a_sleeper() {
         let bell = Arc::new(Doorbell::default());
         bell.ask();
         let sleeper = {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_rung_for_before_does_not_sleep() {
+    fn a_ring_before_the_sleep_ends_it() {
         let bell = Doorbell::default();
         bell.ask();
         bell.ring();

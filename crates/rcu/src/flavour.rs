@@ -1,7 +1,7 @@
-//! The flavours: who pays for the ordering between readers and writers.
+//! Flavours: the sides that pay for the ordering between readers and writers.
 //!
-//! A flavour is a type, chosen by generics, so that a read section has no branch on it. Code that only reads takes a
-//! [`Section`](crate::Section) instead and is compiled once for all.
+//! A flavour is a type, chosen by generics, so that a read section has no branch on it. Code that
+//! only reads takes a [`Section`](crate::Section) instead and is compiled once for all.
 
 use std::fmt::Debug;
 use std::sync::atomic::compiler_fence;
@@ -10,34 +10,39 @@ use crate::barrier::Barrier;
 use crate::domain::DomainError;
 use crate::primitive::{Ordering, fence};
 
-/// A way for readers to tell writers that they are done. Implemented by the five types of this crate only.
+/// A way in which readers announce that they are done. Implemented by the five types of this crate
+/// only.
 pub trait Flavour: Rules + Debug + Sized + Send + Sync + 'static {
-    /// The name in settings and reports.
+    /// Name in settings and reports.
     const NAME: &'static str;
 }
 
-/// What the flavours differ in; not nameable outside the crate, which seals [`Flavour`].
+/// Differences between the flavours; not nameable outside the crate, which seals [`Flavour`].
 pub trait Rules {
-    /// Whether readers count as reading from one announcement to the next, and a section itself does nothing.
+    /// True if readers count as reading from one announcement to the next, and a section itself
+    /// does nothing.
     const ANNOUNCES: bool = false;
 
-    /// Orders a reader's word before its loads. `barrier_by_writer`: the writer's barrier does it in our place.
+    /// Orders a reader's word before its loads. With `barrier_by_writer` the writer's barrier does
+    /// it for the reader.
     fn order_entry(barrier_by_writer: bool);
 
-    /// What a writer executes before it looks at the readers' words.
+    /// Barrier that a writer executes before it loads the readers' words.
     ///
     /// # Errors
     ///
-    /// When the operating system refuses what the flavour cannot do without.
+    /// When the operating system refuses something that the flavour needs.
     fn barrier() -> Result<Barrier, DomainError>;
 }
 
-/// Quiescent-state-based: sections cost nothing, the thread calls [`Reader::quiescent`](crate::Reader::quiescent)
-/// often, and goes [`offline`](crate::Reader::offline) before it blocks.
+/// Quiescent-state-based: sections cost nothing, the thread calls
+/// [`Reader::quiescent`](crate::Reader::quiescent) often, and goes
+/// [`offline`](crate::Reader::offline) before it blocks.
 #[derive(Debug)]
 pub enum Qsbr {}
 
-/// Plain stores in readers, `sys_membarrier` (private, expedited) in writers; full fences where it is refused.
+/// Plain stores in readers, `sys_membarrier` (private, expedited) in writers; full fences where it
+/// is refused.
 #[derive(Debug)]
 pub enum Memb {}
 
@@ -51,8 +56,9 @@ pub enum Bp {}
 
 /// Plain stores in readers, a signal (`SIGURG`) to each reader per grace period.
 ///
-/// liburcu has removed it in favour of `memb`; it is here so that published comparisons can be repeated. The handler
-/// is installed with `SA_RESTART`, yet calls like `epoll_wait` return `EINTR` all the same.
+/// liburcu has removed it in favour of `memb`; it is here so that published comparisons can be
+/// repeated. The handler is installed with `SA_RESTART`, yet calls like `epoll_wait` return `EINTR`
+/// nevertheless.
 #[derive(Debug)]
 pub enum Signal {}
 
@@ -78,7 +84,8 @@ impl Rules for Memb {
     #[inline(always)]
     fn order_entry(barrier_by_writer: bool) {
         if barrier_by_writer {
-            // The compiler must not move the loads up; the processor is stopped by the writer's membarrier.
+            // The compiler must not move the loads up; the processor is stopped by the writer's
+            // membarrier.
             compiler_fence(std::sync::atomic::Ordering::SeqCst);
         } else {
             Mb::order_entry(false);
@@ -97,7 +104,8 @@ impl Flavour for Mb {
 impl Rules for Mb {
     #[inline(always)]
     fn order_entry(_barrier_by_writer: bool) {
-        // Pairs with the fence of `Barrier::issue`: either the scan sees our word or we see the unlinking.
+        // Pairs with the fence of `Barrier::issue`: either the scan sees this reader's word or the
+        // reader sees the unlinking.
         fence(Ordering::SeqCst);
     }
 

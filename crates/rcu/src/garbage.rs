@@ -1,14 +1,15 @@
-//! Memory that readers may still see, and how to free it.
+//! Garbage: memory that readers may still see, and the function that frees it.
 #![allow(unsafe_code)]
 
 use std::mem;
 use std::ptr::NonNull;
 
-/// One piece of memory that nothing can newly reach, and how to free it. Three words; dropping it leaks the memory.
+/// Memory that no thread can newly reach, and the function that frees it. Three words; dropping it
+/// leaks the memory.
 #[derive(Debug)]
 pub struct Garbage {
     pointer: NonNull<u8>,
-    /// The size, and `DEEP` in the highest bit, which no size has.
+    /// Size in bytes, and `DEEP` in the highest bit, which no size has.
     size: usize,
     free: unsafe fn(NonNull<u8>),
 }
@@ -21,12 +22,13 @@ const _: () = assert!(mem::size_of::<Garbage>() == 3 * mem::size_of::<usize>());
 unsafe impl Send for Garbage {}
 
 impl Garbage {
-    /// Describes memory of `bytes` bytes that `free` gives back.
+    /// Garbage of `bytes` bytes that `free` gives back.
     ///
     /// # Safety
     ///
-    /// `free(pointer)` must be sound to call once, on any thread, once no reader holds a reference into the memory.
-    /// The garbage must be retired only to lists of the domain whose readers may hold such references.
+    /// `free(pointer)` must be sound to call once, on any thread, once no reader holds a reference
+    /// into the memory. The garbage must be retired only to lists of the domain whose readers may
+    /// hold such references.
     #[inline]
     #[must_use]
     pub unsafe fn new(pointer: NonNull<u8>, bytes: usize, free: unsafe fn(NonNull<u8>)) -> Garbage {
@@ -34,8 +36,8 @@ impl Garbage {
         Garbage { pointer, size: bytes, free }
     }
 
-    /// As [`Garbage::new`], for a structure so large that freeing it would stall the thread that retired it: a list
-    /// with a [`Reclaimer`](crate::Reclaimer) leaves it to that thread.
+    /// As [`Garbage::new`], for a structure so large that freeing it would stall the thread that
+    /// retired it: a list with a [`Reclaimer`](crate::Reclaimer) leaves it to that thread.
     ///
     /// # Safety
     ///
@@ -50,16 +52,17 @@ impl Garbage {
         Garbage { pointer, size: bytes | DEEP, free }
     }
 
-    /// A box that was unlinked. Its heap allocation alone counts as its size.
+    /// Garbage of a box that was unlinked. Only its own heap allocation counts as its size.
     ///
     /// # Safety
     ///
-    /// Nothing can newly reach the value, and the garbage must be retired only to lists of the domain whose readers
-    /// may still hold references to it.
+    /// No thread can newly reach the value, and the garbage must be retired only to lists of the
+    /// domain whose readers may still hold references to it.
     #[must_use]
     pub unsafe fn from_box<T: Send>(value: Box<T>) -> Garbage {
         unsafe fn free<T>(pointer: NonNull<u8>) {
-            // SAFETY: the pointer came from `Box::into_raw` of the same type, and `free` is called once.
+            // SAFETY: the pointer came from `Box::into_raw` of the same type, and `free` is called
+            // once.
             drop(unsafe { Box::from_raw(pointer.cast::<T>().as_ptr()) });
         }
         let pointer = NonNull::from(Box::leak(value)).cast();
@@ -67,26 +70,26 @@ impl Garbage {
         unsafe { Garbage::new(pointer, mem::size_of::<T>(), free::<T>) }
     }
 
-    /// How many bytes freeing gives back.
+    /// Number of bytes that freeing gives back.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.size & !DEEP
     }
 
-    /// Whether freeing takes long.
+    /// True if freeing takes long.
     #[must_use]
     pub fn is_deep(&self) -> bool {
         self.size & DEEP != 0
     }
 
-    /// Asks for the first cache line, to be written soon. Readers' caches may hold copies of it, and an allocator's
-    /// free writes there: without this each free waits for its own line.
+    /// Prefetches the first cache line for writing. Readers' caches may hold copies of it, and an
+    /// allocator's free writes there: without this each free waits for its own line.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch has no effect on the program, whatever the address; where the instruction is not known it
-        // is executed as a no-op.
+        // SAFETY: a prefetch has no effect on the program, whatever the address; where the
+        // instruction is not known it is executed as a no-op.
         unsafe {
             std::arch::asm!(
                 "prefetchw [{}]",
@@ -107,7 +110,7 @@ impl Garbage {
     }
 }
 
-/// Garbage whose grace period is over: dropping it frees the memory, on whichever thread that happens.
+/// Garbage whose grace period is over: dropping it frees the memory, on the dropping thread.
 #[derive(Debug)]
 pub(crate) struct Elapsed(Option<Garbage>);
 

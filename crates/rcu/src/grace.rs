@@ -1,17 +1,20 @@
-//! Grace periods: one counter, and a scan of the readers' words that whoever polls advances.
+//! Grace periods: one counter, and a scan of the readers' words that polling threads advance.
 //!
-//! The crate's documentation explains the algorithm; here are its orderings. Let *unlinking* be the store after
-//! which no new reader finds a piece of memory.
+//! The crate's documentation explains the algorithm; here are its orderings. Let *unlinking* be the
+//! store after which no new reader finds a piece of memory.
 //!
-//! - Unlinking happens before `start` advances the counter (release), which happens before a scan whose target
-//!   includes it loads the counter (acquire), and then the scan executes its barrier.
-//! - A word seen outside a section: either the reader left, and its release store orders its loads before the scan;
-//!   or its entry was not visible yet, and then the barrier makes its loads see the unlinking.
-//! - A word seen at the target or beyond: the reader loaded the counter (acquire) with that value, so it sees the
-//!   unlinking, and its release store orders the loads of earlier sections before the scan.
-//! - A reader that registers after the scan began did so under the scan's lock and sees the unlinking.
-//! - Threads that only load `completed` (acquire) follow the thread that stored it (release); parts of a scan done
-//!   by different threads follow each other by the lock.
+//! - Unlinking happens before `start` advances the counter (release), which happens before a scan
+//!   whose target includes it loads the counter (acquire), and then the scan executes its barrier.
+//! - A word seen outside a section: either the reader left, and its release store orders its loads
+//!   before the scan; or its entry was not visible yet, and then the barrier makes its loads see
+//!   the unlinking.
+//! - A word seen at the target or beyond: the reader loaded the counter (acquire) with that value,
+//!   so it sees the unlinking, and its release store orders the loads of earlier sections before
+//!   the scan.
+//! - A reader that registers after the scan began did so under the scan's lock and sees the
+//!   unlinking.
+//! - Threads that only load `completed` (acquire) follow the thread that stored it (release); parts
+//!   of a scan done by different threads follow each other by the lock.
 
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ use crate::barrier::Barrier;
 use crate::doorbell::Doorbell;
 use crate::pace::{Caller, Pace};
 use crate::primitive::{AtomicU64, Mutex, Ordering, OwnLine, current, lock, try_lock};
-use crate::slot::{COUNTER_STEP, Slot};
+use crate::reader_state::{COUNTER_STEP, ReaderState};
 
 /// A grace period that was started; see [`Domain::is_elapsed`](crate::Domain::is_elapsed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,11 +32,11 @@ pub struct GracePeriod {
     target: u64,
 }
 
-/// How far a poll came.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Elapsed,
-    /// A reader may still be in its section, or another thread is looking.
+    /// A reader may still be in its section, or another thread is scanning.
     Open,
     /// The next barrier is not due yet.
     PausedUntil(Instant),
@@ -42,14 +45,14 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 pub(crate) struct Grace {
     counter: OwnLine<Counter>,
-    /// The highest target that all readers are past.
+    /// Highest target that all readers are past.
     completed: OwnLine<AtomicU64>,
-    /// Off the line of `barrier`, which `Bp` reads at each section.
+    /// On a line other than that of `barrier`, which `Bp` reads at each section.
     registry: OwnLine<Mutex<Registry>>,
     barrier: Barrier,
 }
 
-/// What every reader reads, and nobody writes but to start a period or to sleep.
+/// Data that every reader loads, and that is stored only to start a period or to sleep.
 #[derive(Debug)]
 struct Counter {
     value: AtomicU64,
@@ -58,12 +61,12 @@ struct Counter {
 
 #[derive(Debug)]
 struct Registry {
-    slots: Vec<Arc<Slot>>,
+    states: Vec<Arc<ReaderState>>,
     scan: Option<Scan>,
     pace: Pace,
 }
 
-/// A pass over the slots registered when it began: those before `next` are past `target`.
+/// A pass over the states registered when it began: those before `next` are past `target`.
 #[derive(Debug)]
 struct Scan {
     target: u64,
@@ -80,7 +83,7 @@ impl Grace {
                 doorbell: Doorbell::default(),
             }),
             completed: OwnLine::new(AtomicU64::new(0)),
-            registry: OwnLine::new(Mutex::new(Registry { slots: Vec::new(), scan: None, pace })),
+            registry: OwnLine::new(Mutex::new(Registry { states: Vec::new(), scan: None, pace })),
             barrier,
         }
     }
@@ -90,7 +93,7 @@ impl Grace {
         &self.counter.value
     }
 
-    /// To ring after an announcement.
+    /// Doorbell to ring after an announcement.
     #[inline(always)]
     pub(crate) fn doorbell(&self) -> &Doorbell {
         &self.counter.doorbell
@@ -101,30 +104,30 @@ impl Grace {
     }
 
     /// Adds a reader, which is online at once when `online`.
-    pub(crate) fn register(&self, slot: Arc<Slot>, online: bool) {
+    pub(crate) fn register(&self, state: Arc<ReaderState>, online: bool) {
         let mut registry = lock(&self.registry);
         if online {
-            slot.go_online(self.counter());
+            state.go_online(self.counter());
         }
-        registry.slots.push(slot);
+        registry.states.push(state);
     }
 
-    /// Takes a reader off; what it read happened before any scan that follows, by the lock.
-    pub(crate) fn unregister(&self, slot: &Arc<Slot>) {
+    /// Removes a reader; its reads happened before any scan that follows, by the lock.
+    pub(crate) fn unregister(&self, state: &Arc<ReaderState>) {
         let mut registry = lock(&self.registry);
-        let position = registry.slots.iter().position(|other| Arc::ptr_eq(other, slot));
+        let position = registry.states.iter().position(|other| Arc::ptr_eq(other, state));
         let position = position.expect("a reader is registered until it is dropped");
-        registry.slots.remove(position);
+        registry.states.remove(position);
         if let Some(scan) = &mut registry.scan {
             scan.next -= usize::from(position < scan.next);
             scan.end -= usize::from(position < scan.end);
         }
     }
 
-    /// Whether the calling thread is inside a section (or online, where readers announce).
+    /// True if the calling thread is inside a section (or online, where readers announce).
     pub(crate) fn is_this_thread_reading(&self) -> bool {
         let us = current().id();
-        lock(&self.registry).slots.iter().any(|slot| slot.is_of(us) && slot.is_active())
+        lock(&self.registry).states.iter().any(|state| state.is_of(us) && state.is_active())
     }
 
     pub(crate) fn start(&self) -> GracePeriod {
@@ -133,7 +136,7 @@ impl Grace {
         GracePeriod { target: before + COUNTER_STEP }
     }
 
-    /// Advances the scan as far as it goes without waiting; at most one barrier is issued, and none within a pause.
+    /// Advances the scan without waiting; at most one barrier is issued, and none within a pause.
     pub(crate) fn poll(&self, period: GracePeriod, caller: Caller) -> Progress {
         // Acquire pairs with the release store below.
         if self.completed.load(Ordering::Acquire) >= period.target {
@@ -144,19 +147,19 @@ impl Grace {
         };
         // A scan under way may have begun before this period; the one after it cannot.
         loop {
-            // Relaxed: stored under the lock that we hold.
+            // Relaxed: stored under the lock that this thread holds.
             if self.completed.load(Ordering::Relaxed) >= period.target {
                 return Progress::Elapsed;
             }
-            let Registry { slots, scan, pace } = &mut *registry;
+            let Registry { states, scan, pace } = &mut *registry;
             if scan.is_none() {
                 let next_at = pace.next_at(caller);
                 if let Some(at) = next_at.filter(|&at| Instant::now() < at) {
                     return Progress::PausedUntil(at);
                 }
             }
-            let scan = scan.get_or_insert_with(|| self.begin(slots, pace));
-            if !self.advance(scan, slots) {
+            let scan = scan.get_or_insert_with(|| self.begin(states, pace));
+            if !self.advance(scan, states) {
                 return Progress::Open;
             }
             // Release pairs with the acquire load above.
@@ -165,18 +168,18 @@ impl Grace {
         }
     }
 
-    fn begin(&self, slots: &[Arc<Slot>], pace: &mut Pace) -> Scan {
+    fn begin(&self, states: &[Arc<ReaderState>], pace: &mut Pace) -> Scan {
         // Acquire pairs with the release in `start`.
         let target = self.counter().load(Ordering::Acquire);
-        pace.issue(slots);
-        Scan { target, next: 0, end: slots.len() }
+        pace.issue(states);
+        Scan { target, next: 0, end: states.len() }
     }
 
-    /// Goes on to the first reader that is not past the target; true when there is none.
-    fn advance(&self, scan: &mut Scan, slots: &[Arc<Slot>]) -> bool {
+    /// Advances to the first reader that is not past the target; true when there is none.
+    fn advance(&self, scan: &mut Scan, states: &[Arc<ReaderState>]) -> bool {
         while scan.next < scan.end {
-            let slot = &slots[scan.next];
-            if !self.barrier.is_done_by(slot) || !slot.is_past(scan.target) {
+            let state = &states[scan.next];
+            if !self.barrier.is_done_by(state) || !state.is_past(scan.target) {
                 return false;
             }
             scan.next += 1;

@@ -1,50 +1,55 @@
-//! The tunables of the crate.
+//! Tunables of the crate.
 
 use std::time::Duration;
 
-/// Bits of a reader's word that count nested sections; the other bits hold the counter of grace periods.
+/// Bits of a reader's word that count nested sections; the other bits hold the counter of grace
+/// periods.
 pub(crate) const SECTION_DEPTH_BITS: u32 = 8;
 
-/// Sections that one reader may have open inside each other. One more panics.
+/// Most sections that one reader may have open inside each other. One more panics.
 pub const SECTION_DEPTH_MAX: u64 = (1 << SECTION_DEPTH_BITS) - 1;
 
-/// Looks at the readers before [`Domain::synchronize`](crate::Domain::synchronize) begins to sleep between them: some
-/// microseconds.
+/// Number of looks at the readers before [`Domain::synchronize`](crate::Domain::synchronize) begins
+/// to sleep between them: some microseconds.
 pub(crate) const SYNCHRONIZE_SPIN_COUNT: u32 = 100;
 
-/// Spin hints between two looks at the readers; the first looks come closer together.
+/// Most spin hints between two looks at the readers; there are fewer between the first looks.
 pub(crate) const SYNCHRONIZE_SPIN_HINTS_MAX: u32 = 4;
 
-/// First sleep of a [`Domain::synchronize`](crate::Domain::synchronize) that waits for long; it doubles with each.
-/// Linux adds 50 microseconds to any.
+/// First sleep of a [`Domain::synchronize`](crate::Domain::synchronize) that waits for long; it
+/// doubles with each. Linux adds 50 microseconds to any.
 pub(crate) const SYNCHRONIZE_SLEEP_MIN: Duration = Duration::from_micros(50);
 
 /// Longest sleep of a [`Domain::synchronize`](crate::Domain::synchronize).
 pub(crate) const SYNCHRONIZE_SLEEP_MAX: Duration = Duration::from_millis(1);
 
-/// Least time between two barriers that interrupt readers, for callers that poll, and for signals. At some
-/// microseconds per barrier and reader, it keeps barriers below one percent of the readers' time.
+/// Least time between two barriers that interrupt readers, for callers that poll, and for signals.
+/// At some microseconds per barrier and reader, it keeps barriers below one percent of the readers'
+/// time.
 pub const BARRIER_PAUSE: Duration = Duration::from_millis(1);
 
-/// Longest pause between barriers; a longer one is cut.
+/// Longest pause between barriers; a longer one is cut to it.
 pub const BARRIER_PAUSE_MAX: Duration = Duration::from_secs(3600);
 
-/// Least time after a `sys_membarrier` for callers that block, in percent of what it took.
+/// Least time after a `sys_membarrier` for callers that block, in percent of its duration.
 pub(crate) const BLOCKED_PAUSE_PERCENT: u32 = 50;
 
-/// Default of [`Limits::bytes`](crate::Limits): memory that one list may hold back.
+/// Default of [`Limits::bytes`](crate::Limits): memory that one list may hold.
 pub const RETIRED_BYTES_MAX: usize = 64 << 20;
 
-/// Default of [`Limits::items`](crate::Limits): pieces of memory that one list may hold back.
+/// Default of [`Limits::items`](crate::Limits): pieces of memory that one list may hold.
 pub const RETIRED_ITEMS_MAX: usize = 1 << 20;
 
-/// Items for which an empty list keeps its memory; what a burst needed beyond this is given back.
+/// Items for which an empty list keeps its memory; the memory that a burst needed beyond this is
+/// given back.
 pub(crate) const RETAINED_ITEMS_MAX: usize = 16 << 10;
 
-/// How many frees ahead the memory is asked for: about as many as pass while a line comes from another core.
+/// Number of frees by which the prefetch of garbage is ahead: about as many as pass while a line
+/// comes from another core.
 pub(crate) const FREED_AHEAD_COUNT: usize = 6;
 
-/// Domains of the signal flavour in which one thread may be registered at the same time. One more panics.
+/// Most domains of the signal flavour in which one thread may be registered at the same time. One
+/// more panics.
 pub const SIGNAL_DOMAINS_PER_THREAD_MAX: usize = 8;
 
 // 56 bits of counter at a million grace periods per second last 2,284 years.

@@ -1,4 +1,5 @@
-//! Garbage of lists that are gone, until another list of the domain adopts it or the domain itself is gone.
+//! Orphans: garbage of lists that are gone, until another list of the domain adopts it or the
+//! domain itself is gone.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -9,7 +10,7 @@ use crate::primitive::{AtomicUsize, Mutex, Ordering, lock, try_lock};
 #[derive(Debug)]
 pub(crate) struct Orphans {
     garbage: Mutex<VecDeque<Garbage>>,
-    /// A hint, so that asking costs one load when there is nothing.
+    /// A hint, so that the check costs one load when there is nothing.
     count: AtomicUsize,
 }
 
@@ -27,7 +28,7 @@ impl Orphans {
         self.count.store(waiting.len(), Ordering::Relaxed);
     }
 
-    /// Takes at most `items_max` pieces; none when another thread is at it. Never blocks.
+    /// Takes at most `items_max` pieces; none while another thread holds the lock. Never blocks.
     pub(crate) fn adopt(&self, items_max: usize, mut take: impl FnMut(Garbage)) {
         // Relaxed: as above.
         if self.count.load(Ordering::Relaxed) == 0 {
@@ -45,7 +46,8 @@ impl Orphans {
 impl Drop for Orphans {
     fn drop(&mut self) {
         for garbage in lock(&self.garbage).drain(..) {
-            // SAFETY: the domain holds us and every reader holds the domain, so there is no reader any more.
+            // SAFETY: the domain holds these orphans and every reader holds the domain, so there is
+            // no reader any more.
             drop(unsafe { Elapsed::new(garbage) });
         }
     }

@@ -1,24 +1,29 @@
-//! How often readers may be interrupted.
+//! Pace of the barriers that interrupt readers.
 //!
-//! The barriers of `Memb`, `Bp` and `Signal` are executed on the readers' processors: each costs every running reader
-//! an interrupt or a signal, some microseconds, and a writer that asks again at once takes most of their time. So
-//! barriers keep a distance, and whatever is retired in between shares the next one:
+//! The barriers of `Memb`, `Bp` and `Signal` are executed on the readers' processors: each costs
+//! every running reader an interrupt or a signal, some microseconds, and a writer that asks again
+//! at once takes most of their time. Barriers therefore keep a distance, and all garbage that is
+//! retired in between shares the next one:
 //!
-//! - Who polls is in no hurry: a barrier comes `pause` after the last one, a millisecond by default.
-//! - Who blocks pauses for half of what the last `sys_membarrier` took, so that the rule scales with the machine, and
-//!   never for more than `pause`, should its caller have been preempted.
-//! - A signal costs more, and ends system calls with `EINTR`: `pause` holds for everybody.
+//! - A caller that polls is in no hurry: a barrier comes `pause` after the last one, a millisecond
+//!   by default.
+//! - A caller that blocks pauses for half the duration of the last `sys_membarrier`, so that the
+//!   rule scales with the machine, and never for more than `pause`, in case its caller was
+//!   preempted.
+//! - A signal costs more, and ends system calls with `EINTR`: `pause` holds for every caller.
 //!
-//! After a longer calm a barrier is issued at once. A fence of the writer's own interrupts nobody and is not paced.
+//! After a longer calm a barrier is issued at once. A fence in the writer interrupts no reader and
+//! is not paced.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::barrier::Barrier;
 use crate::limits::{BARRIER_PAUSE_MAX, BLOCKED_PAUSE_PERCENT};
-use crate::slot::Slot;
+use crate::reader_state::ReaderState;
 
-/// Whether the caller can do something else until the grace period is over.
+/// Kind of caller: one that can do something else until the grace period is over, or one that
+/// waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     Polls,
@@ -29,7 +34,7 @@ pub(crate) enum Caller {
 pub(crate) struct Pace {
     barrier: Barrier,
     pause: Duration,
-    /// When the last barrier that interrupted readers was issued in full, and how long that took.
+    /// Time when the last barrier that interrupted readers had been issued, and how long that took.
     last: Option<(Instant, Duration)>,
 }
 
@@ -38,7 +43,7 @@ impl Pace {
         Pace { barrier, pause: pause.min(BARRIER_PAUSE_MAX), last: None }
     }
 
-    /// When the next barrier may be issued; `None` at any time.
+    /// Time from which the next barrier may be issued; `None` at any time.
     pub(crate) fn next_at(&self, caller: Caller) -> Option<Instant> {
         let (issued_at, took) = self.last?;
         let pause = match (self.barrier, caller) {
@@ -51,14 +56,15 @@ impl Pace {
     }
 
     /// Issues a barrier, whatever the pace.
-    pub(crate) fn issue(&mut self, slots: &[Arc<Slot>]) {
+    pub(crate) fn issue(&mut self, states: &[Arc<ReaderState>]) {
         if !self.barrier.is_by_writer() {
-            // No clock is read: loom and Miri have none, and the fastest flavours none to spare.
-            self.barrier.issue(slots);
+            // No clock is read: loom and Miri have none, and the fastest flavours should not pay
+            // for it.
+            self.barrier.issue(states);
             return;
         }
         let began_at = Instant::now();
-        self.barrier.issue(slots);
+        self.barrier.issue(states);
         let issued_at = Instant::now();
         self.last = Some((issued_at, issued_at.duration_since(began_at)));
     }
@@ -84,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_blocks_waits_for_a_share_of_what_a_membarrier_took() {
+    fn a_blocking_caller_waits_for_a_share_of_the_membarrier() {
         let (pace, at) = issued(Barrier::Membarrier, TOOK);
         assert_eq!(pace.next_at(Caller::Polls), Some(at + PAUSE));
         assert_eq!(pace.next_at(Caller::Blocks), Some(at + TOOK * BLOCKED_PAUSE_PERCENT / 100));
@@ -99,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn issuing_starts_a_pause_unless_nobody_is_interrupted() {
+    fn issuing_starts_a_pause_if_readers_are_interrupted() {
         let mut fence = Pace::new(Barrier::Fence, PAUSE);
         fence.issue(&[]);
         assert_eq!(fence.next_at(Caller::Polls), None);

@@ -36,7 +36,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Keeps a value off the cache lines of its neighbours; 128 bytes because x86 prefetches lines in pairs.
+/// Keeps a value off the cache lines of its neighbours; 128 bytes because x86 prefetches lines in
+/// pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(T);

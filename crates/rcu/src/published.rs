@@ -1,4 +1,4 @@
-//! One pointer that readers follow and a writer replaces.
+//! Published pointer, which readers follow and writers replace.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -9,14 +9,15 @@ use crate::primitive::{AtomicPtr, Ordering};
 use crate::retire::RetireList;
 use crate::section::Section;
 
-/// A value that readers see whole while writers replace it.
+/// Value that readers see whole while writers replace it.
 #[derive(Debug)]
 pub struct Published<T> {
     pointer: AtomicPtr<T>,
     owned: PhantomData<Box<T>>,
 }
 
-// SAFETY: it gives out shared references to any thread and drops the value on any: both bounds are needed, as for Arc.
+// SAFETY: it gives out shared references to any thread and drops the value on any: both bounds are
+// needed, as for Arc.
 unsafe impl<T: Send + Sync> Send for Published<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Published<T> {}
@@ -29,13 +30,14 @@ impl<T: Send + Sync> Published<T> {
         Published { pointer, owned: PhantomData }
     }
 
-    /// The present value, which stays valid for the section. Never blocks.
+    /// Current value, which stays valid for the section. Never blocks.
     #[inline(always)]
     #[must_use]
     pub fn load<'g>(&'g self, _section: Section<'g>) -> &'g T {
         // Acquire pairs with the release in `replace`: the value is seen whole.
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: `replace` frees a value only after a grace period, which our section holds up.
+        // SAFETY: `replace` frees a value only after a grace period, which the caller's section
+        // holds up.
         unsafe { &*pointer }
     }
 
@@ -43,14 +45,15 @@ impl<T: Send + Sync> Published<T> {
     ///
     /// # Safety
     ///
-    /// Whoever loads this pointer does so in sections of the domain that `retired` belongs to.
+    /// Every load of this pointer is in a section of the domain that `retired` belongs to.
     pub unsafe fn replace(&self, value: T, retired: &RetireList) {
         let new = Box::into_raw(Box::new(value));
-        // Release pairs with the acquire in `load`; acquire with the release of whoever published the old value.
+        // Release pairs with the acquire in `load`; acquire with the release of the thread that
+        // published the old value.
         let old = self.pointer.swap(new, Ordering::AcqRel);
-        // SAFETY: `old` came from a box, and the swap gave it to us alone.
+        // SAFETY: `old` came from a box, and the swap gave it to this call alone.
         let old = unsafe { Box::from_raw(old) };
-        // SAFETY: unlinked by the swap; our caller promises the domain.
+        // SAFETY: unlinked by the swap; the caller promises the domain.
         retired.retire(unsafe { Garbage::from_box(old) });
     }
 }
@@ -58,7 +61,7 @@ impl<T: Send + Sync> Published<T> {
 impl<T> Drop for Published<T> {
     fn drop(&mut self) {
         let pointer = self.pointer.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: exclusive access; the present value is not retired and came from a box.
+        // SAFETY: exclusive access; the current value is not retired and came from a box.
         drop(unsafe { Box::from_raw(pointer) });
     }
 }

@@ -1,6 +1,7 @@
-//! The background thread that frees large structures.
+//! Reclaimer: the background thread that frees large structures.
 //!
-//! It gets garbage whose grace period is over, so it knows nothing of domains and serves any number of them.
+//! It receives garbage whose grace period is over, so it is independent of domains and serves any
+//! number of them.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use std::thread::{self, JoinHandle};
 
 use crate::garbage::Elapsed;
 
-/// A thread that frees what lists hand to it. Dropping it stops the thread after what was sent before.
+/// Thread that frees the garbage that lists send to it. Dropping it stops the thread after the
+/// garbage that was sent before.
 #[derive(Debug)]
 pub struct Reclaimer {
     handle: ReclaimerHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where a list sends deep garbage; see [`RetireList::set_reclaimer`](crate::RetireList::set_reclaimer).
+/// Sender of deep garbage from a list to a reclaimer; see
+/// [`RetireList::set_reclaimer`](crate::RetireList::set_reclaimer).
 #[derive(Clone, Debug)]
 pub struct ReclaimerHandle {
     messages: Sender<Message>,
@@ -45,7 +48,7 @@ impl Reclaimer {
         Ok(Reclaimer { handle, thread: Some(thread) })
     }
 
-    /// A way to send garbage to this thread.
+    /// Sender of garbage to this thread.
     #[must_use]
     pub fn handle(&self) -> ReclaimerHandle {
         self.handle.clone()
@@ -69,7 +72,7 @@ fn run(inbox: &Receiver<Message>, pending_bytes: &AtomicUsize) {
 }
 
 impl ReclaimerHandle {
-    /// Hands over garbage; without the thread, or with the channel's end, it is freed where it is dropped.
+    /// Sends garbage; if the thread has ended it is freed by the calling thread.
     pub(crate) fn send(&self, elapsed: Elapsed) {
         let bytes = elapsed.bytes();
         // Relaxed: a figure for reports.

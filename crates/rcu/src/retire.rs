@@ -1,8 +1,8 @@
-//! Memory that waits for its grace period, thread by thread.
+//! Retire lists: memory that waits for its grace period, thread by thread.
 //!
-//! A list is one ring in the order of retirement, in three parts: *ready* (its period is over), *waiting* (stamped
-//! with a period) and *fresh* (retired since). One period is under way at a time, so that a busy writer starts one per
-//! round of polling and not one per write.
+//! A list is one ring in the order of retirement, in three parts: *ready* (its period is over),
+//! *waiting* (stamped with a period) and *fresh* (retired since). One period is under way at a
+//! time, so that a busy writer starts one per round of polling and not one per write.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ use crate::limits::{FREED_AHEAD_COUNT, RETAINED_ITEMS_MAX, RETIRED_BYTES_MAX, RE
 use crate::orphans::Orphans;
 use crate::reclaimer::ReclaimerHandle;
 
-/// How much a list may hold before it asks its writer to hold back.
+/// Size of a list above which it asks its writer to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of retired memory.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub items: usize,
 }
 
-/// How much one call may free, so that it takes bounded time.
+/// Most memory that one call may free, so that it takes bounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Pieces of memory; zero only polls.
@@ -36,7 +36,7 @@ pub struct Budget {
     pub bytes: usize,
 }
 
-/// What one call freed, or handed to the background thread.
+/// Memory that one call freed, or handed to the background thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Pieces of memory.
@@ -45,25 +45,26 @@ pub struct Reclaimed {
     pub bytes: usize,
 }
 
-/// The garbage of one thread, in the order of its retirement.
+/// Garbage of one thread, in the order of its retirement.
 ///
-/// A list belongs to one domain, from `for_domain` or from its first `reclaim`. What is left when the list is dropped
-/// goes to the domain, where another list adopts it; a list without a domain leaks the rest, since nothing says when
-/// it could be freed.
+/// A list belongs to one domain, from `for_domain` or from its first `reclaim`. Garbage that is
+/// left when the list is dropped goes to the domain, where another list adopts it; a list without a
+/// domain leaks the rest, since it is not known when that could be freed.
 #[derive(Debug, Default)]
 pub struct RetireList {
     ring: RefCell<Ring>,
     bytes: Cell<usize>,
     limits: Cell<Limits>,
     orphans: RefCell<Option<Arc<Orphans>>>,
-    /// No domain may reclaim it.
+    /// True if no domain may reclaim it.
     is_sealed: Cell<bool>,
     reclaimer: RefCell<Option<ReclaimerHandle>>,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// `ready_count` of garbage that may be freed, `waiting_count` for `period`, then what is fresh.
+    /// `ready_count` items that may be freed, `waiting_count` items that wait for `period`, then
+    /// the fresh ones.
     garbage: VecDeque<Garbage>,
     ready_count: usize,
     waiting_count: usize,
@@ -82,13 +83,15 @@ impl Budget {
 }
 
 impl RetireList {
-    /// An empty list with the default limits, which belongs to the domain it is first reclaimed with.
+    /// An empty list with the default limits, which belongs to the domain it is first reclaimed
+    /// with.
     #[must_use]
     pub fn new() -> RetireList {
         RetireList::default()
     }
 
-    /// An empty list that no domain may reclaim: what is retired to it is freed by [`RetireList::free_all`] or never.
+    /// An empty list that no domain may reclaim: garbage that is retired to it is freed by
+    /// [`RetireList::free_all`] or never.
     #[must_use]
     pub fn sealed() -> RetireList {
         let list = RetireList::new();
@@ -115,7 +118,8 @@ impl RetireList {
         self.limits.set(limits);
     }
 
-    /// Adds memory that was unlinked by this thread; it is freed after a grace period. Never blocks.
+    /// Adds memory that was unlinked by this thread; it is freed after a grace period. Never
+    /// blocks.
     #[inline]
     pub fn retire(&self, garbage: Garbage) {
         self.bytes.set(self.bytes.get() + garbage.bytes());
@@ -135,13 +139,14 @@ impl RetireList {
         self.ring.borrow().garbage.len()
     }
 
-    /// Whether nothing waits.
+    /// True if the list has no garbage.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the writer must hold back until `reclaim` brought the list below its limits. `retire` works all the same.
+    /// True if the writer must hold back until `reclaim` brought the list below its limits.
+    /// `retire` works nevertheless.
     #[inline]
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
@@ -149,10 +154,11 @@ impl RetireList {
         self.bytes.get() > limits.bytes || self.len() > limits.items
     }
 
-    /// Polls the grace period under way and frees at most `budget`. Never waits; issues at most one barrier.
+    /// Polls the grace period under way and frees at most `budget`. Never waits; issues at most one
+    /// barrier.
     ///
-    /// May be called with a section open: what the section can reach is not ready. What other lists of the domain left
-    /// behind is adopted, at most `budget.items` pieces a call.
+    /// May be called with a section open: garbage that the section can reach is not ready. Garbage
+    /// that other lists of the domain left behind is adopted, at most `budget.items` pieces a call.
     ///
     /// # Panics
     ///
@@ -164,8 +170,9 @@ impl RetireList {
         self.free_ready(budget)
     }
 
-    /// Blocks as [`Domain::synchronize`] does until all that is in the list may be freed, and frees it, newest first:
-    /// one grace period, however much was retired. What other lists of the domain left behind is adopted first.
+    /// Blocks as [`Domain::synchronize`] does until all garbage in the list may be freed, and frees
+    /// it, newest first: one grace period, however much was retired. Garbage that other lists of
+    /// the domain left behind is adopted first.
     ///
     /// # Panics
     ///
@@ -174,17 +181,18 @@ impl RetireList {
         self.bind(domain);
         domain.orphans().adopt(usize::MAX, |garbage| self.retire(garbage));
         domain.synchronize();
-        // The list is this thread's alone: nothing was retired to it while we waited.
+        // The list is this thread's alone: nothing was retired to it during the wait.
         let mut batch = Batch::take(self);
         let mut reclaimed = Reclaimed::default();
-        // What was written last is most likely still in this processor's caches.
+        // The memory written last is most likely still in this processor's caches.
         while let Some(garbage) = batch.garbage.pop_back() {
             if let Some(ahead) = batch.garbage.len().checked_sub(FREED_AHEAD_COUNT) {
                 batch.garbage[ahead].prefetch();
             }
             reclaimed.items += 1;
             reclaimed.bytes += garbage.bytes();
-            // SAFETY: a grace period began after it was retired, and is over; the domain is the list's.
+            // SAFETY: a grace period began after it was retired, and is over; the domain is the
+            // list's.
             self.dispose(unsafe { Elapsed::new(garbage) });
         }
         reclaimed
@@ -216,7 +224,7 @@ impl RetireList {
             self.bytes.set(self.bytes.get() - garbage.bytes());
             reclaimed.items += 1;
             reclaimed.bytes += garbage.bytes();
-            // SAFETY: our caller's promise.
+            // SAFETY: the caller's promise.
             unsafe { garbage.free() };
         }
         *self.ring.borrow_mut() = Ring::default();
@@ -244,7 +252,8 @@ impl RetireList {
             ring.garbage[FREED_AHEAD_COUNT].prefetch();
         }
         self.bytes.set(self.bytes.get() - bytes);
-        // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was promised.
+        // SAFETY: ready means that its grace period is over, in the domain that `Garbage::new` was
+        // promised.
         ring.garbage.pop_front().map(|garbage| unsafe { Elapsed::new(garbage) })
     }
 
@@ -286,12 +295,14 @@ impl<'l> Batch<'l> {
 }
 
 impl Drop for Batch<'_> {
-    /// Gives the memory of the ring back; and what is left, when freeing panicked, as if it was retired now.
+    /// Gives the ring's memory back to the list; and, when freeing panicked, the garbage that is
+    /// left, as if it was retired now.
     fn drop(&mut self) {
         let left_bytes: usize = self.garbage.iter().map(Garbage::bytes).sum();
         self.list.bytes.set(self.list.bytes.get() + left_bytes);
         let mut ring = self.list.ring.borrow_mut();
-        // Nothing in the ring is ready or waiting yet, unless a destructor reclaimed: what is behind is fresh.
+        // Nothing in the ring is ready or waiting yet, unless a destructor reclaimed: the garbage
+        // behind is fresh.
         if ring.garbage.is_empty() {
             ring.garbage = mem::take(&mut self.garbage);
         } else {
@@ -302,7 +313,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Ring {
-    /// Makes ready what waited long enough, then stamps what is fresh if nothing waits.
+    /// Makes the garbage ready whose period is over, then stamps the fresh garbage if none waits.
     fn poll<F: Flavour>(&mut self, domain: &Domain<F>) {
         if self.period.as_ref().is_some_and(|period| domain.is_elapsed(period)) {
             self.period = None;

@@ -1,9 +1,10 @@
-//! How a thread that blocks waits for readers.
+//! Waiting for readers, by a thread that blocks.
 //!
-//! A reader that runs answers within microseconds: looking again soon is cheapest. One that does not answer by then is
-//! likely not running, and the processor that it needs may be ours: so we sleep. Yielding is no substitute. The
-//! scheduler then counts us as having had our share, and with more threads than cores each yield can cost a time
-//! slice, while a thread that wakes up is run at once.
+//! A reader that runs answers within microseconds: looking again soon is cheapest. One that does
+//! not answer by then is likely not running, and may need the very processor of the waiting thread,
+//! which therefore sleeps. Yielding is no substitute. The scheduler then counts the thread as
+//! having had its share, and with more threads than cores each yield can cost a time slice, while a
+//! thread that wakes up is run at once.
 
 use std::hint::spin_loop;
 use std::thread;
@@ -26,7 +27,7 @@ impl Wait {
         Wait { look_count: 0, sleep: SYNCHRONIZE_SLEEP_MIN }
     }
 
-    /// Returns when it is worth looking at the readers again; `sleep` is called for the longer waits.
+    /// Waits until it is worth looking at the readers again; calls `sleep` for the longer waits.
     pub(crate) fn for_readers(&mut self, sleep: impl FnOnce(Duration)) {
         if cfg!(loom) {
             yield_now();

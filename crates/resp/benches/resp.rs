@@ -1,6 +1,7 @@
 //! Nanoseconds of what every request costs: parsing it, encoding its reply, counting that reply.
 //!
-//! Prints the median, best and worst of interleaved rounds, so that a busy machine hits all lines alike.
+//! Prints the median, best and worst of interleaved rounds, so that a busy machine hits all lines
+//! alike.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What must hold for any bytes. Shared by the fuzz targets and by tests/fuzz.rs.
+//! Properties that hold for any bytes. Shared by the fuzz targets and by tests/fuzz.rs.
 #![allow(dead_code, reason = "each target uses one of the checks")]
 
 use tidemill_resp::number;
@@ -11,7 +11,8 @@ use tidemill_resp::request::{
 
 type Request = Vec<Vec<u8>>;
 
-/// Requests are the same however the bytes arrive, and what was parsed is parsed again when encoded again.
+/// Requests are the same however the bytes arrive, and encoding them again gives what is parsed
+/// alike.
 pub fn requests(data: &[u8]) {
     for authenticated in [true, false] {
         let limits = Limits { authenticated, bulk_bytes_max: 1024 * 1024 };
@@ -37,7 +38,8 @@ pub fn replies(data: &[u8]) {
     // The scanner does not look at scalars and depths, so it may go further than the parser.
     if !matches!(whole.1, Some(ReplyError::InvalidScalar | ReplyError::TooDeep)) {
         assert_eq!(counts.0, count(&whole.0), "the scanner counts otherwise");
-        // It may see an error before the parser, which waits for both bytes of a line's end, but not miss one.
+        // It may see an error before the parser, which waits for both bytes of a line's end, but
+        // not miss one.
         assert!(counts.1.is_some() || whole.1.is_none(), "the scanner missed {:?}", whole.1);
     }
 }
@@ -164,7 +166,7 @@ fn count(replies: &[String]) -> ScanCounts {
     counts
 }
 
-/// What was counted up to an error.
+/// Counts up to an error.
 fn scan(pieces: &[&[u8]]) -> (ScanCounts, Option<ReplyError>) {
     let mut scanner = ReplyScanner::new();
     let mut counts = ScanCounts::default();

@@ -1,7 +1,9 @@
 //! The fuzz targets' checks on the stable toolchain: the corpus, then mutations of it.
 //!
-//! `FUZZ_SECONDS` makes it run that long instead of a fixed number of rounds (`make fuzz-resp`); `SEED` repeats a run.
-//! Every input has a budget of memory: a claim in the input that is believed ends the process.
+//! `FUZZ_SECONDS` makes it run that long instead of a fixed number of rounds (`make fuzz-resp`);
+//! `SEED` repeats a run. Every input has a budget of memory: a claim in the input that is believed
+//! ends the process. It is a process of its own, because the allocator's limit and the panic hook
+//! would hold for every other test in it.
 
 #[path = "../fuzz/checks.rs"]
 mod checks;
@@ -23,8 +25,9 @@ const ROUND_COUNT: usize = 200_000;
 /// Longest mutated input, in bytes.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Memory a check may take beyond what there is: for each byte of input, and in any case. The checks themselves keep
-/// every request and reply several times over; a believed claim is a million times more.
+/// Memory a check may take beyond what there is: for each byte of input, and in any case. The
+/// checks themselves keep every request and reply several times over; a believed claim is a million
+/// times more.
 const BUDGET_PER_BYTE: usize = 2048;
 const BUDGET_BYTES: usize = 256 * 1024;
 
@@ -86,8 +89,8 @@ fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("a file"))).collect()
 }
 
-/// A piece of one file spliced with a piece of another, and some bytes changed, doubled, dropped or replaced by
-/// what parsers trip over.
+/// A piece of one file spliced with a piece of another, and some bytes changed, doubled, dropped or
+/// replaced by what parsers trip over.
 fn mutate(corpus: &[(PathBuf, Vec<u8>)], random: &mut fastrand::Rng) -> Vec<u8> {
     const TRIPS: [&[u8]; 14] = [
         b"\r\n",

@@ -1,7 +1,7 @@
-//! What jemalloc, the binary's allocator, tells and does.
+//! Statistics, purging and options of jemalloc, the binary's allocator.
 //!
-//! Unsafe code: an allocator is, purging has no safe interface, as it neither reads nor writes a value, jemalloc looks for
-//! its options under a fixed name, and hooks are C functions.
+//! Unsafe code: an allocator is, purging has no safe interface, as it neither reads nor writes a
+//! value, jemalloc looks for its options under a fixed name, and hooks are C functions.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -9,20 +9,20 @@ use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 use std::sync::OnceLock;
 
-use rustix::mm::{Advice, madvise};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use tidemill_engine::shared::AllocatorMemory;
 use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
 
-/// The binary's allocator: jemalloc, and a note of what could not be had. The standard library tells that to the standard
-/// error only, and its hook is unstable.
+/// The binary's allocator: jemalloc, and a note of what could not be had. The standard library
+/// tells that to the standard error only, and its hook is unstable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
 thread_local! {
-    /// Bytes of this thread's last allocation that failed; 0 if none did. Needs no initialization, so that a signal handler
-    /// may read it.
+    /// Bytes of this thread's last allocation that failed; 0 if none did. Needs no initialization,
+    /// so that a signal handler may read it.
     static FAILED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -71,14 +71,20 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Larger caches of free memory per thread: writes allocate entries one by one, but what they replaced is freed in bursts,
-/// after the grace periods, and a burst should find room in the cache.
-// SAFETY: no other item has this name, under which jemalloc expects a pointer to a text that ends in a zero; a reference to
-// an array is one.
+/// Larger caches of free memory per thread: writes allocate entries one by one, but what they
+/// replaced is freed in bursts, after the grace periods, and a burst should find room in the cache.
+///
+/// Memory of up to 64 MiB a piece is reused like any other: jemalloc gives back at once what is
+/// larger than a limit, which is 8 MiB otherwise, so that each `SET` or `BITOP` of a longer string
+/// had all its pages cleared by the kernel, which took four times as long as the command. Pieces
+/// beyond it are too few to be worth keeping.
+// SAFETY: no other item has this name, under which jemalloc expects a pointer to a text that ends
+// in a zero; a reference to an array is one.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static JEMALLOC_OPTIONS: &[u8; 52] = b"lg_tcache_nslots_mul:4,tcache_nslots_small_max:1024\0";
+pub static JEMALLOC_OPTIONS: &[u8; 80] =
+    b"lg_tcache_nslots_mul:4,tcache_nslots_small_max:1024,oversize_threshold:67108864\0";
 
-/// Stands for all arenas together.
+/// Control that purges all arenas: 4096 means all of them together.
 const ALL_ARENAS_PURGE: &std::ffi::CStr = c"arena.4096.purge";
 const ALL_ARENAS_MUZZY_PAGES: &[u8] = b"stats.arenas.4096.pmuzzy\0";
 const PAGE_BYTES: &[u8] = b"arenas.page\0";
@@ -88,7 +94,7 @@ fn size(name: &'static [u8]) -> Option<usize> {
     unsafe { raw::read(name) }.ok()
 }
 
-/// What the allocator holds; `None` when it was built without statistics.
+/// Memory that the allocator holds; `None` when it was built without statistics.
 pub(crate) fn memory() -> Option<AllocatorMemory> {
     // The figures are those of the last epoch.
     epoch::advance().ok()?;
@@ -111,10 +117,11 @@ pub(crate) fn report() -> String {
     }
 }
 
-/// Gives pages that nothing stands on back to the system. Takes the locks of all arenas in turn.
+/// Returns unused pages to the system. Takes the locks of all arenas in turn.
 pub(crate) fn purge() {
     let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the name ends in a zero; this control takes no old and no new value, as jemalloc documents.
+    // SAFETY: the name ends in a zero; this control takes no old and no new value, as jemalloc
+    // documents.
     let status = unsafe {
         tikv_jemalloc_sys::mallctl(
             ALL_ARENAS_PURGE.as_ptr(),
@@ -125,6 +132,38 @@ pub(crate) fn purge() {
         )
     };
     debug_assert_eq!(status, 0, "jemalloc knows how to purge");
+}
+
+/// True if `bytes` more can be had by the calling thread, in small pieces. The answer reserves
+/// nothing.
+///
+/// The system is asked by mapping them for a moment; otherwise the freed memory that the thread's
+/// arena keeps has to be twice as much. Allocating them on trial would take them away from all
+/// other threads: jemalloc gives an arena's address space back to no one.
+pub(crate) fn has_room(bytes: usize) -> bool {
+    can_be_mapped(bytes) || kept_bytes().is_some_and(|kept_bytes| kept_bytes / 2 >= bytes)
+}
+
+fn can_be_mapped(bytes: usize) -> bool {
+    let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory of the process.
+    let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, private) };
+    // SAFETY: the range was mapped just now, in the same size, and nothing refers to it.
+    mapped.is_ok_and(|start| unsafe { munmap(start, bytes) }.is_ok())
+}
+
+/// Bytes that the calling thread's arena keeps of what was freed.
+fn kept_bytes() -> Option<usize> {
+    epoch::advance().ok()?;
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
+    let arena = unsafe { raw::read::<c_uint>(b"thread.arena\0") }.ok()?;
+    let of_arena = |figure: &str| {
+        let name = format!("stats.arenas.{arena}.{figure}\0");
+        // SAFETY: the name ends in a zero, and jemalloc documents these values as `size_t`.
+        unsafe { raw::read::<usize>(name.as_bytes()) }.ok()
+    };
+    let pages = of_arena("pdirty")? + of_arena("pmuzzy")?;
+    Some(pages * size(PAGE_BYTES)? + of_arena("retained")?)
 }
 
 /// A function that maps memory for an arena.
@@ -149,9 +188,10 @@ static HOOKS: OnceLock<Option<Hooks>> = OnceLock::new();
 impl Hooks {
     /// `None` when jemalloc does not tell its own.
     fn read() -> Option<Self> {
-        // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to its hooks.
+        // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to its
+        // hooks.
         let own = unsafe { raw::read::<*const extent_hooks_t>(b"arena.0.extent_hooks\0") }.ok()?;
-        // SAFETY: jemalloc's own hooks are a constant of its, which nobody writes to.
+        // SAFETY: jemalloc's own hooks are a constant of its, which is never written to.
         let own = unsafe { own.as_ref() }?;
         Some(Self {
             map_memory: own.alloc?,
@@ -179,15 +219,15 @@ unsafe extern "C" fn map_huge(
     let mapped =
         unsafe { (own.map_memory)(hooks, wanted, size_bytes, alignment, zero, commit, arena) };
     if !mapped.is_null() {
-        // SAFETY: the range was mapped just now and is nobody's yet; the advice changes no contents. Refused, its pages
-        // are small, which is as good.
+        // SAFETY: the range was mapped just now and is nobody's yet; the advice changes no
+        // contents. Refused, its pages are small, which is as good.
         let _ = unsafe { madvise(mapped, size_bytes, Advice::LinuxHugepage) };
     }
     mapped
 }
 
-/// Asks for huge pages in all memory that the calling thread's arena maps from now on. An arena may serve other
-/// threads as well. Does not block.
+/// Asks for huge pages in all memory that the calling thread's arena maps from now on. An arena may
+/// serve other threads as well. Does not block.
 ///
 /// # Errors
 ///
@@ -199,8 +239,8 @@ pub(crate) fn ask_for_huge_pages() -> Result<(), String> {
     let arena = unsafe { raw::read::<c_uint>(b"thread.arena\0") };
     let arena = arena.map_err(|error| error.to_string())?;
     let name = format!("arena.{arena}.extent_hooks\0");
-    // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to hooks. These live in a static
-    // for ever, as it demands, and it does not write to them.
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as a pointer to hooks.
+    // These live in a static that is never dropped, as it demands, and it does not write to them.
     unsafe { raw::write(name.as_bytes(), &raw const hooks.huge) }.map_err(|error| error.to_string())
 }
 
@@ -223,7 +263,8 @@ pub(crate) mod tests {
         ALLOCATIONS.get()
     }
 
-    // SAFETY: everything goes to an allocator and comes from it unchanged; what is not here ends in what is.
+    // SAFETY: everything goes to an allocator and comes from it unchanged; what is not here ends in
+    // what is.
     unsafe impl GlobalAlloc for Counting {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -237,7 +278,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Whether the mapping that holds an address may get huge pages on request.
+    /// True if the mapping that holds an address may get huge pages on request.
     fn is_advised(address: usize) -> bool {
         let maps =
             std::fs::read_to_string("/proc/self/smaps").expect("the kernel tells of mappings");
@@ -255,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_mapped_after_asking_is_advised_and_what_was_before_is_not() {
+    fn mappings_after_the_request_are_advised_and_earlier_ones_are_not() {
         if !std::fs::exists("/sys/kernel/mm/transparent_hugepage").expect("sysfs is mounted") {
             eprintln!("this kernel has no huge pages: not tested");
             return;
@@ -277,6 +318,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn room_is_memory_that_the_system_gives_or_the_arena_has() {
+        assert!(has_room(1 << 20));
+        assert!(!has_room(1 << 50), "an address space has 2^47 bytes");
+        assert!(!has_room(usize::MAX));
+        let on_own_arena = || {
+            // SAFETY: the name ends in a zero, and jemalloc documents the value as `unsigned`.
+            let arena = unsafe { raw::read::<c_uint>(b"arenas.create\0") }.expect("an arena");
+            // SAFETY: as above.
+            unsafe { raw::write(b"thread.arena\0", arena) }.expect("the arena is there");
+            drop((0..64).map(|_| vec![1u8; 1 << 20]).collect::<Vec<_>>());
+            let kept_bytes = kept_bytes().expect("statistics are built in");
+            assert!(kept_bytes >= 64 << 20, "{kept_bytes}");
+        };
+        std::thread::spawn(on_own_arena).join().expect("no assertion failed");
+    }
+
+    #[test]
     fn an_allocation_that_failed_is_noted_by_its_thread() {
         assert_eq!(failed_bytes(), None);
         let too_many = isize::MAX as usize - 4095;
@@ -290,6 +348,10 @@ pub(crate) mod tests {
         let slots_max: u32 =
             unsafe { raw::read(b"opt.tcache_nslots_small_max\0") }.expect("an option");
         assert_eq!(slots_max, 1024);
+        // SAFETY: as above, `size_t`.
+        let reused_bytes_max: usize =
+            unsafe { raw::read(b"opt.oversize_threshold\0") }.expect("an option");
+        assert_eq!(reused_bytes_max, 64 << 20);
     }
 
     #[test]

@@ -1,21 +1,22 @@
-//! What a client may pile up: requests that are not executed and replies that are not sent.
+//! Limits on a client's backlog: requests that are not executed and replies that are not sent.
 //!
-//! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client whose unsent replies
-//! pass [`HELD_OUTPUT_BYTES`] is not executed for until it has taken half of them, and read slowly. A client that sends
-//! all of a long pipeline before it reads still gets every reply, as in Valkey; memory grows by its requests instead of
-//! its replies, and its neighbours notice little of it. Clients without authentication have limits of their own: see
-//! `worker::unauthenticated`.
+//! Limits and their meaning are Valkey's. One thing is added: while no hard limit is set, a client
+//! whose unsent replies pass [`BLOCKED_OUTPUT_BYTES`] is *output blocked*: no command of it is
+//! executed until it has taken half of them, and it is read slowly. A client that sends all of a
+//! long pipeline before it reads still gets every reply, as in Valkey; memory grows by its requests
+//! instead of its replies, and its neighbours lose little time to it. Clients without
+//! authentication have limits of their own: see `worker::unauthenticated`.
 
 use tidemill_engine::config::OutputBufferLimit;
 
-use crate::limits::HELD_OUTPUT_BYTES;
+use crate::limits::BLOCKED_OUTPUT_BYTES;
 
-/// Since when a client has been above its soft limit, in monotonic microseconds.
+/// Time since which a client has been above its soft limit, in monotonic microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SoftLimit(Option<u64>);
 
 impl SoftLimit {
-    /// Whether `unsent_bytes` of replies end the client.
+    /// True if `unsent_bytes` of replies end the client.
     pub(crate) fn is_exceeded(
         &mut self,
         limit: OutputBufferLimit,
@@ -39,13 +40,14 @@ impl SoftLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footprint {
     pub(crate) bytes: u64,
-    /// The connection, as its worker knows it.
+    /// Index of the connection at its worker.
     pub(crate) index: usize,
     pub(crate) may_be_evicted: bool,
 }
 
-/// Which of a worker's clients go because all clients take `total_bytes` instead of `limit_bytes`: the largest of all, as far as they
-/// are its own. Those of other workers, up to `largest_elsewhere_bytes`, are theirs to see to.
+/// A worker's clients to evict because all clients take `total_bytes` instead of `limit_bytes`:
+/// those among the largest of all clients that are its own. Clients of other workers, the largest
+/// of which takes `largest_elsewhere_bytes`, are evicted by their own workers.
 pub(crate) fn evicted(
     limit_bytes: u64,
     mut total_bytes: u64,
@@ -62,9 +64,9 @@ pub(crate) fn evicted(
     own.into_iter().take_while(goes).collect()
 }
 
-/// From how many bytes of unsent replies on a client is no longer executed for.
-pub(crate) fn held_from_bytes(limit: OutputBufferLimit) -> u64 {
-    if limit.hard_bytes > 0 { u64::MAX } else { HELD_OUTPUT_BYTES.max(limit.soft_bytes) }
+/// Bytes of unsent replies above which a client is output blocked.
+pub(crate) fn output_blocked_from_bytes(limit: OutputBufferLimit) -> u64 {
+    if limit.hard_bytes > 0 { u64::MAX } else { BLOCKED_OUTPUT_BYTES.max(limit.soft_bytes) }
 }
 
 #[cfg(test)]
@@ -108,7 +110,7 @@ mod tests {
         let mut soft = SoftLimit::default();
         assert!(!soft.is_exceeded(limit, 99, || 0));
         assert!(soft.is_exceeded(limit, 100, || 0));
-        assert_eq!(held_from_bytes(limit), u64::MAX);
+        assert_eq!(output_blocked_from_bytes(limit), u64::MAX);
         assert!(!SoftLimit::default().is_exceeded(OutputBufferLimit::default(), u64::MAX, || 0));
     }
 }

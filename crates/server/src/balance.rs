@@ -1,25 +1,54 @@
-//! Which connections leave an overloaded worker.
+//! Choice of the connections that leave an overloaded worker.
 //!
-//! New connections go where the fewest are, which says nothing about what they will ask for. So each worker measures
-//! the share of time in which it had something to do, and one that has been busy for several ticks hands connections to
-//! the least busy one: as many as even the two out; or, when one connection alone is more than that, this one, so that
-//! its neighbours get a worker back. A connection whose worker would be as busy as the one it left stays: it would only
-//! move to and fro.
+//! New connections go where the fewest are, which says nothing about what they will ask for. So
+//! each worker measures the share of time in which it had something to do, and one that has been
+//! busy for several ticks hands connections to the least busy one: as many as even the two out; or,
+//! when one connection alone is more than that, this one, so that its neighbours get a worker back.
+//! A connection whose worker would be as busy as the one it left stays: it would only move to and
+//! fro.
 
-use crate::limits::{BALANCE_MARGIN_PERMILLE, BALANCE_TICKS, BUSY_PERMILLE};
+use crate::limits::{BALANCE_MARGIN_PERMILLE, BALANCE_TICKS, BUSY_PERMILLE, TICK_MS};
 
-/// How busy a worker is.
+/// Busy time of a worker, tick by tick.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
+    /// End of the last wait for events, in monotonic microseconds.
+    busy_from_us: u64,
+    next_tick_us: u64,
     idle_us: u64,
     since_us: u64,
     busy_ticks: u32,
 }
 
 impl Load {
-    /// The worker waited for events with nothing else to do.
-    pub(crate) fn idle(&mut self, waited_us: u64) {
-        self.idle_us += waited_us;
+    /// Load of a worker that begins its first iteration.
+    pub(crate) fn begin(&mut self, now_us: u64) {
+        self.busy_from_us = now_us;
+    }
+
+    /// Duration of the iteration that ends with a wait for events, in microseconds.
+    pub(crate) fn busy_us(&self, now_us: u64) -> u64 {
+        now_us - self.busy_from_us
+    }
+
+    /// Ends a wait for events that began at `waited_from_us`. `is_idle` says that nothing else is
+    /// to do: a worker that waits for the end of a throttle is not idle.
+    #[inline]
+    pub(crate) fn end_wait(&mut self, waited_from_us: u64, now_us: u64, is_idle: bool) {
+        self.busy_from_us = now_us;
+        if is_idle {
+            self.idle_us += now_us - waited_from_us;
+        }
+    }
+
+    /// True once per tick, at the first call after its beginning.
+    #[inline]
+    pub(crate) fn begins_tick(&mut self, now_us: u64) -> bool {
+        let is_due = now_us >= self.next_tick_us;
+        if is_due {
+            self.next_tick_us = now_us + TICK_MS * 1000;
+        }
+        is_due
     }
 
     /// Ends a tick: the permille of it in which the worker was busy.
@@ -33,13 +62,14 @@ impl Load {
         permille
     }
 
-    /// Whether this is the tick whose work decides who leaves. The others are not measured: the clock is read for each
-    /// event.
+    /// True in the tick whose work decides which connections leave. The others are not measured:
+    /// the clock is read for each event.
     pub(crate) fn is_measuring(&self) -> bool {
         self.busy_ticks + 1 == BALANCE_TICKS
     }
 
-    /// Whether it has been busy for so long that connections should leave; asked anew only after as long again.
+    /// True if the worker has been busy for [`BALANCE_TICKS`] and connections should leave. The
+    /// count then begins again.
     pub(crate) fn is_overloaded(&mut self) -> bool {
         let is_overloaded = self.busy_ticks >= BALANCE_TICKS;
         if is_overloaded {
@@ -49,7 +79,7 @@ impl Load {
     }
 }
 
-/// What a connection asks of its worker.
+/// Work that a connection asks of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
     /// The connection, as its worker knows it.
@@ -59,7 +89,8 @@ pub(crate) struct Demand {
     pub(crate) is_movable: bool,
 }
 
-/// The connections that go from a worker as busy as `own_permille` to one as busy as `other_permille`.
+/// The connections that go from a worker as busy as `own_permille` to one as busy as
+/// `other_permille`.
 pub(crate) fn leaving(
     own_permille: u32,
     other_permille: u32,
@@ -116,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_only_move_to_and_fro_stays() {
+    fn connection_that_would_only_move_to_and_fro_stays() {
         assert!(leaving(1000, 0, demands(&[100])).is_empty(), "alone, it gains nothing");
         assert!(leaving(1000, 0, demands(&[100, 0, 0])).is_empty(), "its neighbours are silent");
         assert!(
@@ -135,7 +166,7 @@ mod tests {
         let mut now_us = 0;
         let mut tick = |load: &mut Load, idle_us| {
             now_us += 100_000;
-            load.idle(idle_us);
+            load.end_wait(now_us - idle_us, now_us, true);
             load.tick(now_us)
         };
         for _ in 1..BALANCE_TICKS {
@@ -149,5 +180,23 @@ mod tests {
         }
         assert!(load.is_overloaded());
         assert!(!load.is_overloaded());
+    }
+
+    #[test]
+    fn wait_of_a_worker_with_something_to_do_counts_as_busy() {
+        let mut load = Load::default();
+        load.begin(500);
+        assert_eq!(load.busy_us(700), 200);
+        load.end_wait(700, 90_700, false);
+        assert_eq!(load.busy_us(90_750), 50, "of the last iteration alone");
+        load.end_wait(90_750, 100_000, true);
+        assert_eq!(load.tick(100_000), 907);
+    }
+
+    #[test]
+    fn tick_begins_once_and_again_a_tick_later() {
+        let mut load = Load::default();
+        assert!(load.begins_tick(50) && !load.begins_tick(50));
+        assert!(!load.begins_tick(49 + TICK_MS * 1000) && load.begins_tick(50 + TICK_MS * 1000));
     }
 }

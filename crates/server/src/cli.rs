@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub use tidemill_engine::config::nearest;
-use tidemill_engine::config::{CommandLine, FAMILIES, directive_list, load};
+use tidemill_engine::config::{CommandLine, Configuration, directive_list, load};
+pub use tidemill_engine::config::{FAMILIES, nearest};
 
 use crate::config::DiskFiles;
 use crate::options;
@@ -27,7 +27,8 @@ command line; later ones win.
   --help              prints this
 ";
 
-const EXAMPLES: &str = "
+/// Examples of command lines.
+pub const EXAMPLES: &str = "
 Examples:
 
   tidemill server --port 6380 --maxmemory 2gb --requirepass secret
@@ -49,7 +50,7 @@ const FIRST_DIRECTIVES: [&str; 10] = [
     "logfile",
 ];
 
-/// What `--help` prints.
+/// Text that `--help` prints.
 fn help() -> String {
     let mut text = format!(
         "{USAGE}{EXAMPLES}\nDirectives, with their defaults in brackets, are described in \
@@ -71,10 +72,11 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from `commit`.
+/// Runs `tidemill server` with the arguments that follow the subcommand, in a binary built from
+/// `commit`.
 ///
-/// Blocks the calling thread until the server stops. Exit status 0 after an orderly stop, 1 when the server cannot run,
-/// 2 when the configuration is wrong.
+/// Blocks the calling thread until the server stops. Exit status 0 after an orderly stop, 1 when
+/// the server cannot run, 2 when the configuration is wrong.
 pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let arguments: Result<Vec<String>, OsString> =
         args.into_iter().map(OsString::into_string).collect();
@@ -85,17 +87,8 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let asks = |option: &str| arguments.iter().any(|argument| argument == option);
-    if asks("--help") || arguments.first().is_some_and(|first| first == "-h" || first == "help") {
-        return print(&help());
-    }
-    if asks("--list-directives") {
-        return print(&directive_list());
-    }
-    if let Some("--version" | "-v") = arguments.first().map(String::as_str) {
-        let version = env!("CARGO_PKG_VERSION");
-        println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
-        return ExitCode::SUCCESS;
+    if let Some(status) = answer(&arguments, commit) {
+        return status;
     }
     let before = arguments.len();
     arguments.retain(|argument| argument != "--check-config");
@@ -103,13 +96,8 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let line = CommandLine::parse(arguments);
     // Before `dir` takes effect.
     let file = line.file.as_ref().map(|path| absolute(path));
-    let loaded = load(&line, &DiskFiles).map_err(|error| error.to_string());
-    let loaded = loaded.and_then(|configuration| match options::placement(&configuration) {
-        Ok(_) => Ok(configuration),
-        Err(reason) => Err(format!("tidemill server: {reason}")),
-    });
-    let configuration = match loaded {
-        Ok(loaded) => loaded,
+    let configuration = match checked_configuration(&line) {
+        Ok(configuration) => configuration,
         Err(text) => {
             eprintln!("{text}");
             return ExitCode::from(2);
@@ -131,21 +119,49 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
-    let is_in_background = background::is_wanted(&config, supervisor);
-    let logs_to_file = config.log_file.is_some();
-    let start = Start { configuration, config, supervisor, file, commit };
-    // Before the terminal is left, so that whoever started the server hears of a port that is in use.
-    let prepared = start::prepare(&start).and_then(|prepared| {
+    serve(&Start { configuration, config, supervisor, file, commit })
+}
+
+/// Answers options that ask for a text instead of a server.
+fn answer(arguments: &[String], commit: &str) -> Option<ExitCode> {
+    let asks = |option: &str| arguments.iter().any(|argument| argument == option);
+    let first = arguments.first().map(String::as_str);
+    if asks("--help") || matches!(first, Some("-h" | "help")) {
+        return Some(print(&help()));
+    }
+    if asks("--list-directives") {
+        return Some(print(&directive_list()));
+    }
+    if let Some("--version" | "-v") = first {
+        let version = env!("CARGO_PKG_VERSION");
+        println!("Tidemill server v={version} sha={commit} bits={}", usize::BITS);
+        return Some(ExitCode::SUCCESS);
+    }
+    None
+}
+
+/// Configuration of a command line and its file, with a placement that can be read.
+fn checked_configuration(line: &CommandLine) -> Result<Configuration, String> {
+    let configuration = load(line, &DiskFiles).map_err(|error| error.to_string())?;
+    options::placement(&configuration).map_err(|reason| format!("tidemill server: {reason}"))?;
+    Ok(configuration)
+}
+
+/// Runs a server whose log is open, in the background if it is configured so.
+fn serve(start: &Start) -> ExitCode {
+    let is_in_background = background::is_wanted(&start.config, start.supervisor);
+    // Before the terminal is left, so that a port in use is reported to the terminal.
+    let prepared = start::prepare(start).and_then(|prepared| {
         if is_in_background {
             background::enter()?;
         }
         Ok(prepared)
     });
-    match prepared.and_then(|prepared| start::run(&start, prepared)) {
+    match prepared.and_then(|prepared| start::run(start, prepared)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log::error!("{error}");
-            if logs_to_file {
+            if start.config.log_file.is_some() {
                 eprintln!("tidemill server: {error}");
             }
             ExitCode::from(1)

@@ -1,8 +1,9 @@
 //! The server's clock: Unix time that never goes back.
 //!
-//! The wall clock may be set at any moment, by hand, by a time service, by a hypervisor. How much time has passed does not
-//! change with it: a key that was given a minute lives for a minute. So the server's time is anchored to the monotonic
-//! clock, and compared with the wall clock ten times a second:
+//! The wall clock may be set at any moment, by hand, by a time service, by a hypervisor. How much
+//! time has passed does not change with it: a key that was given a minute lives for a minute. So
+//! the server's time is anchored to the monotonic clock, and compared with the wall clock ten times
+//! a second:
 //!
 //! | the wall clock was | the server's time |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | set back, up to a second in all | runs slower by 500 ppm until the wall clock has caught up |
 //! | set back further | goes on as it did; it is [`ahead_ms`](Clock::ahead_ms) from then on |
 //!
-//! Slewing an hour would take 83 days, in which absolute times of clients that are right would be an hour wrong. So what is
-//! exchanged with clients as an absolute time is translated by `ahead_ms` instead, and that changes at steps only.
+//! Slewing an hour would take 83 days, in which absolute times of clients that are right would be
+//! an hour wrong. So what is exchanged with clients as an absolute time is translated by `ahead_ms`
+//! instead, and that changes at steps only.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -24,19 +26,21 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Microseconds between two looks at the wall clock.
 const LOOK_US: u64 = 100_000;
 
-/// Difference to the wall clock, in microseconds, below which nothing is done: reading two clocks takes a moment.
+/// Difference to the wall clock, in microseconds, below which nothing is done: reading two clocks
+/// takes a moment.
 const DIFFERENCE_US_MIN: i64 = 1000;
 
 /// The longest way back, in microseconds, that is made by running slower.
 const SLEWED_US_MAX: u64 = 1_000_000;
 
-/// While slewing, the server's time loses one microsecond in so many: 500 ppm.
+/// Microseconds in which the server's time loses one microsecond while slewing: 500 ppm.
 const SLEW_US_PER_US: u64 = 2000;
 
-/// Two readings of the monotonic clock around one of the wall clock that are further apart, in microseconds, say nothing.
+/// Two readings of the monotonic clock around one of the wall clock that are further apart, in
+/// microseconds, say nothing.
 const READING_US_MAX: u64 = 500;
 
-/// Where the time comes from.
+/// Source of the time.
 pub(crate) trait TimeSource: Send + Sync + 'static {
     /// Unix time in microseconds, as it is set.
     fn wall_us(&self) -> u64;
@@ -47,14 +51,15 @@ pub(crate) trait TimeSource: Send + Sync + 'static {
 
 /// The system's real-time and monotonic clocks.
 ///
-/// Read straight from the C library: the checked differences of two times that `std` deals in cost more than the reading
-/// itself, and each request is timed. (`rustix` would read the kernel's page without the library, but crashes under
-/// valgrind.)
+/// Read straight from the C library: the checked differences of two times that `std` deals in cost
+/// more than the reading itself, and each request is timed. (`rustix` would read the kernel's page
+/// without the library, but crashes under valgrind.)
 #[derive(Debug)]
 pub(crate) struct SystemTime;
 
 fn clock_ns(clock: ClockId) -> u64 {
-    // Neither clock is before its zero (of the monotonic one this is boot, of the other 1970), and every kernel has both.
+    // Neither clock is before its zero (of the monotonic one this is boot, of the other 1970), and
+    // every kernel has both.
     clock_gettime(clock)
         .map_or(0, |time| time.tv_sec().max(0) as u64 * NS_PER_S + time.tv_nsec() as u64)
 }
@@ -72,12 +77,12 @@ impl TimeSource for SystemTime {
 /// The course of the server's time from one moment on.
 #[derive(Clone, Copy, Debug)]
 struct Course {
-    /// The moment, by the monotonic clock and by the server's time.
+    /// Start of the course, by the monotonic clock and by the server's time.
     from_us: u64,
     unix_us: u64,
-    /// How much it loses from then on, 500 ppm at a time.
+    /// Microseconds that it loses from then on, 500 ppm at a time.
     slewed_us: u64,
-    /// How much it stays ahead of the wall clock.
+    /// Milliseconds that it stays ahead of the wall clock.
     ahead_ms: u64,
 }
 
@@ -92,7 +97,8 @@ impl Course {
         self.unix_us + elapsed_us - self.lost_us(monotonic_us)
     }
 
-    /// The course from a moment on at which the wall clock shows `wall_us`; none when it is as expected.
+    /// The course from a moment on at which the wall clock shows `wall_us`; none when it is as
+    /// expected.
     fn after_look(&self, monotonic_us: u64, wall_us: u64) -> Option<Course> {
         let unix_us = self.unix_us(monotonic_us);
         let to_slew_us = self.slewed_us - self.lost_us(monotonic_us);
@@ -154,7 +160,7 @@ pub(crate) struct AnchoredClock<S> {
     /// Counts courses: the present one is in the cell of its parity, the other is written next.
     version: AtomicU64,
     courses: [CourseCell; 2],
-    /// When the wall clock is looked at next, by the monotonic clock.
+    /// Time of the next look at the wall clock, by the monotonic clock.
     next_look_us: AtomicU64,
     looking: Mutex<()>,
 }
@@ -184,15 +190,16 @@ impl<S: TimeSource> AnchoredClock<S> {
         }
     }
 
-    /// The present course. A reader repeats itself only when another course began meanwhile, of which there are ten a second
-    /// at most; one that stops in the middle of writing holds nobody up.
+    /// The present course. A reader repeats itself only when another course began meanwhile, of
+    /// which there are ten a second at most; a writer that stops in the middle of writing delays no
+    /// reader.
     fn course(&self) -> Course {
         loop {
             // Acquire: pairs with the Release store in `look`; the cell's content is there.
             let version = self.version.load(Ordering::Acquire);
             let course = self.courses[(version % 2) as usize].load();
-            // Acquire: pairs with the Release fence in `look`. Whoever has read what is written for the version after
-            // the next sees that the next has begun.
+            // Acquire: pairs with the Release fence in `look`. A thread that has read what is
+            // written for the version after the next sees that the next has begun.
             fence(Ordering::Acquire);
             if self.version.load(Ordering::Relaxed) == version {
                 return course;
@@ -295,7 +302,8 @@ mod tests {
             Tested { time, clock, last_us: START_US }
         }
 
-        /// Lets time pass in steps of a tick; the clock never goes back, and never runs slower than by 500 ppm.
+        /// Lets time pass in steps of a tick; the clock never goes back, and never runs slower than
+        /// by 500 ppm.
         fn pass(&mut self, us: u64) -> u64 {
             let mut left_us = us;
             while left_us > 0 {

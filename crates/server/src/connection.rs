@@ -4,37 +4,25 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
-use tidemill_engine::session::Session;
+use tidemill_engine::worker::session::Session;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 
 use crate::backlog::SoftLimit;
+use crate::connection_state::ConnectionState;
 use crate::input::Input;
 
-/// What the event loop must do for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Read requests.
-    Open,
-    /// Its last request waits for something: keep what arrives, execute nothing.
-    Waiting,
-    /// Its replies pile up: keep what arrives, execute nothing until it has taken some.
-    Held,
-    /// Send what is left, then close.
-    Closing,
-}
-
-/// How long nothing has gone either way. Only `timeout` asks, ten times a second, so it is found by comparing counts of
-/// bytes instead of being noted with each of them.
+/// Time without traffic either way. Only `timeout` asks, ten times a second, so it is found by
+/// comparing counts of bytes instead of being noted with each of them.
 #[derive(Debug)]
-pub(crate) struct Idleness {
+struct Idleness {
     bytes: u64,
-    /// Monotonic.
+    /// Monotonic time at which `bytes` was first seen.
     since_ms: u64,
 }
 
 impl Idleness {
-    pub(crate) fn new(now_ms: u64) -> Idleness {
+    fn new(now_ms: u64) -> Idleness {
         Idleness { bytes: 0, since_ms: now_ms }
     }
 
@@ -60,82 +48,102 @@ pub(crate) struct Connection {
     pub(crate) soft_limit: SoftLimit,
     /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
-    pub(crate) mode: Mode,
-    pub(crate) idleness: Idleness,
-    /// The events that the kernel was asked for last.
+    pub(crate) state: ConnectionState,
+    idleness: Idleness,
+    /// Events that the kernel was asked to report last.
     pub(crate) interest: EventFlags,
-    /// Whether it stands in the worker's queue of connections to go on with.
-    pub(crate) is_queued: bool,
-    /// Whether it sits out while others have their share, and is neither read nor executed for; see [`crate::fairness`].
-    pub(crate) is_resting: bool,
-    /// The round of [`crate::fairness`] in which it had its last turn.
+    /// Round of [`crate::fairness`] in which it had its last turn.
     pub(crate) round: u64,
-    /// The client sends nothing more: the end of its stream was read. See `worker::ending`.
-    pub(crate) is_input_over: bool,
-    /// The client takes nothing more: sending to it has failed. Replies are dropped.
-    pub(crate) is_output_over: bool,
 }
 
 impl Connection {
-    /// What the client speaks.
+    /// A new connection, at a monotonic time.
+    pub(crate) fn new(socket: OwnedFd, session: Session, now_ms: u64) -> Connection {
+        Connection {
+            socket,
+            session,
+            parser: RequestParser::new(),
+            input: Input::default(),
+            output: ReplyBuffer::new(Protocol::Resp2),
+            soft_limit: SoftLimit::default(),
+            work: 0,
+            state: ConnectionState::NEW,
+            idleness: Idleness::new(now_ms),
+            interest: EventFlags::IN,
+            round: 0,
+        }
+    }
+
+    /// Protocol that the client speaks.
     pub(crate) fn protocol(&self) -> Protocol {
         self.output.protocol()
     }
 
-    /// Open, with nothing left to execute: what it sends next begins a request, and may be of any size.
+    /// True if it is open with nothing left to execute, unless it is in the run queue: its next
+    /// bytes begin a request, of any size.
+    #[inline]
     pub(crate) fn expects_request(&self) -> bool {
-        self.mode == Mode::Open
-            && self.input.is_empty()
-            && !self.is_queued
-            && !self.is_resting
-            && self.session.is_authenticated
+        self.state.is_open() && self.input.is_empty() && self.session.is_authenticated
     }
 
-    /// Whether a turn could do something for it: requests are there, or the rest of a reply is.
+    /// True if a turn could do something for it: there are requests or the rest of a reply.
     pub(crate) fn has_work(&self) -> bool {
-        !self.input.is_empty() || self.session.has_rest()
+        !self.input.is_empty() || self.session.has_pending_reply()
     }
 
-    /// Whether its last request waits for what the end of the client ends too: for another client's write in a blocking
-    /// command, or for the end of `CLIENT PAUSE`. One that waits for a lock does not: it runs, whoever is there to hear of it.
+    /// True if its last request waits for an event that the end of the client replaces: another
+    /// client's write in a blocking command, or the end of `CLIENT PAUSE`. A request that waits for
+    /// a lock does not count: it runs although the client has gone.
     pub(crate) fn waits_for_others(&self) -> bool {
         // Relaxed: written by this thread.
         let is_postponed = || self.session.client.is_postponed.load(Ordering::Relaxed);
-        self.mode == Mode::Waiting && (self.session.is_blocked() || is_postponed())
+        self.state.is_waiting() && (self.session.is_blocked() || is_postponed())
     }
 
-    /// When its input is over and nothing of it is left to be executed: it is to be closed once its replies are sent.
-    pub(crate) fn close_if_run_out(&mut self) {
-        let may_go_on = self.is_queued || self.is_resting && self.has_work();
-        if self.is_input_over && self.mode == Mode::Open && !may_go_on {
-            self.mode = Mode::Closing;
-            // Half a request at most.
-            self.input = Input::default();
+    /// Begins to close when its input is over and nothing of it is left to execute: it is closed
+    /// once its replies are sent. `is_queued` says that it is in the run queue.
+    pub(crate) fn begin_closing_if_done(&mut self, is_queued: bool) {
+        let may_go_on = is_queued || self.state.is_throttled() && self.has_work();
+        if self.state.ends_when_done() && !may_go_on {
+            self.begin_closing();
         }
     }
 
-    /// Whether another worker may have it.
-    pub(crate) fn is_movable(&self) -> bool {
-        let is_ending = self.is_input_over || self.is_output_over;
-        self.mode == Mode::Open && !is_ending && self.session.is_movable()
+    /// Begins to close: nothing more of it is executed, and it is closed once its replies are sent.
+    pub(crate) fn begin_closing(&mut self) {
+        self.state.begin_closing();
+        self.input = Input::default();
     }
 
-    /// Open, with nothing left to send and nothing to be asked of the kernel or noted: how most turns end.
-    pub(crate) fn is_at_ease(&self) -> bool {
-        self.mode == Mode::Open
-            && !self.is_resting
+    /// True if another worker may take it over.
+    pub(crate) fn is_movable(&self) -> bool {
+        self.state.is_movable() && self.session.is_movable()
+    }
+
+    /// Events that the kernel is to report.
+    pub(crate) fn wanted_events(&self) -> EventFlags {
+        let mut events = EventFlags::empty();
+        events.set(EventFlags::IN, self.state.is_read());
+        events.set(EventFlags::OUT, !self.output.is_empty());
+        events
+    }
+
+    /// True if it is open with nothing to send, no events to ask of the kernel and no limit being
+    /// timed: the state in which most turns end.
+    pub(crate) fn is_idle_and_drained(&self) -> bool {
+        self.state.is_open()
             && self.output.is_empty()
             && self.interest == EventFlags::IN
             && self.soft_limit == SoftLimit::default()
     }
 
-    /// Whether `timeout` ends the client: nothing has gone either way for longer, and it does not wait for the server. To be
-    /// asked at each tick, at a monotonic time.
+    /// True if `timeout` ends the client: nothing was transferred either way for longer, and the
+    /// client does not wait for the server. Called at each tick, with a monotonic time.
     pub(crate) fn has_idled(&mut self, timeout_ms: u64, now_ms: u64) -> bool {
         let client = &self.session.client;
         let idle_ms =
             self.idleness.at(now_ms, client.input_bytes.value() + client.output_bytes.value());
-        idle_ms > timeout_ms && self.mode != Mode::Waiting && !self.session.is_monitor
+        idle_ms > timeout_ms && !self.state.is_waiting() && !self.session.is_monitor
     }
 
     /// Memory that the client takes, unsent payloads in full.
@@ -146,14 +154,15 @@ impl Connection {
         (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
     }
 
-    /// The client as the log names it: what identifies it and what it has piled up, but nothing it chose itself.
+    /// The client as the log names it: what identifies it and the size of its backlog, but nothing
+    /// it chose itself.
     pub(crate) fn describe(&self, now_ms: u64) -> String {
         let client = &self.session.client;
         // Relaxed: written by this thread.
         let last_ms = client.last_command_ms.load(Ordering::Relaxed);
         format!(
-            "id={} addr={} laddr={} fd={} name=*redacted* age={} idle={} db={} qbuf={} multi-mem={} omem={} \
-             user=*redacted*",
+            "id={} addr={} laddr={} fd={} name=*redacted* age={} idle={} db={} qbuf={} \
+             multi-mem={} omem={} user=*redacted*",
             client.id,
             client.address,
             client.local_address,
@@ -167,11 +176,12 @@ impl Connection {
         )
     }
 
-    /// Lets others see how much the client has sent that is not executed yet, and what that takes.
+    /// Publishes the number of bytes that the client has sent and that are not executed yet, and
+    /// their memory.
     pub(crate) fn publish_pending(&self) {
         let client = &self.session.client;
-        // Relaxed, here and below: for others' information only, and written by this thread alone. Mostly nothing is left
-        // and nothing was.
+        // Relaxed, here and below: for others' information only, and written by this thread alone.
+        // Mostly nothing is left and nothing was.
         if client.pending_bytes.load(Ordering::Relaxed) != 0 || !self.input.is_empty() {
             self.publish_memory();
         }
@@ -190,7 +200,7 @@ impl Connection {
         }
     }
 
-    /// Lets others see how much of its replies is unsent: what the buffer takes, or payloads by reference.
+    /// Publishes the size of its unsent replies: memory of the buffer, or payloads by reference.
     pub(crate) fn publish_unsent(&self) {
         let bytes = self.output.len().max(self.output.allocated_bytes()) as u64;
         // Relaxed: as above.

@@ -1,14 +1,16 @@
-//! Connections on their way to another worker: new ones to the worker with the fewest, hot ones to the least busy.
+//! Connections on their way to another worker: new ones to the worker with the fewest, busy ones to
+//! the least busy.
 //!
-//! Only to workers that *respond*: they wait for events, or their event loops turned lately. A worker inside a long command
-//! gets none, and what it was given just before the command began is taken back by a worker that responds. A connection
-//! that a worker has taken stays with it.
+//! Only workers that *respond* get connections: they wait for events, or began an iteration lately.
+//! A worker inside a long command gets none, and a connection it was given just before the command
+//! began is taken back by a worker that responds. A connection that a worker has taken stays with
+//! it.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_engine::mailbox::Notify;
+use tidemill_engine::slots::mailbox::Notify;
 
 use crate::connection::Connection;
 use crate::limits::{OVERDUE_US, RESPONDS_US, WAITS_US};
@@ -21,7 +23,7 @@ pub(crate) struct Accepted {
     pub(crate) origin: Origin,
 }
 
-/// A connection that a worker is given.
+/// A connection that is handed to a worker.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     New(Accepted),
@@ -58,13 +60,14 @@ impl Notify for Waker {
     }
 }
 
-/// When a worker's event loop turned last, on a cache line of its own: stored at each iteration by its worker, read only
-/// where connections are placed.
+/// Time at which a worker's event loop began its last iteration, on a cache line of its own: stored
+/// at each iteration by its worker, read only where connections are placed.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pulse(AtomicU64);
 
-/// Bit of a pulse that is set while the worker waits for events; the others are monotonic microseconds, doubled.
+/// Bit of a pulse that is set while the worker waits for events; the others are monotonic
+/// microseconds, doubled.
 const WAITS: u64 = 1;
 
 impl Pulse {
@@ -74,8 +77,8 @@ impl Pulse {
         self.0.store(now_us << 1 | waits, Ordering::Relaxed);
     }
 
-    /// Whether the worker takes what it is given soon. One that waits does, unless its thread is not run: it wakes up at
-    /// each tick.
+    /// True if the worker takes a connection soon. A waiting worker does, unless its thread is not
+    /// run: it wakes up at each tick.
     fn responds(&self, now_us: u64) -> bool {
         let pulse = self.0.load(Ordering::Relaxed);
         let bound_us = if pulse & WAITS == 0 { RESPONDS_US } else { WAITS_US };
@@ -88,10 +91,11 @@ impl Pulse {
 pub(crate) struct Handover {
     state: Mutex<State>,
     pulses: Vec<Pulse>,
-    /// By worker: whether connections wait for it. So that a worker with none does not lock at each iteration.
+    /// True by worker if connections wait for it. A worker with none does not lock at each
+    /// iteration.
     has_waiting: Vec<AtomicBool>,
     wakers: Vec<Waker>,
-    /// How busy each worker was in its last tick, in permille.
+    /// Busy time of each worker in its last tick, in permille.
     loads: Vec<AtomicU32>,
 }
 
@@ -109,7 +113,7 @@ struct Waiting {
 }
 
 impl Handover {
-    /// For as many workers as there are wakers, none of which has run yet.
+    /// Handover among the workers of `wakers`, none of which has run yet.
     pub(crate) fn new(wakers: Vec<Waker>, clients_max: usize) -> Handover {
         let state = State {
             counts: vec![0; wakers.len()],
@@ -122,7 +126,7 @@ impl Handover {
         Handover { state: Mutex::new(state), pulses, has_waiting, wakers, loads }
     }
 
-    /// Sets the most clients there may be; those beyond stay.
+    /// Sets the maximum number of clients; clients beyond it stay.
     pub(crate) fn set_clients_max(&self, clients_max: usize) {
         self.state().clients_max = clients_max;
     }
@@ -131,20 +135,21 @@ impl Handover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker begins to wait for events.
+    /// Notes that a worker begins to wait for events.
     #[inline]
     pub(crate) fn begin_wait(&self, worker: usize, now_us: u64) {
         self.pulses[worker].store(now_us, WAITS);
     }
 
-    /// A worker's wait for events is over: an iteration of its event loop begins.
+    /// Notes that a worker's wait for events is over and an iteration of its event loop begins.
     #[inline]
     pub(crate) fn end_wait(&self, worker: usize, now_us: u64) {
         self.pulses[worker].store(now_us, 0);
     }
 
-    /// Counts a new connection for the worker with the fewest of those that respond, and hands it over; gives it back when
-    /// there are too many, or when `acceptor` itself is to keep it. The acceptor responds: it is accepting.
+    /// Counts a new connection for the worker with the fewest of those that respond, and hands it
+    /// over; gives it back when there are too many, or when `acceptor` itself is to keep it. The
+    /// acceptor responds: it is accepting.
     pub(crate) fn place(&self, acceptor: usize, accepted: Accepted, now_us: u64) -> Placed {
         let mut state = self.state();
         if state.counts.iter().sum::<usize>() >= state.clients_max {
@@ -171,17 +176,19 @@ impl Handover {
 
     fn announce(&self, state: &mut State, worker: usize, waiting: Waiting) {
         state.waiting[worker].push(waiting);
-        // Relaxed: stored under the lock. Who learns of the arrival by anything that its sender does afterwards sees it.
+        // Relaxed: stored under the lock. A thread that learns of the arrival by a later action of
+        // its sender sees it.
         self.has_waiting[worker].store(true, Ordering::Relaxed);
     }
 
-    /// Whether connections wait for a worker, as far as it can know.
+    /// True if connections wait for a worker, by the worker's own view: it may miss one that is
+    /// announced right now.
     pub(crate) fn has_arrivals(&self, worker: usize) -> bool {
         // Relaxed: as in `take`.
         self.has_waiting[worker].load(Ordering::Relaxed)
     }
 
-    /// The connections that were handed to a worker.
+    /// Takes the connections that were handed to a worker.
     pub(crate) fn take(&self, worker: usize) -> Vec<Arrival> {
         // Relaxed: an arrival that is announced right now is followed by a wake-up.
         if !self.has_waiting[worker].load(Ordering::Relaxed) {
@@ -193,7 +200,8 @@ impl Handover {
         waiting.into_iter().map(|waiting| waiting.arrival).collect()
     }
 
-    /// Takes what other workers were given and have not taken in [`OVERDUE_US`], and counts it for `worker`.
+    /// Takes the connections that other workers were given and have not taken in [`OVERDUE_US`],
+    /// and counts them for `worker`.
     pub(crate) fn take_overdue(&self, worker: usize, now_us: u64) -> Vec<Arrival> {
         let mut overdue = Vec::new();
         // Relaxed: what is announced right now is not overdue.
@@ -213,19 +221,20 @@ impl Handover {
         overdue
     }
 
-    /// Whether any worker has not taken all that it was given.
+    /// True if any worker has not taken all of its connections.
     pub(crate) fn has_waiting(&self) -> bool {
-        // Relaxed: who announced it sees it, and looks again later.
+        // Relaxed: the worker that announced it sees it, and looks again later.
         self.has_waiting.iter().any(|has_waiting| has_waiting.load(Ordering::Relaxed))
     }
 
-    /// A worker tells how busy it was.
+    /// Publishes how busy a worker was.
     pub(crate) fn publish_load(&self, worker: usize, busy_permille: u32) {
         // Relaxed, here and below: a hint, renewed at every tick.
         self.loads[worker].store(busy_permille, Ordering::Relaxed);
     }
 
-    /// The least busy worker that responds, and how busy it was in its last tick. `worker`, which asks, responds.
+    /// The least busy worker that responds, with its busy permille in the last tick. `worker`,
+    /// which asks, responds.
     pub(crate) fn least_busy(&self, worker: usize, now_us: u64) -> (usize, u32) {
         let loads = self.loads.iter().map(|load| load.load(Ordering::Relaxed)).enumerate();
         let least = loads
@@ -245,13 +254,13 @@ impl Handover {
         self.wakers[to].notify();
     }
 
-    /// A worker's connection has ended.
+    /// Notes that a connection of a worker has ended.
     pub(crate) fn ended(&self, worker: usize) {
         self.state().counts[worker] -= 1;
     }
 }
 
-/// Where a new connection went.
+/// Destination of a new connection.
 #[derive(Debug)]
 pub(crate) enum Placed {
     Here(Accepted),
@@ -267,7 +276,7 @@ mod tests {
 
     const NOW_US: u64 = 1_000_000_000;
 
-    /// Of so many workers, all of which wait for events.
+    /// Handover among `worker_count` workers, all of which wait for events.
     fn waiting(worker_count: usize) -> Handover {
         let wakers = (0..worker_count).map(|_| Waker::new().expect("an event descriptor"));
         let handover = Handover::new(wakers.collect(), 1000);
@@ -280,7 +289,7 @@ mod tests {
         Accepted { socket: socket.into(), origin: Origin::Unix { path: "/socket".into() } }
     }
 
-    /// Connections by worker after as many more were accepted by the first one.
+    /// Connections by worker after `count` more were accepted by the first one.
     fn counts_after(handover: &Handover, count: usize, now_us: u64) -> Vec<usize> {
         for _ in 0..count {
             let placed = handover.place(0, accepted(), now_us);
@@ -313,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_in_time_goes_to_another_worker() {
+    fn arrival_not_taken_in_time_goes_to_another_worker() {
         let handover = waiting(3);
         assert_eq!(counts_after(&handover, 3, NOW_US), [1, 1, 1]);
         assert_eq!(handover.take(2).len(), 1);

@@ -1,11 +1,13 @@
-//! What a connection has read and not executed yet.
+//! Input of a connection that is read and not executed yet.
 //!
-//! Executed bytes are dropped from the front. Moving the rest each time would cost the square of what a client piled up,
-//! so the front is only marked, and given back once it outweighs the rest.
+//! Executed bytes are dropped from the front. Moving the remaining bytes each time would cost the
+//! square of a client's backlog, so the front is only marked, and given back once it outweighs the
+//! remaining bytes.
 //!
-//! What a client announces costs next to nothing: memory follows what has arrived, at most doubles with it, and ends with
-//! the announced size. Only a few clients of a worker have room for more, so that a large argument that arrives at once is
-//! not moved while it grows, and only for a moment: see [`Input::give_back`]. What is counted is what is allocated.
+//! An announced size costs next to nothing: memory follows the bytes that have arrived, at most
+//! doubles with them, and ends with the announced size. Only a few clients of a worker have room
+//! for more, so that a large argument that arrives at once is not moved while it grows, and only
+//! for a moment: see [`Input::give_back`]. Allocated bytes are counted, not requested ones.
 
 use rustix::buffer::SpareCapacity;
 
@@ -15,27 +17,27 @@ use crate::limits::READ_BYTES;
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
-    /// How many of them were executed.
+    /// Number of bytes at the front that were executed.
     start: usize,
 }
 
 impl Input {
-    /// What is not executed yet.
+    /// Bytes that are not executed yet.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// How much is not executed yet.
+    /// Number of bytes that are not executed yet.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Memory that it takes.
+    /// Size of its allocation.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Whether so much has arrived that the next bytes are worth being read in place.
+    /// True if enough has arrived that the next bytes are worth being read in place.
     pub(crate) fn is_large(&self) -> bool {
         self.len() >= READ_BYTES
     }
@@ -44,42 +46,57 @@ impl Input {
         self.len() == 0
     }
 
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+    /// Adds bytes; `false` when there is no memory for them.
+    #[must_use]
+    pub(crate) fn extend(&mut self, bytes: &[u8]) -> bool {
+        let has_room = self.bytes.try_reserve(bytes.len()).is_ok() || self.grow_little(bytes.len());
+        if has_room {
+            self.bytes.extend_from_slice(bytes);
+        }
+        has_room
     }
 
-    /// Room that nothing has arrived for yet.
+    /// Makes room for `count` bytes when there is no memory for twice as much; returns true if
+    /// there is room.
+    #[cold]
+    fn grow_little(&mut self, count: usize) -> bool {
+        // In proportion, so that the copying stays linear in what arrives.
+        self.bytes.try_reserve_exact(count.max(self.bytes.len() / 8)).is_ok()
+    }
+
+    /// Number of allocated bytes that nothing has arrived for yet.
     pub(crate) fn room_bytes(&self) -> usize {
         self.bytes.capacity() - self.bytes.len()
     }
 
-    /// Where the next bytes of large input are read into: never nothing.
-    pub(crate) fn spare(&mut self) -> SpareCapacity<'_, u8> {
-        if self.room_bytes() == 0 {
-            self.reserve(READ_BYTES, 0);
-        }
-        rustix::buffer::spare_capacity(&mut self.bytes)
+    /// Memory that the next bytes of large input are read into: never empty, and none when there is
+    /// no memory for more.
+    pub(crate) fn spare(&mut self) -> Option<SpareCapacity<'_, u8>> {
+        let has_room = self.room_bytes() > 0 || self.grow_little(READ_BYTES);
+        has_room.then(|| rustix::buffer::spare_capacity(&mut self.bytes))
     }
 
-    /// Whether it is time to make room: there is little, and less than what is known to be wanted.
+    /// True if room must be made: there is little, and less than the known need.
     pub(crate) fn is_full(&self, wanted: usize) -> bool {
         self.room_bytes() < wanted.min(READ_BYTES / 4)
     }
 
-    /// Makes room for what is known to be wanted, but for no more than what has arrived, one read, or what is `granted`.
+    /// Makes room for the known need, but at most for as much as has arrived, one read, or
+    /// `granted`.
     pub(crate) fn reserve(&mut self, wanted: usize, granted: usize) {
         if self.is_full(wanted) {
             let most = self.len().max(READ_BYTES).max(granted);
-            self.bytes.reserve_exact(wanted.clamp(READ_BYTES, most));
+            // Without memory the read that needs it finds out.
+            let _ = self.bytes.try_reserve_exact(wanted.clamp(READ_BYTES, most));
         }
     }
 
-    /// Gives back the room that nothing has arrived for.
+    /// Returns the room that nothing has arrived for.
     pub(crate) fn give_back(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
-    /// The first `count` pending bytes were executed.
+    /// Drops the first `count` pending bytes, which were executed.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {
@@ -87,7 +104,8 @@ impl Input {
         } else if self.start > READ_BYTES && self.start > self.len() {
             self.bytes.drain(..self.start);
             self.start = 0;
-            // What a large request leaves behind it. Less than was executed is moved, as above.
+            // Keeps twice the remaining bytes, or two reads, of a large request's memory. Fewer
+            // bytes are moved than were executed, as above.
             let kept_bytes = 2 * self.len().max(READ_BYTES);
             if self.bytes.capacity() > 2 * kept_bytes {
                 self.bytes.shrink_to(kept_bytes);
@@ -101,10 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_consumed_is_gone_and_the_rest_stays_in_order() {
+    fn consumed_bytes_are_gone_and_later_ones_stay_in_order() {
         let all: Vec<u8> = (0..4 * READ_BYTES).map(|index| index as u8).collect();
         let mut input = Input::default();
-        input.extend(&all);
+        assert!(input.extend(&all));
         let mut consumed = 0;
         for step in [1, 5, READ_BYTES, READ_BYTES + 7, 2, READ_BYTES] {
             input.consume(step);
@@ -120,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_what_has_arrived_up_to_what_was_announced() {
+    fn memory_follows_arrived_bytes_up_to_the_announced_size() {
         const ANNOUNCED: usize = 10_000_000;
         let mut input = Input::default();
-        input.extend(&[0; READ_BYTES]);
+        assert!(input.extend(&[0; READ_BYTES]));
         let (mut allocated, mut moves) = (0, 0);
         while input.len() < ANNOUNCED {
             let wanted = ANNOUNCED - input.len();
@@ -131,7 +149,7 @@ mod tests {
             moves += usize::from(input.allocated_bytes() != allocated);
             allocated = input.allocated_bytes();
             assert!(allocated <= 2 * input.len(), "{allocated} for {}", input.len());
-            input.extend(&vec![0; input.room_bytes().min(wanted).min(READ_BYTES)]);
+            assert!(input.extend(&vec![0; input.room_bytes().min(wanted).min(READ_BYTES)]));
         }
         assert!(allocated <= ANNOUNCED + READ_BYTES, "{allocated}");
         assert!(moves <= 9, "{moves}");

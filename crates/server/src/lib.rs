@@ -1,7 +1,8 @@
 //! The server around the engine: workers, sockets, options.
 //!
-//! One worker is one thread with one `epoll` loop, its own connections and RCU reader. Nothing on a request's
-//! way crosses a thread; what must (a connection handed over, a blocked client served elsewhere) goes through a mailbox.
+//! One worker is one thread with one `epoll` loop, its own connections and RCU reader. Nothing on a
+//! request's way crosses a thread; what must (a connection handed over, a blocked client served
+//! elsewhere) goes through a mailbox.
 
 pub mod allocator;
 mod backlog;
@@ -10,6 +11,7 @@ pub mod cli;
 mod clock;
 pub mod config;
 mod connection;
+mod connection_state;
 mod fairness;
 mod gather;
 mod handover;

@@ -11,11 +11,13 @@ pub const HTTP_LINE_US: u64 = 60_000_000;
 /// Bytes that a worker reads from one socket at a time.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Connections that are read before the first of them is executed, so that the cache misses of their requests overlap.
-/// Each waits for the reads of the others, some microseconds; four to eight misses at a time is what a core can keep up.
+/// Connections that are read before the first of them is executed, so that the cache misses of
+/// their requests overlap. Each waits for the reads of the others, some microseconds; four to eight
+/// misses at a time is what a core can keep up.
 pub const GATHERED_MAX: usize = 8;
 
-/// Bytes read from connections above which they are executed: pipelines overlap the misses of their own requests.
+/// Bytes read from connections above which they are executed: pipelines overlap the misses of their
+/// own requests.
 pub const GATHERED_BYTES_MAX: usize = 1024;
 
 /// Events that a worker takes from the kernel at a time.
@@ -24,30 +26,34 @@ pub const EVENTS_MAX: usize = 512;
 /// Connections that a worker accepts at one listener before it does something else.
 pub const ACCEPTED_MAX: usize = 64;
 
-/// Microseconds after an iteration began in which a worker counts as responding. Few iterations take longer; a worker that
-/// is wrongly passed over gets the next connection.
+/// Microseconds after the start of an iteration within which a worker counts as responding. Few
+/// iterations take longer; a worker that is wrongly passed over gets the next connection.
 pub const RESPONDS_US: u64 = 20_000;
 
-/// Microseconds after a wait for events began in which a worker counts as responding: it wakes up at each tick.
+/// Microseconds after the start of a wait for events within which a worker counts as responding: it
+/// wakes up at each tick.
 pub const WAITS_US: u64 = 10 * TICK_MS * 1000;
 
-/// Microseconds after which a connection that a worker was given and has not taken goes to another one.
+/// Microseconds after which a connection that a worker has not taken goes to another one.
 pub const OVERDUE_US: u64 = 20_000;
 
 /// Milliseconds between two rounds of a worker's periodic work.
 pub const TICK_MS: u64 = 100;
 
-/// Microseconds between two steps of the sweep for expired keys while it finds many: it takes a quarter of the time then.
+/// Microseconds between two steps of the sweep for expired keys while it finds many: it takes a
+/// quarter of the time then.
 pub const SWEEP_SOON_US: u64 = 4000;
 
-/// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing else happens.
+/// Milliseconds until a worker with retired memory looks for an elapsed grace period when nothing
+/// else happens.
 pub const RECLAIM_MS: u64 = 5;
 
-/// Microseconds until a worker whose writers wait for memory to be freed looks again whether some can be.
+/// Microseconds until a worker whose writers wait for memory to be freed looks again whether some
+/// can be.
 pub const STARVED_LOOK_US: u64 = 500;
 
-/// Bytes of memory that a worker retires within an iteration before it looks whether some of it can be freed: a part of
-/// a second-level cache.
+/// Bytes of memory that a worker retires within an iteration before it looks whether some of it can
+/// be freed: a part of a second-level cache.
 pub const RECLAIM_EARLY_BYTES: usize = 32 * 1024;
 
 /// Pieces of retired memory that a worker frees in one iteration, or [`FREED_FRACTION`] of them.
@@ -62,14 +68,16 @@ pub const FREED_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a worker's reply buffer that are kept between connections.
 pub const KEPT_REPLY_BYTES: usize = 256 * 1024;
 
-/// Bytes that are reserved for a request that announced more, before they arrive, until the worker's next tick.
+/// Bytes that are reserved for a request that announced more, before they arrive, until the
+/// worker's next tick.
 pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that all connections of a worker together have reserved that way.
 pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes that are kept of the requests of a client without authentication, whatever `client-query-buffer-limit` says: an
-/// `AUTH` or `HELLO` with the longest password that the protocol allows it, 16 KiB, and what stands around that.
+/// Maximum number of request bytes kept for a client without authentication, whatever
+/// `client-query-buffer-limit` says: an `AUTH` or `HELLO` with the longest password that the
+/// protocol allows it, 16 KiB, and the bytes around it.
 pub const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 16 * 1024 + 512;
 
 const _: () = assert!(
@@ -78,33 +86,38 @@ const _: () = assert!(
     "the longest password fits"
 );
 
-/// Bytes of unsent replies from which on a client without authentication is closed, whatever `client-output-buffer-limit`
-/// says. It is owed errors alone.
+/// Bytes of unsent replies above which a client without authentication is closed, whatever
+/// `client-output-buffer-limit` says. It is owed errors alone.
 pub const UNAUTHENTICATED_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
 
-/// Microseconds between two lines of a worker's log that tell of closed clients without authentication.
+/// Microseconds between two lines of a worker's log that tell of closed clients without
+/// authentication.
 pub const UNAUTHENTICATED_LINE_US: u64 = 10_000_000;
 
-/// Bytes of unsent replies from which a client without a hard limit is no longer executed for, and read slowly.
-pub const HELD_OUTPUT_BYTES: u64 = 64 << 20;
+/// Bytes of unsent replies above which a client without a hard limit is output blocked: no command
+/// of it is executed, and it is read slowly.
+pub const BLOCKED_OUTPUT_BYTES: u64 = 64 << 20;
 
-/// Bytes of unsent replies from which no further piece of a long reply is made, until half of them were taken.
-pub const HELD_REST_BYTES: u64 = 256 * 1024;
+/// Bytes of unsent replies above which no further piece of a long reply is made, until half of them
+/// were taken.
+pub const LONG_REPLY_UNSENT_BYTES: u64 = 256 * 1024;
 
-/// Microseconds between two reads from a client that does not take its replies: 64 KiB each, so that it gets on with
-/// 6 MB/s and costs its neighbours next to nothing.
-pub const HELD_READ_US: u64 = 10_000;
+/// Microseconds between two reads from an output-blocked client: 64 KiB each, so that it advances
+/// at 6 MB/s and costs its neighbours next to nothing.
+pub const BLOCKED_READ_US: u64 = 10_000;
 
-/// Microseconds that a connection sits out at most because it had more than its share.
-pub const REST_US_MAX: u64 = 100_000;
+/// Longest throttle of a connection that had more than its share, in microseconds.
+pub const THROTTLE_US_MAX: u64 = 100_000;
 
-/// Microseconds without an event after which a worker has nothing else to do than to serve who had more than its share.
+/// Microseconds without an event after which a worker is idle and serves connections that had more
+/// than their share.
 pub const IDLE_US: u64 = 100;
 
-/// Microseconds of a round: connections count as active that had a turn in this round or the one before.
+/// Duration of a round of [`crate::fairness`], in microseconds: connections with a turn in this
+/// round or the one before count as active.
 pub const ROUND_US: u64 = 10_000;
 
-/// Nanoseconds that a turn costs besides what it executes: a read and a write of a few bytes.
+/// Nanoseconds that a turn costs beside the execution: a read and a write of a few bytes.
 pub const TURN_CALLS_NS: u64 = 4000;
 
 /// Bytes of a refused client's requests that the log shows.
@@ -119,7 +132,7 @@ pub const METRICS_CLIENTS_MAX: usize = 16;
 /// Time in which a scrape's request has to arrive, from its connection or its first byte.
 pub const METRICS_REQUEST: Duration = Duration::from_secs(1);
 
-/// Time that a scrape may take to take its answer.
+/// Time that a client may take to receive a scrape's answer.
 pub const METRICS_ANSWER: Duration = Duration::from_secs(2);
 
 /// Time that a connection to the metrics may idle between two requests.
@@ -134,10 +147,10 @@ pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// Header lines of a scrape's request.
 pub const METRICS_HEADERS_MAX: usize = 64;
 
-/// Permille of a tick from which a worker counts as busy.
+/// Busy time of a tick from which a worker counts as busy, in permille.
 pub const BUSY_PERMILLE: u32 = 900;
 
-/// Busy ticks in a row after which connections leave a worker.
+/// Number of busy ticks in a row after which connections leave a worker.
 pub const BALANCE_TICKS: u32 = 5;
 
 const _: () = assert!(
@@ -145,8 +158,8 @@ const _: () = assert!(
     "the last of them is measured, after another has shown that it is needed"
 );
 
-/// Permille by which another worker must be less busy to be given connections.
+/// Difference in busy permille from which another worker is given connections.
 pub const BALANCE_MARGIN_PERMILLE: u32 = 200;
 
-/// Segments that one `writev` takes at most.
+/// Maximum number of segments of one `writev`.
 pub const SEGMENTS_MAX: usize = 64;

@@ -12,7 +12,7 @@ use rustix::net::{
     self, AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 
-/// Where a connection comes from.
+/// Origin of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     Tcp { peer: String, local: String, is_loopback: bool },
@@ -24,12 +24,12 @@ const QUEUE_BOUND: &str = "/proc/sys/net/core/somaxconn";
 
 /// Logs a warning when the kernel lets fewer connections wait than `backlog` asks for.
 pub(crate) fn warn_of_short_queue(backlog: i32) {
-    // Where the bound cannot be read, nothing is known to be wrong.
+    // If the bound cannot be read, nothing is known to be wrong.
     let bound = fs::read_to_string(QUEUE_BOUND).ok().and_then(|text| text.trim().parse().ok());
     if let Some(bound @ 1..) = bound.filter(|&bound: &i32| bound < backlog) {
         log::warn!(
-            "WARNING: The TCP backlog setting of {backlog} cannot be enforced because {QUEUE_BOUND} is set to the lower \
-             value of {bound}."
+            "WARNING: The TCP backlog setting of {backlog} cannot be enforced because \
+             {QUEUE_BOUND} is set to the lower value of {bound}."
         );
     }
 }
@@ -52,7 +52,7 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The listener at a TCP address, of which nobody else can have one meanwhile.
+/// Listener at a TCP address, which it has for itself alone meanwhile.
 pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     let socket = tcp_socket(address)?;
     net::bind(&socket, &address)?;
@@ -69,7 +69,8 @@ pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener>
         if net::connect(&probe, &address).is_ok() {
             return Err(io::Error::from(rustix::io::Errno::ADDRINUSE));
         }
-        // Left behind by a server that is gone. Anything but a socket is somebody else's, and stays.
+        // Left behind by a server that is gone. Anything but a socket belongs to another program,
+        // and stays.
         if fs::metadata(path)?.file_type().is_socket() {
             fs::remove_file(path)?;
         }
@@ -88,7 +89,8 @@ fn tcp_address(address: SocketAddrAny) -> Option<SocketAddr> {
 }
 
 impl Listener {
-    /// Lets nobody connect any more; connections that wait to be accepted are reset. The address stays bound.
+    /// Stops accepting clients; connections that wait to be accepted are reset. The address stays
+    /// bound.
     pub(crate) fn stop(&self) {
         // Refused only when it has stopped already.
         let _ = net::shutdown(&self.socket, Shutdown::Both);
@@ -125,7 +127,8 @@ impl Listener {
 fn set_keepalive(socket: &OwnedFd, idle_s: u32) -> io::Result<()> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(u64::from(idle_s)))?;
-    // A dead peer is noticed within twice the idle time, as in Redis: three probes in a third of it each.
+    // A dead peer is noticed within twice the idle time, as in Redis: three probes in a third of it
+    // each.
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(u64::from((idle_s / 3).max(1))))?;
     sockopt::set_tcp_keepcnt(socket, 3)?;
     Ok(())

@@ -1,10 +1,11 @@
 //! The listeners, and how `CONFIG SET bind` and `port` move them while the server runs.
 //!
-//! There is one per address, and all workers accept from each. (With one per worker and `SO_REUSEPORT` the kernel chooses
-//! the worker that is to accept, and whom it sends to one inside a long command waits for the command's end.) Whoever moves
-//! them stops those that go by `shutdown`, which
-//! acts on the socket itself: once CONFIG SET has answered nobody can connect to an old address, although the workers let
-//! go of their sockets only at their next boundaries. Connections that were accepted before stay.
+//! There is one per address, and all workers accept from each. (With one per worker and
+//! `SO_REUSEPORT` the kernel chooses the worker that is to accept, and a client that it sends to a
+//! worker inside a long command waits for the command's end.) Moving them stops those that go by
+//! `shutdown`, which acts on the socket itself: once CONFIG SET has answered, no client can connect
+//! to an old address, although the workers let go of their sockets only at their next boundaries.
+//! Connections that were accepted before stay.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,24 +23,24 @@ use crate::options::{bind_addresses, bind_host};
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     unix: Option<Arc<Listener>>,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<BoundAddress>>,
 }
 
 /// A TCP address, and the listener there.
 #[derive(Debug)]
-struct Place {
+struct BoundAddress {
     address: SocketAddr,
     listener: Arc<Listener>,
 }
 
-/// A `bind` and the addresses it stands for, of which the first that can be had is taken.
+/// A `bind` with its addresses, of which the first that can be had is taken.
 struct Bind<'t> {
     host: &'t str,
     is_optional: bool,
     addresses: Vec<SocketAddr>,
 }
 
-/// Nobody can listen where it was asked for; the log says why.
+/// An address was refused; the log says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
@@ -67,7 +68,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn places(&self) -> MutexGuard<'_, Vec<BoundAddress>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,24 +83,28 @@ impl Listeners {
         unix.chain(self.places().iter().map(|place| Arc::clone(&place.listener))).collect()
     }
 
-    /// Listens at the TCP addresses of another configuration, and nowhere else. Blocks while names are looked up.
+    /// Listens at the TCP addresses of another configuration, and nowhere else. Blocks while names
+    /// are looked up.
     ///
     /// # Errors
     ///
-    /// [`Refused`]: then the server listens where it did before, but connections that nobody had accepted may be lost.
+    /// [`Refused`]: then the server listens where it did before, but connections that were not
+    /// accepted yet may be lost.
     pub(crate) fn move_to(&self, options: &ServerConfig) -> Result<(), Refused> {
         let binds = binds(options)?;
         let mut places = self.places();
         let stays =
-            |place: &Place| binds.iter().any(|bind| bind.addresses.contains(&place.address));
-        let (mut kept, leaving): (Vec<Place>, Vec<Place>) = places.drain(..).partition(stays);
-        // An address and its wildcard exclude each other at one port, so the old one has to make room.
-        let (in_the_way, elsewhere): (Vec<Place>, Vec<Place>) =
+            |place: &BoundAddress| binds.iter().any(|bind| bind.addresses.contains(&place.address));
+        let (mut kept, leaving): (Vec<BoundAddress>, Vec<BoundAddress>) =
+            places.drain(..).partition(stays);
+        // An address and its wildcard exclude each other at one port, so the old one has to make
+        // room.
+        let (in_the_way, elsewhere): (Vec<BoundAddress>, Vec<BoundAddress>) =
             leaving.into_iter().partition(|place| place.address.port() == options.port);
         in_the_way.iter().for_each(|place| place.listener.stop());
         let mut fresh = Vec::new();
         let opened = binds.iter().try_for_each(|bind| {
-            let is_its = |place: &Place| bind.addresses.contains(&place.address);
+            let is_its = |place: &BoundAddress| bind.addresses.contains(&place.address);
             if let Some(index) = kept.iter().position(is_its) {
                 fresh.push(kept.swap_remove(index));
                 return Ok(());
@@ -112,8 +117,9 @@ impl Listeners {
                 *places = fresh;
             }
             Err(Refused) => {
-                // What is new goes first: it may be in the way of what comes back.
-                let (old, new): (Vec<Place>, Vec<Place>) = fresh.into_iter().partition(stays);
+                // New listeners go first: one may be in the way of an old one that comes back.
+                let (old, new): (Vec<BoundAddress>, Vec<BoundAddress>) =
+                    fresh.into_iter().partition(stays);
                 drop(new);
                 in_the_way.iter().for_each(|place| place.resume(options.tcp_backlog));
                 *places = [kept, old, in_the_way, elsewhere].into_iter().flatten().collect();
@@ -124,11 +130,13 @@ impl Listeners {
 }
 
 /// Listens at the first address of a `bind` that can be had; at none if it may be missing here.
-fn open_one(bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<Place>, Refused> {
+fn open_one(bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<BoundAddress>, Refused> {
     let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
     for &address in &bind.addresses {
         match listen::tcp(address, options.tcp_backlog) {
-            Ok(listener) => return Ok(Some(Place { address, listener: Arc::new(listener) })),
+            Ok(listener) => {
+                return Ok(Some(BoundAddress { address, listener: Arc::new(listener) }));
+            }
             Err(error) => failure = error,
         }
     }
@@ -148,7 +156,7 @@ fn binds(options: &ServerConfig) -> Result<Vec<Bind<'_>>, Refused> {
     texts.iter().map(|text| look_up(text)).collect()
 }
 
-/// Logs why nobody can listen there.
+/// Logs why an address is refused.
 fn refuse(host: &str, port: u16, call: &str, error: &io::Error) -> Refused {
     log::warn!(
         "Warning: Could not create server TCP listening socket {host}:{port}: {call}{}",
@@ -157,14 +165,14 @@ fn refuse(host: &str, port: u16, call: &str, error: &io::Error) -> Refused {
     Refused
 }
 
-/// Whether an address behind `-` may be passed over for this.
+/// True if an error at an address behind `-` is passed over.
 fn is_missing(error: &io::Error) -> bool {
     let missing =
         [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT, Errno::NOPROTOOPT];
     Errno::from_io_error(error).is_some_and(|errno| missing.contains(&errno))
 }
 
-impl Place {
+impl BoundAddress {
     /// Listens again where it was stopped.
     fn resume(&self, backlog: i32) {
         if let Err(error) = self.listener.resume(backlog) {
@@ -220,7 +228,7 @@ mod tests {
         assert_eq!(listeners.addresses(), [SocketAddr::from(([127, 0, 0, 1], new))]);
         let now = listeners.all();
         assert!(now.len() == 1 && !Arc::ptr_eq(&now[0], &held[0]));
-        // Held, so that nobody else gets the port meanwhile.
+        // Held, so that no other process gets the port meanwhile.
         let _held = listeners.all();
         assert_eq!(listeners.move_to(&options("127.0.0.1", 0)), Ok(()));
         assert!(!is_open(new) && listeners.all().is_empty());
@@ -236,14 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_changes_nothing() {
+    fn refused_address_changes_nothing() {
         let (listeners, port) = opened();
         let before = listeners.all();
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let taken = taken.local_addr().expect("it is bound").port();
         for wanted in [
             options("127.0.0.1", taken),
-            // The second is the first again, which is taken by then; the third no address of this host.
+            // The second is the first again, which is taken by then; the third no address of this
+            // host.
             options("127.0.0.1 127.0.0.1", port),
             options("192.0.2.1", port),
         ] {

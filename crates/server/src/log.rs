@@ -1,9 +1,10 @@
 //! The log: one line per event, in the form that Redis's tools read.
 //!
-//! `12345:M 21 Nov 2026 11:58:09.694 * text`: process, role, local time, level, text. The levels of the directive
-//! `loglevel` are those of the crate `log` under other names: `warning` is error and warn, `notice` info, `verbose` debug,
-//! `debug` trace. A file is opened for each line, as in Redis, so that whoever rotates it needs no signal. Writing
-//! blocks the thread that logs; what cannot be written is lost, since there is nowhere to say so.
+//! `12345:M 21 Nov 2026 11:58:09.694 * text`: process, role, local time, level, text. The levels of
+//! the directive `loglevel` are those of the crate `log` under other names: `warning` is error and
+//! warn, `notice` info, `verbose` debug, `debug` trace. A file is opened for each line, as in
+//! Redis, so that its rotation needs no signal. Writing blocks the thread that logs; a line that
+//! cannot be written is lost, since there is nowhere to report it.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -19,7 +20,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 static LOG: ServerLog = ServerLog { file: Mutex::new(None) };
 
-/// Where lines go: the file, or standard output while there is none.
+/// Destination of lines: the file, or standard output while there is none.
 struct ServerLog {
     file: Mutex<Option<PathBuf>>,
 }
@@ -60,7 +61,8 @@ static OFFSET_S: AtomicI32 = AtomicI32::new(0);
 pub(crate) struct Stamp(DateTime);
 
 impl Stamp {
-    /// Now, by the offset that local time had at the last line: neither this nor printing it allocates or reads a file.
+    /// Now, by the offset that local time had at the last line: neither this nor printing it
+    /// allocates or reads a file.
     pub(crate) fn now() -> Stamp {
         // Relaxed: see where it is stored.
         let offset = Offset::from_seconds(OFFSET_S.load(Ordering::Relaxed)).unwrap_or(Offset::UTC);

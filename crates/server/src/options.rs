@@ -1,4 +1,4 @@
-//! What the server reads of its configuration, in the types that it works with.
+//! Options of the configuration in the types that the server works with.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -28,7 +28,7 @@ pub(crate) fn flavour(config: &ServerConfig) -> FlavourName {
     }
 }
 
-/// What the configuration says about placement.
+/// Options of the configuration about placement.
 ///
 /// # Errors
 ///
@@ -66,7 +66,8 @@ pub(crate) fn bind_host(text: &str) -> (&str, bool) {
     (host, is_optional)
 }
 
-/// The addresses of a `bind`'s host. A name stands for IPv4 addresses, as in Redis. Blocks while the name is looked up.
+/// Addresses of a `bind`'s host. A name is looked up as IPv4 addresses, as in Redis. Blocks while
+/// the name is looked up.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! Replies on their way into a socket.
 //!
-//! Public because the bench `coroutines` sends as a worker does; nothing else outside of the crate needs it.
+//! Public because the bench `coroutines` sends as a worker does; nothing else outside of the crate
+//! needs it.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -10,7 +11,7 @@ use tidemill_resp::encode::ReplyBuffer;
 
 use crate::limits::SEGMENTS_MAX;
 
-/// What sending came to.
+/// Result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// Nothing is left.
@@ -21,8 +22,8 @@ pub enum Sent {
     Broken,
 }
 
-/// Sends as much of `output` as the socket takes, in one system call if it takes all. Does not block when the
-/// socket does not.
+/// Sends as much of `output` as the socket takes, in one system call if it takes all. Does not
+/// block when the socket does not.
 pub fn send(socket: impl AsFd, output: &mut ReplyBuffer) -> Sent {
     while !output.is_empty() {
         let result = match output.as_single_segment() {

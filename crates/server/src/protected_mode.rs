@@ -1,22 +1,27 @@
-//! `protected-mode`: a server that anybody could use, because it has no password, serves nobody but its own host.
+//! `protected-mode`: a server without a password, which any client could use, serves its own host
+//! alone.
 //!
-//! What counts is where a client comes from, not which of the server's addresses it connects to: a server that listens
-//! everywhere still serves its own host over any of them. As in Valkey, whoever is connected already stays.
+//! The origin of a client counts, not which of the server's addresses it connects to: a server that
+//! listens everywhere still serves its own host over any of them. As in Valkey, connected clients
+//! stay.
 
 use crate::listen::Origin;
 
-/// What a client is told that is refused; the words are part of the protocol, Valkey 9.1's.
-pub(crate) const REFUSAL: &str = "-DENIED Running in protected mode because protected mode is enabled and no password is \
-set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect \
-from external computers, you may adopt one of the following solutions: 1) Just disable protected mode sending the command \
-'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however \
-MAKE SURE it's not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) \
-Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode \
-option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with \
-the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one \
-of the above things in order for the server to start accepting connections from the outside.\r\n";
+/// Text that a refused client is sent; the words are part of the protocol, Valkey 9.1's.
+pub(crate) const REFUSAL: &str = "-DENIED Running in protected mode because protected mode is \
+enabled and no password is set for the default user. In this mode connections are only accepted \
+from the loopback interface. If you want to connect from external computers, you may adopt one of \
+the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET \
+protected-mode no' from the loopback interface by connecting from the same host the server is \
+running, however MAKE SURE it's not publicly accessible from internet if you do so. Use CONFIG \
+REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode \
+by editing the configuration file, and setting the protected mode option to 'no', and then \
+restarting the server. 3) If you started the server manually just for testing, restart it with \
+the '--protected-mode no' option. 4) Set up an authentication password for the default user. \
+NOTE: You only need to do one of the above things in order for the server to start accepting \
+connections from the outside.\r\n";
 
-/// Whether a new connection is refused.
+/// True if a new connection is refused.
 pub(crate) fn refuses(is_on: bool, has_password: bool, origin: &Origin) -> bool {
     let is_from_elsewhere = matches!(origin, Origin::Tcp { is_loopback: false, .. });
     is_on && !has_password && is_from_elsewhere

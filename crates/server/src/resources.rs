@@ -1,7 +1,8 @@
-//! What threads get beside their CPUs: time slices, a scheduling policy, memory nodes, huge pages.
+//! Resources of threads beside their CPUs: time slices, a scheduling policy, memory nodes, huge
+//! pages.
 //!
-//! Kernels of some age and containers refuse one or the other. The server is right without any of them, so that a refusal
-//! is one line of the log and never the end of a start.
+//! Kernels of some age and containers refuse one or the other. The server is right without any of
+//! them, so that a refusal is one line of the log and never the end of a start.
 
 use std::path::Path;
 use std::sync::Once;
@@ -17,7 +18,7 @@ use crate::allocator;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// What each worker takes for itself when it starts.
+/// Settings that each worker applies to itself when it starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerResources {
     slice_us: u32,
@@ -32,8 +33,8 @@ impl WorkerResources {
         }
     }
 
-    /// Takes them for the calling thread, the worker `index`. A kernel refuses all workers alike, so the first speaks for
-    /// all of them.
+    /// Takes them for the calling thread, the worker `index`. A kernel refuses all workers alike,
+    /// so the first speaks for all of them.
     pub(crate) fn take(self, index: usize) {
         let is_first = index == 0;
         if self.slice_us > 0 {
@@ -55,7 +56,7 @@ fn refused(setting: &str, why: &str) {
     log::warn!("{setting} is not in force: {why}");
 }
 
-/// Whether a process that asks can get huge pages here; says so when not.
+/// True if a process that asks can get huge pages here; logs the reason when not.
 fn has_huge_pages() -> bool {
     match Root::live().text(HUGE_PAGES) {
         Err(error) => refused("huge-pages yes", &error.to_string()),
@@ -92,7 +93,8 @@ fn memory_policy(name: &str, nodes: &[u32]) -> Result<Option<MemoryPolicy>, &'st
     }
 }
 
-/// Gives the calling thread, and the threads it starts afterwards, the policy of background threads.
+/// Gives the calling thread, and the threads it starts afterwards, the policy of background
+/// threads.
 pub(crate) fn set_background_policy(config: &ServerConfig) {
     static TOLD: Once = Once::new();
     if !config.background_is_batch {
@@ -103,7 +105,8 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
     }
 }
 
-/// Memory that the process may have, in bytes: the machine's, or less by the limits of its control groups.
+/// Memory that the process may have, in bytes: the machine's, or less by the limits of its control
+/// groups.
 pub(crate) fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     let machine = u64::from(system.mem_unit).saturating_mul(system.totalram as u64);

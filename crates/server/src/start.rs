@@ -10,12 +10,13 @@ use std::thread;
 
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
-use tidemill_engine::mailbox::Notify;
 use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_host::apply::pin_current_thread;
-use tidemill_host::placement::{Allowed, Placement, plan};
+use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
+use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
@@ -38,7 +39,7 @@ use crate::process::supervisor::Supervisor;
 use crate::resources::{self, WorkerResources};
 use crate::worker::{EventLoop, WorkerSpec};
 
-/// What the server is started with.
+/// Parameters of the server's start.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) configuration: Configuration,
@@ -50,7 +51,7 @@ pub(crate) struct Start {
     pub(crate) commit: &'static str,
 }
 
-/// What a server has before its process is the one that stays: nothing is built or loaded yet.
+/// Parts of a server that exist before it goes into the background: nothing is built or loaded yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     placement: Placement,
@@ -58,7 +59,8 @@ pub(crate) struct Prepared {
     metrics_listeners: Vec<TcpListener>,
 }
 
-/// Plans where threads run, and begins to listen: what a start most often fails by. Starts no thread.
+/// Plans where threads run, and begins to listen: what a start most often fails by. Starts no
+/// thread.
 ///
 /// # Errors
 ///
@@ -118,7 +120,10 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
 fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAddr]) {
     log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
-        log::info!("  {reason}");
+        log::debug!("  {reason}");
+    }
+    if let Some(advice) = small_host_advice(placement) {
+        log::info!("{advice}");
     }
     log::info!("No persistence is configured: a restart loses all data");
     for address in addresses {
@@ -132,6 +137,23 @@ fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAd
     }
 }
 
+/// Advice to an operator where other work runs on the workers' CPUs; none where the server has CPUs
+/// of its own.
+fn small_host_advice(placement: &Placement) -> Option<String> {
+    let interrupts = placement.given_up.contains(&GivenUp::SeparateInterrupts);
+    let others = match (interrupts, placement.is_background_low_priority) {
+        (false, false) => return None,
+        (true, true) => "interrupts and background threads",
+        (true, false) => "interrupts",
+        (false, true) => "background threads",
+    };
+    Some(format!(
+        "Too few CPUs: {others} share those of the workers. For steadier latency give the server \
+         {SEPARATE_INTERRUPTS_CORES_MIN} or more cores (details: loglevel verbose, or `tidemill \
+         tune plan`)"
+    ))
+}
+
 fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
 }
@@ -143,36 +165,19 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let worker_count = placement.workers.len();
     let mut signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
-    let configuration = start
-        .configuration
-        .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
-        .map_err(|error| error.to_string())?;
     listen::warn_of_short_queue(options.tcp_backlog);
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
-    let shared = Arc::new(Shared::new(SharedSpec {
-        database_count: options.databases,
-        seed: Seed::new(random()?, random()?),
-        notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
-        clock: Box::new(SystemClock::of_system()),
-        configuration,
-        host: Box::new(Process {
-            run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
-            file: start.file.clone(),
-            rcu_flavour: options.rcu_flavour.clone(),
-            supervisor: start.supervisor,
-            worker_count,
-            listeners: Arc::clone(&listeners),
-            shutdown: signals.shutdown_request(),
-        }),
-        sinks: Sinks::default(),
-    }));
+    let shutdown = signals.shutdown_request();
+    let shared = shared_state(start, clients_max, &wakers, Arc::clone(&listeners), shutdown)?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
         in_background(options, placement, || metrics::serve(listener, shared, domain))?;
     }
+    // Before anybody is answered: who started the server looks for it then.
+    let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
@@ -193,7 +198,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         let seed = random()?;
         let is_ready = is_ready.clone();
         let body = move || {
-            let _last = LastWords(Arc::clone(&spec.stop));
+            let _last = StopOnExit(Arc::clone(&spec.stop));
             wanted.take(spec.index);
             worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed, is_ready)
         };
@@ -201,7 +206,6 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
     drop(is_ready);
-    let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     if readiness.iter().count() == worker_count {
         announce(options, placement, &listeners.addresses());
         start.supervisor.tell_ready();
@@ -211,6 +215,55 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
     wakers.iter().for_each(Notify::notify);
+    let result = join_all(threads);
+    remove_unix_socket(options);
+    log::warn!("Tidemill is now ready to exit, bye bye...");
+    result
+}
+
+fn remove_unix_socket(config: &ServerConfig) {
+    if let Some(path) = &config.unix_socket {
+        log::info!("Removing the unix socket file.");
+        // Gone already is as good.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// State that the workers and the background threads share.
+fn shared_state(
+    start: &Start,
+    clients_max: usize,
+    wakers: &[Waker],
+    listeners: Arc<Listeners>,
+    shutdown: ShutdownRequest,
+) -> Result<Arc<Shared>, String> {
+    let options = &start.config;
+    let configuration = start
+        .configuration
+        .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(Shared::new(SharedSpec {
+        commands: tidemill_engine::execute::commands(),
+        database_count: options.databases,
+        seed: Seed::new(random()?, random()?),
+        notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
+        clock: Box::new(SystemClock::of_system()),
+        configuration,
+        host: Box::new(Process {
+            run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
+            file: start.file.clone(),
+            rcu_flavour: options.rcu_flavour.clone(),
+            supervisor: start.supervisor,
+            worker_count: wakers.len(),
+            listeners,
+            shutdown,
+        }),
+        sinks: Sinks::default(),
+    })))
+}
+
+/// Waits for the ends of the workers; returns their first error.
+fn join_all(threads: Vec<thread::JoinHandle<Result<(), String>>>) -> Result<(), String> {
     let mut result = Ok(());
     for thread in threads {
         match thread.join() {
@@ -218,17 +271,11 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
             Err(_) => result = Err("a worker has panicked".into()),
         }
     }
-    if let Some(path) = &options.unix_socket {
-        log::info!("Removing the unix socket file.");
-        // Gone already is as good.
-        let _ = std::fs::remove_file(path);
-    }
-    log::warn!("Tidemill is now ready to exit, bye bye...");
     result
 }
 
-/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a thread inherits its
-/// parent's affinity, policy and priority.
+/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a
+/// thread inherits its parent's affinity, policy and priority.
 fn in_background<T: Send>(
     config: &ServerConfig,
     placement: &Placement,
@@ -251,13 +298,13 @@ fn in_background<T: Send>(
     }
 }
 
-/// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone would wait for ever. (A
-/// panic ends the process: see `crash`.)
-struct LastWords(Arc<AtomicBool>);
+/// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone
+/// would wait without end. (A panic ends the process: see `crash`.)
+struct StopOnExit(Arc<AtomicBool>);
 
-impl Drop for LastWords {
+impl Drop for StopOnExit {
     fn drop(&mut self) {
-        // Acquire: pairs with the Release of whoever stops the server.
+        // Acquire: pairs with the Release of the thread that stops the server.
         if !self.0.load(Ordering::Acquire) {
             stop_this_process();
         }
@@ -343,6 +390,10 @@ impl Host for Process {
         allocator::purge();
     }
 
+    fn has_room(&self, bytes: usize) -> bool {
+        allocator::has_room(bytes)
+    }
+
     fn prepare(
         &self,
         next: &Configuration,
@@ -354,7 +405,8 @@ impl Host for Process {
             return Err((
                 "maxclients",
                 format!(
-                    "The operating system is not able to handle the specified number of clients, try with {fitting}"
+                    "The operating system is not able to handle the specified number of clients, \
+                     try with {fitting}"
                 ),
             ));
         }

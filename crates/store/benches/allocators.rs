@@ -1,12 +1,14 @@
-//! Which allocator: memory and time under a load of mixed sizes whose pieces are freed by other threads than made them.
+//! Which allocator: memory and time under a load of mixed sizes whose pieces are freed by other
+//! threads than made them.
 //!
-//! `make bench-allocators MINUTES=60`, or `cargo bench -p tidemill-store --bench allocators -- [minutes]` (5). Each run is
-//! a process of its own; the allocators take turns in each of the rounds. Ends with failure when another allocator beats
-//! the binary's in both memory and time.
+//! `make bench-allocators MINUTES=60`, or `cargo bench -p tidemill-store --bench allocators --
+//! [minutes]` (5). Each run is a process of its own; the allocators take turns in each of the
+//! rounds. Ends with failure when another allocator beats the binary's in both memory and time.
 //!
-//! A run has one thread for each core and 200,000 places. A step replaces the piece in a place at random, so that half of
-//! all frees (with two threads) are of another thread's pieces. Sizes are those of entries, tree nodes, tables and long
-//! strings; their mixture moves to larger pieces and back three times, since a load that never changes fragments nothing.
+//! A run has one thread for each core and 200,000 places. A step replaces the piece in a place at
+//! random, so that half of all frees (with two threads) are of another thread's pieces. Sizes are
+//! those of entries, tree nodes, tables and long strings; their mixture moves to larger pieces and
+//! back three times, since a load that never changes fragments nothing.
 #![allow(unsafe_code)]
 // A bench that cannot go on stops.
 #![allow(clippy::unwrap_used)]
@@ -21,7 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 3] = ["jemalloc", "mimalloc", "system"];
-/// What the binary is built with.
+/// Names of the allocators in the binary.
 const CHOSEN: usize = 0;
 const ROUND_COUNT: usize = 3;
 const PLACE_COUNT: usize = 200_000;
@@ -32,16 +34,19 @@ const WAVE_COUNT: f64 = 3.0;
 /// Names the allocator of a run: its index in [`NAMES`].
 const VARIABLE: &CStr = c"TIDEMILL_BENCH_ALLOCATOR";
 
-/// Passes calls on to the allocator that the environment names: one branch, the same for all of them.
+/// Passes calls on to the allocator that the environment names: one branch, the same for all of
+/// them.
 struct Switch;
 
 const UNKNOWN: u8 = u8::MAX;
 static SELECTED: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// The allocator of this process. It is chosen at the first allocation, since each piece must go back where it came from.
+/// The allocator of this process. It is chosen at the first allocation, since each piece must go
+/// back where it came from.
 #[inline]
 fn selected() -> u8 {
-    // Relaxed: whoever finds it unknown reads the same from the environment, which nobody changes.
+    // Relaxed: a thread that finds it unknown reads the same from the environment, which does not
+    // change.
     let selected = SELECTED.load(Ordering::Relaxed);
     if selected == UNKNOWN { select() } else { selected }
 }
@@ -162,14 +167,14 @@ fn run(seconds: f64) {
             });
         }
     });
-    // What allocators give back by themselves, they have given back by then or keep.
+    // By then allocators have given back what they give back by themselves.
     std::thread::sleep(Duration::from_secs(1));
     let resident = common::resident_bytes() - before;
     let live: usize = places.iter().map(|place| place.lock().unwrap().len()).sum();
     println!("{} {} {live} {resident}", steps.into_inner(), cpu_ns.into_inner());
 }
 
-/// What one run showed.
+/// Result of one run.
 #[derive(Clone, Copy)]
 struct Figures {
     ns_per_step: f64,

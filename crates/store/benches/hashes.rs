@@ -17,7 +17,8 @@ const KEYS: u64 = 1024;
 const ROUNDS: usize = 1000;
 const REPEATS: usize = 9;
 
-/// Median of the CPU time per key. The result of one key goes into the next, as nothing overlaps in a single request.
+/// Median of the CPU time per key. The result of one key goes into the next, as nothing overlaps in
+/// a single request.
 fn measure(name: &str, keys: &[[u8; 16]], mut work: impl FnMut(&[u8]) -> u64) {
     let mut figures: Vec<f64> = (0..REPEATS)
         .map(|_| {

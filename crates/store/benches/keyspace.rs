@@ -1,9 +1,11 @@
-//! The longest single insert and removal while a keyspace grows to ten million keys and shrinks again, spread out and
-//! under one tag, and the time of a lookup. `KEYS` in the environment sets another number.
+//! The longest single insert and removal while a keyspace grows to ten million keys and shrinks
+//! again, spread out and under one tag, and the time of a lookup. `KEYS` in the environment sets
+//! another number.
 //!
-//! Times are the thread's CPU time, so that being preempted is not taken for a slow step. Interrupts and stolen time
-//! are in it all the same; they do not hit the same operation twice, while a resize step does: every run takes the same
-//! steps. So each operation counts with its shortest time of three runs. Exits with 1 when one took longer than the
+//! Times are the thread's CPU time, so that being preempted is not taken for a slow step. They
+//! still contain interrupts and stolen time; but these do not hit the same operation twice, while a
+//! resize step does: every run takes the same steps. So each operation counts with its shortest
+//! time of three runs. Exits with 1 when one took longer than the
 //! budget.
 
 // A bench that cannot go on stops.
@@ -64,8 +66,8 @@ impl Times {
         };
         let (all, resizes) = (sorted(false), sorted(true));
         println!(
-            "{name:16} p50 {:.2} p99.99 {:.1} max {:.1} us (in a single run {:.0}); {} resize steps: \
-             p50 {:.1} p99.9 {:.1} max {:.1} us",
+            "{name:16} p50 {:.2} p99.99 {:.1} max {:.1} us (in a single run {:.0}); \
+             {} resize steps: p50 {:.1} p99.9 {:.1} max {:.1} us",
             us(&all, 0.5),
             us(&all, 0.9999),
             us(&all, 1.0),

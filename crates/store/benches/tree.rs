@@ -1,7 +1,8 @@
 //! Nanoseconds and instructions of single edits and reads, at three sizes.
 //!
-//! `cargo bench -p tidemill-store --bench tree [-- name-part]`. Each figure is the median of rounds, each of which runs
-//! all operations in turn; one operation is one whole write: edit, publish, retire, free.
+//! `cargo bench -p tidemill-store --bench tree [-- name-part]`. Each figure is the median of
+//! rounds, each of which runs all operations in turn; one operation is one whole write: edit,
+//! publish, retire, free.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -72,7 +73,7 @@ struct Measured {
     rounds: Vec<f64>,
 }
 
-/// What the command line asked for.
+/// Selection of the command line.
 struct Benches {
     wanted: Option<String>,
     all: Vec<Measured>,

@@ -1,17 +1,20 @@
-//! One key and its value, in one allocation.
+//! Entry: one key and its value, in one allocation.
 //!
 //! ```text
-//! 0        4     5       6     8        12
-//! | recency | kind | flags | cut | lengths | expiry? | long key? | value pointer? | key ... | inline value ... |
+//! 0         4      5       6     8         12
+//! | recency | kind | flags | cut | lengths |
+//!     expiry? | long key? | value pointer? | key ... | inline value ... |
 //! ```
 //!
-//! `lengths` packs the key's length (21 bits) and the inline value's (11 bits); a longer key carries eight bytes more.
-//! An entry is immutable once published, but for `recency` (how recently or how often it was read) and `cut` (which
-//! snapshot has it). A string of up to [`INLINE_VALUE_BYTES_MAX`] lives inside; a longer one is shared by reference
-//! count; everything else is the root of a tree.
+//! `lengths` packs the key's length (21 bits) and the inline value's (11 bits); a longer key
+//! carries eight bytes more. An entry is immutable once published, but for `recency` (how recently
+//! or how often it was read) and `cut` (reserved for the snapshot that contains it). A string of up
+//! to [`INLINE_VALUE_BYTES_MAX`] is stored inside; a longer one is shared by reference count; every
+//! other value is the root of a tree.
 //!
-//! Freeing an entry does not free what its value pointer points to: most writes to a collection replace the entry and
-//! keep the tree. Who takes a value out of the keyspace retires it explicitly ([`Disposal`]).
+//! Freeing an entry does not free the tree behind its value pointer: most writes to a collection
+//! replace the entry and keep the tree. Code that takes a value out of the keyspace retires it
+//! explicitly ([`Disposal`]).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -27,90 +30,14 @@ use triomphe::ThinArc;
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
-use crate::value::Root;
-use crate::value::hash::{Hash, has_expiring_fields};
-use crate::value::list::List;
+use crate::tree::Root;
 use crate::value::text::Text;
+use crate::value::{Collection, Encoding, Kind};
 
-/// A string too long for its entry, shared by reference count; immutable.
+/// String too long for its entry, shared by reference count; immutable.
 pub type SharedString = ThinArc<(), u8>;
 
-/// Redis's types of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// A byte string.
-    String = 0,
-    /// A list of byte strings.
-    List = 1,
-    /// A set of byte strings.
-    Set = 2,
-    /// A set ordered by score.
-    SortedSet = 3,
-    /// A map from field to byte string.
-    Hash = 4,
-    /// A stream of entries.
-    Stream = 5,
-}
-
-/// What `OBJECT ENCODING` answers. It follows Redis's thresholds and conversions, never the layout in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Encoding {
-    /// A string that is a 64-bit integer.
-    Int = 0,
-    /// A string of up to 44 bytes that was never modified in place.
-    Embstr = 1,
-    /// Any other string.
-    Raw = 2,
-    /// A small list, hash, set or sorted set.
-    Listpack = 3,
-    /// A long list.
-    Quicklist = 4,
-    /// A large hash or set.
-    Hashtable = 5,
-    /// A small set of integers.
-    Intset = 6,
-    /// A large sorted set.
-    Skiplist = 7,
-    /// A stream.
-    Stream = 8,
-}
-
-impl Encoding {
-    const ALL: [Encoding; 9] = [
-        Encoding::Int,
-        Encoding::Embstr,
-        Encoding::Raw,
-        Encoding::Listpack,
-        Encoding::Quicklist,
-        Encoding::Hashtable,
-        Encoding::Intset,
-        Encoding::Skiplist,
-        Encoding::Stream,
-    ];
-
-    /// Redis's name of the encoding.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Encoding::Int => "int",
-            Encoding::Embstr => "embstr",
-            Encoding::Raw => "raw",
-            Encoding::Listpack => "listpack",
-            Encoding::Quicklist => "quicklist",
-            Encoding::Hashtable => "hashtable",
-            Encoding::Intset => "intset",
-            Encoding::Skiplist => "skiplist",
-            Encoding::Stream => "stream",
-        }
-    }
-}
-
-const KINDS: [Kind; 6] =
-    [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
-
-/// How the value is stored, in the high half of the kind byte.
+/// Storage of the value, in the high half of the kind byte.
 const INLINE: u8 = 0;
 const SHARED: u8 = 1;
 const TREE: u8 = 2;
@@ -124,7 +51,7 @@ const VALUE_LENGTH_BITS: u32 = 11;
 const HEADER_BYTES: usize = 12;
 
 #[repr(C)]
-struct Header {
+struct EntryHeader {
     recency: AtomicU32,
     kind: u8,
     flags: u8,
@@ -132,18 +59,18 @@ struct Header {
     lengths: u32,
 }
 
-const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(size_of::<EntryHeader>() == HEADER_BYTES);
 
-/// Where the value of another entry goes.
+/// Key and encoding of an entry that takes over the value of another one.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'k> {
+pub struct EntryTarget<'k> {
     /// The key.
     pub key: &'k [u8],
-    /// What `OBJECT ENCODING` answers there.
+    /// Answer of `OBJECT ENCODING` for that key.
     pub encoding: Encoding,
 }
 
-/// The value that an entry is built with.
+/// Value that an entry is built with.
 #[derive(Debug)]
 pub enum NewValue<'v> {
     /// A string; it is copied into the entry or, when long, into an allocation of its own.
@@ -154,18 +81,23 @@ pub enum NewValue<'v> {
     Tree(TreeValue),
 }
 
-/// The root of a tree that an entry will own. Only this crate makes one: it must be of the entry's kind, and of no other entry.
+/// Root of a tree that an entry will own. Only this crate makes one: it must be of the entry's
+/// kind, and of no other entry.
 #[derive(Clone, Copy, Debug)]
-pub struct TreeValue(pub(crate) Root);
+pub struct TreeValue {
+    pub(crate) root: Root,
+    /// See [`Marks::has_volatile_items`].
+    pub(crate) has_volatile_items: bool,
+}
 
-/// How a published entry holds its value.
+/// Value of a published entry.
 #[derive(Clone, Copy, Debug)]
 enum Value<'g> {
     String(&'g [u8]),
     Tree(Root),
 }
 
-/// The content of a string.
+/// Content of a string.
 #[derive(Clone, Copy, Debug)]
 pub enum StringValue<'g> {
     /// One run of bytes.
@@ -184,39 +116,41 @@ impl StringValue<'_> {
         }
     }
 
-    /// Whether it has no bytes.
+    /// True if the string has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a database counts entries by.
+/// Properties by which a database counts its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The key expires.
     pub expires: bool,
-    /// It is a hash, and fields of it expire or have expired and were not removed yet.
+    /// It is a collection with elements that expire, or that have expired and were not removed
+    /// yet.
     pub has_volatile_items: bool,
 }
 
-/// What happens to the value of an entry that leaves the table.
+/// Treatment of the value of an entry that leaves the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposal {
-    /// Another entry has taken the tree over. A string is retired all the same: each entry holds a count of its own.
+    /// Another entry has taken the tree over. A string is retired nevertheless: each entry has a
+    /// reference count of its own.
     KeepValue,
-    /// Nothing refers to the value any more: it is retired with the entry.
+    /// No other entry refers to the value: it is retired with the entry.
     RetireValue,
 }
 
-/// What an entry is built from.
+/// Fields of a new entry.
 #[derive(Debug)]
 pub struct EntrySpec<'v> {
     /// The key.
     pub key: &'v [u8],
     /// The type.
     pub kind: Kind,
-    /// What `OBJECT ENCODING` will answer.
+    /// Answer of `OBJECT ENCODING`.
     pub encoding: Encoding,
     /// Unix time in milliseconds at which the key expires.
     pub expires_at_ms: Option<u64>,
@@ -226,17 +160,18 @@ pub struct EntrySpec<'v> {
     pub value: NewValue<'v>,
 }
 
-/// An entry that nobody can see yet. Dropping it frees it, but not a tree that it was built with, and leaves its bytes
-/// counted as live: see [`OwnedEntry::discard`].
+/// Entry that is not published yet. Dropping it frees it, but not a tree that it was built with,
+/// and leaves its bytes counted as live: see [`OwnedEntry::discard`].
 #[derive(Debug)]
 pub struct OwnedEntry {
     pointer: NonNull<u8>,
-    /// Of the entry and its value.
+    /// Bytes of the entry and its value.
     bytes: usize,
 }
 
 impl OwnedEntry {
-    /// Builds an entry and counts its bytes as live, and those of a long string once for each entry that shares it.
+    /// Builds an entry and counts its bytes as live, and those of a long string once for each entry
+    /// that shares it.
     #[must_use]
     pub fn new(spec: EntrySpec<'_>, heap: &Heap) -> OwnedEntry {
         match spec.value {
@@ -248,23 +183,24 @@ impl OwnedEntry {
                 Self::with_shared(&spec, shared, heap)
             }
             NewValue::Shared(ref shared) => Self::with_shared(&spec, shared.clone(), heap),
-            NewValue::Tree(TreeValue(root)) => {
+            NewValue::Tree(TreeValue { root, .. }) => {
                 Self::build(&spec, TREE, Some(root.into_raw()), root.total_bytes(), &[], heap)
             }
         }
     }
 
-    /// An entry with a copy of another one's value (`COPY`).
+    /// Entry with a copy of another one's value (`COPY`).
     #[must_use]
-    pub fn copy_of(source: EntryRef<'_>, place: Place<'_>, heap: &Heap) -> OwnedEntry {
-        let copied = source.root_of(source.kind()).map(|root| {
+    pub fn copy_of(source: EntryRef<'_>, place: EntryTarget<'_>, heap: &Heap) -> OwnedEntry {
+        let copied = source.root().map(|root| {
             // SAFETY: the entry, and with it its tree, lives for the reference's lifetime.
             unsafe { root.copy(heap) }
         });
         let value = match &copied {
-            Some(built) => {
-                NewValue::Tree(TreeValue(built.root().expect("a tree in an entry is not empty")))
-            }
+            Some(built) => NewValue::Tree(TreeValue {
+                root: built.root().expect("a tree in an entry is not empty"),
+                has_volatile_items: source.marks().has_volatile_items,
+            }),
             None => source.kept_value().0,
         };
         let spec = EntrySpec {
@@ -305,13 +241,15 @@ impl OwnedEntry {
         let mut flags = (spec.encoding as u8) << ENCODING_SHIFT;
         flags |= if spec.expires_at_ms.is_some() { HAS_EXPIRY } else { 0 };
         flags |= if long_key { LONG_KEY } else { 0 };
-        flags |= if has_volatile_items(spec) { HAS_VOLATILE_ITEMS } else { 0 };
+        let has_volatile_items =
+            matches!(spec.value, NewValue::Tree(TreeValue { has_volatile_items: true, .. }));
+        flags |= if has_volatile_items { HAS_VOLATILE_ITEMS } else { 0 };
         let layout = layout(flags, storage, spec.key.len(), inline.len());
         // SAFETY: the size is never zero.
         let memory = unsafe { alloc(layout) };
         let Some(pointer) = NonNull::new(memory) else { handle_alloc_error(layout) };
         heap.allocated(layout.size());
-        let header = Header {
+        let header = EntryHeader {
             recency: AtomicU32::new(spec.recency),
             kind: spec.kind as u8 | storage << 4,
             flags,
@@ -319,7 +257,7 @@ impl OwnedEntry {
             lengths: packed_key << VALUE_LENGTH_BITS | inline.len() as u32,
         };
         // SAFETY: the memory is fresh, aligned to 8 and holds at least a header.
-        unsafe { pointer.cast::<Header>().write(header) };
+        unsafe { pointer.cast::<EntryHeader>().write(header) };
         let mut writer = FieldWriter { pointer, offset: HEADER_BYTES };
         if let Some(expires_at_ms) = spec.expires_at_ms {
             writer.append(&expires_at_ms.to_ne_bytes());
@@ -342,15 +280,16 @@ impl OwnedEntry {
         self.bytes
     }
 
-    /// Reads the entry before it is published.
+    /// The entry as a reference, before it is published.
     #[must_use]
     pub fn as_ref(&self) -> EntryRef<'_> {
         EntryRef { pointer: self.pointer, marker: PhantomData }
     }
 
-    /// Frees the entry and takes its bytes, and its count of a long string, out of the live ones again.
+    /// Frees the entry, and takes its bytes, and those of a long string, out of the live ones
+    /// again.
     ///
-    /// Dropping the entry frees it just the same, but cannot reach the count.
+    /// Dropping the entry frees it as well, but cannot reach the count.
     pub fn discard(self, heap: &Heap) {
         let entry = self.as_ref();
         let shared =
@@ -358,7 +297,7 @@ impl OwnedEntry {
         heap.discarded(shared);
     }
 
-    /// Gives the entry to a table.
+    /// Hands the entry over to a table.
     #[must_use]
     pub(crate) fn into_pointer(self) -> NonNull<u8> {
         let pointer = self.pointer;
@@ -379,7 +318,7 @@ impl Drop for OwnedEntry {
     }
 }
 
-/// Writes the variable fields of a fresh entry one after the other.
+/// Writer of the variable fields of a fresh entry, one after the other.
 struct FieldWriter {
     pointer: NonNull<u8>,
     offset: usize,
@@ -403,7 +342,7 @@ impl FieldWriter {
     }
 }
 
-/// A published entry, valid for as long as the read-side section `'g`.
+/// Published entry, valid for as long as the read-side section `'g`.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRef<'g> {
     pointer: NonNull<u8>,
@@ -426,9 +365,10 @@ impl<'g> EntryRef<'g> {
     }
 
     #[inline]
-    fn header(self) -> &'g Header {
-        // SAFETY: the entry lives for `'g`; its header was written by `build` and only its atomics change.
-        unsafe { self.pointer.cast::<Header>().as_ref() }
+    fn header(self) -> &'g EntryHeader {
+        // SAFETY: the entry lives for `'g`; its header was written by `build` and only its atomics
+        // change.
+        unsafe { self.pointer.cast::<EntryHeader>().as_ref() }
     }
 
     #[inline]
@@ -440,7 +380,7 @@ impl<'g> EntryRef<'g> {
     ///
     /// # Safety
     ///
-    /// `build` must have written that many bytes there.
+    /// `build` must have written `length` bytes there.
     #[inline]
     unsafe fn bytes_at(self, offset: usize, length: usize) -> &'g [u8] {
         // SAFETY: the caller's promise.
@@ -482,7 +422,8 @@ impl<'g> EntryRef<'g> {
     #[inline]
     fn value_pointer(self) -> NonNull<u8> {
         let offset = self.fixed_bytes() - size_of::<NonNull<u8>>();
-        // SAFETY: called only when the value is out of line; the pointer is then the last fixed field.
+        // SAFETY: called only when the value is out of line; the pointer is then the last fixed
+        // field.
         let field = unsafe { self.pointer.add(offset) };
         // SAFETY: as above; the field need not be aligned.
         unsafe { field.cast::<NonNull<u8>>().read_unaligned() }
@@ -500,10 +441,10 @@ impl<'g> EntryRef<'g> {
     #[must_use]
     #[inline]
     pub fn kind(self) -> Kind {
-        KINDS[usize::from(self.header().kind & 0xf)]
+        Kind::ALL[usize::from(self.header().kind & 0xf)]
     }
 
-    /// What `OBJECT ENCODING` answers.
+    /// Answer of `OBJECT ENCODING`.
     #[must_use]
     pub fn encoding(self) -> Encoding {
         Encoding::ALL[usize::from(self.header().flags >> ENCODING_SHIFT)]
@@ -516,7 +457,7 @@ impl<'g> EntryRef<'g> {
         (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(HEADER_BYTES))
     }
 
-    /// What its database counts it by.
+    /// Properties by which its database counts it.
     #[must_use]
     #[inline]
     pub fn marks(self) -> Marks {
@@ -541,31 +482,40 @@ impl<'g> EntryRef<'g> {
         })
     }
 
-    /// The list, if it is one.
+    /// View of the collection, if it is a `C`. `seed` is the keyspace's.
+    ///
+    /// A string without chunks is no tree, and none is returned: see [`EntryRef::string`].
     #[must_use]
-    pub fn list(self) -> Option<List<'g>> {
-        let root = self.root_of(Kind::List)?;
-        // SAFETY: a tree of kind List is a list's; it lives as long as the entry.
-        Some(unsafe { List::from_root(root, section()) })
+    #[inline]
+    pub fn view<C: Collection>(self, seed: &'g Seed) -> Option<C::View<'g>> {
+        let root = self.root_of(C::KIND)?;
+        // SAFETY: a tree of this kind is a `C`'s, built with the keyspace's seed; it lives as long
+        // as the entry.
+        Some(unsafe { C::view(root, seed, section()) })
     }
 
-    /// The hash, if it is one. `seed` is the keyspace's.
-    #[must_use]
-    pub fn hash(self, seed: &'g Seed) -> Option<Hash<'g>> {
-        let root = self.root_of(Kind::Hash)?;
-        // SAFETY: a tree of kind Hash is a hash's, built with the keyspace's seed; it lives as long as the entry.
-        Some(unsafe { Hash::from_root(root, seed, section()) })
-    }
-
-    /// The root of the tree, if the entry is of this kind and holds one.
-    pub(crate) fn root_of(self, kind: Kind) -> Option<Root> {
+    /// Bytes of a string that is no tree, if the entry is of this kind and holds one.
+    pub(crate) fn plain_of(self, kind: Kind) -> Option<&'g [u8]> {
         match self.value() {
-            Value::Tree(root) if self.kind() == kind => Some(root),
+            Value::String(bytes) if self.kind() == kind => Some(bytes),
             _ => None,
         }
     }
 
-    /// Asks the processor for the root of the value's tree, if it is one.
+    /// Root of the value's tree, if it is one.
+    pub(crate) fn root(self) -> Option<Root> {
+        match self.value() {
+            Value::Tree(root) => Some(root),
+            Value::String(_) => None,
+        }
+    }
+
+    /// Root of the value's tree, if the entry is of this kind and holds one.
+    pub(crate) fn root_of(self, kind: Kind) -> Option<Root> {
+        self.root().filter(|_| self.kind() == kind)
+    }
+
+    /// Prefetches the root of the value's tree, if it is one.
     #[inline]
     pub(crate) fn prefetch_root(self) {
         if let Value::Tree(root) = self.value() {
@@ -573,7 +523,8 @@ impl<'g> EntryRef<'g> {
         }
     }
 
-    /// The value of another entry that takes this entry's place, unchanged.
+    /// The value for an entry that replaces this one and keeps its value, and the disposal of this
+    /// entry's own.
     #[must_use]
     pub(crate) fn kept_value(self) -> (NewValue<'g>, Disposal) {
         if let Some(shared) = self.shared() {
@@ -581,7 +532,10 @@ impl<'g> EntryRef<'g> {
         }
         match self.value() {
             Value::String(bytes) => (NewValue::String(bytes), Disposal::RetireValue),
-            Value::Tree(root) => (NewValue::Tree(TreeValue(root)), Disposal::KeepValue),
+            Value::Tree(root) => {
+                let has_volatile_items = self.marks().has_volatile_items;
+                (NewValue::Tree(TreeValue { root, has_volatile_items }), Disposal::KeepValue)
+            }
         }
     }
 
@@ -604,11 +558,12 @@ impl<'g> EntryRef<'g> {
         }
     }
 
-    /// A count of the string, when it is stored outside the entry.
+    /// Another reference to the string, when it is stored outside the entry.
     #[must_use]
     pub fn shared(self) -> Option<SharedString> {
         (self.storage() == SHARED).then(|| {
-            // SAFETY: the entry holds one count and lives for `'g`; the copy made here is forgotten right away.
+            // SAFETY: the entry holds one count and lives for `'g`; the copy made here is forgotten
+            // right away.
             let held = unsafe { shared_from_raw(self.value_pointer()) };
             let extra = held.clone();
             std::mem::forget(held);
@@ -616,15 +571,16 @@ impl<'g> EntryRef<'g> {
         })
     }
 
-    /// How recently (seconds, LRU) or how often (LFU) the key was used; the engine gives it its meaning.
+    /// How recently (seconds, LRU) or how often (LFU) the key was used; the engine gives it its
+    /// meaning.
     #[must_use]
     #[inline]
     pub fn recency(self) -> u32 {
-        // Relaxed: a statistic; nothing is read on the strength of it.
+        // Relaxed: a statistic; no other memory is read because of it.
         self.header().recency.load(Ordering::Relaxed)
     }
 
-    /// Sets the recency field. The one field of a published entry that readers write.
+    /// Sets the recency field, the one field of a published entry that readers write.
     #[inline]
     pub fn set_recency(self, recency: u32) {
         // Relaxed: as in `recency`; of two concurrent updates either may win.
@@ -650,16 +606,10 @@ impl<'g> EntryRef<'g> {
     }
 }
 
-fn has_volatile_items(spec: &EntrySpec<'_>) -> bool {
-    match spec.value {
-        NewValue::Tree(TreeValue(root)) if spec.kind == Kind::Hash => has_expiring_fields(root),
-        _ => false,
-    }
-}
-
-/// The section that an entry reference stands for.
+/// Section in which an entry reference was obtained.
 fn section<'g>() -> Section<'g> {
-    // SAFETY: whoever made the `EntryRef<'g>` promised that the entry lives for `'g`, and its value lives as long.
+    // SAFETY: the caller that made the `EntryRef<'g>` promised that the entry lives for `'g`, and
+    // its value lives as long.
     unsafe { Section::assume() }
 }
 
@@ -676,14 +626,15 @@ fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layo
     Layout::from_size_align(size, 8).expect("a key is far shorter than the address space")
 }
 
-/// Bytes that a shared string of `length` bytes takes: reference count, length, content.
+/// Bytes of a shared string of `length` bytes: reference count, length, content.
 fn shared_bytes(length: usize) -> usize {
     (2 * size_of::<usize>() + length).next_multiple_of(8)
 }
 
 /// # Safety
 ///
-/// `raw` must come from `SharedString::into_raw`, and the caller must not end up owning more counts than there are.
+/// `raw` must come from `SharedString::into_raw`, and the caller must not end up owning more counts
+/// than there are.
 unsafe fn shared_from_raw(raw: NonNull<u8>) -> SharedString {
     // SAFETY: the caller's promise.
     unsafe { SharedString::from_raw(raw.as_ptr().cast_const().cast()) }
@@ -710,7 +661,7 @@ unsafe fn free_shared(raw: NonNull<u8>) {
 
 /// # Safety
 ///
-/// `pointer` must come from `OwnedEntry::build`, and nobody may refer to the entry any more.
+/// `pointer` must come from `OwnedEntry::build`, and no reference to the entry may be left.
 unsafe fn free_entry(pointer: NonNull<u8>) {
     // SAFETY: the entry is still whole.
     let entry = unsafe { EntryRef::from_pointer(pointer) };
@@ -720,8 +671,8 @@ unsafe fn free_entry(pointer: NonNull<u8>) {
     unsafe { dealloc(pointer.as_ptr(), layout) };
 }
 
-/// Retires an entry that its slot's owner has just taken out of the table, and its value as `disposal` says. Returns the
-/// bytes of both, whatever becomes of the value.
+/// Retires an entry that its slot's owner has just taken out of the table, and its value as
+/// `disposal` says. Returns the bytes of both, also when the value is kept.
 ///
 /// # Safety
 ///
@@ -730,9 +681,8 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
     let value_bytes = match entry.value() {
         Value::String(bytes) if entry.storage() == SHARED => {
             let raw = entry.value_pointer();
-            // SAFETY: the entry's count of the string goes to the garbage.
             let bytes = shared_bytes(bytes.len());
-            // SAFETY: as above.
+            // SAFETY: the entry's reference count of the string goes to the garbage.
             heap.retire(unsafe { Garbage::new(raw, bytes, free_shared) });
             bytes
         }
@@ -747,7 +697,7 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
         }
     };
     let entry_bytes = entry.entry_bytes();
-    // SAFETY: by the caller's promise nobody can newly reach the entry.
+    // SAFETY: by the caller's promise no thread can newly reach the entry.
     heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
     entry_bytes + value_bytes
 }
@@ -756,10 +706,10 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
 ///
 /// # Safety
 ///
-/// Nobody may refer to the entry or its value any more.
+/// No reference to the entry or its value may be left.
 pub(crate) unsafe fn free_whole(entry: EntryRef<'_>) {
     match entry.value() {
-        // SAFETY: the entry's count of the string is given up.
+        // SAFETY: the entry's reference count of the string is given up.
         Value::String(_) if entry.storage() == SHARED => unsafe {
             free_shared(entry.value_pointer());
         },

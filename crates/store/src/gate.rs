@@ -1,14 +1,17 @@
-//! The gate: stops all members of a keyspace at a boundary between two commands, for what changes it as a whole.
+//! The gate: stops all members of a keyspace at a boundary between two commands, for a change of
+//! the whole keyspace.
 //!
-//! Each member has a seat with a word of its own that says whether it is running commands. It is independent of the RCU
-//! flavour. A worker enters before a batch and leaves before it waits for events; in between it looks at the gate once
-//! per batch. Whoever closes the gate reopens it when the others do not stop in time: nobody waits for long, least of all
-//! for a worker in a long command. A closer that failed gives them more time at each attempt, so that it gets its turn
-//! however they are occupied. One closes at a time.
+//! Each member has a seat with a flag of its own that is set while it runs commands. It is
+//! independent of the RCU flavour. A worker enters before a batch and leaves before it waits for
+//! events; in between it looks at the gate once per batch. A closer reopens the gate when the
+//! others do not stop in time: no member waits for long, least of all for a worker in a long
+//! command. A caller whose attempt failed allows more time at the next one, so that it succeeds in
+//! the end however busy the others are. One member at a time closes the gate.
 //!
-//! A [`Gate`] belongs to one [`Keyspace`](crate::Keyspace), and a seat at it is taken by joining the keyspace, so a
-//! [`ClosedGate`] is the proof that every thread which may read or write the keyspace stands between two commands. The
-//! keyspace demands it for what nobody may see half done, and looks whether it is of its own gate.
+//! A [`Gate`] belongs to one [`Keyspace`](crate::Keyspace), and a seat at it is taken by joining
+//! the keyspace, so a [`ClosedGate`] proves that every thread which may read or write the keyspace
+//! is between two commands. The keyspace demands it for changes that must not be seen half done,
+//! and checks that it is of its own gate.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,12 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use crate::limits::MEMBERS_MAX;
 
-/// Looks at the others after which a closer lets go of its processor between two of them.
+/// Number of spins after which a closer yields its processor between two looks at the others.
 const SPINS_MAX: u32 = 1000;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Place {
+struct SeatState {
     is_taken: AtomicBool,
     is_running: AtomicBool,
 }
@@ -30,21 +33,21 @@ struct Place {
 #[derive(Debug)]
 pub struct Gate {
     is_closed: AtomicBool,
-    /// Seats from here on were never taken.
+    /// Seats from this index on were never taken.
     end: AtomicUsize,
-    places: Box<[Place]>,
+    seats: Box<[SeatState]>,
 }
 
-/// A member's seat at the gate; given back when it is dropped. It belongs to its thread.
+/// Seat of a member at the gate; given back when it is dropped. It belongs to its thread.
 #[derive(Debug)]
 pub struct Seat {
     gate: Arc<Gate>,
     index: usize,
-    // Neither `Send` nor `Sync`: one thread says whether it runs.
+    // Neither `Send` nor `Sync`: one thread sets the flag of its seat.
     not_send: PhantomData<*const ()>,
 }
 
-/// All other members have stopped. Dropping it lets them go on.
+/// Proof that all other members have stopped. Dropping it lets them go on.
 #[derive(Debug)]
 pub struct ClosedGate<'k>(&'k Gate);
 
@@ -53,24 +56,26 @@ impl Gate {
         Gate {
             is_closed: AtomicBool::new(false),
             end: AtomicUsize::new(0),
-            places: (0..MEMBERS_MAX).map(|_| Place::default()).collect(),
+            seats: (0..MEMBERS_MAX).map(|_| SeatState::default()).collect(),
         }
     }
 
-    /// Takes the first free seat, outside of the gate.
+    /// Takes the first free seat, outside of the gate; none if all are taken.
     pub(crate) fn sit(self: &Arc<Gate>) -> Option<Seat> {
-        let index = self.places.iter().position(|place| {
-            // Acquire: pairs with the Release in `Seat::drop`; nothing of the former member is left to be stored.
+        let index = self.seats.iter().position(|seat| {
+            // Acquire: pairs with the Release in `Seat::drop`; no store of the former member is
+            // left.
             let taken =
-                place.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+                seat.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
             taken.is_ok()
         })?;
-        // Relaxed: `Seat::enter` stores behind it and fences; see `close`.
+        // Relaxed: `Seat::enter` stores and fences afterwards; see `close`.
         self.end.fetch_max(index + 1, Ordering::Relaxed);
         Some(Seat { gate: Arc::clone(self), index, not_send: PhantomData })
     }
 
-    /// Stops all members but `closer`, or gives up when `is_late` says so, or when another one is closing it.
+    /// Stops all members but `closer`. None if `is_late` became true first, or if another member is
+    /// closing the gate.
     ///
     /// # Panics
     ///
@@ -82,18 +87,18 @@ impl Gate {
         is_late: impl Fn() -> bool,
     ) -> Option<ClosedGate<'_>> {
         assert!(std::ptr::eq(&raw const *closer.gate, self), "a seat at another keyspace's gate");
-        // Acquire: pairs with the Release in `ClosedGate::drop`; one closes after the other. The fence orders the store
-        // before the loads.
+        // Acquire: pairs with the Release in `ClosedGate::drop`; one closes after the other. The
+        // fence orders the store before the loads.
         self.is_closed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let closed = ClosedGate(self);
-        // SeqCst: pairs with the fence in `enter`: either a member sees the gate closed or we see it running, and then
-        // its seat below `end`.
+        // SeqCst: pairs with the fence in `enter`: either a member sees the gate closed or this
+        // thread sees it running, and then its seat below `end`.
         fence(Ordering::SeqCst);
         let mut spins = 0;
-        let seats = &self.places[..self.end.load(Ordering::Relaxed)];
-        for (index, place) in seats.iter().enumerate() {
+        let seats = &self.seats[..self.end.load(Ordering::Relaxed)];
+        for (index, seat) in seats.iter().enumerate() {
             // Acquire: pairs with the Release in `leave`.
-            while index != closer.index && place.is_running.load(Ordering::Acquire) {
+            while index != closer.index && seat.is_running.load(Ordering::Acquire) {
                 if is_late() {
                     return None;
                 }
@@ -101,7 +106,7 @@ impl Gate {
                     spins += 1;
                     std::hint::spin_loop();
                 } else {
-                    // It may be waiting for this very processor.
+                    // The running thread may be waiting for this very processor.
                     std::thread::yield_now();
                 }
             }
@@ -111,19 +116,21 @@ impl Gate {
 }
 
 impl Seat {
-    fn place(&self) -> &Place {
-        &self.gate.places[self.index]
+    fn state(&self) -> &SeatState {
+        &self.gate.seats[self.index]
     }
 
-    /// The thread is about to run commands; waits while the gate is closed.
+    /// Marks the thread as about to run commands; waits while the gate is closed.
     pub fn enter(&self) {
         let is_closed = &self.gate.is_closed;
         loop {
             // Relaxed: the fence orders it before the load.
-            self.place().is_running.store(true, Ordering::Relaxed);
-            // SeqCst: pairs with the fence in `close`: either we see the gate closed or the closer sees us running.
+            self.state().is_running.store(true, Ordering::Relaxed);
+            // SeqCst: pairs with the fence in `close`: either this thread sees the gate closed or
+            // the closer sees it running.
             fence(Ordering::SeqCst);
-            // Acquire: pairs with the Release in `ClosedGate::drop`; what the closer did is visible.
+            // Acquire: pairs with the Release in `ClosedGate::drop`; the closer's changes are
+            // visible.
             if !is_closed.load(Ordering::Acquire) {
                 return;
             }
@@ -134,16 +141,17 @@ impl Seat {
         }
     }
 
-    /// The thread has stopped running commands.
+    /// Marks the thread as not running commands.
     pub fn leave(&self) {
-        // Release: pairs with the Acquire in `close`; the closer sees all that this thread did.
-        self.place().is_running.store(false, Ordering::Release);
+        // Release: pairs with the Acquire in `close`; the closer sees everything that this thread
+        // did.
+        self.state().is_running.store(false, Ordering::Release);
     }
 
-    /// The thread stands between two commands: stops there while the gate is closed.
+    /// Lets a closer in: to be called between two commands; waits while the gate is closed.
     #[inline]
     pub fn pass(&self) {
-        // Relaxed: a hint; `enter` looks properly.
+        // Relaxed: a hint; `enter` loads with the fence.
         if self.gate.is_closed.load(Ordering::Relaxed) {
             self.leave();
             self.enter();
@@ -155,12 +163,12 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.leave();
         // Release: pairs with the Acquire in `sit`.
-        self.place().is_taken.store(false, Ordering::Release);
+        self.state().is_taken.store(false, Ordering::Release);
     }
 }
 
 impl ClosedGate<'_> {
-    /// Whether it is this gate that is closed.
+    /// True if `gate` is the closed one.
     pub(crate) fn is_of(&self, gate: &Gate) -> bool {
         std::ptr::eq(self.0, gate)
     }

@@ -1,13 +1,14 @@
 //! The keyed hash of keys, fields and members: SipHash-1-3.
 //!
-//! Whoever chooses keys must not be able to steer them into one bucket or one leaf. SipHash is a pseudo-random function
-//! designed for that: without the seed, no published attack on its 64-bit output beats guessing, and the seed is drawn
-//! per process and never shown. Hashes of a few AES rounds take less time, but rest on no published analysis of that
-//! use and differ from CPU to CPU.
+//! A client that chooses keys must not be able to steer them into one bucket or one leaf. SipHash
+//! is a pseudo-random function designed for that: without the seed, no published attack on its
+//! 64-bit output beats guessing, and the seed is drawn per process and never shown. Hashes of a few
+//! AES rounds take less time, but rest on no published analysis of that use and differ from CPU to
+//! CPU.
 
 use siphasher::sip::SipHasher13;
 
-/// The secret of one process; without it nobody can choose keys that collide.
+/// Secret of one process; a client that does not know it cannot choose keys that collide.
 #[derive(Clone, Copy)]
 pub struct Seed {
     low: u64,
@@ -28,14 +29,14 @@ impl Seed {
         Seed { low, high }
     }
 
-    /// The two halves.
+    /// The two halves of the seed.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn words(self) -> (u64, u64) {
         (self.low, self.high)
     }
 }
 
-/// The 64-bit hash of `bytes` under `seed`.
+/// Hash of `bytes` under `seed`, 64 bits.
 #[inline]
 #[must_use]
 pub fn hash(seed: &Seed, bytes: &[u8]) -> u64 {

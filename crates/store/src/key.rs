@@ -1,25 +1,25 @@
-//! What is known of a key besides its bytes.
+//! Data of a key besides its bytes: slot, hash, likely place.
 
 use crate::hash::{Seed, hash};
 use crate::slot::SlotNumber;
 
-/// How many keys [`Keyspace::key_hashes`](crate::Keyspace::key_hashes) takes at once.
+/// Number of keys that [`Keyspace::key_hashes`](crate::Keyspace::key_hashes) hashes side by side.
 pub const LANES: usize = 4;
 
-/// A key's slot and hash, computed once per request.
+/// Slot and hash of a key, computed once per request.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHash {
     /// The slot that the key belongs to.
     pub slot: SlotNumber,
     /// The key's hash.
     pub hash: u64,
-    /// In which place of its bucket the key is looked for first: where
-    /// [`Keyspace::prefetch_entries`](crate::Keyspace::prefetch_entries) saw its tag. Only a guess: whoever looks there
-    /// compares the key.
+    /// Place of its bucket in which the key is looked for first: where
+    /// [`Keyspace::prefetch_entries`](crate::Keyspace::prefetch_entries) saw its tag. Only a hint:
+    /// the lookup compares the key.
     pub(crate) likely_place: u8,
 }
 
-/// No guess; a bucket has far fewer places.
+/// No hint; a bucket has far fewer places.
 pub(crate) const NO_PLACE: u8 = u8::MAX;
 
 impl KeyHash {
@@ -43,7 +43,7 @@ impl Default for KeyHash {
 }
 
 impl PartialEq for KeyHash {
-    /// Where a key was seen makes no difference.
+    /// The likely place is a hint and does not take part.
     fn eq(&self, other: &KeyHash) -> bool {
         (self.slot, self.hash) == (other.slot, other.hash)
     }
@@ -51,7 +51,8 @@ impl PartialEq for KeyHash {
 
 impl Eq for KeyHash {}
 
-/// A key where it stands in a buffer, so that it can be read in pieces longer than itself.
+/// Key in a buffer, with the bytes behind it, so that it can be loaded in vectors longer than
+/// itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyBytes<'b> {
     behind: &'b [u8],
@@ -59,11 +60,11 @@ pub struct KeyBytes<'b> {
 }
 
 impl<'b> KeyBytes<'b> {
-    /// The first `length` bytes of `behind`, which goes on to the end of the buffer.
+    /// Key of the first `length` bytes of `behind`, which goes on to the end of the buffer.
     ///
     /// # Panics
     ///
-    /// When there are not so many.
+    /// When the buffer is shorter than the key.
     #[must_use]
     #[inline]
     pub fn new(behind: &'b [u8], length: usize) -> KeyBytes<'b> {
@@ -78,13 +79,13 @@ impl<'b> KeyBytes<'b> {
         &self.behind[..self.length]
     }
 
-    /// The key and what stands behind it in the buffer.
+    /// Key and the bytes behind it, to the end of the buffer.
     #[inline]
     pub(crate) fn behind(self) -> &'b [u8] {
         self.behind
     }
 
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     #[inline]
     pub(crate) fn length(self) -> usize {
         self.length

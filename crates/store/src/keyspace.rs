@@ -1,11 +1,17 @@
 //! The keyspace: slots with their locks, databases with their tables.
 //!
-//! Locks and words are per slot number and shared by all databases, because every command works on one database or, as
-//! `SWAPDB` and `MOVE` do, on two at the same slots. A database comes into being at its first write.
+//! Locks and words are per slot number and shared by all databases, because every command works on
+//! one database or, as `SWAPDB` and `MOVE` do, on two at the same slots. A database is allocated at
+//! its first write.
 //!
-//! Reading needs a read-side section and no lock ([`Keyspace::find`], then the slot's [`Word`](crate::word::Word)
-//! decides whether it counts). Changing needs a [`SlotLock`].
+//! Reading needs a read-side section and no lock ([`Keyspace::find`], then the slot's
+//! [`Word`](crate::word::Word) decides whether it counts). Changing needs a [`SlotLock`].
 #![allow(unsafe_code)]
+
+mod database;
+mod detached;
+mod lock;
+mod publish;
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -16,9 +22,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_rcu::{Domain, Flavour, Garbage};
 
-use crate::database::Database;
-use crate::detached::{Departed, Departing, Detached, Unreachable, arrive};
-use crate::entry::{self, Disposal, EntryRef, Marks, OwnedEntry};
+use self::database::Database;
+use self::detached::{Departed, Departing, arrive};
+use crate::claim::{Claim, JoinError};
+use crate::entry::EntryRef;
 use crate::gate::{ClosedGate, Gate, Seat};
 use crate::hash::Seed;
 use crate::heap::Heap;
@@ -26,32 +33,38 @@ use crate::key::{KeyBytes, KeyHash, LANES};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes;
 use crate::limits::{DATABASES_MAX, SLOT_COUNT};
-use crate::member::{Claim, JoinError, Member, Section};
-use crate::pin::Version;
+use crate::member::{Member, Section};
 use crate::prefetch::prefetch;
 use crate::slot::SlotNumber;
-use crate::table::{Position, TableShape};
+use crate::table::TableShape;
 use crate::word::SlotWord;
 
-/// Hears that a slot was released for which somebody waits.
+pub use self::detached::{Detached, Unreachable};
+pub use self::lock::{Found, SlotLock};
+pub use self::publish::{Editing, Published, TreeSpec};
+
+/// Observer of releases of slots that sessions wait for.
 pub trait ReleaseObserver: Send + Sync + 'static {
-    /// Called by the releasing thread right after the release. Must not block. `clear` takes the announcements back; it
-    /// is called under the lock under which sessions announce themselves, before they are woken.
+    /// Called by the releasing thread right after the release. Must not block. `clear` takes the
+    /// announcements back; it is to be called under the lock under which sessions announce
+    /// themselves, before they are woken.
     fn released(&self, slot: SlotNumber, clear: &dyn Fn());
 }
 
-/// One slot: its word, and what the engine keeps under its lock.
+/// One slot: its word, and the engine's state under its lock.
 ///
-/// Two share a cache line: with a line each, the words of all slots take as much as a core's own cache.
+/// Two share a cache line: with a line each, the words of all slots take as much as a core's own
+/// cache.
 #[repr(align(32))]
 struct Slot<S> {
     word: SlotWord,
-    /// A box, or null as long as the engine kept nothing. Dereferenced under the slot's lock only.
+    /// A box, or null until the engine asks for it. Dereferenced under the slot's lock only.
     side: AtomicPtr<S>,
     owned: PhantomData<UnsafeCell<Box<S>>>,
 }
 
-// SAFETY: what `side` points to is touched only through a `SlotLock` (of which there is one at a time) or `&mut Keyspace`.
+// SAFETY: the pointee of `side` is touched only through a `SlotLock` (of which there is one at a
+// time) or `&mut Keyspace`.
 unsafe impl<S: Send> Sync for Slot<S> {}
 
 impl<S> Default for Slot<S> {
@@ -74,11 +87,11 @@ impl<S> Drop for Slot<S> {
 pub struct Keyspace<S> {
     slots: Box<[Slot<S>]>,
     databases: Box<[AtomicPtr<Database>]>,
-    /// Databases from here on were never written.
+    /// Databases from this index on were never written.
     databases_end: AtomicUsize,
     seed: Seed,
     gate: Arc<Gate>,
-    /// The domain of its members, once there was one.
+    /// Domain of its members, once there was one.
     claim: Mutex<Option<Arc<Claim>>>,
     unreachable: Arc<Departed>,
     observer: Box<dyn ReleaseObserver>,
@@ -91,7 +104,8 @@ impl<S> fmt::Debug for Keyspace<S> {
 }
 
 impl<S: Default> Keyspace<S> {
-    /// An empty keyspace of `database_count` databases. `observer` hears of releases that somebody waits for.
+    /// Empty keyspace of `database_count` databases. `observer` is told of releases that sessions
+    /// wait for.
     ///
     /// A database that was never written takes eight bytes.
     ///
@@ -113,12 +127,14 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Makes the calling thread a member: a reader under `domain`, with a seat at the gate, outside of it.
+    /// Makes the calling thread a member: a reader under `domain`, with a seat at the gate, outside
+    /// of it.
     ///
     /// # Errors
     ///
-    /// [`JoinError::OtherDomain`] while a keyspace of the process has another domain, or members or heaps of one are
-    /// left; [`JoinError::Full`] with [`MEMBERS_MAX`](crate::limits::MEMBERS_MAX) members.
+    /// [`JoinError::OtherDomain`] while a keyspace of the process has another domain, or members or
+    /// heaps of one are left; [`JoinError::Full`] with [`MEMBERS_MAX`](crate::limits::MEMBERS_MAX)
+    /// members.
     pub fn join<F: Flavour>(&self, domain: &Arc<Domain<F>>) -> Result<Member<F>, JoinError> {
         self.join_with(domain, || Claim::of_process(domain.id()))
     }
@@ -127,8 +143,8 @@ impl<S: Default> Keyspace<S> {
     ///
     /// # Safety
     ///
-    /// Sections and heaps of members of keyspaces under other domains are not used with this keyspace, nor those of its
-    /// members with others.
+    /// Sections and heaps of members of keyspaces under other domains are not used with this
+    /// keyspace, nor those of its members with others.
     ///
     /// # Errors
     ///
@@ -155,8 +171,8 @@ impl<S: Default> Keyspace<S> {
         Ok(Member::new(domain, seat, claim))
     }
 
-    /// Stops all members but the one in `closer`'s seat at a boundary between two commands, or gives up when `is_late` says
-    /// so, or when another one is doing it.
+    /// Stops all members but the one in `closer`'s seat at a boundary between two commands. None if
+    /// `is_late` became true first, or if another member is closing the gate.
     ///
     /// # Panics
     ///
@@ -170,20 +186,21 @@ impl<S: Default> Keyspace<S> {
         assert!(alone.is_of(&self.gate), "another keyspace's gate was closed");
     }
 
-    /// How many databases there are.
+    /// Number of databases.
     #[must_use]
     pub fn database_count(&self) -> usize {
         self.databases.len()
     }
 
-    /// The first database from which on none was ever written: what looks at all databases stops there.
+    /// Index from which on no database was ever written: the end of a walk over all databases.
     #[must_use]
     pub fn databases_end(&self) -> usize {
-        // Relaxed: one that is written first now may be missed, as by whoever looked a moment earlier.
+        // Relaxed: a database first written at this moment may be missed, as by a walk a moment
+        // earlier.
         self.databases_end.load(Ordering::Relaxed)
     }
 
-    /// The secret of the hashes.
+    /// Secret of the key hashes.
     #[must_use]
     pub fn seed(&self) -> &Seed {
         &self.seed
@@ -196,7 +213,8 @@ impl<S: Default> Keyspace<S> {
         KeyHash::of(&self.seed, key)
     }
 
-    /// Slots and hashes of several keys: of each what [`Keyspace::key_hash`] tells, in less time for short ones.
+    /// Slots and hashes of several keys, each equal to [`Keyspace::key_hash`], in less time for
+    /// short ones.
     #[must_use]
     #[inline]
     pub fn key_hashes(&self, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANES] {
@@ -218,8 +236,9 @@ impl<S: Default> Keyspace<S> {
     fn database<'g>(&'g self, database: usize, _section: Section<'g>) -> Option<&'g Database> {
         // Acquire: pairs with the Release stores of `database_or_new` and `swap_databases`.
         let pointer = self.databases[database].load(Ordering::Acquire);
-        // SAFETY: a database is freed when the keyspace is dropped, which is borrowed for `'g`, or a grace period after
-        // `detach` took it out of reach: `'g` lies within a section of the same domain.
+        // SAFETY: a database is freed when the keyspace is dropped, which is borrowed for `'g`, or
+        // a grace period after `detach` took it out of reach: `'g` lies within a section of the
+        // same domain.
         unsafe { pointer.as_ref() }
     }
 
@@ -234,7 +253,7 @@ impl<S: Default> Keyspace<S> {
         let mut pointer = place.load(Ordering::Acquire);
         if pointer.is_null() {
             let fresh = Box::into_raw(Box::new(Database::new()));
-            // AcqRel: publishes the fresh tables, or sees those of whoever was first.
+            // AcqRel: publishes the fresh tables, or sees those of the thread that was first.
             match place.compare_exchange(pointer, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     heap.allocated(Database::bytes());
@@ -249,17 +268,18 @@ impl<S: Default> Keyspace<S> {
                 }
             }
         }
-        // SAFETY: not null, and freed no earlier than a grace period after this section (see `database`).
+        // SAFETY: not null, and freed no earlier than a grace period after this section (see
+        // `database`).
         unsafe { &*pointer }
     }
 
-    /// Asks the processor for the word of a slot.
+    /// Prefetches the word of a slot.
     #[inline]
     pub fn prefetch_word(&self, slot: SlotNumber) {
         prefetch(ptr::from_ref(&self.slots[slot.index()]).cast());
     }
 
-    /// Asks the processor for the root of a slot's table. To be called for each of many keys before
+    /// Prefetches the root of a slot's table. To be called for each of many keys before
     /// [`Keyspace::prefetch_buckets`], so that their misses overlap.
     #[inline]
     pub fn prefetch_table(&self, database: usize, slot: SlotNumber, section: Section<'_>) {
@@ -268,7 +288,7 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Asks the processor for the buckets of keys whose tables it was asked for.
+    /// Prefetches the buckets of keys whose tables were prefetched.
     #[inline]
     pub fn prefetch_buckets(
         &self,
@@ -282,8 +302,9 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Asks the processor for the entries of keys whose buckets it was asked for, and notes where they stand. Of few keys at
-    /// a time: a core has room for some 16 misses, and waits with the next one until one of them is over.
+    /// Prefetches the entries of keys whose buckets were prefetched, and notes their places. For
+    /// few keys at a time: a core has room for some 16 misses, and waits with the next one until
+    /// one of them is over.
     #[inline]
     pub fn prefetch_entries<'h>(
         &self,
@@ -298,7 +319,7 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Asks the processor for the values, as far as they are trees, of keys whose entries it was asked for.
+    /// Prefetches the values that are trees, of keys whose entries were prefetched.
     #[inline]
     pub fn prefetch_values(
         &self,
@@ -312,7 +333,8 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Finds a key without a lock. Whether the answer counts, the slot's word decides (see [`crate::word`]).
+    /// Finds a key without a lock. The slot's word decides whether the answer counts (see
+    /// [`crate::word`]).
     #[must_use]
     #[inline(always)]
     pub fn find<'g>(
@@ -333,19 +355,19 @@ impl<S: Default> Keyspace<S> {
         self.word(slot).try_lock().then(|| SlotLock { keyspace: self, slot })
     }
 
-    /// Keys in a database. Atomic per slot.
+    /// Number of keys in a database. Atomic per slot.
     #[must_use]
     pub fn key_count(&self, database: usize, section: Section<'_>) -> u64 {
         self.database(database, section).map_or(0, Database::key_count)
     }
 
-    /// Keys with an expiry in a database. Atomic per slot.
+    /// Number of keys with an expiry in a database. Atomic per slot.
     #[must_use]
     pub fn expiring_count(&self, database: usize, section: Section<'_>) -> u64 {
         self.database(database, section).map_or(0, Database::expiring_count)
     }
 
-    /// Hashes with fields that expire in a database. Atomic per slot.
+    /// Number of hashes with fields that expire in a database. A statistic of all slots.
     #[must_use]
     pub fn volatile_count(&self, database: usize, section: Section<'_>) -> u64 {
         // Relaxed: a statistic.
@@ -353,15 +375,15 @@ impl<S: Default> Keyspace<S> {
             .map_or(0, |database| database.volatile_count.load(Ordering::Relaxed))
     }
 
-    /// Keys of one slot of a database.
+    /// Number of keys in one slot of a database.
     #[must_use]
     pub fn slot_key_count(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> u32 {
-        // Relaxed: a statistic for whoever does not own the slot's lock.
+        // Relaxed: a statistic for a thread that does not own the slot's lock.
         self.database(database, section)
             .map_or(0, |database| database.key_counts[slot.index()].load(Ordering::Relaxed))
     }
 
-    /// What the table of a slot is made of. Takes time in proportion to its size.
+    /// Counts of the parts of a slot's table. Takes time proportional to its size.
     #[must_use]
     pub fn table_shape(
         &self,
@@ -373,7 +395,7 @@ impl<S: Default> Keyspace<S> {
             .map_or_else(TableShape::default, |found| found.tables[slot.index()].shape(section))
     }
 
-    /// The first slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
+    /// First slot from `from` on that has keys in a database; by the bitmap, 64 slots at a step.
     #[must_use]
     pub fn next_nonempty_slot(
         &self,
@@ -396,9 +418,10 @@ impl<S: Default> Keyspace<S> {
         None
     }
 
-    /// Visits the bucket of a slot that holds the hash `from`, and returns the hash to go on from, a multiple of
-    /// `granularity` (a power of two up to [`SCAN_GRANULARITY_MAX`](crate::limits::SCAN_GRANULARITY_MAX)), or `None`
-    /// when the slot has no more.
+    /// Visits the bucket of a slot that holds the hash `from`, and returns the hash to go on from,
+    /// a multiple of `granularity` (a power of two up to
+    /// [`SCAN_GRANULARITY_MAX`](crate::limits::SCAN_GRANULARITY_MAX)), or `None` when the slot has
+    /// no more.
     ///
     /// Every entry that stays in the slot throughout a walk from 0 is visited at least once.
     pub fn visit_bucket<'g>(
@@ -414,7 +437,8 @@ impl<S: Default> Keyspace<S> {
         table.visit_bucket(from, granularity, &self.seed, section, visit)
     }
 
-    /// All entries of a slot. Under the slot's lock, exactly those; otherwise some of a concurrent change.
+    /// All entries of a slot. Under the slot's lock, exactly those; otherwise a concurrent change
+    /// may be seen in part.
     pub fn entries<'g>(
         &'g self,
         database: usize,
@@ -436,7 +460,7 @@ impl<S: Default> Keyspace<S> {
         table.into_iter().flat_map(move |table| table.expiring_entries(section))
     }
 
-    /// Whether a slot has entries that expire.
+    /// True if a slot has entries that expire.
     #[must_use]
     pub fn has_expiring(&self, database: usize, slot: SlotNumber, section: Section<'_>) -> bool {
         // Relaxed: a statistic.
@@ -448,10 +472,11 @@ impl<S: Default> Keyspace<S> {
     ///
     /// # Panics
     ///
-    /// When it is another keyspace's gate that is closed.
+    /// When `alone` is of another keyspace's gate.
     pub fn swap_databases(&self, first: usize, second: usize, alone: &ClosedGate<'_>) {
         self.check_alone(alone);
-        // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with `database`.
+        // Relaxed loads, Release stores: the gate orders this against everybody; Release pairs with
+        // `database`.
         let one = self.databases[first].load(Ordering::Relaxed);
         let other = self.databases[second].load(Ordering::Relaxed);
         self.databases[first].store(other, Ordering::Release);
@@ -462,13 +487,13 @@ impl<S: Default> Keyspace<S> {
         }
     }
 
-    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`) and retires it: it is no longer live, and
-    /// comes to [`Keyspace::take_unreachable`] when a grace period is over, for readers outside of the gate may still
-    /// look at it.
+    /// Takes a database's content out of the keyspace (`FLUSHDB`, `FLUSHALL`) and retires it: it is
+    /// no longer live. [`Keyspace::take_unreachable`] returns it when a grace period is over,
+    /// because readers outside of the gate may still look at it.
     ///
     /// # Panics
     ///
-    /// When it is another keyspace's gate that is closed.
+    /// When `alone` is of another keyspace's gate.
     pub fn detach(&self, database: usize, alone: &ClosedGate<'_>, heap: &Heap) -> Option<Detached> {
         self.check_alone(alone);
         // AcqRel: takes over what the last writers published.
@@ -479,14 +504,15 @@ impl<S: Default> Keyspace<S> {
         let detached = Detached { key_count: database.key_count(), bytes: database.total_bytes() };
         let departing = Departing { content, detached, to: Arc::clone(&self.unreachable) };
         let departing = NonNull::from(Box::leak(Box::new(departing))).cast();
-        // SAFETY: `arrive` takes the box, on any thread. The heap is of the members' domain; what readers refer to is the
-        // content, which `arrive` does not free. It counts no bytes: they are counted apart, and must not hold writers back.
+        // SAFETY: `arrive` takes the box, on any thread. The heap is of the members' domain;
+        // readers refer to the content, which `arrive` does not free. It counts no bytes: they are
+        // counted apart, and must not hold writers back.
         heap.retire_uncounted(unsafe { Garbage::new(departing, 0, arrive) });
         Some(detached)
     }
 
-    /// Databases that were detached and that nobody can refer to any more, to be freed wherever it suits. Those that a
-    /// [`Version`] may still read stay until it is gone.
+    /// Detached databases that no thread can refer to any more, to be freed wherever it suits.
+    /// Those that a [`Version`](crate::Version) may still read stay until it is gone.
     #[must_use]
     pub fn take_unreachable(&self) -> Vec<Unreachable> {
         let mut arrived = self.unreachable.arrived();
@@ -496,18 +522,19 @@ impl<S: Default> Keyspace<S> {
         free
     }
 
-    /// Whether a [`Version`] keeps a detached database from being freed.
+    /// True if a [`Version`](crate::Version) keeps a detached database from being freed.
     #[must_use]
     pub fn has_pinned_unreachable(&self) -> bool {
         self.unreachable.arrived().iter().any(Unreachable::is_pinned)
     }
 
-    /// Reaches what the engine keeps under the slots' locks, and takes these one after the other. Returns the slots that
-    /// are locked already: by the closer itself, who reaches their sides by its own locks.
+    /// Visits the engine's state of each slot that has some, and locks these slots one after the
+    /// other. Returns the slots that are locked already, by the closer itself, which reaches their
+    /// state by its own locks.
     ///
     /// # Panics
     ///
-    /// When it is another keyspace's gate that is closed.
+    /// When `alone` is of another keyspace's gate.
     #[must_use]
     pub fn for_each_side(
         &self,
@@ -517,7 +544,7 @@ impl<S: Default> Keyspace<S> {
         self.check_alone(alone);
         let mut locked = Vec::new();
         for slot in SlotNumber::all() {
-            // Relaxed: what was made before the gate closed is seen, and nobody makes one now.
+            // Relaxed: state made before the gate closed is seen, and none is made now.
             if self.slots[slot.index()].side.load(Ordering::Relaxed).is_null() {
                 continue;
             }
@@ -534,226 +561,11 @@ impl<S> Drop for Keyspace<S> {
     fn drop(&mut self) {
         for place in &mut self.databases {
             if let Some(content) = NonNull::new(*place.get_mut()) {
-                // No reader is left: what sections give out borrows the keyspace.
+                // No reader is left: references handed out under sections borrow the keyspace.
                 let detached = Detached { key_count: 0, bytes: 0 };
                 // SAFETY: as above, and the keyspace owned it.
                 drop(unsafe { Unreachable::new(content, detached) });
             }
-        }
-    }
-}
-
-/// The lock of one slot. Dropping it releases the slot and wakes who waits for it.
-pub struct SlotLock<'k, S> {
-    keyspace: &'k Keyspace<S>,
-    slot: SlotNumber,
-}
-
-impl<S> fmt::Debug for SlotLock<'_, S> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("SlotLock").field(&self.slot).finish()
-    }
-}
-
-/// An entry found under its slot's lock, ready to be replaced or removed.
-#[derive(Clone, Copy, Debug)]
-pub struct Found<'g> {
-    /// The entry.
-    pub entry: EntryRef<'g>,
-    position: Position,
-}
-
-impl Found<'_> {
-    /// The entry still stands where it was found.
-    pub(crate) fn is_current(&self) -> bool {
-        self.position.refers_to(self.entry)
-    }
-}
-
-impl<'k, S: Default> SlotLock<'k, S> {
-    /// The locked slot.
-    #[must_use]
-    pub fn slot(&self) -> SlotNumber {
-        self.slot
-    }
-
-    /// Marks the slot held: readers wait until it is released. For changes of several slots as one.
-    pub fn mark_held(&mut self) {
-        self.keyspace.word(self.slot).mark_held();
-    }
-
-    /// What the engine keeps under this lock.
-    pub fn side(&mut self) -> &mut S {
-        let place = &self.keyspace.slots[self.slot.index()].side;
-        // Relaxed, both: the lock orders it; others look only whether there is one.
-        let mut side = place.load(Ordering::Relaxed);
-        if side.is_null() {
-            side = Box::into_raw(Box::default());
-            place.store(side, Ordering::Relaxed);
-        }
-        // SAFETY: the lock is held and `&mut self` makes this the only reference.
-        unsafe { &mut *side }
-    }
-
-    /// What the engine keeps under this lock, if it ever did.
-    pub fn side_if_any(&mut self) -> Option<&mut S> {
-        // Relaxed: as in `side`.
-        let side = self.keyspace.slots[self.slot.index()].side.load(Ordering::Relaxed);
-        // SAFETY: the lock is held and `&mut self` makes this the only reference.
-        unsafe { side.as_mut() }
-    }
-
-    fn word(&self) -> &SlotWord {
-        self.keyspace.word(self.slot)
-    }
-
-    /// Finds a key; the answer is final while the lock is held.
-    #[must_use]
-    pub fn find<'g>(
-        &self,
-        database: usize,
-        key_hash: KeyHash,
-        key: &[u8],
-        section: Section<'g>,
-    ) -> Option<Found<'g>>
-    where
-        'k: 'g,
-    {
-        debug_assert_eq!(key_hash.slot, self.slot);
-        let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
-        let (entry, position) = table.find(key_hash, key, section)?;
-        Some(Found { entry, position })
-    }
-
-    /// The database that `found` is in.
-    ///
-    /// # Panics
-    ///
-    /// When it is not there any more: an entry must not be retired twice.
-    fn database_of<'g>(
-        &self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        section: Section<'g>,
-    ) -> &'g Database
-    where
-        'k: 'g,
-    {
-        let database = self.keyspace.database(database, section);
-        let holds = |database: &&Database| {
-            database.tables[self.slot.index()].holds(found.position, hash, found.entry, section)
-        };
-        database.filter(holds).expect("what was found is used before the next change of the slot")
-    }
-
-    /// Publishes an entry whose key is absent; a key that is present would be there twice.
-    pub fn insert(
-        &mut self,
-        database: usize,
-        hash: u64,
-        entry: OwnedEntry,
-        section: Section<'_>,
-        heap: &Heap,
-    ) {
-        let database = self.keyspace.database_or_new(database, section, heap);
-        let marks = entry.as_ref().marks();
-        let entry_bytes = entry.bytes() as i64;
-        // SAFETY: published below; from then on only retirement frees it.
-        let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
-        let table = &database.tables[self.slot.index()];
-        let live_bytes = heap.live_bytes();
-        let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
-        let table_bytes = heap.live_bytes() - live_bytes;
-        self.word().begin_change();
-        position.fill(hash, entry);
-        self.word().end_change();
-        database.count(self.slot, 1, Marks::default(), marks);
-        database.count_bytes(self.slot, entry_bytes + table_bytes);
-    }
-
-    /// Pins the present version of a collection; none when the key holds a plain string.
-    ///
-    /// # Panics
-    ///
-    /// When the slot changed since `found` was found.
-    #[must_use]
-    pub fn pin(&mut self, database: usize, hash: u64, found: Found<'_>) -> Option<Version> {
-        // SAFETY: `found` does not outlive the section that it was found in.
-        let section = unsafe { Section::assume() };
-        self.database_of(database, hash, found, section);
-        let kind = found.entry.kind();
-        let root = found.entry.root_of(kind)?;
-        // SAFETY: the entry stands in this slot, of which `self` is the lock.
-        Some(unsafe { Version::of(root, kind) })
-    }
-
-    /// Publishes an entry in the place of another one of the same key, and retires the old one.
-    ///
-    /// # Panics
-    ///
-    /// When the slot changed since `found` was found.
-    pub fn replace(
-        &mut self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        entry: OwnedEntry,
-        disposal: Disposal,
-        heap: &Heap,
-    ) {
-        let (old, new) = (found.entry.marks(), entry.as_ref().marks());
-        // SAFETY: `found` does not outlive the section that it was found in.
-        let section = unsafe { Section::assume() };
-        let database = self.database_of(database, hash, found, section);
-        let bytes = entry.bytes() as i64;
-        // SAFETY: published below; from then on only retirement frees it.
-        let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
-        self.word().begin_change();
-        found.position.replace(hash, entry);
-        self.word().end_change();
-        if old != new {
-            database.count(self.slot, 0, old, new);
-        }
-        // SAFETY: no table refers to the old entry any more.
-        let old_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
-        database.count_bytes(self.slot, bytes - old_bytes as i64);
-    }
-
-    /// Takes an entry out and retires it.
-    ///
-    /// # Panics
-    ///
-    /// When the slot changed since `found` was found.
-    pub fn remove(
-        &mut self,
-        database: usize,
-        hash: u64,
-        found: Found<'_>,
-        disposal: Disposal,
-        section: Section<'_>,
-        heap: &Heap,
-    ) {
-        let marks = found.entry.marks();
-        let database = self.database_of(database, hash, found, section);
-        self.word().begin_change();
-        found.position.clear();
-        self.word().end_change();
-        database.count(self.slot, -1, marks, Marks::default());
-        let live_bytes = heap.live_bytes();
-        database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
-        let table_bytes = heap.live_bytes() - live_bytes;
-        // SAFETY: no table refers to the entry any more.
-        let entry_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
-        database.count_bytes(self.slot, table_bytes - entry_bytes as i64);
-    }
-}
-
-impl<S> Drop for SlotLock<'_, S> {
-    fn drop(&mut self) {
-        let word = &self.keyspace.slots[self.slot.index()].word;
-        if word.unlock() {
-            self.keyspace.observer.released(self.slot, &|| word.clear_waiting());
         }
     }
 }

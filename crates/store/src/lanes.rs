@@ -1,12 +1,14 @@
-//! Slots and hashes of four keys side by side, on processors that can.
+//! Slots and hashes of four keys side by side, on processors with AVX2 and carry-less
+//! multiplication.
 //!
-//! A pipeline brings many keys at once, whose hashes do not depend on each other. SipHash is nothing but additions,
-//! rotations and exclusive ors of four words: with AVX2, four keys take the instructions of one. A CRC is the remainder of
-//! a division of polynomials over GF(2); by carry-less multiplication a key of up to 31 bytes takes five of these, and no
-//! table that pushes keys out of the nearest cache.
+//! A pipeline brings many keys at once, whose hashes do not depend on each other. SipHash is
+//! nothing but additions, rotations and exclusive ors of four words: with AVX2, four keys take the
+//! instructions of one. A CRC is the remainder of a division of polynomials over GF(2); by
+//! carry-less multiplication a key of up to 31 bytes takes five of these, and no table that evicts
+//! keys from the nearest cache.
 //!
-//! The results are those of [`SlotNumber::of_key`] and [`hash`](crate::hash::hash). Longer keys go that way, and so does
-//! everything on other processors.
+//! The results are those of [`SlotNumber::of_key`] and [`hash`](crate::hash::hash). Longer keys,
+//! and all keys on other processors, are hashed by these one at a time.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
@@ -24,31 +26,32 @@ use crate::hash::Seed;
 use crate::key::{KeyBytes, KeyHash, LANES};
 use crate::slot::SlotNumber;
 
-/// What is loaded of each key: one vector.
+/// Bytes that are loaded of each key: one vector.
 const WINDOW_BYTES: usize = 32;
 /// Longest key: SipHash appends a byte with its length, which must fit into the window as well.
 const KEY_BYTES_MAX: usize = WINDOW_BYTES - 1;
 const _: () = assert!(LANES * size_of::<u64>() == WINDOW_BYTES, "a lane for each word of a window");
 
-/// What the four words of SipHash begin with, beside the seed.
+/// Initial values of the four words of SipHash, before the seed is added.
 const SIP_CONSTANTS: [u64; 4] =
     [0x736f_6d65_7073_6575, 0x646f_7261_6e64_6f6d, 0x6c79_6765_6e65_7261, 0x7465_6462_7974_6573];
 
 type Window = [u8; WINDOW_BYTES];
 
-/// Slots and hashes of four keys; none if one of them is too long, or the processor cannot.
+/// Slots and hashes of four keys; none if one of them is too long, or the processor lacks the
+/// instructions.
 #[inline]
 pub(crate) fn key_hashes(seed: &Seed, keys: &[KeyBytes<'_>; LANES]) -> Option<[KeyHash; LANES]> {
-    if !can() || keys.iter().any(|key| key.length() > KEY_BYTES_MAX) {
+    if !is_supported() || keys.iter().any(|key| key.length() > KEY_BYTES_MAX) {
         return None;
     }
     // SAFETY: the processor has both features.
     Some(unsafe { short_key_hashes(seed, keys) })
 }
 
-/// Whether the processor has what this takes.
+/// True if the processor has the instructions.
 #[inline]
-fn can() -> bool {
+fn is_supported() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("pclmulqdq")
 }
 
@@ -79,13 +82,14 @@ fn short_key_hashes(seed: &Seed, keys: &[KeyBytes<'_>; LANES]) -> [KeyHash; LANE
     key_hashes
 }
 
-/// A call, for the search for a tag would be built into this with all that AVX2 has to offer for long keys.
+/// A call of its own: inlined, the search for a tag would be vectorized here with AVX2, for long
+/// keys.
 #[inline(never)]
 fn slot_by_tag(key: KeyBytes<'_>) -> SlotNumber {
     SlotNumber::of_key(key.key())
 }
 
-/// The window of a key that stands at the end of its buffer.
+/// Window of a key at the end of its buffer.
 #[cold]
 fn copied<'w>(key: &[u8], copy: &'w mut Window) -> &'w Window {
     copy[..key.len()].copy_from_slice(key);
@@ -95,7 +99,7 @@ fn copied<'w>(key: &[u8], copy: &'w mut Window) -> &'w Window {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(window: &Window) -> __m256i {
-    // SAFETY: so many bytes are there; the load needs no alignment.
+    // SAFETY: a window has 32 bytes; the load needs no alignment.
     unsafe { _mm256_loadu_si256(window.as_ptr().cast()) }
 }
 
@@ -108,21 +112,22 @@ fn indices() -> __m256i {
     )
 }
 
-/// Ones in the first `length` bytes.
+/// Vector with ones in the first `length` bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn is_below(length: usize) -> __m256i {
     _mm256_cmpgt_epi8(_mm256_set1_epi8(length as i8), indices())
 }
 
-/// Whether a key may have a tag, which is hashed in its place.
+/// True if a key may have a tag, which is hashed in its place.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn has_brace(bytes: __m256i) -> bool {
     _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(b'{' as i8))) != 0
 }
 
-/// The words that SipHash takes in: those of the key, the last one with the key's length in its highest byte.
+/// Words that SipHash takes in: those of the key, the last one with the key's length in its highest
+/// byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn with_length(bytes: __m256i, length: usize) -> __m256i {
@@ -130,7 +135,8 @@ fn with_length(bytes: __m256i, length: usize) -> __m256i {
     _mm256_or_si256(bytes, _mm256_and_si256(is_place, _mm256_set1_epi8(length as i8)))
 }
 
-/// From the words of each key to the first words of all keys, the second ones, and so on.
+/// Transposition: from the words of each key to the first words of all keys, the second ones, and
+/// so on.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words_by_lane([a, b, c, d]: [__m256i; LANES]) -> [__m256i; LANES] {
@@ -145,7 +151,7 @@ fn words_by_lane([a, b, c, d]: [__m256i; LANES]) -> [__m256i; LANES] {
     ]
 }
 
-/// The state of four computations of SipHash.
+/// State of four computations of SipHash.
 #[derive(Clone, Copy)]
 struct Sip([__m256i; 4]);
 
@@ -174,7 +180,7 @@ impl Sip {
         Sip([a, b, rotated_by_32(c), d])
     }
 
-    /// The state with another word of each key.
+    /// The state after another word of each key.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn with(self, word: __m256i) -> Sip {
@@ -229,7 +235,7 @@ fn rotated_by_32(words: __m256i) -> __m256i {
     _mm256_shuffle_epi32::<0b10_11_00_01>(words)
 }
 
-/// SipHash-1-3 of four keys; `words` has what it takes in of them, word by word.
+/// SipHash-1-3 of four keys; `words` holds the input of all keys, word by word.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sip_hashes(seed: &Seed, words: [__m256i; LANES], keys: &[KeyBytes<'_>; LANES]) -> [u64; LANES] {
@@ -254,7 +260,7 @@ fn sip_hashes(seed: &Seed, words: [__m256i; LANES], keys: &[KeyBytes<'_>; LANES]
     ]
 }
 
-/// The polynomial of CRC-16/XMODEM: x^16 + x^12 + x^5 + 1.
+/// Polynomial of CRC-16/XMODEM: x^16 + x^12 + x^5 + 1.
 const POLYNOMIAL: u32 = 0x1_1021;
 
 /// Quotient and remainder of x^`exponent` divided by the polynomial.
@@ -277,15 +283,16 @@ const POWER_64: i64 = divided_power(64).1 as i64;
 const POWER_128: i64 = divided_power(128).1 as i64;
 const POWER_192: i64 = divided_power(192).1 as i64;
 
-/// The quotient of x^80, but for its highest bit, x^64.
+/// Quotient of x^80 without its highest term, x^64.
 const QUOTIENT: i64 = divided_power(80).0 as u64 as i64;
 const _: () = assert!(divided_power(80).0 >> 64 == 1);
 
 /// CRC-16/XMODEM of the first `length` bytes.
 ///
-/// The key is a polynomial N, its first byte the highest; zeros ahead of it change nothing, for this CRC begins with zero.
-/// Wanted is N·x^16 mod P. What stands above the lowest 64 bits of N is multiplied by the remainder of its power of x, twice,
-/// which leaves some U of 64 bits. The quotient of U·x^16 is then ⌊U·⌊x^80 / P⌋ / x^64⌋ without error (Barrett).
+/// The key is a polynomial N, its first byte the highest; zeros ahead of it change nothing, for
+/// this CRC begins with zero. The result is N·x^16 mod P. The part above the lowest 64 bits of N is
+/// multiplied by the remainder of its power of x, twice, which leaves some U of 64 bits. The
+/// quotient of U·x^16 is then ⌊U·⌊x^80 / P⌋ / x^64⌋ without error (Barrett).
 #[inline]
 #[target_feature(enable = "avx2,pclmulqdq")]
 fn crc(window: &Window, length: usize) -> u16 {
@@ -304,7 +311,8 @@ fn crc(window: &Window, length: usize) -> u16 {
     let folded = _mm_xor_si128(folded, _mm_clmulepi64_si128::<0x11>(folded, constants));
     let product = _mm_clmulepi64_si128::<0x00>(folded, constants);
     let quotient = _mm_xor_si128(_mm_unpackhi_epi64(product, product), folded);
-    // The remainder of what has zeros in its lowest 16 bits: those of the quotient times x^12 + x^5 + 1.
+    // Remainder of a dividend whose lowest 16 bits are zero: the low bits of the quotient times
+    // x^12 + x^5 + 1.
     let quotient = _mm_cvtsi128_si32(quotient) as u16;
     quotient ^ quotient << 5 ^ quotient << 12
 }
@@ -314,7 +322,7 @@ fn crc(window: &Window, length: usize) -> u16 {
 #[target_feature(enable = "avx2")]
 fn reversed(bytes: &[u8], length: usize) -> __m128i {
     let bytes: &[u8; 16] = bytes.first_chunk().expect("the halves of a window have sixteen bytes");
-    // SAFETY: so many bytes are there; the load needs no alignment.
+    // SAFETY: the array has sixteen bytes; the load needs no alignment.
     let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
     let indices = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     // A negative index gives a zero.
@@ -326,7 +334,7 @@ mod tests {
     use super::*;
     use crate::hash::hash;
 
-    /// Numbers without a pattern (SplitMix64).
+    /// Pseudo-random numbers (SplitMix64).
     struct Random(u64);
 
     impl Random {
@@ -342,8 +350,8 @@ mod tests {
         }
     }
 
-    /// Hashes keys that stand one behind the other, the last one at the end of its buffer, and compares each with what the
-    /// crates `siphasher` and `crc` make of it.
+    /// Hashes keys that lie one behind the other, the last one at the end of its buffer, and
+    /// compares each with the results of the crates `siphasher` and `crc`.
     fn check(random: &mut Random, lengths: [usize; LANES], alphabet: &[u8]) {
         let buffer: Vec<u8> = (0..lengths.iter().sum::<usize>())
             .map(|_| alphabet[random.below(alphabet.len())])
@@ -356,7 +364,9 @@ mod tests {
             start += length;
         }
         let Some(hashes) = key_hashes(&seed, &keys) else {
-            return assert!(!can() || lengths.iter().any(|&length| length > KEY_BYTES_MAX));
+            return assert!(
+                !is_supported() || lengths.iter().any(|&length| length > KEY_BYTES_MAX)
+            );
         };
         for (key, found) in keys.iter().zip(hashes) {
             let key = key.key();

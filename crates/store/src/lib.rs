@@ -1,15 +1,14 @@
 //! The keyspace of Tidemill: slots, tables, entries and value types.
 //!
-//! Readers walk it under userspace RCU: everything that a reader can reach is immutable, but for one recency field per
-//! entry. A write builds the new version, publishes one pointer and retires the old one. From this follow reads
-//! without locks and shared writes, consistent long reads, and snapshots whose pre-image is a pointer.
+//! Readers walk it under userspace RCU: everything that a reader can reach is immutable, but for
+//! one recency field per entry. A write builds the new version, publishes one pointer and retires
+//! the old one. Three properties follow: reads take no lock and write no shared memory, long reads
+//! are consistent, and the pre-image of a snapshot is a pointer.
 //!
-//! The crate knows nothing of commands: no clock, no replies, no notion of which command does what. The engine decides
-//! which locks to take and what to write; the store makes each step safe beside any number of readers.
+//! The crate has no clock, no replies and no notion of commands. The engine decides which locks to
+//! take and what to write; the store makes each step safe beside any number of readers.
 
-mod database;
-mod detached;
-mod editing;
+mod claim;
 pub mod entry;
 pub mod gate;
 pub mod hash;
@@ -20,6 +19,7 @@ pub mod keyspace;
 mod lanes;
 pub mod limits;
 pub mod member;
+mod new_string;
 pub mod pin;
 mod prefetch;
 mod primitive;
@@ -27,18 +27,22 @@ pub mod slot;
 mod table;
 mod tree;
 pub mod value;
+mod version;
 pub mod word;
 
-pub use detached::{Detached, Unreachable};
-pub use editing::{Editable, Editing, Finish, Published, TreeSpec};
+pub use claim::JoinError;
 pub use entry::{
-    Disposal, Encoding, EntryRef, EntrySpec, Kind, Marks, NewValue, OwnedEntry, Place, StringValue,
+    Disposal, EntryRef, EntrySpec, EntryTarget, Marks, NewValue, OwnedEntry, StringValue,
 };
 pub use heap::Heap;
 pub use key::{KeyBytes, KeyHash, LANES};
-pub use keyspace::{Found, Keyspace, ReleaseObserver, SlotLock};
-pub use member::{Guard, JoinError, Member, Section};
-pub use pin::Version;
+pub use keyspace::{
+    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec, Unreachable,
+};
+pub use member::{Guard, Member, Section};
+pub use new_string::NewString;
 pub use slot::SlotNumber;
 pub use table::TableShape;
 pub use tree::{Built, Root};
+pub use value::{Collection, Encoding, Kind, TreeEdit};
+pub use version::Version;

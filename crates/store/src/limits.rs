@@ -1,51 +1,58 @@
 //! Tunables of the store, with their units.
 
-/// Slots of a keyspace: those of Redis Cluster.
+/// Number of slots of a keyspace, as in Redis Cluster.
 pub const SLOT_COUNT: usize = 16_384;
 
 /// Threads that may use a keyspace at one time: workers, and others such as metrics and snapshots.
 pub const MEMBERS_MAX: usize = 1024 + 64;
 
-/// Databases that a keyspace may have.
+/// Databases of a keyspace, at most.
 pub const DATABASES_MAX: usize = 1_000_000;
 
-/// Longest string value, in bytes, that lives inside its entry; longer ones are shared by reference count.
+/// Longest string value, in bytes, that is stored inside its entry; longer ones are shared by
+/// reference count.
 pub const INLINE_VALUE_BYTES_MAX: usize = 1024;
 
-/// Longest element of a collection, in bytes: a string, or a field or a value of a hash. A node has a length of 32 bits, and
-/// one that holds a single field holds its value as well.
+/// Longest element of a collection, in bytes: a string, or a field or a value of a hash. A node has
+/// a length of 32 bits, and one that holds a single field holds its value as well.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 30;
 
-/// Longest key, in bytes, whose length fits the entry's packed length word; longer keys carry a word of their own.
+/// Longest key, in bytes, whose length fits the entry's packed length word; longer keys carry a
+/// word of their own.
 pub const PACKED_KEY_BYTES_MAX: usize = (1 << 21) - 1;
 
-/// Home buckets of a segment at most. More than this and the segment splits, which bounds every resize step.
+/// Home buckets of a segment, at most. A segment that needs more splits, which bounds every resize
+/// step.
 pub const SEGMENT_BUCKETS_MAX: usize = 64;
 
-/// Entries that a freshly built segment has for each of its buckets at most, in tenths; a bucket has room for seven.
+/// Entries per bucket, in tenths, for which a segment is sized when it is split, merged or shrunk;
+/// a bucket has room for seven.
 pub const SEGMENT_LOAD_TENTHS: usize = 48;
 
-/// One of so many buckets of a fresh segment is an overflow bucket.
+/// Buckets of a fresh segment for each overflow bucket among them.
 pub const OVERFLOW_SHARE: usize = 4;
 
-/// Two neighbouring segments join when they have no more entries than this together.
+/// Entries that two neighbouring segments may have together to be merged.
 pub const MERGED_ENTRIES_MAX: usize = SEGMENT_BUCKETS_MAX * 5 / 2;
 
-/// Bits of the hash that one directory decides on at most; a full one takes 32 KiB, of which a doubling copies half.
+/// Bits of the hash that one directory decides on, at most; a full one takes 32 KiB, of which a
+/// doubling copies half.
 pub const DIRECTORY_DEPTH_MAX: u32 = 12;
 
-/// Bits of the hash that lead to a segment at most. Deeper ones do not split; a slot has 10^12 keys by then.
+/// Bits of the hash that lead to a segment, at most. Segments at this depth do not split; a slot
+/// has 10^12 keys by then.
 pub const SEGMENT_DEPTH_MAX: u32 = 34;
 
-/// Coarsest steps of a walk over a slot, see `Keyspace::visit_bucket`. The cursor of `SCAN` has 14 bits for the slot
-/// and the other 50 for the hash.
+/// Largest granularity of a walk over a slot, see `Keyspace::visit_bucket`. The cursor of `SCAN`
+/// has 14 bits for the slot and the other 50 for the hash.
 pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
 
-/// Pieces for which a heap keeps its list of held nodes once all are gone; what a burst needed beyond this is given back.
-pub const HELD_RETAINED_ITEMS_MAX: usize = 1024;
+/// Items for which a heap keeps the capacity of its list of pinned garbage once that is empty; the
+/// capacity that a burst needed beyond this is given back.
+pub const PINNED_RETAINED_ITEMS_MAX: usize = 1024;
 
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
-// A resize step moves at most one segment: 64 home buckets and their overflow, of whose entries it reads hardly any, stay
-// far below 100 µs.
+// A resize step moves at most one segment: 64 home buckets and their overflow, of whose entries it
+// reads few, take far less than 100 µs.
 const _: () = assert!(SEGMENT_BUCKETS_MAX <= 64);

@@ -1,42 +1,49 @@
-//! Membership: how a thread comes to read and write a keyspace.
+//! Membership: the right of a thread to read and write a keyspace.
 //!
-//! A [`Member`] is a thread's registration in the keyspace's RCU domain together with its seat at the keyspace's
-//! [`Gate`](crate::gate::Gate). Every read takes a [`Section`], every write a [`Heap`] besides, and safe code gets both
-//! from members only. So memory that is retired through a member's heap outlives every section in which it may be read,
-//! and whoever closes the gate waits for the complete set of threads that may read or write.
+//! A [`Member`] is a thread's registration in the keyspace's RCU domain together with its seat at
+//! the keyspace's [`Gate`](crate::gate::Gate). Every read takes a [`Section`], every write a
+//! [`Heap`] besides, and safe code gets both from members only. Memory that is retired through a
+//! member's heap therefore outlives every section in which it may be read, and a thread that closes
+//! the gate waits for the complete set of threads that may read or write.
 //!
-//! What memory safety rests on is RCU and the locks of the slots alone. The gate makes changes of whole databases
-//! atomic; a member that reads outside of it may see such a change half done, but never freed memory.
+//! Memory safety rests on RCU and the locks of the slots alone. The gate makes changes of whole
+//! databases atomic; a member that reads outside of it may see such a change half done, but never
+//! freed memory.
 //!
 //! # One domain
 //!
-//! A section has no size, so that reading costs nothing, and therefore cannot say which domain it is of. Hence the
-//! keyspaces of a process share one domain: [`Keyspace::join`](crate::Keyspace::join) refuses a second one while
-//! anything of the first is left. Tests, which run side by side, use `join_beside` and promise to mix nothing.
+//! A section has no size, so that reading costs nothing, and therefore cannot say which domain it
+//! is of. For this reason the keyspaces of a process share one domain:
+//! [`Keyspace::join`](crate::Keyspace::join) refuses a second one while anything of the first is
+//! left. Tests, which run side by side, use `join_beside` and promise to mix nothing.
 //!
-//! Rejected: a brand in the type of each section (an invariant lifetime or a type parameter through the whole engine),
-//! and an identity in each section (a register and a comparison in every lookup).
+//! Rejected: a brand in the type of each section (an invariant lifetime or a type parameter through
+//! the whole engine), and an identity in each section (a register and a comparison in every
+//! lookup).
 //!
 //! # Auxiliary members
 //!
-//! Threads besides the workers (metrics; a snapshot; the applier of a replica) join when they begin and leave when their
-//! member is dropped, also by a panic. Such a thread is offline while it waits ([`Member::offline`]), enters the gate for
-//! what it reads ([`Member::inside`]), and announces between pieces of long work.
+//! Threads besides the workers (metrics; a snapshot; the applier of a replica) join when they begin
+//! and leave when their member is dropped, also by a panic. Such a thread is offline while it waits
+//! ([`Member::offline`]), enters the gate for what it reads ([`Member::inside`]), and announces
+//! between pieces of long work.
 #![allow(unsafe_code)]
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
-use tidemill_rcu::{Domain, DomainId, Flavour, Limits, Reader, RetireList, Span};
+use tidemill_rcu::{Domain, Flavour, Limits, Reader, RetireList, Span};
 
+use crate::claim::Claim;
 use crate::gate::Seat;
 use crate::heap::Heap;
 
-/// Proof that the calling thread is inside a read-side critical section of the keyspaces' domain for as long as `'g` lasts.
+/// Proof that the calling thread is inside a read-side critical section of the keyspaces' domain
+/// for as long as `'g` lasts.
 ///
-/// It has no size and does not know its flavour, so that code which only reads is compiled once for all flavours.
+/// It has no size and does not know its flavour, so that code which only reads is compiled once for
+/// all flavours.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'g> {
     // A raw pointer makes it neither `Send` nor `Sync`: a section belongs to its thread.
@@ -48,8 +55,9 @@ impl Section<'_> {
     ///
     /// # Safety
     ///
-    /// For all of `'g`, nothing that the caller can reach through the section may be freed: either a member of the same
-    /// keyspace is inside its section, or the caller has the structure to itself.
+    /// For all of `'g`, nothing that the caller can reach through the section may be freed: either
+    /// a member of the same keyspace is inside its section, or the caller has the structure to
+    /// itself.
     #[inline(always)]
     #[must_use]
     pub unsafe fn assume<'g>() -> Section<'g> {
@@ -57,61 +65,8 @@ impl Section<'_> {
     }
 }
 
-/// Why a thread cannot join a keyspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum JoinError {
-    /// The keyspace, or another one of the process, is read under another domain.
-    OtherDomain,
-    /// All seats are taken.
-    Full,
-}
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            JoinError::OtherDomain => {
-                "the keyspaces of this process are read under another RCU domain"
-            }
-            JoinError::Full => "too many threads use the keyspace",
-        })
-    }
-}
-
-impl std::error::Error for JoinError {}
-
-/// A domain under which keyspaces are read. Alive while any of their keyspaces, members or heaps is.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    domain: DomainId,
-}
-
-/// The claim of the process's domain.
-static CLAIM: Mutex<Weak<Claim>> = Mutex::new(Weak::new());
-
-impl Claim {
-    /// The process's claim, if it is of this domain or there was none.
-    pub(crate) fn of_process(domain: DomainId) -> Result<Arc<Claim>, JoinError> {
-        let mut current = CLAIM.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(claim) = current.upgrade() {
-            return if claim.domain == domain { Ok(claim) } else { Err(JoinError::OtherDomain) };
-        }
-        let claim = Arc::new(Claim { domain });
-        *current = Arc::downgrade(&claim);
-        Ok(claim)
-    }
-
-    /// A claim beside that of the process.
-    pub(crate) fn beside(domain: DomainId) -> Arc<Claim> {
-        Arc::new(Claim { domain })
-    }
-
-    pub(crate) fn is_of(&self, domain: &DomainId) -> bool {
-        self.domain == *domain
-    }
-}
-
-/// The calling thread as a reader and writer of a keyspace, until it is dropped. It cannot leave its thread.
+/// The calling thread as a reader and writer of a keyspace, until it is dropped. It cannot leave
+/// its thread.
 #[derive(Debug)]
 pub struct Member<F: Flavour> {
     // Dropped in this order: out of the gate only when no section can be open.
@@ -120,19 +75,20 @@ pub struct Member<F: Flavour> {
     claim: Arc<Claim>,
 }
 
-/// An open read section of a member.
+/// Open read section of a member.
 #[derive(Debug)]
 pub struct Guard<'r, F: Flavour> {
     _guard: tidemill_rcu::Guard<'r, F>,
 }
 
 impl<F: Flavour> Guard<'_, F> {
-    /// The proof that the section is open, for code that does not know the flavour.
+    /// Proof that the section is open, for code that does not know the flavour.
     #[inline(always)]
     #[must_use]
     pub fn section(&self) -> Section<'_> {
-        // SAFETY: the guard keeps its section open, and is borrowed for as long as the proof lasts. What is reached
-        // through it is retired through heaps of the same domain, see the module.
+        // SAFETY: the guard keeps its section open, and is borrowed for as long as the proof lasts.
+        // Memory that is reached through it is retired through heaps of the same domain, see the
+        // module.
         unsafe { Section::assume() }
     }
 }
@@ -154,7 +110,8 @@ impl<F: Flavour> Member<F> {
         self.reader.span()
     }
 
-    /// Announces that this thread holds nothing it has read; `&mut` proves it. Never blocks.
+    /// Announces a quiescent state: this thread keeps no reference that it has read; `&mut` proves
+    /// it. Never blocks.
     #[inline(always)]
     pub fn quiescent(&mut self) {
         self.reader.quiescent();
@@ -165,7 +122,8 @@ impl<F: Flavour> Member<F> {
         self.reader.offline(work)
     }
 
-    /// Runs `work` inside the gate, and announces a quiescent state behind it. Waits while the gate is closed.
+    /// Runs `work` inside the gate, and announces a quiescent state behind it. Waits while the gate
+    /// is closed.
     pub fn inside<R>(&mut self, work: impl FnOnce(&mut Member<F>) -> R) -> R {
         struct Leave<'m, F: Flavour>(&'m mut Member<F>);
         impl<F: Flavour> Drop for Leave<'_, F> {
@@ -175,27 +133,29 @@ impl<F: Flavour> Member<F> {
             }
         }
 
-        // Offline: whoever closed the gate may wait for a grace period.
+        // Offline: a thread that closed the gate may wait for a grace period.
         let seat = &self.seat;
         self.reader.offline(|| seat.enter());
         let leave = Leave(self);
         work(leave.0)
     }
 
-    /// The thread's seat at the gate. Who may have to close the gate later keeps a share of it.
+    /// Seat of the thread at the gate. Code that may have to close the gate later keeps a share of
+    /// it.
     #[inline(always)]
     #[must_use]
     pub fn seat(&self) -> &Rc<Seat> {
         &self.seat
     }
 
-    /// The domain.
+    /// RCU domain of the member.
     #[must_use]
     pub fn domain(&self) -> &Arc<Domain<F>> {
         self.reader.domain()
     }
 
-    /// A heap for what this thread writes, which retires at most `limits` before it asks to hold back.
+    /// Heap for the writes of this thread, which retires at most `limits` before it asks to hold
+    /// back.
     #[must_use]
     pub fn heap(&self, limits: Limits) -> Heap {
         Heap::of(RetireList::for_domain(self.domain(), limits), Arc::clone(&self.claim))

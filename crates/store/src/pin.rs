@@ -1,52 +1,47 @@
 //! Versions of collections that are read beyond a read section.
 //!
-//! A reply of a million elements takes longer than a worker may keep its other clients waiting, and a client may take
-//! it slowly. So it is made piece by piece, with sections and announcements of quiescence between the pieces; what it
-//! is made of must outlive them. A [`Version`] pins it: nodes of trees that are retired while it lives are *held* by the
-//! heap that retired them, and come to the retire list only when every version that may contain them is gone.
+//! A reply of a million elements takes longer than a worker may keep its other clients waiting, and
+//! a client may read it slowly. It is therefore made piece by piece, with sections and
+//! announcements of quiescence between the pieces, and its elements must outlive them. A
+//! [`Version`](crate::Version) pins them: nodes of trees that are retired while it lives are kept
+//! as *pinned garbage* by the heap that retired them, and reach the retire list only when every
+//! version that may contain them is gone.
 //!
-//! Pins are numbered. A retired node is stamped with the number that the next pin will get; it may go once no pin below
-//! that number is left. Numbers and not a count of pins, so that long replies which overlap without end do not keep
-//! everything.
+//! Pins are numbered. A retired node is stamped with the number that the next pin will get; it may
+//! go once no pin below that number is left. Numbers and not a count of pins, so that long replies
+//! which overlap without end do not keep everything.
 //!
 //! ```text
-//! reader   lock slot · begin pin 7 · take the root · unlock        ... read ...        end pin 7
-//! writer                                      lock slot · publish · retire: stamp 8, held ──────┴─▶ retire list
+//! reader  lock slot · begin pin 7 · take the root · unlock      ... read ...    end pin 7
+//! writer                           lock slot · publish · retire: stamp 8 ────────┴─▶ retire list
 //! ```
 //!
-//! Why no node of a pinned version is missed: a version is pinned under its slot's lock while it is the current one. A
-//! node of it is taken out of reach by a writer that has locked the slot later, or the slot that the value was moved to
-//! by one who held both, or that has closed the gate later: the pin happens before its look at the numbers. A node that
-//! was retired before can not be reached from a root that is current now.
+//! No node of a pinned version is missed: a version is pinned under its slot's lock while it is the
+//! current one. A node of it is taken out of reach by a writer that has locked the slot later, or
+//! that has locked, together with it, the slot that the value was moved to, or that has closed the
+//! gate later: the pin happens before its look at the numbers. A node that was retired before
+//! cannot be reached from a root that is current now.
 //!
-//! The numbers are the process's and not a keyspace's: a heap does not know whose nodes it retires, and to hold another
-//! keyspace's nodes for a while harms nobody. Reference counts in nodes were rejected: each write would count up all
-//! children of the nodes that it copies.
-#![allow(unsafe_code)]
+//! The numbers are the process's and not a keyspace's: a heap does not know whose nodes it retires,
+//! and keeping another keyspace's nodes for a while does no harm. Reference counts in nodes were
+//! rejected: each write would count up all children of the nodes that it copies.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::member::Section;
-
-use crate::entry::Kind;
-use crate::hash::Seed;
-use crate::tree::Root;
-use crate::value::hash::Hash;
-use crate::value::list::List;
-
 static PINS: Pins = Pins::new();
 
-/// Who reads what beyond a section.
+/// Pins of one process, and the bytes of garbage that waits for them.
 #[derive(Debug)]
 struct Pins {
-    /// The number of the next pin.
+    /// Number of the next pin.
     next: AtomicU64,
-    /// No pin below this number is left. Never above `next`, and below it exactly while there are pins.
+    /// Lower bound of the numbers of living pins. Never above `next`, and below it exactly while
+    /// there are pins.
     oldest: AtomicU64,
     alive: Mutex<BTreeSet<u64>>,
-    held_bytes: AtomicUsize,
+    garbage_bytes: AtomicUsize,
 }
 
 impl Pins {
@@ -55,7 +50,7 @@ impl Pins {
             next: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
             alive: Mutex::new(BTreeSet::new()),
-            held_bytes: AtomicUsize::new(0),
+            garbage_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -72,17 +67,18 @@ impl Pins {
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         alive.remove(&number);
         let oldest = alive.first().copied().unwrap_or(self.next.load(Ordering::Relaxed));
-        // Release: pairs with the Acquire of `is_over`; what was read from the version was read before.
+        // Release: pairs with the Acquire of `is_over`; reads from the version come before.
         self.oldest.store(oldest, Ordering::Release);
     }
 
-    /// The stamp of what is retired now; none when nobody can reach it through a version.
+    /// Stamp of memory that is retired now; none when no version can contain it.
     #[inline]
     fn stamp(&self) -> Option<u64> {
-        // Relaxed: a pin that matters happens before, by the slot's lock; its number is below `next` then, and `oldest`
-        // does not pass it while it lives. One that is not seen is of a version without what is retired.
+        // Relaxed: a pin that matters happens before, by the slot's lock; its number is below
+        // `next` then, and `oldest` does not pass it while it lives. A pin that is not seen is of a
+        // version without the retired node.
         let next = self.next.load(Ordering::Relaxed);
-        // Acquire: as in `is_over`, for what is retired at once.
+        // Acquire: as in `is_over`, for memory that is retired at once.
         (self.oldest.load(Ordering::Acquire) < next).then_some(next)
     }
 
@@ -92,41 +88,42 @@ impl Pins {
     }
 }
 
-/// The stamp of what is retired now, if a version may contain it.
+/// Stamp of memory that is retired now, if a version may contain it.
 #[inline]
 pub(crate) fn stamp() -> Option<u64> {
     PINS.stamp()
 }
 
-/// Whether no version is left that may contain what got this stamp.
+/// True if no version is left that may contain the memory with this stamp.
 pub(crate) fn is_over(stamp: u64) -> bool {
     PINS.is_over(stamp)
 }
 
-/// A heap holds so many bytes more.
-pub(crate) fn hold(bytes: usize) {
+/// Adds to the bytes of pinned garbage.
+pub(crate) fn count_pinned(bytes: usize) {
     // Relaxed: a statistic.
-    PINS.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    PINS.garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// A heap holds so many bytes less.
-pub(crate) fn let_go(bytes: usize) {
-    PINS.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+/// Subtracts from the bytes of pinned garbage.
+pub(crate) fn count_unpinned(bytes: usize) {
+    PINS.garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// Bytes of retired nodes that all heaps of the process hold because a [`Version`] may contain them.
+/// Bytes of retired nodes that the heaps of the process keep because a
+/// [`Version`](crate::Version) may contain them.
 #[must_use]
-pub fn held_bytes() -> usize {
+pub fn pinned_garbage_bytes() -> usize {
     // Relaxed: a statistic.
-    PINS.held_bytes.load(Ordering::Relaxed)
+    PINS.garbage_bytes.load(Ordering::Relaxed)
 }
 
-/// A number among the living pins; dropping it ends it.
+/// Number of a living pin; dropping it ends the pin.
 #[derive(Debug)]
-struct Pin(u64);
+pub(crate) struct Pin(u64);
 
 impl Pin {
-    fn begin() -> Pin {
+    pub(crate) fn begin() -> Pin {
         Pin(PINS.begin())
     }
 }
@@ -137,53 +134,12 @@ impl Drop for Pin {
     }
 }
 
-/// One version of a collection, which stays as it is for as long as this lives: outside of read sections, whatever
-/// becomes of the key. Meanwhile the memory of collections that are changed is not freed, so it should not live long.
-///
-/// May be moved to another thread. Dropping it takes a mutex that is held for moments only.
-#[derive(Debug)]
-pub struct Version {
-    root: Root,
-    kind: Kind,
-    _pin: Pin,
-}
-
-impl Version {
-    /// Pins the version under a root.
-    ///
-    /// # Safety
-    ///
-    /// The root is of a collection of this kind, which is current in a slot whose lock the caller holds.
-    pub(crate) unsafe fn of(root: Root, kind: Kind) -> Version {
-        Version { root, kind, _pin: Pin::begin() }
-    }
-
-    /// The list, if it is one.
-    #[must_use]
-    pub fn list(&self) -> Option<List<'_>> {
-        // SAFETY: nothing of the version is freed before `self` is dropped, which the lifetime of what is returned
-        // forbids; see the module.
-        let section = unsafe { Section::assume() };
-        // SAFETY: a root of this kind is a list's, and was current when it was pinned.
-        (self.kind == Kind::List).then(|| unsafe { List::from_root(self.root, section) })
-    }
-
-    /// The hash, if it is one. `seed` is the keyspace's.
-    #[must_use]
-    pub fn hash<'v>(&'v self, seed: &'v Seed) -> Option<Hash<'v>> {
-        // SAFETY: as in `list`.
-        let section = unsafe { Section::assume() };
-        // SAFETY: as in `list`, for a hash.
-        (self.kind == Kind::Hash).then(|| unsafe { Hash::from_root(self.root, seed, section) })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_retired_waits_for_the_pins_that_began_before_and_for_no_other() {
+    fn retired_nodes_wait_for_earlier_pins_only() {
         let pins = Pins::new();
         assert_eq!(pins.stamp(), None, "nobody reads");
         let first = pins.begin();

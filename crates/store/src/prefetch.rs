@@ -1,7 +1,7 @@
-//! Asking the memory for what will be read soon.
+//! Prefetching of cache lines that will be read soon.
 #![allow(unsafe_code)]
 
-/// Asks the processor to load a cache line; any address will do.
+/// Prefetches a cache line; any address is allowed.
 #[inline]
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

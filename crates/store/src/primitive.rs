@@ -6,8 +6,9 @@ pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Stands in a model for the total order of sequentially consistent accesses, which loom treats as acquire and release
-/// only; it does know sequentially consistent fences. Nothing in a build without loom.
+/// Fence that models the total order of sequentially consistent accesses, which loom treats as
+/// acquire and release only; it does model sequentially consistent fences. Compiles to nothing
+/// without loom.
 #[inline(always)]
 pub(crate) fn total_order_for_loom() {
     #[cfg(loom)]

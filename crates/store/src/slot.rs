@@ -1,7 +1,7 @@
-//! Slot numbers: which of the 16,384 slots of Redis Cluster a key belongs to.
+//! Slot numbers: the slot, of the 16,384 of Redis Cluster, that a key belongs to.
 //!
-//! A slot is the unit of locking. Keys that share a `{tag}` share a slot, so that commands over several keys of one
-//! tag need one lock.
+//! A slot is the unit of locking. Keys that share a `{tag}` share a slot, so that commands over
+//! several keys of one tag need one lock.
 
 use crc::{CRC_16_XMODEM, Crc, Table};
 
@@ -10,25 +10,25 @@ use crate::limits::SLOT_COUNT;
 /// Sixteen tables: a 16-byte key costs one step. Byte by byte it costs 27 ns.
 static CRC16: Crc<u16, Table<16>> = Crc::<u16, Table<16>>::new(&CRC_16_XMODEM);
 
-/// The number of a slot, below [`SLOT_COUNT`].
+/// Number of a slot, below [`SLOT_COUNT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotNumber(u16);
 
 impl SlotNumber {
-    /// The slot of `key`: CRC16 of its tag, or of all of it.
+    /// Slot of `key`: CRC16 of its tag, or of all of it.
     #[must_use]
     #[inline]
     pub fn of_key(key: &[u8]) -> SlotNumber {
         SlotNumber::of_crc(CRC16.checksum(tag(key)))
     }
 
-    /// The slot of a key by its CRC16.
+    /// Slot of a key with this CRC16.
     #[inline]
     pub(crate) fn of_crc(crc: u16) -> SlotNumber {
         SlotNumber(crc & (SLOT_COUNT as u16 - 1))
     }
 
-    /// The slot numbered `index`, if there is one.
+    /// Slot with the number `index`, if there is one.
     #[must_use]
     pub fn from_index(index: usize) -> Option<SlotNumber> {
         (index < SLOT_COUNT).then_some(SlotNumber(index as u16))
@@ -46,7 +46,8 @@ impl SlotNumber {
     }
 }
 
-/// What is hashed of a key: the bytes between the first `{` and the next `}` when there are any, else all.
+/// Part of a key that is hashed: the bytes between the first `{` and the next `}` when there are
+/// any, else all.
 #[inline]
 fn tag(key: &[u8]) -> &[u8] {
     // Without branches, for most keys have none: the compiler compares sixteen bytes at a time.

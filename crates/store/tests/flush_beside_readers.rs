@@ -1,9 +1,14 @@
-//! Databases are flushed and exchanged beside threads that read them, inside of the gate and outside, by what safe code can do.
+//! Databases are flushed and exchanged beside threads that read them, inside of the gate and
+//! outside, by what safe code can do.
 //!
-//! Freed memory is overwritten at once (and AddressSanitizer sees it, `make test-asan`): a reader who meets it fails.
+//! Freed memory is overwritten at once (and AddressSanitizer sees it, `make test-asan`): a reader
+//! who meets it fails.
+//!
+//! A process of its own: these tests take the process's domain, which no keyspace beside them could
+//! join, and pin versions, for which the retired memory of every keyspace of the process waits.
 #![deny(unsafe_code)]
 
-mod poison;
+mod allocator;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +19,7 @@ use tidemill_rcu::{Bp, Budget, Domain, Flavour, Limits, Mb, Memb, Qsbr, Signal};
 use tidemill_store::entry::StringValue;
 use tidemill_store::hash::Seed;
 use tidemill_store::limits::MEMBERS_MAX;
+use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::{
     Disposal, Encoding, EntryRef, EntrySpec, Heap, JoinError, Keyspace, Kind, Member, NewValue,
     OwnedEntry, ReleaseObserver, Section, SlotNumber, TreeSpec, Version,
@@ -23,8 +29,8 @@ const RUN_TIME: Duration = Duration::from_millis(800);
 const KEY_COUNT: u64 = 500;
 const DATABASES: usize = 2;
 
-struct Nobody;
-impl ReleaseObserver for Nobody {
+struct NoObserver;
+impl ReleaseObserver for NoObserver {
     fn released(&self, _slot: SlotNumber, _clear: &dyn Fn()) {}
 }
 
@@ -36,7 +42,7 @@ fn turn() -> std::sync::MutexGuard<'static, ()> {
 }
 
 fn keyspace() -> Keyspace<u64> {
-    Keyspace::new(DATABASES, Seed::new(1, 2), Nobody)
+    Keyspace::new(DATABASES, Seed::new(1, 2), NoObserver)
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -55,7 +61,8 @@ fn check(entry: EntryRef<'_>) {
         Some(StringValue::Plain(bytes)) => assert!(bytes == value(number), "a freed value"),
         Some(StringValue::Chunks(_)) => panic!("a freed value"),
         None => {
-            let list = entry.list().expect("a string or a list");
+            let seed = Seed::new(1, 2);
+            let list = entry.view::<List<'_>>(&seed).expect("a string or a list");
             list.check();
             assert!(list.iter().all(|element| element == value(number)), "a freed element");
         }
@@ -69,7 +76,8 @@ fn write(keyspace: &Keyspace<u64>, number: u64, section: Section<'_>, heap: &Hea
     *lock.side() += 1;
     let found = lock.find(0, hash, &key, section);
     if number.is_multiple_of(3) {
-        let mut edit = lock.edit_list(found.filter(|found| found.entry.list().is_some()), heap);
+        let mut edit =
+            lock.edit::<List<'_>>(found.filter(|found| found.entry.kind() == Kind::List), heap);
         if edit.len() < 100 {
             edit.push_back(&value(number));
         }
@@ -155,7 +163,7 @@ impl<F: Flavour> World<F> {
                     write(&self.keyspace, number, guard.section(), &heap);
                 }
             });
-            heap.release_held(usize::MAX);
+            heap.retire_unpinned(usize::MAX);
             heap.retired().reclaim(&self.domain, Budget::UNLIMITED);
         }
     }
@@ -192,7 +200,7 @@ impl<F: Flavour> World<F> {
                     thread::sleep(Duration::from_micros(100));
                 }
             });
-            let list = version.list().expect("a list was pinned");
+            let list = version.view::<List<'_>>(self.keyspace.seed()).expect("a list was pinned");
             assert!(list.iter().all(|element| element == value(3)), "a freed element");
         }
     }
@@ -269,7 +277,7 @@ fn run<F: Flavour>() {
 }
 
 #[test]
-fn what_is_flushed_stays_for_whom_may_read_it() {
+fn a_flushed_database_stays_for_its_readers() {
     let _turn = turn();
     run::<Qsbr>();
     run::<Memb>();
@@ -360,8 +368,8 @@ fn an_edit_is_not_exchanged_with_that_of_another_key() {
     let hash = keyspace.key_hash(&key);
     let mut lock = keyspace.try_lock(hash.slot).expect("nobody else is there");
     let found = lock.find(0, hash, &key, guard.section());
-    let mut edit = lock.edit_list(found, &heap);
-    *edit = tidemill_store::value::list::ListEdit::create(&heap);
+    let mut edit = lock.edit::<List<'_>>(found, &heap);
+    *edit = ListEdit::create(&heap);
     edit.push_back(b"x");
     let spec = TreeSpec {
         key: &key,

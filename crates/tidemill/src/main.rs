@@ -1,14 +1,18 @@
 //! The one binary: picks the part and hands it the rest of the command line.
 
+mod reference;
 mod tune_ab;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use tidemill_server::cli::nearest;
 
-/// The fewest resident bytes per key of those compared (ARCHITECTURE.md, "Dependencies of the binary").
+use reference::{EXAMPLES, PARTS, SHELLS};
+
+/// The fewest resident bytes per key of those compared (docs/decisions/jemalloc.md).
 #[global_allocator]
 static ALLOCATOR: tidemill_server::allocator::Allocator = tidemill_server::allocator::Allocator;
 
@@ -16,19 +20,72 @@ static ALLOCATOR: tidemill_server::allocator::Allocator = tidemill_server::alloc
 const COMMIT: &str = env!("TIDEMILL_COMMIT");
 
 const USAGE: &str = "\
-Usage: tidemill <part> [options]
+Usage: tidemill PART [OPTIONS]
 
-  server       a multi-core, Redis-compatible server
-  tune         doctor and tuner for the host
+A Redis-protocol server for high loads, a tuner for its host and a load generator, in one program.
+
+Parts:
+  server       multi-core, Redis-compatible server
+  tune         doctor and tuner for the host: explains, plans, applies, reverts
   bench        load generator for any Redis-protocol server
   experiment   repeated, interleaved comparisons with a report
+  completions  completion script for bash, zsh or fish
+  help PART    help of a part; `tidemill PART --help` is the same
 
-`tidemill <part> --help` explains a part. `tidemill --version` prints the version.
+Options:
+  -h, --help     print this
+  -V, --version  print version and commit
+
 ";
 
-const PARTS: [&str; 5] = ["server", "tune", "bench", "experiment", "help"];
+const COMPLETIONS_USAGE: &str = "\
+Usage: tidemill completions bash|zsh|fish
 
-/// What is said of a word that is no part, with the part that may have been meant.
+Prints a completion script; the Debian package installs all three.
+
+Examples:
+  source <(tidemill completions bash)
+  tidemill completions zsh >\"${fpath[1]}/_tidemill\"
+  tidemill completions fish >~/.config/fish/completions/tidemill.fish
+";
+
+/// Prints a text; a reader that is gone needs none, and no panic either.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// `tidemill completions SHELL`.
+fn completions(words: &[OsString]) -> ExitCode {
+    let shell = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    if words.len() == 1 && matches!(&*shell, "-h" | "--help") {
+        return print(COMPLETIONS_USAGE);
+    }
+    if words.len() == 1 && SHELLS.contains(&&*shell) {
+        // A reader that is gone needs no script.
+        let _ = reference::write_completions(&shell, &mut io::stdout().lock());
+        return ExitCode::SUCCESS;
+    }
+    let _ = io::stderr().write_all(COMPLETIONS_USAGE.as_bytes());
+    ExitCode::from(2)
+}
+
+/// `tidemill man DIRECTORY`, for packages: not listed, since a user has the pages installed.
+fn manual(words: &[OsString]) -> ExitCode {
+    let [directory] = words else {
+        let _ = writeln!(io::stderr(), "Usage: tidemill man DIRECTORY");
+        return ExitCode::from(2);
+    };
+    match reference::write_manual(Path::new(directory)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "tidemill man: {}: {error}", directory.display());
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Message about a word that is no part, with the part that may have been meant.
 fn unknown_part(word: &str) -> String {
     const SHOWN_LETTERS_MAX: usize = 64;
     let visible = |letter: char| if letter.is_control() { '?' } else { letter };
@@ -52,7 +109,7 @@ fn main() -> ExitCode {
         rest = vec![OsString::from("--help")];
     }
     let Some(part) = part else {
-        let _ = io::stderr().write_all(USAGE.as_bytes());
+        let _ = write!(io::stderr(), "{USAGE}{EXAMPLES}");
         return ExitCode::from(2);
     };
     match part.to_string_lossy().as_ref() {
@@ -60,18 +117,15 @@ fn main() -> ExitCode {
         "tune" => tidemill_host::cli::run(rest, Some(&tune_ab::Bench)),
         "bench" => tidemill_bench::cli::run_bench(rest),
         "experiment" => tidemill_bench::cli::run_experiment(rest),
-        "-h" | "--help" | "help" => {
-            // A reader that is gone needs no usage, and no panic either.
-            let _ = io::stdout().write_all(USAGE.as_bytes());
-            ExitCode::SUCCESS
-        }
+        "completions" => completions(&rest),
+        "man" => manual(&rest),
+        "-h" | "--help" | "help" => print(&format!("{USAGE}{EXAMPLES}")),
         "-V" | "--version" | "version" => {
             let version = env!("CARGO_PKG_VERSION");
-            let _ = writeln!(io::stdout(), "tidemill {version} commit {COMMIT}");
-            ExitCode::SUCCESS
+            print(&format!("tidemill {version} commit {COMMIT}\n"))
         }
         unknown => {
-            let _ = write!(io::stderr(), "{}\n\n{USAGE}", unknown_part(unknown));
+            let _ = write!(io::stderr(), "{}\n\n{USAGE}{EXAMPLES}", unknown_part(unknown));
             ExitCode::from(2)
         }
     }

@@ -1,8 +1,9 @@
-// Package instance starts and stops the servers that the tests run against: the server under test and the two oracles.
+// Package instance starts and stops the servers that the tests run against: the server under test
+// and the two oracles.
 //
-// Every server runs in a directory of its own, on a port that was free a moment ago (retried when somebody was
-// faster), and ends with the test: by Stop, or by the kernel when the test process dies first. Only processes started
-// here are ever signalled.
+// Every server runs in a directory of its own, on a port that was free a moment ago (retried when
+// somebody was faster), and ends with the test: by Stop, or by the kernel when the test process
+// dies first. Only processes started here are ever signalled.
 package instance
 
 import (
@@ -62,7 +63,8 @@ func Binary(kind Kind) string {
 	case Subject:
 		return choose("TIDEMILL_SERVER", filepath.Join(Root(), "target", "release", "tidemill"))
 	case Valkey:
-		return choose("VALKEY_SERVER", filepath.Join(Root(), "build", "tools", "bin", "valkey-server"))
+		return choose("VALKEY_SERVER",
+			filepath.Join(Root(), "build", "tools", "bin", "valkey-server"))
 	case Floor:
 		return choose("FLOOR_SERVER", filepath.Join(Root(), "build", "bench", "floor"))
 	default:
@@ -70,9 +72,12 @@ func Binary(kind Kind) string {
 	}
 }
 
-// SubjectIsTidemill tells whether the server under test is Tidemill itself and not a stand-in: only it knows
-// Tidemill's own directives.
-func SubjectIsTidemill() bool { return strings.HasPrefix(filepath.Base(Binary(Subject)), "tidemill") }
+// SubjectIsTidemill tells whether the server under test is Tidemill itself and not a stand-in: only
+// it knows Tidemill's own directives.
+func SubjectIsTidemill() bool {
+	return strings.HasPrefix(filepath.Base(Binary(Subject)),
+		"tidemill")
+}
 
 // Server is one running server.
 type Server struct {
@@ -91,8 +96,8 @@ type Server struct {
 
 var errPortTaken = errors.New("port was taken")
 
-// Start runs a server with further directives (`--name`, `value`, ...) and stops it when the test ends. A server
-// that crashed in the meantime fails the test.
+// Start runs a server with further directives (`--name`, `value`, ...) and stops it when the test
+// ends. A server that crashed in the meantime fails the test.
 func Start(t testing.TB, kind Kind, directives ...string) *Server {
 	t.Helper()
 	server, err := Launch(kind, t.TempDir(), directives...)
@@ -184,8 +189,9 @@ func launchOnce(kind Kind, directory, cpus string, directives []string) (*Server
 	return server, nil
 }
 
-// run starts the process and waits for it on one thread that lives as long as the process: the parent-death signal
-// is sent when the starting thread ends, and Go ends threads that it does not need.
+// run starts the process and waits for it on one thread that lives as long as the process: the
+// parent-death signal is sent when the starting thread ends, and Go ends threads that it does not
+// need.
 func (s *Server) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -264,13 +270,14 @@ func (s *Server) Log() string {
 	return all.String()
 }
 
-// Stop ends the server by SIGTERM, then SIGKILL. The error tells of a server that had crashed before or that did not
-// end by itself.
+// Stop ends the server by SIGTERM, then SIGKILL. The error tells of a server that had crashed
+// before or that did not end by itself.
 func (s *Server) Stop() (err error) {
 	s.stop.Do(func() {
 		select {
 		case <-s.exited:
-			err = fmt.Errorf("had ended before the test did (%v):\n%s", s.exitErr, tail([]byte(s.Log())))
+			err = fmt.Errorf("had ended before the test did (%v):\n%s", s.exitErr,
+				tail([]byte(s.Log())))
 			return
 		default:
 		}

@@ -17,7 +17,8 @@ func CPUTime(pid int) (user, system time.Duration, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// The command name may hold spaces and parentheses: fields are counted from its last parenthesis.
+	// The command name may hold spaces and parentheses: fields are counted from its last
+	// parenthesis.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))

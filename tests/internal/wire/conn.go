@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// Conn is one connection. It is not safe for concurrent use, but one goroutine may send while another receives.
+// Conn is one connection. It is not safe for concurrent use, but one goroutine may send while
+// another receives.
 type Conn struct {
 	net.Conn
 	in *bufio.Reader
-	// Timeout bounds one Receive and one Send; a server that hangs fails the test instead of stopping it.
+	// Timeout bounds one Receive and one Send; a server that hangs fails the test instead of
+	// stopping it.
 	Timeout time.Duration
 }
 
@@ -36,7 +38,8 @@ func dial(dialer net.Dialer, network, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: socket, in: bufio.NewReaderSize(socket, 64<<10), Timeout: 30 * time.Second}, nil
+	return &Conn{Conn: socket, in: bufio.NewReaderSize(socket, 64<<10), Timeout: 30 * time.Second},
+		nil
 }
 
 // AppendCommand appends a command as an array of bulk strings.
@@ -88,11 +91,11 @@ func (c *Conn) Receive() (Reply, error) {
 // Do sends one command and reads one reply.
 func (c *Conn) Do(words ...string) (Reply, error) {
 	if err := c.Send(words...); err != nil {
-		return Reply{}, fmt.Errorf("send %q: %w", words, err)
+		return Reply{}, fmt.Errorf("send %.60q: %w", words, err)
 	}
 	reply, err := c.Receive()
 	if err != nil {
-		return Reply{}, fmt.Errorf("reply to %q: %w", words, err)
+		return Reply{}, fmt.Errorf("reply to %.60q: %w", words, err)
 	}
 	return reply, nil
 }

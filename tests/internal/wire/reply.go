@@ -1,8 +1,9 @@
-// Package wire is a raw RESP2/RESP3 connection for tests: it sends the bytes it is given and returns replies
-// exactly as they came, with the type byte of the protocol.
+// Package wire is a raw RESP2/RESP3 connection for tests: it sends the bytes it is given and
+// returns replies exactly as they came, with the type byte of the protocol.
 //
-// A client library would hide what the tests look for (nil bulk against nil array, the order of a map, a double's
-// spelling), so none is used here. It is not a client: no pool, no retries, no conversion to Go values.
+// A client library would hide what the tests look for (nil bulk against nil array, the order of a
+// map, a double's spelling), so none is used here. It is not a client: no pool, no retries, no
+// conversion to Go values.
 package wire
 
 import (
@@ -14,7 +15,8 @@ import (
 	"strings"
 )
 
-// Reply is one RESP value. Kind is its type byte; Null marks `$-1` and `*-1`. Maps hold key, value, key, value.
+// Reply is one RESP value. Kind is its type byte; Null marks `$-1` and `*-1`. Maps hold key, value,
+// key, value.
 type Reply struct {
 	Kind  byte
 	Null  bool

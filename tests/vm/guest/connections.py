@@ -15,7 +15,7 @@ COUNT = 100_000
 # An address has at most 64,511 ports that need no rights; five processes connect faster than one.
 SOURCES = [f"127.0.1.{number}" for number in range(1, 6)]
 PORT = 6391
-# README's budget for resident memory per idle connection.
+# The budget (docs/benchmarks/memory.md) for resident memory per idle connection.
 BYTES_MAX = 1_024
 HELD_SECONDS = 10
 PROGRESS_SECONDS = 30

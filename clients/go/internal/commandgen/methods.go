@@ -8,12 +8,11 @@ import (
 )
 
 // methods writes one method per command that is not administrative and not a mere container.
-func methods(names []string, commands map[string]*command) string {
+func methods(commands []*command) string {
 	var out bytes.Buffer
 	out.WriteString("import \"context\"\n\n")
-	for _, name := range names {
-		c := commands[name]
-		administrative := slices.Contains(c.flags, "admin")
+	for _, c := range commands {
+		administrative := slices.Contains(c.Flags, "admin")
 		if administrative || c.hasSub {
 			continue
 		}
@@ -32,7 +31,7 @@ type parameter struct {
 func (c *command) method(out *bytes.Buffer) {
 	params := c.parameters()
 	var signature, fixed []string
-	encodedName, words := "", strings.Fields(c.name)
+	encodedName, words := "", strings.Fields(c.row())
 	for _, word := range words {
 		encodedName += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
 	}
@@ -51,15 +50,19 @@ func (c *command) method(out *bytes.Buffer) {
 			count++
 		}
 	}
-	signature = slices.DeleteFunc(signature, func(s string) bool { return strings.HasSuffix(s, " token") })
+	signature = slices.DeleteFunc(signature, func(s string) bool {
+		return strings.HasSuffix(s, " token")
+	})
 	total := strings.Join(append([]string{fmt.Sprint(count)}, fixed...), " + ")
-	fmt.Fprintf(out, "// %s runs %s: %s\n//\n// Since %s.\n", methodName(c.name), c.name, strings.TrimSpace(c.summary), c.since)
-	fmt.Fprintf(out, "func (c Commands) %s(%s) Reply {\n", methodName(c.name), strings.Join(append([]string{"ctx context.Context"}, signature...), ", "))
+	fmt.Fprintf(out, "// %s runs %s: %s\n//\n// Since %s.\n", methodName(c.row()), c.row(),
+		strings.TrimSpace(c.Summary), c.Since)
+	fmt.Fprintf(out, "func (c Commands) %s(%s) Reply {\n", methodName(c.row()),
+		strings.Join(append([]string{"ctx context.Context"}, signature...), ", "))
 	fmt.Fprintf(out, "r := begin(%q, %s)\n", encodedName, total)
 	for _, p := range params {
 		p.encode(out)
 	}
-	fmt.Fprintf(out, "return c.runner.run(ctx, r, commandTable[%q])\n}\n\n", c.name)
+	fmt.Fprintf(out, "return c.runner.run(ctx, r, commandTable[%q])\n}\n\n", c.row())
 }
 
 func (p parameter) encode(out *bytes.Buffer) {
@@ -79,41 +82,46 @@ func (p parameter) encode(out *bytes.Buffer) {
 	case "any":
 		fmt.Fprintf(out, "if !r.append(%s) {\nreturn r.refuse()\n}\n", p.name)
 	case "[]string", "...string":
-		fmt.Fprintf(out, "for _, item := range %s {\nr.wire = appendString(r.wire, item)\n}\n", p.name)
+		fmt.Fprintf(out, "for _, item := range %s {\nr.wire = appendString(r.wire, item)\n}\n",
+			p.name)
 	case "...any", "[]any":
 		fmt.Fprintf(out, "if !r.appendAny(%s) {\nreturn r.refuse()\n}\n", p.name)
 	}
 }
 
-// parameters are the required leading arguments; from the first optional one on everything is passed as
-// the server's documentation writes it.
+// parameters are the required leading arguments; from the first optional one on everything is
+// passed as the server's documentation writes it.
 func (c *command) parameters() (params []parameter) {
 	used := map[string]bool{"ctx": true, "c": true, "r": true, "ok": true, "item": true}
 	counted := false
-	for i, a := range c.args {
-		last := i == len(c.args)-1
-		simple := map[string]string{"key": "string", "string": "any", "integer": "int64", "double": "float64",
-			"unix-time": "int64", "pattern": "string"}[a.kind]
-		if bound := a.kind == "double" && (a.name == "min" || a.name == "max"); bound || a.name == "cursor" || a.name == "increment" {
-			simple = "any" // "(1", "-inf"; cursors are unsigned; ZINCRBY's increment is a float in truth
+	for i, a := range c.Arguments {
+		last := i == len(c.Arguments)-1
+		simple := map[string]string{"key": "string", "string": "any", "integer": "int64",
+			"double":    "float64",
+			"unix-time": "int64", "pattern": "string"}[a.Type]
+		if bound := a.Type == "double" && (a.Name == "min" || a.Name == "max"); bound ||
+			a.Name == "cursor" || a.Name == "increment" {
+			// "(1", "-inf"; cursors are unsigned; ZINCRBY's increment is a float in truth
+			simple = "any"
 		}
-		if a.optional || (simple == "" && a.kind != "pure-token") || (a.multiple && !last && a.kind != "key" && !counted) {
+		if a.optional() || (simple == "" && a.Type != "pure-token") ||
+			(a.multiple() && !last && a.Type != "key" && !counted) {
 			return append(params, parameter{name: unique("args", used), kind: "...any"})
 		}
-		if a.kind == "pure-token" {
-			params = append(params, parameter{kind: "token", token: a.token})
+		if a.Type == "pure-token" {
+			params = append(params, parameter{kind: "token", token: a.Token})
 			continue
 		}
-		if a.name == "numkeys" || a.name == "numfields" {
+		if a.Name == "numkeys" || a.Name == "numfields" {
 			counted = true
 			continue
 		}
-		p := parameter{name: unique(a.name, used), kind: simple, token: a.token}
-		if a.multiple || counted {
+		p := parameter{name: unique(a.Name, used), kind: simple, token: a.Token}
+		if a.multiple() || counted {
 			p.counted, counted = counted, false
-			p.name = unique(plural(a.name), used)
+			p.name = unique(plural(a.Name), used)
 			element := "string"
-			if a.kind == "string" {
+			if a.Type == "string" {
 				element = "any"
 			}
 			p.kind = "[]" + element
@@ -135,7 +143,9 @@ func plural(name string) string {
 
 func unique(name string, used map[string]bool) string {
 	var words []string
-	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == ' ' }) {
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool {
+		return r == '-' || r == '_' || r == ' '
+	}) {
 		words = append(words, strings.ToUpper(word[:1])+strings.ToLower(word[1:]))
 	}
 	name = strings.Join(words, "")
@@ -152,21 +162,27 @@ func unique(name string, used map[string]bool) string {
 }
 
 // vocabulary splits command names into words, so that methods can be written in camel case.
-var vocabulary = strings.Fields(`ADD ALL AND APPEND ASKING AT AUTH AUTO BIT BY CACHING CAPA CARD CHANNELS CLAIM CLIENT
-CLUSTER COMMAND CONSUMER COPY COUNT CREATE DBSIZE DECR DEL DELETE DIFF DISCARD DIST DOCS DUMP ECHO ENCODING EVAL EX
-EXEC EXISTS EXPIRE FCALL FIELD FLAGS FLOAT FLUSH FREQ FULL FUNCTION GENPASS GEO GET GETKEYS GETNAME GETREDIR GRAPH
-GROUP GROUPS HASH HELLO HELP HISTOGRAM HISTORY ID IDLETIME IF EQ INCR INFO INSERT INTER IS JUSTID KEY KEYS KEYSLOT KILL
-LATENCY LATEST LCS LEN LEX LIST LOAD LOLWUT MAX MEMBER MEMBERS MEMORY MERGE MIN MIGRATE MODULE MOVE MULTI MY NODES NO
-NUMPAT NUMSUB NX OBJECT OP PERSIST PENDING PF PING POP POS PUBLISH PUBSUB PUSH QUIT RADIUS RAND RANDOM RANGE RANK READ
-READONLY READWRITE REFCOUNT REM RENAME REPLICAS REPLY RESET RESTORE REV RO ROLE SCAN SCORE SCRIPT SEARCH SELECT SET
-SETINFO SETNAME SHA SHARDS SHARD SHOW SIZE SLOTS SLOT SORT STATS STORE STR STREAM STREAMS SUB SUBSCRIBE SUBSTR SWAPDB
-TIME TOUCH TRACKING TRACKINGINFO TRIM TTL TYPE UNBLOCK UNION UNLINK UNSUBSCRIBE UNWATCH USAGE VALS WAIT WATCH WHOAMI X Z
-H S L P B R M AOF ACK XX DESTROY SETID LINKS FIELDS DB GROUPED NUMKEYS PX CONSUMERS`)
+var vocabulary = strings.Fields(`
+ADD ALL AND APPEND ASKING AT AUTH AUTO BIT BY CACHING CAPA CARD CHANNELS CLAIM CLIENT CLUSTER
+COMMAND CONSUMER COPY COUNT CREATE DBSIZE DECR DEL DELETE DIFF DISCARD DIST DOCS DUMP ECHO
+ENCODING EVAL EX EXEC EXISTS EXPIRE FCALL FIELD FLAGS FLOAT FLUSH FREQ FULL FUNCTION GENPASS GEO
+GET GETKEYS GETNAME GETREDIR GRAPH GROUP GROUPS HASH HELLO HELP HISTOGRAM HISTORY ID IDLETIME IF
+EQ INCR INFO INSERT INTER IS JUSTID KEY KEYS KEYSLOT KILL LATENCY LATEST LCS LEN LEX LIST LOAD
+LOLWUT MAX MEMBER MEMBERS MEMORY MERGE MIN MIGRATE MODULE MOVE MULTI MY NODES NO NUMPAT NUMSUB NX
+OBJECT OP PERSIST PENDING PF PING POP POS PUBLISH PUBSUB PUSH QUIT RADIUS RAND RANDOM RANGE RANK
+READ READONLY READWRITE REFCOUNT REM RENAME REPLICAS REPLY RESET RESTORE REV RO ROLE SCAN SCORE
+SCRIPT SEARCH SELECT SET SETINFO SETNAME SHA SHARDS SHARD SHOW SIZE SLOTS SLOT SORT STATS STORE
+STR STREAM STREAMS SUB SUBSCRIBE SUBSTR SWAPDB TIME TOUCH TRACKING TRACKINGINFO TRIM TTL TYPE
+UNBLOCK UNION UNLINK UNSUBSCRIBE UNWATCH USAGE VALS WAIT WATCH WHOAMI X Z H S L P B R M AOF ACK XX
+DESTROY SETID LINKS FIELDS DB GROUPED NUMKEYS PX CONSUMERS
+`)
 
 // methodName renders "ZRANGEBYSCORE" as ZRangeByScore and "CLIENT NO-EVICT" as ClientNoEvict.
 func methodName(command string) string {
 	var name strings.Builder
-	for _, part := range strings.FieldsFunc(command, func(r rune) bool { return r == ' ' || r == '-' || r == '_' }) {
+	for _, part := range strings.FieldsFunc(command, func(r rune) bool {
+		return r == ' ' || r == '-' || r == '_'
+	}) {
 		for _, word := range split(part) {
 			name.WriteString(word[:1] + strings.ToLower(word[1:]))
 		}

@@ -1,5 +1,5 @@
-// Package leakcheck lets tests fail that leave goroutines or descriptors behind. It is by hand because the
-// client has no dependencies, not even in tests.
+// Package leakcheck lets tests fail that leave goroutines or descriptors behind. It is by hand
+// because the client has no dependencies, not even in tests.
 package leakcheck
 
 import (
@@ -15,8 +15,8 @@ import (
 // patience is how long goroutines may take to end after everything was closed.
 const patience = 5 * time.Second
 
-// Check fails the test when goroutines of this project, or descriptors, outlive it. Call it before anything that
-// registers a cleanup: cleanups run in reverse order, so it looks last.
+// Check fails the test when goroutines of this project, or descriptors, outlive it. Call it before
+// anything that registers a cleanup: cleanups run in reverse order, so it looks last.
 func Check(t testing.TB) {
 	t.Helper()
 	check(t, patience)
@@ -37,7 +37,8 @@ func check(t testing.TB, patience time.Duration) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Errorf("leak: %d descriptors before, now %v; goroutines:\n%s", before, open, stacks)
+				t.Errorf("leak: %d descriptors before, now %v; goroutines:\n%s", before, open,
+					stacks)
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -73,7 +74,8 @@ func goroutines() string {
 	buffer = buffer[:runtime.Stack(buffer, true)]
 	var own []string
 	for _, stack := range strings.Split(string(buffer), "\n\n")[1:] {
-		if strings.Contains(stack, "go.tidemill.dev/client") && !strings.Contains(stack, "testing.tRunner") {
+		if strings.Contains(stack, "go.tidemill.dev/client") &&
+			!strings.Contains(stack, "testing.tRunner") {
 			own = append(own, stack)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// probe stands in for a test and notes what it is told.
+// probe is a test double for testing.TB that records failures and clean-ups.
 type probe struct {
 	testing.TB
 	cleanups []func()
@@ -24,7 +24,10 @@ func TestCheck_FindsGoroutinesAndDescriptors(t *testing.T) {
 	if p := run(t, func() {}); p.failed {
 		t.Error("found what is not there")
 	}
-	if p := run(t, func() { f, _ := os.Open(os.DevNull); t.Cleanup(func() { _ = f.Close() }) }); !p.failed {
+	if p := run(t, func() {
+		f, _ := os.Open(os.DevNull)
+		t.Cleanup(func() { _ = f.Close() })
+	}); !p.failed {
 		t.Error("a descriptor was not found")
 	}
 	if p := run(t, func() { go func() { <-ending }() }); !p.failed {

@@ -1,5 +1,6 @@
-// Package rawreply finds where replies end in a stream of RESP2 or RESP3, without decoding them: adapters
-// hand the bytes on to a decoder of their own. It does no I/O and keeps its place between calls.
+// Package rawreply finds where replies end in a stream of RESP2 or RESP3, without decoding them:
+// adapters hand the bytes on to a decoder of their own. It does no I/O and keeps its place between
+// calls.
 package rawreply
 
 import (
@@ -11,7 +12,8 @@ import (
 // ErrSyntax: the stream is no RESP, or uses RESP3's streamed types, which no server sends.
 var ErrSyntax = errors.New("malformed reply")
 
-// What no server sends is refused before it can overflow a count or fill the memory with one line.
+// Limits that no server reaches: a larger length could overflow a count or fill the memory with one
+// line.
 const (
 	lineBytesMax = 64 << 10
 	bulkBytesMax = 512 << 20
@@ -25,9 +27,9 @@ type Scanner struct {
 	push bool
 }
 
-// Next consumes bytes of data up to the end of the first reply in it, and returns how many. It takes
-// whole lines only: an incomplete one has to be offered again with more behind it. done is true at the
-// end of a reply; push tells whether that was a push, which answers no request.
+// Next consumes bytes of data up to the end of the first reply in it, and returns how many. It
+// takes whole lines only: an incomplete one has to be offered again with more behind it. done is
+// true at the end of a reply; push tells whether that was a push, which answers no request.
 func (s *Scanner) Next(data []byte) (used int, done, push bool, err error) {
 	if len(data) == 0 {
 		return 0, false, false, nil
@@ -79,7 +81,7 @@ func (s *Scanner) line(line []byte) error {
 		return ErrSyntax
 	}
 	if kind == '|' {
-		s.due++ // an attribute stands before a value, not for one
+		s.due++ // an attribute precedes a value and is none
 	}
 	length = max(length, 0)
 	switch {

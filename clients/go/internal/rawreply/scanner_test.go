@@ -6,9 +6,12 @@ import (
 )
 
 var replies = []string{
-	"+OK\r\n", "-ERR no\r\n", ":1\r\n", "$-1\r\n", "$0\r\n\r\n", "$5\r\na\r\nbc\r\n", "*-1\r\n", "*0\r\n",
-	"*2\r\n$1\r\na\r\n*1\r\n:2\r\n", "%1\r\n+k\r\n~2\r\n:1\r\n,1.5\r\n", "_\r\n", "#t\r\n", "(123\r\n", "!3\r\nERR\r\n",
-	"=7\r\ntxt:abc\r\n", "|1\r\n+ttl\r\n:3\r\n*1\r\n+x\r\n", "*1\r\n|1\r\n+a\r\n+b\r\n:1\r\n", ">2\r\n+invalidate\r\n_\r\n",
+	"+OK\r\n", "-ERR no\r\n", ":1\r\n", "$-1\r\n", "$0\r\n\r\n", "$5\r\na\r\nbc\r\n", "*-1\r\n",
+	"*0\r\n",
+	"*2\r\n$1\r\na\r\n*1\r\n:2\r\n", "%1\r\n+k\r\n~2\r\n:1\r\n,1.5\r\n", "_\r\n", "#t\r\n",
+	"(123\r\n", "!3\r\nERR\r\n",
+	"=7\r\ntxt:abc\r\n", "|1\r\n+ttl\r\n:3\r\n*1\r\n+x\r\n", "*1\r\n|1\r\n+a\r\n+b\r\n:1\r\n",
+	">2\r\n+invalidate\r\n_\r\n",
 }
 
 // scan feeds data in pieces, offering again what was not taken, as a reader does.
@@ -52,8 +55,9 @@ func TestScanner_FindsTheSameRepliesInAnyPieces(t *testing.T) {
 }
 
 func TestScanner_RefusesWhatIsNoReply(t *testing.T) {
-	for _, data := range []string{"\r\n", "OK\r\n", "+OK\n", "$x\r\n", "$-2\r\n", "*-5\r\n", "$9999999999\r\n", "$?\r\n",
-		"*?\r\n", "%99999999999999999999\r\n", strings.Repeat("+", 70<<10)} {
+	for _, data := range []string{"\r\n", "OK\r\n", "+OK\n", "$x\r\n", "$-2\r\n", "*-5\r\n",
+		"$9999999999\r\n", "$?\r\n", "*?\r\n", "%99999999999999999999\r\n",
+		strings.Repeat("+", 70<<10)} {
 		var s Scanner
 		if _, _, _, err := s.Next([]byte(data)); err == nil {
 			t.Errorf("%.20q was accepted", data)

@@ -1,4 +1,5 @@
-// Package tlsfront puts TLS in front of a server for tests, because the servers they start have none.
+// Package tlsfront puts TLS in front of a server for tests, because the servers they start have
+// none.
 package tlsfront
 
 import (
@@ -23,8 +24,9 @@ func SelfSigned(t testing.TB) (tls.Certificate, *x509.CertPool) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -12,17 +12,19 @@ use serde_json::json;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
 use crate::console::note;
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
-use crate::experiment::analysis::{METRICS, Metric};
 use crate::experiment::measure::{foreign_keys, measure_once};
+use crate::experiment::metrics::{METRICS, Metric};
 use crate::experiment::report::short;
 use crate::experiment::shell_change::ShellChange;
 use crate::experiment::spec::{Arm, Load};
 use crate::load::Stop;
+use crate::load::keys::drawn_seed;
 use crate::load::settings::Endpoint;
 use crate::secrets::hide_in_flags;
 use crate::stats::Summary;
 
-/// What is judged and how. Public, so that the tuner judges its own changes the same way.
+/// Judged change and the way of judging. Public, so that the tuner judges its own changes the same
+/// way.
 #[derive(Args, Clone, Debug)]
 pub struct AbFlags {
     /// Server that runs already [default: the one that --load names]
@@ -34,7 +36,8 @@ pub struct AbFlags {
     /// Flags of `tidemill bench` for each run
     #[arg(
         long,
-        default_value = "-t 1 -c 50 --test-time 8 --warmup 2 --preload --key-maximum 100000 --distinct-client-seed",
+        default_value = "-t 1 -c 50 --test-time 8 --warmup 2 --preload --key-maximum 100000 \
+                         --distinct-client-seed",
         allow_hyphen_values = true
     )]
     pub load: String,
@@ -72,9 +75,9 @@ pub(super) fn main(change: ChangeFlags, flags: &AbFlags) -> ExitCode {
 }
 
 /// Judges a change by interleaved runs, prints what came of it, and leaves the change in force only
-/// when it is better beyond the noise. SIGINT, SIGTERM and SIGHUP end it and revert the change. Blocks
-/// for all runs. The status is that of `tidemill experiment ab`: 0 kept, 4 reverted, 1 a run failed,
-/// 2 a wrong flag (the change was not made), 130 stopped.
+/// when it is better beyond the noise. SIGINT, SIGTERM and SIGHUP end it and revert the change.
+/// Blocks for all runs. The status is that of `tidemill experiment ab`: 0 kept, 4 reverted, 1 a run
+/// failed, 2 a wrong flag (the change was not made), 130 stopped.
 pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
     let (metric, arm, load) = match check(flags) {
         Ok(checked) => checked,
@@ -89,11 +92,12 @@ pub fn judge_change(change: &mut dyn Change, flags: &AbFlags) -> ExitCode {
         blocks: flags.blocks.into(),
         threshold: flags.threshold,
         direction: metric.direction,
-        seed: flags.seed.unwrap_or_else(super::drawn_seed),
+        seed: flags.seed.unwrap_or_else(drawn_seed),
     };
     match judge(change, plan, metric, &arm, &load, &stop) {
         Ok(judgement) => {
-            // The status tells whether the change is in force, also when the report cannot be written.
+            // The status tells whether the change is in force, also when the report cannot be
+            // written.
             if let Err(error) = report(&judgement, metric, plan, flags) {
                 note(format_args!("tidemill ab: cannot write the report: {error}"));
             }
@@ -216,12 +220,12 @@ fn document(judgement: &Judgement, flags: &AbFlags, seed: u64) -> serde_json::Va
     })
 }
 
-/// Where servers of the runs keep their files; removed at the end.
+/// Directory in which servers of the runs keep their files; removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn create() -> io::Result<Self> {
-        let name = format!("tidemill-ab-{}-{}", std::process::id(), super::drawn_seed());
+        let name = format!("tidemill-ab-{}-{}", std::process::id(), drawn_seed());
         let path = std::env::temp_dir().join(Path::new(&name));
         std::fs::create_dir(&path)?;
         Ok(Self(path))

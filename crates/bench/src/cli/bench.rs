@@ -148,7 +148,8 @@ fn show(progress: &Progress, number: u32) {
     let phase = if progress.measuring { "" } else { " warm-up" };
     let _ = write!(
         io::stderr(),
-        "\r[RUN #{number}{phase} {seconds:.0} secs] {} conns: {} ops, {:.0} ops/sec, {:.2} MB/sec, {:.3} msec latency\x1b[K",
+        "\r[RUN #{number}{phase} {seconds:.0} secs] {} conns: {} ops, {:.0} ops/sec, {:.2} MB/sec, \
+         {:.3} msec latency\x1b[K",
         progress.connections,
         progress.ops,
         progress.ops as f64 / seconds,

@@ -14,8 +14,9 @@ use crate::cli::{EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_UNREACHABLE, EXIT_USAGE, e
 use crate::console::{note, print};
 use crate::experiment::analysis::{Analysis, analyse};
 use crate::experiment::html::html_document;
+use crate::experiment::record::ExperimentOutcome;
 use crate::experiment::report::{json_document, write_report};
-use crate::experiment::runner::{Outcome, run_experiment};
+use crate::experiment::runner::run_experiment;
 use crate::experiment::shipped;
 use crate::experiment::spec::{AA_ARM, Spec, TEMPLATE};
 use crate::limits::BLOCKS_MAX;
@@ -26,10 +27,17 @@ use crate::load::Stop;
 #[command(
     name = "tidemill experiment",
     disable_version_flag = true,
-    after_help = "Exit codes: 0 done; 1 a run failed; 2 a wrong option or file; 3 fewer than two arms can run here \
-                  (no verdict); 4 ab: the change was reverted; 130 ended by Ctrl-C (the same command goes on where it stopped)."
+    after_help = "Examples:\n  \
+                  tidemill experiment list\n  \
+                  tidemill experiment run unix-socket\n  \
+                  tidemill experiment init mine.toml && tidemill experiment run mine.toml\n  \
+                  tidemill experiment ab --load '-p 6379 -t 1 -c 50 --test-time 8' --apply ./on \
+                  --revert ./off\n\n\
+                  Exit codes: 0 done; 1 a run failed; 2 a wrong option or file; 3 fewer than two \
+                  arms can run here (no verdict); 4 ab: the change was reverted; 130 ended by \
+                  Ctrl-C (the same command goes on where it stopped)."
 )]
-struct Flags {
+pub(super) struct Flags {
     #[command(subcommand)]
     action: Action,
 }
@@ -38,7 +46,7 @@ struct Flags {
 enum Action {
     /// Write a commented experiment file
     Init {
-        /// Where to
+        /// File to write
         #[arg(default_value = "experiment.toml")]
         file: PathBuf,
     },
@@ -61,7 +69,8 @@ enum Action {
         #[arg(long = "change-machine")]
         change_machine: bool,
     },
-    /// Judge one reversible change by interleaved runs; keep it only when it is better beyond the noise
+    /// Judge one reversible change by interleaved runs; keep it only when it is better beyond the
+    /// noise
     Ab {
         #[command(flatten)]
         change: ChangeFlags,
@@ -169,7 +178,7 @@ fn run(spec: &Spec, out: &Path, change_machine: bool) -> Result<ExitCode, String
     Ok(ExitCode::from(if outcome.interrupted { EXIT_INTERRUPTED } else { 0 }))
 }
 
-fn write_files(outcome: &Outcome, analysis: &Analysis, out: &Path) -> io::Result<()> {
+fn write_files(outcome: &ExperimentOutcome, analysis: &Analysis, out: &Path) -> io::Result<()> {
     let document = json_document(outcome, analysis);
     std::fs::write(out.join("report.json"), serde_json::to_string_pretty(&document)? + "\n")?;
     std::fs::write(out.join("report.html"), html_document(outcome, analysis))

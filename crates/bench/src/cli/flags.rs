@@ -1,7 +1,7 @@
 //! The flags of `tidemill bench`, declared once.
 //!
-//! Names, short forms and defaults are memtier's, so that command lines keep working; what memtier
-//! does not have stands under its own headings.
+//! Names, short forms and defaults are memtier's, so that command lines keep working; options that
+//! memtier does not have are under headings of their own.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,16 @@ use clap::Parser;
     disable_version_flag = true,
     infer_long_args = true,
     args_override_self = true,
-    after_help = "Exit codes: 0 the run completed; 1 it completed with lost connections, wrong values or \
-                  unanswered requests; 2 a wrong option; 3 the server cannot be reached; 130 ended by Ctrl-C \
-                  (the report is still printed)."
+    after_help = "Examples:\n  \
+                  tidemill bench -h 127.0.0.1 -p 6379 --native\n  \
+                  tidemill bench -p 6379 -t 1 -c 50 --pipeline 16 --ratio 1:10 --test-time 10 \
+                  --warmup 2\n  \
+                  tidemill bench -p 6379 --rate 50000 --test-time 30 --json-out-file run.json\n  \
+                  tidemill bench -p 6379 --command 'HSET __key__ field __data__' --key-maximum \
+                  100000\n\n\
+                  Exit codes: 0 the run completed; 1 it completed with lost connections, wrong \
+                  values or unanswered requests; 2 a wrong option; 3 the server cannot be \
+                  reached; 130 ended by Ctrl-C (the report is still printed)."
 )]
 pub(crate) struct Flags {
     /// Server address
@@ -43,7 +50,13 @@ pub(crate) struct Flags {
     #[arg(short = '6', long = "ipv6", help_heading = "Connection")]
     pub ipv6: bool,
     /// redis (no HELLO), resp2 or resp3
-    #[arg(short = 'P', long, default_value = "redis", value_parser = ["redis", "resp2", "resp3"], help_heading = "Connection")]
+    #[arg(
+        short = 'P',
+        long,
+        default_value = "redis",
+        value_parser = ["redis", "resp2", "resp3"],
+        help_heading = "Connection"
+    )]
     pub protocol: String,
     /// Password, or user:password
     #[arg(short = 'a', long, value_name = "CREDENTIALS", help_heading = "Connection")]
@@ -90,7 +103,8 @@ pub(crate) struct Flags {
     /// Attempts in a row before giving a connection up, 0 unlimited
     #[arg(long = "max-reconnect-attempts", default_value_t = 0, help_heading = "Connection")]
     pub max_reconnect_attempts: u32,
-    /// Factor between the pauses before attempts, the first of 1 ms, the longest of 30 s; 0 always 1 ms
+    /// Factor between the pauses before attempts, the first of 1 ms, the longest of 30 s; 0 always
+    /// 1 ms
     #[arg(long = "reconnect-backoff-factor", default_value_t = 0.0, help_heading = "Connection")]
     pub reconnect_backoff_factor: f64,
     /// Least pause before each connection is made, microseconds
@@ -152,7 +166,12 @@ pub(crate) struct Flags {
     #[arg(long = "command-key-pattern", help_heading = "Commands")]
     pub command_key_pattern: Vec<String>,
     /// Group the report by command or line
-    #[arg(long = "command-stats-breakdown", default_value = "command", value_parser = ["command", "line"], help_heading = "Commands")]
+    #[arg(
+        long = "command-stats-breakdown",
+        default_value = "command",
+        value_parser = ["command", "line"],
+        help_heading = "Commands"
+    )]
     pub command_stats_breakdown: String,
     /// Keys per MGET instead of GET
     #[arg(long = "multi-key-get", default_value_t = 0, help_heading = "Commands")]
@@ -167,11 +186,17 @@ pub(crate) struct Flags {
         help_heading = "Commands"
     )]
     pub scan_incremental_max_iterations: u32,
-    /// Commands from a file of MONITOR output, used by --command=__monitor_line@__ or __monitor_lineN__
+    /// Commands from a file of MONITOR output, used by --command=__monitor_line@__ or
+    /// __monitor_lineN__
     #[arg(long = "monitor-input", help_heading = "Commands")]
     pub monitor_input: Option<PathBuf>,
     /// Order of __monitor_line@__: S sequential, R random
-    #[arg(long = "monitor-pattern", default_value = "S", value_parser = ["S", "R"], help_heading = "Commands")]
+    #[arg(
+        long = "monitor-pattern",
+        default_value = "S",
+        value_parser = ["S", "R"],
+        help_heading = "Commands"
+    )]
     pub monitor_pattern: String,
 
     /// Before the key number
@@ -209,7 +234,12 @@ pub(crate) struct Flags {
     #[arg(long = "data-size-list", help_heading = "Values")]
     pub data_size_list: Option<String>,
     /// With a range: R random, S growing with the key
-    #[arg(long = "data-size-pattern", default_value = "R", value_parser = ["R", "S"], help_heading = "Values")]
+    #[arg(
+        long = "data-size-pattern",
+        default_value = "R",
+        value_parser = ["R", "S"],
+        help_heading = "Values"
+    )]
     pub data_size_pattern: String,
     /// Write and read at this offset (SETRANGE, GETRANGE)
     #[arg(long = "data-offset", default_value_t = 0, help_heading = "Values")]
@@ -264,14 +294,25 @@ pub(crate) struct Flags {
     /// Seconds discarded at the beginning [default: 0, native 5]
     #[arg(long, help_heading = "Beyond memtier")]
     pub warmup: Option<f64>,
-    /// Open loop: requests per second in all; RATE, or FROM..TO over the run, or SECOND:RATE,... from its beginning (the warm-up has the first rate)
+    /// Open loop: requests per second in all; RATE, or FROM..TO over the run, or SECOND:RATE,...
+    /// from its beginning (the warm-up has the first rate)
     #[arg(long, conflicts_with = "rate_limiting", help_heading = "Beyond memtier")]
     pub rate: Option<String>,
     /// Distances of an open loop
-    #[arg(long, default_value = "poisson", value_parser = ["poisson", "even"], help_heading = "Beyond memtier")]
+    #[arg(
+        long,
+        default_value = "poisson",
+        value_parser = ["poisson", "even"],
+        help_heading = "Beyond memtier"
+    )]
     pub arrivals: String,
     /// sliding: every reply makes room for a request; batch: all replies first
-    #[arg(long, default_value = "sliding", value_parser = ["sliding", "batch"], help_heading = "Beyond memtier")]
+    #[arg(
+        long,
+        default_value = "sliding",
+        value_parser = ["sliding", "batch"],
+        help_heading = "Beyond memtier"
+    )]
     pub window: String,
     /// Compare one reply in 1024 with what was written
     #[arg(long, help_heading = "Beyond memtier")]
@@ -291,7 +332,8 @@ pub(crate) struct Flags {
     /// Measure the client alone, against a built-in server that does nothing with as many threads
     #[arg(long, help_heading = "Beyond memtier")]
     pub calibrate: bool,
-    /// Only serve: a do-nothing server with --threads that prints its port and ends with its standard input
+    /// Only serve: a do-nothing server with --threads that prints its port and ends with its
+    /// standard input
     #[arg(long = "serve-nothing", help_heading = "Beyond memtier")]
     pub serve_nothing: bool,
     /// This help
@@ -304,17 +346,18 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// What memtier_benchmark's manual lists, but for memcached, waiting for replicas, reading from them,
-    /// imported data, exporters of live metrics, and repeating of failed requests.
-    const MEMTIERS: &str = "h/host s/server p/port S/unix-socket 4/ipv4 6/ipv6 P/protocol a/authenticate u/uri \
-        /tls /cert /key /cacert /tls-skip-verify /tls-protocols /sni x/run-count /cluster-mode /help \
-        o/out-file /json-out-file /client-stats /hdr-file-prefix /show-config /hide-histogram \
-        /print-percentiles /print-all-runs /command-stats-breakdown n/requests /rate-limiting c/clients \
-        t/threads /test-time /clients-start /clients-step /step-duration /ratio /pipeline \
-        /reconnect-interval /reconnect-on-error /max-reconnect-attempts /reconnect-backoff-factor \
-        /connection-timeout /thread-conn-start-min-jitter-micros /thread-conn-start-max-jitter-micros \
-        /multi-key-get /select-db /distinct-client-seed /randomize /command /command-ratio \
-        /command-key-pattern /monitor-input /monitor-pattern /scan-incremental-iteration \
+    /// Options of memtier_benchmark's manual, but for memcached, waiting for replicas, reading from
+    /// them, imported data, exporters of live metrics, and repeating of failed requests.
+    const MEMTIERS: &str = "h/host s/server p/port S/unix-socket 4/ipv4 6/ipv6 P/protocol \
+        a/authenticate u/uri /tls /cert /key /cacert /tls-skip-verify /tls-protocols /sni \
+        x/run-count /cluster-mode /help o/out-file /json-out-file /client-stats /hdr-file-prefix \
+        /show-config /hide-histogram /print-percentiles /print-all-runs /command-stats-breakdown \
+        n/requests /rate-limiting c/clients t/threads /test-time /clients-start /clients-step \
+        /step-duration /ratio /pipeline /reconnect-interval /reconnect-on-error \
+        /max-reconnect-attempts /reconnect-backoff-factor /connection-timeout \
+        /thread-conn-start-min-jitter-micros /thread-conn-start-max-jitter-micros /multi-key-get \
+        /select-db /distinct-client-seed /randomize /command /command-ratio /command-key-pattern \
+        /monitor-input /monitor-pattern /scan-incremental-iteration \
         /scan-incremental-max-iterations d/data-size /data-offset R/random-data /data-size-range \
         /data-size-list /data-size-pattern /expiry-range /key-prefix /key-minimum /key-maximum \
         /key-pattern /key-zipf-exp /key-stddev /key-median";

@@ -261,7 +261,8 @@ fn pace(flags: &Flags, connections: u64, warmup: Duration, end: End) -> Result<P
 fn rate_steps(text: &str, end: End) -> Result<Vec<(f64, f64)>, String> {
     let wrong = || {
         format!(
-            "--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,... with rates above 0 up to {RATE_MAX}"
+            "--rate: {text:?} is not RATE, FROM..TO or SECOND:RATE,... with rates above 0 up to \
+             {RATE_MAX}"
         )
     };
     let rate = |text: &str| {
@@ -490,7 +491,7 @@ fn commands(flags: &Flags, matches: &ArgMatches) -> Result<Vec<Command>, String>
     }
     let range = (flags.key_minimum, flags.key_maximum);
     let mut commands = Vec::new();
-    // Where each --command begins: __monitor_line@__ becomes several.
+    // Position at which each --command begins: __monitor_line@__ becomes several.
     let mut heads = Vec::new();
     for line in &flags.command {
         let line = line.as_str();
@@ -536,7 +537,8 @@ fn recording(flags: &Flags) -> Result<Option<Recording>, String> {
     let recording = Recording::parse(&bytes);
     if recording.left_out > 0 {
         note(format_args!(
-            "--monitor-input: {} commands; {} lines left out: no command of a client, or not to be sent again",
+            "--monitor-input: {} commands; {} lines left out: no command of a client, or not to be \
+             sent again",
             recording.commands.len(),
             recording.left_out
         ));
@@ -544,7 +546,7 @@ fn recording(flags: &Flags) -> Result<Option<Recording>, String> {
     Ok(Some(recording))
 }
 
-/// The commands that `__monitor_line` followed by `place` stands for.
+/// Commands that `__monitor_line` followed by `place` names.
 fn recorded(
     recording: Option<&Recording>,
     place: &str,

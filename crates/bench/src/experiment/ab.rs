@@ -2,8 +2,9 @@
 //!
 //! Each block holds three runs in random order: without the change twice (their difference is the
 //! noise of the machine) and with it once. The gain must exceed the far end of the 95 % interval of
-//! that noise, not its mean: two identical arms may agree by luck. Whatever happens, the change is reverted before anything
-//! else: it is applied again at the very end, and only when the verdict is "better".
+//! that noise, not its mean: two identical arms may agree by luck. Whatever happens, the change is
+//! reverted before anything else: it is applied again at the very end, and only when the verdict is
+//! "better".
 
 use std::io;
 
@@ -26,25 +27,25 @@ pub trait Change {
     fn revert(&mut self) -> io::Result<()>;
 }
 
-/// How the change is judged.
+/// Parameters of the judgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Blocks; fewer than six never give a verdict.
     pub blocks: usize,
     /// Smallest gain worth having, as a fraction.
     pub threshold: f64,
-    /// Which way the measured value is good.
+    /// Good direction of the measured value.
     pub direction: Direction,
     /// Seed of the order.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Verdict on a change.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// The change against its absence; `None` when values had no logarithm.
     pub comparison: Option<Comparison>,
-    /// Whether the change is in force now.
+    /// True if the change is in force now.
     pub kept: bool,
     /// Values without the change, again without it, with it.
     pub values: [Vec<f64>; 3],
@@ -53,7 +54,7 @@ pub struct Judgement {
 /// Judges a change. `measure` runs the load once and gives its value. Blocks for all runs.
 ///
 /// # Errors
-/// When applying, measuring or reverting fails; the change is reverted then, as far as possible.
+/// When applying, measuring or reverting fails; the change is reverted then, if possible.
 pub fn ab(
     change: &mut dyn Change,
     plan: Plan,

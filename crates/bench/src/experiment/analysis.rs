@@ -4,99 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::runner::{Outcome, Record};
+use crate::experiment::metrics::METRICS;
+use crate::experiment::record::{ExperimentOutcome, Record};
 use crate::experiment::spec::AA_ARM;
-use crate::load::command::Role;
-use crate::load::{KindResult, RunResult, Settings};
-use crate::report::ServerUsage;
 use crate::stats::{
-    Comparison, Direction, Interval, Summary, benjamini_hochberg, compare_metric, conclude,
-    mann_whitney_p, welch,
+    Comparison, Interval, Summary, benjamini_hochberg, compare_metric, conclude, mann_whitney_p,
+    welch,
 };
-
-/// A metric of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
-    /// Name in files.
-    pub name: &'static str,
-    /// Name in reports, with the unit.
-    pub title: &'static str,
-    /// Way that is good.
-    pub direction: Direction,
-}
-
-const fn up(name: &'static str, title: &'static str) -> Metric {
-    Metric { name, title, direction: Direction::HigherIsBetter }
-}
-
-const fn down(name: &'static str, title: &'static str) -> Metric {
-    Metric { name, title, direction: Direction::LowerIsBetter }
-}
-
-/// All metrics, in the order of the report.
-pub const METRICS: &[Metric] = &[
-    up("ops_per_second", "ops/s"),
-    up("set_ops_per_second", "SET ops/s"),
-    down("set_average_ms", "SET average, ms"),
-    down("set_p50_ms", "SET p50, ms"),
-    down("set_p99_ms", "SET p99, ms"),
-    down("set_p999_ms", "SET p99.9, ms"),
-    up("get_ops_per_second", "GET ops/s"),
-    down("get_average_ms", "GET average, ms"),
-    down("get_p50_ms", "GET p50, ms"),
-    down("get_p99_ms", "GET p99, ms"),
-    down("get_p999_ms", "GET p99.9, ms"),
-    down("average_ms", "average, ms"),
-    down("p99_ms", "p99, ms"),
-    down("server_cpu_us", "server CPU per operation, us"),
-    down("server_instructions", "server instructions per operation"),
-    down("server_switches", "server context switches per second"),
-    down("client_cpu_us", "client CPU per operation, us"),
-    up("reads_per_second", "reads/s"),
-    up("writes_per_second", "writes/s"),
-];
-
-/// The metrics of a run; those without enough samples are left out.
-pub(super) fn metrics_of(settings: &Settings, run: &RunResult) -> BTreeMap<String, f64> {
-    let seconds = run.duration.as_secs_f64().max(1e-9);
-    let mut metrics = BTreeMap::new();
-    let mut put = |name: String, value: f64| metrics.insert(name, value);
-    let latencies = |prefix: &str, kind: &KindResult, put: &mut dyn FnMut(String, f64)| {
-        put(format!("{prefix}ops_per_second"), kind.total.ops as f64 / seconds);
-        put(format!("{prefix}average_ms"), kind.latency.mean_ns() / 1e6);
-        for (percentile, name) in [(50.0, "p50"), (99.0, "p99"), (99.9, "p999")] {
-            if kind.latency.supports_percentile(percentile) {
-                let value_ms = kind.latency.percentile_ns(percentile) as f64 / 1e6;
-                put(format!("{prefix}{name}_ms"), value_ms);
-            }
-        }
-    };
-    let mut put = |name: String, value: f64| {
-        put(name, value);
-    };
-    for (command, kind) in settings.commands.iter().zip(&run.kinds) {
-        match command.role {
-            Role::Set => latencies("set_", kind, &mut put),
-            Role::Get => latencies("get_", kind, &mut put),
-            Role::Other => {}
-        }
-    }
-    latencies("", &run.total(), &mut put);
-    let ops = run.ops();
-    if let Some(cpu_us) = run.server.cpu_us_per_operation(ops) {
-        put("server_cpu_us".into(), cpu_us);
-    }
-    if let Some(hardware) = run.server_hardware {
-        put("server_instructions".into(), hardware.instructions as f64 / ops.max(1) as f64);
-    }
-    if let ServerUsage::Local(process) = &run.server {
-        let total = process.total();
-        let switches = total.voluntary_switches + total.involuntary_switches;
-        put("server_switches".into(), switches as f64 / seconds);
-    }
-    put("client_cpu_us".into(), run.client_cpu_ns() as f64 / 1e3 / ops.max(1) as f64);
-    metrics
-}
 
 /// One arm's runs in one metric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -124,7 +38,7 @@ pub struct ArmComparison {
     pub arm: String,
     /// Compared.
     pub comparison: Comparison,
-    /// What tests say that ignore the blocks: a cross-check, which decides nothing.
+    /// Results of tests that ignore the blocks: a cross-check, which decides nothing.
     pub unpaired: Unpaired,
 }
 
@@ -185,7 +99,7 @@ fn paired(a: &[(usize, f64)], b: &[(usize, f64)]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Analyses the runs. Primary metrics of all arms and loads are adjusted as one family.
-pub fn analyse(outcome: &Outcome) -> Analysis {
+pub fn analyse(outcome: &ExperimentOutcome) -> Analysis {
     let spec = &outcome.spec;
     let ran = |name: &str| outcome.records.iter().any(|record| record.arm == name);
     let arms: Vec<String> = spec.arms_to_run().into_iter().map(|arm| arm.name).collect();
@@ -247,18 +161,13 @@ fn unpaired(baseline: &[(usize, f64)], arm: &[(usize, f64)]) -> Unpaired {
     Unpaired { welch_p, mann_whitney_p: mann_whitney_p(&a, &b) }
 }
 
-/// The title of a metric.
-pub fn title(name: &str) -> &str {
-    METRICS.iter().find(|metric| metric.name == name).map_or(name, |metric| metric.title)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::spec::{Spec, TEMPLATE};
 
     /// Ten blocks in which the second arm takes a tenth less CPU and has the same rate.
-    fn outcome() -> Outcome {
+    fn outcome() -> ExperimentOutcome {
         let mut records = Vec::new();
         for block in 0..10 {
             for (arm, cpu_us) in [("redis", 10.0), ("valkey", 9.0), (AA_ARM, 10.0)] {
@@ -283,7 +192,7 @@ mod tests {
             }
         }
         let spec = Spec::parse(TEMPLATE).unwrap();
-        Outcome { spec, seed: 1, records, skipped: Vec::new(), interrupted: false }
+        ExperimentOutcome { spec, seed: 1, records, skipped: Vec::new(), interrupted: false }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What an arm changes on the machine while it is measured: settings of the kernel, and what its commands do.
+//! Change of an arm on the machine while it is measured: settings of the kernel, and effects of its
+//! commands.
 //!
 //! Settings are written by the tuner, whose undo journal outlives this process: after SIGKILL
 //! `tidemill tune revert` takes them back. Commands have no such safety.
@@ -20,7 +21,7 @@ pub(super) struct ArmChange {
 }
 
 impl ArmChange {
-    /// What the arm changes; `None` when it changes nothing.
+    /// Change of the arm; `None` when it changes nothing.
     ///
     /// # Errors
     /// When a setting is not there, or not to be had.
@@ -79,7 +80,7 @@ fn path_of(name: &str) -> String {
     }
 }
 
-/// Why this process may not change one of the settings, if so.
+/// Reason that this process may not change one of the settings; `None` if it may change all.
 pub(super) fn obstacle(settings: &BTreeMap<String, String>) -> Option<String> {
     settings.keys().find_map(|name| {
         let path = path_of(name);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_written_and_go_back_to_what_they_were() {
+    fn settings_are_written_and_restored() {
         let machine = Machine::new("back");
         let before = machine.values();
         for _ in 0..2 {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tuner_undoes_what_a_killed_experiment_left() {
+    fn tuner_undoes_the_changes_of_a_killed_experiment() {
         let machine = Machine::new("killed");
         let before = machine.values();
         Settings::plan(machine.root(), &wanted()).unwrap().apply().unwrap();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_name() {
+    fn missing_setting_is_refused_by_name() {
         let machine = Machine::new("absent");
         let missing = [("no.such".to_string(), "1".to_string())].into();
         let error = Settings::plan(machine.root(), &missing).map(|_| ()).unwrap_err();

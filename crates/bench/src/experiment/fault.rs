@@ -1,8 +1,8 @@
-//! What is wrong in an experiment file, with line and column.
+//! Faults in an experiment file, with line and column.
 //!
-//! The parser knows the place of what is no TOML or of another type than it should be. What is wrong for another
-//! reason, such as a second arm of the same name, is found in the finished value, which has no places: there
-//! the keys that lead to it are kept, and looked up in the text.
+//! The parser knows the place of a syntax or type error. A fault of another kind, such as a second
+//! arm of the same name, is found in the finished value, which has no places: there the keys that
+//! lead to it are kept, and looked up in the text.
 
 use toml::de::DeTable;
 
@@ -10,7 +10,7 @@ use toml::de::DeTable;
 #[derive(Debug)]
 pub(crate) struct Fault {
     path: Vec<Step>,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub text: String,
 }
 

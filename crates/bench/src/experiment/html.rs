@@ -1,15 +1,16 @@
-//! One self-contained HTML file: every run as a point, intervals of ratios, time series within runs,
-//! percentile curves, tables. The drawings are SVG without a script, so the file needs neither
-//! network nor JavaScript; colours follow the reader's light or dark setting.
+//! One self-contained HTML file: every run as a point, intervals of ratios, time series within
+//! runs, percentile curves, tables. The drawings are SVG without a script, so the file needs
+//! neither network nor JavaScript; colours follow the reader's light or dark setting.
 
 mod chart;
 mod scale;
 
 use std::fmt::Write;
 
-use crate::experiment::analysis::{Analysis, title};
+use crate::experiment::analysis::Analysis;
+use crate::experiment::metrics::title;
+use crate::experiment::record::ExperimentOutcome;
 use crate::experiment::report::{machine, short};
-use crate::experiment::runner::Outcome;
 use crate::experiment::spec::AA_ARM;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -31,21 +32,23 @@ fn colour(arms: &[String], arm: &str) -> String {
 }
 
 /// The file.
-pub fn html_document(outcome: &Outcome, analysis: &Analysis) -> String {
+pub fn html_document(outcome: &ExperimentOutcome, analysis: &Analysis) -> String {
     let mut page = String::new();
     let spec = &outcome.spec;
     let name = escape(&spec.name);
     let _ = write!(
         page,
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport \
-         content=\"width=device-width,initial-scale=1\"><link rel=icon href=\"data:,\"><title>{name}</title><style>{STYLE}</style></head><body>\
+         content=\"width=device-width,initial-scale=1\"><link rel=icon \
+         href=\"data:,\"><title>{name}</title><style>{STYLE}</style></head><body>\
          <h1>{name}</h1><p>{}</p>",
         escape(&spec.description)
     );
     let machine = machine();
     let _ = write!(
         page,
-        "<p class=soft>{} blocks in random order (seed {}), baseline <b>{}</b>. {}, {} CPUs, Linux {}.{}</p>",
+        "<p class=soft>{} blocks in random order (seed {}), baseline <b>{}</b>. {}, {} CPUs, Linux \
+         {}.{}</p>",
         spec.blocks,
         outcome.seed,
         escape(&analysis.baseline),
@@ -88,13 +91,18 @@ fn verdicts(page: &mut String, analysis: &Analysis) {
     if analysis.comparisons.is_empty() {
         return;
     }
-    page.push_str("<h2>Verdicts</h2><div class=wide><table><tr><th>arm<th class=words>verdict<th class=words>metric<th class=words>load<th>ratio<th>95 % CI<th>p<th>Holm<th>Cliff's delta<th>threshold</tr>");
+    page.push_str(
+        "<h2>Verdicts</h2><div class=wide><table><tr><th>arm<th class=words>verdict<th \
+                   class=words>metric<th class=words>load<th>ratio<th>95 % \
+                   CI<th>p<th>Holm<th>Cliff's delta<th>threshold</tr>",
+    );
     for entry in &analysis.comparisons {
         let comparison = &entry.comparison;
         let verdict = comparison.verdict.to_string();
         let _ = write!(
             page,
-            "<tr><td>{}<td class=\"words {}\">{verdict}<td class=words>{}<td class=words>{}<td>{:.3}<td>{:.3} to {:.3}<td>{:.4}<td>{:.4}<td>{:+.2}<td>{:.1} %</tr>",
+            "<tr><td>{}<td class=\"words {}\">{verdict}<td class=words>{}<td \
+             class=words>{}<td>{:.3}<td>{:.3} to {:.3}<td>{:.4}<td>{:.4}<td>{:+.2}<td>{:.1} %</tr>",
             escape(&entry.arm),
             verdict.split(' ').next().unwrap_or_default(),
             title(&entry.metric),
@@ -127,7 +135,9 @@ fn tables(page: &mut String, analysis: &Analysis) {
             }
             let _ = write!(
                 page,
-                "<h3>{} [{}]</h3><div class=wide><table><tr><th>arm<th>n<th>Mean<th>Std Dev<th>Min<th>Max<th>Median<th>95 % CI Lower<th>95 % CI Upper<th>CI of the median</tr>",
+                "<h3>{} [{}]</h3><div class=wide><table><tr><th>arm<th>n<th>Mean<th>Std \
+                 Dev<th>Min<th>Max<th>Median<th>95 % CI Lower<th>95 % CI Upper<th>CI of the \
+                 median</tr>",
                 title(&entry.metric),
                 escape(&entry.load)
             );
@@ -155,11 +165,14 @@ fn tables(page: &mut String, analysis: &Analysis) {
         );
     }
     if !last.0.is_empty() {
-        page.push_str("</table></div><p class=soft>Rows of percentiles describe per-run percentiles; they are not percentiles of all runs pooled.</p>");
+        page.push_str(
+            "</table></div><p class=soft>Rows of percentiles describe per-run \
+                       percentiles; they are not percentiles of all runs pooled.</p>",
+        );
     }
 }
 
-fn doubts(page: &mut String, outcome: &Outcome) {
+fn doubts(page: &mut String, outcome: &ExperimentOutcome) {
     let mut any = false;
     for record in &outcome.records {
         for warning in &record.warnings {

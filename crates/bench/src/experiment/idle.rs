@@ -35,8 +35,9 @@ pub(super) fn hold_open(port: u16, count: u64) -> io::Result<Vec<TcpStream>> {
     Ok(held)
 }
 
-/// Connection `number`. The first ones get their port as they connect, so that it need only be free for this server.
-/// Those from other addresses have ports of their own there, also while an earlier run's connections expire.
+/// Connection `number`. The first ones get their port as they connect, so that it need only be free
+/// for this server. Those from other addresses have ports of their own there, also while an earlier
+/// run's connections expire.
 fn connect(port: u16, number: u64) -> io::Result<TcpStream> {
     let kind = (AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(kind.0, kind.1, kind.2, None)?;
@@ -78,7 +79,7 @@ mod tests {
                 let (_accepted, peer) = listener.accept().unwrap();
                 assert_eq!(peer, stream.local_addr().unwrap());
                 assert_eq!(peer.ip() == Ipv4Addr::LOCALHOST, number == 0, "{peer}");
-                // Who hangs up first keeps the port for a while.
+                // The side that hangs up first keeps the port for a while.
                 drop(stream);
             }
         }

@@ -1,8 +1,10 @@
-//! The runs of an experiment as they end, one JSON line each, so that it can be interrupted at any moment.
+//! The runs of an experiment as they end, one JSON line each, so that it can be interrupted at any
+//! moment.
 //!
-//! The first line says what is run: seed and experiment file, without its passwords. A line that was being written
-//! when the process was killed has no end; it is cut off, and its run is made again. Only the last line can be like that:
-//! any other that cannot be read was damaged by somebody else, and runs must not be lost for that.
+//! The first line says what is run: seed and experiment file, without its passwords. A line that
+//! was being written when the process was killed has no end; it is cut off, and its run is made
+//! again. Only the last line can be like that: any other that cannot be read was damaged by
+//! another program, and runs must not be lost for that.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -11,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::runner::Record;
+use crate::experiment::record::Record;
 use crate::experiment::spec::{AA_ARM, Spec};
 
 const VERSION: u32 = 1;
@@ -109,7 +111,7 @@ fn has_run(spec: &Spec, record: &Record) -> bool {
 }
 
 fn begin(mut file: File, spec: &Spec) -> io::Result<Journal> {
-    let seed = spec.seed.unwrap_or_else(crate::cli::drawn_seed);
+    let seed = spec.seed.unwrap_or_else(crate::load::keys::drawn_seed);
     file.set_len(0)?;
     file.rewind()?;
     write_line(&mut file, &Header { version: VERSION, seed, spec: spec.clone() })?;

@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::settings::settings_from_words;
 use crate::experiment::ab::Revert;
-use crate::experiment::analysis::metrics_of;
 use crate::experiment::arm_change::ArmChange;
 use crate::experiment::idle::hold_open;
+use crate::experiment::metrics::metrics_of;
 use crate::experiment::places::fill_places;
 use crate::experiment::program::run_program;
-use crate::experiment::runner::Record;
+use crate::experiment::record::Record;
 use crate::experiment::server::Server;
 use crate::experiment::spec::{Arm, Load, place};
 use crate::load::command::split_words;
@@ -184,7 +184,7 @@ fn by_load(
     })
 }
 
-/// What to say before loads on a server elsewhere that holds keys.
+/// Warning before loads on a server elsewhere that holds keys.
 pub(crate) fn foreign_keys(arm: &Arm, load: &Load) -> Option<String> {
     let (host, port) = place(arm.address.as_deref().filter(|_| arm.program.is_none())?)?;
     let (settings, _) = settings_of(arm, load, Endpoint::Tcp(host.into(), port), "").ok()?;

@@ -1,8 +1,8 @@
 //! CPUs by what they are, not by their number: `{cpu0}`, `{core0}`, `{others0}`, `{node0}`.
 //!
-//! The numbers of CPUs say nothing about which of them share a core or a memory, so experiment files
-//! name places and the machine's topology fills them in. A place that this machine lacks, or that
-//! is the same as a simpler one, is an error whose text is the reason to skip the arm.
+//! The numbers of CPUs say nothing about which of them share a core or a memory, so experiment
+//! files name places and the machine's topology fills them in. A place that this machine lacks, or
+//! that is the same as a simpler one, is an error whose text is the reason to skip the arm.
 
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::experiment::analysis::METRICS;
+use crate::experiment::metrics::METRICS;
 use crate::load::Stop;
 
 const STOP_POLL: Duration = Duration::from_millis(20);

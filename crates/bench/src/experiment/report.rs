@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::experiment::analysis::{Analysis, title};
-use crate::experiment::runner::Outcome;
+use crate::experiment::analysis::Analysis;
+use crate::experiment::metrics::title;
+use crate::experiment::record::ExperimentOutcome;
 
 /// Version of the JSON document.
 pub const JSON_VERSION: u32 = 1;
@@ -16,7 +17,7 @@ pub(crate) fn short(value: f64) -> String {
     format!("{value:.*}", digits.max(0) as usize)
 }
 
-/// The machine, as far as a reader needs it.
+/// Facts of the machine that a reader needs.
 pub(super) fn machine() -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let cpu = read("/proc/cpuinfo");
@@ -32,7 +33,7 @@ pub(super) fn machine() -> Value {
 }
 
 /// Everything: what was asked, the machine, every run, what follows from them.
-pub fn json_document(outcome: &Outcome, analysis: &Analysis) -> Value {
+pub fn json_document(outcome: &ExperimentOutcome, analysis: &Analysis) -> Value {
     json!({
         "version": JSON_VERSION,
         "tidemill": env!("CARGO_PKG_VERSION"),
@@ -50,7 +51,11 @@ pub fn json_document(outcome: &Outcome, analysis: &Analysis) -> Value {
 ///
 /// # Errors
 /// When the output cannot be written.
-pub fn write_report(out: &mut dyn Write, outcome: &Outcome, analysis: &Analysis) -> io::Result<()> {
+pub fn write_report(
+    out: &mut dyn Write,
+    outcome: &ExperimentOutcome,
+    analysis: &Analysis,
+) -> io::Result<()> {
     writeln!(out, "\n{}: {}", outcome.spec.name, outcome.spec.description)?;
     writeln!(
         out,
@@ -99,7 +104,7 @@ pub fn write_report(out: &mut dyn Write, outcome: &Outcome, analysis: &Analysis)
     write_comparisons(out, analysis)
 }
 
-/// What to do when so many comparisons cannot be decided with so few blocks: the smallest p of a
+/// Advice when `analysis` has too few blocks to decide its comparisons: the smallest p of a
 /// sign-flip test over n blocks is 2 / 2^n, and Holm multiplies it by their number.
 pub(super) fn blocks_note(analysis: &Analysis) -> Option<String> {
     let count = analysis.comparisons.len();
@@ -110,7 +115,8 @@ pub(super) fn blocks_note(analysis: &Analysis) -> Option<String> {
     }
     let needed = (6..64).find(|&blocks| smallest(blocks) < 0.05)?;
     Some(format!(
-        "With {count} primary comparisons no difference can be significant in {blocks} blocks: run {needed} or more."
+        "With {count} primary comparisons no difference can be significant in {blocks} blocks: run \
+         {needed} or more."
     ))
 }
 
@@ -127,7 +133,8 @@ fn write_comparisons(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()>
         let comparison = &entry.comparison;
         writeln!(
             out,
-            "  {:<16} {:<24} {:<12} {:.3} [{:.3}, {:.3}]  p {:.4}  adjusted {:.4}  delta {:+.2}  threshold {:.1} %  {}",
+            "  {:<16} {:<24} {:<12} {:.3} [{:.3}, {:.3}]  p {:.4}  adjusted {:.4}  delta {:+.2}  \
+             threshold {:.1} %  {}",
             entry.arm,
             title(&entry.metric),
             entry.load,

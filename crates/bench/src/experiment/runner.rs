@@ -1,60 +1,19 @@
 //! Runs an experiment: randomized complete blocks, a journal line per run.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use serde::{Deserialize, Serialize};
-
-use crate::experiment::analysis::title;
 use crate::experiment::journal::Journal;
 use crate::experiment::measure::{foreign_keys, measure_once};
+use crate::experiment::metrics::title;
 use crate::experiment::obstacle::obstacle;
+use crate::experiment::record::{ExperimentOutcome, Record};
 use crate::experiment::spec::{AA_ARM, Arm, Load, Spec};
 use crate::load::Stop;
 use crate::load::keys::{Random, below};
 
-/// One run, as the journal and the JSON report hold it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
-    /// Block, from 0.
-    pub block: usize,
-    /// Arm.
-    pub arm: String,
-    /// Load.
-    pub load: String,
-    /// Start of the measurement, milliseconds since 1970.
-    pub started_ms: u64,
-    /// Metrics by name.
-    pub metrics: BTreeMap<String, f64>,
-    /// Replies per 100 ms.
-    pub slots: Vec<u64>,
-    /// (percentile, milliseconds) of all commands, as far as the samples support them.
-    pub curve: Vec<(f64, f64)>,
-    /// Correlation of the replies per 100 ms with those of the slot before: how far the run drifts.
-    #[serde(default)]
-    pub autocorrelation: Option<f64>,
-    /// What to doubt about the run.
-    pub warnings: Vec<String>,
-}
-
-/// A finished (or stopped) experiment.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What was asked, without the passwords in its command lines.
-    pub spec: Spec,
-    /// Seed of the order.
-    pub seed: u64,
-    /// Every run.
-    pub records: Vec<Record>,
-    /// Arms that cannot run here, with the reason.
-    pub skipped: Vec<(String, String)>,
-    /// Whether it was stopped before its end.
-    pub interrupted: bool,
-}
-
-/// Runs what the journal in `directory` does not hold yet. Blocks; prints a line per run through
-/// `on_line`. Arms that change the machine are skipped unless `change_machine` is set.
+/// Makes the runs that the journal in `directory` does not hold yet. Blocks; prints a line per run
+/// through `on_line`. Arms that change the machine are skipped unless `change_machine` is set.
 ///
 /// # Errors
 /// When the journal belongs to another experiment, cannot be written, or a run fails.
@@ -64,7 +23,7 @@ pub fn run_experiment(
     change_machine: bool,
     stop: &Stop,
     mut on_line: impl FnMut(&str),
-) -> Result<Outcome, String> {
+) -> Result<ExperimentOutcome, String> {
     std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
     let shown = spec.without_secrets();
     let mut journal = Journal::open(&directory.join("journal.jsonl"), &shown)?;
@@ -105,7 +64,7 @@ pub fn run_experiment(
             records.push(record);
         }
     }
-    Ok(Outcome { spec: shown, seed, records, skipped, interrupted })
+    Ok(ExperimentOutcome { spec: shown, seed, records, skipped, interrupted })
 }
 
 fn describe(record: &Record, blocks: usize) -> String {

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::drawn_seed;
 use crate::load::control::{Control, Reply};
-use crate::load::keys::{Random, below};
+use crate::load::keys::{Random, below, drawn_seed};
 use crate::load::settings::Target;
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// The size of the environment moves a program's stack, and with it what shares cache lines: by several percent in
-/// some (Mytkowicz et al. 2009). Drawn for each process, it is part of the noise instead of a bias of one arm.
+/// The size of the environment moves a program's stack, and with it what shares cache lines: by
+/// several percent in some (Mytkowicz et al. 2009). Drawn for each process, it is part of the noise
+/// instead of a bias of one arm.
 const PADDING: &str = "TIDEMILL_PADDING";
 const PADDING_BYTES_MAX: u64 = 4096;
 

@@ -11,7 +11,10 @@ pub struct Shipped {
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
-        &[$(Shipped { name: $name, text: include_str!(concat!("../../experiments/", $name, ".toml")) }),*]
+        &[$(Shipped {
+            name: $name,
+            text: include_str!(concat!("../../experiments/", $name, ".toml")),
+        }),*]
     };
 }
 

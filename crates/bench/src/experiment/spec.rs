@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::analysis::METRICS;
 use crate::experiment::fault::{Fault, Step, describe_error};
+use crate::experiment::metrics::METRICS;
 use crate::limits::{BLOCKS_MAX, IDLE_CONNECTIONS_MAX, INSTANCES_MAX};
 use crate::load::command::split_words;
 use crate::secrets::{hide, hide_in_flags, hide_in_variable};
@@ -13,8 +13,8 @@ use crate::secrets::{hide, hide_in_flags, hide_in_variable};
 /// Names of arms that no user may take: the repeated baseline.
 pub const AA_ARM: &str = "A/A";
 
-/// What `tidemill experiment init` writes.
-pub const TEMPLATE: &str = r#"# An experiment: every arm once per block, in random order, each with a fresh server.
+/// File that `tidemill experiment init` writes.
+pub const TEMPLATE: &str = r#"# An experiment: each arm once per block, shuffled, on a new server.
 name = "my-experiment"
 description = "what is asked"
 blocks = 10          # at least 6 for a verdict
@@ -38,11 +38,11 @@ server = "valkey-server --port {port} --bind 127.0.0.1 --save '' --appendonly no
 # needs = "test -e /dev/kvm"     # a shell command; what it says on stderr is the reason to skip
 # apply = "sysctl -qw a.b=1"     # with revert: changes the machine; needs --change-machine
 # revert = "sysctl -qw a.b=0"
-# program = "./measure {address} {pid} {seconds} {flags}"  # prints {"ops_per_second": 1.5} at its end
+# program = "./measure {address} {pid} {seconds} {flags}"  # prints {"ops_per_second": 1.5} last
 # environment = { MALLOC_CONF = "thp:always" }
 # address = "host:port"          # instead of server: one that runs already
 # client = "-S {socket}"         # more flags of tidemill bench for this arm
-# settings = { "net.core.busy_poll" = "50" }   # of the kernel, or a path of /sys; undone; needs --change-machine
+# settings = { "net.core.busy_poll" = "50" }   # or a path of /sys; undone; needs --change-machine
 
 # Flags of `tidemill bench`. Several loads are allowed; each is compared by itself.
 [[load]]
@@ -80,7 +80,7 @@ fn default_primary() -> Vec<String> {
 pub struct Spec {
     /// Name, also of the report.
     pub name: String,
-    /// What is asked.
+    /// Question that the experiment answers.
     #[serde(default)]
     pub description: String,
     /// Repetitions.
@@ -89,7 +89,7 @@ pub struct Spec {
     /// Smallest difference worth having, as a fraction.
     #[serde(default = "default_threshold")]
     pub threshold: f64,
-    /// Whether the baseline is run twice per block.
+    /// True if the baseline is run twice per block.
     #[serde(default = "yes")]
     pub aa: bool,
     /// Seed of the order; drawn when absent.
@@ -129,9 +129,11 @@ pub struct Arm {
     /// Fields of the server's INFO that must have these values for the arm to be what it says.
     #[serde(default)]
     pub requires: BTreeMap<String, String>,
-    /// A program that measures instead of `tidemill bench`: its last line is a JSON object of metrics.
+    /// A program that measures instead of `tidemill bench`: its last line is a JSON object of
+    /// metrics.
     pub program: Option<String>,
-    /// Settings of the kernel while the arm is measured: names as sysctl has them, or paths, with values.
+    /// Settings of the kernel while the arm is measured: names as sysctl has them, or paths, with
+    /// values.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// A shell command that changes the machine for the arm; needs `revert`.
@@ -375,7 +377,7 @@ mod tests {
 
     #[test]
     fn errors_name_line_and_column() {
-        // What replaces what in the template; line, column and words of the error.
+        // Text of the template, its replacement; line, column and words of the error.
         let wrong = [
             ("blocks = 10 ", "blocks = \"ten\"", "line 4, column 10: "),
             ("blocks = 10 ", "blocks = 0", "line 4, column 10: blocks"),
@@ -406,7 +408,7 @@ mod tests {
         }
         let twice = format!("{TEMPLATE}[[load]]\nname = \"mixed\"\nflags = \"\"\n");
         assert!(Spec::parse(&twice).unwrap_err().starts_with("line 36, column 8: names of loads"));
-        // What is missing has the place of the table that lacks it, or the beginning.
+        // A missing key has the place of the table that lacks it, or the beginning.
         let bare = "name = \"x\"\narm = []\nload = []\n";
         assert!(
             Spec::parse(bare).unwrap_err().starts_with("line 2, column 7: at least one [[arm]]")
@@ -435,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_in_what_is_recorded() {
+    fn passwords_are_not_recorded() {
         let text = TEMPLATE
             .replace("--port {port}", "--port {port} --requirepass s3cr3t")
             .replace(

@@ -1,4 +1,4 @@
-//! Redis Cluster: which node owns which slot, as far as the load needs to know.
+//! Redis Cluster: owners of slots, to the extent that the load needs.
 //!
 //! Each client of the load has a connection to every master, and each connection draws only keys
 //! whose slot its node owns. MOVED changes the owner for all connections at once and, when it names
@@ -21,8 +21,8 @@ const HASH: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 /// Owner of a slot that no master serves.
 const NOBODY: u16 = u16::MAX;
 
-/// The slot of a key: the hash of what stands between its first `{` and the next `}`, if that is
-/// not empty, otherwise of all of it.
+/// Slot of a key: hash of the bytes between its first `{` and the next `}`, if there are any,
+/// otherwise of all of it.
 fn slot_of(key: &[u8]) -> usize {
     usize::from(HASH.checksum(tag(key).unwrap_or(key))) % SLOTS
 }
@@ -115,7 +115,7 @@ impl Cluster {
     /// Reads the map again if something suggested that it is stale. Blocks; asks the masters in
     /// turn until one answers.
     pub fn refresh(&self, target: &Target) {
-        // Relaxed: whoever takes the flag refreshes, nothing else hangs on it.
+        // Relaxed: the thread that takes the flag refreshes, nothing else hangs on it.
         if self.is_stale.swap(false, Ordering::Relaxed) {
             let _ = self.nodes().iter().any(|node| self.learn(target, node).is_ok());
         }
@@ -160,7 +160,7 @@ impl Cluster {
         Some(self.owner(number)).filter(|&owner| owner != NOBODY).map(usize::from)
     }
 
-    /// Whether a node owns any key of the range, as far as a sample tells.
+    /// True if a node owns any key of the range, judged by a sample.
     pub fn has_keys(&self, node: u16, keys: &Keys) -> bool {
         let step = ((keys.maximum - keys.minimum) / KEYS_SAMPLED_MAX).max(1);
         (keys.minimum..=keys.maximum).step_by(step as usize).any(|key| self.owner(key) == node)

@@ -21,7 +21,7 @@ pub const DATA_PLACEHOLDER: &str = "__data__";
 /// Placeholder for a random number over the key range, 12 digits, as in redis-benchmark.
 pub const NUMBER_PLACEHOLDER: &str = "__rand_int__";
 
-/// What a command counts as in memtier's reports.
+/// Category of a command in memtier's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The SET of `--ratio`.
@@ -61,13 +61,13 @@ pub struct Command {
     pub name: String,
     /// The whole line as given but for passwords, for reports by line.
     pub line: String,
-    /// What it counts as.
+    /// Category in the reports.
     pub role: Role,
     /// Arguments, the name among them.
     pub arguments: Vec<Vec<Piece>>,
-    /// How many times in a row it is sent; 0 for one that only `replay` of another sends.
+    /// Number of times in a row that it is sent; 0 for one that only `replay` of another sends.
     pub ratio: u32,
-    /// Which keys it uses.
+    /// Pattern of its keys.
     pub pattern: Pattern,
     /// Recorded requests that are sent instead of the arguments.
     pub replay: Option<Arc<Replay>>,
@@ -120,7 +120,7 @@ impl Command {
         self.arguments.iter().flatten().filter(|piece| **piece == Piece::Key).count()
     }
 
-    /// Whether a nil reply is a miss.
+    /// True if a nil reply is a miss.
     pub fn counts_misses(&self) -> bool {
         self.role == Role::Get
             || matches!(
@@ -130,7 +130,7 @@ impl Command {
     }
 }
 
-/// Whether a server answers every request of this name (in upper case) with one reply.
+/// True if a server answers every request of this name (in upper case) with one reply.
 pub(super) fn has_one_reply(name: &str) -> bool {
     !matches!(
         name,
@@ -263,7 +263,7 @@ impl Output {
         }
     }
 
-    /// What is to be sent next, as at most `limit` slices.
+    /// Bytes to be sent next, as at most `limit` slices.
     pub fn unsent<'a>(&'a mut self, slab: &'a Slab, limit: usize) -> Unsent<'a> {
         if self.slices.is_empty() {
             return Unsent::One(&self.bytes[self.sent..]);
@@ -284,7 +284,7 @@ impl Output {
         Unsent::Many(slices)
     }
 
-    /// So many bytes went out.
+    /// Drops the next `count` bytes, which went out.
     pub fn advance(&mut self, mut count: usize) {
         if self.slices.is_empty() {
             self.sent += count;
@@ -318,7 +318,7 @@ impl Output {
     }
 }
 
-/// What is to be sent next.
+/// Bytes to be sent next.
 #[derive(Debug)]
 pub enum Unsent<'a> {
     /// One run of bytes.
@@ -327,14 +327,14 @@ pub enum Unsent<'a> {
     Many(Vec<&'a [u8]>),
 }
 
-/// What a rendered request was about.
+/// Facts about a rendered request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rendered {
     /// Size on the wire.
     pub bytes: u64,
     /// The last key in it.
     pub key: u64,
-    /// How far behind the command that was asked for the one stands that was sent.
+    /// Distance of the sent command behind the requested one.
     pub kind_offset: u32,
 }
 

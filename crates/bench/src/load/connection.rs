@@ -1,4 +1,4 @@
-//! One load connection: its socket, what it sent and is waiting for, and its random numbers.
+//! One load connection: its socket, its requests on their way, and its random numbers.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ pub(super) struct MixPosition {
     pub repeated: u32,
 }
 
-/// What happened to a socket.
+/// Result of sending on a socket.
 pub(super) enum Sent {
     Everything,
     Blocked,
@@ -57,7 +57,7 @@ pub(super) struct Connection {
     /// Requests since this socket was connected.
     pub issued_on_socket: u64,
     pub waits_for_room: bool,
-    /// Where the socket leads.
+    /// Endpoint that the socket leads to.
     pub endpoint: Endpoint,
     /// Requests to send while measuring.
     pub limit: u64,
@@ -93,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// Goes on over another socket. What was on its way over the old one is lost; scheduled requests
-    /// that were not sent are kept.
+    /// Goes on over another socket. What was on its way over the old one is lost; scheduled
+    /// requests that were not sent are kept.
     pub fn replace_stream(&mut self, stream: Stream) {
         self.stream = stream;
         self.forget_pending();
@@ -128,7 +128,7 @@ impl Connection {
         kind
     }
 
-    /// Whether another `receive` would find bytes although the socket is not readable.
+    /// True if another `receive` would find bytes although the socket is not readable.
     #[inline]
     pub fn holds_plaintext(&self) -> bool {
         matches!(&self.stream, Stream::Tls(stream) if stream.holds_plaintext())
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends the waiting bytes that the socket takes.
     #[inline]
     pub fn flush(&mut self, slab: &Slab) -> Sent {
         if let Stream::Tls(stream) = &mut self.stream {

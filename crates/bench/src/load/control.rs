@@ -299,7 +299,8 @@ impl Control {
         }
     }
 
-    /// Reads once. What is waited for is bounded: a server may claim any length and send for ever.
+    /// Reads once. The expected size is bounded: a server may claim any length and send without
+    /// end.
     fn fill(&mut self) -> io::Result<()> {
         self.received.drain(..std::mem::take(&mut self.parsed));
         let length = self.received.len();
@@ -309,7 +310,8 @@ impl Control {
         self.received.resize(length + READ_BYTES, 0);
         let count = loop {
             match self.stream.read(&mut self.received[length..]) {
-                // A signal that only sets a flag; calls with a time limit are not restarted by themselves.
+                // A signal that only sets a flag; calls with a time limit are not restarted by
+                // themselves.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 count => break count,
             }
@@ -339,7 +341,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What a connection makes of these bytes from a server that then hangs up.
+    /// Replies that a connection reads from these bytes of a server that then hangs up.
     fn replies(wire: &[u8], count: usize) -> Vec<io::Result<Reply>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target::tcp("127.0.0.1", listener.local_addr().unwrap().port());
@@ -356,7 +358,8 @@ mod tests {
 
     #[test]
     fn replies_of_both_protocols_are_decoded() {
-        let wire = b"+OK\r\n$3\r\na\r\n\r\n%1\r\n+k\r\n:7\r\n|1\r\n+x\r\n+y\r\n*2\r\n_\r\n$-1\r\n,1.5\r\n#t\r\n-ERR no\r\n";
+        let wire = b"+OK\r\n$3\r\na\r\n\r\n%1\r\n+k\r\n:7\r\n|1\r\n+x\r\n+y\r\n*2\r\n_\r\n$-1\r\n\
+            ,1.5\r\n#t\r\n-ERR no\r\n";
         let found: Vec<Reply> = replies(wire, 7).into_iter().map(Result::unwrap).collect();
         let text = |text: &str| Reply::Text(text.into());
         let expected = [

@@ -1,4 +1,4 @@
-//! What a load thread counts, and how the threads' counts become one result.
+//! Counts of a load thread, and the sum of the threads' counts.
 
 use crate::histogram::{Histogram, Sparse};
 use crate::limits::{SECOND_NS, THROUGHPUT_SLOT_NS};

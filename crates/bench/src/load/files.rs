@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors for everything but connections, in a server started by us too.
 const RESERVE: u64 = 512;
 
-/// Raises the soft limit to the hard one if so many connections need it; processes started later
-/// inherit it.
+/// Raises the soft limit to the hard one if this number of connections needs it; processes started
+/// later inherit it.
 ///
 /// # Errors
 /// Says what is missing when the hard limit is too low.

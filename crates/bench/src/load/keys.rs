@@ -40,6 +40,13 @@ impl Random {
     }
 }
 
+/// A seed from the clock, short enough to be typed again.
+pub(crate) fn drawn_seed() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000)
+}
+
 /// A number below `span` (at least 1). By multiplication: no value is preferred by more than
 /// `span` in 2^64, which no run can see.
 #[inline]
@@ -55,7 +62,7 @@ pub fn mix(a: u64, b: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Which keys a command uses, named as memtier names them.
+/// Pattern of the keys that a command uses, under memtier's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// `R`: uniform.
@@ -98,7 +105,7 @@ impl Pattern {
 /// Key numbers for one command on one connection.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// Uniform from the first, so many.
+    /// Uniform: the first key and the number of keys.
     Uniform(u64, u64),
     /// One after the other, from and to inclusive, then again.
     Walk {
@@ -122,7 +129,7 @@ pub enum KeySource {
     Gaussian(Normal<f64>, u64, u64),
     /// Rank 1 is the smallest key.
     Zipf(Zipf<f64>, u64),
-    /// Those of another source that a node of a cluster owns.
+    /// Keys of another source that a node of a cluster owns.
     OfNode(Box<NodeKeys>),
 }
 
@@ -158,7 +165,8 @@ impl KeySource {
     }
 
     /// Line numbers of a recording for connection `index` of `count`: in turn, the connections take
-    /// lines as cards are dealt, so that together they send each as often and know nothing of each other.
+    /// lines as cards are dealt, so that together they send each as often and know nothing of each
+    /// other.
     pub fn of_replay(replay: &Replay, index: u64, count: u64) -> Self {
         let lines = replay.len().max(1);
         match replay.is_random() {

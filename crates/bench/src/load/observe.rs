@@ -42,12 +42,12 @@ impl Observation {
         self
     }
 
-    /// What was counted since `watching`.
+    /// Counts since `watching`.
     pub fn hardware(&mut self) -> Option<HardwareUsage> {
         HardwareUsage::sum(self.watches.iter_mut().map(Watch::read))
     }
 
-    /// What was used between the two.
+    /// Usage between the two.
     pub fn until(&self, end: &Observation) -> ServerUsage {
         if let (Some(start), Some(end)) = (self.remote, end.remote) {
             return ServerUsage::Remote(end.0 - start.0, end.1 - start.1);

@@ -10,7 +10,7 @@ use crate::load::settings::{End, Endpoint, Settings};
 use crate::load::worker::Shared;
 
 impl Shared {
-    /// Where the clients of the load connect to: each to all of them.
+    /// Endpoints that the clients of the load connect to: each to all of them.
     pub fn endpoints(&self) -> Vec<(Endpoint, Option<u16>)> {
         let settings = &self.settings;
         let Some(cluster) = &self.cluster else {

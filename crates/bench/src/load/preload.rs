@@ -10,7 +10,8 @@ use crate::load::values::Slab;
 /// Requests sent before their replies are waited for.
 const IN_FLIGHT: u64 = 256;
 
-/// Writes every key once, so that reads find something. Blocks; one connection per server, pipelined.
+/// Writes every key once, so that reads find something. Blocks; one connection per server,
+/// pipelined.
 ///
 /// # Errors
 /// When a server cannot be reached or refuses a write.
@@ -34,7 +35,8 @@ pub(crate) fn remove_all_keys(settings: &Settings) -> Result<(), String> {
         .map_err(|error| format!("clean-up: {error}"))
 }
 
-/// What to say before a load on a server elsewhere that holds keys already: they may be somebody's. Blocks.
+/// Warning before a load on a server elsewhere that holds keys already: they may belong to others.
+/// Blocks.
 pub(crate) fn foreign_keys_warning(settings: &Settings) -> Option<String> {
     let target = &settings.target;
     if target.is_local() {
@@ -50,11 +52,14 @@ pub(crate) fn foreign_keys_warning(settings: &Settings) -> Option<String> {
     let keys = counts.into_iter().fold(0, i64::saturating_add);
     let (endpoint, prefix) = (&target.endpoint, &settings.keys.prefix);
     (keys > 0).then(|| {
-        format!("WARNING: {endpoint} is not this machine and holds {keys} keys; keys named {prefix}* will be overwritten")
+        format!(
+            "WARNING: {endpoint} is not this machine and holds {keys} keys; keys named \
+                 {prefix}* will be overwritten"
+        )
     })
 }
 
-/// Where the keys are: the server, or the masters of the cluster with their slots.
+/// Endpoints that hold the keys: the server, or the masters of the cluster with their slots.
 fn endpoints(settings: &Settings) -> std::io::Result<(Vec<Endpoint>, Option<Cluster>)> {
     let target = &settings.target;
     if !target.cluster {

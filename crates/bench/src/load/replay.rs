@@ -15,7 +15,7 @@ use crate::limits::REPLAY_NAMES_MAX;
 use crate::load::command::{Command, Piece, Role, has_one_reply, split_words};
 use crate::load::keys::Pattern;
 
-/// What a file of MONITOR's output holds.
+/// Contents of a file of MONITOR's output.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// Commands in order, each as its words.
@@ -38,7 +38,7 @@ impl Recording {
         recording
     }
 
-    /// One command of it, sent as it stands.
+    /// One command of it, sent unchanged.
     ///
     /// # Errors
     /// When there is no such line; they count from 1.
@@ -55,9 +55,8 @@ impl Recording {
         Ok(kind(name_of(words), format!("__monitor_line{number}__"), arguments, None))
     }
 
-    /// All of them in turn (or at random): one entry of the mix that stands for them, and one
-    /// without a place in the mix for every further command name, so that the report tells them
-    /// apart.
+    /// All of them in turn (or at random): one entry of the mix for all of them, and one without a
+    /// place in the mix for every further command name, so that the report tells them apart.
     ///
     /// # Errors
     /// When there are none, or more names than any server has commands.
@@ -139,17 +138,17 @@ struct Line {
 }
 
 impl Replay {
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> u64 {
         self.lines.len() as u64
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Whether each is drawn at random.
+    /// True if each is drawn at random.
     pub fn is_random(&self) -> bool {
         self.random
     }

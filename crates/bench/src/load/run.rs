@@ -25,7 +25,7 @@ use crate::report::ServerUsage;
 /// Set from anywhere to end a run early; it still reports.
 pub type Stop = Arc<AtomicBool>;
 
-/// Why a run gave no result.
+/// Reason that a run gave no result.
 #[derive(Debug)]
 pub enum LoadError {
     /// The server could not be reached or refused the handshake.
@@ -52,7 +52,7 @@ impl std::error::Error for LoadError {}
 pub struct Progress {
     /// Since the start of the load, warm-up included.
     pub elapsed: Duration,
-    /// Whether the warm-up is over.
+    /// True if the warm-up is over.
     pub measuring: bool,
     /// Connections that live.
     pub connections: u64,
@@ -64,7 +64,7 @@ pub struct Progress {
     pub latency_sum_ns: u64,
 }
 
-/// What one run gave.
+/// Results of one run.
 #[derive(Clone)]
 pub struct RunResult {
     /// Per command of the mix, in its order.
@@ -75,7 +75,7 @@ pub struct RunResult {
     pub duration: Duration,
     /// Wall clock at the start of the measurement, milliseconds since 1970.
     pub started_ms: u64,
-    /// What went wrong.
+    /// Failures of the run.
     pub trouble: Trouble,
     /// CPU and switches of the load threads while measuring.
     pub client: Vec<ThreadUsage>,
@@ -85,7 +85,7 @@ pub struct RunResult {
     pub client_hardware: Option<HardwareUsage>,
     /// Hardware counters of the server, where there are any and it is here.
     pub server_hardware: Option<HardwareUsage>,
-    /// What the server cost meanwhile.
+    /// Cost of the server meanwhile.
     pub server: ServerUsage,
     /// Ended by `Stop`.
     pub interrupted: bool,
@@ -140,7 +140,8 @@ impl RunResult {
     }
 }
 
-/// Runs a load to its end. The server's process is looked for by its port unless given. Blocks the calling thread, which calls `on_progress` at 4 Hz.
+/// Runs a load to its end. The server's process is looked for by its port unless given. Blocks the
+/// calling thread, which calls `on_progress` at 4 Hz.
 ///
 /// # Errors
 /// When the server cannot be reached at the start. Connections lost later are counted.
@@ -150,38 +151,8 @@ pub fn run(
     stop: &Stop,
     mut on_progress: impl FnMut(&Progress),
 ) -> Result<RunResult, LoadError> {
-    let slab =
-        Arc::new(Slab::new(&settings.values, &settings.keys, settings.seeds.run, settings.verify));
-    let templates = settings
-        .commands
-        .iter()
-        .map(|command| Template::new(command.clone(), &settings.keys.prefix, slab.clone()))
-        .collect();
-    let cluster = if settings.target.cluster {
-        let found = Cluster::discover(&settings.target, &settings.keys.prefix);
-        let endpoint = &settings.target.endpoint;
-        Some(Arc::new(found.map_err(|error| LoadError::Connect(endpoint.to_string(), error))?))
-    } else {
-        None
-    };
-    let nodes = cluster.as_ref().map_or(1, |cluster: &Arc<Cluster>| cluster.nodes().len() as u64);
-    let clients = u64::from(settings.threads) * u64::from(settings.connections);
-    // A limit that stays too low shows when connecting.
-    let _ = make_room(clients.saturating_mul(nodes));
-    let shared = Shared {
-        cluster,
-        settings: settings.clone(),
-        templates,
-        slab,
-        stop: AtomicBool::new(false),
-        published: (0..settings.threads).map(|_| Published::default()).collect(),
-    };
-    let pid = |endpoint| observe::server_pid(&Target { endpoint, ..settings.target.clone() });
-    let server_pids: Vec<Option<u32>> = match (server_pid, &shared.cluster) {
-        (Some(given), _) => vec![Some(given)],
-        (None, None) => vec![pid(settings.target.endpoint.clone())],
-        (None, Some(cluster)) => cluster.nodes().into_iter().map(pid).collect(),
-    };
+    let shared = shared_state(settings)?;
+    let server_pids = server_pids(&shared, server_pid);
     let observe = || Observation::take(settings, &server_pids);
     let ready = Barrier::new(settings.threads as usize + 1);
     let failed = AtomicBool::new(false);
@@ -242,6 +213,47 @@ pub fn run(
             ..gather(settings, results, started_ms, interrupted)
         })
     })
+}
+
+/// State that the threads of a run share.
+fn shared_state(settings: &Settings) -> Result<Shared, LoadError> {
+    let slab =
+        Arc::new(Slab::new(&settings.values, &settings.keys, settings.seeds.run, settings.verify));
+    let templates = settings
+        .commands
+        .iter()
+        .map(|command| Template::new(command.clone(), &settings.keys.prefix, slab.clone()))
+        .collect();
+    let cluster = if settings.target.cluster {
+        let found = Cluster::discover(&settings.target, &settings.keys.prefix);
+        let endpoint = &settings.target.endpoint;
+        Some(Arc::new(found.map_err(|error| LoadError::Connect(endpoint.to_string(), error))?))
+    } else {
+        None
+    };
+    let nodes = cluster.as_ref().map_or(1, |cluster: &Arc<Cluster>| cluster.nodes().len() as u64);
+    let clients = u64::from(settings.threads) * u64::from(settings.connections);
+    // A limit that stays too low shows when connecting.
+    let _ = make_room(clients.saturating_mul(nodes));
+    Ok(Shared {
+        cluster,
+        settings: settings.clone(),
+        templates,
+        slab,
+        stop: AtomicBool::new(false),
+        published: (0..settings.threads).map(|_| Published::default()).collect(),
+    })
+}
+
+/// Processes of the servers that are observed: the `given` one, or those that the servers name.
+fn server_pids(shared: &Shared, given: Option<u32>) -> Vec<Option<u32>> {
+    let target = &shared.settings.target;
+    let pid = |endpoint| observe::server_pid(&Target { endpoint, ..target.clone() });
+    match (given, &shared.cluster) {
+        (Some(given), _) => vec![Some(given)],
+        (None, None) => vec![pid(target.endpoint.clone())],
+        (None, Some(cluster)) => cluster.nodes().into_iter().map(pid).collect(),
+    }
 }
 
 fn unix_ms() -> u64 {
@@ -310,8 +322,8 @@ fn add_slots(slots: &mut Vec<u64>, others: &[u64]) {
     }
 }
 
-/// Counts a thread as ended, also one that panics: the main thread then joins it and passes the panic
-/// on instead of waiting for ever.
+/// Counts a thread as ended, also one that panics: the main thread then joins it and passes the
+/// panic on instead of waiting without end.
 struct Done<'a>(&'a AtomicU64);
 
 impl Drop for Done<'_> {
@@ -321,8 +333,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Both barriers in front of the load. A thread that fails or panics passes them too, so that nobody waits for it,
-/// and has all others end at once.
+/// Both barriers in front of the load. A thread that fails or panics passes them too, so that
+/// no thread waits for it, and has all others end at once.
 struct Passage<'a, 'b>(&'a Start<'b>);
 
 impl Passage<'_, '_> {
@@ -343,7 +355,7 @@ impl Drop for Passage<'_, '_> {
     }
 }
 
-/// What a thread needs to begin.
+/// Parameters of a thread's start.
 struct Start<'a> {
     shared: &'a Shared,
     ready: &'a Barrier,

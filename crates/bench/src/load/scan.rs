@@ -13,7 +13,7 @@ use std::fmt;
 /// The longest line (error text, simple string) that is accepted.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a top-level reply was.
+/// Kind of a top-level reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
     /// Anything that is neither of the others.
@@ -29,7 +29,7 @@ pub enum ReplyKind {
 /// One complete top-level reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// What it was.
+    /// Kind of the reply.
     pub kind: ReplyKind,
     /// Its size on the wire.
     pub bytes: u64,
@@ -44,7 +44,7 @@ pub struct Reply<'a> {
 /// Bytes that are not RESP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanError {
-    /// What was found.
+    /// Description of the invalid bytes.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! When an open loop sends.
+//! Schedule of an open loop's requests.
 //!
 //! Each thread has a schedule of its own and gives its arrivals to its connections in turn, so
 //! nothing is shared and a connection's sends are spread evenly. The times are fixed before the
@@ -51,8 +51,9 @@ impl Schedule {
         self.step(distance);
     }
 
-    /// Moves by so many mean distances. The rate is taken at the beginning of the distance: exact
-    /// while it is constant, and off by less than one request per step while it changes.
+    /// Moves by a multiple of the mean distance. The rate is taken at the beginning of the
+    /// distance: exact while it is constant, and off by less than one request per step while it
+    /// changes.
     fn step(&mut self, distance: f64) {
         self.next_ns += distance / self.rate_at(self.next_ns).max(1e-12);
     }

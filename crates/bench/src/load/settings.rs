@@ -1,4 +1,4 @@
-//! What one run is: plain data, validated where it is made (`cli`, `experiment`).
+//! Settings of one run: plain data, validated where it is made (`cli`, `experiment`).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where the server listens.
+/// Address at which the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Host name or address, and port.
@@ -36,7 +36,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Which addresses of a host name are used.
+/// Family of a host name's addresses that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The first that resolves.
@@ -50,7 +50,7 @@ pub enum Family {
 /// Protocol version asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Whatever the server starts with; no HELLO is sent.
+    /// Protocol that the server starts with; no HELLO is sent.
     Default,
     /// `HELLO 2`.
     Resp2,
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    /// Whether the server is on this machine as far as the address tells.
+    /// True if the server is on this machine, judged by its address.
     pub fn is_local(&self) -> bool {
         match &self.endpoint {
             Endpoint::Unix(_) => true,
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// When a connection's requests are refilled.
+/// Refill policy of a connection's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// Every reply frees a place: `pipeline` requests are always on their way.
@@ -118,7 +118,7 @@ pub enum Window {
     Batch,
 }
 
-/// When a run ends.
+/// Condition that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// After this many requests per connection.
@@ -155,7 +155,7 @@ pub enum Pace {
 /// Sizes of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All the same.
+    /// One size for all.
     Fixed(usize),
     /// Uniform between the two, inclusive.
     Range(usize, usize),
@@ -191,7 +191,7 @@ pub struct Keys {
     pub median: f64,
 }
 
-/// How seeds are made.
+/// Seeds of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seeds {
     /// Seed of the run.
@@ -200,7 +200,7 @@ pub struct Seeds {
     pub distinct: bool,
 }
 
-/// What happens to lost connections.
+/// Treatment of lost connections.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Reconnect {
     /// Reconnect after this many requests; 0 never.
@@ -209,7 +209,8 @@ pub struct Reconnect {
     pub on_error: bool,
     /// Give up after this many attempts in a row; 0 never.
     pub attempts_max: u32,
-    /// Each further attempt waits this many times longer than the last, from 1 ms up to 30 s; 0 always waits 1 ms.
+    /// Each further attempt waits this many times longer than the last, from 1 ms up to 30 s; 0
+    /// always waits 1 ms.
     pub backoff_factor: f64,
 }
 
@@ -237,13 +238,13 @@ pub struct Settings {
     pub pipeline: u32,
     /// Refill policy.
     pub window: Window,
-    /// When the run ends.
+    /// End of the run.
     pub end: End,
     /// Discarded at the beginning.
     pub warmup: Duration,
     /// Closed or open loop.
     pub pace: Pace,
-    /// What is sent, in turn, each as often as its ratio says.
+    /// Commands in the order of sending, each as often as its ratio says.
     pub commands: Vec<Command>,
     /// Keys.
     pub keys: Keys,
@@ -266,8 +267,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A closed loop of one connection with one request at a time, for a second and without commands yet: what a load is of which
-    /// nothing else is said.
+    /// A closed loop of one connection with one request at a time, for a second and without
+    /// commands yet: what a load is of which nothing else is said.
     #[must_use]
     pub fn plain(target: Target) -> Settings {
         Settings {

@@ -19,7 +19,7 @@ use rustls::{
 
 use crate::limits::TLS_READ_BYTES;
 
-/// What the command line says about TLS.
+/// Options of the command line about TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Client certificate chain, PEM.
@@ -36,7 +36,7 @@ pub struct TlsOptions {
     pub versions: Vec<String>,
 }
 
-/// How to speak TLS: made once, shared by all connections.
+/// TLS configuration: made once, shared by all connections.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -186,7 +186,7 @@ impl ServerCertVerifier for AcceptAny {
     }
 }
 
-/// What the last read of the socket says about the next.
+/// State of the socket after its last read.
 #[derive(Clone, Copy)]
 enum Asked {
     Full,
@@ -203,7 +203,7 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    /// Whether another `receive` would find bytes although the socket is not readable.
+    /// True if another `receive` would find bytes although the socket is not readable.
     pub(super) fn holds_plaintext(&self) -> bool {
         self.holds_plaintext
     }

@@ -117,7 +117,7 @@ impl Slab {
         }
     }
 
-    /// Whether all values of a size are the same bytes.
+    /// True if all values of a size are the same bytes.
     pub fn is_uniform(&self) -> bool {
         !self.random
     }

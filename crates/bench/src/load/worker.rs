@@ -31,7 +31,8 @@ use crate::load::settings::{End, Endpoint, Settings, Window};
 use crate::load::values::Slab;
 use crate::process::ThreadUsage;
 
-/// What all threads of a run see; nobody writes to it but to `published`, each thread its own.
+/// State that all threads of a run share; read only but for `published`, in which each thread
+/// writes its own entry.
 pub(super) struct Shared {
     pub cluster: Option<std::sync::Arc<Cluster>>,
     pub settings: Settings,
@@ -52,7 +53,7 @@ pub(super) struct Published {
     pub measuring: AtomicBool,
 }
 
-/// What went wrong and how often.
+/// Number of failures by kind, and their reasons.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
     /// Connections that broke.
@@ -71,7 +72,7 @@ pub struct Trouble {
     pub redirections: u64,
     /// Replies compared with what was written.
     pub verified: u64,
-    /// Those that differed.
+    /// Verified replies that differed.
     pub verify_failures: u64,
     /// The first error of any kind, as text.
     pub first: Option<String>,
@@ -584,7 +585,7 @@ impl<'a> Worker<'a> {
     }
 
     fn publish(&self) {
-        // Relaxed: each value stands alone and is only shown.
+        // Relaxed: each value is shown alone, and nothing depends on it.
         let published = &self.shared.published[self.index];
         let (mut ops, mut bytes, mut latency_sum_ns) = (0, 0, 0);
         for kind in &self.counters.kinds {
@@ -715,7 +716,7 @@ impl Tally<'_> {
     }
 }
 
-/// MOVED changes the slot map at once; a slot that nobody serves has it read again.
+/// MOVED changes the slot map at once; a slot without an owner has it read again.
 fn follow_error(cluster: &Cluster, reply: &Reply<'_>, asked: &Endpoint) {
     let text = String::from_utf8_lossy(reply.raw.unwrap_or_default());
     let text = text.trim_end().trim_start_matches('-');

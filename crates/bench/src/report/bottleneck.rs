@@ -1,4 +1,4 @@
-//! Who was the bottleneck: what client and server cost, and what to doubt about a run.
+//! Bottleneck of a run: costs of client and server, and doubts about a run.
 
 use std::io::{self, Write};
 
@@ -15,12 +15,12 @@ pub enum ServerUsage {
     Local(ProcessUsage),
     /// CPU seconds from `INFO`, user and system.
     Remote(f64, f64),
-    /// Nothing is known.
+    /// Unknown usage.
     Unknown,
 }
 
 impl ServerUsage {
-    /// What two servers used together; unknown when one of them is.
+    /// Usage of two servers together; unknown when one of them is.
     pub fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Local(mut ours), Self::Local(theirs)) => {
@@ -66,7 +66,7 @@ pub fn littles_law(settings: &Settings, run: &RunResult) -> Option<f64> {
     Some(occupied / places)
 }
 
-/// What is to be doubted about a run, one line each.
+/// Doubts about a run, one line each.
 pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let seconds = run.duration.as_secs_f64().max(1e-9);
@@ -83,7 +83,8 @@ pub fn warnings(settings: &Settings, run: &RunResult) -> Vec<String> {
         && (ratio - 1.0).abs() > LITTLES_LAW_TOLERANCE
     {
         warnings.push(format!(
-            "Little's law: operations x latency is {ratio:.2} of clients x pipeline: do not trust this run"
+            "Little's law: operations x latency is {ratio:.2} of clients x pipeline: do not trust \
+             this run"
         ));
     }
     let trouble = &run.trouble;
@@ -198,7 +199,8 @@ fn write_server(
     let total = process.total();
     writeln!(
         out,
-        "Server: {per_operation:.3} us CPU per operation, {:.0} % of a core, {} pid {}, RSS {:.1} MiB",
+        "Server: {per_operation:.3} us CPU per operation, {:.0} % of a core, {} pid {}, RSS {:.1} \
+         MiB",
         total.busy_ns() as f64 / 1e7 / seconds,
         process.name,
         process.pid,
@@ -242,8 +244,8 @@ mod tests {
         Settings { connections: 2, pipeline: 4, pace, ..Settings::plain(target) }
     }
 
-    /// A second of two connections with four requests each on their way, so many replies of 1 ms, and a load thread that was
-    /// busy for a share of it.
+    /// A second of two connections with four requests each on their way, with this number of
+    /// replies of 1 ms, and a load thread that was busy for a share of it.
     fn run(replies: u64, busy: f64) -> RunResult {
         let mut kind = KindResult::default();
         kind.latency.record_n(1_000_000, replies);
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_counted_with_its_first_reason() {
+    fn lost_connections_are_counted_with_their_first_reason() {
         let mut run = run(8_000, 0.0);
         run.trouble.connections_lost = 2;
         run.trouble.unanswered = 3;

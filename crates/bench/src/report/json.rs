@@ -1,5 +1,5 @@
 //! memtier's JSON report. Its readers depend on the names: they stay as memtier 2.x writes them;
-//! what is ours stands under `"tidemill"`.
+//! our own entries are under `"tidemill"`.
 
 use serde_json::{Map, Value, json};
 

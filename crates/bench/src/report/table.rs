@@ -12,7 +12,7 @@ pub struct Row {
     pub label: String,
     /// As memtier's distribution names it: SET, GET, or the command.
     pub name: String,
-    /// Whether hits and misses mean something.
+    /// True if hits and misses are meaningful.
     pub has_hits: bool,
     /// Counts and latencies.
     pub result: KindResult,

@@ -38,6 +38,7 @@ mod tests {
     use super::*;
 
     fn assert_near(actual: &[f64], expected: &[f64]) {
+        assert_eq!(actual.len(), expected.len());
         for (a, e) in actual.iter().zip(expected) {
             assert!((a - e).abs() < 1e-9, "{actual:?} for {expected:?}");
         }
@@ -48,6 +49,12 @@ mod tests {
         let p_values = [0.01, 0.04, 0.03, 0.005];
         assert_near(&holm(&p_values), &[0.03, 0.06, 0.06, 0.02]);
         assert_near(&benjamini_hochberg(&p_values), &[0.02, 0.04, 0.04, 0.02]);
+    }
+
+    #[test]
+    fn adjusted_p_values_are_probabilities() {
+        assert_near(&holm(&[0.9, 0.8]), &[1.0, 1.0]);
+        assert_near(&benjamini_hochberg(&[0.9, 0.8]), &[0.9, 0.9]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the value lies within, ends included.
+    /// True if the value lies within, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.lower <= value && value <= self.upper
     }
@@ -151,7 +151,7 @@ pub fn mann_whitney_p(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * (1.0 - normal.cdf(distance / variance.sqrt()))).min(1.0)
 }
 
-/// How many arrangements have each value of U.
+/// Number of arrangements with each value of U.
 fn mann_whitney_counts(m: usize, n: usize) -> Vec<f64> {
     // ways[j][u]: arrangements of i from the first sample and j from the second with that U.
     let mut ways = vec![vec![0.0; m * n + 1]; n + 1];

@@ -1,5 +1,6 @@
-//! What the intervals and verdicts achieve, by simulation. Seeds are fixed and printed, so that a
-//! failure repeats; the achieved figures are printed (`cargo test -- --nocapture`).
+//! Coverage of the intervals and error rates of the verdicts, by simulation. Seeds are fixed and
+//! printed, so that a failure repeats; the achieved figures are printed (`cargo test --
+//! --nocapture`).
 
 use rand_distr::{Distribution, StandardNormal};
 
@@ -64,7 +65,7 @@ fn coverage(trials: usize, mut covers: impl FnMut() -> bool) -> f64 {
 }
 
 #[test]
-fn mean_intervals_cover_what_they_promise() {
+fn mean_intervals_have_their_nominal_coverage() {
     println!("coverage of nominal 95 % t intervals of a mean, seed {SEED}");
     for shape in [Shape::Normal, Shape::LogNormal] {
         // A log-normal with the spread of a tail latency.
@@ -94,7 +95,7 @@ fn mean_intervals_cover_what_they_promise() {
 }
 
 #[test]
-fn median_intervals_cover_at_least_what_they_promise() {
+fn median_intervals_have_at_least_their_nominal_coverage() {
     println!("coverage of order-statistic intervals of a median, seed {SEED}");
     for count in [6, 10, 20] {
         let mut machine = Machine::new(Shape::Normal, 0.0, SEED);

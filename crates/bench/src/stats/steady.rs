@@ -1,4 +1,4 @@
-//! Whether a run had settled: diagnostics only, no run is dropped for them.
+//! Steadiness of a run: diagnostics only, no run is dropped for them.
 
 use crate::stats::describe::mean;
 
@@ -35,7 +35,7 @@ pub fn lag_one_autocorrelation(series: &[f64]) -> Option<f64> {
     (square > 0.0).then(|| product / square)
 }
 
-/// Why a throughput series (slots of 100 ms after the warm-up) does not look steady, if so.
+/// Reason that a throughput series (slots of 100 ms after the warm-up) does not look steady.
 pub fn steadiness(slots: &[u64]) -> Option<String> {
     let series: Vec<f64> = slots.iter().map(|&count| count as f64).collect();
     if series.len() < 20 {

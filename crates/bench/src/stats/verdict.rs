@@ -1,10 +1,10 @@
 //! From samples to a verdict.
 //!
-//! "Better" and "worse" need a Holm-adjusted p below 0.05 and a whole interval beyond the threshold;
-//! "equivalent" needs a whole interval within it; everything else is inconclusive. The threshold is
-//! what the user calls worth having (2 % by default), or the difference seen between two identical
-//! arms of the same experiment, if that is larger. Below six blocks nothing can be significant and
-//! no verdict is given.
+//! "Better" and "worse" need a Holm-adjusted p below 0.05 and a whole interval beyond the
+//! threshold; "equivalent" needs a whole interval within it; everything else is inconclusive. The
+//! threshold is what the user calls worth having (2 % by default), or the difference seen between
+//! two identical arms of the same experiment, if that is larger. Below six blocks nothing can be
+//! significant and no verdict is given.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const LEVEL: f64 = 0.05;
 /// The sign-flip test cannot fall below 0.05 with fewer blocks.
 const BLOCKS_MIN: usize = 6;
 
-/// Which way a metric is good.
+/// Good direction of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -25,7 +25,7 @@ pub enum Direction {
     LowerIsBetter,
 }
 
-/// What a comparison says.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -74,12 +74,12 @@ pub struct Comparison {
     pub direction: Direction,
     /// Threshold used, as a fraction (0.02 for 2 %).
     pub threshold: f64,
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Compares paired values; `None` when there are fewer than two pairs or values without a logarithm.
-/// The verdict is given by `conclude`.
+/// Compares paired values; `None` when there are fewer than two pairs or values without a
+/// logarithm. The verdict is given by `conclude`.
 pub fn compare_metric(
     baseline: &[f64],
     arm: &[f64],

@@ -1,18 +1,14 @@
-//! What the tests that run loads share. Every test crate uses its part.
+//! Helpers that the tests that run loads share. Every test crate uses its part.
 
 #![allow(dead_code, clippy::unwrap_used)] // A helper that fails fails its test.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidemill_bench::cli::run_bench;
 use tidemill_bench::load::control::Control;
 use tidemill_bench::load::settings::Target;
-
-/// How long a server may take to come up; far more than it takes on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Debian's Redis.
 pub const REDIS: &str = "redis-server";
@@ -28,17 +24,15 @@ pub fn doubts(report: &str) -> Vec<&str> {
     lines.filter(|line| !line.ends_with("the client may be the bottleneck")).collect()
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A new, empty directory that no other test has; removed with the value.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
+        // Tests of one process may choose the same name.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("tidemill-{name}-{process}-{number}"));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -55,45 +49,45 @@ impl Drop for Scratch {
     }
 }
 
-/// A real server on a port of the system's choice, stopped with the value.
+/// A Redis or Valkey in a directory of its own, killed with the value.
 pub struct Server {
-    pub child: Child,
+    process: tidemill_testkit::server::Server,
     pub port: u16,
     pub scratch: Scratch,
 }
 
 impl Server {
-    /// Starts a Redis or Valkey with these options beside its port, in a directory of its own.
+    /// Starts one with these options beside its port.
     pub fn start(program: &str, name: &str, options: &[&str]) -> Self {
         let kind = if program == VALKEY { "valkey" } else { "redis" };
-        let scratch = Scratch::new(&format!("{kind}-{name}"));
-        let port = free_port();
-        let port_text = port.to_string();
-        let own = ["--port", &port_text].into_iter().chain(options.iter().copied());
-        Self::start_on(port, program, &own.collect::<Vec<_>>(), scratch)
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        Self::start_on(program, Scratch::new(&format!("{kind}-{name}")), |port| {
+            [vec!["--port".to_owned(), port.to_string()], options.clone()].concat()
+        })
     }
 
-    /// Starts one whose options name the port, in this directory.
-    pub fn start_on(port: u16, program: &str, options: &[&str], scratch: Scratch) -> Self {
-        let child = Command::new(program)
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(options)
-            .current_dir(&scratch.0)
-            .stdout(Stdio::null())
-            .spawn()
+    /// Starts one in this directory, with options that are made for its port.
+    pub fn start_on(
+        program: &str,
+        scratch: Scratch,
+        mut options: impl FnMut(u16) -> Vec<String>,
+    ) -> Self {
+        let command = |port| {
+            let mut command = Command::new(program);
+            command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+            command.args(options(port)).current_dir(&scratch.0).stdout(Stdio::null());
+            command
+        };
+        let process = tidemill_testkit::server::Server::start(command)
             .unwrap_or_else(|error| panic!("{program} (scripts/setup installs it): {error}"));
-        let mut server = Self { child, port, scratch };
-        let start = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none(), "{program} ended: {ended:?}");
-            assert!(start.elapsed() < START_LIMIT, "{program} does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
+        Self { port: process.port, process, scratch }
     }
 
-    /// Runs `tidemill bench` with one thread on it; the report is `out.txt`. `{dir}` stands for the
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Runs `tidemill bench` with one thread on it; the report is `out.txt`. `{dir}` means the
     /// server's directory.
     pub fn bench(&self, words: &str) -> ExitCode {
         self.bench_words(&words.split_whitespace().collect::<Vec<_>>())
@@ -117,12 +111,5 @@ impl Server {
 
     pub fn file(&self, name: &str) -> String {
         self.scratch.file(name)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

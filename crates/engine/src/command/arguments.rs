@@ -1,6 +1,10 @@
 //! The syntax of a command, as `COMMAND DOCS` shows it.
+//!
+//! An argument is a noun and what is said about it: `integer("count").token("COUNT").optional()`.
 
-/// What an argument is.
+use std::borrow::Cow;
+
+/// Kind of an argument.
 #[derive(Clone, Copy, Debug)]
 pub enum ArgumentKind {
     /// Any string.
@@ -26,11 +30,11 @@ pub enum ArgumentKind {
 /// One argument in a command's syntax.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
-    /// Its name, unique among its siblings.
+    /// Its name, unique among its siblings; of a word alone see [`Argument::shown_name`].
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: ArgumentKind,
-    /// The word that stands before it, or is it.
+    /// The word before it, or the argument itself when it is a word alone.
     pub token: Option<&'static str>,
     /// It may be left out.
     pub optional: bool,
@@ -44,32 +48,102 @@ pub struct Argument {
     pub display: Option<&'static str>,
 }
 
+const fn argument(name: &'static str, kind: ArgumentKind) -> Argument {
+    Argument {
+        name,
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        multiple_token: false,
+        since: None,
+        display: None,
+    }
+}
+
+/// Any string.
+#[must_use]
+pub const fn string(name: &'static str) -> Argument {
+    argument(name, ArgumentKind::String)
+}
+
+/// A 64-bit integer.
+#[must_use]
+pub const fn integer(name: &'static str) -> Argument {
+    argument(name, ArgumentKind::Integer)
+}
+
+/// A floating point number.
+#[must_use]
+pub const fn double(name: &'static str) -> Argument {
+    argument(name, ArgumentKind::Double)
+}
+
+/// A Unix time.
+#[must_use]
+pub const fn unix_time(name: &'static str) -> Argument {
+    argument(name, ArgumentKind::UnixTime)
+}
+
+/// A glob pattern.
+#[must_use]
+pub const fn pattern(name: &'static str) -> Argument {
+    argument(name, ArgumentKind::Pattern)
+}
+
+/// A key of the command's first key specification.
+#[must_use]
+pub const fn key(name: &'static str) -> Argument {
+    key_of(0, name)
+}
+
+/// A key of the key specification with this index.
+#[must_use]
+pub const fn key_of(specification: usize, name: &'static str) -> Argument {
+    argument(name, ArgumentKind::Key(specification))
+}
+
+/// A word alone, in upper case: `NX`.
+#[must_use]
+pub const fn word(word: &'static str) -> Argument {
+    argument(word, ArgumentKind::PureToken).token(word)
+}
+
+/// One of several arguments.
+#[must_use]
+pub const fn one_of(name: &'static str, alternatives: &'static [Argument]) -> Argument {
+    argument(name, ArgumentKind::OneOf(alternatives))
+}
+
+/// Several arguments in a row.
+#[must_use]
+pub const fn block(name: &'static str, parts: &'static [Argument]) -> Argument {
+    argument(name, ArgumentKind::Block(parts))
+}
+
+/// `EX seconds`.
+pub const EX: Argument = integer("seconds").token("EX");
+/// `PX milliseconds`.
+pub const PX: Argument = integer("milliseconds").token("PX");
+/// `EXAT unix-time-seconds`.
+pub const EXAT: Argument = unix_time("unix-time-seconds").token("EXAT");
+/// `PXAT unix-time-milliseconds`.
+pub const PXAT: Argument = unix_time("unix-time-milliseconds").token("PXAT");
+/// `[NX | XX | GT | LT]` of commands that set an expiry.
+pub const EXPIRY_CONDITION: Argument =
+    one_of("condition", &[word("NX"), word("XX"), word("GT"), word("LT")]).optional();
+
 impl Argument {
-    /// A mandatory argument without a token.
-    #[must_use]
-    pub const fn new(name: &'static str, kind: ArgumentKind) -> Argument {
-        Argument {
-            name,
-            kind,
-            token: None,
-            optional: false,
-            multiple: false,
-            multiple_token: false,
-            since: None,
-            display: None,
-        }
-    }
-
-    /// A token on its own.
-    #[must_use]
-    pub const fn flag(name: &'static str, token: &'static str) -> Argument {
-        Argument::new(name, ArgumentKind::PureToken).token(token)
-    }
-
     /// With a token before it.
     #[must_use]
     pub const fn token(self, token: &'static str) -> Argument {
         Argument { token: Some(token), ..self }
+    }
+
+    /// With another name, for a word alone that is not named like itself.
+    #[must_use]
+    pub const fn named(self, name: &'static str) -> Argument {
+        Argument { name, ..self }
     }
 
     /// May be left out.
@@ -100,5 +174,40 @@ impl Argument {
     #[must_use]
     pub const fn display(self, display: &'static str) -> Argument {
         Argument { display: Some(display), ..self }
+    }
+
+    /// Name in `COMMAND DOCS`: that of a word alone is in lower case, as all names are there.
+    #[must_use]
+    pub fn shown_name(&self) -> Cow<'static, str> {
+        match self.kind {
+            ArgumentKind::PureToken => self.name.to_ascii_lowercase().into(),
+            _ => self.name.into(),
+        }
+    }
+
+    /// Name of its kind in `COMMAND DOCS`, and its parts.
+    #[must_use]
+    pub fn kind_name(&self) -> (&'static str, &'static [Argument]) {
+        match self.kind {
+            ArgumentKind::String => ("string", &[]),
+            ArgumentKind::Integer => ("integer", &[]),
+            ArgumentKind::Double => ("double", &[]),
+            ArgumentKind::Key(_) => ("key", &[]),
+            ArgumentKind::Pattern => ("pattern", &[]),
+            ArgumentKind::UnixTime => ("unix-time", &[]),
+            ArgumentKind::PureToken => ("pure-token", &[]),
+            ArgumentKind::OneOf(parts) => ("oneof", parts),
+            ArgumentKind::Block(parts) => ("block", parts),
+        }
+    }
+
+    /// Names of its flags in `COMMAND DOCS`.
+    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let flags = [
+            (self.optional, "optional"),
+            (self.multiple, "multiple"),
+            (self.multiple_token, "multiple_token"),
+        ];
+        flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name)
     }
 }

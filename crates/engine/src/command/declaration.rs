@@ -5,10 +5,6 @@ use tidemill_resp::request::ArgumentView;
 
 use super::arguments::Argument;
 use super::keys::{Find, KeyFlags, KeyPositions, KeySpec};
-use crate::blocking::Block;
-use crate::context::{Cx, SessionCx};
-use crate::error::CommandError;
-use crate::parking::Place;
 
 bitflags! {
     /// Flags of a command, with the names of `COMMAND INFO`.
@@ -53,7 +49,7 @@ bitflags! {
         /// Makes several changes although it names one key. Not shown to clients.
         const SEVERAL_CHANGES = 1 << 18;
         /// Reads keys that its arguments do not name. Not shown to clients.
-        const MEETS_KEYS = 1 << 19;
+        const DISCOVERS_KEYS = 1 << 19;
     }
 }
 
@@ -86,42 +82,62 @@ bitflags! {
     }
 }
 
-/// The group that `COMMAND DOCS` files a command under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// `bitmap`
-    Bitmap,
-    /// `connection`
-    Connection,
-    /// `generic`
-    Generic,
-    /// `hash`
-    Hash,
-    /// `list`
-    List,
-    /// `server`
-    Server,
-    /// `string`
-    String,
-    /// `transactions`
-    Transactions,
+macro_rules! groups {
+    ($($group:ident = $name:literal, $holds_collections:literal;)*) => {
+        /// Group under which `COMMAND DOCS` files a command.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Group {
+            $(#[doc = concat!("`", $name, "`")] $group,)*
+        }
+
+        impl Group {
+            /// Name of the group.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Group::$group => $name,)*
+                }
+            }
+
+            /// True if the group's keys hold collections: their trees are prefetched.
+            #[must_use]
+            pub fn is_of_collections(self) -> bool {
+                match self {
+                    $(Group::$group => $holds_collections,)*
+                }
+            }
+        }
+    };
 }
 
-/// What runs a command.
-#[derive(Clone, Copy)]
-pub enum Handler {
-    /// Works on its keys. Its flags and keys decide how it is run: without a lock, under one, or under several.
-    Keyed(fn(&mut Cx<'_, '_>) -> Outcome),
-    /// Works on the session, the server or the whole keyspace.
-    Session(fn(&mut SessionCx<'_, '_>) -> Outcome),
-    /// Works on the whole keyspace; inside `EXEC` the transaction runs with all other workers stopped.
-    Whole(fn(&mut SessionCx<'_, '_>) -> Outcome),
-    /// Has subcommands only.
+// Name, and whether the keys of its commands hold collections.
+groups! {
+    Bitmap = "bitmap", false;
+    Connection = "connection", false;
+    Generic = "generic", false;
+    Hash = "hash", true;
+    List = "list", true;
+    Server = "server", false;
+    Set = "set", true;
+    SortedSet = "sorted-set", true;
+    Stream = "stream", true;
+    String = "string", false;
+    Transactions = "transactions", false;
+}
+
+/// Data that a command works on, which decides how it is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Its keys: executed without a lock, under one, or under several, as its flags and keys say.
+    Keys,
+    /// The session or the server.
+    Session,
+    /// The whole keyspace: a transaction that has it is executed while all other workers are
+    /// stopped.
+    Keyspace,
+    /// None: it has subcommands only.
     Container,
 }
-
-/// How a handler ends: it has replied, or it stops for a reason.
-pub type Outcome = Result<(), Box<Stop>>;
 
 /// Appends the positions of keys to those that specifications found.
 pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
@@ -129,67 +145,12 @@ pub type MoreKeys = fn(&ArgumentView<'_>, &mut KeyPositions);
 /// Says what a command with these arguments does with its keys.
 pub type KeyFlagsOf = fn(&ArgumentView<'_>) -> KeyFlags;
 
-/// Why a handler stops without a reply.
-#[derive(Debug)]
-pub enum Stop {
-    /// It failed; the error is the reply.
-    Error(CommandError),
-    /// It has to wait for its keys to be written.
-    Block(Block),
-    /// It waits for its keys to be written, and is registered with them.
-    Blocked,
-    /// Something that it needs is taken. The whole command runs again once it is free; nothing was changed yet.
-    Wait(Place),
-    /// It needs the slots of all its keys locked, not just read.
-    NeedLocks,
-    /// What it read without locks does not count, and it is not to go on trying.
-    Disturbed,
-}
-
-impl Stop {
-    /// Why a command stops for which something is taken.
-    #[cold]
-    pub(crate) fn wait(place: Place) -> Box<Stop> {
-        Box::new(Stop::Wait(place))
-    }
-
-    /// Whether the whole command runs again: nothing that it did counts.
-    pub(crate) fn is_repeated(&self) -> bool {
-        matches!(self, Stop::Wait(_) | Stop::NeedLocks)
-    }
-
-    /// Takes out what a command waits for and leaves [`Stop::Blocked`], if that is why it stops.
-    pub(crate) fn take_block(&mut self) -> Option<Block> {
-        match std::mem::replace(self, Stop::Blocked) {
-            Stop::Block(block) => Some(block),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-}
-
-impl From<CommandError> for Box<Stop> {
-    #[cold]
-    fn from(error: CommandError) -> Box<Stop> {
-        Box::new(Stop::Error(error))
-    }
-}
-
-impl From<&'static str> for Box<Stop> {
-    #[cold]
-    fn from(text: &'static str) -> Box<Stop> {
-        CommandError::from(text).into()
-    }
-}
-
 /// One command, declared once.
 #[derive(Clone, Copy)]
 pub struct Command {
     /// Lower-case name; a subcommand's is `container|name`.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub summary: &'static str,
     /// The version of Redis or Valkey that brought it.
     pub since: &'static str,
@@ -203,11 +164,11 @@ pub struct Command {
     pub flags: Flags,
     /// Its ACL categories that do not follow from the flags.
     pub categories: Categories,
-    /// Where its keys are.
+    /// Positions of its keys.
     pub keys: &'static [KeySpec],
     /// Finds keys that no specification can describe, for commands that have such.
     pub more_keys: Option<MoreKeys>,
-    /// What it does with its keys, for commands of which the arguments decide that.
+    /// Access to its keys, for commands of which the arguments decide that.
     pub key_flags: Option<KeyFlagsOf>,
     /// Its syntax.
     pub arguments: &'static [Argument],
@@ -219,8 +180,8 @@ pub struct Command {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Its subcommands.
     pub subcommands: &'static [&'static Command],
-    /// What runs it.
-    pub handler: Handler,
+    /// Data that it works on.
+    pub scope: Scope,
 }
 
 impl std::fmt::Debug for Command {
@@ -230,7 +191,7 @@ impl std::fmt::Debug for Command {
 }
 
 impl Command {
-    /// The fields that most commands leave empty; a declaration fills in the rest.
+    /// A command without a name, of constant complexity and without anything else.
     pub const BASE: Command = Command {
         name: "",
         summary: "",
@@ -248,13 +209,13 @@ impl Command {
         history: &[],
         deprecated: None,
         subcommands: &[],
-        handler: Handler::Container,
+        scope: Scope::Container,
     };
 
     /// A command that is none, for work that no client asked for.
     pub(crate) const BASE_REF: Command = Command { name: "internal", ..Command::BASE };
 
-    /// Whether `count` arguments, the name included, are as many as the command takes.
+    /// True if `count` arguments, the name included, are as many as the command takes.
     #[must_use]
     pub fn takes(&self, count: usize) -> bool {
         match usize::try_from(self.arity) {
@@ -263,7 +224,7 @@ impl Command {
         }
     }
 
-    /// Whether the arguments may name more than one key.
+    /// True if the arguments may name more than one key.
     #[must_use]
     #[inline]
     pub fn may_have_several_keys(&self) -> bool {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use tidemill_resp::request::ArgumentView;
 
 bitflags! {
-    /// What a command does with the keys of one specification.
+    /// Access of a command to the keys of one specification.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct KeyFlags: u16 {
         /// Reads and writes the value.
@@ -33,7 +33,19 @@ bitflags! {
     }
 }
 
-/// Where the keys of a specification begin.
+impl KeyFlags {
+    const fn all_of(flags: &[KeyFlags]) -> KeyFlags {
+        let mut all = KeyFlags::empty();
+        let mut rest = flags;
+        while let [flag, others @ ..] = rest {
+            all = all.union(*flag);
+            rest = others;
+        }
+        all
+    }
+}
+
+/// Start of the keys of a specification.
 #[derive(Clone, Copy, Debug)]
 pub enum Start {
     /// At this argument.
@@ -47,8 +59,8 @@ pub enum Start {
 /// How many keys follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Find {
-    /// Up to `last` arguments behind the first (counted from the end when negative), every `step`-th; of what is left
-    /// only the `limit`-th part when it is above 1.
+    /// Up to `last` arguments behind the first (counted from the end when negative), every
+    /// `step`-th; of what is left only the `limit`-th part when it is above 1.
     Range {
         /// Offset of the last key from the first; negative counts from the last argument.
         last: i32,
@@ -73,9 +85,9 @@ pub enum Find {
 /// One rule for finding keys among a command's arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// What is done with these keys.
+    /// Access to these keys.
     pub flags: KeyFlags,
-    /// Where they begin.
+    /// Their start.
     pub start: Start,
     /// How many there are.
     pub find: Find,
@@ -87,32 +99,61 @@ pub struct KeySpec {
 pub type KeyPositions = SmallVec<[usize; 4]>;
 
 impl KeySpec {
-    /// One key, at argument `index`.
-    #[must_use]
-    pub const fn one(index: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec::range(index, 0, 1, flags)
+    const fn of(start: Start, find: Find, flags: &[KeyFlags]) -> KeySpec {
+        KeySpec { flags: KeyFlags::all_of(flags), start, find, notes: None }
     }
 
-    /// Keys from argument `index` to `last` (see [`Find::Range`]), every `step`-th.
+    /// One key, the first argument.
     #[must_use]
-    pub const fn range(index: usize, last: i32, step: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec {
-            flags,
-            start: Start::Index(index),
-            find: Find::Range { last, step, limit: 0 },
-            notes: None,
-        }
+    pub const fn first(flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::one(1, flags)
+    }
+
+    /// One key, at argument `index`.
+    #[must_use]
+    pub const fn one(index: usize, flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::range(index, 0, flags)
+    }
+
+    /// All arguments.
+    #[must_use]
+    pub const fn all(flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::range(1, -1, flags)
+    }
+
+    /// Keys from argument `index` to `last` (see [`Find::Range`]).
+    #[must_use]
+    pub const fn range(index: usize, last: i32, flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::of(Start::Index(index), Find::Range { last, step: 1, limit: 0 }, flags)
     }
 
     /// As many keys as the argument at `index` says, right behind it.
     #[must_use]
-    pub const fn counted(index: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec {
-            flags,
-            start: Start::Index(index),
-            find: Find::Count { count: 0, first: 1, step: 1 },
-            notes: None,
-        }
+    pub const fn counted(index: usize, flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::of(Start::Index(index), Find::Count { count: 0, first: 1, step: 1 }, flags)
+    }
+
+    /// Keys that no rule finds.
+    #[must_use]
+    pub const fn unknown(flags: &[KeyFlags]) -> KeySpec {
+        KeySpec::of(Start::Unknown, Find::Unknown, flags)
+    }
+
+    /// Only every `step`-th argument is a key.
+    #[must_use]
+    pub const fn every(self, step: usize) -> KeySpec {
+        let find = match self.find {
+            Find::Range { last, limit, .. } => Find::Range { last, step, limit },
+            Find::Count { count, first, .. } => Find::Count { count, first, step },
+            Find::Unknown => Find::Unknown,
+        };
+        KeySpec { find, ..self }
+    }
+
+    /// With anything to know about the rule.
+    #[must_use]
+    pub const fn notes(self, notes: &'static str) -> KeySpec {
+        KeySpec { notes: Some(notes), ..self }
     }
 
     /// Appends the positions of this rule's keys; `false` when the arguments do not fit the rule.

@@ -1,14 +1,21 @@
-//! What a command is: one constant that declares it, from which everything else is derived: dispatch, arity errors,
-//! execution mode, `COMMAND`, `COMMAND DOCS`, `COMMAND GETKEYS`, queueing in `MULTI`, and `docs/commands.md`.
+//! Commands: each is one constant that declares it, from which everything else is derived:
+//! dispatch, arity errors, execution mode, `COMMAND`, `COMMAND DOCS`, `COMMAND GETKEYS`, queueing
+//! in `MULTI`, docs/commands.md and the Go client's table. The constants are in the
+//! `declarations.rs` of each family; `builders` says how one reads.
 
 mod arguments;
+mod builders;
 mod declaration;
 mod keys;
+#[cfg(test)]
+mod manual;
+mod names;
+pub(crate) mod prelude;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use arguments::{Argument, ArgumentKind};
-pub use declaration::{
-    Categories, Command, Flags, Group, Handler, KeyFlagsOf, MoreKeys, Outcome, Stop,
-};
+pub use declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
 pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
 pub use table::{CommandId, CommandTable};

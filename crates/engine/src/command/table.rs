@@ -1,6 +1,6 @@
 //! From a name to its command.
 
-use super::declaration::{Command, Flags, Group, Handler};
+use super::declaration::{Command, Flags, Scope};
 use super::keys::{Find, Start};
 
 /// The place of a command or subcommand in a [`CommandTable`]; statistics are kept by it.
@@ -16,14 +16,15 @@ impl CommandId {
     }
 }
 
-/// What is asked of the command of every request, worked out once.
+/// Properties of a command that every request asks for, worked out once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
-    /// The argument that is its first key, if that always stands in the same place; else 0.
+    /// Index of the argument that is its first key, if that is always the same; else 0.
     pub(crate) fixed_key: u8,
-    /// What is under its keys is a collection.
+    /// True if its keys hold collections.
     pub(crate) is_of_collections: bool,
-    /// It takes little time whatever its keys hold: fast by declaration or, on keys, of constant complexity.
+    /// It takes little time whatever its keys hold: fast by declaration or, on keys, of constant
+    /// complexity.
     pub(crate) is_brief: bool,
     /// It reads keys, briefly, and does nothing else.
     pub(crate) is_brief_read: bool,
@@ -38,11 +39,11 @@ impl Traits {
             },
             None => 0,
         };
-        let is_keyed = matches!(command.handler, Handler::Keyed(_));
+        let is_keyed = command.scope == Scope::Keys;
         let is_brief =
             command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)");
         let is_read = is_keyed && command.flags.contains(Flags::READONLY) && fixed_key > 0;
-        let is_of_collections = matches!(command.group, Group::List | Group::Hash);
+        let is_of_collections = command.group.is_of_collections();
         Traits { fixed_key, is_of_collections, is_brief, is_brief_read: is_brief && is_read }
     }
 }
@@ -53,12 +54,12 @@ pub struct CommandTable {
     commands: Vec<&'static Command>,
     traits: Vec<Traits>,
     /// Commands by the hash of the name, open addressing, a power of two.
-    places: Box<[Place]>,
+    places: Box<[Bucket]>,
 }
 
 /// One place of the table.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Bucket {
     /// [`folded`] of the name.
     folded: u64,
     length: usize,
@@ -68,8 +69,8 @@ struct Place {
     is_short: bool,
 }
 
-/// The first eight bytes of a name, with bit 5 of each set: lower-cases letters; what else it merges, a comparison has to
-/// tell apart.
+/// The first eight bytes of a name, with bit 5 of each set: lower-cases letters; what else it
+/// merges, a comparison has to tell apart.
 #[inline]
 fn folded(name: &[u8]) -> u64 {
     let word = |bytes: &[u8]| bytes.try_into().map(u32::from_le_bytes).map_or(0, u64::from);
@@ -99,7 +100,7 @@ impl CommandTable {
         let mut all: Vec<&'static Command> = commands.to_vec();
         all.extend(commands.iter().flat_map(|command| command.subcommands.iter().copied()));
         let size = (commands.len() * 4).next_power_of_two();
-        let mut places = vec![Place::default(); size].into_boxed_slice();
+        let mut places = vec![Bucket::default(); size].into_boxed_slice();
         for (index, command) in commands.iter().enumerate() {
             let name = command.name.as_bytes();
             let folded = folded(name);
@@ -107,7 +108,7 @@ impl CommandTable {
             while places[place].id.is_some() {
                 place = (place + 1) & (size - 1);
             }
-            places[place] = Place {
+            places[place] = Bucket {
                 folded,
                 length: name.len(),
                 id: Some(CommandId(index as u16)),
@@ -124,7 +125,7 @@ impl CommandTable {
         self.commands.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -185,11 +186,9 @@ impl CommandTable {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn a_name_is_found_in_any_case_and_no_other_name_for_it() {
-        let table = CommandTable::new(&crate::commands::all());
+        let table = crate::execute::commands();
         for (id, command) in table.iter().filter(|(_, command)| !command.name.contains('|')) {
             let name = command.name.as_bytes();
             assert_eq!(table.find(name), Some(id), "{command:?}");

@@ -35,7 +35,8 @@ pub(super) fn find(name: &str) -> Option<(usize, &'static Directive)> {
     directives().enumerate().find(|(_, directive)| directive.is_called(name))
 }
 
-/// The place in the table of the directive with this name or alias, in any case, and that name as the table spells it.
+/// The place in the table of the directive with this name or alias, in any case, and that name as
+/// the table spells it.
 fn find_name(name: &str) -> Option<(usize, &'static str)> {
     let (index, directive) = find(name)?;
     let own_name = directive.names().find(|own| own.eq_ignore_ascii_case(name))?;
@@ -57,9 +58,9 @@ impl Configuration {
         find(name).map(|(index, _)| self.values[index].as_str())
     }
 
-    /// What CONFIG GET answers: names, aliases included, that match any of the patterns, and values; in order of names.
-    /// A pattern without `*`, `?` and `[` is a name, in any case, and answered as the client spelled it; the first
-    /// spelling of a name counts. All as in Valkey.
+    /// Answer of CONFIG GET: names, aliases included, that match any of the patterns, and values;
+    /// in order of names. A pattern without `*`, `?` and `[` is a name, in any case, and answered
+    /// as the client spelled it; the first spelling of a name counts. All as in Valkey.
     #[must_use]
     pub fn matching<'a>(&'a self, patterns: &[&'a [u8]]) -> Vec<(&'a str, &'a str)> {
         // By the directive's own name, so that it is answered once.
@@ -86,7 +87,7 @@ impl Configuration {
         answered
     }
 
-    /// What CONFIG SET asks for: another configuration with all of the changes. Names are checked before values, as
+    /// Another configuration with all changes of a CONFIG SET. Names are checked before values, as
     /// Valkey does it, so that an unknown name is reported even behind a wrong value.
     ///
     /// # Errors
@@ -132,7 +133,8 @@ impl Configuration {
             .map(|(directive, _)| directive)
     }
 
-    /// The directives among `changes` whose values differ from those of `other`, in the order of the changes.
+    /// The directives among `changes` whose values differ from those of `other`, in the order of
+    /// the changes.
     pub fn changed_among<'a>(
         &'a self,
         changes: &'a [(&[u8], &[u8])],
@@ -147,7 +149,7 @@ impl Configuration {
     fn set_live(&mut self, index: usize, value: &[u8]) -> Result<(), Reason> {
         let directive = directive_at(index);
         let Ok(text) = std::str::from_utf8(value) else {
-            // What is wrong anyhow is told as for any other text.
+            // A value that is wrong anyhow gets the same error as any other text.
             let lossy = String::from_utf8_lossy(value);
             let words = value::words_of(directive.kind, &lossy);
             let malformed = value::canonical(directive.kind, &words, &self.values[index]).err();
@@ -174,7 +176,8 @@ impl Configuration {
         Ok(())
     }
 
-    /// This configuration with the directory that the process is in, which only starting it can choose.
+    /// This configuration with the directory that the process is in, which only starting it can
+    /// choose.
     #[must_use]
     pub fn in_directory(mut self, directory: &str) -> Configuration {
         let (index, _) = find("dir").expect("a name of the table");

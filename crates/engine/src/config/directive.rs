@@ -1,4 +1,4 @@
-//! What a directive is: one declaration, from which loading, CONFIG and the manual are derived.
+//! Declaration of a directive, from which loading, CONFIG and the manual are derived.
 
 /// A directive of the configuration.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub struct Directive {
     pub name: &'static str,
     /// Older names, which work as well and which CONFIG GET lists too.
     pub aliases: &'static [&'static str],
-    /// What its value may be.
+    /// Kind of its value.
     pub kind: Kind,
     /// Its value when nothing sets it, as CONFIG GET prints it.
     pub default: &'static str,
@@ -15,13 +15,13 @@ pub struct Directive {
     pub clamp: Option<(i64, i64)>,
     /// When it may be changed.
     pub change: Change,
-    /// What of it exists.
+    /// Extent to which it is supported.
     pub status: Status,
     /// One sentence for the manual.
     pub summary: &'static str,
 }
 
-/// What a value may be. Bounds are inclusive.
+/// Kind of a value. Bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `yes` or `no`.
@@ -46,7 +46,7 @@ pub enum Kind {
     MemoryOrPercent,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Several of these words; the first of them stands alone.
+    /// Several of these words; the first of them only by itself.
     Choices(&'static [&'static str]),
     /// Any text.
     Text,
@@ -54,14 +54,15 @@ pub enum Kind {
     Secret,
     /// A list of CPUs: `0-3,8`, `0-7:2`.
     CpuList,
-    /// Words, so many of them.
+    /// Words, of a bounded number.
     Words {
         /// Fewest.
         min: usize,
         /// Most.
         max: usize,
     },
-    /// `<class> <hard> <soft> <soft seconds>`, for several classes of clients; classes not named keep their limits.
+    /// `<class> <hard> <soft> <soft seconds>`, for several classes of clients; classes not named
+    /// keep their limits.
     OutputBufferLimits,
     /// `<seconds> <changes>`, several times; lines of a file add up.
     SavePoints,
@@ -110,24 +111,25 @@ pub enum Change {
     Protected,
 }
 
-/// What of a directive exists.
+/// Extent to which a directive is supported.
 #[derive(Clone, Copy, Debug)]
 pub enum Status {
     /// It does what Valkey's does.
     Works,
     /// It is checked, kept and shown, and changes nothing; this says why that is harmless.
     WithoutEffect(&'static str),
-    /// Only these values are accepted, as CONFIG GET prints them; the others promise what does not exist.
+    /// Only these values are accepted, as CONFIG GET prints them; the others promise what does not
+    /// exist.
     Only {
-        /// What is accepted.
+        /// Accepted values.
         accepted: &'static [&'static str],
-        /// What is missing, to go with "is not supported: ".
+        /// Missing part, to go with "is not supported: ".
         missing: &'static str,
     },
 }
 
 impl Directive {
-    /// What stands between this directive and `value`, if something does.
+    /// Reason why this directive refuses `value`, if it does.
     #[must_use]
     pub fn refusal(&self, value: &str) -> Option<String> {
         match self.status {
@@ -160,7 +162,7 @@ impl Directive {
         }
     }
 
-    /// Whether this is one of the directive's names, in any case.
+    /// True if this is one of the directive's names, in any case.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.names().any(|own| own.eq_ignore_ascii_case(name))
@@ -222,15 +224,4 @@ impl Directive {
         self.status = Status::Only { accepted, missing };
         self
     }
-}
-
-/// Whether a directive of this name, in any case, holds a secret.
-#[must_use]
-pub fn is_secret(name: &[u8]) -> bool {
-    let Ok(name) = std::str::from_utf8(name) else { return false };
-    let mut all = super::table::FAMILIES.iter().flat_map(|family| family.directives);
-    all.any(|directive| {
-        matches!(directive.kind, Kind::Secret)
-            && directive.names().any(|known| known.eq_ignore_ascii_case(name))
-    })
 }

@@ -15,17 +15,17 @@ pub struct LoadError {
     count: usize,
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    pub(super) place: Place,
-    /// What is wrong there.
+    pub(super) place: FaultSource,
+    /// Error at that place.
     pub(super) reason: String,
-    /// What would be right, if that can be said.
+    /// Correction, if one is known.
     pub(super) remedy: Option<Remedy>,
 }
 
-/// What would be right instead.
+/// Correction of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// Values of this kind.
@@ -34,9 +34,9 @@ pub(super) enum Remedy {
     Meant(String),
 }
 
-/// Where something is wrong.
+/// Place of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FaultSource {
     /// A file as a whole.
     File { path: String },
     /// A directive in a line, counted from 1, of a file or of standard input.
@@ -56,7 +56,7 @@ impl LoadError {
         }
     }
 
-    /// Whether there is nothing wrong.
+    /// True if there is no error.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -81,16 +81,16 @@ impl fmt::Display for Shown<'_> {
 impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::File { path } => {
+            FaultSource::File { path } => {
                 write!(formatter, "Fatal error, can't open config file '{}'", Shown(path))?;
             }
-            Place::Line { origin, line, directive } => {
+            FaultSource::Line { origin, line, directive } => {
                 write!(formatter, "{}:{line}: directive '{}'", Shown(origin), Shown(directive))?;
             }
-            Place::Option { directive } => {
+            FaultSource::Option { directive } => {
                 write!(formatter, "command line: --{}", Shown(directive))?;
             }
-            Place::Argument { text } => write!(formatter, "command line: '{}'", Shown(text))?,
+            FaultSource::Argument { text } => write!(formatter, "command line: '{}'", Shown(text))?,
         }
         write!(formatter, ": {}", Shown(&self.reason))?;
         match &self.remedy {
@@ -104,8 +104,9 @@ impl fmt::Display for Fault {
 impl fmt::Display for LoadError {
     /// A line for each fault, below the words that scripts look for in what Redis prints.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_of_command_line =
-            |fault: &Fault| matches!(fault.place, Place::Option { .. } | Place::Argument { .. });
+        let is_of_command_line = |fault: &Fault| {
+            matches!(fault.place, FaultSource::Option { .. } | FaultSource::Argument { .. })
+        };
         let source =
             if self.faults.iter().all(is_of_command_line) { "COMMAND LINE" } else { "CONFIG FILE" };
         let version = env!("CARGO_PKG_VERSION");
@@ -135,7 +136,7 @@ pub enum SetError {
     Failed {
         /// As the client spelled it.
         name: Vec<u8>,
-        /// What is wrong.
+        /// Error.
         reason: String,
     },
 }

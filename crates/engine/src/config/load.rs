@@ -7,7 +7,7 @@ use tidemill_resp::request::split_arguments;
 
 use super::configuration::{Configuration, Invalid, directives, find};
 use super::directive::Kind;
-use super::error::{Fault, LoadError, Place, Remedy};
+use super::error::{Fault, FaultSource, LoadError, Remedy};
 use super::nearest::nearest;
 use super::table::{OBSOLETE, REFUSED};
 use super::value;
@@ -16,7 +16,7 @@ use crate::system_error::reason;
 /// Deepest nesting of `include`: a file that includes itself ends here.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Where the loader reads files. The server's goes to the disk, a test's to a map.
+/// Source of the loader's files: the disk for the server, a map for a test.
 pub trait Files {
     /// The contents of a file.
     ///
@@ -45,7 +45,7 @@ pub trait Files {
 pub struct CommandLine {
     /// The configuration file.
     pub file: Option<String>,
-    /// Whether `-` asks for more from standard input.
+    /// True if `-` asks for more from standard input.
     pub reads_standard_input: bool,
     /// Directives with their values, in order.
     pub options: Vec<(String, Vec<String>)>,
@@ -75,8 +75,8 @@ impl CommandLine {
     }
 }
 
-/// The configuration that a command line asks for: the file, then standard input, then the options, later ones winning.
-/// Reading goes on behind a fault, so that all are found at once.
+/// The configuration that a command line asks for: the file, then standard input, then the options,
+/// later ones winning. Reading goes on behind a fault, so that all are found at once.
 ///
 /// # Errors
 /// [`LoadError`] with all that is wrong.
@@ -103,7 +103,7 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
     }
     for text in &command_line.strays {
         loader.error.add(|| Fault {
-            place: Place::Argument { text: text.clone() },
+            place: FaultSource::Argument { text: text.clone() },
             reason: String::from("a value without a directive"),
             remedy: Some(Remedy::Accepted(String::from("one file, -, --directive value ..."))),
         });
@@ -111,7 +111,7 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
     for (name, values) in &command_line.options {
         let words: Vec<&str> = values.iter().map(String::as_str).collect();
         if let Err(wrong) = loader.directive(name, &words, 0) {
-            let place = Place::Option { directive: name.clone() };
+            let place = FaultSource::Option { directive: name.clone() };
             loader.error.add(|| wrong.at(place, name, OPTIONS));
         }
     }
@@ -127,12 +127,12 @@ struct Loader<'a> {
     configuration: Configuration,
     files: &'a dyn Files,
     has_save: bool,
-    /// Whether files include each other without an end, so that nothing more is read.
+    /// True if files include each other without an end, so that nothing more is read.
     gave_up: bool,
     error: LoadError,
 }
 
-/// What is wrong with a directive, whose place the caller knows.
+/// Error of a directive, whose place the caller knows.
 enum Wrong {
     /// There is no such directive.
     Unknown,
@@ -141,8 +141,9 @@ enum Wrong {
 }
 
 impl Wrong {
-    /// The fault at a place where the directive is called `name`, or might be called one of `others`.
-    fn at(self, place: Place, name: &str, others: &[&'static str]) -> Fault {
+    /// The fault at a place where the directive is called `name`, or might be called one of
+    /// `others`.
+    fn at(self, place: FaultSource, name: &str, others: &[&'static str]) -> Fault {
         match self {
             Wrong::Value(reason, accepted) => {
                 Fault { place, reason, remedy: accepted.map(Remedy::Accepted) }
@@ -185,7 +186,8 @@ impl Loader<'_> {
                 let name = String::from_utf8_lossy(word).into_owned();
                 let origin = Arc::clone(&origin);
                 self.error.add(|| {
-                    let place = Place::Line { origin, line: index + 1, directive: name.clone() };
+                    let place =
+                        FaultSource::Line { origin, line: index + 1, directive: name.clone() };
                     wrong.at(place, &name, &[])
                 });
             }
@@ -250,7 +252,8 @@ impl Loader<'_> {
 
     fn include(&mut self, path: &str, depth: usize) -> Result<(), Wrong> {
         if depth == INCLUDE_DEPTH_MAX {
-            // Whatever else is wrong would be found once per file on the way here, or without an end.
+            // Whatever else is wrong would be found once per file on the way here, or without an
+            // end.
             self.gave_up = true;
             return Err(Wrong::Value(
                 format!("'include' is nested more than {INCLUDE_DEPTH_MAX} deep"),
@@ -273,5 +276,5 @@ impl Loader<'_> {
 }
 
 fn unreadable(path: String, reason: String) -> Fault {
-    Fault { place: Place::File { path }, reason, remedy: None }
+    Fault { place: FaultSource::File { path }, reason, remedy: None }
 }

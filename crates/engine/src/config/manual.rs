@@ -8,21 +8,25 @@ use super::table::{FAMILIES, OBSOLETE, REFUSED};
 const INTRODUCTION: &str = "\
 # Configuration
 
-Generated from the table of directives (crates/engine/src/config/table); a test fails when the two differ.
+Generated from the table of directives (crates/engine/src/config/table); a test fails when the two
+differ.
 
-The server reads a redis.conf, then standard input when there is a `-`, then options, later ones winning:
+The server reads a redis.conf, then standard input when there is a `-`, then options, later ones
+winning:
 
 ```
 tidemill server [file] [-] [--directive value ...] ...
 ```
 
-Files know comments (`#`), quotes, and `include` with glob patterns. Lines that are wrong, or that promise what does not
-exist, stop the start; all of them are told, each with its file and number, and `--check-config` does no more than that.
-`tidemill server --list-directives` prints what is below. Marks below: *start* can be set at start only, everything else by
-`CONFIG SET` as well. \"No effect\" is accepted and shown, and the reason says why ignoring it is harmless; \"only\"
-lists the values that are accepted while the rest does not exist.
+Files know comments (`#`), quotes, and `include` with glob patterns. Lines that are wrong, or that
+promise what does not exist, stop the start; all of them are told, each with its file and number,
+and `--check-config` does no more than that. `tidemill server --list-directives` prints what is
+below. Marks below: *start* can be set at start only, everything else by `CONFIG SET` as well. \"No
+effect\" is accepted and shown, and the reason says why ignoring it is harmless; \"only\" lists the
+values that are accepted while the rest does not exist.
 
-Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise `m`, `mb`, `g`, `gb`.
+Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise `m`, `mb`, `g`,
+`gb`.
 ";
 
 /// The manual of all directives, in Markdown.
@@ -70,7 +74,8 @@ pub fn directive_list() -> String {
         out.push('\n');
     }
     out = out.replace('`', "'");
-    out += "In brackets the default. (start): not by CONFIG SET. (no effect): accepted, because ignoring it is harmless.\n";
+    out += "In brackets the default. (start): not by CONFIG SET. (no effect): accepted, because \
+            ignoring it is harmless.\n";
     out
 }
 

@@ -1,12 +1,14 @@
 //! The configuration: redis.conf, command line, CONFIG.
 //!
-//! [`FAMILIES`] declares every directive once. From it come loading ([`load`]), CONFIG GET, SET and REWRITE
-//! ([`Configuration`]), what the server and the engine read ([`Configuration::server`],
-//! [`Configuration::settings`]) and the manual ([`manual`]). A configuration is a value: a change makes a new one, checked as a whole,
-//! and whoever applies it may still decline, so that CONFIG SET is all or nothing.
+//! [`FAMILIES`] declares every directive once. From it come loading ([`load`]), CONFIG GET, SET and
+//! REWRITE ([`Configuration`]), what the server and the engine read ([`Configuration::server`],
+//! [`Configuration::settings`]) and the manual ([`manual`]). A configuration is a value: a change
+//! makes a new one, checked as a whole, and the server that applies it may still decline, so that
+//! CONFIG SET is all or nothing.
 //!
-//! A directive that promises what does not exist is refused, at start with file and line, all of them at once; one whose absence harms nobody is
-//! accepted, and the manual says why. There is no I/O here: [`Files`] is what the loader reads through.
+//! A directive that promises what does not exist is refused, at start with file and line, all of
+//! them at once; one whose absence harms nobody is accepted, and the manual says why. There is no
+//! I/O here: [`Files`] is what the loader reads through.
 
 mod configuration;
 mod directive;
@@ -21,13 +23,13 @@ mod typed;
 mod value;
 
 pub use configuration::Configuration;
-pub use directive::{Change, Directive, Kind, Status, is_secret};
+pub use directive::{Change, Directive, Kind, Status};
 pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};
 pub use manual::{directive_list, manual};
 pub use nearest::nearest;
 pub use pattern::matches_ignoring_case;
-pub use table::{FAMILIES, Family, OBSOLETE, REFUSED};
+pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, is_secret};
 pub use typed::{OutputBufferLimit, OutputBufferLimits, ServerConfig};
 pub(crate) use value::parse_memory;
 

@@ -1,8 +1,9 @@
-//! What somebody may have meant by a name that there is not.
+//! Name that an unknown one was probably meant to be.
 
 use crate::limits::MISSPELT_NAME_BYTES_MAX;
 
-/// The candidate nearest to `name`, in any case, of which at most a third of the letters differ; the first of several.
+/// The candidate nearest to `name`, in any case, of which at most a third of the letters differ;
+/// the first of several.
 #[must_use]
 pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > MISSPELT_NAME_BYTES_MAX {
@@ -14,8 +15,8 @@ pub fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     (distance <= name.len().max(3) / 3).then_some(candidate)
 }
 
-/// Letters to be inserted, removed, replaced or swapped with their neighbour to make one text of the other: the optimal
-/// string alignment distance, row by row.
+/// Letters to be inserted, removed, replaced or swapped with their neighbour to make one text of
+/// the other: the optimal string alignment distance, row by row.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to) = (from.as_bytes(), to.as_bytes());
     let mut before: Vec<usize> = Vec::new();

@@ -1,8 +1,10 @@
-//! Glob patterns as Redis matches them: `*`, `?`, `[a-z]`, `[^a-z]` and `\` to take the next byte as it is.
+//! Glob patterns as Redis matches them: `*`, `?`, `[a-z]`, `[^a-z]` and `\` to take the next byte
+//! as it is.
 
-/// Whether all of `text` matches `pattern`, letters of either case being the same.
+/// True if all of `text` matches `pattern`, letters of either case being the same.
 ///
-/// Takes time in proportion to the product of both lengths at worst: after a mismatch only the last `*` is tried again.
+/// Takes time in proportion to the product of both lengths at worst: after a mismatch only the last
+/// `*` is tried again.
 #[must_use]
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
@@ -25,7 +27,7 @@ pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|&byte| byte == b'*')
 }
 
-/// Where the pattern goes on if its element at `at` matches `byte`.
+/// Index of the next element if the one at `at` matches `byte`.
 fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match pattern.get(at..)? {
         [] => None,
@@ -39,7 +41,8 @@ fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether `byte` is in the class, and the class's length up to and with `]`; one that is never closed ends with the pattern.
+/// True if `byte` is in the class, and the class's length up to and with `]`; one that is never
+/// closed ends with the pattern.
 fn match_class(class: &[u8], byte: u8) -> (bool, usize) {
     let byte = byte.to_ascii_lowercase();
     let is_negated = class.first() == Some(&b'^');

@@ -1,8 +1,9 @@
 //! CONFIG REWRITE: the values put back into the file they came from.
 //!
-//! Comments, blank lines and the order stay. The first line of a directive takes its current value, further lines of it
-//! go, and directives that differ from their default and had no line are added at the end, under a mark. Lines
-//! that declare no value (`include`) or that nobody understands stay as they are.
+//! Comments, blank lines and the order stay. The first line of a directive takes its current value,
+//! further lines of it go, and directives that differ from their default and had no line are added
+//! at the end, under a mark. Lines that declare no value (`include`) or that nobody understands
+//! stay as they are.
 
 use tidemill_resp::request::split_arguments;
 

@@ -57,7 +57,7 @@ fn set(configuration: &Configuration, changes: &[(&str, &str)]) -> Result<Config
 fn every_default_is_accepted_by_its_own_directive() {
     for directive in directives() {
         let words = super::value::words_of(directive.kind, directive.default);
-        // The primary's empty default stands for no words at all, which no line can say.
+        // The primary's empty default means no words at all, which no line can say.
         if directive.name == "replicaof" {
             continue;
         }
@@ -127,22 +127,31 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
     assert_eq!(
         faults(load_with(&files, &arguments)),
         [
-            "a.conf:3: directive 'port': argument couldn't be parsed into an integer; accepted: 0 to 65535",
+            "a.conf:3: directive 'port': argument couldn't be parsed into an integer; accepted: 0 \
+             to 65535",
             "b.conf:2: directive 'loadmodule': 'loadmodule' is not supported: there are no modules",
             "b.conf:3: directive 'frobnicate': Bad directive or wrong number of arguments; \
              accepted: see tidemill server --list-directives",
             "b.conf:4: directive 'requirepass': Unbalanced quotes in configuration line",
-            "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you mean 'maxmemory'?",
-            "a.conf:6: directive 'appendonly': 'yes' is not supported: there is no append-only log; accepted: 'no'",
-            "standard input:2: directive 'dir': entity not found; accepted: a directory that can be entered",
-            "standard input:3: directive 'include': can't open config file 'none.conf': entity not found",
+            "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you \
+             mean 'maxmemory'?",
+            "a.conf:6: directive 'appendonly': 'yes' is not supported: there is no append-only \
+             log; accepted: 'no'",
+            "standard input:2: directive 'dir': entity not found; accepted: a directory that can \
+             be entered",
+            "standard input:3: directive 'include': can't open config file 'none.conf': entity \
+             not found",
             "standard input:4: directive 'include': Bad directive or wrong number of arguments; \
              accepted: one path or pattern",
-            "command line: 'stray': a value without a directive; accepted: one file, -, --directive value ...",
-            "command line: --prot: Bad directive or wrong number of arguments; did you mean 'port'?",
-            "command line: --hz: argument couldn't be parsed into an integer; accepted: 0 to 2147483647",
+            "command line: 'stray': a value without a directive; accepted: one file, -, \
+             --directive value ...",
+            "command line: --prot: Bad directive or wrong number of arguments; did you mean \
+             'port'?",
+            "command line: --hz: argument couldn't be parsed into an integer; accepted: 0 to \
+             2147483647",
             "command line: --maxmemory: wrong number of arguments; accepted: memory, from 0",
-            "command line: --check-confg: Bad directive or wrong number of arguments; did you mean 'check-config'?",
+            "command line: --check-confg: Bad directive or wrong number of arguments; did you \
+             mean 'check-config'?",
         ]
     );
 }
@@ -262,8 +271,8 @@ fn what_does_not_exist_stops_the_start() {
     let error = set(&Configuration::default(), &[("appendonly", "yes")]).expect_err("no log");
     assert_eq!(
         error,
-        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - 'yes' is not supported: \
-         there is no append-only log. Accepted: 'no'"
+        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - 'yes' is not \
+         supported: there is no append-only log. Accepted: 'no'"
     );
 }
 
@@ -322,7 +331,8 @@ fn set_changes_all_or_nothing() {
         ),
         (
             &[("hz", "7"), ("maxclients", "x"), ("maxmemory", "zz")],
-            "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't be parsed into an integer",
+            "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument couldn't \
+             be parsed into an integer",
         ),
         (
             &[("hz", "7"), ("hz", "8")],
@@ -330,11 +340,13 @@ fn set_changes_all_or_nothing() {
         ),
         (
             &[("daemonize", "yes"), ("foo", "1")],
-            "ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config",
+            "ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set \
+             immutable config",
         ),
         (
             &[("dbfilename", "x")],
-            "ERR CONFIG SET failed (possibly related to argument 'dbfilename') - can't set protected config",
+            "ERR CONFIG SET failed (possibly related to argument 'dbfilename') - can't set \
+             protected config",
         ),
     ] {
         assert_eq!(set(&before, changes), Err(error.to_owned()));
@@ -350,7 +362,7 @@ fn get_lists_names_and_aliases_once() {
         configuration.matching(&[b"timeout", b"HZ", b"Slave-priority"]),
         [("HZ", "10"), ("Slave-priority", "100"), ("timeout", "0")]
     );
-    // What is no pattern is a name: no byte of it means another.
+    // A text that is no pattern is a name: no byte of it means another.
     assert_eq!(configuration.matching(&[b"\\hz", b"hz\0", b"hz\0*", b"\xff", b""]), []);
     assert_eq!(
         configuration.matching(&[b"hash-max-*-value"]),
@@ -385,7 +397,8 @@ fn keyspace_events_print_as_in_valkey() {
 
 #[test]
 fn rewrite_keeps_comments_and_order_and_reads_back() {
-    let old = "# head\nport 17313\n\n# about hz\nhz 5\nmaxmemory 1gb\ninclude none*.conf\nmaxmemory 2gb\n  loglevel   notice\nslowlog-max-len 5\n";
+    let old = "# head\nport 17313\n\n# about hz\nhz 5\nmaxmemory 1gb\ninclude none*.conf\n\
+               maxmemory 2gb\n  loglevel   notice\nslowlog-max-len 5\n";
     let loaded = load_file(old).expect("right");
     let changes =
         [("hz", "20"), ("maxmemory", "3gb"), ("timeout", "77"), ("requirepass", "f oo\"\\\u{e9}")];
@@ -393,8 +406,9 @@ fn rewrite_keeps_comments_and_order_and_reads_back() {
     let new = String::from_utf8(changed.rewrite(old.as_bytes())).expect("ASCII");
     assert_eq!(
         new,
-        "# head\nport 17313\n\n# about hz\nhz 20\nmaxmemory 3gb\ninclude none*.conf\nloglevel notice\n\
-         commandlog-slow-execution-max-len 5\n\n# Generated by CONFIG REWRITE\ntimeout 77\n\
+        "# head\nport 17313\n\n# about hz\nhz 20\nmaxmemory 3gb\ninclude none*.conf\n\
+         loglevel notice\ncommandlog-slow-execution-max-len 5\n\n\
+         # Generated by CONFIG REWRITE\ntimeout 77\n\
          requirepass \"f oo\\\"\\\\\\xc3\\xa9\"\n"
     );
     assert_eq!(load_file(new.clone().leak()), Ok(changed.clone()));
@@ -530,11 +544,12 @@ fn memory_of_clients_is_bytes_or_a_part_of_maxmemory() {
     }
 }
 
-/// A directive that works reaches what the server and the engine read; one that does not says so in its status.
+/// A directive that works reaches what the server and the engine read; one that does not says so in
+/// its status.
 #[test]
 fn a_directive_that_works_is_read() {
-    // Read by name: lists of CPUs go to the placement, which has types of its own; INFO shows percentiles as written.
-    // The directory is entered while it is loaded.
+    // Read by name: lists of CPUs go to the placement, which has types of its own; INFO shows
+    // percentiles as written. The directory is entered while it is loaded.
     let by_name = ["server-cpulist", "bio-cpulist", "latency-tracking-info-percentiles", "dir"];
     let before = Configuration::default();
     for directive in FAMILIES.iter().flat_map(|family| family.directives) {

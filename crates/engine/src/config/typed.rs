@@ -1,11 +1,12 @@
-//! What the server and the engine read: values with their types and units.
+//! Configuration as the server and the engine read it: values with their types and units.
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
-use crate::observe::command_log::LogLimits;
 use crate::settings::{DebugCommand, Quiescent, Settings};
+use crate::telemetry::command_log::LogLimits;
 
-/// What the server reads. Taken from a [`Configuration`] at start and after a change; shared as an `Arc`.
+/// Values that the server reads. Taken from a [`Configuration`] at start and after a change; shared
+/// as an `Arc`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// TCP port; 0 for none.
@@ -16,7 +17,7 @@ pub struct ServerConfig {
     pub unix_socket: Option<String>,
     /// Permissions of the Unix socket; `None` leaves them to the umask.
     pub unix_socket_permissions: Option<u32>,
-    /// Whether clients of other hosts are refused while there is no password.
+    /// True if clients of other hosts are refused while there is no password.
     pub protected_mode: bool,
     /// Connections the kernel queues.
     pub tcp_backlog: i32,
@@ -32,9 +33,9 @@ pub struct ServerConfig {
     pub query_buffer_bytes_max: usize,
     /// Most bytes of all clients together; 0 is no limit.
     pub client_memory_bytes_max: u64,
-    /// How many databases there are.
+    /// Number of databases.
     pub databases: usize,
-    /// Whether the server detaches.
+    /// True if the server detaches from its terminal.
     pub daemonize: bool,
     /// File with the process's number.
     pub pid_file: Option<String>,
@@ -52,15 +53,16 @@ pub struct ServerConfig {
     pub workers_per_core: usize,
     /// Time slice of a worker, in microseconds; 0 leaves it to the kernel.
     pub worker_slice_us: u32,
-    /// Whether background threads run under `SCHED_BATCH`.
+    /// True if background threads run under `SCHED_BATCH`.
     pub background_is_batch: bool,
     /// `default`, `prefer`, `bind` or `interleave`.
     pub memory_policy: String,
-    /// Whether workers ask for huge pages.
+    /// True if workers ask for huge pages.
     pub asks_for_huge_pages: bool,
     /// `qsbr`, `memb`, `mb`, `bp` or `signal`.
     pub rcu_flavour: String,
-    /// Whether a read section spans an iteration of the event loop, for the flavours that have sections.
+    /// True if a read section spans an iteration of the event loop, for the flavours that have
+    /// sections.
     pub rcu_section_spans_iteration: bool,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
@@ -91,7 +93,7 @@ pub struct OutputBufferLimits {
 }
 
 impl Configuration {
-    /// What the server reads.
+    /// Values that the server reads.
     #[must_use]
     pub fn server(&self) -> ServerConfig {
         ServerConfig {
@@ -129,7 +131,7 @@ impl Configuration {
         }
     }
 
-    /// What commands read.
+    /// Values that commands read.
     #[must_use]
     pub fn settings(&self) -> Settings {
         Settings {

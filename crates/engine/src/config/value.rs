@@ -1,8 +1,8 @@
 //! Checking values, and the one form in which they are kept.
 //!
-//! A value is kept as the text CONFIG GET prints: units resolved, choices in lower case, words joined by one space. So
-//! one comparison of texts tells whether a directive changed, and a kind of value is one function here. The
-//! error texts are Valkey 9.1's.
+//! A value is kept as the text CONFIG GET prints: units resolved, choices in lower case, words
+//! joined by one space. So one comparison of texts tells whether a directive changed, and a kind of
+//! value is one function here. The error texts are Valkey 9.1's.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,15 @@ use super::directive::Kind;
 /// Classes of clients that have limits of output.
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-/// Letters of keyspace events in the order they are printed, and the classes that `A` stands for.
+/// Letters of keyspace events in the order they are printed, and the classes that `A` means.
 const EVENT_LETTERS: &str = "g$lshzxetdnKEm";
 const ALL_EVENT_LETTERS: &str = "g$lshzxetd";
 
-/// Why a value is refused, to stand behind a dash.
+/// Why a value is refused, for behind a dash.
 pub(super) type Reason = Cow<'static, str>;
 
-/// Checks the words of a value and brings them into the form in which they are kept. `current` is the value before.
+/// Checks the words of a value and brings them into the form in which they are kept. `current` is
+/// the value before.
 pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<String, Reason> {
     match kind {
         Kind::Words { min, max } => {
@@ -76,7 +77,7 @@ fn single(kind: Kind, word: &str) -> Result<String, Reason> {
             within(value, min, max)
         }
         Kind::Memory { min, max } => {
-            // Where negative values have a meaning, they have no unit.
+            // Negative values, where they have a meaning, have no unit.
             let negative = parse_integer(word.as_bytes()).filter(|&value| min < 0 && value < 0);
             let bytes = negative
                 .or_else(|| parse_memory(word))

@@ -1,14 +1,16 @@
-//! Whether a request may run: known, complete, permitted, affordable; or whether it is queued in `MULTI`.
+//! Admission of a request: known, complete, permitted, affordable; run, or queued in
+//! `MULTI`.
 
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
-use super::transaction::unwatch;
-use super::turn::Client;
-use crate::command::{Command, CommandId, Flags, Handler};
+use super::executor::Executor;
+use super::measure::request_bytes;
+use crate::access::unwatch::unwatch;
+use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
-use crate::session::Queued;
+use crate::worker::session::Queued;
 
-/// What becomes of an admissible request.
+/// Way of an admissible request.
 pub(crate) enum Admitted {
     Run(CommandId, &'static Command),
     Queued,
@@ -17,40 +19,41 @@ pub(crate) enum Admitted {
 /// Checks a request; queues it in a transaction.
 #[inline]
 pub(crate) fn admit<E>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
 ) -> Result<Admitted, CommandError> {
-    let resolved = authenticate(client, id, args).and_then(|()| {
-        let (id, command) = resolve(client, id, args)?;
-        permit(client, id, command)?;
+    let resolved = authenticate(executor, id, args).and_then(|()| {
+        let (id, command) = resolve(executor, id, args)?;
+        permit(executor, id, command)?;
         Ok((id, command))
     });
     match resolved {
-        Ok((id, command)) if client.session.transaction.is_some() => {
-            enqueue(client, id, command, args)
+        Ok((id, command)) if executor.session.transaction.is_some() => {
+            enqueue(executor, id, command, args)
         }
         Ok((id, command)) => Ok(Admitted::Run(id, command)),
-        Err(error) => Err(reject(client, id, error)),
+        Err(error) => Err(reject(executor, id, error)),
     }
 }
 
-/// What a refused request answers; in a transaction it makes `EXEC` refuse, and `EXEC` itself ends it.
+/// Answer to a refused request; in a transaction it makes `EXEC` refuse, and `EXEC` itself ends
+/// it.
 #[cold]
 fn reject<E>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     id: Option<CommandId>,
     error: CommandError,
 ) -> CommandError {
-    if let Some(transaction) = &mut client.session.transaction {
+    if let Some(transaction) = &mut executor.session.transaction {
         transaction.is_aborted = true;
     }
-    if id.is_none_or(|id| client.shared.commands.command(id).name != "exec") {
+    if id.is_none_or(|id| executor.shared.commands.command(id).name != "exec") {
         return error;
     }
-    client.session.transaction = None;
-    client.session.show_transaction();
-    unwatch(client.shared, client.worker, client.session, None);
+    executor.session.transaction = None;
+    executor.session.show_transaction();
+    unwatch(executor.shared, executor.worker, executor.session, None);
     let wire = error.wire();
     let reason = wire.strip_prefix(b"ERR ").unwrap_or(&wire);
     let mut text = b"EXECABORT Transaction discarded because of: ".to_vec();
@@ -58,28 +61,28 @@ fn reject<E>(
     CommandError::Bytes(text)
 }
 
-/// Whether the client may send this at all. Asked before anything else, so that a client that has not authenticated
-/// learns neither which commands there are nor what they take.
+/// Permission to send this at all. Asked before anything else, so that a client that has
+/// not authenticated learns neither which commands there are nor what they take.
 #[inline]
 fn authenticate<E>(
-    client: &Client<'_, '_, E>,
+    executor: &Executor<'_, '_, E>,
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
 ) -> Result<(), CommandError> {
-    if client.session.is_authenticated {
+    if executor.session.is_authenticated {
         return Ok(());
     }
-    refuse_unauthenticated(client, id, args)
+    refuse_unauthenticated(executor, id, args)
 }
 
 /// Lets the commands pass by which a client authenticates or leaves.
 #[cold]
 fn refuse_unauthenticated<E>(
-    client: &Client<'_, '_, E>,
+    executor: &Executor<'_, '_, E>,
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
 ) -> Result<(), CommandError> {
-    let table = &client.shared.commands;
+    let table = &executor.shared.commands;
     let called = id.and_then(|id| {
         let command = table.command(id);
         match command.subcommands.is_empty() || args.len() < 2 {
@@ -89,7 +92,7 @@ fn refuse_unauthenticated<E>(
     });
     match called {
         Some(id) if table.command(id).flags.contains(Flags::NO_AUTH) => return Ok(()),
-        Some(id) => count_rejected(client, id),
+        Some(id) => count_rejected(executor, id),
         None => {}
     }
     Err(CommandError::NotAuthenticated)
@@ -98,42 +101,42 @@ fn refuse_unauthenticated<E>(
 /// The command or subcommand that the arguments call, with the right number of arguments.
 #[inline]
 fn resolve<E>(
-    client: &Client<'_, '_, E>,
+    executor: &Executor<'_, '_, E>,
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
 ) -> Result<(CommandId, &'static Command), CommandError> {
     let id = id.ok_or_else(|| unknown_command(args))?;
-    let command = client.shared.commands.command(id);
+    let command = executor.shared.commands.command(id);
     if command.subcommands.is_empty() || args.len() < 2 {
-        check_arity(client, (id, command), args)?;
+        check_arity(executor, (id, command), args)?;
         return Ok((id, command));
     }
-    let table = &client.shared.commands;
+    let table = &executor.shared.commands;
     let sub = table.find_subcommand(command, args.get(1));
     let Some(id) = sub else {
         // A container with a handler of its own answers without a subcommand only.
         return Err(unknown_subcommand(command, args));
     };
     let command = table.command(id);
-    check_arity(client, (id, command), args)?;
+    check_arity(executor, (id, command), args)?;
     Ok((id, command))
 }
 
 #[inline]
 fn check_arity<E>(
-    client: &Client<'_, '_, E>,
+    executor: &Executor<'_, '_, E>,
     (id, command): (CommandId, &'static Command),
     args: &ArgumentView<'_>,
 ) -> Result<(), CommandError> {
     if command.takes(args.len()) {
         return Ok(());
     }
-    count_rejected(client, id);
+    count_rejected(executor, id);
     Err(CommandError::Arity(command.name.into()))
 }
 
-fn count_rejected<E>(client: &Client<'_, '_, E>, id: CommandId) {
-    client.worker.stats(client.shared).command(id).rejected.add(1);
+fn count_rejected<E>(executor: &Executor<'_, '_, E>, id: CommandId) {
+    executor.worker.stats(executor.shared).command(id).rejected.add(1);
 }
 
 /// Commands that touch data: not for a session that watches others.
@@ -141,18 +144,18 @@ const DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::MAY_REPLICA
 
 #[inline]
 fn permit<E>(
-    client: &Client<'_, '_, E>,
+    executor: &Executor<'_, '_, E>,
     id: CommandId,
     command: &'static Command,
 ) -> Result<(), CommandError> {
-    let error = if client.session.is_monitor && command.flags.intersects(DATA) {
+    let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
-    } else if client.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
+    } else if executor.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
         CommandError::OutOfMemory
     } else {
         return Ok(());
     };
-    count_rejected(client, id);
+    count_rejected(executor, id);
     Err(error)
 }
 
@@ -163,7 +166,7 @@ fn runs_in_multi(command: &Command) -> bool {
 
 #[cold]
 fn enqueue<E>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     id: CommandId,
     command: &'static Command,
     args: &ArgumentView<'_>,
@@ -172,19 +175,23 @@ fn enqueue<E>(
         return Ok(Admitted::Run(id, command));
     }
     let transaction =
-        client.session.transaction.as_mut().expect("the caller saw an open transaction");
+        executor.session.transaction.as_mut().expect("the caller saw an open transaction");
     if command.flags.contains(Flags::NO_MULTI) {
         transaction.is_aborted = true;
-        count_rejected(client, id);
+        count_rejected(executor, id);
         return Err(CommandError::err(format_args!(
             "Command '{}' not allowed inside a transaction",
             command.name
         )));
     }
-    let arguments = OwnedArguments::new(args.iter());
+    let Some(arguments) = OwnedArguments::try_new(args) else {
+        transaction.is_aborted = true;
+        count_rejected(executor, id);
+        return Err(CommandError::NoMemory(request_bytes(args) as u64));
+    };
     transaction.queued_bytes += arguments.allocated_bytes();
     transaction.queued.push(Queued { id, arguments });
-    client.session.show_transaction();
+    executor.session.show_transaction();
     Ok(Admitted::Queued)
 }
 
@@ -217,9 +224,9 @@ fn unknown_subcommand(command: &Command, args: &ArgumentView<'_>) -> CommandErro
     CommandError::quoting("ERR unknown subcommand '", shown, &after)
 }
 
-/// What a container answers that was called by itself.
+/// Answer of a container that was called by itself.
 pub(crate) fn container_error(command: &Command, args: &ArgumentView<'_>) -> CommandError {
-    debug_assert!(matches!(command.handler, Handler::Container));
+    debug_assert!(command.scope == Scope::Container);
     if args.len() < 2 {
         CommandError::Arity(command.name.into())
     } else {

@@ -1,124 +1,126 @@
 //! How a command on keys is run: without a lock, under one, or under several.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
-use tidemill_store::{KeyHash, Section, SlotNumber};
+use tidemill_store::{KeyHash, SlotNumber};
 
-use super::serve;
-use super::turn::Client;
-use crate::blocking::{Block, Waiter};
-use crate::command::{Command, Flags, KeyPositions, Outcome, Stop};
-use crate::context::{Access, Cx, Verdict};
+use super::executor::Executor;
+use super::unit::commit;
+use crate::access::context::{Access, Caller, Verdict};
+use crate::access::found_keys::FoundKeys;
+use crate::access::handler::KeyedHandler;
+use crate::access::key_hashes::{HashedKeys, KeyHashes};
+use crate::access::locks::{LockSet, Slots, spin};
+use crate::access::outcome::{Outcome, Stop};
+use crate::access::section::{Enter, OpenSection};
+use crate::access::unit::Unit;
+use crate::blocking::Block;
+use crate::command::{Command, Flags, KeyPositions};
 use crate::error::CommandError;
-use crate::found_keys::FoundKeys;
-use crate::known_keys::{HashedKeys, KnownKeys};
 use crate::limits::{LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX};
-use crate::locks::{LockSet, Slots, spin};
-use crate::parking::Place;
-use crate::section::{Enter, OpenSection};
-use crate::session::Session;
 use crate::shared::Shared;
+use crate::slots::parking::WaitTarget;
+use crate::slots::waiter::Waiter;
 use crate::worker::Worker;
-
-/// A handler of a command on keys.
-pub(crate) type KeyedHandler = fn(&mut Cx<'_, '_>) -> Outcome;
+use crate::worker::session::Session;
 
 /// Runs a command on keys outside of transactions.
 #[inline(always)]
 pub(crate) fn run<E: Enter>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
     if command.flags.contains(Flags::READONLY) {
         let outcome = if args.len() > 2 && command.may_have_several_keys() {
-            read_several(client, (command, handler), args)
+            read_several(executor, (command, handler), args)
         } else {
-            read(client, (command, handler), args, known(args, key))
+            read(executor, (command, handler), args, known(args, key))
         };
-        let outcome = match outcome {
-            Err(stop) if matches!(*stop, Stop::Disturbed) => {
-                read_found(client, (command, handler), args, key)
+        let Err(mut stop) = outcome else { return Ok(()) };
+        if matches!(*stop, Stop::Disturbed) {
+            match read_found(executor, (command, handler), args, key) {
+                Ok(()) => return Ok(()),
+                Err(found) => stop = found,
             }
-            outcome => outcome,
-        };
-        match outcome {
-            Err(stop) if matches!(*stop, Stop::NeedLocks) => {}
-            outcome => return outcome,
+        }
+        if !matches!(*stop, Stop::NeedLocks) {
+            return Err(stop);
         }
     }
-    write(client, (command, handler), args, key)
+    write(executor, (command, handler), args, key)
 }
 
-/// What is known of the keys when `key` is one of them: its argument and hash.
+/// Hashes of the keys when `key` is one of them: its argument and hash.
 #[inline(always)]
-fn known(args: &ArgumentView<'_>, key: Option<(usize, KeyHash)>) -> KnownKeys<'static> {
-    key.map_or(KnownKeys::None, |(index, hash)| KnownKeys::One(args.get(index), hash))
+fn known(args: &ArgumentView<'_>, key: Option<(usize, KeyHash)>) -> KeyHashes<'static> {
+    key.map_or(KeyHashes::None, |(index, hash)| KeyHashes::One(args.get(index), hash))
 }
 
 /// Runs a reading command that may have several keys without a lock.
 #[inline(never)]
 fn read_several<E: Enter>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
 ) -> Outcome {
-    let mut keys = HashedKeys::of(client.shared, args, &key_positions(command, args)?);
-    read(client, (command, handler), args, KnownKeys::Several(&mut keys))
+    let mut keys = HashedKeys::of(executor.shared, args, &key_positions(command, args)?);
+    read(executor, (command, handler), args, KeyHashes::Several(&mut keys))
 }
 
 /// Runs a reading command without a lock, and once more when what it saw does not count.
 #[inline(always)]
 fn read<E: Enter>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
-    mut known: KnownKeys<'_>,
+    mut known: KeyHashes<'_>,
 ) -> Outcome {
-    let mark = client.reply.mark();
-    let lookups = client.worker.lookups(client.shared);
-    let guard = client.reader.enter();
+    let mark = executor.reply.mark();
+    executor.worker.begin_lookups();
+    let guard = executor.reader.enter();
     let mut attempts = 0;
     loop {
-        let mut cx = Cx {
-            args,
-            reply: &mut *client.reply,
-            worker: &mut *client.worker,
-            shared: client.shared,
-            database: client.session.database,
-            section: guard.section(),
-            access: Access::optimistic(),
-            known: known.reborrow(),
-            touch: !client.session.no_touch,
-            may_block: false,
-            rest: None,
-            ready_key: None,
-            command,
-        };
+        let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
+        // Never dropped: see `end_lookups`.
+        let mut cx = ManuallyDrop::new(
+            Caller::client(executor.shared, worker, reply, executor.session).calls(
+                (command, args),
+                guard.section(),
+                Access::optimistic(),
+                known.reborrow(),
+            ),
+        );
         let outcome = handler(&mut cx);
-        match cx.verdict() {
+        let verdict = cx.verdict();
+        cx.end_lookups();
+        match verdict {
             Verdict::Valid => {
-                if matches!(&outcome, Err(stop) if stop.is_repeated()) {
-                    client.worker.uncount_lookups(client.shared, lookups);
+                let Err(stop) = outcome else { return Ok(()) };
+                if stop.is_repeated() {
+                    executor.worker.uncount_lookups();
                 }
-                return outcome;
+                return Err(stop);
             }
             Verdict::Stale(slot) => {
-                client.worker.uncount_lookups(client.shared, lookups);
-                client.reply.truncate(mark);
+                executor.worker.uncount_lookups();
+                executor.reply.truncate(mark);
                 attempts += 1;
-                give_up(client.shared, (client.worker, client.session), slot, attempts)?;
+                give_up(executor.shared, (executor.worker, executor.session), slot, attempts)?;
             }
         }
     }
 }
 
-/// Whether a read that did not count, because of `slot`, is not to be tried again; then why it stops.
+/// Ends the attempts at a read that did not count because of `slot`, if it is not to be tried
+/// again, with why it stops.
 ///
-/// Whoever reads many keys, or for long, may never see all of them still: nobody goes on until nobody writes.
+/// A command that reads many keys, or for long, may never see all of them still: nobody goes on
+/// until nobody writes.
 #[cold]
 fn give_up(
     shared: &Shared,
@@ -130,9 +132,10 @@ fn give_up(
     // A change of several keys is over within microseconds, mostly.
     let is_held = spin(|| (!word.load().is_held()).then_some(())).is_none();
     if is_held && session.lock_attempts < LOCK_ATTEMPTS_MAX {
-        return Err(Stop::wait(Place::Slot(slot)));
+        return Err(Stop::wait(WaitTarget::Slot(slot)));
     }
-    // At least what the attempt took: other commands of its batch may have run since the clock was read.
+    // At least what the attempt took: other commands of its batch may have run since the clock was
+    // read.
     let elapsed_ns = worker.run.elapsed_ns(shared.clock.monotonic_ns());
     if attempts >= READ_ATTEMPTS_MAX || elapsed_ns > READ_ATTEMPT_NS_MAX {
         return Err(Box::new(Stop::Disturbed));
@@ -140,45 +143,37 @@ fn give_up(
     Ok(())
 }
 
-/// Runs a reading command on what is found under the locks of its keys' slots. They are kept for the lookups only: see
-/// [`found_keys`](crate::found_keys).
+/// Runs a reading command on what is found under the locks of its keys' slots. They are kept for
+/// the lookups only: see [`found_keys`](crate::access::found_keys).
 ///
 /// # Errors
 ///
 /// [`Stop::NeedLocks`] when that is not enough.
 #[inline(never)]
 fn read_found<E: Enter>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
-    if command.flags.contains(Flags::MEETS_KEYS) {
+    if command.flags.contains(Flags::DISCOVERS_KEYS) {
         return Err(Box::new(Stop::NeedLocks));
     }
-    let shared = client.shared;
+    let shared = executor.shared;
     let positions = key_positions(command, args)?;
     let mut hashed = None;
     let mut known = known_keys(shared, args, &positions, key, &mut hashed);
-    let locks = lock(client, &known.slots()).map_err(Stop::wait)?;
-    let mark = client.reply.mark();
-    let lookups = client.worker.lookups(shared);
-    let guard = client.reader.enter();
-    let mut cx = Cx {
-        args,
-        reply: &mut *client.reply,
-        worker: &mut *client.worker,
-        shared,
-        database: client.session.database,
-        section: guard.section(),
-        access: Access::Locked(locks),
-        known: known.reborrow(),
-        touch: !client.session.no_touch,
-        may_block: false,
-        rest: None,
-        ready_key: None,
-        command,
-    };
+    let locks = lock(executor, &known.slots()).map_err(Stop::wait)?;
+    let mark = executor.reply.mark();
+    executor.worker.begin_lookups();
+    let guard = executor.reader.enter();
+    let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
+    let mut cx = Caller::client(shared, worker, reply, executor.session).calls(
+        (command, args),
+        guard.section(),
+        Access::Locked(Unit::new(shared, locks)),
+        known.reborrow(),
+    );
     let mut found = FoundKeys::new(cx.database, positions.len(), cx.clock());
     for &position in &positions {
         let key = args.get(position);
@@ -189,100 +184,96 @@ fn read_found<E: Enter>(
         return Err(Box::new(Stop::NeedLocks));
     }
     // The locks go. Nothing was changed under them.
-    cx.access = Access::Found(found);
+    cx.go_on_with(found);
     let outcome = handler(&mut cx);
-    let lacked_any = !matches!(&cx.access, Access::Found(found) if !found.lacked_any());
+    let lacked_any = cx.lacked_any();
     if lacked_any || matches!(&outcome, Err(stop) if stop.is_repeated()) {
-        client.worker.uncount_lookups(shared, lookups);
+        executor.worker.uncount_lookups();
     }
     if lacked_any {
-        client.reply.truncate(mark);
+        executor.reply.truncate(mark);
         return Err(Box::new(Stop::NeedLocks));
     }
     outcome
 }
 
-/// What is known of the keys at `positions`; `hashed` has room for them.
+/// Hashes of the keys at `positions`; `hashed` has room for them.
+#[inline]
 fn known_keys<'c>(
     shared: &Shared,
     args: &ArgumentView<'_>,
     positions: &[usize],
     key: Option<(usize, KeyHash)>,
     hashed: &'c mut Option<HashedKeys>,
-) -> KnownKeys<'c> {
+) -> KeyHashes<'c> {
     match (positions, key) {
         (&[position], Some((index, _))) if position == index => known(args, key),
-        _ => KnownKeys::Several(hashed.insert(HashedKeys::of(shared, args, positions))),
+        _ => KeyHashes::Several(hashed.insert(HashedKeys::of(shared, args, positions))),
     }
 }
 
 /// Runs a command under the locks of its keys' slots.
 #[inline(never)]
 fn write<E: Enter>(
-    client: &mut Client<'_, '_, E>,
+    executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
 ) -> Outcome {
-    let shared = client.shared;
+    let shared = executor.shared;
     let positions = key_positions(command, args)?;
-    let meets_keys = command.flags.contains(Flags::MEETS_KEYS);
+    let meets_keys = command.flags.contains(Flags::DISCOVERS_KEYS);
     // Slots that it meets later count as well.
-    let needs_token = meets_keys && client.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
+    let needs_token = meets_keys && executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let mut hashed = None;
     let known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = match &known {
-        KnownKeys::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
-        _ if needs_token => LockSet::with_token(shared, &known.slots(), client.reader.seat()),
-        _ => lock(client, &known.slots()),
+        KeyHashes::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
+        _ if needs_token => {
+            LockSet::with_token(shared, &known.slots(), executor.ticket(), executor.reader.seat())
+        }
+        _ => lock(executor, &known.slots()),
     };
-    let mut locks = locks.map_err(Stop::wait)?;
+    let mut unit = Unit::new(shared, locks.map_err(Stop::wait)?);
     if publishes_several([(command, positions.len())]) {
-        locks.mark_held();
+        unit.mark_held();
     }
-    let takes_pieces = client.takes_pieces();
-    let lookups = meets_keys.then(|| client.worker.lookups(shared));
-    let guard = client.reader.enter();
+    let takes_pieces = executor.takes_pieces();
+    executor.worker.begin_lookups();
+    let guard = executor.reader.enter();
     let section = guard.section();
-    let mut cx = Cx {
-        args,
-        reply: &mut *client.reply,
-        worker: &mut *client.worker,
-        shared,
-        database: client.session.database,
-        section,
-        access: Access::Locked(locks),
-        known,
-        touch: !client.session.no_touch,
-        may_block: command.flags.contains(Flags::BLOCKING),
-        rest: takes_pieces.then_some(&mut client.session.rest),
-        ready_key: None,
-        command,
-    };
+    let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
+    let caller = Caller::client(shared, worker, reply, executor.session)
+        .may_wait(command.flags.contains(Flags::BLOCKING))
+        .takes_pieces(takes_pieces.then_some(&mut executor.session.pending_reply));
+    let mut cx = caller.calls((command, args), section, Access::Locked(unit), known);
     let mut outcome = handler(&mut cx);
-    let Access::Locked(mut locks) = cx.access else { unreachable!("a write stays locked") };
+    let mut unit = cx.into_unit();
     if let Err(stop) = &mut outcome
         && let Some(block) = stop.take_block()
     {
-        let protocol = client.reply.protocol();
-        let (worker, session) = (&mut *client.worker, &mut *client.session);
-        register(shared, worker, session, protocol, &mut locks, (command, args), block);
-        release(shared, worker, locks, section);
+        let protocol = executor.reply.protocol();
+        let (worker, session) = (&mut *executor.worker, &mut *executor.session);
+        register(shared, worker, session, protocol, &mut unit, (command, args), block);
+        commit(shared, worker, unit, section);
         return outcome;
     }
-    if let (Err(stop), Some(lookups)) = (&outcome, lookups)
+    if let Err(stop) = &outcome
         && stop.is_repeated()
     {
-        client.worker.uncount_lookups(shared, lookups);
+        executor.worker.uncount_lookups();
     }
-    finish(client.shared, client.worker, client.session.database, args, locks, section);
+    unit.end_command(shared, executor.worker, executor.session.database, args);
+    commit(shared, executor.worker, unit, section);
     outcome
 }
 
-/// Whether a unit may publish several times: its slots are held then, so that readers see one change. `calls` are its
-/// commands with the number of their keys: one command, or all of a transaction, for which one is no other case.
+/// True if a unit may publish several times: its slots are held then, so that readers see one
+/// change. `calls` are its commands with the number of their keys: one command, or all of a
+/// transaction, for which one is no other case.
 ///
-/// Several changes are one to readers even within one slot: a reader of the first must see the second.
+/// Several changes are one to readers even within one slot: a reader of the first must see the
+/// second.
 #[inline]
 pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command, usize)>) -> bool {
     let (mut writes, mut is_several) = (false, false);
@@ -295,15 +286,16 @@ pub(crate) fn publishes_several<'c>(calls: impl IntoIterator<Item = (&'c Command
 
 /// Locks slots: by trying, or with the token after many failures.
 pub(crate) fn lock<'k, E: Enter>(
-    client: &Client<'k, '_, E>,
+    executor: &Executor<'k, '_, E>,
     slots: &Slots,
-) -> Result<LockSet<'k>, Place> {
-    let shared: &'k Shared = client.shared;
-    if client.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
-        LockSet::several(shared, slots)
-    } else {
-        LockSet::with_token(shared, slots, client.reader.seat())
+) -> Result<LockSet<'k>, WaitTarget> {
+    let shared: &'k Shared = executor.shared;
+    if executor.session.lock_attempts < LOCK_ATTEMPTS_MAX || slots.len() < 2 {
+        return LockSet::several(shared, slots);
     }
+    // A session that finds the token taken tries once more without it before it waits for its turn.
+    LockSet::with_token(shared, slots, executor.ticket(), executor.reader.seat())
+        .or_else(|place| LockSet::several(shared, slots).map_err(|_| place))
 }
 
 /// The positions of a command's keys.
@@ -315,56 +307,13 @@ pub(crate) fn key_positions(
     Ok(command.key_positions(args).unwrap_or_default())
 }
 
-/// What follows the handler under the locks: waiters are served, the journal is written. Then the locks go.
-pub(crate) fn finish<'k>(
-    shared: &'k Shared,
-    worker: &mut Worker,
-    database: usize,
-    args: &ArgumentView<'_>,
-    locks: LockSet<'k>,
-    section: Section<'_>,
-) {
-    let changes = std::mem::take(&mut worker.changes);
-    if shared.sinks.journal.is_some() {
-        worker.effects.end_command(database, args, changes);
-    }
-    if changes > 0 {
-        worker.stats(shared).changes.add(changes);
-    }
-    release(shared, worker, locks, section);
-}
-
-/// Serves waiters, writes the journal, releases, and sends what was served.
-pub(crate) fn release<'k>(
-    shared: &'k Shared,
-    worker: &mut Worker,
-    mut locks: LockSet<'k>,
-    section: Section<'_>,
-) {
-    if !worker.ready.is_empty() {
-        locks = serve::serve_ready(shared, worker, locks, section);
-    }
-    if let Some(journal) = &shared.sinks.journal {
-        let record = worker.effects.take();
-        if !record.is_empty() {
-            journal.append(record);
-        }
-    }
-    drop(locks);
-    // Behind the record, so that a worker which sends nothing before the journal's tail is durable holds these replies
-    // back too; and without the locks, which a wake-up need not prolong.
-    for (owner, reply) in worker.served.drain(..) {
-        shared.mailboxes.post(owner, reply);
-    }
-}
-
 /// Registers the client as a waiter, under the locks of all its keys.
 fn register(
     shared: &Shared,
     worker: &mut Worker,
     session: &mut Session,
     protocol: Protocol,
-    locks: &mut LockSet<'_>,
+    unit: &mut Unit<'_>,
     (command, args): (&'static Command, &ArgumentView<'_>),
     block: Block,
 ) {
@@ -379,12 +328,11 @@ fn register(
     ));
     for key in waiter.keys() {
         let slot = SlotNumber::of_key(key);
-        let side = locks.lock(slot).expect("a blocking command locks all its keys").side();
+        let side = unit.lock(slot).expect("a blocking command locks all its keys").side();
         worker.ended.settle(slot, side);
         side.wait(waiter.database, key, &waiter);
     }
     worker.deadlines.insert(&waiter);
     session.client.set_waiter(Some(Arc::clone(&waiter)));
     session.waiter = Some(Arc::clone(&waiter));
-    worker.changes = 0;
 }

@@ -1,97 +1,33 @@
-//! What is noted of a command that ran: its time, its sizes, its line for monitors.
+//! Notes on a command that ran: its time, its sizes, its line for monitors.
 //!
-//! Reading the clock around each command would cost a tenth of what a `GET` in a pipeline costs. So brief commands (fast
-//! or O(1) by declaration, with a small request) that follow each other within a batch are timed together, and the time is
-//! divided evenly among them: at most one reading more per batch. All others are timed by themselves, and so is everything
-//! while the slow log asks for less than a millisecond. A client that waits for each reply has one command in a batch and
-//! exact times.
+//! Reading the clock around each command would cost a tenth of what a `GET` in a pipeline costs. So
+//! brief commands (fast or O(1) by declaration, with a small request) that follow each other within
+//! a batch are timed together, and the time is divided evenly among them: at most one reading more
+//! per batch. All others are timed by themselves, and so is everything while the slow log asks for
+//! less than a millisecond. A client that waits for each reply has one command in a batch and exact
+//! times.
 //!
-//! What that means: the log of slow commands compares the share of a command in such a run, so that a stall of the worker
-//! in the middle of a pipeline does not blame a command; the latency event compares the run's whole time.
+//! Consequence: the log of slow commands compares the share of a command in such a run, so that
+//! a stall of the worker in the middle of a pipeline does not blame a command; the latency event
+//! compares the run's whole time.
 
 use tidemill_resp::request::ArgumentView;
 
-use super::turn::Client;
-use crate::blocking::{WaitEnd, Waiter};
-use crate::clients;
+use super::executor::Executor;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::until_nul;
 use crate::limits::{BRIEF_REQUEST_BYTES_MAX, EXACT_SLOWLOG_US_MAX};
-use crate::observe::command_log::{LogEntry, LogKind, shortened};
-use crate::observe::latency::Sample;
-use crate::observe::{monitor, shown_arguments};
 use crate::shared::Shared;
+use crate::shared::clients;
+use crate::shared::monitor;
+use crate::slots::waiter::{WaitEnd, Waiter};
+use crate::telemetry::command_log::{LogEntry, LogKind, shortened};
+use crate::telemetry::latency::Sample;
+use crate::telemetry::shown_arguments;
 use crate::worker::Worker;
 
-/// Commands that ran since the clock was read last.
-#[derive(Debug, Default)]
-pub(crate) struct Run {
-    /// When the connection's turn began.
-    turn_start_ns: u64,
-    start_ns: u64,
-    /// What ran between the last two readings of the clock took so many nanoseconds.
-    last_ns: u64,
-    /// With each command, the index of its request in the batch.
-    ran: Vec<(CommandId, usize)>,
-    /// The index of the request that is executed now.
-    pub(crate) request: usize,
-}
-
-impl Run {
-    /// Begins anew at a time in monotonic nanoseconds.
-    pub(crate) fn begin(&mut self, now_ns: u64) {
-        self.start_ns = now_ns;
-        self.ran.clear();
-    }
-
-    /// A connection's turn begins, at a time in monotonic nanoseconds.
-    pub(crate) fn begin_turn(&mut self, now_ns: u64) {
-        self.turn_start_ns = now_ns;
-    }
-
-    /// Nanoseconds from the beginning of the last turn to its last reading of the clock.
-    pub(crate) fn turn_ns(&self) -> u64 {
-        self.start_ns.saturating_sub(self.turn_start_ns)
-    }
-
-    /// Whether a turn of so many nanoseconds has no room for another command like the last one, which was timed alone.
-    pub(crate) fn fills_turn(&self, turn_ns_max: u64) -> bool {
-        self.turn_ns() + self.last_ns > turn_ns_max
-    }
-
-    /// The time since it began, for the command that runs; it begins anew. Nothing when other commands share that time.
-    pub(crate) fn take_elapsed_ns(&mut self, now_ns: u64) -> u64 {
-        if !self.ran.is_empty() {
-            return 0;
-        }
-        let start_ns = std::mem::replace(&mut self.start_ns, now_ns);
-        now_ns.saturating_sub(start_ns)
-    }
-
-    /// Nanoseconds since it began or the last one ended.
-    pub(crate) fn elapsed_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.start_ns)
-    }
-
-    /// When it began or the last one ended, in monotonic microseconds.
-    pub(crate) fn start_us(&self) -> u64 {
-        self.start_ns / 1000
-    }
-
-    /// The command of the present request ran.
-    #[inline]
-    pub(crate) fn note(&mut self, id: CommandId) {
-        self.ran.push((id, self.request));
-    }
-
-    #[inline]
-    pub(crate) fn count(&self) -> usize {
-        self.ran.len()
-    }
-}
-
-impl<E> Client<'_, '_, E> {
-    /// Whether a request of so many bytes is timed by itself.
+impl<E> Executor<'_, '_, E> {
+    /// True if a request of this length is timed by itself.
     #[inline]
     pub(crate) fn is_timed_alone(&self, id: Option<CommandId>, request_bytes: usize) -> bool {
         let Some(id) = id else { return false };
@@ -100,13 +36,14 @@ impl<E> Client<'_, '_, E> {
             || self.times_each_alone()
     }
 
-    /// Whether all commands are timed by themselves.
+    /// True if all commands are timed by themselves.
     #[inline]
     pub(crate) fn times_each_alone(&self) -> bool {
         self.worker.settings.command_logs[LogKind::Slow as usize].value_min < EXACT_SLOWLOG_US_MAX
     }
 
-    /// A command of the present request ran: it will get its share of the time, and monitors see it.
+    /// A command of the present request ran: it will get its share of the time, and monitors see
+    /// it.
     #[inline]
     pub(crate) fn note_ran(
         &mut self,
@@ -123,6 +60,7 @@ impl<E> Client<'_, '_, E> {
     /// `request` gives a request's arguments by its index in the batch.
     #[inline]
     pub(crate) fn end_run<'a>(&mut self, request: impl Fn(usize) -> ArgumentView<'a>) {
+        self.worker.publish_lookups(self.shared);
         let count = self.worker.run.ran.len() as u64;
         if count == 0 {
             return;
@@ -170,7 +108,15 @@ impl<E> Client<'_, '_, E> {
             self.log(LogKind::LargeRequest, request_bytes as u64, command, args);
         }
         if reply_bytes as u64 >= logs[LogKind::LargeReply as usize].value_min {
-            self.log(LogKind::LargeReply, reply_bytes as u64, command, args);
+            self.log_large_reply(reply_bytes as u64, command, args);
+        }
+    }
+
+    #[cold]
+    fn log_large_reply(&self, bytes: u64, command: &'static Command, args: &ArgumentView<'_>) {
+        // A reply that found no memory counts as longer than any.
+        if !self.reply.has_failed() {
+            self.log(LogKind::LargeReply, bytes, command, args);
         }
     }
 
@@ -182,12 +128,14 @@ impl<E> Client<'_, '_, E> {
 
     /// Notes all about one command of a transaction.
     pub(crate) fn note_queued(
-        &self,
+        &mut self,
         (id, command): (CommandId, &'static Command),
         args: &ArgumentView<'_>,
         elapsed_ns: u64,
         reply_bytes: usize,
     ) {
+        // The next one may be `INFO`.
+        self.worker.publish_lookups(self.shared);
         let settings = &self.worker.settings;
         let stats = self.worker.stats(self.shared);
         stats.command(id).ran(1, elapsed_ns, settings.latency_tracking);
@@ -259,7 +207,7 @@ impl<E> Client<'_, '_, E> {
 /// Puts an entry into a command's log, unless the command is one that is not logged.
 fn log_for(
     (shared, worker): (&Shared, &Worker),
-    client: &clients::Client,
+    executor: &clients::Client,
     (kind, value): (LogKind, u64),
     command: &'static Command,
     arguments: Vec<Vec<u8>>,
@@ -272,9 +220,9 @@ fn log_for(
         unix_s: shared.clock.wall_us() / 1_000_000,
         value,
         arguments,
-        client_address: client.address.clone(),
+        client_address: executor.address.clone(),
         // A C string in Valkey.
-        client_name: until_nul(&client.texts().name).to_vec(),
+        client_name: until_nul(&executor.texts().name).to_vec(),
     };
     let entries_max = worker.settings.command_logs[kind as usize].entries_max;
     shared.command_logs.push(kind, entries_max, entry);
@@ -284,7 +232,7 @@ fn log_for(
 pub fn note_unblocked(
     shared: &Shared,
     worker: &Worker,
-    client: &clients::Client,
+    executor: &clients::Client,
     waiter: &Waiter,
     end: WaitEnd,
     reply_bytes: usize,
@@ -295,7 +243,7 @@ pub fn note_unblocked(
     };
     let stats = worker.stats(shared);
     stats.commands_processed.add(1);
-    client.commands.add(1);
+    executor.commands.add(1);
     if let Some(id) = shared.commands.find(waiter.command.name.as_bytes()) {
         let of_command = stats.command(id);
         of_command.ran(1, elapsed_ns, worker.settings.latency_tracking);
@@ -310,7 +258,7 @@ pub fn note_unblocked(
     for (kind, value) in values {
         if value >= worker.settings.command_logs[kind as usize].value_min {
             let shown = shortened(shown_arguments(waiter.command, arguments));
-            log_for((shared, worker), client, (kind, value), waiter.command, shown);
+            log_for((shared, worker), executor, (kind, value), waiter.command, shown);
         }
     }
 }
@@ -320,20 +268,4 @@ pub(super) fn request_bytes(args: &ArgumentView<'_>) -> usize {
     let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let arguments = args.iter().map(|argument| argument.len() + digits(argument.len()) + 5);
     arguments.sum::<usize>() + digits(args.len()) + 3
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_turn_is_full_when_another_command_like_the_last_would_outlast_it() {
-        let mut run = Run::default();
-        run.begin_turn(1_000);
-        (run.start_ns, run.last_ns) = (1_400, 400);
-        assert!(run.fills_turn(799));
-        assert!(!run.fills_turn(800), "one more of 400 just fits");
-        (run.start_ns, run.last_ns) = (1_790, 10);
-        assert!(!run.fills_turn(800), "short ones follow a long one");
-    }
 }

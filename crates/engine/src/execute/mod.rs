@@ -1,24 +1,34 @@
 //! How requests are run.
 //!
-//! [`turn::run_turn`] takes a connection's bytes: it parses a batch, overlaps the cache misses of its keys, and executes
-//! one request after the other. Each is admitted ([`admit`]), then run as its declaration says: without a lock, under the
-//! lock of one slot, or under several ([`keyed`]); in a transaction ([`transaction`]); or on the session. Whoever wrote a
-//! key that somebody waits for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. What is
-//! noted of a command stands in [`measure`]; what expires unread is swept away beside all that ([`sweep`]).
+//! [`turn::run_turn`] takes a connection's bytes: it parses a batch, overlaps the cache misses of
+//! its keys, and executes one request after the other. Each is admitted ([`admit`]), then run as
+//! its declaration says: without a lock, under the lock of one slot, or under several ([`keyed`]);
+//! in a transaction ([`transaction`]); or on the session. The writer of a key that somebody waits
+//! for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. Notes
+//! on commands are in [`measure`], lack of memory is in [`shortage`]; keys that expire unread are
+//! swept away beside all that ([`sweep`]).
 
 mod admit;
+mod batch;
+mod executor;
 pub mod keyed;
+mod look_ahead;
 mod measure;
 mod pieces;
+mod registry;
 mod serve;
+mod shortage;
 mod sweep;
 pub mod transaction;
 pub mod turn;
+mod unit;
 
-pub(crate) use measure::Run;
+pub use batch::Batch;
+pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};
 pub use measure::note_unblocked;
+pub use registry::commands;
+#[cfg(test)]
+pub(crate) use registry::handlers;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use sweep::sweep;
-pub(crate) use sweep::{Expiring as SweepExpiring, Position as SweepPosition};
-pub(crate) use turn::Called;
-pub use turn::{Batch, Next, Turn, look_ahead, prefetch, run_turn};
+pub use turn::{Next, Turn, run_turn};

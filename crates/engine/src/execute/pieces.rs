@@ -4,23 +4,24 @@ use std::sync::atomic::Ordering;
 
 use tidemill_resp::request::ArgumentView;
 
+use super::executor::Executor;
 use super::measure::request_bytes;
-use super::turn::{Client, Next, Turn};
+use super::turn::{Next, Turn};
+use crate::access::section::ReadSide;
 use crate::command::{Command, CommandId, Flags};
 use crate::long_reply::Noted;
-use crate::observe::command_log::{LogKind, shortened};
-use crate::observe::shown_arguments;
-use crate::section::ReadSide;
-use crate::session::ReplyMode;
+use crate::telemetry::command_log::{LogKind, shortened};
+use crate::telemetry::shown_arguments;
+use crate::worker::session::ReplyMode;
 
-impl<E: ReadSide> Client<'_, '_, E> {
-    /// Whether the client's replies may be made in pieces.
+impl<E: ReadSide> Executor<'_, '_, E> {
+    /// True if the client's replies may be made in pieces.
     pub(crate) fn takes_pieces(&self) -> bool {
         !self.worker.limits_output && self.session.reply_mode == ReplyMode::On
     }
 
-    /// A command has answered the first piece of its reply, of `reply_bytes`: it counts and is shown now, and is
-    /// measured when the reply is complete.
+    /// A command has answered the first piece of its reply, of `reply_bytes`: it counts and is
+    /// shown now, and is measured when the reply is complete.
     #[cold]
     pub(crate) fn note_begun(
         &mut self,
@@ -33,7 +34,7 @@ impl<E: ReadSide> Client<'_, '_, E> {
         self.worker.stats(self.shared).commands_processed.add(1);
         self.session.client.commands.add(1);
         self.show(command, args);
-        if let Some(rest) = &mut self.session.rest {
+        if let Some(rest) = &mut self.session.pending_reply {
             rest.noted = Some(Noted {
                 id,
                 arguments: shortened(shown_arguments(command, *args)),
@@ -44,12 +45,12 @@ impl<E: ReadSide> Client<'_, '_, E> {
         }
     }
 
-    /// Makes the next piece of a reply if there is one left: that is the connection's turn. Requests behind it wait in
-    /// `input`.
+    /// Makes the next piece of a reply if there is one left: that is the connection's turn.
+    /// Requests behind it wait in `input`.
     #[cold]
     pub(crate) fn go_on(&mut self, input: &[u8]) -> Option<Turn> {
         let shared = self.shared;
-        let mut rest = self.session.rest.take()?;
+        let mut rest = self.session.pending_reply.take()?;
         self.reader.seat().pass();
         self.worker.refresh_settings(shared);
         if self.session.client.is_killed() {
@@ -59,6 +60,11 @@ impl<E: ReadSide> Client<'_, '_, E> {
         self.worker.run.begin_turn(start_ns);
         let before = self.reply.len();
         rest.write_piece(self.reply, shared.keyspace.seed());
+        if self.reply.has_failed() {
+            self.reply.recover(before);
+            self.session.lacked_memory = true;
+            return Some(Turn { consumed: input.len(), next: Next::Close });
+        }
         let end_ns = shared.clock.monotonic_ns();
         self.worker.run.begin(end_ns);
         if let Some(noted) = &mut rest.noted {
@@ -68,7 +74,7 @@ impl<E: ReadSide> Client<'_, '_, E> {
         // Relaxed: for others' information only. A client that is being answered is not idle.
         self.session.client.last_command_ms.store(self.worker.now_ms(), Ordering::Relaxed);
         let next = if !rest.is_complete() {
-            self.session.rest = Some(rest);
+            self.session.pending_reply = Some(rest);
             Next::Turn
         } else {
             if let Some(noted) = rest.noted {

@@ -1,114 +1,156 @@
-//! Serving those who wait, and what else is done between commands: deleting what reads found expired.
+//! Serving those who wait, and what else is done between commands: deleting what reads found
+//! expired.
 
 use std::sync::Arc;
 
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, Section, SlotNumber};
 
-use super::keyed::release;
-use crate::blocking::{WaitEnd, Waiter};
-use crate::command::{Handler, Stop};
-use crate::context::{Access, Cx};
-use crate::known_keys::KnownKeys;
-use crate::locks::LockSet;
-use crate::mailbox::Message;
-use crate::ready::ReadyKey;
-use crate::registrations::Registration;
-use crate::session::Session;
+use super::registry;
+use super::unit::commit;
+use crate::access::context::{Access, Caller, Cx};
+use crate::access::key_hashes::KeyHashes;
+use crate::access::locks::LockSet;
+use crate::access::outcome::Stop;
+use crate::access::unit::Unit;
+use crate::access::unwatch::unwatch;
+use crate::error::NO_MEMORY_FOR_REPLY;
 use crate::shared::Shared;
+use crate::slots::mailbox::Message;
+use crate::slots::parking::WaitTarget;
+use crate::slots::ready::ReadyKey;
+use crate::slots::waiter::{WaitEnd, Waiter};
 use crate::worker::Worker;
+use crate::worker::registrations::Registration;
+use crate::worker::session::Session;
 
-/// Serves the waiters of all keys that became ready, in the order of their arrival. `locks` holds those keys' slots.
+/// Serves the waiters of all keys that became ready, in the order of their arrival: each by a unit
+/// of its own, under the locks of the one that wrote the keys. Returns the last one.
 pub(crate) fn serve_ready<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
-    mut locks: LockSet<'k>,
+    mut unit: Unit<'k>,
     section: Section<'_>,
-) -> LockSet<'k> {
+) -> Unit<'k> {
     let mut index = 0;
     // Serving can make more keys ready: they are served too.
-    while let Some(ready) = worker.ready.get(index).cloned() {
-        locks = serve_key(shared, worker, locks, section, (index, ready));
+    while let Some(ready) = unit.ready().and_then(|ready| ready.get(index)).cloned() {
+        unit = serve_key(shared, worker, unit, section, (index, ready));
         index += 1;
     }
-    worker.ready.clear();
-    locks
+    unit.clear_ready();
+    unit
 }
 
 /// Serves the waiters of the ready key at `index`.
 fn serve_key<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
-    mut locks: LockSet<'k>,
+    mut unit: Unit<'k>,
     section: Section<'_>,
     (index, ready): (usize, ReadyKey),
-) -> LockSet<'k> {
+) -> Unit<'k> {
     loop {
-        let lock = locks.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
+        let lock = unit.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
         let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
         let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key) else {
-            return locks;
+            return unit;
         };
-        if !is_of_use(shared, worker, &locks, found, &waiter) {
-            return locks;
+        if !is_of_use(shared, worker, &unit, found, &waiter) {
+            return unit;
         }
-        if !add_slots(shared, &mut locks, &waiter, &ready.key) {
-            worker.postponed.push(ready);
-            return locks;
+        if let Err(taken) = add_slots(shared, &mut unit, &waiter, &ready.key) {
+            postpone(shared, worker, ready, taken);
+            return unit;
         }
         // Slots that were added let the clock go on: the handler judges as this does.
-        if !is_of_use(shared, worker, &locks, found, &waiter) {
-            return locks;
+        if !is_of_use(shared, worker, &unit, found, &waiter) {
+            return unit;
         }
-        let is_upcoming = |key: &ReadyKey| worker.ready.position(key).is_some_and(|at| at > index);
-        if let Some(owed) = owed_before(shared, worker, &mut locks, section, &waiter, &ready.key)
-            && !is_upcoming(&owed)
+        if let Some(owed) = owed_before(shared, worker, &mut unit, section, &waiter, &ready.key)
+            && !is_upcoming(&unit, index, &owed)
         {
+            // Its turn is behind the other's. One that waits for a slot already wakes the worker
+            // for both; otherwise the other is tried first, and either is served or waits for a
+            // slot then.
+            worker.postponed_is_due |= worker.postponed.position(&owed).is_none();
             worker.postponed.push(owed);
             worker.postponed.push(ready);
-            return locks;
+            return unit;
         }
         if waiter.serve() {
-            locks = serve_one(shared, worker, locks, section, &waiter, &ready.key);
+            unit = serve_one(shared, worker, unit, section, &waiter, &ready.key);
         }
     }
 }
 
-/// Adds the slots of what the waiter's command looks at before it comes to `key`, and of what it writes besides.
-fn add_slots<'k>(shared: &'k Shared, locks: &mut LockSet<'k>, waiter: &Waiter, key: &[u8]) -> bool {
-    let view = waiter.arguments.view();
-    let mut before = waiter.keys_before(key);
-    let also = waiter.block.also.iter().map(|&position| view.get(position));
-    let is_locked = before.all(|key| locks.try_add(shared, SlotNumber::of_key(key)))
-        && also.clone().all(|key| locks.try_add(shared, SlotNumber::of_key(key)));
-    if is_locked && also.len() > 0 {
-        locks.mark_held();
-    }
-    is_locked
+/// True if a key comes behind the ready one at `index`.
+fn is_upcoming(unit: &Unit<'_>, index: usize, key: &ReadyKey) -> bool {
+    unit.ready().and_then(|ready| ready.position(key)).is_some_and(|at| at > index)
 }
 
-/// Whether a key has what a waiter waits for.
+/// Adds the slots of the keys that the waiter's command looks at before `key`, and of those that it
+/// writes besides.
+///
+/// # Errors
+///
+/// The slot that is taken.
+fn add_slots<'k>(
+    shared: &'k Shared,
+    unit: &mut Unit<'k>,
+    waiter: &Waiter,
+    key: &[u8],
+) -> Result<(), SlotNumber> {
+    let view = waiter.arguments.view();
+    let also = waiter.block.also.iter().map(|&position| view.get(position));
+    for key in waiter.keys_before(key).chain(also.clone()) {
+        let slot = SlotNumber::of_key(key);
+        if !unit.try_add(shared, slot) {
+            return Err(slot);
+        }
+    }
+    if also.len() > 0 {
+        unit.mark_held();
+    }
+    Ok(())
+}
+
+/// Leaves a key's waiters until a slot that is taken is released, which wakes the worker.
+fn postpone(shared: &Shared, worker: &mut Worker, ready: ReadyKey, taken: SlotNumber) {
+    worker.postponed.push(ready);
+    let place = WaitTarget::Slot(taken);
+    let word = shared.keyspace.word(taken);
+    // The release of a slot cannot be missed: see `SlotWord::announce_waiting`. Slots in hand are
+    // of no concern: the parking's own lock is taken behind all others, and nothing is waited for
+    // under it.
+    let is_parked = shared.parking.park_worker(place, worker.index, || word.announce_waiting());
+    worker.postponed_is_due |= !is_parked;
+}
+
+/// True if a key has what a waiter waits for.
 fn is_of_use(
     shared: &Shared,
     worker: &Worker,
-    locks: &LockSet<'_>,
+    unit: &Unit<'_>,
     found: Option<Found<'_>>,
     waiter: &Waiter,
 ) -> bool {
     found.is_some_and(|found| {
-        found.entry.kind() == waiter.block.kind && !locks.is_over(shared, worker, found.entry)
+        found.entry.kind() == waiter.block.kind && !unit.is_over(shared, worker, found.entry)
     })
 }
 
-/// A key that the waiter's command comes to before `key`, with something for its waiters that they have not got yet.
+/// A key that the waiter's command looks at before `key`, with something for its waiters that they
+/// have not got yet.
 ///
-/// Whoever wrote it could not lock all that serving them takes, and tries again. Until then its waiters keep their order,
-/// and the one at hand is not served from a later key. A key that this unit wrote and comes to later is none of these: the
-/// waiter's command takes from it first, as it would if it were sent now.
+/// Its writer could not lock all that serving them takes, and tries again. Until then its
+/// waiters keep their order, and the one at hand is not served from a later key. A key that this
+/// unit wrote and serves later is none of these: the waiter's command takes from it first, as it
+/// would if it were sent now.
 fn owed_before(
     shared: &Shared,
     worker: &Worker,
-    locks: &mut LockSet<'_>,
+    unit: &mut Unit<'_>,
     section: Section<'_>,
     waiter: &Waiter,
     key: &[u8],
@@ -116,75 +158,78 @@ fn owed_before(
     let database = waiter.database;
     waiter.keys_before(key).find_map(|key| {
         let key_hash = shared.keyspace.key_hash(key);
-        let lock = locks.lock(key_hash.slot).expect("keys before the ready one are locked");
+        let lock = unit.lock(key_hash.slot).expect("keys before the ready one are locked");
         let found = lock.find(database, key_hash, key, section);
-        let is_of_use = is_of_use(shared, worker, locks, found, waiter);
+        let is_of_use = is_of_use(shared, worker, unit, found, waiter);
         is_of_use.then(|| ReadyKey { database, key: key.into(), key_hash })
     })
 }
 
-/// Runs the waiter's command in its place. The reply goes to its worker once the journal has the record.
+/// Runs the waiter's command in its place, as a unit. The reply goes to its worker once the journal
+/// has the record.
 fn serve_one<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
-    locks: LockSet<'k>,
+    unit: Unit<'k>,
     section: Section<'_>,
     waiter: &Arc<Waiter>,
     key: &[u8],
-) -> LockSet<'k> {
-    let Handler::Keyed(handler) = waiter.command.handler else {
-        unreachable!("only commands on keys wait for keys")
-    };
+) -> Unit<'k> {
+    let id = shared.commands.find(waiter.command.name.as_bytes());
+    let (_, handler) =
+        registry::handlers().of_keyed(id.expect("a waiter's command is in the table"));
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
     let start_ns = shared.clock.monotonic_ns();
-    let mut cx = Cx {
-        args: &args,
-        reply: &mut reply,
-        worker: &mut *worker,
-        shared,
-        database: waiter.database,
-        section,
-        access: Access::Locked(locks),
-        known: KnownKeys::None,
-        touch: true,
-        may_block: false,
-        rest: None,
-        ready_key: Some(key),
-        command: waiter.command,
-    };
+    let caller = Caller::blocked_client(shared, &mut *worker, &mut reply, waiter.database, key);
+    let access = Access::Locked(unit);
+    let mut cx = caller.calls((waiter.command, &args), section, access, KeyHashes::None);
     let outcome = handler(&mut cx);
-    let Access::Locked(locks) = cx.access else { unreachable!("a write stays locked") };
+    let mut unit = cx.into_unit();
     if let Err(Stop::Error(error)) = outcome.map_err(|stop| *stop) {
+        reply.clear();
         reply.error(error.wire());
+    } else if reply.has_failed() {
+        reply.clear();
+        reply.error(NO_MEMORY_FOR_REPLY);
     }
-    let changes = std::mem::take(&mut worker.changes);
-    if shared.sinks.journal.is_some() {
-        worker.effects.end_command(waiter.database, &args, changes);
-    }
-    worker.stats(shared).changes.add(changes);
-    // It stays in the queues of its other keys until its worker takes it back; who no longer waits is skipped.
+    unit.end_command(shared, worker, waiter.database, &args);
+    unit.succeed(worker);
+    // It stays in the queues of its other keys until its worker takes it back; who no longer waits
+    // is skipped.
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
     let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
-    worker.served.push((waiter.worker, message));
-    locks
+    unit.note_served(waiter.worker, message);
+    unit
 }
 
-/// Serves the queues that could not be served because a slot was taken. To be called with no lock in hand.
+/// Serves the queues that could not be served because a slot was taken. To be called with no lock
+/// in hand.
+///
+/// Each is tried once. Those that fail again wait for the slot that they failed at, so that a
+/// worker which has nothing else to do sleeps meanwhile.
 pub fn serve_postponed(shared: &Shared, worker: &mut Worker, section: Section<'_>) {
+    if worker.postponed.is_empty() {
+        return;
+    }
+    worker.postponed_is_due = false;
     for ready in worker.postponed.take() {
         match LockSet::one(shared, ready.key_hash.slot) {
             Ok(locks) => {
-                worker.ready.push(ready);
-                release(shared, worker, locks, section);
+                let mut unit = Unit::new(shared, locks);
+                unit.note_ready(ready);
+                commit(shared, worker, unit, section);
             }
-            Err(_) => worker.postponed.push(ready),
+            Err(_) => {
+                let slot = ready.key_hash.slot;
+                postpone(shared, worker, ready, slot);
+            }
         }
     }
 }
 
-/// The wait `id` of a session is over, however it ended: takes its registrations back, and returns it if it was the
-/// session's present one. To be called by the session's worker.
+/// The wait `id` of a session is over, however it ended: takes its registrations back, and returns
+/// it if it was the session's present one. To be called by the session's worker.
 #[must_use]
 pub fn end_wait(
     shared: &Shared,
@@ -207,18 +252,20 @@ fn forget(shared: &Shared, worker: &mut Worker, waiter: &Arc<Waiter>) {
 
 /// A connection is gone: whatever its session was in the middle of ends.
 pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
-    super::transaction::unwatch(shared, worker, &mut session, None);
+    unwatch(shared, worker, &mut session, None);
+    shared.token.leave(session.ticket(worker.index));
     if session.is_monitor {
         shared.monitors.remove(session.id());
     }
     if let Some(waiter) = session.waiter.take() {
-        // Who was served at this moment has registrations all the same.
+        // A client served at this moment still has its registrations.
         let _ = waiter.end();
         forget(shared, worker, &waiter);
     }
 }
 
-/// Deletes the keys that reads found expired, each as a write of its own. What is taken is left to the next sweep.
+/// Deletes the keys that reads found expired, each as a write of its own. What is taken is left to
+/// the next sweep.
 pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>) {
     if worker.expired.is_empty() {
         return;
@@ -226,15 +273,14 @@ pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>
     for expired in std::mem::take(&mut worker.expired) {
         let Ok(locks) = LockSet::one(shared, expired.key_hash.slot) else { continue };
         // Beginning an edit deletes what has expired.
-        let locks = edit_beside(shared, worker, locks, section, expired.database, |cx| {
+        edit_beside(shared, worker, locks, section, expired.database, |cx| {
             let _ = cx.edit(&expired.key).is_gone();
         });
-        worker.changes = 0;
-        release(shared, worker, locks, section);
     }
 }
 
-/// Changes keys on behalf of no client. Their slots are locked.
+/// Changes keys on behalf of no client, as a unit under locks of their slots. Its changes are no
+/// command's and do not count.
 pub(crate) fn edit_beside<'k>(
     shared: &'k Shared,
     worker: &mut Worker,
@@ -242,25 +288,14 @@ pub(crate) fn edit_beside<'k>(
     section: Section<'_>,
     database: usize,
     edit: impl FnOnce(&mut Cx<'k, '_>),
-) -> LockSet<'k> {
+) {
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
-    let mut cx = Cx {
-        args: &no_arguments.view(),
-        reply: &mut reply,
-        worker,
-        shared,
-        database,
-        section,
-        access: Access::Locked(locks),
-        known: KnownKeys::None,
-        touch: false,
-        may_block: false,
-        rest: None,
-        ready_key: None,
-        command: &crate::command::Command::BASE_REF,
-    };
+    let caller = Caller::server(shared, &mut *worker, &mut reply, database);
+    let access = Access::Locked(Unit::new(shared, locks));
+    let no_command = (&crate::command::Command::BASE_REF, &no_arguments.view());
+    let mut cx = caller.calls(no_command, section, access, KeyHashes::None);
     edit(&mut cx);
-    let Access::Locked(locks) = cx.access else { unreachable!("a write stays locked") };
-    locks
+    let unit = cx.into_unit();
+    commit(shared, worker, unit, section);
 }

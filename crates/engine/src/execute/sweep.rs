@@ -1,44 +1,28 @@
 //! The sweep: deletes expired keys and fields that nobody reads.
 //!
-//! Every worker has the slots whose number leaves its index when divided by the number of workers. It goes round through
-//! its slots and all databases for a bounded time, and skips slots in which nothing expires. A bucket is looked at without
-//! a lock; what has expired in it is then deleted as a write of its own. A slot that is taken is left to the next round.
-//! A hash with very many expired fields among others loses some per write, and its bucket is looked at again at once, some
-//! times; one of which all have expired goes by one write.
+//! Every worker has the slots whose number leaves its index when divided by the number of workers.
+//! It goes round through its slots and all databases for a bounded time, and skips slots in which
+//! nothing expires. A bucket is looked at without a lock; what has expired in it is then deleted as
+//! a write of its own. A slot that is taken is left to the next round. A hash with very many
+//! expired fields among others loses some per write, and its bucket is looked at again at once,
+//! some times; one of which all have expired goes by one write.
 
 use tidemill_store::{EntryRef, Section, SlotNumber};
 
-use super::keyed::release;
 use super::serve::edit_beside;
-use crate::commands::{self, hash::Reaped};
-use crate::expiry::ExpiryClock;
+use crate::access::expired_fields::{Reaped, delete_expired_fields, first_field_expiry};
+use crate::access::locks::LockSet;
+use crate::access::section::ReadSide;
+use crate::expiry_clock::ExpiryClock;
 use crate::limits::{
     FIELDS_PER_SWEEP_STEP, SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS,
     SWEEP_STEPS_PER_BUCKET_MAX, SWEEP_US_MAX,
 };
-use crate::locks::LockSet;
-use crate::section::ReadSide;
 use crate::shared::Shared;
 use crate::worker::Worker;
+use crate::worker::sweep::{Expiring, Position};
 
-/// Where a worker's sweep stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
-    database: usize,
-    slot: usize,
-    hash: u64,
-    /// Steps in a row that deleted fields of this bucket and left others.
-    repeated: usize,
-}
-
-impl Position {
-    /// The beginning of a worker's share.
-    pub(crate) fn new(worker: usize) -> Position {
-        Position { database: 0, slot: worker, hash: 0, repeated: 0 }
-    }
-}
-
-/// What one call of the sweep met.
+/// Findings of one call of the sweep.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     entries: usize,
@@ -47,13 +31,6 @@ struct Met {
     steps: usize,
     /// A hash was left with expired fields.
     leaves_fields: bool,
-}
-
-/// What a worker's sweep has met of the database that it is in: keys with an expiry, and the milliseconds they have left.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Expiring {
-    keys: u64,
-    ms: u64,
 }
 
 /// Sweeps on from where the worker's last sweep ended, for a bounded time or once around.
@@ -90,8 +67,8 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     met.leaves_fields || !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
 }
 
-/// Looks at one bucket, or skips a slot in which nothing expires; behind the last slot, goes on to the next database instead, and
-/// tells so.
+/// Looks at one bucket, or skips a slot in which nothing expires; behind the last slot, goes on to
+/// the next database instead, and tells so.
 fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Met) -> bool {
     let Position { database, slot, hash, repeated } = worker.sweep;
     let Some(slot) = SlotNumber::from_index(slot) else {
@@ -108,7 +85,7 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
         shared.has_expiring_fields() && keyspace.slot_key_count(database, slot, section) > 0;
     let (mut next, mut leaves_fields) = (None, false);
     if has_fields || keyspace.has_expiring(database, slot, section) {
-        let clock = shared.expiry_clock(worker);
+        let clock = worker.expiry_clock(shared);
         let expiring = &mut worker.sweep_expiring;
         let mut due: Vec<Box<[u8]>> = Vec::new();
         next = keyspace.visit_bucket(database, slot, hash, 1, section, &mut |entry| {
@@ -142,9 +119,9 @@ fn step(shared: &Shared, worker: &mut Worker, section: Section<'_>, met: &mut Me
     false
 }
 
-/// Whether an entry has expired, or a field of it.
+/// True if an entry has expired, or a field of it.
 fn is_due(shared: &Shared, entry: EntryRef<'_>, clock: ExpiryClock) -> bool {
-    let first_field_ms = || entry.hash(shared.keyspace.seed()).and_then(|hash| hash.first_expiry());
+    let first_field_ms = || first_field_expiry(shared, entry);
     let is_over = |at_ms| clock.has_passed(at_ms);
     entry.expires_at_ms().is_some_and(is_over) || first_field_ms().is_some_and(is_over)
 }
@@ -159,13 +136,11 @@ fn delete(
 ) -> Reaped {
     let mut reaped = Reaped::default();
     let Ok(locks) = LockSet::one(shared, slot) else { return reaped };
-    let locks = edit_beside(shared, worker, locks, section, database, |cx| {
+    edit_beside(shared, worker, locks, section, database, |cx| {
         // Beginning an edit deletes what has expired.
         if !cx.edit(key).is_gone() {
-            reaped = commands::hash::delete_expired_fields(cx, key);
+            reaped = delete_expired_fields(cx, key);
         }
     });
-    worker.changes = 0;
-    release(shared, worker, locks, section);
     reaped
 }

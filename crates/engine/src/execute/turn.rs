@@ -3,32 +3,35 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use smallvec::SmallVec;
 use tidemill_resp::encode::{Mark, ReplyBuffer};
-use tidemill_resp::request::{
-    ArgumentView, Arguments, Limits, Progress, ProtocolError, RequestParser,
-};
-use tidemill_store::{KeyBytes, KeyHash, LANES, SlotNumber};
+use tidemill_resp::request::{ArgumentView, Limits, Progress, ProtocolError, RequestParser};
+use tidemill_store::KeyHash;
 
-use super::{admit, keyed, transaction};
-use crate::command::{Command, CommandId, Flags, Handler, Outcome, Stop};
-use crate::context::SessionCx;
+use super::batch::{Batch, Request, request};
+use super::executor::{Executor, Step};
+use super::look_ahead::Requests;
+use super::{admit, keyed, registry, transaction};
+use crate::access::handler::Handler;
+use crate::access::outcome::{Outcome, Stop};
+use crate::access::section::{Enter, OpenSection};
+use crate::access::session_context::SessionCx;
+use crate::command::{Command, CommandId, Flags};
 use crate::error::CommandError;
 use crate::limits::{
-    BATCH_REQUESTS_MAX, BRIEF_REQUEST_BYTES_MAX, GATE_RETRY_US, HASHED_TOGETHER_MIN,
-    PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX, TURN_REPLY_BYTES_MAX, TURN_US_MAX,
+    GATE_RETRY_US, LARGE_BYTES_MIN, PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX,
+    TURN_REPLY_BYTES_MAX, TURN_US_MAX,
 };
-use crate::parking::{Place, Ticket, WakeUp};
-use crate::section::{Enter, OpenSection};
-use crate::session::{ReplyMode, Session};
 use crate::settings::Quiescent;
 use crate::shared::Shared;
+use crate::slots::parking::{WaitTarget, WakeUp};
 use crate::worker::Worker;
+use crate::worker::called::Called;
+use crate::worker::session::{ReplyMode, Session};
 
-/// What a connection needs next.
+/// Next need of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes; at least so many.
+    /// More bytes.
     Input {
         /// Bytes that the next request lacks at the very least.
         wanted: usize,
@@ -43,117 +46,16 @@ pub enum Next {
     Close,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Bytes of input that are done with.
     pub consumed: usize,
-    /// What the connection needs next.
+    /// Next need of the connection.
     pub next: Next,
 }
 
-/// One parsed request.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    /// Where its bytes begin in the input; its arguments count from here.
-    start: usize,
-    end: usize,
-    id: Option<CommandId>,
-    /// The first key's argument and hash, for commands with a key in a fixed place.
-    key: Option<(usize, KeyHash)>,
-    /// What is under its keys is a collection.
-    is_of_collections: bool,
-    /// A small and complete request of a brief reading command.
-    is_brief_read: bool,
-}
-
-impl Request {
-    fn key_hash(&self) -> Option<KeyHash> {
-        self.key.map(|(_, hash)| hash)
-    }
-
-    fn key_hash_mut(&mut self) -> Option<&mut KeyHash> {
-        self.key.as_mut().map(|(_, hash)| hash)
-    }
-}
-
-/// What a request calls, by its first argument and how many follow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Called {
-    id: CommandId,
-    /// The argument that is its first key, or 0.
-    key: u8,
-    is_of_collections: bool,
-    is_brief_read: bool,
-}
-
-/// Requests parsed ahead. One per worker, reused for all connections.
-#[derive(Debug)]
-pub struct Batch {
-    arguments: Vec<Arguments>,
-    requests: Vec<Request>,
-    /// It holds what [`look_ahead`] parsed, which is all of the input of the next turn.
-    is_parsed: bool,
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Batch::of(BATCH_REQUESTS_MAX)
-    }
-}
-
-impl Batch {
-    /// Room for one request.
-    #[must_use]
-    pub fn of_one() -> Batch {
-        Batch::of(1)
-    }
-
-    fn of(requests: usize) -> Batch {
-        Batch {
-            arguments: (0..requests).map(|_| Arguments::new()).collect(),
-            requests: Vec::with_capacity(requests),
-            is_parsed: false,
-        }
-    }
-
-    /// Whether the input of the next turn was parsed already.
-    #[must_use]
-    pub fn is_parsed(&self) -> bool {
-        self.is_parsed
-    }
-
-    /// Hashes the keys of all requests, and calls `prefetch` for the slot of each.
-    #[inline]
-    fn hash_keys(&mut self, shared: &Shared, input: &[u8], prefetch: impl Fn(SlotNumber)) {
-        let Batch { arguments, requests, .. } = self;
-        for (requests, arguments) in requests.chunks_mut(LANES).zip(arguments.chunks(LANES)) {
-            if requests.len() >= HASHED_TOGETHER_MIN {
-                hash_together(shared, requests, arguments, input);
-            } else {
-                for (request, arguments) in requests.iter_mut().zip(arguments) {
-                    let view = arguments.view(&input[request.start..]);
-                    if let Some((index, known)) = &mut request.key {
-                        *known = shared.keyspace.key_hash(view.get(*index));
-                    }
-                }
-            }
-            requests.iter().filter_map(Request::key_hash).for_each(|known| prefetch(known.slot));
-        }
-    }
-
-    /// The arguments of the request at an index.
-    fn view<'a>(&'a self, index: usize, input: &'a [u8]) -> ArgumentView<'a> {
-        self.arguments[index].view(&input[self.requests[index].start..])
-    }
-
-    /// Gives memory back that large requests left allocated.
-    pub fn shrink(&mut self) {
-        self.arguments.iter_mut().for_each(Arguments::shrink);
-    }
-}
-
-/// What ended the parsing of a batch.
+/// End of the parsing of a batch.
 enum Parsed {
     /// The batch is full.
     Full,
@@ -161,64 +63,6 @@ enum Parsed {
     Input { consumed: usize, wanted: usize },
     /// The input is no protocol.
     Broken(ProtocolError),
-}
-
-/// What one request came to.
-pub(crate) enum Step {
-    Done,
-    Wait(Place),
-    Blocked,
-}
-
-/// Everything that executing for one connection needs.
-pub(crate) struct Client<'k, 's, E> {
-    pub(crate) shared: &'k Arc<Shared>,
-    pub(crate) worker: &'s mut Worker,
-    pub(crate) session: &'s mut Session,
-    pub(crate) reader: &'s mut E,
-    pub(crate) reply: &'s mut ReplyBuffer,
-}
-
-/// Parses the input of a connection ahead of its turn, if it is one short request of a kind that was seen before: the turn
-/// is to be given the same batch then.
-///
-/// For connections that became ready together: see [`prefetch`].
-pub fn look_ahead(
-    shared: &Shared,
-    worker: &Worker,
-    parser: &RequestParser,
-    batch: &mut Batch,
-    input: &[u8],
-) {
-    batch.requests.clear();
-    let Some((length, called)) = worker.heads.parse(input, &mut batch.arguments[0]) else { return };
-    if length == input.len() && parser.is_idle() {
-        batch.requests.push(request(Some(called), 0, length));
-        batch.hash_keys(shared, input, |slot| shared.keyspace.prefetch_word(slot));
-        batch.is_parsed = true;
-    }
-}
-
-/// Asks the processor for what the requests of several connections will need that use one database; `batches` are their
-/// batches.
-///
-/// A client that waits for each reply has one request in its batch. Where many do, their cache misses overlap all the same.
-pub fn prefetch<'b, E: Enter, B: Iterator<Item = &'b mut Batch>>(
-    shared: &Shared,
-    reader: &E,
-    database: usize,
-    batches: B,
-) {
-    let guard = reader.enter();
-    let mut keys: SmallVec<[&mut KeyHash; PREFETCHED_ENTRIES_MAX]> =
-        batches.flat_map(|batch| &mut batch.requests).filter_map(Request::key_hash_mut).collect();
-    let hashes = keys.iter().map(|key| **key);
-    for key in hashes.clone() {
-        shared.keyspace.prefetch_table(database, key.slot, guard.section());
-    }
-    shared.keyspace.prefetch_buckets(database, hashes, guard.section());
-    let keys = keys.iter_mut().map(|key| &mut **key);
-    shared.keyspace.prefetch_entries(database, keys, guard.section());
 }
 
 /// Executes what `input` holds of requests, up to a connection's share of time.
@@ -230,15 +74,16 @@ pub fn run_turn<E: Enter>(
     worker: &mut Worker,
     session: &mut Session,
     reader: &mut E,
-    batch: &mut Batch,
+    requests: Requests<'_>,
     parser: &mut RequestParser,
     input: &[u8],
     reply: &mut ReplyBuffer,
 ) -> Turn {
-    let is_parsed = std::mem::take(&mut batch.is_parsed);
-    let mut client = Client { shared, worker, session, reader, reply };
-    if client.session.rest.is_some()
-        && let Some(turn) = client.go_on(input)
+    let (batch, is_parsed) = requests.into_batch();
+    let handlers = registry::handlers();
+    let mut executor = Executor { shared, handlers, worker, session, reader, reply };
+    if executor.session.pending_reply.is_some()
+        && let Some(turn) = executor.go_on(input)
     {
         return turn;
     }
@@ -246,31 +91,32 @@ pub fn run_turn<E: Enter>(
     let mut consumed = 0;
     let mut count = 0;
     loop {
-        client.reader.seat().pass();
-        // What another worker has answered applies to whatever was sent after that answer: settings, and being killed.
-        client.worker.refresh_settings(shared);
-        if client.session.client.is_killed() {
+        executor.reader.seat().pass();
+        // Changes that another worker has answered apply to requests sent after that answer:
+        // settings, and being killed.
+        executor.worker.refresh_settings(shared);
+        if executor.session.client.is_killed() {
             return Turn { consumed: input.len(), next: Next::Close };
         }
         let parsed = if is_parsed {
             Parsed::Input { consumed: 0, wanted: 1 }
         } else {
-            client.parse(batch, parser, &input[consumed..])
+            executor.parse(batch, parser, &input[consumed..])
         };
         let now_ns = shared.clock.monotonic_ns();
-        client.worker.run.begin(now_ns);
+        executor.worker.run.begin(now_ns);
         let start_us = *start_us.get_or_insert_with(|| {
-            client.worker.run.begin_turn(now_ns);
+            executor.worker.run.begin_turn(now_ns);
             now_ns / 1000
         });
-        let executed = client.execute_batch(batch, &input[consumed..]);
-        if client.worker.settings.quiescent == Quiescent::Batch {
-            client.reader.quiescent();
+        let executed = executor.execute_batch(batch, &input[consumed..]);
+        if executor.worker.settings.quiescent == Quiescent::Batch {
+            executor.reader.quiescent();
         }
         count += batch.requests.len();
         consumed += executed.consumed;
         if let Some(next) = executed.next {
-            // What was parsed ahead is parsed again.
+            // Requests that were parsed ahead are parsed again.
             *parser = RequestParser::new();
             return Turn { consumed, next };
         }
@@ -282,53 +128,22 @@ pub fn run_turn<E: Enter>(
             Parsed::Broken(error) => {
                 let mut text = Vec::new();
                 error.write_wire(&mut text);
-                client.reply.raw(&text);
+                executor.reply.raw(&text);
                 return Turn { consumed: input.len(), next: Next::Close };
             }
         }
-        let now_us = client.worker.run.start_us();
+        let now_us = executor.worker.run.start_us();
         if count >= TURN_COMMANDS_MAX || now_us - start_us > TURN_US_MAX {
             return Turn { consumed, next: Next::Turn };
         }
     }
 }
 
-/// Whether a line is of an HTTP request: a web page that its visitor's browser lets talk to this server can put commands into
-/// the body, behind lines that are none. Nothing behind such a line is executed.
+/// True if a line is of an HTTP request: a web page that its visitor's browser lets talk to this
+/// server can put commands into the body, behind lines that are none. Nothing behind such a line is
+/// executed.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
-}
-
-/// What is known of a request before its key is hashed.
-#[inline(always)]
-fn request(called: Option<Called>, start: usize, length: usize) -> Request {
-    let end = start + length;
-    let Some(Called { id, key, is_of_collections, is_brief_read }) = called else {
-        let (is_of_collections, is_brief_read) = (false, false);
-        return Request { start, end, id: None, key: None, is_of_collections, is_brief_read };
-    };
-    let key = (key > 0).then(|| (usize::from(key), KeyHash::default()));
-    let is_brief_read = is_brief_read && length <= BRIEF_REQUEST_BYTES_MAX;
-    Request { start, end, id: Some(id), key, is_of_collections, is_brief_read }
-}
-
-/// Hashes the keys of up to [`LANES`] requests side by side; one without a key takes the place of an empty one.
-#[inline(never)]
-fn hash_together(shared: &Shared, requests: &mut [Request], arguments: &[Arguments], input: &[u8]) {
-    let mut keys = [KeyBytes::default(); LANES];
-    for ((key, request), arguments) in keys.iter_mut().zip(&*requests).zip(arguments) {
-        if let Some((index, _)) = request.key {
-            let view = arguments.view(&input[request.start..]);
-            let (behind, length) = view.get_in_buffer(index);
-            *key = KeyBytes::new(behind, length);
-        }
-    }
-    let hashes = shared.keyspace.key_hashes(&keys);
-    for (known, hash) in requests.iter_mut().map(Request::key_hash_mut).zip(hashes) {
-        if let Some(known) = known {
-            *known = hash;
-        }
-    }
 }
 
 struct Executed {
@@ -336,7 +151,7 @@ struct Executed {
     next: Option<Next>,
 }
 
-impl<E: Enter> Client<'_, '_, E> {
+impl<E: Enter> Executor<'_, '_, E> {
     /// Fills the batch from `input`, and says what comes behind it.
     fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
         let parsed = self.parse_requests(batch, parser, input);
@@ -362,7 +177,8 @@ impl<E: Enter> Client<'_, '_, E> {
         batch.requests.clear();
         let mut offset = 0;
         for arguments in &mut batch.arguments {
-            // A request that authenticates changes what the next may be: it runs before that is parsed.
+            // A request that authenticates changes what the next may be: it runs before that is
+            // parsed.
             if !limits.authenticated && offset > 0 {
                 return Parsed::Full;
             }
@@ -426,7 +242,8 @@ impl<E: Enter> Client<'_, '_, E> {
         self.shared.keyspace.prefetch_entries(self.session.database, keys, guard.section());
     }
 
-    /// Asks the processor for the collections under the keys of the next requests, whose entries were asked for long ago.
+    /// Asks the processor for the collections under the keys of the next requests, whose entries
+    /// were asked for long ago.
     #[inline]
     fn prefetch_values(&self, requests: &[Request]) {
         let next = &requests[..requests.len().min(PREFETCHED_ENTRIES_MAX)];
@@ -456,25 +273,37 @@ impl<E: Enter> Client<'_, '_, E> {
             }
             let request = &batch.requests[index];
             let view = batch.view(index, input);
+            let before = self.reply.len();
             let (step, is_full) = if request.is_brief_read && reads_briefly {
-                match self.read_briefly(index, request, &view) {
+                match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
                         continue;
                     }
-                    step => (step, true),
+                    step => {
+                        self.replace_failed_reply(before);
+                        (step, true)
+                    }
                 }
             } else {
                 let alone = self.is_timed_alone(request.id, request.end - request.start);
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
-                let step = self.execute_measured(index, request, &view);
+                let is_large = request.end - request.start >= LARGE_BYTES_MIN as usize;
+                let step = match is_large.then(|| self.check_request_room(&view)) {
+                    Some(Err(error)) => self.refuse(&error),
+                    _ => self.execute_measured((index, before), request, &view),
+                };
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
                 reads_briefly = self.reads_briefly();
-                (step, self.is_turn_used_up(alone))
+                let is_full = self.is_turn_used_up(alone);
+                if is_full {
+                    self.replace_failed_reply(before);
+                }
+                (step, is_full)
             };
             let next = match step {
                 Step::Done if self.session.close_after_reply => Some(Next::Close),
@@ -487,7 +316,7 @@ impl<E: Enter> Client<'_, '_, E> {
             if self.worker.settings.quiescent == Quiescent::Command {
                 self.reader.quiescent();
             }
-            self.session.lock_attempts = 0;
+            self.session.end_attempts(self.shared, self.worker.index);
             consumed = request.end;
             if next.is_some() {
                 self.note_activity(request, view);
@@ -500,8 +329,9 @@ impl<E: Enter> Client<'_, '_, E> {
         Executed { consumed, next: None }
     }
 
-    /// Whether brief reads of this client need no more than their lookup: nothing about the client, and nothing about the
-    /// server, asks for a look at each command. Commands of others that change this are seen from the next batch on.
+    /// True if brief reads of this client need no more than their lookup: nothing about the client,
+    /// and nothing about the server, asks for a look at each command. Commands of others that
+    /// change this are seen from the next batch on.
     #[inline]
     fn reads_briefly(&self) -> bool {
         let session = &*self.session;
@@ -517,24 +347,29 @@ impl<E: Enter> Client<'_, '_, E> {
             && settings.quiescent != Quiescent::Command
     }
 
-    /// Whether the turn ends with the command that has just run, which was timed alone or not: others come first now.
+    /// True if the turn ends with the command that has just run, which was timed alone or not:
+    /// others come first now.
     #[inline]
     fn is_turn_used_up(&self, alone: bool) -> bool {
         self.reply.len() > TURN_REPLY_BYTES_MAX
-            || self.session.rest.is_some()
+            || self.session.pending_reply.is_some()
             || alone && self.worker.run.fills_turn(TURN_US_MAX * 1000)
     }
 
-    /// Executes a request for which [`Request::is_brief_read`] and [`Client::reads_briefly`] hold.
+    /// Executes a request for which [`Request::is_brief_read`] and [`Executor::reads_briefly`]
+    /// hold.
     #[inline]
-    fn read_briefly(&mut self, index: usize, request: &Request, view: &ArgumentView<'_>) -> Step {
+    fn read_briefly(
+        &mut self,
+        (index, before): (usize, usize),
+        request: &Request,
+        view: &ArgumentView<'_>,
+    ) -> Step {
         let id = request.id.expect("a recognized request has a command");
-        let command = self.shared.commands.command(id);
-        let Handler::Keyed(handler) = command.handler else { unreachable!("it reads keys") };
-        let before = self.reply.len();
+        let (command, handler) = self.handlers.of_keyed(id);
         self.worker.run.request = index;
         let result = keyed::run(self, (command, handler), view, request.key);
-        let step = self.settle(id, result);
+        let step = self.settle(id, result, before);
         if !matches!(step, Step::Wait(_)) {
             self.worker.run.note(id);
             let reply_bytes = self.reply.len() - before;
@@ -546,17 +381,17 @@ impl<E: Enter> Client<'_, '_, E> {
     /// Executes a request, and notes what it was.
     fn execute_measured(
         &mut self,
-        index: usize,
+        (index, before): (usize, usize),
         request: &Request,
         view: &ArgumentView<'_>,
     ) -> Step {
         self.worker.run.request = index;
-        let (before, ran) = (self.reply.len(), self.worker.run.count());
+        let ran = self.worker.run.count();
         let step = self.execute(request, view);
         if self.worker.run.count() > ran
             && let Some(command) = self.command_that_ran()
         {
-            // What `CLIENT REPLY` took back counts as nothing.
+            // A reply that `CLIENT REPLY` took back counts as nothing.
             let reply_bytes = self.reply.len().saturating_sub(before);
             self.note_sizes(command, view, request.end - request.start, reply_bytes);
         }
@@ -579,21 +414,26 @@ impl<E: Enter> Client<'_, '_, E> {
     }
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
-    fn park(&mut self, place: Place) -> Next {
+    fn park(&mut self, place: WaitTarget) -> Next {
         self.session.count_attempt(place);
-        let ticket = Ticket { worker: self.worker.index, session: self.session.id() };
+        let ticket = self.ticket();
         let shared = self.shared;
+        if place != WaitTarget::Token {
+            // Its turn would come while it waits for something else.
+            shared.token.leave(ticket);
+        }
         let is_parked = match place {
-            Place::Slot(slot) => {
+            WaitTarget::Slot(slot) => {
                 shared.parking.park(place, ticket, || shared.keyspace.word(slot).announce_waiting())
             }
-            Place::Token => shared.parking.park(place, ticket, || shared.token.announce_waiting()),
-            Place::Gate => {
+            // In the queue since it found the token taken.
+            WaitTarget::Token => true,
+            WaitTarget::Gate => {
                 let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));
             }
-            Place::Pause => return Next::WakeUp(WakeUp::PauseEnd),
-            Place::Memory => return Next::WakeUp(WakeUp::Memory),
+            WaitTarget::Pause => return Next::WakeUp(WakeUp::PauseEnd),
+            WaitTarget::Memory => return Next::WakeUp(WakeUp::Memory),
         };
         if is_parked {
             self.worker.stats(shared).parked.add(1);
@@ -631,7 +471,8 @@ impl<E: Enter> Client<'_, '_, E> {
         step
     }
 
-    /// Takes a reply back that `CLIENT REPLY` does not want; `before` was the mode when the command began.
+    /// Takes a reply back that `CLIENT REPLY` does not want; `before` was the mode when the command
+    /// began.
     #[inline]
     fn keep_silent(&mut self, before: ReplyMode, mark: Mark) {
         let now = self.session.reply_mode;
@@ -671,18 +512,18 @@ impl<E: Enter> Client<'_, '_, E> {
             self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
         }
         if is_held_back {
-            return Step::Wait(Place::Pause);
+            return Step::Wait(WaitTarget::Pause);
         }
         if self.must_reclaim_first(command) {
-            return Step::Wait(Place::Memory);
+            return Step::Wait(WaitTarget::Memory);
         }
         let before = self.reply.len();
         if command.name == "exec" && self.session.transaction.is_some() {
             return self.exec(id, command, args);
         }
-        let result = match command.handler {
-            Handler::Keyed(handler) => keyed::run(self, (command, handler), args, key),
-            Handler::Session(handler) | Handler::Whole(handler) => {
+        let result = match self.handlers.of(id) {
+            Some(Handler::Keyed(handler)) => keyed::run(self, (command, handler), args, key),
+            Some(Handler::Session(handler)) => {
                 let mut cx = SessionCx {
                     args: *args,
                     reply: &mut *self.reply,
@@ -693,14 +534,14 @@ impl<E: Enter> Client<'_, '_, E> {
                     command,
                     in_transaction: false,
                     alone: None,
-                    locks: None,
+                    unit: None,
                 };
                 handler(&mut cx)
             }
-            Handler::Container => Err(admit::container_error(command, args).into()),
+            None => Err(admit::container_error(command, args).into()),
         };
-        let step = self.settle(id, result);
-        if self.session.rest.is_some() {
+        let step = self.settle(id, result, before);
+        if self.session.pending_reply.is_some() {
             self.note_begun(id, command, args, self.reply.len() - before);
         } else if matches!(step, Step::Blocked) {
             // It counts when its wait is over: `note_unblocked`.
@@ -711,7 +552,7 @@ impl<E: Enter> Client<'_, '_, E> {
         step
     }
 
-    /// Whether a command has to wait until a pause is over: `EXEC` when one of its commands has to.
+    /// True if a command has to wait until a pause is over: `EXEC` when one of its commands has to.
     #[cold]
     fn is_held_back(&self, command: &Command) -> bool {
         let queued = match &self.session.transaction {
@@ -722,8 +563,8 @@ impl<E: Enter> Client<'_, '_, E> {
         self.shared.holds_back(queued.fold(command.flags, Flags::union))
     }
 
-    /// Whether a command that retires memory has to wait until the worker has freed some: before its first lock, when
-    /// it holds no reference that a grace period would wait for.
+    /// True if a command that retires memory has to wait until the worker has freed some: before
+    /// its first lock, when it holds no reference that a grace period would wait for.
     #[inline]
     fn must_reclaim_first(&self, command: &Command) -> bool {
         let retires = command.flags.contains(Flags::WRITE) || command.name == "exec";
@@ -731,18 +572,19 @@ impl<E: Enter> Client<'_, '_, E> {
     }
 
     #[inline]
-    fn settle(&mut self, id: CommandId, outcome: Outcome) -> Step {
+    fn settle(&mut self, id: CommandId, outcome: Outcome, before: usize) -> Step {
         match outcome {
             Ok(()) => Step::Done,
-            Err(stop) => self.settle_stop(id, *stop),
+            Err(stop) => self.settle_stop(id, *stop, before),
         }
     }
 
     #[cold]
-    fn settle_stop(&mut self, id: CommandId, stop: Stop) -> Step {
+    fn settle_stop(&mut self, id: CommandId, stop: Stop, before: usize) -> Step {
         match stop {
             Stop::Error(error) => {
                 self.worker.stats(self.shared).command(id).failed.add(1);
+                self.take_back(&error, before);
                 self.error(&error);
                 Step::Done
             }

@@ -1,77 +1,37 @@
-//! A server without sockets: sessions on workers, driven one turn at a time by a single thread, with a clock that stands
-//! still until it is moved.
+//! A server without sockets: sessions on workers, driven one turn at a time by a single thread,
+//! with a clock that is stopped until it is moved.
 #![allow(unsafe_code)]
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod seat;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::clock::Clock;
-use tidemill_engine::commit::{Effect, Event, Journal, KeyspaceEvents, MemoryJournal, Sinks};
+use tidemill_engine::commit::{
+    ActiveSinks, Effect, Event, Journal, KeyspaceEvents, MemoryJournal, RecordNumber, Sinks,
+};
 use tidemill_engine::config::Configuration;
-use tidemill_engine::execute::{self, Batch, Next, Turn, run_turn};
-use tidemill_engine::mailbox::{Message, Notify};
-use tidemill_engine::section::ReadSide;
-use tidemill_engine::session::Session;
-use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use tidemill_engine::execute::{self, Batch, Next, Requests, Turn, run_turn};
+use tidemill_engine::shared::clients::ClientOrigin;
+use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_engine::slots::mailbox::{Message, Notify};
 use tidemill_engine::worker::Worker;
+use tidemill_engine::worker::session::Session;
 use tidemill_rcu::{Budget, Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 use tidemill_store::hash::Seed;
 use tidemill_store::{Member, SlotNumber};
+use tidemill_testkit::surroundings::{SilentHost, StoppedClock};
 
-/// Time that stands still: the server's, and how far it is ahead of the wall clock in ms.
-#[derive(Clone, Debug)]
-pub struct StoppedClock(Arc<AtomicU64>, Arc<AtomicU64>);
-
-impl StoppedClock {
-    /// Milliseconds since 1970.
-    pub fn now_ms(&self) -> u64 {
-        self.0.load(Ordering::SeqCst) / 1000
-    }
-
-    /// Moves it on.
-    pub fn advance_ms(&self, by_ms: u64) {
-        self.0.fetch_add(by_ms * 1000, Ordering::SeqCst);
-    }
-
-    /// Sets the wall clock back.
-    pub fn set_back_ms(&self, by_ms: u64) {
-        self.1.fetch_add(by_ms, Ordering::SeqCst);
-    }
-}
-
-impl Clock for StoppedClock {
-    fn unix_us(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    fn ahead_ms(&self) -> u64 {
-        self.1.load(Ordering::SeqCst)
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    fn monotonic_ns(&self) -> u64 {
-        self.monotonic_us() * 1000
-    }
-}
-
-/// Nobody sleeps here.
-pub struct Silent;
-
-impl Notify for Silent {
-    fn notify(&self) {}
-}
-
-/// What left the engine, in order.
+/// Departure from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
+    /// A number was taken for a record.
+    Number,
     /// A record, for the journal.
     Record,
     /// The first message of several, for a worker.
@@ -93,19 +53,25 @@ impl Notify for Noting {
 }
 
 /// A journal that notes when it is told something.
+#[derive(Debug)]
 struct NotingJournal {
     journal: Arc<MemoryJournal>,
     departures: Departures,
 }
 
 impl Journal for NotingJournal {
-    fn append(&self, record: Vec<Effect>) {
+    fn number(&self) -> RecordNumber {
+        self.departures.lock().expect("no panic").push(Left::Number);
+        self.journal.number()
+    }
+
+    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>) {
         self.departures.lock().expect("no panic").push(Left::Record);
-        self.journal.append(record);
+        self.journal.append(worker, number, record);
     }
 }
 
-/// What was published, and whether readers had to wait at that moment.
+/// Publication, and whether readers had to wait at that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
     pub key: String,
@@ -139,31 +105,6 @@ impl KeyspaceEvents for Watching {
     }
 }
 
-/// There is no process around the engine.
-pub struct NoProcess;
-
-impl Host for NoProcess {
-    fn shut_down(&self, _requested_by: &str) {}
-
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn allocator(&self) -> AllocatorMemory {
-        AllocatorMemory::default()
-    }
-
-    fn allocator_report(&self) -> String {
-        String::new()
-    }
-
-    fn purge_memory(&self) {}
-
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-}
-
 struct Seat {
     worker: Worker,
     reader: Member<Qsbr>,
@@ -185,7 +126,7 @@ impl Connection {
             &mut seat.worker,
             &mut self.session,
             &mut seat.reader,
-            &mut seat.batch,
+            Requests::Unparsed(&mut seat.batch),
             &mut self.parser,
             input,
             &mut self.output,
@@ -206,7 +147,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with so many workers whose clock shows `now_ms`.
+    /// A server with `worker_count` workers whose clock shows `now_ms`.
     pub fn new(worker_count: usize, now_ms: u64) -> Server {
         Server::with_events(worker_count, now_ms, false)
     }
@@ -215,26 +156,27 @@ impl Server {
     pub fn with_events(worker_count: usize, now_ms: u64, notes_publications: bool) -> Server {
         let publications = Arc::<Publications>::default();
         let events = || Box::new(Watching(Arc::clone(&publications))) as Box<dyn KeyspaceEvents>;
-        let clock = StoppedClock(Arc::new(AtomicU64::new(now_ms * 1000)), Arc::default());
+        let clock = StoppedClock::new(now_ms * 1000);
         let journal = Arc::new(MemoryJournal::default());
         let departures = Departures::default();
         let notifier = |index| {
             Box::new(Noting { index, departures: Arc::clone(&departures) }) as Box<dyn Notify>
         };
         let shared = Arc::new(Shared::new(SharedSpec {
+            commands: tidemill_engine::execute::commands(),
             database_count: 16,
             seed: Seed::new(1, 2),
             notifiers: (0..worker_count).map(notifier).collect(),
             clock: Box::new(clock.clone()),
             configuration: Configuration::default(),
-            host: Box::new(NoProcess),
-            sinks: Sinks {
-                events: notes_publications.then(events),
-                journal: Some(Box::new(NotingJournal {
+            host: Box::new(SilentHost::default()),
+            sinks: Sinks::new(
+                notes_publications.then(events),
+                Some(Box::new(NotingJournal {
                     journal: Arc::clone(&journal),
                     departures: Arc::clone(&departures),
                 })),
-            },
+            ),
         }));
         publications.shared.set(Arc::downgrade(&shared)).expect("set once");
         let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
@@ -283,12 +225,13 @@ impl Server {
         id
     }
 
-    /// Whether a connection waits in a blocking command.
+    /// True if a connection waits in a blocking command.
     pub fn is_blocked(&self, connection: u64) -> bool {
         self.connections[&connection].session.is_blocked()
     }
 
-    /// Sends one command and returns what has come back until nothing more happens; empty for a client that waits.
+    /// Sends one command and returns what has come back until nothing more happens; empty for a
+    /// client that waits.
     pub fn call(&mut self, connection: u64, words: &[&str]) -> String {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.call_bytes(connection, &words)
@@ -308,7 +251,8 @@ impl Server {
         self.take_output(connection)
     }
 
-    /// Sends one command and returns its reply. Nothing else happens: what it found expired is not deleted yet.
+    /// Sends one command and returns its reply. Nothing else happens: what it found expired is not
+    /// deleted yet.
     pub fn ask(&mut self, connection: u64, words: &[&str]) -> String {
         let seat = self.connections[&connection].seat;
         self.set_running(seat, true);
@@ -330,12 +274,21 @@ impl Server {
         self.take_output(connection)
     }
 
-    /// What left the engine since the last call.
+    /// Switches sinks on and off.
+    pub fn switch_sinks(&mut self, active: ActiveSinks) {
+        let seat = self.seats[0].reader.seat();
+        seat.enter();
+        let gate = self.shared.keyspace.close_gate(seat, || false);
+        self.shared.sinks.switch(active, &gate.expect("nobody else runs"));
+        seat.leave();
+    }
+
+    /// Departures since the last call.
     pub fn take_departures(&self) -> Vec<Left> {
         std::mem::take(&mut *self.departures.lock().expect("no panic"))
     }
 
-    /// What has come for a connection.
+    /// Output of a connection.
     pub fn take_output(&mut self, connection: u64) -> String {
         let output = &mut self.connections.get_mut(&connection).expect("connected").output;
         let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
@@ -343,7 +296,8 @@ impl Server {
         text
     }
 
-    /// One pass of each worker's loop: messages, waits that are over, what is left between commands.
+    /// One pass of each worker's loop: messages, waits that are over, what is left between
+    /// commands.
     pub fn settle(&mut self) {
         for index in 0..self.seats.len() {
             self.pass(index);
@@ -359,7 +313,8 @@ impl Server {
         seat.reader.seat().leave();
     }
 
-    /// Executes pipelined requests on a worker between two of its boundaries, and drops the replies. Returns their bytes.
+    /// Executes pipelined requests on a worker between two of its boundaries, and drops the
+    /// replies. Returns their bytes.
     pub fn pipeline(&mut self, connection: u64, input: &[u8]) -> usize {
         let state = self.connections.get_mut(&connection).expect("connected");
         let seat = &mut self.seats[state.seat];
@@ -458,7 +413,7 @@ impl Server {
             execute::serve_postponed(shared, worker, section);
         });
         seat.reader.seat().leave();
-        seat.worker.heap.release_held(usize::MAX);
+        seat.worker.heap.retire_unpinned(usize::MAX);
         seat.worker
             .heap
             .retired()

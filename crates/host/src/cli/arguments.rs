@@ -9,17 +9,25 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::CpuSet;
 use crate::limits::MEMORY_NODE_MAX;
 
-const STATUS: &str = "\
+const EXAMPLES_AND_STATUS: &str = "\
+Examples:
+  tidemill tune doctor --port 6379
+  tidemill tune plan
+  sudo tidemill tune apply --only R1 R7 --persist
+  sudo tidemill tune revert
+  sudo tidemill tune ab R7 --load '-p 6379 -t 1 -c 50 --test-time 8'
+  tidemill tune run --cpus 0-3 -- redis-server --port 6380
+
 Exit status: 2 wrong usage, or something needed cannot be read (nothing was changed); otherwise
   doctor                  0 nothing to do, 1 advice, 3 a problem
   apply, revert, verify   0 done or in force, 1 something was refused, declined or left alone
   plan, capture           0
-  ab                      0 kept, 4 not kept, 1 a run failed (undone as far as possible), 130 stopped and undone
+  ab                      0 kept, 4 not kept, 1 a run failed, undone if possible, 130 ended, undone
   run                     the command's own; 126 it cannot be started, 127 there is none";
 
 /// Doctor and tuner for the host of a Redis-protocol server.
 #[derive(Debug, Parser)]
-#[command(name = "tidemill tune", after_help = STATUS, arg_required_else_help = true)]
+#[command(name = "tidemill tune", after_help = EXAMPLES_AND_STATUS, arg_required_else_help = true)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -29,23 +37,27 @@ pub(super) struct Arguments {
 pub(super) enum Command {
     /// Judges this host by every rule, with evidence; changes nothing.
     Doctor(DoctorArguments),
-    /// Draws the machine with workers, interrupts and background threads, and the changes the rules propose; writes nothing.
+    /// Draws the machine with workers, interrupts and background threads, and the changes the rules
+    /// propose; writes nothing.
     Plan(PlanArguments),
-    /// Shows the changes, asks, writes them, reads them back, and keeps an undo journal in /var/lib/tidemill-tune.
+    /// Shows the changes, asks, writes them, reads them back, and keeps an undo journal in
+    /// /var/lib/tidemill-tune.
     Apply(ApplyArguments),
-    /// Undoes what was applied, last first; leaves alone what somebody else changed since.
+    /// Undoes what was applied, last first; leaves alone values that others changed since.
     Revert(RevertArguments),
     /// Tells whether what was applied is in force.
     Verify(VerifyArguments),
-    /// Measures one rule's changes by interleaved runs, and keeps them only when they help beyond the noise.
+    /// Measures one rule's changes by interleaved runs, and keeps them only when they help beyond
+    /// the noise.
     Ab(AbArguments),
     /// Starts a command with affinity, memory node, scheduling, huge pages and limits set for it.
     Run(RunArguments),
-    /// Copies what doctor reads, without secrets, into an archive; unpacked, it is a DIR for --root.
+    /// Copies what doctor reads, without secrets, into an archive; unpacked, it is a DIR for
+    /// --root.
     Capture(CaptureArguments),
 }
 
-/// Which machine.
+/// Machine to look at.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Machine {
     /// A captured machine below this directory instead of the running one.
@@ -53,7 +65,7 @@ pub(super) struct Machine {
     pub(super) root: PathBuf,
 }
 
-/// Which server on it, and how it is looked at.
+/// Server on it, and manner of looking.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Look {
     #[command(flatten)]
@@ -61,8 +73,14 @@ pub(super) struct Look {
     /// The server's process; it is asked over the lowest port it listens on.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) pid: Option<u32>,
-    /// The server that listens on this TCP port. The password is taken from REDISCLI_AUTH or VALKEYCLI_AUTH, or asked for.
-    #[arg(long, value_name = "N", conflicts_with = "pid", value_parser = clap::value_parser!(u16).range(1..))]
+    /// The server that listens on this TCP port. The password is taken from REDISCLI_AUTH or
+    /// VALKEYCLI_AUTH, or asked for.
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "pid",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     pub(super) port: Option<u16>,
     /// The user to authenticate as.
     #[arg(long, value_name = "NAME")]
@@ -97,13 +115,13 @@ pub(super) struct DoctorArguments {
 pub(super) struct PlanArguments {
     #[command(flatten)]
     pub(super) look: Look,
-    /// What counts: with throughput, sleep states and interrupt coalescing are left alone.
+    /// Preferred goal: with throughput, sleep states and interrupt coalescing are left alone.
     #[arg(long, value_enum, default_value = "latency")]
     pub(super) profile: Profile,
-    /// What runs here: rules about servers alone are passed over for clients.
+    /// Role of this machine: rules about servers alone are passed over for clients.
     #[arg(long, value_enum, default_value = "server")]
     pub(super) role: Role,
-    /// Places so many servers: on one node or spread, and why.
+    /// Number of servers to place: on one node or spread, and why.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) instances: usize,
 }
@@ -115,7 +133,8 @@ pub(super) struct ApplyArguments {
     /// Only the changes of these rules.
     #[arg(long, value_name = "RULE", num_args = 1.., value_delimiter = ',')]
     pub(super) only: Vec<String>,
-    /// Makes the changes last: sysctl.d, tmpfiles.d, udev rules, systemd units and drop-ins, marked as ours.
+    /// Makes the changes last: sysctl.d, tmpfiles.d, udev rules, systemd units and drop-ins, marked
+    /// as ours.
     #[arg(long)]
     pub(super) persist: bool,
     /// Does not ask.
@@ -133,7 +152,7 @@ pub(super) struct RevertArguments {
     /// Only the changes of these rules.
     #[arg(long, value_name = "RULE", num_args = 1.., value_delimiter = ',')]
     pub(super) only: Vec<String>,
-    /// Forgets what somebody else changed since, and leaves it as it is.
+    /// Forgets values that others changed since, and leaves them as they are.
     #[arg(long)]
     pub(super) forget: bool,
 }
@@ -157,7 +176,8 @@ pub(super) struct AbArguments {
     /// Flags of `tidemill bench` for each run, in one word; they name the server, too.
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub(super) load: String,
-    /// The metric that decides, by its name in the reports of `tidemill experiment`, such as p99_ms.
+    /// The metric that decides, by its name in the reports of `tidemill experiment`, such as
+    /// p99_ms.
     #[arg(long, value_name = "NAME", default_value = "ops_per_second")]
     pub(super) metric: String,
     /// Blocks of three runs; fewer than 6 give no verdict.
@@ -176,7 +196,8 @@ pub(super) struct AbArguments {
 
 #[derive(Args, Debug)]
 pub(super) struct RunArguments {
-    /// CPUs it may use: a list, `auto` (workers and background threads of the plan) or `all` (as inherited).
+    /// CPUs it may use: a list, `auto` (workers and background threads of the plan) or `all` (as
+    /// inherited).
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = cpus)]
     pub(super) cpus: Cpus,
     /// The memory node it takes memory from: a number, `auto` (the plan's) or `any`.
@@ -186,10 +207,15 @@ pub(super) struct RunArguments {
     #[arg(long, value_enum)]
     pub(super) policy: Option<PolicyName>,
     /// Scheduler slice in microseconds, 100 to 100000 (Linux 6.12 or newer).
-    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        value_parser = clap::value_parser!(u32).range(100..=100_000)
+    )]
     pub(super) slice_us: Option<u32>,
-    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the machine's setting,
-    /// `request` lets jemalloc ask for them (MADV_HUGEPAGE), if the command uses it, unless the machine says never.
+    /// Transparent huge pages: `never` forbids them to the command, `system` leaves them to the
+    /// machine's setting, `request` lets jemalloc ask for them (MADV_HUGEPAGE), if the command uses
+    /// it, unless the machine says never.
     #[arg(long, value_enum)]
     pub(super) thp: Option<HugePages>,
     /// File descriptors it may open, soft and hard limit.

@@ -32,7 +32,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
         let fleeting: String =
             fleeting.iter().map(|line| format!("{line}\n  is made to last\n")).collect();
         let question = format!("{changes}{fleeting}\nwrite these? [y/N] ");
-        // Without a reader nobody can agree.
+        // Without a reader there is no consent.
         output
             .write_all(question.as_bytes())
             .and_then(|()| output.flush())
@@ -49,7 +49,7 @@ pub(super) fn apply(arguments: &ApplyArguments) -> Result<Outcome, String> {
     tune::apply(&root, &planned, &options).map(outcome).map_err(|error| error.to_string())
 }
 
-/// Whether the next line says yes; the end of input says no.
+/// True if the next line says yes; the end of input says no.
 fn is_agreed(input: &mut impl BufRead) -> bool {
     let mut line = String::new();
     let is_read = input.read_line(&mut line).is_ok();

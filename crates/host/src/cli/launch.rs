@@ -1,7 +1,7 @@
 //! `run`: starts a command in this process's place, with everything set for it beforehand.
 //!
-//! What cannot be set stops the start: a command that runs with half of what was asked for misleads whoever
-//! measures it.
+//! A setting that cannot be made stops the start: a command that runs with half of its settings
+//! gives misleading measurements.
 
 use std::env;
 use std::io;
@@ -38,11 +38,13 @@ pub(super) fn launch(arguments: &RunArguments) -> Result<Outcome, String> {
     Ok(Outcome { text: String::new(), status })
 }
 
-/// The variables that jemalloc reads its options from: of the distributions, of Rust's crate, with a prefix.
+/// The variables that jemalloc reads its options from: of the distributions, of Rust's crate, with
+/// a prefix.
 const JEMALLOC_OPTIONS: &[&str] = &["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF"];
 
-/// Lets the command's jemalloc ask for huge pages. Only the owner of memory can ask for them, so that this is the
-/// allocator's matter; options somebody set stay, and this one comes last and wins.
+/// Lets the command's jemalloc ask for huge pages. Only the owner of memory can ask for them, so
+/// that this is the allocator's matter; options somebody set stay, and this one comes last and
+/// wins.
 fn request_huge_pages(command: &mut Command) {
     for name in JEMALLOC_OPTIONS {
         let mut options = env::var_os(name).unwrap_or_default();
@@ -96,7 +98,8 @@ fn placement() -> Result<Placement, String> {
     plan(&topology, &allowed, &PlacementOptions::default()).map_err(|error| error.to_string())
 }
 
-/// Threads of the command may move among these: which of them are workers is not known from outside.
+/// Threads of the command may move among these: which of them are workers is not known from
+/// outside.
 fn cpus(wish: &Cpus, placement: Option<&Placement>) -> Option<CpuSet> {
     match wish {
         Cpus::All => None,

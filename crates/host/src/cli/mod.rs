@@ -1,9 +1,10 @@
 //! `tidemill tune`: command line of the host doctor and tuner.
 //!
-//! Every command ends with 2, after one line that says why, when it was used wrongly or could not read what it
-//! needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1 (advice) or 3 (a problem),
-//! `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0, or 1 when something was refused or left alone.
-//! `ab` ends as its judge does: with 0 when the change was kept; `run` as the command does.
+//! Every command ends with 2, after one line that says why, when it was used wrongly or could not
+//! read what it needs; nothing was changed then. Otherwise `doctor` ends with 0 (nothing to do), 1
+//! (advice) or 3 (a problem), `plan` and `capture` with 0, `apply`, `revert` and `verify` with 0,
+//! or 1 when something was refused or left alone. `ab` ends as its judge does: with 0 when the
+//! change was kept; `run` as the command does.
 
 mod arguments;
 mod change;
@@ -17,8 +18,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use crate::tune::Judge;
 use arguments::{Arguments, Command};
@@ -28,13 +29,20 @@ const STATUS_USAGE: u8 = 2;
 /// Something was refused or left alone.
 const STATUS_LEFT: u8 = 1;
 
-/// What a command prints and how it ends.
+/// Output of a command and its exit status.
 struct Outcome {
     text: String,
     status: u8,
 }
 
-/// Runs `tidemill tune` with the arguments that follow the subcommand. Without a judge `ab` is refused.
+/// The commands of `tidemill tune`, for completions and the manual.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Runs `tidemill tune` with the arguments that follow the subcommand. Without a judge `ab` is
+/// refused.
 pub fn run(args: Vec<OsString>, judge: Option<&dyn Judge>) -> ExitCode {
     let words = std::iter::once(OsString::from("tidemill tune")).chain(args);
     let arguments = match Arguments::try_parse_from(words) {

@@ -133,7 +133,7 @@ fn interface(host: &Host<'_>, nic: &Nic, placement: &Placement) -> String {
     text
 }
 
-/// What more root's rights would tell or do; empty for root and for captures.
+/// Findings and changes that root's rights would add; empty for root and for captures.
 pub(super) fn without_root(root: &Root, findings: &[Finding]) -> String {
     match root.is_live() && !rustix::process::geteuid().is_root() {
         true => root_adds(findings),

@@ -39,7 +39,7 @@ fn the_flags_are_consistent() {
 }
 
 #[test]
-fn json_tells_what_the_text_tells() {
+fn json_has_all_findings_of_the_text() {
     let plain = examine(&["doctor"]).unwrap();
     let told = examine(&["doctor", "--json"]).unwrap();
     assert_eq!((plain.status, told.status), (3, 3));
@@ -72,7 +72,7 @@ fn a_plan_for_several_servers_says_why() {
 }
 
 #[test]
-fn what_root_would_add_is_what_was_not_permitted() {
+fn root_would_add_the_readings_that_were_not_permitted() {
     let (_directory, mut root) = tree(MACHINE);
     let added = |root: &Root| {
         let findings = rules::examine(&Host::read(root, Inspect::default()));

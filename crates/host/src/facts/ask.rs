@@ -1,8 +1,8 @@
 //! Asking a running server for INFO and CONFIG.
 //!
-//! The few lines of RESP2 this takes are written here: this crate depends on no other of the project, and the
-//! client libraries bring a connection manager along. Replies are bounded, so that whatever listens on the port
-//! cannot fill the memory, and every step has a deadline.
+//! The few lines of RESP2 this takes are written here: this crate depends on no other of the
+//! project, and the client libraries bring a connection manager along. Replies are bounded, so that
+//! whatever listens on the port cannot fill the memory, and every step has a deadline.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::server::parse_info;
 use crate::limits::{ASK_DEADLINE, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX};
 
-/// How to authenticate.
+/// Credentials.
 #[derive(Clone, Default)]
 pub struct Credentials {
     /// The user; `None` for the default one.
@@ -28,7 +28,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why a server did not answer.
+/// Reason that a server did not answer.
 #[derive(Debug)]
 pub enum AskError {
     /// The connection failed or ended.

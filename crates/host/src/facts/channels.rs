@@ -1,14 +1,16 @@
-//! How many combined queues a network interface has and could have: what `ethtool -l` shows and `-L` sets.
+//! Number of combined queues of a network interface, present and possible: as `ethtool -l` shows
+//! and `-L` sets them.
 //!
-//! The kernel has no file for them, so they get paths of our own, `/tidemill/channels/INTERFACE/combined`: on the
-//! running machine a path stands for the ioctl, in a capture for a file. So a number of queues is proposed,
-//! journalled, verified and undone like any other setting.
+//! The kernel has no file for them, so they get paths of our own,
+//! `/tidemill/channels/INTERFACE/combined`: on the running machine a path means the ioctl, in a
+//! capture a file. So a number of queues is proposed, journalled, verified and undone like any
+//! other setting.
 
 use std::io;
 
 use crate::{ReadError, Refusal, Root, sys};
 
-/// Where a capture keeps them.
+/// Directory of a capture that keeps them.
 pub(crate) const CAPTURED_CHANNELS: &str = "/tidemill/channels/";
 const COUNT: &str = "/combined";
 const MAX: &str = "/combined_max";
@@ -22,21 +24,22 @@ pub struct Channels {
     pub combined_max: u32,
 }
 
-/// The path that stands for an interface's number of combined queues.
+/// Path that means an interface's number of combined queues.
 pub(crate) fn channels_path(interface: &str) -> String {
     format!("{CAPTURED_CHANNELS}{interface}{COUNT}")
 }
 
-/// The interface whose number of queues a path stands for.
+/// Interface whose number of queues a path means.
 pub(crate) fn channels_interface(path: &str) -> Option<&str> {
     let interface = path.strip_prefix(CAPTURED_CHANNELS)?.strip_suffix(COUNT)?;
     (!interface.contains('/')).then_some(interface)
 }
 
-/// An interface's combined queues; `None` when its driver has no such number or a capture does not tell it.
+/// An interface's combined queues; `None` when its driver has no such number or a capture does not
+/// tell it.
 ///
 /// # Errors
-/// The refusal, by the path that stands for the number.
+/// The refusal, by the path that means the number.
 pub fn channels(root: &Root, interface: &str) -> Result<Option<Channels>, ReadError> {
     let path = channels_path(interface);
     let found = match root.is_live() {
@@ -62,7 +65,7 @@ pub(crate) fn set_channels(interface: &str, count: &str) -> io::Result<()> {
     sys::set_combined_queues(interface, count)
 }
 
-/// What a capture keeps of them, by path.
+/// Files that a capture keeps of them, by path.
 pub(crate) fn captured(interface: &str, channels: Channels) -> [(String, String); 2] {
     let Channels { combined, combined_max } = channels;
     [

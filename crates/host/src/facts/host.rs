@@ -10,10 +10,10 @@ use crate::placement::{Allowed, Placement, PlacementError, PlacementOptions, pla
 use crate::topology::{Topology, TopologyError};
 use crate::{ReadError, Refusal, Root};
 
-/// Where a capture keeps its second sample.
+/// Directory of a capture that keeps its second sample.
 pub(crate) const SECOND: &str = "/second";
 
-/// What to inspect and how.
+/// Subject and manner of an inspection.
 #[derive(Clone, Debug)]
 pub struct Inspect {
     /// The server, when one was named or captured.
@@ -22,9 +22,9 @@ pub struct Inspect {
     pub interval: Duration,
     /// Wishes about placement.
     pub placement: PlacementOptions,
-    /// Whether the machine runs clients rather than servers.
+    /// True if the machine runs clients rather than servers.
     pub is_client: bool,
-    /// Whether throughput counts more than latency.
+    /// True if throughput counts more than latency.
     pub prefers_throughput: bool,
 }
 
@@ -43,23 +43,23 @@ impl Default for Inspect {
 /// A host at one moment.
 #[derive(Debug)]
 pub struct Host<'a> {
-    /// Where it is read from.
+    /// Root that files are read from.
     pub root: &'a Root,
     /// Its shape, or why it is unknown.
     pub topology: Result<Topology, TopologyError>,
     /// The plan for it, or why there is none.
     pub placement: Result<Placement, HostError>,
-    /// What the server, or this process, may use.
+    /// CPUs and memory that the server, or this process, may use.
     pub allowed: Allowed,
     /// Its control groups.
     pub groups: Membership,
-    /// What was asked for.
+    /// Requested inspection.
     pub inspect: Inspect,
     first: Sample,
     second: Option<Sample>,
 }
 
-/// Why there is no plan.
+/// Reason that there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostError {
     /// The machine could not be read.
@@ -93,7 +93,8 @@ impl<'a> Host<'a> {
         let placement = match &topology {
             Err(error) => Err(HostError::Topology(error.clone())),
             Ok(topology) => {
-                // The server's present mask is a finding, not a limit: the plan is for its next start.
+                // The server's present mask is a finding, not a limit: the plan is for its next
+                // start.
                 let limits = Allowed { mask: None, ..allowed.clone() };
                 plan(topology, &limits, &inspect.placement).map_err(HostError::Placement)
             }
@@ -111,7 +112,7 @@ impl<'a> Host<'a> {
         self.server().and_then(|server| server.pid)
     }
 
-    /// Whether two samples were taken.
+    /// True if two samples were taken.
     pub fn has_two_samples(&self) -> bool {
         self.second.is_some()
     }
@@ -156,7 +157,7 @@ pub enum Knob {
     Absent,
 }
 
-/// One rule's view of a host; keeps what it read as evidence.
+/// One rule's view of a host; keeps its readings as evidence.
 #[derive(Debug)]
 pub struct Probe<'a> {
     /// The host.
@@ -198,8 +199,9 @@ impl<'a> Probe<'a> {
         self.text(path)?.trim().parse().map_err(|_| ReadError::malformed(path))
     }
 
-    /// A setting the kernel may lack. Absent only when the directory it would be in can be seen: otherwise
-    /// nobody can tell, as in a capture without that directory or a container without sysfs.
+    /// A setting the kernel may lack. Absent only when the directory it would be in can be seen:
+    /// otherwise nobody can tell, as in a capture without that directory or a container without
+    /// sysfs.
     ///
     /// # Errors
     /// The refusal; `Absent` when the directory is missing, too.
@@ -245,7 +247,8 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// Both samples of a file; one of a live machine without an interval, and of a capture without a second.
+    /// Both samples of a file; one of a live machine without an interval, and of a capture without
+    /// a second.
     ///
     /// # Errors
     /// The refusal of the first reading.
@@ -257,7 +260,7 @@ impl<'a> Probe<'a> {
         Ok((first, second.map(String::as_str)))
     }
 
-    /// How a counter moved, computed by `count` from a sampled file.
+    /// Movement of a counter, computed by `count` from a sampled file.
     ///
     /// # Errors
     /// The refusal of the first reading; `Malformed` when `count` finds nothing.

@@ -1,4 +1,4 @@
-//! Which process listens on a port, and on which addresses.
+//! Process that listens on a port, and its addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,13 +16,14 @@ struct Listener {
 /// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
-    /// The process; `None` when its descriptors may not be looked at, or the port is another host's forwarded.
+    /// The process; `None` when its descriptors may not be looked at, or the port is another host's
+    /// forwarded.
     pub pid: Option<u32>,
-    /// Where it can be reached from this host.
+    /// Address at which it can be reached from this host.
     pub address: SocketAddr,
 }
 
-/// Who listens on a TCP port of this network namespace; `None` when nobody does.
+/// Listener on a TCP port of this network namespace; `None` when there is none.
 ///
 /// # Errors
 /// The refusal of `/proc/net/tcp`.
@@ -36,7 +37,8 @@ pub fn listening(root: &Root, port: u16) -> Result<Option<Listening>, ReadError>
     Ok(Some(Listening { pid, address: reachable(listener.address) }))
 }
 
-/// The address of the lowest TCP port a process listens on; `None` when it listens on none that can be seen.
+/// The address of the lowest TCP port a process listens on; `None` when it listens on none that can
+/// be seen.
 ///
 /// # Errors
 /// The refusal of `/proc/net/tcp` or of the process's descriptors.
@@ -48,7 +50,8 @@ pub fn address_of(root: &Root, pid: u32) -> Result<Option<SocketAddr>, ReadError
 }
 
 fn listeners(root: &Root) -> Result<Vec<Listener>, ReadError> {
-    // The kernel lists listening sockets first, so that the head is enough however many connections there are.
+    // The kernel lists listening sockets first, so that the head is enough however many connections
+    // there are.
     let mut listeners = parse(&root.head("/proc/net/tcp")?);
     // Absent where IPv6 is switched off.
     listeners.extend(parse(&root.head("/proc/net/tcp6").unwrap_or_default()));

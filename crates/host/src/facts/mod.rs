@@ -1,8 +1,9 @@
-//! What is known about a host at one moment: topology, limits, the inspected server, two samples of counters.
+//! Facts about a host at one moment: topology, limits, the inspected server, two samples of
+//! counters.
 //!
-//! Files are read on demand through [`Host`], each reading leaving its evidence. Counters count since boot and
-//! say nothing alone, so they are read twice, an interval apart; a capture keeps its second sample below
-//! `second/`. Facts judge nothing: that is [`crate::rules`].
+//! Files are read on demand through [`Host`], each reading leaving its evidence. Counters count
+//! since boot and say nothing alone, so they are read twice, an interval apart; a capture keeps its
+//! second sample below `second/`. Facts judge nothing: that is [`crate::rules`].
 
 mod ask;
 mod channels;

@@ -1,12 +1,12 @@
-//! Which programs run, by the names the kernel keeps, and the systemd unit of one.
+//! Running programs, by the names the kernel keeps, and the systemd unit of one.
 
 use crate::{ReadError, Refusal, Root};
 
-/// Where a capture keeps the names of the programs that ran.
+/// File of a capture that keeps the names of the programs that ran.
 pub(crate) const CAPTURED_PROCESSES: &str = "/tidemill/processes";
 
-/// The names of the programs that run, sorted, each once. A capture tells them in a file of its own, or shows
-/// its processes.
+/// The names of the programs that run, sorted, each once. A capture tells them in a file of its
+/// own, or shows its processes.
 ///
 /// # Errors
 /// The refusal when neither can be read.
@@ -29,7 +29,7 @@ pub fn process_names(root: &Root) -> Result<Vec<String>, ReadError> {
     Ok(names)
 }
 
-/// Whether a program of this name runs.
+/// True if a program of this name runs.
 ///
 /// # Errors
 /// As [`process_names`].
@@ -37,7 +37,8 @@ pub fn runs(root: &Root, program: &str) -> Result<bool, ReadError> {
     Ok(process_names(root)?.iter().any(|name| name == program))
 }
 
-/// The systemd service a process belongs to, such as `valkey-server.service`; `None` when it belongs to none.
+/// The systemd service a process belongs to, such as `valkey-server.service`; `None` when it
+/// belongs to none.
 pub fn unit_of(root: &Root, pid: u32) -> Option<String> {
     let groups = root.text(&format!("/proc/{pid}/cgroup")).ok()?;
     let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));

@@ -10,10 +10,10 @@ pub struct Sample {
     texts: BTreeMap<String, Result<String, ReadError>>,
 }
 
-/// How a counter moved between two samples.
+/// Movement of a counter between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// It grew by so much; the second number is the total.
+    /// It grew by the first number; the second is the total.
     Grew(u64, u64),
     /// It stood still at this total.
     Still(u64),
@@ -38,7 +38,7 @@ impl Sample {
         Self { texts: paths.map(|path| (path.clone(), root.text(&path))).collect() }
     }
 
-    /// Whether anything could be read.
+    /// True if anything could be read.
     pub fn is_empty(&self) -> bool {
         self.texts.values().all(Result::is_err)
     }
@@ -65,7 +65,7 @@ impl Growth {
         }
     }
 
-    /// Whether it grew; `None` with one sample only, unless the counter never counted at all.
+    /// True if it grew; `None` with one sample only, unless the counter never counted at all.
     pub fn grows(self) -> Option<bool> {
         match self {
             Self::Grew(..) => Some(true),

@@ -1,18 +1,19 @@
 //! The inspected server process: who it is, and what its INFO and CONFIG say.
 //!
 //! A running server is asked over its port; a capture holds the answers in `tidemill/info` and
-//! `tidemill/config`. Both are kept as plain maps, because each server version has fields of its own.
+//! `tidemill/config`. Both are kept as plain maps, because each server version has fields of its
+//! own.
 
 use std::collections::BTreeMap;
 
 use crate::{ReadError, Root};
 
-/// Where a capture keeps what is no file of the host.
+/// Files of a capture that keep facts without a file of the host.
 pub(crate) const CAPTURED_PID: &str = "/tidemill/pid";
 pub(crate) const CAPTURED_INFO: &str = "/tidemill/info";
 pub(crate) const CAPTURED_CONFIG: &str = "/tidemill/config";
 
-/// Which server it is.
+/// Kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Ours: never forks.
@@ -23,7 +24,7 @@ pub enum Kind {
     Redis,
 }
 
-/// A server as far as it can be inspected.
+/// Facts about a server that could be inspected.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Its process; `None` when only the port is known.
@@ -32,7 +33,7 @@ pub struct Server {
     pub info: BTreeMap<String, String>,
     /// CONFIG parameters; empty when it was not asked or refused.
     pub config: BTreeMap<String, String>,
-    /// Why INFO or CONFIG are empty.
+    /// Reason that INFO or CONFIG are empty.
     pub silence: Option<String>,
 }
 
@@ -57,7 +58,7 @@ impl Server {
         }))
     }
 
-    /// Which server it is; `None` when INFO does not say.
+    /// Kind of the server; `None` when INFO does not say.
     pub fn kind(&self) -> Option<Kind> {
         if self.info.contains_key("tidemill_version") {
             return Some(Kind::Tidemill);
@@ -68,7 +69,8 @@ impl Server {
         self.info.contains_key("redis_version").then_some(Kind::Redis)
     }
 
-    /// Whether it forks for snapshots, log rewrites or replicas, as far as its own words tell.
+    /// True if it forks for snapshots, log rewrites or replicas; `None` if its own answers do not
+    /// tell.
     pub fn forks(&self) -> Option<bool> {
         if self.kind()? == Kind::Tidemill {
             return Some(false);

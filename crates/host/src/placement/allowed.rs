@@ -1,4 +1,4 @@
-//! What this process, or a captured host, may use: affinity mask, effective cpuset, CPU quota.
+//! CPUs that this process, or a captured host, may use: affinity mask, effective cpuset, CPU quota.
 
 use crate::{CpuSet, Root, cgroup, sys};
 

@@ -1,4 +1,5 @@
-//! Several servers on one machine: all on one node while its cores suffice, spread over the nodes after that.
+//! Several servers on one machine: all on one node while its cores suffice, spread over the nodes
+//! after that.
 
 use super::plan::{Placement, plan};
 use super::{Allowed, PlacementError, PlacementOptions};
@@ -14,7 +15,7 @@ pub struct Instance {
     pub memory_node: Option<u32>,
 }
 
-/// Where several servers go.
+/// Placement of several servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instances {
     /// One per server.
@@ -25,7 +26,8 @@ pub struct Instances {
     pub placement: Placement,
 }
 
-/// Cuts a plan into `count` servers, each with its own cores while there are enough, and none on two nodes.
+/// Cuts a plan into `count` servers, each with its own cores while there are enough, and none on
+/// two nodes.
 ///
 /// # Errors
 /// As [`plan`]; `count` outside 1 to [`crate::limits::WORKERS_MAX`].
@@ -45,14 +47,14 @@ pub fn instances(
     let far_count = far.workers.len();
     let (placement, reason) = if count <= near_count {
         let reason = format!(
-            "one node: its {near_count} worker cores suffice for {count} servers, and memory and network \
-             interface stay near"
+            "one node: its {near_count} worker cores suffice for {count} servers, and memory and \
+             network interface stay near"
         );
         (near, reason)
     } else if far_count > near_count {
         let reason = format!(
-            "spread: one node has {near_count} worker cores for {count} servers, all nodes have {far_count}; \
-             each server stays on one node with its memory"
+            "spread: one node has {near_count} worker cores for {count} servers, all nodes have \
+             {far_count}; each server stays on one node with its memory"
         );
         (far, reason)
     } else {

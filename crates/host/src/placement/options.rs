@@ -1,4 +1,4 @@
-//! What an operator may say about placement, and what is wrong with it.
+//! Options of an operator about placement, and their faults.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use crate::limits::WORKERS_MAX;
 /// The setting `cpu-placement`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The plan of this module: one worker per physical core, its sibling left idle while cores last.
+    /// The plan of this module: one worker per physical core, its sibling left idle while cores
+    /// last.
     #[default]
     Auto,
     /// No affinity is set at all.
@@ -54,9 +55,10 @@ impl fmt::Display for Mode {
 pub struct PlacementOptions {
     /// `cpu-placement`.
     pub mode: Mode,
-    /// `worker-threads`: exactly so many workers; `None` lets the plan decide.
+    /// `worker-threads`: exact number of workers; `None` lets the plan decide.
     pub worker_count: Option<usize>,
-    /// `workers-per-core`: 1 (or 0, unset) or 2. Two share a core, or a CPU where cores have one thread.
+    /// `workers-per-core`: 1 (or 0, unset) or 2. Two share a core, or a CPU where cores have one
+    /// thread.
     pub workers_per_core: usize,
     /// `server-cpulist`: workers on these CPUs only.
     pub server_cpus: Option<CpuSet>,
@@ -74,12 +76,13 @@ pub struct PlacementOptions {
     pub memory_bytes_by_node: Vec<(u32, u64)>,
 }
 
-/// Why there is no plan.
+/// Reason that there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlacementError {
     /// No CPU is both online and allowed.
     NoCpuAllowed,
-    /// A cpulist names CPUs that are offline or not allowed: the setting, the list, the CPUs at fault.
+    /// A cpulist names CPUs that are offline or not allowed: the setting, the list, the CPUs at
+    /// fault.
     NotAllowed(&'static str, CpuSet, CpuSet),
     /// A cpulist is empty.
     EmptyList(&'static str),

@@ -9,8 +9,9 @@ use crate::topology::{Core, Topology};
 const CORES_PER_LINE: usize = 8;
 
 impl Placement {
-    /// Draws sockets, nodes, caches, cores with their siblings and interfaces, and what runs on each CPU:
-    /// `w3` worker 3, `i` interrupts, `b` background threads, `-` a sibling left idle, `.` nothing.
+    /// Draws sockets, nodes, caches, cores with their siblings and interfaces, and what runs on
+    /// each CPU: `w3` worker 3, `i` interrupts, `b` background threads, `-` a sibling left idle,
+    /// `.` nothing.
     pub fn picture(&self, topology: &Topology) -> String {
         let mut text = String::new();
         for (index, node) in topology.nodes.iter().enumerate() {

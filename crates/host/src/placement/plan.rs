@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::topology::{Core, Topology};
 
-/// Which CPUs take what.
+/// CPUs of each role.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
     /// The mode it was made for.
@@ -32,17 +32,17 @@ pub struct Placement {
     pub memory_node: Option<u32>,
     /// Numbers of the memory nodes that workers may run on, ascending; empty when none is known.
     pub worker_nodes: Vec<u32>,
-    /// Whether background threads share CPUs with workers and should run at low priority.
+    /// True if background threads share CPUs with workers and should run at low priority.
     pub is_background_low_priority: bool,
-    /// What had to be given up, in the order it was.
+    /// Features that had to be given up, in that order.
     pub given_up: Vec<GivenUp>,
-    /// Why it is so, one sentence each, in the order of the decisions.
+    /// Reasons of the plan, one sentence each, in the order of the decisions.
     pub reasons: Vec<String>,
     pub(super) pins_workers: bool,
     pub(super) pins_background: bool,
 }
 
-/// What a small machine cannot have, in the order in which it is given up.
+/// Features that a small machine cannot have, in the order in which they are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GivenUp {
     /// Another role runs on a worker's sibling.
@@ -70,7 +70,7 @@ impl Placement {
     }
 }
 
-/// A core as far as it may be used.
+/// Usable part of a core.
 #[derive(Clone)]
 struct Seat {
     cpus: CpuSet,
@@ -78,7 +78,7 @@ struct Seat {
     is_fast: bool,
 }
 
-/// How many cores each role gets.
+/// Number of cores of each role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shares {
     workers: usize,
@@ -86,7 +86,8 @@ struct Shares {
     background: usize,
 }
 
-/// The table to start from: how many of `count` cores go to workers, interrupts and background threads.
+/// The table to start from: how many of `count` cores go to workers, interrupts and background
+/// threads.
 fn shares(count: usize) -> Shares {
     let separate = match count {
         0..SEPARATE_ROLES_CORES_MIN => 0,
@@ -97,7 +98,8 @@ fn shares(count: usize) -> Shares {
     Shares { workers: count - interrupts - separate, interrupts, background: separate }
 }
 
-/// Plans which CPUs take workers, interrupts and background threads. Pure: the same input gives the same plan.
+/// Plans which CPUs take workers, interrupts and background threads. Pure: the same input gives the
+/// same plan.
 ///
 /// # Errors
 /// [`PlacementError`] when nothing is allowed or an option contradicts the machine.
@@ -115,9 +117,9 @@ struct Planner<'a> {
     options: &'a PlacementOptions,
     /// Online, in the mask and in the cpuset.
     permitted: CpuSet,
-    /// Permitted, without CPUs isolated for somebody else.
+    /// Permitted, without CPUs isolated for other programs.
     usable: CpuSet,
-    /// Where somebody has put the interrupts; empty when they may land anywhere.
+    /// CPUs to which interrupts were assigned; empty when they may land anywhere.
     interrupts: CpuSet,
     placement: Placement,
 }
@@ -141,7 +143,7 @@ impl<'a> Planner<'a> {
         let interrupts = CpuSet::new();
         let mut planner =
             Self { topology, allowed, options, permitted, usable, interrupts, placement };
-        planner.say_what_is_allowed(&foreign);
+        planner.note_allowed_cpus(&foreign);
         planner.check_options()?;
         Ok(planner)
     }
@@ -150,7 +152,7 @@ impl<'a> Planner<'a> {
         self.placement.reasons.push(reason);
     }
 
-    fn say_what_is_allowed(&mut self, foreign: &CpuSet) {
+    fn note_allowed_cpus(&mut self, foreign: &CpuSet) {
         let (online, usable) = (self.topology.online.len(), self.usable.clone());
         let mut limits = Vec::new();
         for (name, limit) in
@@ -214,7 +216,7 @@ impl<'a> Planner<'a> {
         Ok(self.placement)
     }
 
-    /// Cores as far as usable, in the order in which workers take them: cache by cache, cluster by cluster.
+    /// Usable cores, in the order in which workers take them: cache by cache, cluster by cluster.
     fn seats(&self, within: &CpuSet) -> Vec<Seat> {
         let mut cores: Vec<(&Core, CpuSet)> = self
             .topology
@@ -250,7 +252,8 @@ impl<'a> Planner<'a> {
         order.into_iter().map(seat).collect()
     }
 
-    /// `server-cpulist`: a worker for each core of the list, the rest of the machine for background threads.
+    /// `server-cpulist`: a worker for each core of the list, the rest of the machine for background
+    /// threads.
     fn place_on_list(&mut self, list: &CpuSet) {
         let seats = self.seats(list);
         let count = self.worker_count(seats.len());
@@ -290,7 +293,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A quota limits workers before the number of cores does; a core it leaves over takes background work.
+    /// A quota limits workers before the number of cores does; a core it leaves over takes
+    /// background work.
     fn limited_shares(&mut self, cores: usize, has_slow: bool) -> Shares {
         let whole = self.allowed.quota_cpus.map_or(usize::MAX, |quota| (quota as usize).max(1));
         let mut shares = shares(cores.min(whole));
@@ -306,7 +310,8 @@ impl<'a> Planner<'a> {
         shares
     }
 
-    /// An explicit number of workers takes cores from background threads first, then from interrupts.
+    /// An explicit number of workers takes cores from background threads first, then from
+    /// interrupts.
     fn make_room(&self, mut shares: Shares, cores: usize, wanted: usize) -> Shares {
         shares.workers = wanted.min(cores);
         let left = cores - shares.workers;
@@ -315,8 +320,9 @@ impl<'a> Planner<'a> {
         shares
     }
 
-    /// Interrupts that somebody has put on as few cores as they need are left there, and workers keep off: moving them
-    /// takes root, which a server should not be. Those that may land on all CPUs of the node are nobody's decision.
+    /// Interrupts that are on as few cores as they need already are left there, and workers
+    /// keep off: moving them takes root, which a server should not be. Those that may land on all
+    /// CPUs of the node are not a decision.
     fn leave_room_for_interrupts(&mut self, shares: Shares, near: &mut Vec<Seat>) {
         let node = union(near);
         let lists =
@@ -367,7 +373,8 @@ impl<'a> Planner<'a> {
         away
     }
 
-    /// `across_nodes`: the fast cores of other nodes too, without those their background threads need.
+    /// `across_nodes`: the fast cores of other nodes too, without those their background threads
+    /// need.
     fn extra_workers(&mut self, far: &[Seat], home: usize, seats: &mut Vec<Seat>) -> usize {
         if !self.options.across_nodes || self.options.worker_count.is_some() {
             return 0;

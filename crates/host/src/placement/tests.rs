@@ -181,7 +181,7 @@ fn workers_keep_off_the_cpus_that_interrupts_were_confined_to() {
         // One for its settings may land anywhere, as those of all drivers do.
         (&["0", "0", "0-7"][..], "1-6", "0", "7"),
         (&["7"], "0-5", "7", "6"),
-        // More cores than interrupts should have, or none: nobody has decided.
+        // More cores than interrupts should have, or none: there is no decision.
         (&["0-3"], "0-5", "6", "7"),
         (&["0-7"], "0-5", "6", "7"),
         (&[""], "0-5", "6", "7"),
@@ -360,7 +360,8 @@ proptest! {
         quota in proptest::option::of(0.1f64..40.0),
         workers in proptest::option::of(1usize..80),
         per_core in 0usize..=2,
-        interrupts in proptest::collection::vec(proptest::collection::vec(any::<bool>(), 1..40), 0..4),
+        interrupts in
+            proptest::collection::vec(proptest::collection::vec(any::<bool>(), 1..40), 0..4),
         mode in prop_oneof![
             Just(Mode::Auto), Just(Mode::Logical), Just(Mode::Physical), Just(Mode::Split)
         ],
@@ -368,22 +369,35 @@ proptest! {
         let online = part(&shape.all(), &online);
         let mut topology = shape.machine(&online);
         topology.isolated =
-            shape.all().iter().zip(isolated.iter().cycle()).filter(|(_, bit)| **bit).map(|(cpu, _)| cpu).collect();
+            shape
+                .all()
+                .iter()
+                .zip(isolated.iter().cycle())
+                .filter(|(_, bit)| **bit)
+                .map(|(cpu, _)| cpu)
+                .collect();
         let interrupt_cpus = interrupts.iter().map(|bits| part(&shape.all(), bits)).collect();
         topology.nics = vec![Nic { interrupt_cpus, ..nic("eth0", None, "") }];
         let mask = part(&online, &mask);
         let cpuset = part(&mask, &cpuset);
         let allowed = Allowed { mask: Some(mask), cpuset: Some(cpuset.clone()), quota_cpus: quota };
         let options =
-            PlacementOptions { mode, worker_count: workers, workers_per_core: per_core, ..Default::default() };
+            PlacementOptions {
+                mode,
+                worker_count: workers,
+                workers_per_core: per_core,
+                ..Default::default()
+            };
         let placement = plan(&topology, &allowed, &options).unwrap();
-        let permitted = if cpuset.is_subset(&topology.isolated) { cpuset } else { cpuset.minus(&topology.isolated) };
+        let is_isolated = cpuset.is_subset(&topology.isolated);
+        let permitted = if is_isolated { cpuset } else { cpuset.minus(&topology.isolated) };
         prop_assert!(used(&placement).is_subset(&permitted), "{placement:?}");
         prop_assert!(!placement.workers.is_empty());
         prop_assert!(placement.workers.iter().all(|cpus| !cpus.is_empty()));
         prop_assert!(!placement.background.is_empty());
         prop_assert_eq!(workers.unwrap_or(placement.workers.len()), placement.workers.len());
-        prop_assert_eq!(&plan(&topology, &allowed, &options).unwrap(), &placement, "not deterministic");
+        prop_assert_eq!(&plan(&topology, &allowed, &options).unwrap(), &placement, "not \
+                                                                                    deterministic");
     }
 
     #[test]
@@ -441,7 +455,8 @@ proptest! {
                 GivenUp::SeparateInterrupts,
             ];
             let steps = if has_siblings { &steps[..] } else { &steps[1..] };
-            prop_assert_eq!(&placement.given_up[..], &steps[..placement.given_up.len()], "{} left", online.len());
+            let first_steps = &steps[..placement.given_up.len()];
+            prop_assert_eq!(&placement.given_up[..], first_steps, "{} left", online.len());
             let (cores, workers) = (topology.cores.len(), placement.workers.len());
             prop_assert!(workers * 3 >= cores * 2, "{workers} workers on {cores} cores");
             online.remove(cpu);

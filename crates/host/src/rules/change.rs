@@ -4,33 +4,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::channels_path;
 
-/// How a change is made to last.
+/// Manner in which a change is made to last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persistence {
     /// A line `key = value` in a file of sysctl.d.
     Sysctl,
     /// A `w` line in a file of tmpfiles.d.
     Tmpfiles,
-    /// An `echo` in a oneshot unit: for paths that appear late, such as queues of a network interface.
+    /// An `echo` in a oneshot unit: for paths that appear late, such as queues of a network
+    /// interface.
     Oneshot,
-    /// A command in the oneshot unit that finds an interrupt by its position on the network interface, because
-    /// interrupt numbers change from boot to boot.
+    /// A command in the oneshot unit that finds an interrupt by its position on the network
+    /// interface, because interrupt numbers change from boot to boot.
     Interrupt {
         /// The network interface.
         interface: String,
         /// Position among its message-signalled interrupts, in the order of their numbers, from 0.
         index: usize,
     },
-    /// A call of `ethtool -L` in the oneshot unit, before what it does to interrupts: a new number of queues numbers
-    /// them anew.
+    /// A call of `ethtool -L` in the oneshot unit, before what it does to interrupts: a new number
+    /// of queues numbers them anew.
     Queues {
         /// The network interface.
         interface: String,
     },
     /// A udev rule that sets an attribute when the network interface appears.
     Udev,
-    /// A setting in the `[Service]` section of a drop-in for the server's systemd unit; nothing is written to the
-    /// running kernel, because the unit takes it at its next start.
+    /// A setting in the `[Service]` section of a drop-in for the server's systemd unit; nothing is
+    /// written to the running kernel, because the unit takes it at its next start.
     DropIn {
         /// The unit, such as `valkey-server.service`.
         unit: String,
@@ -40,7 +41,8 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// Whether the change is a write to the running kernel, too, and not only a file for the next start.
+    /// True if the change is a write to the running kernel, too, and not only a file for the next
+    /// start.
     pub fn is_runtime(&self) -> bool {
         !matches!(self, Self::DropIn { .. })
     }
@@ -57,7 +59,7 @@ pub struct Change {
     pub from: String,
     /// The value wanted.
     pub to: String,
-    /// How it would last.
+    /// Manner in which it would last.
     pub persistence: Persistence,
 }
 

@@ -1,4 +1,5 @@
-//! R16 to R22 and R24 to R26: frequency, sleep, siblings, isolation, quota, scheduler, clock, machine kind.
+//! R16 to R22 and R24 to R26: frequency, sleep, siblings, isolation, quota, scheduler, clock,
+//! machine kind.
 
 use super::{Change, Judgement, Outcome, Rule, Untold, placement, topology};
 use crate::facts::{Growth, Kind, Knob, Probe, Server};
@@ -33,7 +34,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R19",
         title: "isolated CPUs",
         harm: 62,
-        why: "the scheduler balances nothing between isolated CPUs; without a tick each system call costs more",
+        why: "the scheduler balances nothing between isolated CPUs; without a tick each system \
+              call costs more",
         effect: "",
         judge: isolation,
     },
@@ -41,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "R20",
         title: "CPU quota",
         harm: 100,
-        why: "a group that used up its quota stands still for the rest of the period, up to 100 ms",
+        why: "a group that used up its quota is stopped for the rest of the period, up to 100 ms",
         effect: "",
         judge: quota,
     },
@@ -50,7 +52,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "wakeup preemption",
         harm: 45,
         why: "a woken task that preempts a worker costs two context switches and cold caches",
-        effect: "together with huge pages 1.6 times the throughput of the defaults, on CFS with large values",
+        effect: "together with huge pages 1.6 times the throughput of the defaults, on CFS with \
+                 large values",
         judge: preemption,
     },
     Rule {
@@ -112,7 +115,8 @@ fn frequency(probe: &mut Probe<'_>) -> Outcome {
             changes.push(Change::oneshot("R16", &path, &governor, "performance"));
             continue;
         }
-        // intel_pstate refuses any other preference under this governor, so one that differs is left alone.
+        // intel_pstate refuses any other preference under this governor, so one that differs is
+        // left alone.
         let path = format!("{directory}/energy_performance_preference");
         if let Ok(preference) = probe.host.root.text(&path) {
             probe.note(format!("{path}: {preference}"));
@@ -273,9 +277,13 @@ fn isolation(probe: &mut Probe<'_>) -> Outcome {
         }
     }
     Ok(match workers.intersects(&tickless) {
-        true => Judgement::advice(format!("workers' CPUs {} run without a tick", workers.and(&tickless)))
-            .so("nohz_full makes each system call dearer: leave it off for a server (kernel command line)")
-            .with_root(),
+        true => Judgement::advice(format!(
+            "workers' CPUs {} run without a tick",
+            workers.and(&tickless)
+        ))
+        .so("nohz_full makes each system call dearer: leave it off for a server (kernel \
+                 command line)")
+        .with_root(),
         false => Judgement::ok(format!("isolated CPUs {isolated} are left alone")),
     })
 }
@@ -309,8 +317,8 @@ fn quota(probe: &mut Probe<'_>) -> Outcome {
     };
     let path = format!("{}/cpu.stat", quota.directory);
     let throttled = probe.growth(&path, "nr_throttled", field("nr_throttled "))?;
-    let advice = "raise the quota or take fewer workers; in Kubernetes an integer Guaranteed request with \
-                  the static CPU manager";
+    let advice = "raise the quota or take fewer workers; in Kubernetes an integer Guaranteed \
+                  request with the static CPU manager";
     Ok(match throttled {
         Growth::Grew(by, _) => {
             Judgement::problem(format!("throttled {by} times between the samples"))
@@ -333,7 +341,8 @@ fn quota(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// Involuntary context switches of the server's threads between the samples; `None` without a server.
+/// Involuntary context switches of the server's threads between the samples; `None` without a
+/// server.
 fn involuntary(probe: &mut Probe<'_>) -> Result<Option<Growth>, ReadError> {
     let Some(pid) = probe.host.pid() else { return Ok(None) };
     let mut most: Option<Growth> = None;
@@ -387,8 +396,8 @@ fn preemption(probe: &mut Probe<'_>) -> Outcome {
         Some(Growth::Grew(by, _)) if by >= SWITCHES_MANY => Judgement::advice(format!(
             "a thread was preempted {by} times between the samples"
         ))
-        .so("free its CPU of others, or compare a longer slice (Linux 6.12): worker-slice-us of Tidemill, \
-             `tidemill tune run --slice-us` for others")
+        .so("free its CPU of others, or compare a longer slice (Linux 6.12): worker-slice-us of \
+             Tidemill, `tidemill tune run --slice-us` for others")
         .with_restart(),
         _ => Judgement::ok(
             "EEVDF lets a task finish its slice (RUN_TO_PARITY); slices are set per thread",

@@ -1,6 +1,7 @@
 //! One tree per rule and verdict: as it should be, a finding, without a subject, not to be told.
 //!
-//! A last test counts: a rule without a golden tree for a verdict must be among those that cannot have one.
+//! A last test counts: a rule without a golden tree for a verdict must be among those that cannot
+//! have one.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use super::tests::judge;
 use super::*;
 use crate::testing::tree;
 
-/// What a tree is golden for.
+/// Verdict of the rule on a golden tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Ok,
@@ -362,7 +363,7 @@ fn the_rules_are_r1_to_r27_and_the_settings_of_servers_each_once() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
 }
 
-/// What a rule proposes for the tree of these files, as `path key: from -> to`.
+/// Changes that a rule proposes for the tree of these files, as `path key: from -> to`.
 fn proposed(id: &str, parts: &[Files]) -> Vec<String> {
     let (_directory, root) = tree(&parts.concat());
     let shown = |change: Change| {
@@ -407,7 +408,7 @@ fn queues_are_raised_to_the_cpus_for_interrupts_and_never_beyond_the_device() {
 }
 
 #[test]
-fn transmit_queues_get_equal_shares_unless_somebody_gave_them_any() {
+fn transmit_queues_without_cpus_get_equal_shares() {
     const FIRST: &str = "sys/class/net/eth0/queues/tx-0/xps_cpus";
     const SECOND: &str = "sys/class/net/eth0/queues/tx-1/xps_cpus";
     let queues: Files = &[(RPS, "0\n"), (SECOND, "0\n")];
@@ -418,7 +419,8 @@ fn transmit_queues_get_equal_shares_unless_somebody_gave_them_any() {
     assert!(proposed("R10", &[FOUR_CPUS, NIC, queues, &[(FIRST, "f\n")]]).is_empty());
 }
 
-/// Texts that no rule expects: nothing, extremes, other alphabets, brackets, all CPUs there could be.
+/// Texts that no rule expects: nothing, extremes, other alphabets, brackets, all CPUs there could
+/// be.
 const NONSENSE: &[&str] = &[
     "",
     "-1",

@@ -8,16 +8,19 @@ pub(super) const RULES: &[Rule] = &[
         id: "R1",
         title: "transparent huge pages",
         harm: 70,
-        why: "after a fork each first write to a huge page copies 2 MiB; a server that never forks only gains",
-        effect: "with 10 KB to 1 MB values, pipeline 100, 25 clients: up to 1.6 times the throughput together \
-                 with wakeup preemption off; nothing was measured for small values",
+        why: "after a fork each first write to a huge page copies 2 MiB; a server that never forks \
+              only gains",
+        effect: "with 10 KB to 1 MB values, pipeline 100, 25 clients: up to 1.6 times the \
+                 throughput together with wakeup preemption off; nothing was measured for small \
+                 values",
         judge: huge_pages,
     },
     Rule {
         id: "R2",
         title: "memory overcommit",
         harm: 75,
-        why: "a fork of a large server needs as much promised memory again; refused, the snapshot fails",
+        why: "a fork of a large server needs as much promised memory again; refused, the snapshot \
+              fails",
         effect: "",
         judge: overcommit,
     },
@@ -49,7 +52,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R6",
         title: "automatic NUMA balancing",
         harm: 40,
-        why: "pages are unmapped to learn who touches them; a server bound to one node pays and learns nothing",
+        why: "pages are unmapped to learn who touches them; a server bound to one node pays and \
+              learns nothing",
         effect: "memory on the other socket costs 18 % more per access",
         judge: numa_balancing,
     },
@@ -117,7 +121,8 @@ fn huge_pages(probe: &mut Probe<'_>) -> Outcome {
 fn absent_with_mm<'p>(
     probe: &'p Probe<'_>,
 ) -> impl FnOnce(crate::ReadError) -> Result<Option<String>, crate::ReadError> + use<'p> {
-    // Captures by other tools hold a part of /sys/kernel/mm: only one with sysctls, too, proves an absence.
+    // Captures by other tools hold a part of /sys/kernel/mm: only one with sysctls, too, proves an
+    // absence.
     let has_sysctls = probe.host.root.names("/proc/sys/vm").is_ok();
     let has_mm = has_sysctls && probe.host.root.names("/sys/kernel/mm").is_ok();
     let has_thp = probe.host.root.names(THP).is_ok();
@@ -185,7 +190,8 @@ fn swap(probe: &mut Probe<'_>) -> Outcome {
             };
             Judgement::problem(format!("{kib} KiB of the server are in swap"))
                 .so(format!(
-                    "lower vm.swappiness; {lasting}; swapoff only while used swap is below free memory"
+                    "lower vm.swappiness; {lasting}; swapoff only while used swap is below free \
+                     memory"
                 ))
                 .changing(change.into_iter().chain(unswapped).collect())
         }
@@ -204,8 +210,9 @@ fn swap(probe: &mut Probe<'_>) -> Outcome {
 /// Share of all memory, in percent, that must stay available beside what comes back from swap.
 const HEADROOM_PERCENT: i64 = 10;
 
-/// Keeps the server's unit out of swap from its next start on. Only where replicas hold the data, too, and memory is
-/// left: without swap the kernel kills the server when memory ends. Needs a systemd unit on cgroup version 2.
+/// Keeps the server's unit out of swap from its next start on. Only where replicas hold the data,
+/// too, and memory is left: without swap the kernel kills the server when memory ends. Needs a
+/// systemd unit on cgroup version 2.
 fn without_swap(
     probe: &mut Probe<'_>,
     swapped_kib: u64,
@@ -333,7 +340,8 @@ fn numa_balancing(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// From this share of a server's memory on other nodes, in percent, a restart with a memory policy pays.
+/// From this share of a server's memory on other nodes, in percent, a restart with a memory policy
+/// pays.
 const MISPLACED_PERCENT_MIN: u64 = 10;
 
 /// A finding when a server bound to one node has memory on others.
@@ -344,8 +352,9 @@ fn misplaced(probe: &mut Probe<'_>, pid: u32) -> Option<Judgement> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let cpus = crate::CpuSet::parse_list(list).ok()?;
     let node = topology.nodes.get(topology.node_holding(&cpus)?)?.id?;
-    // Absent on kernels without memory nodes, and refused to other users. The kernel walks the page tables for it:
-    // meanwhile the server's page faults go on and its new mappings wait, so it is read where it can matter only.
+    // Absent on kernels without memory nodes, and refused to other users. The kernel walks the page
+    // tables for it: meanwhile the server's page faults go on and its new mappings wait, so it is
+    // read where it can matter only.
     let path = format!("/proc/{pid}/numa_maps");
     let kib_by_node = kib_by_node(&host.root.head(&path).ok()?);
     let total = kib_by_node.iter().fold(0u64, |sum, (_, kib)| sum.saturating_add(*kib));
@@ -364,7 +373,8 @@ fn misplaced(probe: &mut Probe<'_>, pid: u32) -> Option<Judgement> {
     });
     Some(
         Judgement::problem(format!("{percent} % of the memory is not on node {node} of its CPUs"))
-            .so("CPUAffinity=, NUMAPolicy=bind and NUMAMask= in a drop-in of its systemd unit, or `tidemill tune run`")
+            .so("CPUAffinity=, NUMAPolicy=bind and NUMAMask= in a drop-in of its systemd unit, or \
+                 `tidemill tune run`")
             .changing(changes.collect())
             .with_restart(),
     )

@@ -1,11 +1,12 @@
 //! The doctor's rules: what to look at, when it matters, what to do.
 //!
-//! A rule is one constant: its number, why it matters, the effect its source measured, and a function from a
-//! [`Probe`] to a [`Judgement`]. Reports, plans, exit status and documents derive from [`RULES`]. Rules change
-//! nothing; the [`Change`]s they propose are written by [`crate::tune`].
+//! A rule is one constant: its number, why it matters, the effect its source measured, and a
+//! function from a [`Probe`] to a [`Judgement`]. Reports, plans, exit status and documents derive
+//! from [`RULES`]. Rules change nothing; the [`Change`]s they propose are written by
+//! [`crate::tune`].
 //!
-//! A rule that cannot read what it needs returns the [`ReadError`] and the verdict becomes *cannot tell*;
-//! absence alone never makes a machine healthy.
+//! A rule that cannot read what it needs returns the [`ReadError`] and the verdict becomes *cannot
+//! tell*; absence alone never makes a machine healthy.
 
 mod change;
 mod cpu;
@@ -29,7 +30,7 @@ use crate::placement::Placement;
 use crate::topology::{Topology, TopologyError};
 use crate::{ReadError, Refusal};
 
-/// What a rule found.
+/// Verdict of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// As it should be.
@@ -56,7 +57,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What carrying out the advice takes.
+/// Requirements for carrying out the advice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Root's rights.
@@ -73,18 +74,19 @@ pub struct Rule {
     pub id: &'static str,
     /// A few words.
     pub title: &'static str,
-    /// Order among findings of the same verdict: the higher, the earlier. Throttling has the highest.
+    /// Order among findings of the same verdict: the higher, the earlier. Throttling has the
+    /// highest.
     pub harm: u8,
-    /// Why it matters.
+    /// Reason that it matters.
     pub why: &'static str,
-    /// What its source measured; empty when it measured nothing.
+    /// Effect that its source measured; empty when it measured nothing.
     pub effect: &'static str,
     judge: fn(&mut Probe<'_>) -> Outcome,
 }
 
 type Outcome = Result<Judgement, Untold>;
 
-/// Why a rule cannot tell.
+/// Reason that a rule cannot tell.
 #[derive(Debug)]
 enum Untold {
     /// A file could not be read, or not be understood.
@@ -131,7 +133,7 @@ fn placement<'a>(probe: &Probe<'a>) -> Result<&'a Placement, Untold> {
     probe.host.placement.as_ref().map_err(|error| Untold::Unplanned(error.clone()))
 }
 
-/// What a rule says about one host.
+/// Finding of a rule about one host.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     verdict: Verdict,
@@ -152,19 +154,19 @@ pub struct Finding {
     pub harm: u8,
     /// The verdict.
     pub verdict: Verdict,
-    /// What is the case, in one line.
+    /// Summary of the facts, in one line.
     pub summary: String,
-    /// Why it cannot be told, where reading was refused.
+    /// Reason that it cannot be told, where reading was refused.
     pub refusal: Option<Refusal>,
-    /// What was read.
+    /// Texts that were read.
     pub evidence: Vec<String>,
-    /// Why it matters.
+    /// Reason that it matters.
     pub why: &'static str,
     /// The effect its source measured.
     pub effect: &'static str,
-    /// What to do; empty when nothing is.
+    /// Advice; empty when there is none.
     pub action: String,
-    /// What that takes.
+    /// Requirements of the advice.
     pub needs: Needs,
     /// The writes that would do it.
     pub changes: Vec<Change>,

@@ -1,4 +1,5 @@
-//! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces, connections.
+//! R7 to R13, R23 and R27: queues, packet processing, interrupts of network interfaces,
+//! connections.
 
 use super::{Change, Judgement, Outcome, Persistence, Rule, Untold, placement, steering, topology};
 use crate::facts::{self, Channels, Probe};
@@ -10,8 +11,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R7",
         title: "accept queue",
         harm: 80,
-        why: "the shortest of somaxconn, tcp_max_syn_backlog and tcp-backlog holds; a full queue drops \
-              connections, which come back a second later",
+        why: "the shortest of somaxconn, tcp_max_syn_backlog and tcp-backlog holds; a full queue \
+              drops connections, which come back a second later",
         effect: "",
         judge: accept_queue,
     },
@@ -19,8 +20,9 @@ pub(super) const RULES: &[Rule] = &[
         id: "R8",
         title: "packet backlog and budget",
         harm: 72,
-        why: "packets beyond the backlog are dropped, keep-alive probes of very many idle connections among them, which \
-              leave in bursts, and after three the connection; a budget that runs out leaves packets waiting",
+        why: "packets beyond the backlog are dropped, keep-alive probes of very many idle \
+              connections among them, which leave in bursts, and after three the connection; a \
+              budget that runs out leaves packets waiting",
         effect: "",
         judge: packet_backlog,
     },
@@ -36,8 +38,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R10",
         title: "packet steering",
         harm: 55,
-        why: "packet work that runs on a worker's core takes its time and its cache; workers that send through one \
-              queue wait for its lock",
+        why: "packet work that runs on a worker's core takes its time and its cache; workers that \
+              send through one queue wait for its lock",
         effect: "761 to 834 GET/s and 777 to 860 SET/s with packet work off the server's CPUs",
         judge: steering::packet_steering,
     },
@@ -45,7 +47,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R11",
         title: "queues and interrupts of network interfaces",
         harm: 58,
-        why: "interrupts on a worker's core interrupt it; on another socket they cost remote memory accesses",
+        why: "interrupts on a worker's core interrupt it; on another socket they cost remote \
+              memory accesses",
         effect: "memory access 18 % slower when interrupts and server are on different sockets",
         judge: interrupts,
     },
@@ -61,7 +64,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "R13",
         title: "interrupt coalescing",
         harm: 15,
-        why: "waiting for more packets per interrupt trades latency for throughput; only a measurement decides",
+        why: "waiting for more packets per interrupt trades latency for throughput; only a \
+              measurement decides",
         effect: "",
         judge: coalescing,
     },
@@ -120,10 +124,13 @@ fn accept_queue(probe: &mut Probe<'_>) -> Outcome {
         }
     }
     if overflows.grows() == Some(true) {
-        return Ok(Judgement::problem(format!("connections overflow an accept queue of {effective}"))
-            .so("raise somaxconn, tcp_max_syn_backlog and the server's tcp-backlog together, then restart it")
-            .changing(changes)
-            .with_restart());
+        return Ok(Judgement::problem(format!(
+            "connections overflow an accept queue of {effective}"
+        ))
+        .so("raise somaxconn, tcp_max_syn_backlog and the server's tcp-backlog together, then \
+                 restart it")
+        .changing(changes)
+        .with_restart());
     }
     Ok(match changes.is_empty() {
         true => Judgement::ok(format!("accept queues hold {effective}, none overflows")),
@@ -231,12 +238,12 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     let placement = placement(probe)?;
     let queues = missing_queues(probe, &nics, &placement.irq);
     if !queues.is_empty() {
-        return Ok(Judgement::advice("interfaces have fewer queues than CPUs for their interrupts")
-            .so(
-                "`ethtool -L` (the link may pause; at boot it needs the program ethtool), then this again: interrupts \
-                 are numbered anew",
-            )
-            .changing(queues));
+        return Ok(Judgement::advice(
+            "interfaces have fewer queues than CPUs for their interrupts",
+        )
+        .so("`ethtool -L` (the link may pause; at boot it needs the program ethtool), then \
+                 this again: interrupts are numbered anew")
+        .changing(queues));
     }
     let visible: Vec<&Nic> = nics.into_iter().filter(|nic| !nic.interrupts.is_empty()).collect();
     if visible.is_empty() {
@@ -280,7 +287,7 @@ fn interrupts(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// Whether a program of this name runs.
+/// True if a program of this name runs.
 pub(super) fn runs(probe: &mut Probe<'_>, program: &str) -> Result<bool, ReadError> {
     let found = facts::runs(probe.host.root, program)?;
     probe.note(format!("processes: {program} {}", if found { "runs" } else { "does not run" }));
@@ -307,13 +314,17 @@ fn irqbalance(probe: &mut Probe<'_>) -> Outcome {
     Ok(match wanted.is_subset(&banned) {
         true => Judgement::ok(format!("irqbalance keeps off CPU {banned}")),
         false => Judgement::advice("irqbalance may put interrupts on workers' CPUs")
-            .so(format!("set IRQBALANCE_BANNED_CPULIST={} (it replaces the default ban, so this is the union \
-                 of workers and isolated CPUs) and restart irqbalance; rather than stopping it", wanted.or(&banned)))
+            .so(format!(
+                "set IRQBALANCE_BANNED_CPULIST={} (it replaces the default ban, so this is \
+                 the union of workers and isolated CPUs) and restart irqbalance; rather than \
+                 stopping it",
+                wanted.or(&banned)
+            ))
             .with_root(),
     })
 }
 
-/// What a capture holds for an interface without interrupt coalescing.
+/// Text of a capture for an interface without interrupt coalescing.
 pub(crate) const UNSUPPORTED: &str = "unsupported";
 
 fn coalescing(probe: &mut Probe<'_>) -> Outcome {
@@ -354,13 +365,15 @@ fn coalescing(probe: &mut Probe<'_>) -> Outcome {
     });
     Ok(match long && !probe.host.inspect.prefers_throughput {
         true => Judgement::advice("interrupts wait more than 100 µs for further packets")
-            .so("compare a lower `ethtool -C DEVICE rx-usecs` under your own load; note the original first")
+            .so("compare a lower `ethtool -C DEVICE rx-usecs` under your own load; note the \
+                 original first")
             .with_root(),
         false => Judgement::ok("interrupts come soon; changes are for measurements only"),
     })
 }
 
-/// Whether an address of `/proc/net/tcp` or `tcp6` is a loopback one, as little-endian machines print it.
+/// True if an address of `/proc/net/tcp` or `tcp6` is a loopback one, as little-endian machines
+/// print it.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let host = address.split(':').next().unwrap_or_default();
     match host.len() {

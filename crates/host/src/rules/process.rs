@@ -33,7 +33,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "maxmemory",
         title: "memory limit",
         harm: 74,
-        why: "without a limit the kernel chooses what to kill; too near to all memory leaves nothing for buffers",
+        why: "without a limit the kernel chooses what to kill; too near to all memory leaves \
+              nothing for buffers",
         effect: "75 to 80 % of memory is the published advice",
         judge: memory_limit,
     },
@@ -73,7 +74,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "data-directory",
         title: "data directory",
         harm: 56,
-        why: "a write that waits for a network or a disk arm stalls whoever waits for durability",
+        why: "a write that waits for a network or a disk arm stalls who waits for durability",
         effect: "",
         judge: data_directory,
     },
@@ -82,10 +83,11 @@ pub(super) const RULES: &[Rule] = &[
 /// Descriptors a server needs beside those of its clients.
 const DESCRIPTORS_SPARE: u64 = 32;
 
-/// The most that Tidemill keeps for itself, which grows with its workers; Redis and Valkey keep [`DESCRIPTORS_SPARE`].
+/// The most that Tidemill keeps for itself, which grows with its workers; Redis and Valkey keep
+/// [`DESCRIPTORS_SPARE`].
 const DESCRIPTORS_SPARE_MAX: u64 = 1_024;
 
-/// Redis and Valkey look for a limit they may have in steps of so many descriptors.
+/// Step, in descriptors, in which Redis and Valkey look for a limit they may have.
 const DESCRIPTORS_STEP: u64 = 16;
 
 /// Clients to provide for when no server tells its limit.
@@ -189,8 +191,9 @@ fn descriptors(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// Whether a server that may not raise its limit of descriptors further seems to have lowered maxclients to what they
-/// allow, as Redis, Valkey and Tidemill do on start: CONFIG tells only the lowered number then.
+/// True if a server that may not raise its limit of descriptors further seems to have lowered
+/// maxclients to the limit, as Redis, Valkey and Tidemill do on start: CONFIG then reports only the
+/// lowered number.
 fn is_lowered(kind: Option<Kind>, clients: u64, limit: u64, most: u64) -> bool {
     let spare_max = match kind {
         Some(Kind::Tidemill) => DESCRIPTORS_SPARE_MAX,

@@ -8,7 +8,8 @@ use crate::facts::{Kind, Knob, Probe};
 use crate::topology::Nic;
 use crate::{CpuSet, ReadError};
 
-/// The share of time, in percent, the busiest CPU spent in softirq between the samples; `None` with one sample.
+/// The share of time, in percent, the busiest CPU spent in softirq between the samples; `None` with
+/// one sample.
 fn busiest_softirq(probe: &mut Probe<'_>, cpus: &CpuSet) -> Result<Option<u64>, ReadError> {
     let (first, second) = probe.samples("/proc/stat")?;
     let Some(second) = second else { return Ok(None) };
@@ -96,24 +97,28 @@ pub(super) fn packet_steering(probe: &mut Probe<'_>) -> Outcome {
     })
 }
 
-/// A finding when packets follow the flow to a server whose one thread does all the reading: they take its time.
+/// A finding when packets follow the flow to a server whose one thread does all the reading: they
+/// take its time.
 fn flow_steering(probe: &mut Probe<'_>) -> Result<Option<Judgement>, ReadError> {
     const PATH: &str = "/proc/sys/net/core/rps_sock_flow_entries";
     let kind = probe.host.server().and_then(|server| server.kind());
     if !matches!(kind, Some(Kind::Redis | Kind::Valkey)) {
         return Ok(None);
     }
-    // Absent from kernels without packet steering; unreadable ones are judged by what else was read.
+    // Absent from kernels without packet steering; unreadable ones are judged by what else was
+    // read.
     let entries = probe.numeric_knob(PATH).unwrap_or_default().unwrap_or_default();
     Ok((entries > 0).then(|| {
         Judgement::advice("flow steering brings packet work to the CPU of the one main thread")
-            .so("set net.core.rps_sock_flow_entries = 0; it suits servers with many threads that read")
+            .so("set net.core.rps_sock_flow_entries = 0; it suits servers with many threads that \
+                 read")
             .changing(vec![Change::sysctl("R10", PATH, entries, 0)])
     }))
 }
 
-/// A finding when an interface has several transmit queues and no CPU has one of its own: a connection then sends
-/// through the queue its hash chooses, and workers meet at that queue's lock. Masks that anybody set are left alone.
+/// A finding when an interface has several transmit queues and no CPU has one of its own: a
+/// connection then sends through the queue its hash chooses, and workers meet at that queue's lock.
+/// Masks that are set already are left alone.
 fn transmit_steering(
     probe: &mut Probe<'_>,
     nics: &[&Nic],

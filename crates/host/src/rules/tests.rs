@@ -86,7 +86,7 @@ fn counters_are_judged_by_growth_between_two_samples() {
 
 #[test]
 fn packets_are_steered_when_one_cpu_is_saturated_with_them() {
-    // 16 CPUs, two of them for interrupts, one queue that nobody steers.
+    // 16 CPUs, two of them for interrupts, one queue that is not steered.
     let mut files = vec![
         ("sys/devices/system/cpu/online".to_owned(), "0-15\n".to_owned()),
         ("sys/class/net/eth0/operstate".to_owned(), "up\n".to_owned()),
@@ -186,8 +186,8 @@ fn maxclients_that_a_server_lowered_to_its_descriptors_are_a_problem() {
 /// docs/tuning/rules.md.
 fn document() -> String {
     let mut text = "# Rules of `tidemill tune doctor`\n\n\
-        Written by a test from the rules themselves (crates/host/src/rules). \"Measured\" is what a rule's source found; \
-        `tidemill tune ab` finds what it is worth here.\n\n\
+        Written by a test from the rules themselves (crates/host/src/rules). \"Measured\" is what \
+        a rule's source found; `tidemill tune ab` finds what it is worth here.\n\n\
         | rule | about | why it matters | measured |\n|---|---|---|---|\n"
         .to_owned();
     let mut rules: Vec<&Rule> = all().collect();

@@ -1,4 +1,5 @@
-//! Other programs that tune this machine: reported, so that nobody is surprised by a value that comes back.
+//! Other programs that tune this machine: reported, so that no operator is surprised by a value
+//! that comes back.
 
 use super::{Judgement, Outcome, Rule};
 use crate::facts::{Probe, process_names};
@@ -25,7 +26,8 @@ fn other_tuners(probe: &mut Probe<'_>) -> Outcome {
     }
     if profile.split_whitespace().any(|name| SAVING_PROFILES.contains(&name)) {
         return Ok(Judgement::advice(format!("tuned's profile is {profile}"))
-            .so("tuned-adm profile throughput-performance, or network-latency, before any single setting")
+            .so("tuned-adm profile throughput-performance, or network-latency, before any single \
+                 setting")
             .with_root());
     }
     if found.is_empty() {

@@ -4,12 +4,13 @@ use std::fmt;
 
 use crate::{CpuSet, ReadError};
 
-/// A machine as far as placement is concerned.
+/// Topology of a machine, as placement needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     /// Physical cores with at least one online CPU, ordered by their first CPU.
     pub cores: Vec<Core>,
-    /// Groups of CPUs around one memory, ordered by number; those without an online CPU are left out.
+    /// Groups of CPUs around one memory, ordered by number; those without an online CPU are left
+    /// out.
     pub nodes: Vec<Node>,
     /// Network interfaces that have a device of their own, by name.
     pub nics: Vec<Nic>,
@@ -19,7 +20,7 @@ pub struct Topology {
     pub isolated: CpuSet,
     /// CPUs without a periodic tick (`nohz_full=`).
     pub tickless: CpuSet,
-    /// What was missing or contradictory, and what was assumed instead.
+    /// Missing or contradictory facts, and the assumptions made instead.
     pub notes: Vec<String>,
 }
 
@@ -32,18 +33,19 @@ pub struct Core {
     pub package: i32,
     /// Online CPUs below the same last-level cache; empty when sysfs does not say.
     pub last_level_cache: CpuSet,
-    /// Online CPUs in the same cluster (a shared L2 or interconnect stop); empty when sysfs does not say.
+    /// Online CPUs in the same cluster (a shared L2 or interconnect stop); empty when sysfs does
+    /// not say.
     pub cluster: CpuSet,
     /// Index into [`Topology::nodes`].
     pub node: usize,
-    /// Whether it belongs to the fastest kind of core of this machine.
+    /// True if it belongs to the fastest kind of core of this machine.
     pub is_top_class: bool,
 }
 
 /// CPUs around one memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's node number; `None` for a group that stands in for unknown or contradictory nodes.
+    /// Kernel's node number; `None` for a group that replaces unknown or contradictory nodes.
     pub id: Option<u32>,
     /// Its online CPUs.
     pub cpus: CpuSet,
@@ -58,9 +60,9 @@ pub struct Nic {
     pub name: String,
     /// The device's memory node; `None` when the platform says -1 or nothing.
     pub node: Option<u32>,
-    /// The CPUs near the device as far as it tells; empty when it does not.
+    /// CPUs near the device, if it tells them; otherwise empty.
     pub local_cpus: CpuSet,
-    /// Whether the link is up (`operstate` up or unknown).
+    /// True if the link is up (`operstate` up or unknown).
     pub is_up: bool,
     /// Receive queues.
     pub receive_queue_count: usize,
@@ -68,11 +70,12 @@ pub struct Nic {
     pub transmit_queue_count: usize,
     /// Numbers of its message-signalled interrupts.
     pub interrupts: Vec<u32>,
-    /// The CPUs that each of them may land on, in the same order; empty for one that is not in use or not told.
+    /// The CPUs that each of them may land on, in the same order; empty for one that is not in use
+    /// or not told.
     pub interrupt_cpus: Vec<CpuSet>,
 }
 
-/// Why no topology could be read.
+/// Reason that no topology could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopologyError {
     /// `sys/devices/system/cpu` is not there or cannot be listed.

@@ -14,8 +14,8 @@ impl Topology {
     /// Reads the machine below `root`. Blocks on file reads only.
     ///
     /// # Errors
-    /// [`TopologyError`] when there is no CPU directory or nothing in it is online; everything else that is
-    /// missing becomes a note.
+    /// [`TopologyError`] when there is no CPU directory or nothing in it is online; everything else
+    /// that is missing becomes a note.
     pub fn read(root: &Root) -> Result<Self, TopologyError> {
         let names = root.names(CPU).map_err(TopologyError::NoCpuDirectory)?;
         let present: CpuSet = names.iter().filter_map(|name| numbered(name, "cpu")).collect();
@@ -54,7 +54,8 @@ impl Topology {
                 .push(format!("siblings of CPU {untold} are not told; each is taken for a core"));
         }
         for (&cpu, told) in &siblings {
-            // Siblings have to agree about each other; those that do not are cores of their own here.
+            // Siblings have to agree about each other; those that do not are cores of their own
+            // here.
             let mutual: CpuSet = told.iter().filter(|sibling| siblings[sibling] == *told).collect();
             if mutual.first() != Some(cpu) {
                 continue;
@@ -121,7 +122,8 @@ fn numbered(name: &str, stem: &str) -> Option<u32> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// `online` when it can be read, else the CPUs whose own file does not say 0 (CPU 0 often has none).
+/// `online` when it can be read, else the CPUs whose own file does not say 0 (CPU 0 often has
+/// none).
 fn online_cpus(root: &Root, present: &CpuSet) -> CpuSet {
     let is_off = |cpu| root.text(&format!("{CPU}/cpu{cpu}/online")).is_ok_and(|text| text == "0");
     match root.cpu_list(&format!("{CPU}/online")) {
@@ -141,7 +143,8 @@ fn siblings_of(root: &Root, cpu: u32) -> Option<CpuSet> {
     found.ok().filter(|cpus| !cpus.is_empty())
 }
 
-/// The CPUs below the cache of the highest level from 3 on; a shared L2 is a cluster, not a place for all workers.
+/// The CPUs below the cache of the highest level from 3 on; a shared L2 is a cluster, not a place
+/// for all workers.
 fn last_level_cache(root: &Root, cpu: u32) -> CpuSet {
     let directory = format!("{CPU}/cpu{cpu}/cache");
     let names = root.names(&directory).unwrap_or_default();
@@ -158,7 +161,8 @@ fn last_level_cache(root: &Root, cpu: u32) -> CpuSet {
     highest.1
 }
 
-/// Nodes with at least one online CPU. CPU-less ones (memory expanders, persistent memory) take no threads.
+/// Nodes with at least one online CPU. CPU-less ones (memory expanders, persistent memory) take no
+/// threads.
 fn told_nodes(root: &Root, online: &CpuSet) -> Vec<Node> {
     let names = root.names(NODE).unwrap_or_default();
     let nodes = names.iter().filter_map(|name| {
@@ -209,7 +213,8 @@ fn package_groups(cores: &[Core], cpus: &CpuSet) -> Vec<Node> {
     nodes.map(|cpus| Node { id: None, cpus, memory_kib: None }).collect()
 }
 
-/// One number per core from the first source that covers every core: capacity, kind, maximum frequency.
+/// One number per core from the first source that covers every core: capacity, kind, maximum
+/// frequency.
 fn speeds(root: &Root, online: &CpuSet, cores: &[Core]) -> Option<Vec<u64>> {
     let from_file = |file: &str| -> Option<Vec<u64>> {
         let first = |core: &Core| core.cpus.first();
@@ -252,8 +257,8 @@ fn read_nics(root: &Root) -> Vec<Nic> {
     nics.collect()
 }
 
-/// The message-signalled interrupts of a network interface, in the order of their numbers; the numbers are other
-/// ones at each boot, the order is not.
+/// The message-signalled interrupts of a network interface, in the order of their numbers; the
+/// numbers are other ones at each boot, the order is not.
 pub(crate) fn interrupts(root: &Root, interface: &str) -> Vec<u32> {
     let device = device_directory(root, &format!("{NET}/{interface}"));
     device.map(|device| interrupts_below(root, &device)).unwrap_or_default()

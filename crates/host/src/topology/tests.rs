@@ -56,7 +56,8 @@ fn cpus(list: &str) -> CpuSet {
     CpuSet::parse_list(list).unwrap()
 }
 
-/// Two sockets of four cores of two threads; the second socket's CPUs come in between, as some firmware numbers.
+/// Two sockets of four cores of two threads; the second socket's CPUs come in between, as some
+/// firmware numbers.
 fn two_sockets() -> Machine {
     let mut machine = Machine::default().online("0-15");
     for core in 0..8 {

@@ -7,23 +7,23 @@ use super::{Report, TuneError, persist, store};
 use crate::rules::{self, Change, Finding};
 use crate::{ReadError, Root};
 
-/// How to apply.
+/// Options of applying.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyOptions {
     /// Rules whose earlier changes shall be made to last, too; empty for all.
     pub only: Vec<String>,
-    /// Whether changes shall outlive a reboot.
+    /// True if changes shall outlive a reboot.
     pub persist: bool,
-    /// Whether to write what tuned, irqbalance or bpftune manage, too.
+    /// True if files that tuned, irqbalance or bpftune manage are written, too.
     pub take_over: bool,
 }
 
-/// One change with what stands around it.
+/// One change, with its manager and the file that would make it last.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The change.
     pub change: Change,
-    /// Who else sets the same file.
+    /// Other program that sets the same file.
     pub manager: Option<String>,
     /// The file that would make it last; `None` when names in it cannot be written down safely.
     pub lasting_file: Option<String>,
@@ -84,8 +84,9 @@ fn is_fleeting(journal: &Journal<'_>, entry: &Entry, only: &[String]) -> bool {
     is_chosen && is_safe && !entry.is_persisted && journal.is_of_this_boot(entry)
 }
 
-/// Writes a plan: the journal first, then each value, which is read back, then the files that make it last, also
-/// those of values applied earlier without them. Single refusals go to the report. Blocks on file writes.
+/// Writes a plan: the journal first, then each value, which is read back, then the files that make
+/// it last, also those of values applied earlier without them. Single refusals go to the report.
+/// Blocks on file writes.
 ///
 /// # Errors
 /// When the journal cannot be read or written before the first change: nothing was changed then.
@@ -96,7 +97,7 @@ pub fn apply(
 ) -> Result<Report, TuneError> {
     let mut journal = Journal::open(root)?;
     let mut report = Report::default();
-    drop_what_was_never_written(root, &mut journal);
+    drop_unwritten_entries(root, &mut journal);
     let old_count = journal.entries.len();
     for planned in planned {
         if let Some(entry) = accept(root, planned, options, &journal.boot_id, &mut report) {
@@ -128,8 +129,9 @@ pub fn apply(
     Ok(report)
 }
 
-/// Drops entries a process was killed before it wrote: the last ones of each file that holds the value found.
-fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
+/// Drops entries a process was killed before it wrote: the last ones of each file that holds the
+/// value found.
+fn drop_unwritten_entries(root: &Root, journal: &mut Journal<'_>) {
     let mut settled: Vec<String> = Vec::new();
     for index in (0..journal.entries.len()).rev() {
         let entry = &journal.entries[index];
@@ -151,7 +153,8 @@ fn drop_what_was_never_written(root: &Root, journal: &mut Journal<'_>) {
     }
 }
 
-/// The entry for a change that shall be made; `None`, with a line in the report, for one that shall not.
+/// The entry for a change that shall be made; `None`, with a line in the report, for one that shall
+/// not.
 fn accept(
     root: &Root,
     planned: &Planned,

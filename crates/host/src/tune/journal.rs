@@ -1,7 +1,7 @@
 //! The undo journal: what was, what was wanted, and when the machine had booted.
 //!
-//! One JSON file in a directory that only its owner may enter, replaced in one step and synced to disk before
-//! the change it tells about. One process at a time holds it.
+//! One JSON file in a directory that only its owner may enter, replaced in one step and synced to
+//! disk before the change it tells about. One process at a time holds it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     /// The boot during which it was written.
     pub(super) boot_id: String,
     pub(super) persistence: Persistence,
-    /// Whether a file makes it last.
+    /// True if a file makes it last.
     pub(super) is_persisted: bool,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Journal<'a> {
 }
 
 impl Entry {
-    /// What the entry is about, over reboots: an interrupt is known by its interface and its position there, because
-    /// its path has another number at each boot.
+    /// Subject of the entry, which lasts over reboots: an interrupt is known by its interface and
+    /// its position there, because its path has another number at each boot.
     pub(super) fn subject(&self) -> String {
         match &self.persistence {
             Persistence::Interrupt { interface, index } => {
@@ -132,7 +132,7 @@ impl<'a> Journal<'a> {
         Ok(Self { root, entries: document.entries, files: document.files, boot_id, _lock: lock })
     }
 
-    /// Whether there is nothing to undo.
+    /// True if there is nothing to undo.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.files.is_empty()
     }
@@ -155,7 +155,7 @@ impl<'a> Journal<'a> {
             .map_err(TuneError::Journal)
     }
 
-    /// Whether the entry was written during this boot.
+    /// True if the entry was written during this boot.
     pub(super) fn is_of_this_boot(&self, entry: &Entry) -> bool {
         entry.boot_id == self.boot_id
     }

@@ -1,7 +1,7 @@
 //! Other programs that set the same things: tuned, irqbalance, bpftune.
 //!
-//! A setting written against one of them is written back by it sooner or later. So what they claim is left
-//! alone unless the operator says otherwise.
+//! A setting written against one of them is written back by it sooner or later. So what they claim
+//! is left alone unless the operator says otherwise.
 
 use glob::Pattern;
 
@@ -19,7 +19,7 @@ pub struct Manager {
 /// Profiles that include each other deeper than this are in a circle.
 const INCLUDES_MAX: usize = 8;
 
-/// What bpftune's tuners for packet queues and socket buffers write.
+/// Files that bpftune's tuners for packet queues and socket buffers write.
 const BPFTUNE: &[&str] = &[
     "/proc/sys/net/core/netdev_max_backlog",
     "/proc/sys/net/core/netdev_budget*",
@@ -34,19 +34,19 @@ impl Manager {
         Self { name: name.into(), claims }
     }
 
-    /// Whether it sets the file at this path.
+    /// True if it sets the file at this path.
     pub fn claims(&self, path: &str) -> bool {
         self.claims.iter().any(|claim| claim.matches(path))
     }
 
-    /// How many files or patterns of files it sets.
+    /// Number of files or patterns of files that it sets.
     pub fn claim_count(&self) -> usize {
         self.claims.len()
     }
 }
 
-/// The managers at work on a host. One whose presence cannot be told is taken for absent, except tuned, whose
-/// profile is a file.
+/// The managers at work on a host. One whose presence cannot be told is taken for absent, except
+/// tuned, whose profile is a file.
 pub fn managers(root: &Root) -> Vec<Manager> {
     let mut found = Vec::new();
     if let Ok(profiles) = root.text("/etc/tuned/active_profile") {
@@ -67,7 +67,7 @@ pub fn managers(root: &Root) -> Vec<Manager> {
     found
 }
 
-/// What a profile of tuned and those it includes set, as patterns of paths.
+/// Settings of a profile of tuned and those it includes, as patterns of paths.
 fn profile_claims(root: &Root, profile: &str, depth: usize) -> Vec<String> {
     let is_name = !profile.is_empty() && !profile.contains('/') && !profile.starts_with('.');
     if depth >= INCLUDES_MAX || !is_name {
@@ -97,7 +97,7 @@ fn profile_claims(root: &Root, profile: &str, depth: usize) -> Vec<String> {
     claims
 }
 
-/// The files one line of a profile sets, as far as rules of ours write them, too.
+/// File that one line of a profile sets, if rules of ours write it, too.
 fn claim(section: &str, key: &str) -> Option<String> {
     const CPU: &str = "/sys/devices/system/cpu/cpu*";
     const THP: &str = "/sys/kernel/mm/transparent_hugepage";
@@ -124,13 +124,14 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_profile_claims_what_it_and_its_includes_set() {
+    fn profile_claims_the_settings_of_itself_and_its_includes() {
         let (_directory, root) = tree(&[
             ("etc/tuned/active_profile", "mine\n"),
             ("etc/tuned/mine/tuned.conf", "[main]\ninclude=base\n[sysctl]\nvm.swappiness = 10\n"),
             (
                 "usr/lib/tuned/base/tuned.conf",
-                "[main]\ninclude=mine\n[vm]\ntransparent_hugepages=always\n[cpu]\ngovernor=performance\n",
+                "[main]\ninclude=mine\n[vm]\ntransparent_hugepages=always\n\
+                 [cpu]\ngovernor=performance\n",
             ),
         ]);
         let found = managers(&root);

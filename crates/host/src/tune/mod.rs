@@ -1,13 +1,15 @@
 //! Changing a machine's settings so that each change can be undone: apply, revert, verify.
 //!
-//! Before anything is written, an undo journal on disk says what will be: the rule, the file, the value found
-//! and the value wanted, and the boot it belongs to. The process may therefore end at any moment. Each entry is
-//! afterwards judged by what is in the file *now*: the wanted value is ours and is taken back, the value found is
-//! already right, anything else is somebody else's and is left alone. Files that make a change last carry a mark,
-//! are replaced in one step, and are removed only when they hold what was written.
+//! Before anything is written, an undo journal on disk says what will be: the rule, the file, the
+//! value found and the value wanted, and the boot it belongs to. The process may therefore end at
+//! any moment. Each entry is afterwards judged by what is in the file *now*: the wanted value is
+//! ours and is taken back, the value found is already right, anything else is another program's and
+//! is left alone. Files that make a change last carry a mark, are replaced in one step, and are
+//! removed only when they hold what was written.
 //!
-//! Everything works below any [`crate::Root`]: a tree of plain files then stands for the machine. What it is not:
-//! a supervisor. Nothing is written again when somebody else changes a value later; [`verify`] says so.
+//! Everything works below any [`crate::Root`]: a tree of plain files then takes the machine's
+//! place. What it is not: a supervisor. Nothing is written again when another program changes a
+//! value later; [`verify`] says so.
 
 mod apply;
 mod journal;
@@ -31,7 +33,7 @@ pub use verify::verify;
 
 use crate::{ReadError, Refusal};
 
-/// What a command did, line by line, and how much of it could not be done.
+/// Lines about a command's actions, and the number of actions that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// One line for each change, in the order of the work.
@@ -51,7 +53,7 @@ impl Report {
     }
 }
 
-/// Why a command did nothing at all.
+/// Reason that a command did nothing at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TuneError {
     /// A rule of this name does not exist.

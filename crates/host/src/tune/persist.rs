@@ -1,7 +1,8 @@
-//! Files that make changes last over a reboot; each is ours as a whole and says so in its first line.
+//! Files that make changes last over a reboot; each is ours as a whole and says so in its first
+//! line.
 //!
-//! Their text is a function of the journal's lasting entries, so undoing one entry writes the file anew without
-//! it and undoing the last one removes the file.
+//! Their text is a function of the journal's lasting entries, so undoing one entry writes the file
+//! anew without it and undoing the last one removes the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,8 +74,8 @@ fn texts(entries: &[Entry]) -> BTreeMap<String, String> {
     files
 }
 
-/// Lines that hold the unit back until the interfaces whose queues and interrupts it sets are there: a driver may load after
-/// `network.target`.
+/// Lines that hold the unit back until the interfaces whose queues and interrupts it sets are
+/// there: a driver may load after `network.target`.
 fn waits(entries: &[Entry]) -> String {
     let lasting = entries.iter().filter(|entry| entry.is_persisted);
     let interfaces: BTreeSet<&str> = lasting
@@ -103,7 +104,8 @@ fn escaped(name: &str) -> String {
 fn head(file: &str) -> &'static str {
     match file {
         ONESHOT => {
-            "[Unit]\nDescription=Settings of tidemill tune\nAfter=network.target\n\n[Service]\nType=oneshot\n"
+            "[Unit]\nDescription=Settings of tidemill \
+             tune\nAfter=network.target\n\n[Service]\nType=oneshot\n"
         }
         SYSCTL | TMPFILES | UDEV => "",
         _ => "[Service]\n",
@@ -121,7 +123,8 @@ fn line(entry: &Entry) -> String {
             // The interface may get its name in the same event, or keep the kernel's.
             let rule_for = |key: &str| {
                 format!(
-                    "ACTION==\"add\", SUBSYSTEM==\"net\", {key}==\"{interface}\", ATTR{{{attribute}}}=\"{to}\"\n"
+                    "ACTION==\"add\", SUBSYSTEM==\"net\", {key}==\"{interface}\", \
+                     ATTR{{{attribute}}}=\"{to}\"\n"
                 )
             };
             format!("# {rule}\n{}{}", rule_for("KERNEL"), rule_for("NAME"))
@@ -135,8 +138,8 @@ fn line(entry: &Entry) -> String {
         // `$$` is systemd's `$`. On virtio the interrupts are the PCI parent's.
         Persistence::Interrupt { interface, index } => format!(
             "# {rule}\nExecStart=-/bin/sh -c 'cd -P /sys/class/net/{interface}/device && \
-             {{ cd msi_irqs 2>/dev/null || cd ../msi_irqs; }} && n=$$(ls | sort -n | sed -n {}p) && \
-             echo {to} > /proc/irq/$$n/smp_affinity_list'\n",
+             {{ cd msi_irqs 2>/dev/null || cd ../msi_irqs; }} && n=$$(ls | sort -n | sed -n {}p) \
+             && echo {to} > /proc/irq/$$n/smp_affinity_list'\n",
             index + 1
         ),
         Persistence::DropIn { key, .. } => format!("# {rule}\n{key}={to}\n"),
@@ -149,8 +152,8 @@ fn sysctl_key(path: &str) -> String {
     if below.contains('.') { below.to_owned() } else { below.replace('/', ".") }
 }
 
-/// Makes the files on disk those the journal's lasting entries need. Files that somebody edited since, or that
-/// were there before without our mark, are left alone and named in the report.
+/// Makes the files on disk those the journal's lasting entries need. Files that were edited
+/// since, or that were there before without our mark, are left alone and named in the report.
 ///
 /// # Errors
 /// When the journal cannot be written; refusals of single files go to the report.
@@ -231,7 +234,7 @@ fn remove_drop_in_directory(root: &Root, path: &str) {
     }
 }
 
-/// Whether a file holds what was last written to it.
+/// True if a file holds the text last written to it.
 pub(super) fn is_as_written(root: &Root, file: &OwnFile) -> bool {
     current(root, &file.path).is_ok_and(|current| current == file.after)
 }

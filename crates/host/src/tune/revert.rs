@@ -5,16 +5,16 @@ use super::value::is_same;
 use super::{Report, TuneError, persist, store};
 use crate::{Refusal, Root};
 
-/// How to revert.
+/// Options of reverting.
 #[derive(Clone, Debug, Default)]
 pub struct RevertOptions {
     /// Rules to undo; empty for all.
     pub only: Vec<String>,
-    /// Whether to forget values that somebody else changed since, leaving them as they are.
+    /// True if values that others changed since are forgotten and left as they are.
     pub forget: bool,
 }
 
-/// What is left to do for an entry.
+/// Remaining action for an entry.
 enum Undo {
     /// Nothing: the value found before is in force.
     Original,
@@ -22,12 +22,13 @@ enum Undo {
     Gone,
     /// The value found before has to be written.
     Restore,
-    /// The value is somebody else's.
+    /// The value is another program's.
     Foreign(String),
 }
 
-/// Removes the files that make changes last, then writes the values found before, in reverse order. What somebody
-/// else changed since is left alone and stays in the journal. Can be repeated after any interruption.
+/// Removes the files that make changes last, then writes the values found before, in reverse order.
+/// A value that others changed since is left alone and stays in the journal. Can be repeated after
+/// any interruption.
 ///
 /// # Errors
 /// When the journal cannot be read or written.
@@ -73,7 +74,7 @@ fn undo(
 ) -> bool {
     let Entry { rule, path, from, to, .. } = entry;
     if !entry.persistence.is_runtime() {
-        // Its file was written anew without it, unless somebody else edited it.
+        // Its file was written anew without it, unless it was edited since.
         let known = journal.files.iter().find(|file| file.path == *path);
         return known.is_none_or(|file| persist::is_as_written(root, file));
     }
@@ -81,7 +82,8 @@ fn undo(
     match judge(root, journal, entry, foreign) {
         Ok(Undo::Original) => report.done(format!("kept    {rule} {path}: {from} already")),
         Ok(Undo::Gone) if had_file => report.done(format!(
-            "gone    {rule} {path}: of an earlier boot; what its file set at boot lasts until the next"
+            "gone    {rule} {path}: of an earlier boot; what its file set at boot lasts until the \
+             next"
         )),
         Ok(Undo::Gone) => report.done(format!("gone    {rule} {path}: went with the last boot")),
         Ok(Undo::Restore) => match restore(root, entry) {
@@ -97,7 +99,8 @@ fn undo(
         Ok(Undo::Foreign(now)) => {
             foreign.push(path.clone());
             report.left(format!(
-                "left    {rule} {path}: {now}, changed by somebody else since it was set to {to} ({from} before)"
+                "left    {rule} {path}: {now}, changed by somebody else since it was set to {to} \
+                 ({from} before)"
             ));
             return false;
         }

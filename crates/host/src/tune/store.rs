@@ -10,10 +10,11 @@ use super::value::{in_force, printed};
 use crate::facts::{channels, channels_interface, set_channels};
 use crate::{ReadError, Refusal, Root};
 
-/// Suffix of the file that is about to replace another; left behind only by a process that was killed.
+/// Suffix of the file that is about to replace another; left behind only by a process that was
+/// killed.
 const NEW: &str = ".tidemill-new";
 
-/// The interface whose number of queues a path of the running machine stands for.
+/// Interface whose number of queues a path of the running machine means.
 fn queues_of<'a>(root: &Root, path: &'a str) -> Option<&'a str> {
     channels_interface(path).filter(|_| root.is_live())
 }
@@ -32,8 +33,8 @@ pub(super) fn value(root: &Root, path: &str) -> Result<String, ReadError> {
     Ok(in_force(&root.text(path)?).to_owned())
 }
 
-/// Writes a value to a setting. Below a captured root the file is replaced, because only the kernel's own files
-/// take a value in one piece.
+/// Writes a value to a setting. Below a captured root the file is replaced, because only the
+/// kernel's own files take a value in one piece.
 ///
 /// # Errors
 /// The refusal, of the opening or of the write; nothing was changed then.
@@ -100,7 +101,8 @@ pub(super) fn remove(root: &Root, path: &str) -> Result<(), ReadError> {
     rustix::fs::fsync(&directory).map_err(|errno| fail(errno.into()))
 }
 
-/// Removes what a killed replacement of the file left; errors are left to the replacement that follows or not.
+/// Removes what a killed replacement of the file left; errors are left to the replacement that
+/// follows or not.
 pub(super) fn sweep(root: &Root, path: &str) {
     let (parent, name) = split(path);
     if let Ok(directory) = root.open_file(parent, OFlags::RDONLY | OFlags::DIRECTORY) {

@@ -70,7 +70,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_is_applied_is_in_force_lasts_and_is_undone_to_the_byte() {
+fn applied_changes_are_in_force_last_and_are_undone_to_the_byte() {
     let (directory, root) = tree(MACHINE);
     let before = files(directory.path());
     let report = apply_all(&root, LASTING);
@@ -101,7 +101,8 @@ fn what_is_applied_is_in_force_lasts_and_is_undone_to_the_byte() {
         )
     );
     assert!(unit.contains(
-        "Wants=sys-subsystem-net-devices-eth0.device\nAfter=sys-subsystem-net-devices-eth0.device\n\n[Service]\n"
+        "Wants=sys-subsystem-net-devices-eth0.device\n\
+         After=sys-subsystem-net-devices-eth0.device\n\n[Service]\n"
     ));
     assert!(
         directory.path().join("etc/systemd/system/multi-user.target.d/90-tidemill.conf").exists()
@@ -127,7 +128,7 @@ fn the_journal_is_private_to_its_owner() {
 }
 
 #[test]
-fn a_value_somebody_else_changed_since_is_left_alone_until_forgotten() {
+fn value_changed_by_others_since_is_left_alone_until_forgotten() {
     let (directory, root) = tree(MACHINE);
     apply_all(&root, ApplyOptions::default());
     write(directory.path(), "proc/sys/vm/swappiness", "30\n");
@@ -190,7 +191,8 @@ fn interrupts_whose_numbers_changed_over_a_reboot_have_one_line_each() {
     write(directory.path(), "proc/irq/25/smp_affinity_list", "0-3\n");
     let before = vec![interrupt(24, 0, "0-3", "3"), interrupt(25, 1, "0-3", "2")];
     apply(&root, &plan(&root, before), &LASTING).unwrap();
-    // The numbers of this boot: 24 has become that of the second interrupt, whose new target is another CPU.
+    // The numbers of this boot: 24 has become that of the second interrupt, whose new target is
+    // another CPU.
     write(directory.path(), "proc/sys/kernel/random/boot_id", "second\n");
     for (number, list) in [(23, "3\n"), (24, "0-3\n")] {
         write(directory.path(), &format!("proc/irq/{number}/smp_affinity_list"), list);
@@ -256,7 +258,7 @@ fn one_rule_can_be_undone_and_the_files_keep_the_others() {
 }
 
 #[test]
-fn what_another_tuner_manages_is_left_to_it_unless_told_otherwise() {
+fn settings_of_another_tuner_are_left_to_it_unless_taken_over() {
     let (directory, root) = tree(MACHINE);
     write(directory.path(), "tidemill/processes", "irqbalance\n");
     let report = apply_all(&root, LASTING);

@@ -1,4 +1,4 @@
-//! One rule's changes, switched on and off while somebody measures.
+//! One rule's changes, switched on and off during measurements.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Trial {
     planned: Vec<Planned>,
 }
 
-/// How a trial is to be measured.
+/// Measurement of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialPlan {
     /// Flags of `tidemill bench` for each run; they name the server.
@@ -34,14 +34,15 @@ pub struct TrialPlan {
     pub threshold: f64,
     /// Seed of the order of the runs; drawn when absent.
     pub seed: Option<u64>,
-    /// Where a report in JSON goes.
+    /// Destination of a report in JSON.
     pub json: Option<PathBuf>,
 }
 
 /// Measures a trial. Implemented outside of this crate, which knows no load generator.
 pub trait Judge {
-    /// Runs the comparison and prints what came of it; leaves the change in force only when it was worth keeping,
-    /// also when a signal ends it. Blocks for all runs. Returns the status the process shall end with.
+    /// Runs the comparison and prints what came of it; leaves the change in force only when it was
+    /// worth keeping, also when a signal ends it. Blocks for all runs. Returns the status the
+    /// process shall end with.
     fn judge(&self, trial: &mut Trial, plan: TrialPlan) -> ExitCode;
 }
 
@@ -49,8 +50,8 @@ impl Trial {
     /// Plans a rule's changes on a machine.
     ///
     /// # Errors
-    /// One line: the rule is unknown, proposes nothing here, has changes that take a restart or belong to another
-    /// tuner, or is applied already.
+    /// One line: the rule is unknown, proposes nothing here, has changes that take a restart or
+    /// belong to another tuner, or is applied already.
     pub fn new(root: Root, rule: &str, findings: &[Finding]) -> Result<Self, String> {
         let changes = select(findings, &[rule.to_owned()]).map_err(|error| error.to_string())?;
         if changes.is_empty() {
@@ -59,10 +60,12 @@ impl Trial {
         Self::of_changes(root, rule, changes, &format!("--only {rule}"))
     }
 
-    /// Plans values that no rule proposes, by the absolute paths of their settings; each goes back to what is in force now.
+    /// Plans values that no rule proposes, by the absolute paths of their settings; each goes back
+    /// to what is in force now.
     ///
     /// # Errors
-    /// One line: a setting is not there, belongs to another tuner, or is still in force from such a trial that was killed.
+    /// One line: a setting is not there, belongs to another tuner, or is still in force from such a
+    /// trial that was killed.
     pub fn of_settings(root: Root, wanted: &[(String, String)]) -> Result<Self, String> {
         let change = |(path, to): &(String, String)| {
             let from = store::value(&root, path).map_err(|error| error.to_string())?;
@@ -116,7 +119,7 @@ impl Trial {
     /// Undoes them. Harmless when nothing is applied.
     ///
     /// # Errors
-    /// What was refused, or changed by somebody else meanwhile.
+    /// Changes that were refused, or made by others meanwhile.
     pub fn revert(&mut self) -> io::Result<()> {
         let options = RevertOptions { only: vec![self.rule.clone()], forget: false };
         settled(revert(&self.root, &options), "reverted in part")

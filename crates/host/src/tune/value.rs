@@ -1,17 +1,18 @@
-//! When two texts of a setting mean the same.
+//! Equality of two texts of a setting.
 //!
-//! The kernel prints a value in its own way: `always [madvise] never`, masks with groups of zeros, numbers with
-//! spaces. Undoing must tell its own value, printed differently, from somebody else's.
+//! The kernel prints a value in its own way: `always [madvise] never`, masks with groups of zeros,
+//! numbers with spaces. Undoing must tell its own value, printed differently, from somebody else's.
 
 use crate::CpuSet;
 
-/// The value in force in a setting's text: the word in brackets where there is a choice, else all of it.
+/// The value in force in a setting's text: the word in brackets where there is a choice, else all
+/// of it.
 pub(super) fn in_force(text: &str) -> &str {
     let selected = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     selected.map_or(text, |(word, _)| word).trim()
 }
 
-/// Whether two values of the file at `path` mean the same.
+/// True if two values of the file at `path` mean the same.
 pub(super) fn is_same(path: &str, one: &str, other: &str) -> bool {
     let (one, other) = (one.trim(), other.trim());
     if one == other {
@@ -31,7 +32,8 @@ fn equal<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
     one.is_some() && one == other
 }
 
-/// What the kernel would print after `value` was written to a file that printed `text`; for trees of plain files.
+/// Text that the kernel would print after `value` was written to a file that printed `text`; for
+/// trees of plain files.
 pub(super) fn printed(text: &str, value: &str) -> String {
     let words: Vec<&str> =
         text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();

@@ -1,4 +1,4 @@
-//! Whether what was applied is in force.
+//! Verification that applied changes are in force.
 
 use super::journal::{Entry, Journal};
 use super::value::is_same;
@@ -6,8 +6,8 @@ use super::{Report, TuneError, persist, store};
 use crate::rules::Persistence;
 use crate::{Root, topology};
 
-/// Compares each applied value and file with what is there now. Changes nothing and needs no rights beyond
-/// reading the journal.
+/// Compares each applied value and file with what is there now. Changes nothing and needs no rights
+/// beyond reading the journal.
 ///
 /// # Errors
 /// When the journal cannot be read.
@@ -46,7 +46,8 @@ pub fn verify(root: &Root) -> Result<Report, TuneError> {
     Ok(report)
 }
 
-/// Where an entry's setting is in this boot: interrupts get other numbers. One that is no more keeps its old path.
+/// Path of an entry's setting in this boot: interrupts get other numbers. One that is no more keeps
+/// its old path.
 fn path_now(root: &Root, journal: &Journal<'_>, entry: &Entry) -> String {
     match &entry.persistence {
         Persistence::Interrupt { interface, index } if !journal.is_of_this_boot(entry) => {

@@ -1,16 +1,19 @@
-//! Reads and writes per second beside liburcu: same machine, same work, same reclamation, interleaved.
+//! Reads and writes per second beside liburcu: same machine, same work, same reclamation,
+//! interleaved.
 //!
-//! A reader opens a section, follows one pointer and checks one field; every 1,024 sections it announces a quiescent
-//! state. A writer allocates an object, swaps it in, and frees the old one after a grace period: one period per write
-//! (`batch 1`), or one per 1,024 writes, by the thread that wrote. Each measurement is a process of its own, for
-//! both sides; a round runs ours and liburcu's one after the other, in alternating order, and a ratio is the median of
-//! the rounds' ratios. Both sides use the C library's allocator.
+//! A reader opens a section, follows one pointer and checks one field; every 1,024 sections it
+//! announces a quiescent state. A writer allocates an object, swaps it in, and frees the old one
+//! after a grace period: one period per write (`batch 1`), or one per 1,024 writes, by the thread
+//! that wrote. Each measurement is a process of its own, for both sides; a round runs ours and
+//! liburcu's one after the other, in alternating order, and a ratio is the median of the rounds'
+//! ratios. Both sides use the C library's allocator.
 //!
-//! `cargo bench -p tidemill-rcu -- [--readers 1,2] [--writers 1] [--batch 1,1024] [--flavours qsbr,memb]
-//! [--rounds 3] [--judged-rounds 21] [--milliseconds 200]`, by default four minutes. Configurations of at most two
-//! threads are judged and get more rounds; it ends with failure when one is below 0.95 in reads or writes, or has no
-//! liburcu beside it. The rates of all rounds go to `target/tmp/rcu.tsv`. liburcu is compiled against when the bench
-//! runs, so that no build needs it.
+//! `cargo bench -p tidemill-rcu -- [--readers 1,2] [--writers 1] [--batch 1,1024] [--flavours
+//! qsbr,memb] [--rounds 3] [--judged-rounds 21] [--milliseconds 200]`, by default four minutes.
+//! Configurations of at most two threads are judged and get more rounds; it ends with failure when
+//! one is below 0.95 in reads or writes, or has no liburcu beside it. The rates of all rounds go to
+//! `target/tmp/rcu.tsv`. liburcu is compiled against when the bench runs, so that no build needs
+//! it.
 
 mod ours;
 
@@ -35,7 +38,7 @@ impl Work {
     }
 }
 
-/// What a measurement counted, over all threads.
+/// Counts of a measurement, over all threads.
 pub struct Counts {
     reads: u64,
     writes: u64,
@@ -145,7 +148,8 @@ fn compare(options: &Options) -> ExitCode {
         Err(error) => println!("\n{}: {error}", path.display()),
     }
     println!(
-        "verdict: {} of {judged} configurations of at most two threads reach {RATIO_MIN} x liburcu in reads and writes",
+        "verdict: {} of {judged} configurations of at most two threads reach {RATIO_MIN} x liburcu \
+         in reads and writes",
         judged - misses
     );
     if misses > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -288,7 +292,9 @@ impl Row {
         };
         let (reads, writes) = (|rates: &Rates| rates.reads, |rates: &Rates| rates.writes);
         format!(
-            "flavour={}\treaders={readers}\twriters={writers}\tbatch={batch}\tmilliseconds={milliseconds}\tours_reads={}\ttheirs_reads={}\tours_writes={}\ttheirs_writes={}\n",
+            "flavour={}\treaders={readers}\twriters={writers}\tbatch={batch}\t\
+             milliseconds={milliseconds}\tours_reads={}\ttheirs_reads={}\t\
+             ours_writes={}\ttheirs_writes={}\n",
             self.flavour,
             values(&self.ours, reads),
             values(&self.theirs, reads),

@@ -17,7 +17,8 @@ use crate::{Counts, Work};
 const READS_PER_ANNOUNCEMENT: u64 = 1024;
 const CONTENTS: u64 = 8;
 
-/// As long as a cache line with the allocator's header: neighbours share none. Only the contents are ever touched.
+/// As long as a cache line with the allocator's header: neighbours share none. Only the contents
+/// are ever touched.
 #[repr(C)]
 struct Object {
     contents: u64,
@@ -89,10 +90,11 @@ impl Sections for Bp {
     }
 }
 
-/// Opens as many sections as lie between two announcements; returns how many saw a destroyed object.
+/// Opens as many sections as lie between two announcements; returns how many saw a destroyed
+/// object.
 ///
-/// A function of its own: by its shared references the compiler knows what no other thread changes, as it knows the
-/// addresses of liburcu's global variables.
+/// A function of its own: by its shared references the compiler knows what no other thread changes,
+/// as it knows the addresses of liburcu's global variables.
 #[inline(never)]
 fn read_some<F: Sections>(
     domain: &Arc<Domain<F>>,
@@ -115,7 +117,8 @@ fn create() -> *mut Object {
 
 unsafe fn destroy(pointer: NonNull<u8>) {
     let object = pointer.cast::<Object>();
-    // SAFETY: made by `create`, and the contents come first; a reader that still looked would find them wrong.
+    // SAFETY: made by `create`, and the contents come first; a reader that still looked would find
+    // them wrong.
     unsafe { object.cast::<u64>().as_ptr().write_volatile(0) };
     // SAFETY: as above, and destroyed once.
     drop(unsafe { Box::from_raw(object.as_ptr()) });
@@ -213,7 +216,7 @@ pub fn run_flavour(flavour: &str, work: &Work) -> Counts {
     }
 }
 
-/// What orders readers against writers here, flavour by flavour.
+/// Ordering of readers against writers here, flavour by flavour.
 pub fn descriptions() -> Vec<String> {
     fn describe<F: Flavour>() -> String {
         Domain::<F>::new().map_or_else(|error| error.to_string(), |domain| domain.description())

@@ -1,4 +1,5 @@
-//! Grace periods step by step: one thread may hold several readers, so the order of events is exact.
+//! Grace periods step by step: one thread may hold several readers, so the order of events is
+//! exact.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::limits::SECTION_DEPTH_MAX;
 use crate::{Bp, Domain, Flavour, Mb, Memb, Qsbr, Signal};
 
-/// Polls until the period is over; signals arrive when the kernel delivers them, so polling once is not enough.
+/// Polls until the period is over; signals arrive when the kernel delivers them, so polling once is
+/// not enough.
 fn elapses<F: Flavour>(domain: &Domain<F>, period: &crate::GracePeriod) -> bool {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
@@ -94,7 +96,8 @@ fn an_offline_reader_holds_up_nothing_and_comes_back_after_a_panic() {
     assert!(stays_open(&domain, &period), "online again");
 }
 
-/// The scan of the first period is under way when the second begins: its end says nothing about the second.
+/// The scan of the first period is under way when the second begins: its end says nothing about the
+/// second.
 #[test]
 fn a_scan_that_began_before_a_period_does_not_end_it() {
     let domain = Domain::<Mb>::new().unwrap();
@@ -128,11 +131,11 @@ fn a_reader_that_leaves_does_not_make_the_scan_skip_its_neighbour() {
     assert!(domain.is_elapsed(&period));
 }
 
-/// With a pause that outlasts every test, a poll for a second period issues no barrier, and who blocks does not wait
-/// for it.
+/// With a pause that outlasts every test, a poll for a second period issues no barrier, and who
+/// blocks does not wait for it.
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no membarrier")]
-fn polls_within_the_pause_wait_for_it_and_who_blocks_does_not() {
+fn polls_within_the_pause_wait_for_it_and_blocking_does_not() {
     let domain = Domain::<Memb>::with_barrier_pause(Duration::MAX).unwrap();
     if !domain.description().contains("sys_membarrier") {
         return;
@@ -147,7 +150,7 @@ fn polls_within_the_pause_wait_for_it_and_who_blocks_does_not() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri delivers no signals")]
-fn signals_keep_their_distance_from_who_blocks_too() {
+fn signals_keep_the_pause_for_blocking_callers_too() {
     let pause = Duration::from_millis(20);
     let domain = Domain::<Signal>::with_barrier_pause(pause).unwrap();
     let began_at = Instant::now();
@@ -158,7 +161,7 @@ fn signals_keep_their_distance_from_who_blocks_too() {
 }
 
 #[test]
-fn flavours_that_interrupt_nobody_never_pause() {
+fn flavours_without_interrupts_never_pause() {
     let domain = Domain::<Mb>::with_barrier_pause(Duration::MAX).unwrap();
     let _reader = domain.register();
     assert!(domain.is_elapsed(&domain.start_grace_period()));
@@ -197,7 +200,8 @@ fn one_section_too_many_panics() {
     let _guards: Vec<_> = (0..=SECTION_DEPTH_MAX).map(|_| reader.enter()).collect();
 }
 
-/// A thread that ends takes its implicit registration along; one that reads elsewhere is still waited for.
+/// A thread that ends takes its implicit registration along; one that reads elsewhere is still
+/// waited for.
 #[test]
 fn implicit_readers_come_and_go_with_their_threads() {
     let (domain, other) = (Domain::<Bp>::new().unwrap(), Domain::<Bp>::new().unwrap());

@@ -42,7 +42,7 @@ impl Probes {
         });
         let pointer = NonNull::from(Box::leak(probe)).cast();
         let describe = if deep { Garbage::deep } else { Garbage::new };
-        // SAFETY: the probe is reachable by nobody and may be dropped anywhere.
+        // SAFETY: no reader can reach the probe, which may be dropped anywhere.
         unsafe { describe(pointer, bytes, free) }
     }
 
@@ -127,7 +127,7 @@ fn deep_garbage_is_freed_by_the_reclaimer_thread() {
 }
 
 #[test]
-fn what_a_thread_leaves_behind_is_adopted_and_still_waits() {
+fn garbage_of_an_ended_thread_is_adopted_and_still_waits() {
     let domain = Domain::<Qsbr>::new().unwrap();
     let mut reader = domain.register();
     let probes = Arc::new(Probes::default());
@@ -148,7 +148,7 @@ fn what_a_thread_leaves_behind_is_adopted_and_still_waits() {
 }
 
 #[test]
-fn the_last_owner_of_a_domain_frees_what_is_left() {
+fn the_last_owner_of_a_domain_frees_the_rest() {
     let probes = Probes::default();
     let domain = Domain::<Mb>::new().unwrap();
     let list = RetireList::for_domain(&domain, Limits::default());
@@ -207,10 +207,10 @@ fn blocking_waits_for_a_reader_on_another_thread() {
     });
 }
 
-/// What a destructor retires while its list is being emptied waits for a period of its own, and what a panic leaves over
-/// stays in the list.
+/// Garbage that a destructor retires while its list is being emptied waits for a period of its own,
+/// and garbage that a panic leaves over stays in the list.
 #[test]
-fn blocking_keeps_what_destructors_retire_and_what_a_panic_leaves() {
+fn blocking_keeps_garbage_of_destructors_and_of_a_panic() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -220,7 +220,7 @@ fn blocking_keeps_what_destructors_retire_and_what_a_panic_leaves() {
     let domain = Domain::<Mb>::new().unwrap();
     let (list, probes) = (RetireList::new(), Probes::default());
     list.retire(probes.garbage(10, false));
-    // SAFETY: reachable by nobody.
+    // SAFETY: no reader can reach it.
     list.retire(unsafe { Garbage::from_box(Box::new(Bomb)) });
     list.retire(probes.garbage(20, false));
     let emptying = std::panic::AssertUnwindSafe(|| list.synchronize(&domain));
@@ -246,7 +246,7 @@ fn freeing_may_retire() {
         fn drop(&mut self) {
             if self.1 > 0 {
                 let next = Box::new(Chain(Arc::clone(&self.0), self.1 - 1));
-                // SAFETY: reachable by nobody.
+                // SAFETY: no reader can reach it.
                 self.0.retire(unsafe { Garbage::from_box(next) });
             }
         }
@@ -254,7 +254,7 @@ fn freeing_may_retire() {
     let domain = Domain::<Mb>::new().unwrap();
     #[allow(clippy::arc_with_non_send_sync)]
     let list = Arc::new(RetireList::new());
-    // SAFETY: reachable by nobody.
+    // SAFETY: no reader can reach it.
     list.retire(unsafe { Garbage::from_box(Box::new(Chain(Arc::clone(&list), 3))) });
     let freed: usize = (0..10).map(|_| list.reclaim(&domain, Budget::UNLIMITED).items).sum();
     assert_eq!(freed, 4);

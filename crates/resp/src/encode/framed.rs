@@ -1,22 +1,24 @@
-//! A short payload in its frame, appended with one check of the capacity instead of three: the reply of a `GET`.
+//! Short payload in its frame, appended with one check of the capacity instead of three: the reply
+//! of a `GET`.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
+
+use super::run::Run;
 
 /// Appends the first `header_bytes` of `header`, `payload` and a line end.
 ///
 /// # Panics
 /// When `header_bytes` is above eight.
 #[inline]
-pub(super) fn append_framed(
-    out: &mut Vec<u8>,
-    header: [u8; 8],
-    header_bytes: usize,
-    payload: &[u8],
-) {
+pub(super) fn append_framed(run: &mut Run, header: [u8; 8], header_bytes: usize, payload: &[u8]) {
     assert!(header_bytes <= header.len());
-    // The whole header is written, because a copy of variable length is a call; what of it does not count is written over.
-    out.reserve(header.len() + payload.len() + 2);
+    // The whole header is written, because a copy of variable length is a call; the payload
+    // overwrites the bytes behind `header_bytes`.
+    if !run.reserve(header.len() + payload.len() + 2) {
+        return;
+    }
+    let out = &mut run.bytes;
     let spare = out.spare_capacity_mut();
     spare[..8].copy_from_slice(&header.map(MaybeUninit::new));
     let (target, rest) = spare[header_bytes..].split_at_mut(payload.len());

@@ -1,6 +1,7 @@
-//! The line that announces a length.
+//! Header of a reply: the line that announces a length.
 
-/// Values below this have a ready-made header, 1 KiB in all: most lengths, and no division for them.
+/// Number of values, from zero on, that have a ready-made header, 1 KiB in all: most lengths, and
+/// no division for them.
 const READY_COUNT: usize = 128;
 
 /// A type byte, up to three digits, CR LF; the last byte is the length.
@@ -36,7 +37,7 @@ const fn ready(value: usize) -> [u8; 8] {
     header
 }
 
-/// The header of a small length, and how many of its bytes count.
+/// Header of a small length, and the number of its bytes.
 #[inline]
 pub(super) fn ready_header(kind: u8, value: usize) -> Option<([u8; 8], usize)> {
     let mut header = *READY.get(value)?;

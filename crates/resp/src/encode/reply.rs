@@ -4,13 +4,13 @@ use bytes::Bytes;
 
 use super::buffer::ReplyBuffer;
 use super::framed::append_framed;
-use super::header::{ready_header, write_header};
+use super::header::ready_header;
 use crate::number::format_double;
 
-/// The version of the protocol a client speaks.
+/// Version of the protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// What a connection speaks before `HELLO 3`.
+    /// Protocol of a connection before `HELLO 3`.
     #[default]
     Resp2,
     /// Typed replies, pushes and attributes.
@@ -25,7 +25,7 @@ fn trim_line_ends(text: &[u8]) -> &[u8] {
     &text[first..end]
 }
 
-/// A kind of reply that holds others.
+/// Kind of reply that contains others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
     /// A sequence.
@@ -34,11 +34,11 @@ pub enum Aggregate {
     Map,
     /// A sequence without order. RESP2: an array.
     Set,
-    /// A message nobody asked for. RESP2: an array.
+    /// An out-of-band message. RESP2: an array.
     Push,
 }
 
-/// An aggregate whose length is yet to be given, see [`ReplyBuffer::begin`].
+/// Aggregate whose length is yet to be given, see [`ReplyBuffer::begin`].
 #[derive(Debug)]
 #[must_use = "an aggregate that is begun has to be ended"]
 pub struct Deferred {
@@ -47,7 +47,7 @@ pub struct Deferred {
     shared_count: usize,
 }
 
-/// The header that stands in for an unknown length: right as it is for none, one digit to overwrite below ten.
+/// Header with a placeholder for the length: right for none, one digit to overwrite below ten.
 const UNKNOWN_LENGTH: [u8; 4] = *b"*0\r\n";
 
 impl ReplyBuffer {
@@ -55,46 +55,47 @@ impl ReplyBuffer {
     #[inline]
     pub fn simple_string(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']), "a status is one line");
-        self.bytes.reserve(text.len() + 3);
-        self.bytes.push(b'+');
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        self.run.push(b'+');
+        self.run.append(text.as_bytes());
+        self.run.append(b"\r\n");
     }
 
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.bytes.extend_from_slice(b"+OK\r\n");
+        self.run.append(b"+OK\r\n");
     }
 
     /// `+QUEUED`.
     #[inline]
     pub fn queued(&mut self) {
-        self.bytes.extend_from_slice(b"+QUEUED\r\n");
+        self.run.append(b"+QUEUED\r\n");
     }
 
     /// `+PONG`.
     #[inline]
     pub fn pong(&mut self) {
-        self.bytes.extend_from_slice(b"+PONG\r\n");
+        self.run.append(b"+PONG\r\n");
     }
 
-    /// `-<text>`, where the text begins with the error's code (`ERR`, `WRONGTYPE`). Because errors echo what clients
-    /// sent, CR and LF become spaces, and are left out at both ends, as Redis does it.
+    /// `-<text>`, where the text begins with the error's code (`ERR`, `WRONGTYPE`). Because errors
+    /// echo what clients sent, CR and LF become spaces, and are left out at both ends, as in Redis.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = trim_line_ends(text.as_ref());
-        self.bytes.reserve(text.len() + 3);
-        self.bytes.push(b'-');
+        if !self.run.reserve(text.len() + 3) {
+            return;
+        }
+        self.run.push(b'-');
         let one_line =
             text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
-        self.bytes.extend(one_line);
-        self.bytes.extend_from_slice(b"\r\n");
+        self.run.bytes.extend(one_line);
+        self.run.append(b"\r\n");
     }
 
     /// `:<value>`.
     #[inline]
     pub fn integer(&mut self, value: i64) {
-        write_header(&mut self.bytes, b':', value);
+        self.run.header(b':', value);
     }
 
     /// A string of any bytes, copied.
@@ -103,24 +104,25 @@ impl ReplyBuffer {
         let payload = payload.as_ref();
         match ready_header(b'$', payload.len()) {
             Some((header, header_bytes)) => {
-                append_framed(&mut self.bytes, header, header_bytes, payload);
+                append_framed(&mut self.run, header, header_bytes, payload);
             }
             None => {
-                write_header(&mut self.bytes, b'$', payload.len() as i64);
-                self.bytes.extend_from_slice(payload);
-                self.bytes.extend_from_slice(b"\r\n");
+                self.run.header(b'$', payload.len() as i64);
+                self.run.append(payload);
+                self.run.append(b"\r\n");
             }
         }
     }
 
     /// A string of any bytes, inserted by reference: worth it for payloads of some KiB and more.
     pub fn bulk_shared(&mut self, payload: Bytes) {
-        write_header(&mut self.bytes, b'$', payload.len() as i64);
+        self.run.header(b'$', payload.len() as i64);
         self.insert_shared(payload);
-        self.bytes.extend_from_slice(b"\r\n");
+        self.run.append(b"\r\n");
     }
 
-    /// A string that is the decimal form of `value`: what a command answers that read an integer as a string.
+    /// A string that is the decimal form of `value`: the answer of commands that read an integer as
+    /// a string.
     #[inline]
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value));
@@ -130,8 +132,8 @@ impl ReplyBuffer {
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
-            Protocol::Resp2 => self.bytes.extend_from_slice(b"$-1\r\n"),
-            Protocol::Resp3 => self.bytes.extend_from_slice(b"_\r\n"),
+            Protocol::Resp2 => self.run.append(b"$-1\r\n"),
+            Protocol::Resp3 => self.run.append(b"_\r\n"),
         }
     }
 
@@ -139,15 +141,15 @@ impl ReplyBuffer {
     #[inline]
     pub fn null_array(&mut self) {
         match self.protocol {
-            Protocol::Resp2 => self.bytes.extend_from_slice(b"*-1\r\n"),
-            Protocol::Resp3 => self.bytes.extend_from_slice(b"_\r\n"),
+            Protocol::Resp2 => self.run.append(b"*-1\r\n"),
+            Protocol::Resp3 => self.run.append(b"_\r\n"),
         }
     }
 
     /// An array; `count` replies follow.
     #[inline]
     pub fn array(&mut self, count: usize) {
-        write_header(&mut self.bytes, b'*', count as i64);
+        self.run.header(b'*', count as i64);
     }
 
     /// A map; `count` pairs of replies follow. RESP2: an array of twice as many.
@@ -162,7 +164,7 @@ impl ReplyBuffer {
         self.aggregate(Aggregate::Set, count);
     }
 
-    /// A message nobody asked for; `count` replies follow. RESP2: an array.
+    /// An out-of-band message; `count` replies follow. RESP2: an array.
     #[inline]
     pub fn push(&mut self, count: usize) {
         self.aggregate(Aggregate::Push, count);
@@ -172,16 +174,16 @@ impl ReplyBuffer {
     #[inline]
     pub fn aggregate(&mut self, aggregate: Aggregate, count: usize) {
         let (kind, count) = aggregate.header(self.protocol, count);
-        write_header(&mut self.bytes, kind, count as i64);
+        self.run.header(kind, count as i64);
     }
 
-    /// Attributes of the reply that follows them: `count` pairs. `false` in RESP2, which has none: nothing was
-    /// written, and the pairs must not be written either.
+    /// Attributes of the reply that follows them: `count` pairs. False in RESP2, which has none:
+    /// nothing was written, and the pairs must not be written either.
     #[must_use = "in RESP2 the pairs must not be written"]
     pub fn attribute(&mut self, count: usize) -> bool {
         let has_attributes = self.protocol == Protocol::Resp3;
         if has_attributes {
-            write_header(&mut self.bytes, b'|', count as i64);
+            self.run.header(b'|', count as i64);
         }
         has_attributes
     }
@@ -198,7 +200,7 @@ impl ReplyBuffer {
     /// A truth value. RESP2: 1 or 0.
     #[inline]
     pub fn boolean(&mut self, value: bool) {
-        self.bytes.extend_from_slice(match (self.protocol, value) {
+        self.run.append(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
             (Protocol::Resp2, false) => b":0\r\n",
             (Protocol::Resp3, true) => b"#t\r\n",
@@ -220,11 +222,11 @@ impl ReplyBuffer {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
-                write_header(&mut self.bytes, b'=', text.len() as i64 + 4);
-                self.bytes.extend_from_slice(&format);
-                self.bytes.push(b':');
-                self.bytes.extend_from_slice(text);
-                self.bytes.extend_from_slice(b"\r\n");
+                self.run.header(b'=', text.len() as i64 + 4);
+                self.run.append(&format);
+                self.run.push(b':');
+                self.run.append(text);
+                self.run.append(b"\r\n");
             }
         }
     }
@@ -232,16 +234,17 @@ impl ReplyBuffer {
     /// Bytes that are a reply, or part of one, already.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.run.append(bytes);
     }
 
-    /// Begins an aggregate whose length is known at its end only. Aggregates begun inside it must be ended before it.
+    /// Begins an aggregate whose length is known at its end only. Aggregates begun inside it must
+    /// be ended before it.
     ///
-    /// Costs four bytes and, from ten elements on, one move of what stands behind them: far below what it cost to
-    /// produce them.
+    /// Costs four bytes and, from ten elements on, one move of the bytes behind them: far less than
+    /// producing them.
     pub fn begin(&mut self, aggregate: Aggregate) -> Deferred {
         let deferred = Deferred { aggregate, at: self.end(), shared_count: self.shared.len() };
-        self.bytes.extend_from_slice(&UNKNOWN_LENGTH);
+        self.run.append(&UNKNOWN_LENGTH);
         deferred
     }
 
@@ -249,23 +252,27 @@ impl ReplyBuffer {
     pub fn end_with(&mut self, deferred: Deferred, count: usize) {
         let (kind, count) = deferred.aggregate.header(self.protocol, count);
         let start = (deferred.at - self.base) as usize;
-        self.bytes[start] = kind;
-        if count < 10 {
-            self.bytes[start + 1] = b'0' + count as u8;
-            return;
-        }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(count).as_bytes();
-        self.bytes.splice(start + 1..start + 2, digits.iter().copied());
+        // The header may be missing after a failure.
+        if self.run.has_failed() || !self.run.reserve(digits.len()) {
+            return;
+        }
+        self.run.bytes[start] = kind;
+        if count < 10 {
+            self.run.bytes[start + 1] = b'0' + count as u8;
+            return;
+        }
+        self.run.bytes.splice(start + 1..start + 2, digits.iter().copied());
         for shared in self.shared.range_mut(deferred.shared_count..) {
             shared.at += digits.len() as u64 - 1;
         }
     }
 
     fn line(&mut self, kind: u8, text: &str) {
-        self.bytes.push(kind);
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
+        self.run.push(kind);
+        self.run.append(text.as_bytes());
+        self.run.append(b"\r\n");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What replies look like, and that segments, marks and deferred lengths agree with plain bytes.
+//! Bytes of replies, and agreement of segments, marks and deferred lengths with plain bytes.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ fn assert_both(write: impl Fn(&mut ReplyBuffer), resp2: &str, resp3: &str) {
 }
 
 #[test]
-fn resp3_types_degrade_to_what_redis_sends_in_resp2() {
+fn resp3_types_degrade_as_in_redis_for_resp2() {
     assert_both(|reply| reply.null(), "$-1\r\n", "_\r\n");
     assert_both(|reply| reply.null_array(), "*-1\r\n", "_\r\n");
     assert_both(|reply| reply.map(2), "*4\r\n", "%2\r\n");
@@ -83,7 +83,7 @@ fn a_deferred_length_moves_payloads_behind_it() {
 }
 
 #[test]
-fn taking_back_leaves_what_was_there() {
+fn taking_back_leaves_the_bytes_before() {
     let mut reply = ReplyBuffer::new(Protocol::Resp2);
     reply.bulk_shared(Bytes::from_static(b"kept"));
     let kept = reply.to_vec();
@@ -134,4 +134,96 @@ fn appending_a_buffer_keeps_the_order_of_payloads() {
     first.append(&mut second);
     assert_eq!((first.to_vec(), first.len()), (expected.clone(), expected.len()));
     assert!(second.is_empty());
+}
+
+/// More bytes than an address space has.
+const ENDLESS_BYTES: usize = 1 << 60;
+
+#[test]
+fn an_append_without_memory_is_marked_and_can_be_taken_back() {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    reply.bulk_shared(Bytes::from_static(b"kept"));
+    reply.ok();
+    reply.advance(2);
+    let (kept, before) = (reply.to_vec(), reply.len());
+    reply.array(2);
+    reply.bulk_shared(Bytes::from_static(b"gone"));
+    let mark = reply.mark();
+    assert!(!reply.run.reserve(ENDLESS_BYTES));
+    assert!(reply.has_failed() && reply.len() > ENDLESS_BYTES);
+    reply.truncate(mark);
+    assert!(reply.has_failed(), "what is missing may be missing before the mark");
+    let deferred = reply.begin(Aggregate::Array);
+    reply.bulk_shared(Bytes::from_static(b"behind"));
+    reply.end_with(deferred, 1234);
+    reply.recover(before);
+    assert_eq!((reply.to_vec(), reply.len(), reply.has_failed()), (kept, before, false));
+}
+
+#[test]
+fn what_room_was_made_for_finds_it_behind_what_did_not() {
+    let (error, count) = ("OOM nothing left", 1000);
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    // A reply that is taken back needs room for a moment, too.
+    assert!(reply.try_reserve((2 + count) * (error.len() + 3)));
+    let room_bytes = reply.run.bytes.capacity();
+    for _ in 0..count {
+        let before = reply.len();
+        reply.bulk_shared(Bytes::from_static(b"gone"));
+        assert!(!reply.run.reserve(ENDLESS_BYTES));
+        assert!(!reply.try_reserve(1), "what follows a gap must not be sent");
+        reply.recover(before);
+        reply.error(error);
+    }
+    assert!(!reply.try_reserve(ENDLESS_BYTES) && !reply.has_failed());
+    assert_eq!(reply.to_vec(), format!("-{error}\r\n").repeat(count).into_bytes());
+    assert_eq!(reply.run.bytes.capacity(), room_bytes);
+}
+
+#[test]
+fn taking_back_more_than_failed_takes_the_mark_back() {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    let mark = reply.mark();
+    reply.ok();
+    assert!(!reply.run.reserve(ENDLESS_BYTES));
+    reply.truncate(mark);
+    assert!(!reply.has_failed() && reply.is_empty());
+}
+
+#[test]
+fn a_failure_passes_on_to_the_buffer_it_is_appended_to() {
+    let mut output = ReplyBuffer::new(Protocol::Resp2);
+    output.ok();
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    reply.ok();
+    assert!(!reply.run.reserve(ENDLESS_BYTES));
+    output.append(&mut reply);
+    assert!(output.has_failed());
+    assert!(reply.is_empty() && !reply.has_failed());
+}
+
+#[test]
+fn an_aggregate_that_could_not_be_begun_is_ended_harmlessly() {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    assert!(!reply.run.reserve(ENDLESS_BYTES));
+    let deferred = reply.begin(Aggregate::Map);
+    reply.end_with(deferred, 10);
+    reply.recover(0);
+    assert!(reply.is_empty());
+}
+
+#[test]
+fn much_is_handed_over_without_a_copy() {
+    let mut output = ReplyBuffer::new(Protocol::Resp3);
+    output.ok();
+    output.advance(5);
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    reply.bulk_shared(Bytes::from_static(b"shared"));
+    reply.bulk(vec![b'x'; crate::limits::MOVED_BYTES_MIN]);
+    reply.advance(7);
+    let (expected, place) = (reply.to_vec(), reply.run.bytes.as_ptr());
+    output.append(&mut reply);
+    assert_eq!((output.to_vec(), output.run.bytes.as_ptr()), (expected, place));
+    assert_eq!((output.protocol(), reply.protocol()), (Protocol::Resp3, Protocol::Resp2));
+    assert!(reply.is_empty());
 }

@@ -10,7 +10,7 @@ const TEXT_BYTES_MAX: usize = 32;
 /// Integral values up to this magnitude print as integers: 2^62.
 const INTEGER_MAGNITUDE_MAX: f64 = 4_611_686_018_427_387_904.0;
 
-/// A printed number, without allocation.
+/// Printed number, without allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct FormattedDouble {
     bytes: [u8; TEXT_BYTES_MAX],
@@ -35,8 +35,9 @@ impl Write for FormattedDouble {
     }
 }
 
-/// Reads a float as `ZADD` does: decimal, or `inf`/`infinity` with a sign or without in any case. No blanks, no
-/// hexadecimal, no NaN, and nothing that is too large or rounds to zero without being zero.
+/// Reads a float as `ZADD` does: decimal, or `inf`/`infinity` with a sign or without in any case.
+/// No blanks, no hexadecimal, no NaN, and nothing that is too large or rounds to zero without being
+/// zero.
 #[must_use]
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
@@ -46,14 +47,14 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && !is_out_of_range).then_some(value)
 }
 
-/// Whether any digit before the exponent differs from zero.
+/// True if any digit before the exponent differs from zero.
 fn significand_has_digits(text: &[u8]) -> bool {
     let significand = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or(text);
     significand.iter().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
-/// Prints a float as Redis does in scores and RESP3 doubles: nearly always the shortest digits that read back as the
-/// same value, and always those Valkey prints.
+/// Prints a float as Redis does in scores and RESP3 doubles: nearly always the shortest digits that
+/// read back as the same value, and always those Valkey prints.
 #[must_use]
 pub fn format_double(value: f64) -> FormattedDouble {
     let mut out = FormattedDouble { bytes: [0; TEXT_BYTES_MAX], length: 0 };
@@ -83,7 +84,8 @@ fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     write_digits(digits, exponent, value < 0.0, out)
 }
 
-/// Lays the digits out: as an integer, with a point, or with an exponent, by the rules Valkey was seen to follow.
+/// Lays the digits out: as an integer, with a point, or with an exponent, by the rules Valkey was
+/// seen to follow.
 fn write_digits(
     digits: &str,
     exponent: i32,

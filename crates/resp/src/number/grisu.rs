@@ -1,17 +1,18 @@
-//! Digits of a double by Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with
-//! Integers", PLDI 2010).
+//! Digits of a double by Grisu2 (Loitsch, "Printing Floating-Point Numbers Quickly and Accurately
+//! with Integers", PLDI 2010).
 //!
-//! The standard library prints the shortest digits, always. Valkey prints those of Grisu2, which in three of a thousand
-//! doubles are not the shortest (371.455838 becomes 371.45583800000003) though they always read back. Scores are
-//! compared as text by clients and stored in files, so the same digits matter more than the best ones. It follows
-//! that every rounding below, also of the cached powers, is part of the result.
+//! The standard library prints the shortest digits, always. Valkey prints those of Grisu2, which in
+//! three of a thousand doubles are not the shortest (371.455838 becomes 371.45583800000003) though
+//! they always read back. Scores are compared as text by clients and stored in files, so the same
+//! digits matter more than the best ones. It follows that every rounding below, also of the cached
+//! powers, is part of the result.
 
 use std::sync::LazyLock;
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
-/// Most digits Grisu2 makes.
+/// Most digits that Grisu2 makes.
 pub(super) const DIGIT_COUNT_MAX: usize = 18;
 
 /// Cached powers of ten: 10^-348, 10^-340, ... 10^340.
@@ -34,7 +35,8 @@ struct Scaled {
     exponent: i32,
 }
 
-/// Powers of ten to 64 bits, rounded to nearest: the significand of an 80-bit long double is just that.
+/// Powers of ten to 64 bits, rounded to nearest: the significand of an 80-bit long double is just
+/// that.
 static POWERS: LazyLock<Vec<Scaled>> = LazyLock::new(|| {
     (0..POWER_COUNT).map(|index| power_of_ten(POWER_FIRST + index * POWER_STEP)).collect()
 });
@@ -47,8 +49,8 @@ fn power_of_ten(power: i32) -> Scaled {
     Scaled { significand: bits as u64, exponent: (bits >> 64) as i32 - 16_383 - 63 }
 }
 
-/// Writes the digits of a positive finite `value` and returns how many they are and the exponent `e`
-/// of value = digits × 10^e.
+/// Writes the digits of a positive finite `value` and returns their number and the exponent `e` of
+/// value = digits × 10^e.
 pub(super) fn digits(value: f64, out: &mut [u8; DIGIT_COUNT_MAX]) -> (usize, i32) {
     let exact = decompose(value);
     let (lower, upper) = boundaries(exact);
@@ -79,7 +81,8 @@ fn normalize(value: Scaled) -> Scaled {
     Scaled { significand: value.significand << shift, exponent: value.exponent - shift as i32 }
 }
 
-/// Half-way to the neighbours below and above, with one exponent. The one below a power of two is nearer.
+/// Midpoints to the neighbours below and above, with one exponent. The neighbour below a power of
+/// two is nearer.
 fn boundaries(value: Scaled) -> (Scaled, Scaled) {
     let upper = normalize(Scaled {
         significand: (value.significand << 1) + 1,
@@ -91,7 +94,8 @@ fn boundaries(value: Scaled) -> (Scaled, Scaled) {
     (Scaled { significand: lower, exponent: upper.exponent }, upper)
 }
 
-/// A cached power that brings a value with this exponent into the wanted range, and its exponent to base ten.
+/// Cached power that scales a value with this exponent into the wanted range, and its exponent to
+/// base ten.
 fn power_for(exponent: i32) -> (Scaled, i32) {
     const LOG10_OF_2: f64 = std::f64::consts::LOG10_2;
     let guess = -f64::from(exponent + POWER_COUNT) * LOG10_OF_2;
@@ -110,7 +114,7 @@ fn power_for(exponent: i32) -> (Scaled, i32) {
 }
 
 impl Scaled {
-    /// The upper half of the product, rounded half up.
+    /// Upper half of the product, rounded half up.
     fn times(self, other: Scaled) -> Scaled {
         let product = u128::from(self.significand) * u128::from(other.significand);
         Scaled {
@@ -120,7 +124,8 @@ impl Scaled {
     }
 }
 
-/// Makes digits of `upper` until what is left is within the interval, then moves the last one towards `value`.
+/// Generates digits of `upper` until the rest is within the interval, then moves the last one
+/// towards `value`.
 fn generate(
     value: Scaled,
     lower: Scaled,

@@ -1,6 +1,7 @@
 //! 64-bit integers.
 
-/// Reads a decimal integer with exactly one spelling: no sign but `-`, no leading zero, no blank, no `-0`.
+/// Reads a decimal integer in its only spelling: no sign but `-`, no leading zero, no blank, no
+/// `-0`.
 #[inline]
 #[must_use]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
@@ -28,7 +29,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The decimal form of `value`, for appending to bytes; see also
+/// Appends the decimal form of `value`; see also
 /// [`ReplyBuffer::bulk_integer`](crate::encode::ReplyBuffer::bulk_integer).
 pub fn format_integer(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());

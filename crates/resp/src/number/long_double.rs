@@ -1,12 +1,13 @@
 //! The 80-bit floating-point numbers of x87, in which `INCRBYFLOAT` and `HINCRBYFLOAT` compute.
 //!
-//! Doing it in 64 bits would print other digits (`0.1 + 0.2`), so the format is emulated: reading and adding by
-//! `rustc_apfloat`, printing here, because the one form needed is fixed-point with 17 digits.
+//! Doing it in 64 bits would print other digits (`0.1 + 0.2`), so the format is emulated: reading
+//! and adding by `rustc_apfloat`, printing here, because the one form needed is fixed-point with 17
+//! digits.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round, Status};
 
-/// Longest text that is read as a number, exclusive: bytes. Valkey's buffer.
+/// Length in bytes from which on a text is not read as a number: Valkey's buffer.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
 
 /// Digits printed behind the point before trailing zeros are removed.
@@ -35,7 +36,7 @@ impl std::ops::Add for LongDouble {
 }
 
 impl LongDouble {
-    /// Whether it is neither infinite nor NaN: what `INCRBYFLOAT` demands of its result.
+    /// True if it is neither infinite nor NaN, as `INCRBYFLOAT` demands of its result.
     #[must_use]
     pub fn is_finite(self) -> bool {
         self.0.is_finite()
@@ -87,8 +88,9 @@ fn parse_magnitude(text: &str) -> Option<X87DoubleExtended> {
     (!is_out_of_range).then_some(parsed.value)
 }
 
-/// Digits with at most one point among them, and perhaps an exponent behind `marker`, of either case. Answers
-/// whether there is one; `None` when this is no number, which `rustc_apfloat` sees less strictly than C does.
+/// Checks for digits with at most one point among them, and perhaps an exponent behind `marker`, of
+/// either case. Returns true if there is an exponent; `None` when this is no number:
+/// `rustc_apfloat` is less strict than C.
 fn check_grammar(text: &[u8], is_digit: fn(&u8) -> bool, marker: u8) -> Option<bool> {
     let marker_index = text.iter().position(|byte| byte.eq_ignore_ascii_case(&marker));
     let (significand, exponent) = match marker_index {
@@ -108,8 +110,8 @@ fn check_grammar(text: &[u8], is_digit: fn(&u8) -> bool, marker: u8) -> Option<b
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then_some(true)
 }
 
-/// Prints a number as `INCRBYFLOAT` replies and stores it: never with an exponent, 17 digits behind the
-/// point, rounded half to even, trailing zeros removed.
+/// Prints a number as `INCRBYFLOAT` replies and stores it: never with an exponent, 17 digits behind
+/// the point, rounded half to even, trailing zeros removed.
 #[must_use]
 pub fn format_long_double(value: LongDouble) -> String {
     let value = value.0;

@@ -1,7 +1,8 @@
 //! Numbers as Redis reads and prints them.
 //!
-//! A command's answer hangs on details here: `"01"` is no integer, `" 1"` no float, and `INCRBYFLOAT`
-//! computes in the 80-bit format of x87. All rules were found by asking Valkey 9.1; the tests hold its answers.
+//! A command's answer depends on details here: `"01"` is no integer, `" 1"` no float, and
+//! `INCRBYFLOAT` computes in the 80-bit format of x87. All rules were found by asking Valkey 9.1;
+//! the tests hold its answers.
 
 mod double;
 mod grisu;

@@ -1,4 +1,4 @@
-//! What numbers are read as and printed as, beside Valkey 9.1's answers.
+//! Numbers read and printed, compared with Valkey 9.1's answers.
 
 use super::{format_double, format_long_double, parse_double, parse_integer, parse_long_double};
 
@@ -61,7 +61,7 @@ fn doubles_are_read_and_printed_as_in_zadd_and_zscore() {
 }
 
 #[test]
-fn what_zadd_refuses_is_no_double() {
+fn texts_that_zadd_refuses_are_no_doubles() {
     for text in [
         "nan", "1e400", "-1e400", "1e-400", "0x10", " 1", "1 ", "", "--5", "1e", "e1", "1_0", "in",
         "infinit", "nan(1)", "1f", "\u{661}",

@@ -1,15 +1,15 @@
-//! What a stream of replies may be refused for.
+//! Errors of a stream of replies.
 
 use std::fmt;
 
 /// Bytes that are no RESP. The connection is of no further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// No reply begins with this byte.
+    /// A type byte of no kind of reply.
     UnknownType(u8),
-    /// A length is no number, negative, or beyond counting.
+    /// A length is not a number, negative, or beyond counting.
     InvalidLength,
-    /// A number, truth value or null is none.
+    /// Invalid text of a number, truth value or null.
     InvalidScalar,
     /// A line or a payload does not end in CR LF.
     InvalidCrlf,

@@ -1,4 +1,4 @@
-//! The line every reply begins with.
+//! Line at the start of every reply.
 
 use memchr::memchr;
 
@@ -6,7 +6,8 @@ use super::error::ReplyError;
 use crate::limits::REPLY_LINE_BYTES_MAX;
 use crate::number::parse_integer;
 
-/// The line of `input` without its type byte and end, and where the next one begins. `None`: not all there yet.
+/// The line of `input` without its type byte and end, and the position behind it. `None`:
+/// incomplete.
 ///
 /// Only CR LF ends a line; a CR elsewhere in it is refused.
 pub(super) fn read_line(input: &[u8]) -> Result<Option<(&[u8], usize)>, ReplyError> {

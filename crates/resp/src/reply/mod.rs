@@ -1,9 +1,9 @@
-//! Replies: what servers send, as a client reads them.
+//! Replies, as a client reads them.
 //!
-//! [`ReplyParser`] builds owned [`Value`]s for tests and tools. [`ReplyScanner`] only counts complete replies, which
-//! is all a load generator wants to know of most of them: it keeps no bytes between reads and builds nothing. Both
-//! read RESP2 and RESP3 alike, since the type bytes do not overlap. Streamed strings and aggregates (`$?`, `*?`),
-//! which no known server sends, are refused.
+//! [`ReplyParser`] builds owned [`Value`]s for tests and tools. [`ReplyScanner`] only counts
+//! complete replies, which suffices a load generator for most of them: it keeps no bytes between
+//! reads and builds nothing. Both read RESP2 and RESP3 alike, since the type bytes do not overlap.
+//! Streamed strings and aggregates (`$?`, `*?`), which no known server sends, are refused.
 
 mod error;
 mod line;

@@ -1,4 +1,4 @@
-//! Replies as owned values.
+//! Parser of replies into owned values.
 
 use super::error::ReplyError;
 use super::line::{parse_length, read_line};
@@ -6,7 +6,7 @@ use super::value::Value;
 use crate::limits::REPLY_DEPTH_MAX;
 use crate::number::parse_integer;
 
-/// What the parser found.
+/// Result of parsing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyProgress {
     /// A whole reply. The next one begins `consumed` bytes into the input.
@@ -16,23 +16,23 @@ pub enum ReplyProgress {
         /// Bytes of the input it took.
         consumed: usize,
     },
-    /// No whole reply yet. Drop `consumed` bytes and call again with what is left and more.
+    /// No whole reply yet. Drop `consumed` bytes and call again with the rest and more.
     Incomplete {
         /// Bytes the parser has taken in.
         consumed: usize,
-        /// Bytes that are lacking at the very least.
+        /// Least number of bytes that are lacking.
         wanted: usize,
     },
 }
 
-/// The resumable parser of one connection. Elements of an aggregate are taken in one by one as they arrive, so that
-/// no byte is read twice but those of one unfinished element.
+/// Resumable parser of one connection. Elements of an aggregate are taken in one by one as they
+/// arrive, so that only the bytes of one unfinished element are read twice.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
     open: Vec<Open>,
 }
 
-/// An aggregate that lacks elements.
+/// Aggregate that lacks elements.
 #[derive(Debug)]
 struct Open {
     kind: u8,
@@ -40,7 +40,7 @@ struct Open {
     elements: Vec<Value>,
 }
 
-/// One step over the input.
+/// Result of one step over the input.
 enum Element {
     Value(Value, usize),
     Opened(usize),
@@ -121,7 +121,8 @@ impl ReplyParser {
         Ok(Element::Opened(next))
     }
 
-    /// Gives `value` to the innermost open aggregate, and closes those it completes. A value that is in none is returned.
+    /// Appends `value` to the innermost open aggregate, and closes those it completes. A value that
+    /// is in none is returned.
     fn close(&mut self, mut value: Value) -> Option<Value> {
         while let Some(open) = self.open.last_mut() {
             open.elements.push(value);

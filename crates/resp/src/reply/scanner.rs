@@ -1,4 +1,4 @@
-//! Counting replies without building them.
+//! Counting of replies without building them.
 
 use memchr::memchr;
 
@@ -9,7 +9,7 @@ use crate::limits::REPLY_LINE_BYTES_MAX;
 /// Longest line with a length: a type byte and an `i64`. Text lines are not kept.
 const LENGTH_LINE_BYTES_MAX: usize = 24;
 
-/// How many replies a scan completed, by what they were at the outermost level.
+/// Number of replies that a scan completed, by their kind at the outermost level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
     /// All replies but pushes.
@@ -18,7 +18,7 @@ pub struct ScanCounts {
     pub errors: u64,
     /// Replies that are null; they count as replies too.
     pub nulls: u64,
-    /// Messages nobody asked for.
+    /// Out-of-band messages.
     pub pushes: u64,
 }
 
@@ -31,18 +31,18 @@ impl std::ops::AddAssign for ScanCounts {
     }
 }
 
-/// Counts complete replies in the bytes of one connection. It takes in every byte it is given, so no read buffer has
-/// to be kept; a reply over many reads costs its state, some fifty bytes. Nesting costs nothing: one
-/// number counts the elements that are missing, whatever they are in.
+/// Scanner that counts complete replies in the bytes of one connection. It takes in every byte it
+/// is given, so no read buffer has to be kept; a reply over many reads costs its state, some fifty
+/// bytes. Nesting costs nothing: one number counts the missing elements at all levels.
 ///
-/// It checks what it needs to find the next reply, and no more: the text of a number is skipped unread.
+/// It checks only what it needs to find the next reply: the text of a number is skipped unread.
 #[derive(Debug, Default)]
 pub struct ReplyScanner {
     state: State,
     /// Elements missing until the reply is complete; 0 between replies.
     missing_count: u64,
     outermost: Outermost,
-    /// Whether the element being read is the reply itself.
+    /// True if the element being read is the reply itself.
     is_outermost: bool,
     line: [u8; LENGTH_LINE_BYTES_MAX],
     line_length: usize,
@@ -53,7 +53,7 @@ enum State {
     /// Before a type byte.
     #[default]
     Start,
-    /// In a line whose text nobody needs; the bytes of it so far.
+    /// In a line whose text is skipped; the bytes of it so far.
     TextLine { length: usize },
     /// In a line with a length, kept in `line`.
     LengthLine,
@@ -70,7 +70,7 @@ enum Outermost {
     Error,
     Null,
     Push,
-    /// What the reply is, is still to come.
+    /// The reply behind the attributes is yet to be read.
     Attributes,
 }
 
@@ -81,13 +81,14 @@ impl ReplyScanner {
         ReplyScanner::default()
     }
 
-    /// Whether the bytes so far end with a complete reply.
+    /// True if the bytes so far end with a complete reply.
     #[must_use]
     pub fn is_between_replies(&self) -> bool {
         matches!(self.state, State::Start) && self.missing_count == 0
     }
 
-    /// Takes in `chunk` and adds the replies that end in it to `counts`, up to an error if there is one.
+    /// Takes in `chunk` and adds the replies that end in it to `counts`, up to an error if there is
+    /// one.
     ///
     /// # Errors
     /// [`ReplyError`]; the connection is of no further use.
@@ -108,7 +109,7 @@ impl ReplyScanner {
         Ok(())
     }
 
-    /// The usual reply, a string shorter than 100 bytes that is all there, in one step.
+    /// The usual reply, a complete string shorter than 100 bytes, in one step.
     #[inline]
     fn whole_bulk<'a>(&mut self, rest: &'a [u8], counts: &mut ScanCounts) -> Option<&'a [u8]> {
         let (body, length) = match *rest {
@@ -195,7 +196,7 @@ impl ReplyScanner {
         Ok(&rest[1..])
     }
 
-    /// Acts on the length in `line`.
+    /// Processes the length in `line`.
     fn announced(&mut self, counts: &mut ScanCounts) -> Result<(), ReplyError> {
         let kind = self.line[0];
         let length = match parse_length(&self.line[1..self.line_length])? {
@@ -235,7 +236,7 @@ impl ReplyScanner {
     ) -> Result<&'a [u8], ReplyError> {
         let taken = usize::try_from(missing_bytes).unwrap_or(usize::MAX).min(rest.len());
         for (from_end, expected) in [(2, b'\r'), (1, b'\n')] {
-            // The last two bytes, as far as they are in this chunk.
+            // The last two bytes, if they are in this chunk.
             let at = missing_bytes.checked_sub(from_end).and_then(|at| usize::try_from(at).ok());
             if at.and_then(|at| rest.get(at)).is_some_and(|&byte| byte != expected) {
                 return Err(ReplyError::InvalidCrlf);

@@ -1,7 +1,7 @@
-//! What replies are read as, and that the scanner counts what the parser builds.
+//! Values of replies, and agreement of the scanner's counts with the parser.
 
 use super::{ReplyError, ReplyParser, ReplyProgress, ReplyScanner, ScanCounts, Value};
-use crate::limits::REPLY_DEPTH_MAX;
+use crate::limits::{REPLY_DEPTH_MAX, REPLY_LINE_BYTES_MAX};
 
 fn parse_one(input: &[u8]) -> Result<ReplyProgress, ReplyError> {
     ReplyParser::new().parse(input)
@@ -52,7 +52,7 @@ fn every_type_is_read() {
 }
 
 #[test]
-fn what_is_no_reply_is_refused() {
+fn invalid_replies_are_refused() {
     for (input, error) in [
         (&b"x\r\n"[..], ReplyError::UnknownType(b'x')),
         (b"\r\n", ReplyError::UnknownType(b'\r')),
@@ -68,6 +68,21 @@ fn what_is_no_reply_is_refused() {
     }
     for scalar in [&b":x\r\n"[..], b"#x\r\n", b"_x\r\n", b",x\r\n", b"(1a\r\n", b"=1\r\nx\r\n"] {
         assert_eq!(parse_one(scalar), Err(ReplyError::InvalidScalar));
+    }
+}
+
+#[test]
+fn line_of_the_greatest_length_is_read_and_a_longer_one_is_refused() {
+    let line = |bytes, end| ["+", &"x".repeat(bytes), end].concat().into_bytes();
+    let longest = line(REPLY_LINE_BYTES_MAX, "\r\n");
+    assert_eq!(value_of(&longest), Value::SimpleString(vec![b'x'; REPLY_LINE_BYTES_MAX]));
+    for cut in 1..=2 {
+        let progress = parse_one(&longest[..longest.len() - cut]);
+        assert!(matches!(progress, Ok(ReplyProgress::Incomplete { .. })), "{cut}: {progress:?}");
+    }
+    for (more, end) in [(1, "\r\n"), (2, "\r\n"), (100, "\r\n"), (1, ""), (100, ""), (100, "\rx")] {
+        let found = parse_one(&line(REPLY_LINE_BYTES_MAX + more, end));
+        assert_eq!(found, Err(ReplyError::TooLongLine), "{more} more, then {end:?}");
     }
 }
 

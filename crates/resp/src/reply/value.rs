@@ -1,6 +1,6 @@
-//! A reply, owned.
+//! Reply as an owned value.
 
-/// A reply with everything in it. Strings are bytes: nothing on the wire promises text.
+/// A reply with everything in it. Strings are bytes: the protocol does not promise text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `+`: a status.
@@ -38,13 +38,13 @@ pub enum Value {
     Attributed {
         /// In the order sent.
         attributes: Vec<(Value, Value)>,
-        /// What follows them.
+        /// The reply behind them.
         value: Box<Value>,
     },
 }
 
 impl Value {
-    /// The error's text, if this is one.
+    /// Text of the error, if this is one.
     #[must_use]
     pub fn as_error(&self) -> Option<&[u8]> {
         match self {
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a string of any kind.
+    /// Bytes of a string of any kind.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {

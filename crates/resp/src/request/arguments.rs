@@ -1,4 +1,4 @@
-//! The arguments of one request, as ranges.
+//! Arguments of one request, as ranges.
 
 use crate::limits::IDLE_ARGUMENT_COUNT_MAX;
 
@@ -8,8 +8,9 @@ pub(super) struct Span {
     pub length: usize,
 }
 
-/// The arguments of one request: ranges into the input they were parsed from, or, for an inline request, whose
-/// quotes and escapes have to be undone, into storage of its own. Reused from request to request.
+/// Arguments of one request: ranges into the input they were parsed from, or, for an inline
+/// request, whose quotes and escapes have to be undone, into storage of its own. Reused from
+/// request to request.
 #[derive(Debug, Default)]
 pub struct Arguments {
     spans: Vec<Span>,
@@ -24,21 +25,21 @@ impl Arguments {
         Arguments::default()
     }
 
-    /// How many arguments there are, the command's name included.
+    /// Number of arguments, the command's name included.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The argument at `index`; `input` is what the parser was given when it completed the request.
+    /// Argument at `index`; `input` is the parser's input when it completed the request.
     ///
     /// # Panics
     /// When there is no such argument.
@@ -48,7 +49,7 @@ impl Arguments {
         self.view(input).get(index)
     }
 
-    /// The arguments together with the bytes they stand in.
+    /// The arguments together with the bytes that contain them.
     #[inline]
     #[must_use]
     pub fn view<'a>(&'a self, input: &'a [u8]) -> ArgumentView<'a> {
@@ -56,8 +57,8 @@ impl Arguments {
         ArgumentView { spans: &self.spans, bytes }
     }
 
-    /// Gives back memory that an unusually large request left allocated. To be called when a connection or
-    /// worker goes idle, not per request.
+    /// Gives back memory that an unusually large request left allocated. To be called when a
+    /// connection or worker becomes idle, not per request.
     pub fn shrink(&mut self) {
         self.spans.clear();
         self.unquoted.clear();
@@ -71,7 +72,7 @@ impl Arguments {
         self.spans.capacity() * size_of::<Span>() + self.unquoted.capacity()
     }
 
-    /// Where the first argument stands in the input; none for an inline request.
+    /// Position of the first argument in the input; none for an inline request.
     pub(super) fn first_span(&self) -> Option<Span> {
         self.spans.first().copied().filter(|_| !self.inline)
     }
@@ -87,7 +88,19 @@ impl Arguments {
         self.spans.push(Span { start, length });
     }
 
-    /// From here on arguments are pushed as ranges of [`Arguments::unquoted_mut`].
+    /// As [`push`](Self::push), in a request of any length; false if there is no memory.
+    #[inline]
+    #[must_use]
+    pub(super) fn try_push(&mut self, start: usize, length: usize) -> bool {
+        let has_room =
+            self.spans.len() < self.spans.capacity() || self.spans.try_reserve(1).is_ok();
+        if has_room {
+            self.push(start, length);
+        }
+        has_room
+    }
+
+    /// Starts an inline request: arguments are pushed as ranges of [`Arguments::unquoted_mut`].
     pub(super) fn begin_inline(&mut self) {
         self.spans.clear();
         self.unquoted.clear();
@@ -99,7 +112,8 @@ impl Arguments {
     }
 }
 
-/// The arguments of one request with bytes of their own: for a request that outlives the buffer it came in.
+/// Arguments of one request with bytes of their own: for a request that outlives the buffer it
+/// arrived in.
 #[derive(Debug)]
 pub struct OwnedArguments {
     spans: Box<[Span]>,
@@ -122,6 +136,20 @@ impl OwnedArguments {
         OwnedArguments { spans, bytes: bytes.into_boxed_slice() }
     }
 
+    /// Copies the arguments of a request; none when there is no memory for that.
+    #[must_use]
+    pub fn try_new(arguments: &ArgumentView<'_>) -> Option<OwnedArguments> {
+        let (mut spans, mut bytes) = (Vec::new(), Vec::new());
+        spans.try_reserve_exact(arguments.len()).ok()?;
+        bytes.try_reserve_exact(arguments.iter().map(<[u8]>::len).sum()).ok()?;
+        for argument in arguments.iter() {
+            spans.push(Span { start: bytes.len(), length: argument.len() });
+            bytes.extend_from_slice(argument);
+        }
+        // Their capacity is their length: `into_boxed_slice` moves neither.
+        Some(OwnedArguments { spans: spans.into_boxed_slice(), bytes: bytes.into_boxed_slice() })
+    }
+
     /// The arguments.
     #[must_use]
     pub fn view(&self) -> ArgumentView<'_> {
@@ -135,7 +163,7 @@ impl OwnedArguments {
     }
 }
 
-/// Arguments and the bytes they stand in: what a command handler is given. Copied freely.
+/// Arguments and the bytes that contain them, as passed to a command handler. Copied freely.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentView<'a> {
     spans: &'a [Span],
@@ -143,21 +171,21 @@ pub struct ArgumentView<'a> {
 }
 
 impl<'a> ArgumentView<'a> {
-    /// How many arguments there are, the command's name included.
+    /// Number of arguments, the command's name included.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The argument at `index`.
+    /// Argument at `index`.
     ///
     /// # Panics
     /// When there is no such argument.
@@ -168,8 +196,8 @@ impl<'a> ArgumentView<'a> {
         &self.bytes[span.start..span.start + span.length]
     }
 
-    /// The argument at `index` with all that stands behind it in its buffer, and how long it is by itself: for those who read
-    /// in pieces longer than it may be.
+    /// Argument at `index` with the bytes behind it in its buffer, and its length: for code that
+    /// loads vectors longer than the argument may be.
     ///
     /// # Panics
     /// When there is no such argument.

@@ -12,7 +12,7 @@ pub fn encode_into(arguments: &[&[u8]], out: &mut Vec<u8>) {
     }
 }
 
-/// A request with these arguments.
+/// Request with these arguments.
 #[must_use]
 pub fn encode(arguments: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();

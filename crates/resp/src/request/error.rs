@@ -1,9 +1,9 @@
-//! What a request may be refused for.
+//! Errors of requests.
 
 use std::fmt;
 
-/// A request that breaks the protocol. The connection is to be closed after the error was sent: nobody knows where
-/// the next request would begin.
+/// Request that breaks the protocol. The connection is to be closed after the error was sent: the
+/// start of the next request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// An inline request longer than [`INLINE_BYTES_MAX`](crate::limits::INLINE_BYTES_MAX).
@@ -26,10 +26,13 @@ pub enum ProtocolError {
     InvalidCrlf,
     /// A quote of an inline request is never closed.
     UnbalancedQuotes,
+    /// No memory for the list of the arguments. Valkey ends then.
+    NoMemory,
 }
 
 impl ProtocolError {
-    /// Appends the reply Valkey 9.1 sends, from `-` to CR LF. Bytes, not text: the unexpected byte is echoed as it came.
+    /// Appends the reply of Valkey 9.1, from `-` to CR LF. Bytes, not text: the unexpected byte is
+    /// echoed as it was sent.
     pub fn write_wire(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"-ERR Protocol error: ");
         match *self {
@@ -55,6 +58,7 @@ impl ProtocolError {
             ProtocolError::ExpectedDollar(_) => "expected '$'",
             ProtocolError::InvalidCrlf => "invalid CRLF in request",
             ProtocolError::UnbalancedQuotes => "unbalanced quotes in request",
+            ProtocolError::NoMemory => "no memory for the arguments",
         }
     }
 }

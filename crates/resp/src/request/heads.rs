@@ -1,34 +1,35 @@
-//! How requests begin, remembered: clients send the same few commands over and over.
+//! Heads: remembered beginnings of requests, as clients send the same few commands over and over.
 //!
-//! `*2\r\n$3\r\nGET\r\n` is read and its command looked up once; as long as requests begin with these bytes, one comparison
-//! of sixteen bytes takes the place of both.
+//! `*2\r\n$3\r\nGET\r\n` is parsed and its command looked up once; for requests that begin with the
+//! same bytes, one comparison of sixteen bytes replaces both.
 
 use super::arguments::Arguments;
 use super::parser::short_arguments;
 
-/// Beginnings that are remembered at a time. Two that fall on one place displace each other.
+/// Number of heads that are remembered. Two with the same place displace each other.
 const PLACES: usize = 64;
-/// Longest beginning in bytes: argument counts of one digit and names of up to six letters.
+/// Longest head in bytes: argument counts of one digit and names of up to six letters.
 const HEAD_BYTES_MAX: usize = 16;
-/// Shortest beginning in bytes: the place is chosen by so many bytes, all of which must belong to it.
+/// Shortest head in bytes: the place is a hash of this many bytes, all of which must belong to the
+/// head.
 const HEAD_BYTES_MIN: usize = 13;
 
-/// A request up to the end of its first argument, and what it means to the caller.
+/// A request up to the end of its first argument, and its meaning to the caller.
 #[derive(Clone, Copy, Debug)]
 struct Head<T> {
     /// Its bytes, little-endian; those behind it are zero.
     bytes: u128,
-    /// Ones where it has bytes.
+    /// Ones for its bytes, zeros for those behind it.
     mask: u128,
     length: usize,
-    /// Where its first argument begins and how long it is.
+    /// Start and length of its first argument.
     first: (usize, usize),
-    /// How many arguments follow the first.
+    /// Number of arguments behind the first.
     more: u8,
     meaning: T,
 }
 
-/// Remembers how requests began, and with each beginning what it means to the caller.
+/// Table of the heads of past requests, each with its meaning to the caller.
 #[derive(Debug)]
 pub struct Heads<T> {
     places: Box<[Option<Head<T>>]>,
@@ -40,7 +41,7 @@ impl<T: Copy> Default for Heads<T> {
     }
 }
 
-/// The place of a beginning by the bytes that are part of every one of them.
+/// Place of a head, a hash of the bytes that are part of every one of them.
 #[inline]
 fn place_of(bytes: u128) -> usize {
     let (low, high) = (bytes as u64, (bytes >> 64) as u64 & 0xff_ffff);
@@ -49,8 +50,8 @@ fn place_of(bytes: u128) -> usize {
 }
 
 impl<T: Copy> Heads<T> {
-    /// Reads a short request that begins as one before it: its length, and what its beginning means. None when it begins
-    /// otherwise, is not complete, or is not short behind its beginning.
+    /// Reads a short request whose head is remembered: its length, and the meaning of the head.
+    /// None when the head is not known, or the request is incomplete, or not short behind its head.
     #[inline]
     pub fn parse(&self, input: &[u8], args: &mut Arguments) -> Option<(usize, T)> {
         let bytes = u128::from_le_bytes(*input.first_chunk()?);
@@ -64,7 +65,8 @@ impl<T: Copy> Heads<T> {
         Some((end, head.meaning))
     }
 
-    /// Remembers how a request began that was parsed from `input` into `args`, if it is one that clients write.
+    /// Remembers the head of a request that was parsed from `input` into `args`, if it has the form
+    /// that clients write.
     pub fn remember(&mut self, input: &[u8], args: &Arguments, meaning: T) {
         let Some(&bytes) = input.first_chunk::<HEAD_BYTES_MAX>() else { return };
         let Some(first) = args.first_span() else { return };
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_begins_as_one_before_is_read_by_that() {
+    fn request_with_a_remembered_head_is_read_by_it() {
         let mut heads = Heads::default();
         let set = encode(&[b"SET", b"key", b"value"]);
         assert_eq!(heads.parse(&set, &mut Arguments::new()), None, "nothing is remembered yet");
@@ -112,7 +114,7 @@ mod tests {
         let mut args = Arguments::new();
         assert_eq!(heads.parse(&other, &mut args), Some((other.len(), 7)));
         assert!(args.view(&other).iter().eq([&b"SET"[..], b"another key", b"x"]));
-        // Other counts, names and cases begin otherwise.
+        // Other counts, names and cases have other heads.
         for request in [
             encode(&[b"SET", b"key"]),
             encode(&[b"GET", b"k", b"v"]),
@@ -134,15 +136,18 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read by its beginning, the parser reads the same.
+        /// A request that is read by its head is read alike by the parser.
         #[test]
-        fn reading_by_the_beginning_is_reading(
+        fn head_and_parser_read_alike(
             requests in proptest::collection::vec(
                 proptest::collection::vec(prop_oneof!["[A-Ca-c]{2,7}".prop_map(String::into_bytes),
                     proptest::collection::vec(any::<u8>(), 0..9)], 1..11),
                 1..40,
             ),
-            (at, byte) in (0_usize..40, prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()]),
+            (at, byte) in (
+                0_usize..40,
+                prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()],
+            ),
         ) {
             let mut heads = Heads::default();
             for (index, request) in requests.iter().enumerate() {
@@ -155,8 +160,8 @@ mod tests {
                 for input in [&followed, &broken] {
                     let mut args = Arguments::new();
                     let Some((consumed, meaning)) = heads.parse(input, &mut args) else { continue };
-                    let thorough = parsed(input);
-                    prop_assert!(args.view(input).iter().eq(thorough.view(input).iter()));
+                    let whole_parse = parsed(input);
+                    prop_assert!(args.view(input).iter().eq(whole_parse.view(input).iter()));
                     let first: &[u8] = &requests[meaning as usize][0];
                     prop_assert_eq!(args.view(input).get(0), first);
                     prop_assert_eq!(requests[meaning as usize].len(), args.len());

@@ -1,9 +1,10 @@
 //! Inline requests: a line of words, as a person types it into telnet.
 //!
-//! The rules are those Valkey 9.1 was seen to follow. Space, tab and CR end a word; before a word vertical tab and form
-//! feed are skipped too. Quotes may open and close anywhere in a word (`a"b c"d` is one). In double quotes
-//! `\n \r \t \b \a` and `\xHH` are undone and any other escaped byte stands for itself; in single quotes only `\'` is
-//! undone. A backslash escapes only when at least two bytes follow it, so `"a\"` at the very end is `a\`.
+//! The rules are those Valkey 9.1 was seen to follow. Space, tab and CR end a word; before a word
+//! vertical tab and form feed are skipped too. Quotes may open and close anywhere in a word (`a"b
+//! c"d` is one). In double quotes `\n \r \t \b \a` and `\xHH` are undone and any other escaped byte
+//! is itself; in single quotes only `\'` is undone. A backslash escapes only when at least two
+//! bytes follow it, so `"a\"` at the very end is `a\`.
 
 use super::arguments::Arguments;
 
@@ -19,7 +20,8 @@ impl std::fmt::Display for UnbalancedQuotes {
 
 impl std::error::Error for UnbalancedQuotes {}
 
-/// Splits a line into words and undoes quotes and escapes, as inline requests and configuration files want it.
+/// Splits a line into words and undoes quotes and escapes, as in inline requests and configuration
+/// files.
 ///
 /// # Errors
 /// [`UnbalancedQuotes`] when a quote is never closed.
@@ -53,7 +55,7 @@ fn skip_blanks(line: &[u8]) -> &[u8] {
     &line[start..]
 }
 
-/// Appends the word that `line` begins with to `word` and returns what follows it.
+/// Appends the word at the start of `line` to `word` and returns the rest behind it.
 fn read_word<'a>(line: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], UnbalancedQuotes> {
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {

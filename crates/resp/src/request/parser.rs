@@ -1,4 +1,4 @@
-//! The resumable parser of one connection.
+//! Resumable parser of the requests of one connection.
 
 use memchr::memchr;
 
@@ -11,12 +11,12 @@ use crate::limits::{
 };
 use crate::number::parse_integer;
 
-/// What the requests of one client may be.
+/// Limits of the requests of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest argument, `proto-max-bulk-len`, in bytes.
     pub bulk_bytes_max: usize,
-    /// Whether the client may send requests of any size; until it has authenticated it may not.
+    /// True if the client may send requests of any size; false until it has authenticated.
     pub authenticated: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// What the parser found.
+/// Result of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A whole request. The next one begins `consumed` bytes into the input.
@@ -34,17 +34,18 @@ pub enum Progress {
         /// Bytes of the input up to the end of the request, blank requests before it included.
         consumed: usize,
     },
-    /// No whole request yet. Drop `consumed` bytes, keep the rest, and call again with more bytes behind it.
+    /// No whole request yet. Drop `consumed` bytes, keep the rest, and call again with more bytes
+    /// behind it.
     Incomplete {
-        /// Bytes of blank requests, which nobody needs any more.
+        /// Bytes of blank requests, which are not needed any more.
         consumed: usize,
-        /// Bytes that the request lacks at the very least: what a buffer should have room for. A client may claim
-        /// as much as the limits allow and never send it, so reserve with care.
+        /// Least number of bytes that the request lacks: a buffer should have room for them. A
+        /// client may claim as much as the limits allow and never send it, so reserve with care.
         wanted: usize,
     },
 }
 
-/// Where an incomplete request of many arguments was left.
+/// Incomplete request of many arguments, and the position where parsing stopped.
 #[derive(Debug)]
 struct Remembered {
     args: Arguments,
@@ -52,21 +53,21 @@ struct Remembered {
     missing_count: usize,
 }
 
-/// Finds one request after the other in the bytes of one connection: one pointer, null while nothing is
-/// half-read. After an error the parser and the connection are finished.
+/// Parser that finds one request after the other in the bytes of one connection: one pointer, null
+/// while no request is half-read. After an error the parser and the connection are finished.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     remembered: Option<Box<Remembered>>,
 }
 
-/// What one attempt at a request came to; positions count from the start of the input.
+/// Result of one attempt at a request; positions count from the start of the input.
 enum Step {
     Complete { end: usize },
     Blank { end: usize },
     Incomplete { wanted: usize },
 }
 
-/// What a line with a length came to.
+/// Result of reading a line with a length.
 enum Line {
     Value { value: i64, next: usize },
     Incomplete,
@@ -79,21 +80,23 @@ impl RequestParser {
         RequestParser::default()
     }
 
-    /// Whether the parser holds part of a request by itself.
+    /// True if the parser holds no part of a request by itself.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.remembered.is_none()
     }
 
-    /// Bytes of memory that the parser takes besides itself: nothing unless it holds part of a request.
+    /// Bytes of memory that the parser takes besides itself: none unless it holds part of a
+    /// request.
     #[must_use]
     pub fn allocated_bytes(&self) -> usize {
         let remembered = self.remembered.as_ref();
         remembered.map_or(0, |held| size_of::<Remembered>() + held.args.allocated_bytes())
     }
 
-    /// Parses the first request of `input` into `args`. Blank requests (an empty line, `*0`, a negative count) are
-    /// skipped. After [`Progress::Incomplete`] the next input has to begin with the bytes that were not consumed.
+    /// Parses the first request of `input` into `args`. Blank requests (an empty line, `*0`, a
+    /// negative count) are skipped. After [`Progress::Incomplete`] the next input has to begin with
+    /// the bytes that were not consumed.
     ///
     /// # Errors
     /// [`ProtocolError`] as Valkey 9.1 would answer; the connection has to be closed.
@@ -194,15 +197,17 @@ impl RequestParser {
                     return Ok(self.leave(start, position, missing_count, wanted, args));
                 }
             }
-            args.push(body, length);
+            if !args.try_push(body, length) {
+                return Err(ProtocolError::NoMemory);
+            }
             position = end + 2;
             missing_count -= 1;
         }
         Ok(Step::Complete { end: position })
     }
 
-    /// Stops in the middle of a request, and remembers where if reading it again would cost more than that.
-    /// Behind blank requests, whose removal moves the input, it is read again once.
+    /// Stops in the middle of a request, and remembers the position if reading it again would cost
+    /// more than that. Behind blank requests, whose removal moves the input, it is read again once.
     #[cold]
     fn leave(
         &mut self,
@@ -220,8 +225,9 @@ impl RequestParser {
     }
 }
 
-/// Reads a whole request of up to nine arguments of up to 99 bytes each, as nearly all are; returns its length. What is
-/// anything else, wrong or incomplete, is for the thorough way, which begins anew.
+/// Fast path: reads a whole request of up to nine arguments of up to 99 bytes each, as nearly all
+/// are; returns its length. Any other request, wrong or incomplete, is left to the slow path, which
+/// begins anew.
 #[inline]
 fn short_request(input: &[u8], args: &mut Arguments) -> Option<usize> {
     let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = *input else { return None };
@@ -229,7 +235,8 @@ fn short_request(input: &[u8], args: &mut Arguments) -> Option<usize> {
     short_arguments(input, 4, count - b'0', args)
 }
 
-/// Reads `count` arguments from `position` on, each of up to 99 bytes; returns where they end.
+/// Reads `count` arguments from `position` on, each of up to 99 bytes; returns the position behind
+/// them.
 #[inline]
 pub(super) fn short_arguments(
     input: &[u8],
@@ -248,7 +255,7 @@ pub(super) fn short_arguments(
             (ones, 4)
         } else if head & 0xff_ff00_00ff == HEADER_OF_TWO_DIGITS {
             let (tens, ones) = (digit(1), digit(2));
-            // A leading zero is left to the thorough way too, which refuses it.
+            // A leading zero is left to the slow path too, which refuses it.
             if tens.wrapping_sub(1) > 8 || ones > 9 {
                 return None;
             }
@@ -267,7 +274,7 @@ pub(super) fn short_arguments(
     Some(position)
 }
 
-/// The eight bytes from `position` on, little-endian; zeros behind the end of the input.
+/// Eight bytes from `position` on, little-endian; zeros behind the end of the input.
 #[inline]
 fn eight_bytes(input: &[u8], position: usize) -> Option<u64> {
     let rest = input.get(position..)?;
@@ -320,7 +327,7 @@ fn bulk_length(input: &[u8], start: usize, limits: &Limits) -> Result<Line, Prot
     Ok(Line::Value { value, next: end + 2 })
 }
 
-/// The position of the CR that ends the line at `start`, once the byte behind it is there too.
+/// Position of the CR that ends the line at `start`, once the byte behind it is there too.
 fn line_end(
     input: &[u8],
     start: usize,
@@ -359,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_written_as_clients_write_it_is_left_to_the_thorough_way() {
+    fn requests_in_unusual_form_are_left_to_the_slow_path() {
         for input in [
             "*1\r\n$04\r\nPING\r\n",
             "*1\r\n$+4\r\nPING\r\n",
@@ -381,12 +388,20 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the short way reads, the thorough one reads the same; and it reads what is short.
+        /// A request that the fast path reads is read alike by the slow path, and short requests
+        /// are read by the fast path.
         #[test]
-        fn the_short_way_and_the_thorough_one_agree(
-            arguments in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..120), 1..12),
-            // Where a byte becomes which, if it is within the request; and where the input is cut off.
-            (at, byte) in (0_usize..120, prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()]),
+        fn fast_path_and_slow_path_agree(
+            arguments in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 0..120),
+                1..12,
+            ),
+            // Byte to overwrite, if it is within the request, its new value, and the length at
+            // which the input is cut.
+            (at, byte) in (
+                0_usize..120,
+                prop_oneof![Just(b'0'), Just(b'\r'), b'0'..=b':', any::<u8>()],
+            ),
             cut in 0_usize..400,
         ) {
             let whole = encode(&arguments.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -402,10 +417,10 @@ mod tests {
             }
             for input in [&whole[..], &broken, &whole[..cut.min(whole.len())]] {
                 let Some(consumed) = short_request(input, &mut short) else { continue };
-                let mut thorough = Arguments::new();
-                let read = RequestParser::new().parse_any(input, &Limits::default(), &mut thorough);
+                let mut slow = Arguments::new();
+                let read = RequestParser::new().parse_any(input, &Limits::default(), &mut slow);
                 prop_assert_eq!(read, Ok(Progress::Complete { consumed }));
-                let (one, other) = (short.view(input), thorough.view(input));
+                let (one, other) = (short.view(input), slow.view(input));
                 prop_assert!(one.iter().eq(other.iter()));
             }
         }

@@ -1,11 +1,11 @@
-//! What the parser answers, byte for byte as Valkey 9.1 was seen to.
+//! Answers of the parser, byte for byte those of Valkey 9.1.
 
 use super::{
     Arguments, Limits, Progress, ProtocolError, RequestParser, UnbalancedQuotes, encode,
     split_arguments,
 };
 
-/// All requests of `input`, given at once, and how it ended.
+/// All requests of `input`, given at once, and the final result.
 fn parse_all(input: &[u8], limits: &Limits) -> (Vec<Vec<Vec<u8>>>, Option<ProtocolError>) {
     parse_in_pieces(&[input], limits)
 }
@@ -118,7 +118,7 @@ fn errors_are_valkeys() {
 }
 
 #[test]
-fn what_may_still_become_right_is_waited_for() {
+fn an_incomplete_valid_prefix_is_waited_for() {
     for input in [
         &b"*1\r"[..],
         b"*1\n$4\nPING\n",
@@ -214,7 +214,8 @@ fn many_arguments_are_not_read_twice() {
     let progress = parser.parse(&whole[..cut], &Limits::default(), &mut args);
     assert_eq!(progress, Ok(Progress::Incomplete { consumed: 0, wanted: 5 }));
     assert!(!parser.is_idle());
-    // Would be an error if it were looked at again; the first byte says that this is no inline request.
+    // Would be an error if it were looked at again; the first byte says that this is no inline
+    // request.
     let mut spoilt = whole.clone();
     spoilt[1..100].fill(b'?');
     // Another connection may use the same storage meanwhile.

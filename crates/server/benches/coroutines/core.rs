@@ -1,4 +1,5 @@
-//! What both arms share: one worker of the engine and the step of a connection: read once, execute, send.
+//! Parts that both arms share: one worker of the engine and the step of a connection: read once,
+//! execute, send.
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -6,22 +7,22 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
-use tidemill_engine::clients::ClientOrigin;
+use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
-use tidemill_engine::execute::{self, Batch, Next, run_turn};
-use tidemill_engine::mailbox::Notify;
-use tidemill_engine::section::ReadSide;
-use tidemill_engine::session::Session;
-use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use tidemill_engine::execute::{self, Batch, Next, Requests, run_turn};
+use tidemill_engine::shared::clients::ClientOrigin;
+use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::worker::Worker;
+use tidemill_engine::worker::session::Session;
 use tidemill_rcu::{Budget, Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::RequestParser;
 use tidemill_server::output::{Sent, send};
 use tidemill_store::Member;
 use tidemill_store::hash::Seed;
+use tidemill_testkit::surroundings::{SilentHost, SilentNotifier};
 
 const READ_BYTES: usize = 64 << 10;
 
@@ -41,37 +42,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// There is one worker, which wakes itself.
-struct Nobody;
-
-impl Notify for Nobody {
-    fn notify(&self) {}
-}
-
-struct NoProcess;
-
-impl Host for NoProcess {
-    fn shut_down(&self, _requested_by: &str) {}
-
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
-        Err("ERR The server is running without a config file".into())
-    }
-
-    fn allocator(&self) -> AllocatorMemory {
-        AllocatorMemory::default()
-    }
-
-    fn allocator_report(&self) -> String {
-        String::new()
-    }
-
-    fn purge_memory(&self) {}
-
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-}
-
 pub struct Connection {
     pub socket: TcpStream,
     session: Session,
@@ -81,7 +51,7 @@ pub struct Connection {
     output: ReplyBuffer,
 }
 
-/// What a connection needs before its next step.
+/// Event that a connection needs before its next step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Bytes to read.
@@ -107,12 +77,13 @@ pub struct Core {
 impl Core {
     pub fn new() -> Core {
         let shared = Arc::new(Shared::new(SharedSpec {
+            commands: tidemill_engine::execute::commands(),
             database_count: 16,
             seed: Seed::new(1, 2),
-            notifiers: vec![Box::new(Nobody)],
+            notifiers: vec![Box::new(SilentNotifier)],
             clock: Box::new(SystemClock(Instant::now())),
             configuration: Configuration::default(),
-            host: Box::new(NoProcess),
+            host: Box::new(SilentHost::default()),
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("QSBR needs nothing of the system");
@@ -130,7 +101,8 @@ impl Core {
         core
     }
 
-    /// What a worker does between two rounds of events.
+    /// Ends a round of events as a worker does: deletes expired keys, serves postponed waiters,
+    /// frees retired memory.
     pub fn end_iteration(&mut self) {
         let (shared, worker) = (&self.shared, &mut self.worker);
         self.reader.section(&mut |section| {
@@ -212,7 +184,7 @@ impl Core {
             &mut self.worker,
             &mut connection.session,
             &mut self.reader,
-            &mut self.batch,
+            Requests::Unparsed(&mut self.batch),
             &mut connection.parser,
             input,
             &mut self.reply,

@@ -1,11 +1,13 @@
-//! A worker as an event loop and as coroutines: the same engine, poller and steps, on one thread; CPU time per operation.
+//! A worker as an event loop and as coroutines: the same engine, poller and steps, on one thread;
+//! CPU time per operation.
 //!
-//! `make bench-coroutines`, or `cargo bench -p tidemill-server --bench coroutines -- [rounds] [seconds per run]`. The arms
-//! are processes of their own on CPU 0, filled once and measured in turns by tests/bench/native/load.c on CPU 1. Ends
-//! with failure when the event loop costs more than coroutines at some pipeline, since it was chosen for costing less.
+//! `make bench-coroutines`, or `cargo bench -p tidemill-server --bench coroutines -- [rounds]
+//! [seconds per run]`. The arms are processes of their own on CPU 0, filled once and measured in
+//! turns by tests/bench/native/load.c on CPU 1. Ends with failure when the event loop costs more
+//! than coroutines at some pipeline, since it was chosen for costing less.
 //!
-//! `--serve loop|tasks PORT` is one arm as a plain server on 127.0.0.1 until it is killed: the experiment `workers`
-//! measures these (`scripts/workers-server`).
+//! `--serve loop|tasks PORT` is one arm as a plain server on 127.0.0.1 until it is killed: the
+//! experiment `workers` measures these (`scripts/workers-server`).
 
 // A bench that cannot go on stops.
 #![allow(clippy::unwrap_used)]
@@ -43,14 +45,15 @@ fn main() -> ExitCode {
     compare(number(0, 15.0) as usize, number(1, 2.0))
 }
 
-/// An arm's process. Without a port it takes a free one, prints it, and ends with its standard input.
+/// An arm's process. Without a port it takes a free one, prints it, and ends with its standard
+/// input.
 fn serve(arm: &str, port: Option<&str>) {
     let port_wanted: u16 = port.map_or(0, |text| text.parse().unwrap());
     let listener = TcpListener::bind(("127.0.0.1", port_wanted)).unwrap();
     if port.is_none() {
         println!("{}", listener.local_addr().unwrap().port());
         std::thread::spawn(|| {
-            // Whatever comes of it, the parent has ended.
+            // Even if this fails, the parent has ended.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             std::process::exit(0);
         });
@@ -131,7 +134,8 @@ fn compare(rounds: usize, seconds: f64) -> ExitCode {
         arm.measure(&load, &["--fill", "--pipeline", "100"]);
     }
     println!(
-        "CPU us per operation, 50 connections, SET:GET 1:10, 32 bytes; {rounds} rounds of {seconds} s"
+        "CPU us per operation, 50 connections, SET:GET 1:10, 32 bytes; {rounds} rounds of \
+         {seconds} s"
     );
     println!(
         "{:>9} {:>11} {:>11} {:>24}",

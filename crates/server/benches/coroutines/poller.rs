@@ -1,4 +1,5 @@
-//! The one way in which both arms wait: `epoll`, level-triggered, changed only when a socket is full.
+//! The one way in which both arms wait: `epoll`, level-triggered, changed only when a socket is
+//! full.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,7 +26,8 @@ impl Poller {
         Poller { epoll, events: Vec::with_capacity(EVENTS_MAX), listener }
     }
 
-    /// Waits, or only looks; returns the number of each connection that is ready, and none for the listener.
+    /// Waits, or only looks; returns the number of each connection that is ready, and none for the
+    /// listener.
     pub fn wait(&mut self, may_sleep: bool) -> Vec<Option<usize>> {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.events.clear();

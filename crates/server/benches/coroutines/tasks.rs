@@ -1,4 +1,5 @@
-//! The second arm: a task for each connection on a single-threaded executor, on the same thread and the same poller.
+//! The second arm: a task for each connection on a single-threaded executor, on the same thread and
+//! the same poller.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -12,10 +13,11 @@ use slab::Slab;
 use crate::core::{Connection, Core, Need};
 use crate::poller::Poller;
 
-/// Steps of tasks between two looks at the sockets, so that tasks which always have another turn keep nobody waiting.
+/// Steps of tasks between two looks at the sockets, so that tasks which always have another turn do
+/// not delay the others.
 const TICKS_MAX: usize = 1024;
 
-/// Where an event finds the task that waits for it.
+/// Readiness of a socket, with the waker of the task that waits for it.
 #[derive(Default)]
 struct Readiness {
     is_ready: Cell<bool>,
@@ -48,7 +50,8 @@ struct Worker {
     waiting: RefCell<Slab<Rc<Readiness>>>,
 }
 
-/// A connection's life. The sequence that the event loop keeps as a state is the position in this function.
+/// A connection's life. The sequence that the event loop keeps as a state is the position in this
+/// function.
 async fn serve(worker: Rc<Worker>, mut connection: Connection) {
     let readiness = Rc::new(Readiness::default());
     let number = worker.waiting.borrow_mut().insert(Rc::clone(&readiness));

@@ -1,5 +1,5 @@
-//! Configuration files on the disk. Everything here blocks; none of it runs on a worker after start but a rewrite, which an
-//! administrator asked for.
+//! Configuration files on the disk. Everything here blocks; none of it runs on a worker after start
+//! but a rewrite, which an administrator asked for.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -32,11 +32,14 @@ impl Files for DiskFiles {
     }
 }
 
-/// Puts `contents` in the place of the file at `path`, as a whole or not at all, also across a crash: a new file beside it
-/// is written and synced, takes over the permissions, is renamed, and the directory synced. A symbolic link is followed.
+/// Puts `contents` in the place of the file at `path`, as a whole or not at all, also across a
+/// crash: a new file beside it is written and synced, takes over the permissions, is renamed, and
+/// the directory synced. A symbolic link is followed.
 ///
 /// # Errors
-/// When any step fails; the old file is then untouched, unless only the last step, syncing the directory, failed.
+///
+/// When any step fails; the old file is then untouched, unless only the last step, syncing the
+/// directory, failed.
 pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path)?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -54,7 +57,8 @@ fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn write_synced(temporary: &Path, contents: &[u8], original: &Path) -> io::Result<()> {
-    // A file with passwords must not be readable by others for a moment either: the mode comes before the contents.
+    // A file with passwords must not be readable by others for a moment either: the mode comes
+    // before the contents.
     let mut file = File::create(temporary)?;
     file.set_permissions(fs::metadata(original)?.permissions())?;
     file.write_all(contents)?;

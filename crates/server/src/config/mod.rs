@@ -1,4 +1,5 @@
-//! The configuration's files: what [`tidemill_engine::config`] reads through, and what CONFIG REWRITE writes with.
+//! The configuration's files: what [`tidemill_engine::config`] reads through, and what CONFIG
+//! REWRITE writes with.
 
 mod disk;
 
@@ -11,7 +12,7 @@ mod tests {
 
     const CRATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-    /// What commands read that do not exist yet.
+    /// Settings that only commands which do not exist yet will read.
     const AWAITED: &[&str] = &["replica", "pubsub"];
 
     fn sources(directory: &Path, all: &mut String) {
@@ -26,8 +27,8 @@ mod tests {
         }
     }
 
-    /// With the engine's test that directives reach the typed configuration: no directive is declared to work and
-    /// ignored.
+    /// With the engine's test that directives reach the typed configuration: no directive is
+    /// declared to work and ignored.
     #[test]
     fn every_field_of_the_typed_configuration_is_used() {
         let mut all = String::new();

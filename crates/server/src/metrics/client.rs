@@ -23,7 +23,7 @@ pub(super) struct Client {
     /// Since when it waits for a request, or takes its answer.
     since: Instant,
     deadline: Instant,
-    /// Whether input came since it was last looked at, or an answer ended since.
+    /// True if input has arrived since the last look, or an answer has ended since.
     may_ask: bool,
     state: State,
 }
@@ -33,7 +33,7 @@ enum State {
     Open,
     /// The client sends no more; what arrived is answered.
     HalfClosed,
-    /// What it sends counts no more. Closing at once would reset the connection, and the answer might be lost.
+    /// Input is ignored. Closing at once would reset the connection, and the answer might be lost.
     Ending,
     Over,
 }
@@ -56,7 +56,7 @@ impl Client {
         self.deadline
     }
 
-    /// Whether a request may be there that the poll does not tell of.
+    /// True if there may be a request that the poll does not report.
     pub(super) fn may_ask(&self) -> bool {
         self.may_ask && !self.is_answering()
     }
@@ -65,7 +65,7 @@ impl Client {
         self.state == State::Over
     }
 
-    /// What it waits for. One that takes its answer is not read: pipelined requests wait.
+    /// Events to wait for. A client that receives its answer is not read: pipelined requests wait.
     pub(super) fn interest(&self) -> PollFlags {
         if self.is_answering() { PollFlags::OUT } else { PollFlags::IN }
     }
@@ -74,7 +74,8 @@ impl Client {
         self.sent < self.output.len()
     }
 
-    /// How little it would lose by being closed: those that wait before those that are answered, the longest first.
+    /// Order in which clients are closed for a new one: waiting clients before answered ones, the
+    /// longest first.
     pub(super) fn rank(&self) -> (bool, Instant) {
         (self.is_answering(), self.since)
     }
@@ -152,7 +153,7 @@ impl Client {
         }
     }
 
-    /// Whether it has had its time. Who sent a part of a request is told.
+    /// Ends a client whose time is over. One that has sent a part of a request is answered.
     pub(super) fn expire(&mut self, now: Instant) {
         if now < self.deadline || self.is_over() {
             return;

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 /// The media type of the format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether a figure only grows.
+/// Type of a metric in the exposition format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Counter,
@@ -71,7 +71,8 @@ mod tests {
             .family("a_total", Kind::Counter, "Help.")
             .sample(&[("x", "a\"\\\n"), ("y", "1")], 7);
         exposition.sample(&[], 0.5);
-        let want = "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"a\\\"\\\\\\n\",y=\"1\"} 7\na_total 0.5\n";
+        let want = "# HELP a_total Help.\n# TYPE a_total counter\n\
+            a_total{x=\"a\\\"\\\\\\n\",y=\"1\"} 7\na_total 0.5\n";
         assert_eq!(exposition.finish(), want);
     }
 }

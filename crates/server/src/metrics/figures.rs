@@ -1,11 +1,12 @@
-//! What is told, and from where: the counters of the workers, the facts of the process, the sizes of the databases.
+//! Values of the metrics and their sources: counters of the workers, facts of the process, sizes of
+//! the databases.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use tidemill_engine::section::ReadSide;
+use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
-use tidemill_engine::stats::{CommandStats, Counter, WorkerStats};
+use tidemill_engine::telemetry::stats::{CommandStats, Counter, WorkerStats};
 
 use super::exposition::{Exposition, Kind};
 
@@ -179,7 +180,7 @@ fn databases(shared: &Shared, reader: &mut dyn ReadSide, out: &mut Exposition) {
                 shared.keyspace.expiring_count(database, section),
             ));
         });
-        // Whoever stops all threads waits for this one: a database at most.
+        // A thread that waits for all readers waits for this one: for one database at most.
         reader.quiescent();
         reader.seat().pass();
     }

@@ -3,7 +3,7 @@
 use super::exposition::MEDIA_TYPE;
 use crate::limits::{METRICS_HEADERS_MAX, METRICS_REQUEST_BYTES_MAX};
 
-/// What a client asked for.
+/// Outcome of looking for a request in a client's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Metrics,
@@ -23,7 +23,7 @@ pub(super) struct Parsed {
     pub(super) request: Request,
     /// Its length.
     pub(super) bytes: usize,
-    /// Whether another one may follow on the connection.
+    /// True if another request may follow on the connection.
     pub(super) keeps_alive: bool,
 }
 
@@ -85,7 +85,8 @@ pub(super) fn answer(parsed: Parsed, body: &str) -> Vec<u8> {
     let length = body.len();
     let sent = if parsed.request == Request::MetricsHead { "" } else { body };
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {length}\r\n{further}Connection: {connection}\r\n\r\n{sent}"
+        "HTTP/1.1 {status}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {length}\r\n\
+         {further}Connection: {connection}\r\n\r\n{sent}"
     )
     .into_bytes()
 }

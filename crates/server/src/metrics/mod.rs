@@ -1,8 +1,9 @@
 //! `/metrics` over HTTP, for Prometheus. Off unless `metrics-port` is set.
 //!
-//! One thread per address serves a few clients at once, off the workers' way: the figures are those that `INFO` shows, and
-//! reading them costs a worker nothing. The thread is a member of the keyspace, inside its gate while it reads. It is no web
-//! server: `GET /metrics`, a bound on connections, and a deadline for each request, each answer and the time in between.
+//! One thread per address serves a few clients at once, off the workers' way: the figures are those
+//! that `INFO` shows, and reading them costs a worker nothing. The thread is a member of the
+//! keyspace, inside its gate while it reads. It is no web server: `GET /metrics`, a bound on
+//! connections, and a deadline for each request, each answer and the time in between.
 
 mod client;
 mod exposition;
@@ -79,14 +80,14 @@ pub(crate) fn serve<F: Flavour>(
 struct Port {
     listener: TcpListener,
     clients: Vec<Client>,
-    /// Until then nothing is accepted.
+    /// Time before which nothing is accepted.
     accepts_from: Instant,
-    /// When it was last seen who can go on.
+    /// Time of the last poll.
     looked: Instant,
 }
 
 impl Port {
-    /// Waits until somebody can go on or has had its time; reads, writes and accepts.
+    /// Waits until a client can go on or its time is over; reads, writes and accepts.
     fn wait(&mut self) {
         let now = Instant::now();
         let pauses = self.accepts_from > now;
@@ -143,7 +144,8 @@ impl Port {
         }
     }
 
-    /// Ends those of whom nothing had arrived in time when it was last looked, however long ago that is by now.
+    /// Ends those of whom nothing had arrived in time when it was last looked, however long ago
+    /// that is by now.
     fn end_late(&mut self) {
         let looked = self.looked;
         self.clients.iter_mut().for_each(|client| client.expire(looked));

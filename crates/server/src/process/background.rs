@@ -9,13 +9,14 @@ use crate::process::supervisor::Supervisor;
 /// The file of a server in the background that was given none.
 const DEFAULT_PID_FILE: &str = "/var/run/tidemill.pid";
 
-/// Whether the server goes into the background: not under a supervisor, which would take that for its end.
+/// True if the server goes into the background: not under a supervisor, which would take that for
+/// its end.
 pub(crate) fn is_wanted(config: &ServerConfig, supervisor: Supervisor) -> bool {
     config.daemonize && supervisor == Supervisor::None
 }
 
-/// Leaves the terminal: forks, ends the first process, and connects the standard streams to `/dev/null`. The working
-/// directory stays. To be called before any thread is started.
+/// Leaves the terminal: forks, ends the first process, and connects the standard streams to
+/// `/dev/null`. The working directory stays. To be called before any thread is started.
 ///
 /// # Errors
 ///
@@ -30,8 +31,8 @@ pub(crate) fn enter() -> Result<(), String> {
 pub(crate) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes the file if one is asked for, or belongs to a server in the background. A failure is logged and no more,
-    /// as in Redis: packages start servers that may not write there.
+    /// Writes the file if one is asked for, or belongs to a server in the background. A failure is
+    /// logged and no more, as in Redis: packages start servers that may not write there.
     pub(crate) fn write(config: &ServerConfig, is_in_background: bool) -> PidFile {
         let default = is_in_background.then_some(DEFAULT_PID_FILE);
         let Some(path) = config.pid_file.as_deref().or(default).map(Path::new) else {

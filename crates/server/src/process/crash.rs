@@ -1,12 +1,13 @@
 //! The reason of a crash, in the log.
 //!
-//! A panic, a failed allocation and a fatal signal each leave one line: version, commit, thread, reason. It is written where
-//! log lines go, since a server in the background has no standard error. Nothing here allocates, takes a lock or needs more
-//! stack than a signal handler has: the memory may be what is broken. Then the process ends as it would have without us, by
-//! the signal, so that there is a core file where the system keeps them.
+//! A panic, a failed allocation and a fatal signal each leave one line: version, commit, thread,
+//! reason. It is written where log lines go, since a server in the background has no standard
+//! error. Nothing here allocates, takes a lock or needs more stack than a signal handler has: the
+//! memory may be what is broken. Then the process ends as it would have without us, by the signal,
+//! so that there is a core file where the system keeps them.
 //!
-//! A panic of any thread ends the process. Unwinding it would leave what the thread held: slots locked for ever, clients
-//! that wait for nobody.
+//! A panic of any thread ends the process. Unwinding it would leave what the thread held: locked
+//! slots that are never released, clients that wait without end.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -30,19 +31,21 @@ use crate::log::Stamp;
 const SIGNALS: [Signal; 5] =
     [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGILL, Signal::SIGFPE, Signal::SIGABRT];
 
-/// Bytes of a line; what is longer is cut. The second fits the stack of a signal handler, some 8 KiB.
+/// Bytes of a line; what is longer is cut. The second fits the stack of a signal handler, some 8
+/// KiB.
 const PANIC_BYTES: usize = 2048;
 const SIGNAL_BYTES: usize = 256;
 
-/// How long a line waits for somebody who reads the standard output.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Time that a line waits for a reader of the standard output.
+const READER_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What the lines need; set once, before there is another thread.
+/// Text and previous actions for the signal handler; set once, before there is another thread.
 #[derive(Debug)]
 struct Setup {
     commit: &'static str,
     log_file: Option<LogFile>,
-    /// What the signals did before, in the order of [`SIGNALS`]: the standard library tells stack overflows by two of them.
+    /// Actions of the signals before, in the order of [`SIGNALS`]: the standard library recognizes
+    /// stack overflows by two of them.
     previous: [SigAction; SIGNALS.len()],
 }
 
@@ -66,14 +69,15 @@ static IS_TOLD: AtomicBool = AtomicBool::new(false);
 /// Text for the operator when the log file cannot be opened or the system refuses handlers.
 pub(crate) fn install(commit: &'static str, log_file: Option<&str>) -> Result<(), String> {
     let log_file = log_file.map(LogFile::open).transpose()?;
-    // What was there before is known only once the handlers are installed; a crash in between is not told.
+    // The previous actions are known only once the handlers are installed; a crash in between is
+    // not reported.
     let handler = SigHandler::SigAction(on_signal);
     let action =
         SigAction::new(handler, SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::empty());
     let mut previous = [action; SIGNALS.len()];
     for (signal, previous) in SIGNALS.into_iter().zip(&mut previous) {
-        // SAFETY: the handler only does what POSIX allows in one: it loads atomics and the cell of its thread, formats into
-        // an array on its stack, and makes system calls.
+        // SAFETY: the handler only does what POSIX allows in one: it loads atomics and the cell of
+        // its thread, formats into an array on its stack, and makes system calls.
         *previous = unsafe { sigaction(signal, &action) }
             .map_err(|error| format!("no handler for {signal}: {}", error.desc()))?;
     }
@@ -82,7 +86,7 @@ pub(crate) fn install(commit: &'static str, log_file: Option<&str>) -> Result<()
     let to_standard_error = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         on_panic(info);
-        // As without us, unless nobody would ever read it: the process has to end.
+        // As without us, unless it would never be read: the process has to end.
         if is_writable(rustix::stdio::stderr()) {
             to_standard_error(info);
         }
@@ -91,14 +95,15 @@ pub(crate) fn install(commit: &'static str, log_file: Option<&str>) -> Result<()
     Ok(())
 }
 
-/// Writes to an address that nobody may write to. For tests of what is here.
+/// Writes to an address without write permission. For tests of this module.
 pub(crate) fn violate_memory() {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let (flags, length) = (MapFlags::PRIVATE, rustix::param::page_size());
     // SAFETY: a new mapping at an address that the system chooses touches no other.
     let page = unsafe { mmap_anonymous(std::ptr::null_mut(), length, ProtFlags::empty(), flags) };
     if let Ok(page) = page {
-        // SAFETY: the page is ours and nobody else's. Nothing is written: the processor refuses, and the process ends.
+        // SAFETY: the page is ours alone. Nothing is written: the processor refuses, and the
+        // process ends.
         unsafe { page.cast::<u8>().write_volatile(1) };
     }
 }
@@ -165,7 +170,8 @@ impl<const BYTES: usize> Line<BYTES> {
         &self.bytes[..=self.length]
     }
 
-    /// The calling thread's name, as the kernel knows it: other ways to learn it allocate or need more unsafe code.
+    /// The calling thread's name, as the kernel knows it: other ways to learn it allocate or need
+    /// more unsafe code.
     fn thread_name(&mut self) {
         const PATH: &CStr = c"/proc/thread-self/comm";
         let mut name = [0; 16];
@@ -191,11 +197,11 @@ fn tell<const BYTES: usize>(reason: fmt::Arguments<'_>) {
     }
 }
 
-/// Whether somebody takes what is written there, soon.
+/// True if bytes written to the output are taken soon.
 fn is_writable(output: BorrowedFd<'_>) -> bool {
     let output = output.as_fd();
     let mut watched = [PollFd::new(&output, PollFlags::OUT)];
-    poll(&mut watched, Some(&PATIENCE)).is_ok_and(|count| count > 0)
+    poll(&mut watched, Some(&READER_TIMEOUT)).is_ok_and(|count| count > 0)
 }
 
 fn on_panic(info: &PanicHookInfo<'_>) {
@@ -213,7 +219,7 @@ fn on_panic(info: &PanicHookInfo<'_>) {
 
 extern "C" fn on_signal(number: c_int, info: *mut siginfo_t, _context: *mut c_void) {
     let Ok(signal) = Signal::try_from(number) else { return };
-    // SAFETY: the kernel calls with the address of what it wrote on this stack.
+    // SAFETY: the kernel calls with the address of the information that it wrote on this stack.
     let info = unsafe { &*info };
     let is_fault = info.si_code > 0;
     if !IS_TOLD.swap(true, Ordering::SeqCst) {
@@ -231,7 +237,8 @@ extern "C" fn on_signal(number: c_int, info: *mut siginfo_t, _context: *mut c_vo
     let by_default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: what was installed before us is as good as ever, and the default is no handler.
     let _ = unsafe { sigaction(signal, &previous.unwrap_or(by_default)) };
-    // A fault comes again when the instruction does; what was sent does not come by itself. It is blocked until we return.
+    // A fault comes again when the instruction does; what was sent does not come by itself. It is
+    // blocked until we return.
     if !is_fault {
         let _ = raise(signal);
     }

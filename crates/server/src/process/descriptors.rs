@@ -24,34 +24,37 @@ pub(crate) fn fit_clients(clients_max: usize, worker_count: usize) -> Result<usi
     };
     let Some(error) = raise(&before, wanted) else {
         log::info!(
-            "Increased maximum number of open files to {wanted} (it was originally set to {open_max})."
+            "Increased maximum number of open files to {wanted} (it was originally set to \
+             {open_max})."
         );
         return Ok(clients_max);
     };
     let open_max = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
     if open_max <= reserved {
         return Err(format!(
-            "Your current 'ulimit -n' of {open_max} is not enough for the server to start. Please increase your open \
-             file limit to at least {wanted}. Exiting."
+            "Your current 'ulimit -n' of {open_max} is not enough for the server to start. Please \
+             increase your open file limit to at least {wanted}. Exiting."
         ));
     }
     let fitting = open_max - reserved;
     log::warn!(
-        "You requested maxclients of {clients_max} requiring at least {wanted} max file descriptors."
+        "You requested maxclients of {clients_max} requiring at least {wanted} max file \
+         descriptors."
     );
     log::warn!("Server can't set maximum open files to {wanted} because of OS error: {error}.");
     log::warn!(
-        "Current maximum open files is {open_max}. maxclients has been reduced to {fitting} to compensate for low \
-         ulimit. If you need higher maxclients increase 'ulimit -n'."
+        "Current maximum open files is {open_max}. maxclients has been reduced to {fitting} to \
+         compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'."
     );
     Ok(fitting as usize)
 }
 
-/// Raises the limit to `wanted`, or else as far as it goes; the error is the one that kept it from `wanted`.
+/// Raises the limit to `wanted`, or else to the highest value allowed; the error is the one that
+/// kept it from `wanted`.
 fn raise(before: &Rlimit, wanted: u64) -> Option<String> {
     let maximum = before.maximum.map(|maximum| maximum.max(wanted));
     let error = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).err()?;
-    // Never refused; if it were, the limit would stay what it is, and the caller looks.
+    // Never refused; if it were, the limit would stay as it is, and the caller looks.
     let _ =
         setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
     Some(reason(&error.into()))

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed terminal sends, is
-//! ignored.
+//! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed
+//! terminal sends, is ignored.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,8 @@ pub(crate) struct StopSignals {
     shutdown: ShutdownRequest,
 }
 
-/// The client that asked for the end by SHUTDOWN, which is carried out by a signal to this process; the first counts.
+/// The client that asked for the end by SHUTDOWN, which is carried out by a signal to this process;
+/// the first counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShutdownRequest(Arc<OnceLock<String>>);
 
@@ -33,14 +34,14 @@ impl StopSignals {
     pub(crate) fn install() -> Result<StopSignals, String> {
         let failed = |error| format!("signals cannot be handled: {error}");
         let is_stopping = Arc::new(AtomicBool::new(false));
-        // Handled by a flag that nobody reads, which is to be ignored.
+        // Handled by a flag that is never read: the signal is ignored.
         flag::register(SIGHUP, Arc::default()).map_err(failed)?;
         flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&is_stopping)).map_err(failed)?;
         let signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
         Ok(StopSignals { signals, is_stopping, shutdown: ShutdownRequest::default() })
     }
 
-    /// Where a client is noted that asks for the end.
+    /// Handle on which a client's request for the end is noted.
     pub(crate) fn shutdown_request(&self) -> ShutdownRequest {
         self.shutdown.clone()
     }

@@ -2,7 +2,7 @@
 
 use sd_notify::NotifyState;
 
-/// Who is told.
+/// Supervisor that is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supervisor {
     None,
@@ -10,7 +10,8 @@ pub(crate) enum Supervisor {
 }
 
 impl Supervisor {
-    /// The one that `supervised` asks for: `no`, `systemd`, or `auto`. systemd is there when it gave us an address.
+    /// The one that `supervised` asks for: `no`, `systemd`, or `auto`. systemd is there when it
+    /// gave us an address.
     pub(crate) fn detect(wish: &str) -> Supervisor {
         let has_address = std::env::var_os("NOTIFY_SOCKET").is_some_and(|path| !path.is_empty());
         match wish {

@@ -1,91 +1,50 @@
-//! A worker's event loop, driven iteration by iteration. Time stands still but for two commands: `MEMORY MALLOC-STATS` takes
-//! [`LONG_US`], `MEMORY PURGE` [`SHORT_US`]. So who has how much of the worker is a matter of counting.
+//! A worker's event loop, driven iteration by iteration. Time is stopped but for two commands:
+//! `MEMORY MALLOC-STATS` takes [`LONG_US`], `MEMORY PURGE` [`SHORT_US`]. Shares of the worker are
+//! therefore a matter of counting.
 
 #![allow(unsafe_code)]
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicU64;
 
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
-use tidemill_engine::mailbox::Notify;
-use tidemill_engine::shared::{AllocatorMemory, Host, PauseMode, SharedSpec};
+use tidemill_engine::shared::{PauseMode, SharedSpec};
+use tidemill_engine::slots::mailbox::{Message, Notify};
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_store::hash::Seed;
+use tidemill_testkit::surroundings::{SilentHost, StoppedClock};
 
 use super::*;
+use crate::connection::Connection;
 use crate::handover::{Accepted, Placed};
 use crate::limits::{
-    HELD_READ_US, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX,
+    BLOCKED_READ_US, READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, TICK_MS,
     UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::listen::Origin;
 
+mod pauses;
+mod postponed;
+
 /// Four turns' time.
 const LONG_US: u64 = 1000;
-/// Two fit a turn, by the time after which no command begins that would take as long as the last one.
+/// Duration of which two fit a turn, by the time after which no command begins that would take as
+/// long again.
 const SHORT_US: u64 = 100;
 const START_US: u64 = 1_700_000_000_000_000;
 
-/// Time that goes on when it is moved.
-#[derive(Clone)]
-struct Hands(Arc<AtomicU64>);
-
-impl Hands {
-    fn advance_us(&self, by_us: u64) {
-        self.0.fetch_add(by_us, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hands {
-    fn unix_us(&self) -> u64 {
-        self.monotonic_us()
-    }
-
-    fn monotonic_us(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// Takes its time for two commands.
-struct Slow(Hands);
-
-impl Host for Slow {
-    fn shut_down(&self, _requested_by: &str) {}
-
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn allocator(&self) -> AllocatorMemory {
-        AllocatorMemory::default()
-    }
-
-    fn allocator_report(&self) -> String {
-        self.0.advance_us(LONG_US);
-        "long".into()
-    }
-
-    fn purge_memory(&self) {
-        self.0.advance_us(SHORT_US);
-    }
-
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-}
-
-/// The first of two workers; nobody drives the other one.
+/// The first of two workers; the other one's event loop does not run.
 struct Server {
     event_loop: EventLoop<Qsbr>,
     shared: Arc<Shared>,
-    hands: Hands,
+    clock: StoppedClock,
     events: Vec<Event>,
 }
 
-/// A client's end of a connection, which never blocks, and the connection's place in the event loop.
+/// A client's end of a connection, which never blocks, and the connection's place in the event
+/// loop.
 struct Peer {
     socket: UnixStream,
     index: usize,
@@ -93,16 +52,17 @@ struct Peer {
 
 impl Server {
     fn new() -> Server {
-        let hands = Hands(Arc::new(AtomicU64::new(START_US)));
+        let clock = StoppedClock::new(START_US);
         let wakers: Vec<Waker> =
             (0..2).map(|_| Waker::new().expect("an event descriptor")).collect();
         let shared = Arc::new(Shared::new(SharedSpec {
+            commands: tidemill_engine::execute::commands(),
             database_count: 1,
             seed: Seed::new(1, 2),
             notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as _).collect(),
-            clock: Box::new(hands.clone()),
+            clock: Box::new(clock.clone()),
             configuration: Configuration::default(),
-            host: Box::new(Slow(hands.clone())),
+            host: Box::new(SilentHost::with_call_times(clock.clone(), LONG_US, SHORT_US)),
             sinks: Sinks::default(),
         }));
         let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
@@ -118,8 +78,8 @@ impl Server {
             stop: Arc::default(),
         };
         let event_loop = EventLoop::new(spec, member, worker).expect("an epoll descriptor");
-        let mut server = Server { event_loop, shared, hands, events: Vec::with_capacity(16) };
-        server.event_loop.busy_from_us = START_US;
+        let mut server = Server { event_loop, shared, clock, events: Vec::with_capacity(16) };
+        server.event_loop.load.begin(START_US);
         server
     }
 
@@ -135,11 +95,11 @@ impl Server {
     fn connect(&mut self) -> Peer {
         let (accepted, socket) = Server::accepted(Origin::Unix { path: "/socket".into() });
         let handover = Arc::clone(&self.event_loop.spec.handover);
-        let now_us = self.hands.monotonic_us();
+        let now_us = self.clock.monotonic_us();
         let Placed::Here(accepted) = handover.place(0, accepted, now_us) else {
             panic!("the other worker has no fewer");
         };
-        let index = self.event_loop.connections.vacant_key();
+        let index = self.event_loop.connections.next_index();
         self.event_loop.adopt(accepted);
         // As many for the other worker, so that the next one stays here too.
         let (other, _) = Server::accepted(Origin::Unix { path: "/socket".into() });
@@ -147,13 +107,14 @@ impl Server {
         Peer { socket, index }
     }
 
-    /// An iteration in which the worker does not idle, whatever clients do.
+    /// Runs an iteration in which the worker does not idle, whatever clients do.
     fn iterate(&mut self) {
         self.event_loop.spec.waker.notify();
         self.idle();
     }
 
-    /// An iteration that waits for clients, for a short time at most while somebody rests.
+    /// Runs an iteration that waits for clients, for a short time at most while a connection is
+    /// throttled.
     fn idle(&mut self) {
         self.event_loop.iterate(&self.shared, &mut self.events).expect("epoll works");
     }
@@ -166,7 +127,7 @@ impl Server {
         self.connection(peer).interest.contains(EventFlags::IN)
     }
 
-    /// How often the worker read from a socket.
+    /// Number of the worker's reads from sockets.
     fn read_count(&self) -> u64 {
         self.shared.stats[0].reads.value()
     }
@@ -177,7 +138,7 @@ impl Peer {
         self.socket.write_all(text.as_bytes()).expect("the socket has room");
     }
 
-    /// What has arrived, up to some 64 KiB.
+    /// Bytes that have arrived, up to some 64 KiB.
     fn receive(&mut self) -> String {
         let mut bytes = vec![0; READ_BYTES];
         let count = match self.socket.read(&mut bytes) {
@@ -190,8 +151,8 @@ impl Peer {
     }
 }
 
-/// One that asked for something long and for `behind`, and the neighbour beside which it rests. The neighbour has sent enough to
-/// be busy for long, and counts in `count`.
+/// A client that asked for a long command and for `behind`, and the neighbour beside which it is
+/// throttled. The neighbour has sent enough to be busy for long, and counts in `count`.
 fn debtor_beside(server: &mut Server, behind: &str) -> (Peer, Peer) {
     let (mut debtor, mut neighbour) = (server.connect(), server.connect());
     neighbour.send("PING\r\n");
@@ -204,11 +165,11 @@ fn debtor_beside(server: &mut Server, behind: &str) -> (Peer, Peer) {
 }
 
 #[test]
-fn who_had_a_long_turn_rests_until_its_neighbour_had_as_much() {
+fn connection_with_a_long_turn_is_throttled_until_its_neighbour_had_as_much() {
     let mut server = Server::new();
     let (mut debtor, _neighbour) = debtor_beside(&mut server, "GET count\r\n");
-    assert!(debtor.receive().starts_with("$4\r\nlong\r\n"));
-    assert!(server.connection(&debtor).is_resting && !server.asks_for_input(&debtor));
+    assert!(debtor.receive().starts_with("$6\r\nreport\r\n"));
+    assert!(server.connection(&debtor).state.is_throttled() && !server.asks_for_input(&debtor));
     let mut iterations = 0;
     let reply = loop {
         server.iterate();
@@ -218,15 +179,15 @@ fn who_had_a_long_turn_rests_until_its_neighbour_had_as_much() {
             break reply;
         }
     };
-    // It owes 750 us. A turn of the neighbour takes 200 us, with two counts; the last of those it is owed, and the one before the
-    // debtor's own turn, come whole.
+    // It owes 750 us. A turn of the neighbour takes 200 us, with two counts; the last of those it
+    // is owed, and the one before the debtor's own turn, come whole.
     let count = reply.split("\r\n").nth(1).and_then(|count| count.parse::<u64>().ok());
     assert!((7..=11).contains(&count.unwrap_or(0)), "{reply:?} after {iterations} iterations");
-    assert!(!server.connection(&debtor).is_resting && server.asks_for_input(&debtor));
+    assert!(!server.connection(&debtor).state.is_throttled() && server.asks_for_input(&debtor));
 }
 
 #[test]
-fn who_rests_is_not_read_until_the_rest_is_over() {
+fn throttled_connection_is_not_read_until_its_throttle_is_over() {
     let mut server = Server::new();
     let (mut debtor, neighbour) = debtor_beside(&mut server, "");
     debtor.receive();
@@ -234,7 +195,7 @@ fn who_rests_is_not_read_until_the_rest_is_over() {
     let read_count = server.read_count();
     server.iterate();
     server.iterate();
-    assert!(server.connection(&debtor).is_resting);
+    assert!(server.connection(&debtor).state.is_throttled());
     assert_eq!((server.read_count(), debtor.receive().as_str()), (read_count, ""));
     while server.connection(&neighbour).has_work() {
         server.iterate();
@@ -243,7 +204,7 @@ fn who_rests_is_not_read_until_the_rest_is_over() {
 }
 
 #[test]
-fn a_rest_ends_when_nobody_else_has_anything_to_do() {
+fn throttle_ends_when_no_other_connection_has_work() {
     let mut server = Server::new();
     let (mut debtor, mut neighbour) = (server.connect(), server.connect());
     neighbour.send("PING\r\n");
@@ -251,14 +212,14 @@ fn a_rest_ends_when_nobody_else_has_anything_to_do() {
     debtor.send("MEMORY MALLOC-STATS\r\nPING\r\n");
     server.iterate();
     debtor.receive();
-    assert!(server.connection(&debtor).is_resting);
+    assert!(server.connection(&debtor).state.is_throttled());
     server.idle();
     assert_eq!(debtor.receive(), "+PONG\r\n");
-    assert!(!server.connection(&debtor).is_resting);
+    assert!(!server.connection(&debtor).state.is_throttled());
 }
 
 #[test]
-fn nobody_rests_without_neighbours_or_for_short_commands() {
+fn connection_without_neighbours_or_with_short_commands_is_not_throttled() {
     let mut server = Server::new();
     let mut alone = server.connect();
     alone.send("MEMORY MALLOC-STATS\r\nPING\r\n");
@@ -269,7 +230,7 @@ fn nobody_rests_without_neighbours_or_for_short_commands() {
     alone.send(&"MEMORY PURGE\r\n".repeat(20));
     for _ in 0..20 {
         server.iterate();
-        assert!(!server.connection(&alone).is_resting);
+        assert!(!server.connection(&alone).state.is_throttled());
     }
     assert_eq!(alone.receive(), "+OK\r\n".repeat(20));
 }
@@ -279,15 +240,17 @@ fn a_turn_ends_before_a_command_like_its_last_that_would_outlast_it() {
     let mut server = Server::new();
     let mut client = server.connect();
     client.send(&"MEMORY PURGE\r\n".repeat(8));
-    // Two turns in the first iteration, what was read and what was left of it, and one in each that follows.
+    // Two turns in the first iteration, what was read and what was left of it, and one in each that
+    // follows.
     for expected_count in [4, 2, 2] {
         server.iterate();
         assert_eq!(client.receive(), "+OK\r\n".repeat(expected_count));
     }
 }
 
-/// A client that has asked for `count` values of a mebibyte, and for more behind that, and takes nothing.
-fn held(server: &mut Server, count: usize, behind: &str) -> Peer {
+/// A client that has asked for `count` values of a mebibyte, and for more behind that, and takes
+/// nothing.
+fn output_blocked(server: &mut Server, count: usize, behind: &str) -> Peer {
     let mut client = server.connect();
     client.send("SETRANGE value 1048575 x\r\n");
     server.iterate();
@@ -297,16 +260,16 @@ fn held(server: &mut Server, count: usize, behind: &str) -> Peer {
     for _ in 0..=count {
         server.iterate();
     }
-    assert_eq!(server.connection(&client).mode, Mode::Held);
+    assert!(server.connection(&client).state.is_output_blocked());
     client.send(behind);
     client
 }
 
 #[test]
-fn who_takes_no_replies_is_read_once_in_a_while() {
+fn output_blocked_connection_is_read_slowly() {
     let mut server = Server::new();
     let pings = "PING\r\n".repeat(2 * READ_BYTES / 6 + 1);
-    let client = held(&mut server, 80, &pings);
+    let client = output_blocked(&mut server, 80, &pings);
     let kept_bytes = server.connection(&client).input.len();
     let read_count = server.read_count();
     for round in 1..=2 {
@@ -317,21 +280,21 @@ fn who_takes_no_replies_is_read_once_in_a_while() {
         }
         let read_bytes = server.connection(&client).input.len() - kept_bytes;
         assert_eq!(read_bytes, round as usize * READ_BYTES);
-        server.hands.advance_us(HELD_READ_US - 1);
+        server.clock.advance_us(BLOCKED_READ_US - 1);
         server.iterate();
         assert!(!server.asks_for_input(&client), "nor a moment too early");
-        server.hands.advance_us(1);
+        server.clock.advance_us(1);
         server.iterate();
         assert!(server.asks_for_input(&client));
     }
 }
 
 #[test]
-fn who_takes_its_replies_at_last_gets_them_all() {
+fn output_blocked_connection_that_reads_again_gets_all_replies() {
     const VALUES: usize = 70;
     let mut server = Server::new();
     let pings = "PING\r\n".repeat(20_000);
-    let mut client = held(&mut server, VALUES, &pings);
+    let mut client = output_blocked(&mut server, VALUES, &pings);
     let wanted = VALUES * ("$1048576\r\n\r\n".len() + (1 << 20)) + "+PONG\r\n".len() * 20_000;
     let (mut taken, mut last) = (0, String::new());
     for _ in 0..10_000 {
@@ -353,7 +316,7 @@ fn who_takes_its_replies_at_last_gets_them_all() {
 }
 
 #[test]
-fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() {
+fn connection_handed_over_is_judged_by_the_configuration_answered_before() {
     let mut server = Server::new();
     let mut control = server.connect();
     for (value, is_served) in [("no", true), ("yes", false)] {
@@ -366,8 +329,8 @@ fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() 
             Origin::Tcp { peer: address.clone(), local: address, is_loopback: false }
         };
         let handover = Arc::clone(&server.event_loop.spec.handover);
-        // The other worker has more, so what it accepts goes to this one.
-        let now_us = server.hands.monotonic_us();
+        // The other worker has more, so its accepted connections go to this one.
+        let now_us = server.clock.monotonic_us();
         let accepted = || Server::accepted(far("192.0.2.1:1")).0;
         while let Placed::Here(_) = handover.place(1, accepted(), now_us) {}
         server.event_loop.deliver(now_us);
@@ -375,7 +338,7 @@ fn who_is_handed_over_is_judged_by_the_configuration_that_was_answered_before() 
     }
 }
 
-/// What a client that comes now is answered.
+/// Answer that a client which connects now gets.
 fn answer(server: &mut Server, text: &str) -> String {
     let mut client = server.connect();
     client.send(text);
@@ -383,7 +346,7 @@ fn answer(server: &mut Server, text: &str) -> String {
     client.receive()
 }
 
-/// Whether the kernel reports the connections of clients although nothing happens.
+/// True if the kernel reports the connections of clients although nothing happens.
 fn reports_without_end(server: &mut Server) -> bool {
     // The first ones may have something to report.
     for _ in 0..5 {
@@ -394,7 +357,7 @@ fn reports_without_end(server: &mut Server) -> bool {
 }
 
 #[test]
-fn who_waits_for_a_lock_is_executed_for_although_it_has_gone() {
+fn command_that_waits_for_a_lock_is_executed_although_its_client_has_gone() {
     for closes_whole in [false, true] {
         let mut server = Server::new();
         let shared = Arc::clone(&server.shared);
@@ -403,7 +366,7 @@ fn who_waits_for_a_lock_is_executed_for_although_it_has_gone() {
         let mut client = server.connect();
         client.send("INCR taken\r\nINCR behind\r\n");
         server.iterate();
-        assert_eq!(server.connection(&client).mode, Mode::Waiting);
+        assert!(server.connection(&client).state.is_waiting());
         client.send("INCR later\r\nINCR half");
         let index = client.index;
         let mut socket = Some(client.socket);
@@ -428,9 +391,9 @@ fn who_waits_for_a_lock_is_executed_for_although_it_has_gone() {
 }
 
 #[test]
-fn who_takes_no_replies_and_goes_is_executed_for_to_the_end() {
+fn requests_of_an_output_blocked_client_that_closes_are_executed_to_the_end() {
     let mut server = Server::new();
-    let client = held(&mut server, 80, &"INCR count\r\n".repeat(8000));
+    let client = output_blocked(&mut server, 80, &"INCR count\r\n".repeat(8000));
     assert!(server.connection(&client).output.len() > 60 << 20);
     let index = client.index;
     drop(client);
@@ -444,14 +407,14 @@ fn who_takes_no_replies_and_goes_is_executed_for_to_the_end() {
 }
 
 #[test]
-fn who_goes_while_it_rests_is_executed_for_after_its_rest() {
+fn requests_of_a_throttled_client_that_closes_are_executed_after_its_throttle() {
     let mut server = Server::new();
     let (debtor, neighbour) = debtor_beside(&mut server, "INCR own\r\n");
-    assert!(server.connection(&debtor).is_resting);
+    assert!(server.connection(&debtor).state.is_throttled());
     let index = debtor.index;
     drop(debtor);
     server.iterate();
-    assert!(server.event_loop.connections.contains(index), "it rests");
+    assert!(server.event_loop.connections.contains(index), "it is throttled");
     while server.connection(&neighbour).has_work() {
         server.iterate();
     }
@@ -461,10 +424,10 @@ fn who_goes_while_it_rests_is_executed_for_after_its_rest() {
 }
 
 #[test]
-fn who_half_closes_and_reads_late_gets_all_replies() {
+fn client_that_half_closes_and_reads_late_gets_all_replies() {
     const VALUES: usize = 70;
     let mut server = Server::new();
-    let mut client = held(&mut server, VALUES, "PING\r\n");
+    let mut client = output_blocked(&mut server, VALUES, "PING\r\n");
     client.socket.shutdown(std::net::Shutdown::Write).expect("it is connected");
     assert!(!reports_without_end(&mut server));
     let mut taken = 0;
@@ -492,7 +455,8 @@ impl Server {
         self.event_loop.connections.contains(peer.index)
     }
 
-    /// Iterates until a client that sends `text` and reads all it is sent has got so many bytes, or is closed.
+    /// Iterates until a client that sends `text` and reads all replies has got `wanted` bytes, or
+    /// is closed.
     fn serve(&mut self, peer: &mut Peer, text: &str, wanted: usize) -> String {
         let (mut sent, mut received) = (0, String::new());
         for _ in 0..10_000 {
@@ -510,7 +474,7 @@ impl Server {
 }
 
 #[test]
-fn who_has_not_authenticated_keeps_little_of_half_a_request() {
+fn unauthenticated_client_has_little_of_half_a_request_kept() {
     let (mut server, _control) = with_password();
     // The longest password that the protocol allows, in pieces, is one that is wrong.
     let mut wrong = server.connect();
@@ -534,7 +498,7 @@ fn who_has_not_authenticated_keeps_little_of_half_a_request() {
 }
 
 #[test]
-fn who_has_not_authenticated_is_closed_when_it_takes_no_replies() {
+fn unauthenticated_client_that_takes_no_replies_is_closed() {
     let (mut server, _control) = with_password();
     let mut deaf = server.connect();
     let mut piled_bytes = 0;
@@ -554,7 +518,7 @@ fn who_has_not_authenticated_is_closed_when_it_takes_no_replies() {
 }
 
 #[test]
-fn what_stands_behind_auth_is_not_limited_by_what_stands_before() {
+fn pipeline_behind_auth_is_not_limited_by_its_length() {
     const BEFORE: usize = 4000;
     const BEHIND: usize = 20_000;
     let refusal = "-NOAUTH Authentication required.\r\n";
@@ -577,7 +541,7 @@ fn what_stands_behind_auth_is_not_limited_by_what_stands_before() {
 }
 
 #[test]
-fn who_waits_in_a_pause_to_authenticate_is_read_on_afterwards() {
+fn client_paused_before_authentication_is_read_again_afterwards() {
     let (mut server, mut control) = with_password();
     control.send("CLIENT PAUSE 60000 ALL\r\n");
     server.iterate();
@@ -587,7 +551,7 @@ fn who_waits_in_a_pause_to_authenticate_is_read_on_afterwards() {
     assert!(sent > 2 * UNAUTHENTICATED_INPUT_BYTES_MAX);
     assert!(!reports_without_end(&mut server), "it is not read on");
     assert!(server.connection(&client).input.len() <= UNAUTHENTICATED_INPUT_BYTES_MAX);
-    server.hands.advance_us(61_000_000);
+    server.clock.advance_us(61_000_000);
     let pings = (sent - "AUTH secret\r\n".len()) / "PING\r\n".len();
     let wanted = format!("+OK\r\n{}", "+PONG\r\n".repeat(pings));
     assert_eq!(server.serve(&mut client, "", wanted.len()), wanted);
@@ -600,11 +564,11 @@ fn paused(server: &mut Server, count: usize) -> Vec<Peer> {
     for _ in 0..=count {
         server.iterate();
     }
-    assert!(clients.iter().all(|client| server.connection(client).mode == Mode::Waiting));
+    assert!(clients.iter().all(|client| server.connection(client).state.is_waiting()));
     clients
 }
 
-/// How many of them have a reply.
+/// Number of the clients that have a reply.
 fn answered(clients: &mut [Peer]) -> usize {
     clients
         .iter_mut()
@@ -613,29 +577,29 @@ fn answered(clients: &mut [Peer]) -> usize {
 }
 
 #[test]
-fn who_is_paused_is_asked_again_when_the_pause_ends_and_not_before() {
+fn paused_session_is_retried_when_the_pause_ends_and_not_before() {
     let mut server = Server::new();
     server.shared.pause(PauseMode::Write, 1000);
     let mut clients = paused(&mut server, 3);
-    // A pause that gets longer wakes nobody at its old end.
+    // A pause that gets longer wakes no session at its old end.
     server.shared.pause(PauseMode::Write, 2000);
     for _ in 0..19 {
-        server.hands.advance_us(100_000);
+        server.clock.advance_us(100_000);
         server.iterate();
-        assert!(clients.iter().all(|client| server.connection(client).mode == Mode::Waiting));
+        assert!(clients.iter().all(|client| server.connection(client).state.is_waiting()));
     }
-    server.hands.advance_us(99_999);
+    server.clock.advance_us(99_999);
     let now_us = server.shared.clock.monotonic_us();
-    server.event_loop.next_sweep_us = now_us + 1_000_000;
+    server.event_loop.execution.postpone_sweep(now_us + 1_000_000);
     assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 1000 });
-    server.hands.advance_us(1);
+    server.clock.advance_us(1);
     server.iterate();
     server.iterate();
     assert_eq!(answered(&mut clients), 3);
 }
 
 #[test]
-fn the_end_of_a_pause_by_command_and_a_weaker_one_behind_it_wake_who_is_paused() {
+fn unpause_and_a_weaker_pause_behind_it_wake_paused_sessions() {
     let mut server = Server::new();
     server.shared.pause(PauseMode::Write, 1_000_000);
     let mut clients = paused(&mut server, 2);
@@ -648,7 +612,7 @@ fn the_end_of_a_pause_by_command_and_a_weaker_one_behind_it_wake_who_is_paused()
     let mut reader = server.connect();
     reader.send("GET count\r\n");
     server.iterate();
-    assert_eq!(server.connection(&reader).mode, Mode::Waiting);
+    assert!(server.connection(&reader).state.is_waiting());
     server.shared.unpause();
     server.shared.pause(PauseMode::Write, 1_000_000);
     server.iterate();
@@ -657,7 +621,7 @@ fn the_end_of_a_pause_by_command_and_a_weaker_one_behind_it_wake_who_is_paused()
 }
 
 #[test]
-fn who_ends_while_paused_leaves_nothing_behind() {
+fn session_that_ends_while_paused_leaves_nothing_behind() {
     let mut server = Server::new();
     server.shared.pause(PauseMode::Write, 1_000_000);
     let clients = paused(&mut server, 3);
@@ -666,15 +630,14 @@ fn who_ends_while_paused_leaves_nothing_behind() {
     server.shared.unpause();
     server.iterate();
     let now_us = server.shared.clock.monotonic_us();
-    assert_eq!(
-        server.event_loop.waits.look_again_us(&server.shared, &server.event_loop.worker, now_us),
-        None
-    );
+    let EventLoop { execution, scheduler, .. } = &server.event_loop;
+    assert_eq!(scheduler.look_again_us(&server.shared, execution.worker(), now_us), None);
 }
 
-/// A message that is posted while the worker takes its wake-ups back is not left until the next event.
+/// A message that is posted while the worker takes its wake-ups back is not left until the next
+/// event.
 #[test]
-fn what_is_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
+fn message_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
     let mut server = Server::new();
     let mut client = server.connect();
     server.iterate();
@@ -683,7 +646,7 @@ fn what_is_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
     server.event_loop.deliver(now_us);
     let bytes = b"pushed".as_slice().into();
     server.shared.mailboxes.post(0, Message::Push { session, bytes });
-    server.event_loop.handle(WAKER, EventFlags::IN);
+    server.event_loop.handle(EventSource::Waker, EventFlags::IN);
     assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
     server.idle();
     assert_eq!(client.receive(), "pushed");
@@ -708,7 +671,7 @@ fn half_senders(server: &mut Server, count: usize) -> Vec<Peer> {
 }
 
 #[test]
-fn what_is_announced_and_not_sent_takes_next_to_nothing() {
+fn announced_and_unsent_bytes_take_next_to_no_memory() {
     const SENDERS: usize = 40;
     let mut server = Server::new();
     let peers = half_senders(&mut server, SENDERS);
@@ -719,7 +682,7 @@ fn what_is_announced_and_not_sent_takes_next_to_nothing() {
     // A few have more room than they have sent, for the moment.
     assert!(allocated(&server)[0] > RESERVED_INPUT_BYTES_MAX);
     assert!(sum(&server) <= 2 * SENDERS * 100_000 + RESERVED_TOGETHER_BYTES_MAX + READ_BYTES);
-    server.hands.advance_us(TICK_MS * 1000);
+    server.clock.advance_us(TICK_MS * 1000);
     server.iterate();
     assert!(allocated(&server).iter().all(|&bytes| bytes <= 200_000), "{:?}", allocated(&server));
     // All of that is counted, here and for others.
@@ -744,12 +707,12 @@ fn a_large_argument_that_arrives_at_once_is_moved_once_up_to_a_mebibyte() {
     }
     assert_eq!(client.receive(), "+OK\r\n");
     sizes.dedup();
-    // What was read first, room for the rest, and nothing in the end.
+    // First the bytes that were read, then room for the rest, and nothing in the end.
     assert!(sizes.len() <= 3 && sizes.last() == Some(&0), "{sizes:?}");
 }
 
 #[test]
-fn what_is_parsed_of_many_arguments_is_counted() {
+fn memory_of_parsed_arguments_is_counted() {
     const ARGUMENTS: usize = 10_000;
     let mut server = Server::new();
     let mut client = server.connect();

@@ -1,30 +1,31 @@
-//! Sessions of a worker that wait for something that comes without a message.
+//! Sessions of a worker that wait for an event without a message.
 //!
-//! Each is tried again when what it waits for has come, and not before: thousands that wait cost nothing.
+//! Each is tried again when its event has come, and not before: thousands of waiting sessions cost
+//! nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use tidemill_engine::parking::WakeUp;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::slots::parking::WakeUp;
 use tidemill_engine::worker::Worker;
 
 use crate::limits::STARVED_LOOK_US;
 
-/// Sessions that wait, by what for.
+/// Sessions that wait, by event.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// With the time at which each tries again, in monotonic microseconds. Those that have ended stay until then, for a
-    /// moment.
+    /// Sessions with the time at which each tries again, in monotonic microseconds. Ended ones stay
+    /// until then, for a moment.
     timed: BinaryHeap<Reverse<(u64, u64)>>,
     paused: BTreeSet<u64>,
-    /// The pauses that were known when the paused were looked at last.
+    /// Version of the pause when the paused sessions were looked at last.
     pause_version: u64,
     starved: BTreeSet<u64>,
 }
 
 impl Waits {
-    /// A session waits. One that waits for a message is not kept here.
+    /// Adds a session that waits. One that waits for a message is not kept here.
     pub(super) fn add(&mut self, session: u64, wake_up: WakeUp) {
         match wake_up {
             WakeUp::Message => {}
@@ -38,16 +39,16 @@ impl Waits {
         }
     }
 
-    /// A session has ended.
+    /// Forgets a session that has ended.
     pub(super) fn forget(&mut self, session: u64) {
         self.paused.remove(&session);
         self.starved.remove(&session);
     }
 
-    /// When to look again at the latest, at `now_us`; at once for a time that has passed.
+    /// Latest time of the next look, at `now_us`; at once for a time that has passed.
     ///
-    /// A pause that begins or is ended by command rings the worker behind the new version. One that is made longer does
-    /// not: at its old end this is asked again.
+    /// A pause that begins or is ended by command rings the worker behind the new version. One that
+    /// is made longer does not: this is asked again at its old end.
     pub(super) fn look_again_us(
         &self,
         shared: &Shared,
@@ -64,7 +65,7 @@ impl Waits {
         [timed, paused, starved].into_iter().flatten().min()
     }
 
-    /// Takes out those that are to go on.
+    /// Takes out the sessions that are to go on.
     pub(super) fn take_due(&mut self, shared: &Shared, worker: &Worker, now_us: u64) -> Vec<u64> {
         let mut due = Vec::new();
         while let Some(&Reverse((at_us, session))) = self.timed.peek()
@@ -73,8 +74,8 @@ impl Waits {
             self.timed.pop();
             due.push(session);
         }
-        // Read once, and before anybody is judged by the pause in this iteration: whoever is added from now on knows this
-        // pause or a later one.
+        // Read once, and before a command is judged by the pause in this iteration: a session that
+        // is added from now on knows this pause or a later one.
         let version = shared.pause_version();
         let is_other = std::mem::replace(&mut self.pause_version, version) != version;
         if !self.paused.is_empty() && (is_other || shared.pause_until_us() <= now_us) {

@@ -1,4 +1,4 @@
-//! What the benches of the keyspace share.
+//! Shared parts of the keyspace's benchmarks.
 #![allow(unsafe_code, dead_code)]
 
 use tidemill_store::Section;
@@ -8,8 +8,8 @@ use tidemill_store::{
     SlotNumber,
 };
 
-pub struct Nobody;
-impl ReleaseObserver for Nobody {
+pub struct NoObserver;
+impl ReleaseObserver for NoObserver {
     fn released(&self, _slot: SlotNumber, _clear: &dyn Fn()) {}
 }
 
@@ -19,7 +19,7 @@ pub fn section<'g>() -> Section<'g> {
 }
 
 pub fn keyspace() -> Keyspace<()> {
-    Keyspace::new(1, Seed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210), Nobody)
+    Keyspace::new(1, Seed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210), NoObserver)
 }
 
 /// Sixteen bytes.

@@ -1,8 +1,8 @@
-//! A directory: words of segments or of further directories, indexed by the next bits of the hash.
+//! Directory: words of segments or of further directories, indexed by the next bits of the hash.
 //!
-//! A directory doubles when a segment's depth outgrows it, but only up to [`DIRECTORY_DEPTH_MAX`]; from there on a
-//! word refers to another directory in the place of a segment. So no resize step copies more than half a full
-//! directory, however many keys one tag gathers.
+//! A directory doubles when a segment's depth outgrows it, but only up to [`DIRECTORY_DEPTH_MAX`];
+//! from there on a word refers to another directory instead of a segment. No resize step therefore
+//! copies more than half a full directory, however many keys share one tag.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -17,19 +17,20 @@ use super::segment::SegmentWord;
 use crate::heap::Heap;
 use crate::limits::DIRECTORY_DEPTH_MAX;
 
-/// Set in a word that refers to a directory; its depth then stands where a segment has its bucket count.
+/// Set in a word that refers to a directory; its depth is then in the bits of a segment's bucket
+/// count.
 const DIRECTORY: u64 = 1 << 63;
 const DEPTH_SHIFT: u32 = 48;
 const POINTER_MASK: u64 = (1 << DEPTH_SHIFT) - 1;
 
-/// What a word of a table or directory refers to.
+/// Target of a word of a table or directory.
 pub(super) enum Target<'g> {
     Nothing,
     Segment(SegmentWord),
     Directory(Directory<'g>),
 }
 
-/// The target of a word that was loaded with Acquire from a table or directory during `'g`.
+/// Target of a word that was loaded with Acquire from a table or directory during `'g`.
 #[inline(always)]
 pub(super) fn target<'g>(word: u64, _section: Section<'g>) -> Target<'g> {
     if word & DIRECTORY != 0 {
@@ -45,7 +46,7 @@ pub(super) fn target<'g>(word: u64, _section: Section<'g>) -> Target<'g> {
     Target::Segment(unsafe { SegmentWord::from_raw(word) })
 }
 
-/// A directory of `2^depth` words that lives for `'g`. In memory its length stands before the first word.
+/// Directory of `2^depth` words that lives for `'g`. In memory its length precedes the first word.
 #[derive(Clone, Copy)]
 pub(super) struct Directory<'g> {
     first: NonNull<AtomicU64>,
@@ -54,15 +55,15 @@ pub(super) struct Directory<'g> {
 }
 
 impl<'g> Directory<'g> {
-    /// A directory of one bit.
+    /// Directory of one bit.
     pub(super) fn of_halves(halves: [SegmentWord; 2], heap: &Heap) -> Directory<'g> {
         Self::allocate(1, halves.into_iter().map(SegmentWord::raw), heap)
     }
 
-    /// A copy with one bit more. The caller owns the slot's lock.
+    /// Copy with one bit more. The caller owns the slot's lock.
     pub(super) fn doubled(self, heap: &Heap) -> Directory<'g> {
         debug_assert!(!self.is_full());
-        // Relaxed: this thread owns the slot's lock, nobody else stores.
+        // Relaxed: this thread owns the slot's lock and is the only writer.
         let twice = self.words().iter().flat_map(|word| [word.load(Ordering::Relaxed); 2]);
         Self::allocate(self.depth + 1, twice, heap)
     }
@@ -83,12 +84,12 @@ impl<'g> Directory<'g> {
         self.depth
     }
 
-    /// Whether it must not double any more.
+    /// True if it must not double any more.
     pub(super) fn is_full(self) -> bool {
         self.depth >= DIRECTORY_DEPTH_MAX
     }
 
-    /// The word that refers to this directory.
+    /// Word that refers to this directory.
     pub(super) fn raw(self) -> u64 {
         let pointer = self.first.as_ptr() as u64;
         debug_assert_eq!(pointer & !POINTER_MASK, 0, "user addresses have 47 bits");
@@ -101,7 +102,7 @@ impl<'g> Directory<'g> {
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), 1 << self.depth) }
     }
 
-    /// What the directory refers to, each once: the words of one segment are neighbours.
+    /// Words of the directory, those of one segment, which are neighbours, only once.
     pub(super) fn distinct_words(self) -> impl Iterator<Item = u64> {
         let mut last = 0;
         self.words().iter().filter_map(move |link| {
@@ -117,23 +118,25 @@ impl<'g> Directory<'g> {
         ((1 << self.depth) + 1) * size_of::<AtomicU64>()
     }
 
-    /// The word for a hash from which the bits that led to this directory were shifted out.
+    /// Word for a hash from which the bits that led to this directory were shifted out.
     #[inline(always)]
     pub(super) fn link(self, rest: u64) -> &'g AtomicU64 {
         &self.words()[(rest >> (64 - self.depth)) as usize]
     }
 
-    /// Points all words of `segment`'s range at it. The first `base` bits of its prefix led to this directory.
+    /// Stores `segment` in all words of its range. The first `base` bits of its prefix led to this
+    /// directory.
     pub(super) fn set(self, segment: SegmentWord, base: u32) {
         let first = ((segment.prefix() << base) >> (64 - self.depth)) as usize;
         let count = 1 << (base + self.depth - segment.depth());
         for word in &self.words()[first..first + count] {
-            // Release: pairs with the Acquire loads in `Table`; who sees the word sees the segment.
+            // Release: pairs with the Acquire loads in `Table`; a reader that sees the word sees
+            // the segment.
             word.store(segment.raw(), Ordering::Release);
         }
     }
 
-    /// Retires the directory, not what it refers to.
+    /// Retires the directory without its targets.
     ///
     /// # Safety
     ///
@@ -147,11 +150,11 @@ impl<'g> Directory<'g> {
         heap.retire(unsafe { Garbage::new(self.first.cast(), self.bytes(), free) });
     }
 
-    /// Frees the directory at once, not what it refers to, and returns its bytes.
+    /// Frees the directory without its targets at once, and returns its bytes.
     ///
     /// # Safety
     ///
-    /// Nobody may use the directory any more.
+    /// No reference to the directory may be left.
     pub(super) unsafe fn free(self) -> usize {
         // SAFETY: the caller's promise.
         unsafe { free_directory(self.first) }
@@ -162,9 +165,9 @@ impl<'g> Directory<'g> {
 ///
 /// # Safety
 ///
-/// `first` comes from [`Directory::allocate`], and nobody may use the directory any more.
+/// `first` comes from [`Directory::allocate`], and no reference to the directory may be left.
 unsafe fn free_directory(first: NonNull<AtomicU64>) -> usize {
-    // SAFETY: the length stands before the first word.
+    // SAFETY: the length precedes the first word.
     let start = unsafe { first.sub(1) };
     // SAFETY: as above. Relaxed: the length never changes.
     let length = unsafe { start.as_ref() }.load(Ordering::Relaxed) as usize;

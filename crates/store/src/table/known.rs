@@ -1,16 +1,18 @@
-//! What is known of an entry's hash without looking at its key.
+//! Known bits of an entry's hash, without a look at its key.
 //!
-//! An entry's key is in no cache when its segment is resized, and waiting for some hundred keys takes longer than
-//! everything else that a resize does. So a bucket tells three things of a hash:
+//! An entry's key is in no cache when its segment is resized, and waiting for some hundred keys
+//! takes longer than everything else that a resize does. A bucket therefore stores three parts of a
+//! hash:
 //!
 //! ```text
 //! | prefix: as many bits as the segment is deep | tag: 16 bits | tail: up to 6 bits | unknown
 //! ```
 //!
-//! The tag stands in the entry's word and serves lookups. The **tail** stands in the bucket's link and serves resizes: a
-//! split makes the prefix a bit longer, so that the tag takes a bit over from the tail. A tail that has none left to give
-//! makes a split hash the key, after which the tail is whole again. Entries come with a whole tail, and a split meets about
-//! as many new ones as old ones: of some 600 entries about five are seven splits old. Rejected: a longer tag, which would end
+//! The tag is in the entry's word and serves lookups. The **tail** is in the bucket's link and
+//! serves resizes: a split makes the prefix a bit longer, so that the tag takes over a bit from the
+//! tail. A tail without bits makes a split hash the key, after which the tail is whole again.
+//! Entries are inserted with a whole tail, and a split finds about as many new ones as old ones: of
+//! some 600 entries about five are seven splits old. Rejected: a longer tag, which would be used up
 //! just as soon for all entries; whole hashes, eight bytes per key.
 
 use std::ops::RangeInclusive;
@@ -18,24 +20,25 @@ use std::ops::RangeInclusive;
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 16;
 
-/// Bits of the hash in a tail at most.
+/// Most bits of the hash in a tail.
 const TAIL_HASH_BITS_MAX: u32 = 6;
 
-/// Bits that a tail takes: one more, which tells where it begins.
+/// Bits of a tail with the marker bit above the bits of the hash.
 pub(super) const TAIL_BITS: u32 = TAIL_HASH_BITS_MAX + 1;
 
-/// The bits of a hash behind the tag, below a bit that is set. Zero, as in fresh memory, is a tail of no bits too.
+/// Bits of a hash behind the tag, below a marker bit that is set. Zero, as in fresh memory, is a
+/// tail of no bits too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail(u8);
 
 impl Tail {
-    /// The tail that [`Tail::raw`] told.
+    /// Tail that [`Tail::raw`] returned.
     pub(super) fn from_raw(raw: u8) -> Tail {
         debug_assert_eq!(raw >> TAIL_BITS, 0);
         Tail(raw)
     }
 
-    /// At most [`TAIL_BITS`] bits.
+    /// The tail as at most [`TAIL_BITS`] bits.
     pub(super) fn raw(self) -> u8 {
         self.0
     }
@@ -45,22 +48,22 @@ impl Tail {
     }
 }
 
-/// The first bits of a hash.
+/// First bits of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KnownHash {
-    /// The known bits at the top, zeros below.
+    /// Known bits at the top, zeros below.
     lowest: u64,
-    /// How many bits are known.
+    /// Number of known bits.
     count: u32,
 }
 
 impl KnownHash {
-    /// A hash of which everything is known.
+    /// Hash of which every bit is known.
     pub(super) fn whole(hash: u64) -> KnownHash {
         KnownHash { lowest: hash, count: u64::BITS }
     }
 
-    /// What the tag of an entry tells in a segment.
+    /// Bits known by the tag of an entry in a segment of this depth and prefix.
     pub(super) fn of_tag(tag: u64, depth: u32, prefix: u64) -> KnownHash {
         let count = depth + TAG_BITS;
         KnownHash { lowest: prefix | tag << (u64::BITS - count), count }
@@ -74,22 +77,22 @@ impl KnownHash {
         KnownHash { lowest: self.lowest | known << (u64::BITS - count), count }
     }
 
-    /// The lowest hash that begins so.
+    /// Lowest hash with these bits.
     pub(super) fn lowest(self) -> u64 {
         self.lowest
     }
 
-    /// All hashes that begin so.
+    /// All hashes with these bits.
     pub(super) fn range(self) -> RangeInclusive<u64> {
         self.lowest..=self.lowest | u64::MAX.checked_shr(self.count).unwrap_or(0)
     }
 
-    /// Whether it tells the tag in a segment of this depth.
+    /// True if the known bits contain the tag in a segment of this depth.
     pub(super) fn has_tag(self, depth: u32) -> bool {
         self.count >= depth + TAG_BITS
     }
 
-    /// What it tells behind the tag in a segment of this depth.
+    /// Tail, behind the tag, in a segment of this depth.
     pub(super) fn tail(self, depth: u32) -> Tail {
         debug_assert!(self.has_tag(depth));
         let behind = depth + TAG_BITS;
@@ -111,7 +114,7 @@ mod tests {
         hash & !u64::MAX.checked_shr(depth).unwrap_or(0)
     }
 
-    /// What a segment of this depth keeps of a known hash.
+    /// Bits of a known hash that a segment of this depth keeps.
     fn kept(known: KnownHash, depth: u32) -> KnownHash {
         let tag = (known.lowest() << depth) >> (u64::BITS - TAG_BITS);
         let tail = Tail::from_raw(known.tail(depth).raw());

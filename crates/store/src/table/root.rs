@@ -1,4 +1,4 @@
-//! The table itself: one word that refers to nothing, a segment, or a directory.
+//! Table: one word that refers to nothing, a segment, or a directory.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::heap::Heap;
 use crate::key::{KeyHash, NO_PLACE};
 use crate::limits::MERGED_ENTRIES_MAX;
 
-/// The table of one slot of one database.
+/// Table of one slot of one database.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     word: AtomicU64,
 }
 
-/// What a table is made of at one moment.
+/// Counts of the parts of a table at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableShape {
     /// Segments.
@@ -30,7 +30,7 @@ pub struct TableShape {
     pub overflow_buckets: usize,
     /// Directories.
     pub directories: usize,
-    /// Bytes of all of it, entries apart.
+    /// Bytes of all parts, entries excepted.
     pub bytes: usize,
 }
 
@@ -53,24 +53,25 @@ impl TableShape {
     }
 }
 
-/// The last directory on the way to a segment.
+/// Last directory on the path to a segment.
 #[derive(Clone, Copy)]
 struct Parent<'t> {
-    /// The word that refers to the directory.
+    /// Word that refers to the directory.
     link: &'t AtomicU64,
-    /// How many bits of the hash led to the directory.
+    /// Number of bits of the hash that led to the directory.
     base: u32,
     directory: Directory<'t>,
 }
 
-/// The way of a hash to its segment.
-struct Path<'t> {
+/// SegmentPath of a hash to its segment.
+struct SegmentPath<'t> {
     parent: Option<Parent<'t>>,
     segment: SegmentWord,
 }
 
 fn publish(link: &AtomicU64, word: u64) {
-    // Release: pairs with the Acquire loads of `segment_of` and `path`; who sees the word sees what it refers to.
+    // Release: pairs with the Acquire loads of `segment_of` and `path`; a reader that sees the word
+    // sees its target.
     link.store(word, Ordering::Release);
 }
 
@@ -92,7 +93,7 @@ impl Table {
         }
     }
 
-    fn path<'t>(&'t self, hash: u64, section: Section<'t>) -> Option<Path<'t>> {
+    fn path<'t>(&'t self, hash: u64, section: Section<'t>) -> Option<SegmentPath<'t>> {
         let mut link = &self.word;
         let mut base = 0;
         let mut parent = None;
@@ -100,7 +101,7 @@ impl Table {
             // Acquire: as in `segment_of`.
             match target(link.load(Ordering::Acquire), section) {
                 Target::Nothing => return None,
-                Target::Segment(segment) => return Some(Path { parent, segment }),
+                Target::Segment(segment) => return Some(SegmentPath { parent, segment }),
                 Target::Directory(directory) => {
                     parent = Some(Parent { link, base, directory });
                     link = directory.link(hash << base);
@@ -110,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Asks the processor for the bucket of `hash`.
+    /// Prefetches the bucket of `hash`.
     #[inline]
     pub(crate) fn prefetch_bucket(&self, hash: u64, section: Section<'_>) {
         if let Some(segment) = self.segment_of(hash, section) {
@@ -118,13 +119,14 @@ impl Table {
         }
     }
 
-    /// Asks the processor for the entries that `hash` may belong to; tells the place of the first of them in its bucket.
+    /// Prefetches the entries that may be the one of `hash`; returns the place of the first of them
+    /// in its bucket.
     #[inline]
     pub(crate) fn prefetch_entries(&self, hash: u64, section: Section<'_>) -> u8 {
         self.segment_of(hash, section).map_or(NO_PLACE, |segment| segment.prefetch_entries(hash))
     }
 
-    /// Asks the processor for the value of the entry that [`Table::prefetch_entries`] saw.
+    /// Prefetches the value of the entry that [`Table::prefetch_entries`] saw.
     #[inline]
     pub(crate) fn prefetch_value(&self, key_hash: KeyHash, section: Section<'_>) {
         let KeyHash { hash, likely_place, .. } = key_hash;
@@ -156,7 +158,7 @@ impl Table {
         self.segment_of(hash, section)?.find(hash, likely_place, key, section)
     }
 
-    /// Whether `entry` stands at `position` of this table, which was found for `hash`.
+    /// True if `entry` is at `position` of this table, which was found for `hash`.
     #[inline]
     pub(crate) fn holds(
         &self,
@@ -168,10 +170,10 @@ impl Table {
         self.segment_of(hash, section) == Some(position.segment()) && position.refers_to(entry)
     }
 
-    /// A free place for `hash`; makes one where there is none, in at most one resize step.
+    /// Free place for `hash`; makes one where there is none, by resize steps of one segment each.
     ///
-    /// The caller owns the slot's lock. Readers find the same entries before and after, so the version need not
-    /// change and no miss has to wait for a resize.
+    /// The caller owns the slot's lock. Readers find the same entries before and after, so the
+    /// version need not change and no miss has to wait for a resize.
     pub(crate) fn vacancy<'t>(
         &'t self,
         hash: u64,
@@ -196,7 +198,7 @@ impl Table {
         }
     }
 
-    /// Gives back what an entry less made superfluous: joins neighbours or shrinks, in at most one resize step.
+    /// Gives memory back after a removal: merges neighbours or shrinks, in at most one resize step.
     ///
     /// The caller owns the slot's lock, as for [`Table::vacancy`].
     pub(crate) fn tidy<'t>(&'t self, hash: u64, seed: &Seed, section: Section<'t>, heap: &Heap) {
@@ -219,16 +221,16 @@ impl Table {
         }
     }
 
-    /// Puts another segment of the same range in the place of the path's.
-    fn exchange(&self, path: &Path<'_>, segment: SegmentWord) {
+    /// Replaces the path's segment by another one of the same range.
+    fn exchange(&self, path: &SegmentPath<'_>, segment: SegmentWord) {
         match path.parent {
             Some(parent) => parent.directory.set(segment, parent.base),
             None => publish(&self.word, segment.raw()),
         }
     }
 
-    /// Puts two segments in the place of the path's.
-    fn divide(&self, path: &Path<'_>, halves: [SegmentWord; 2], heap: &Heap) {
+    /// Replaces the path's segment by the two halves of its range.
+    fn divide(&self, path: &SegmentPath<'_>, halves: [SegmentWord; 2], heap: &Heap) {
         let Some(Parent { link, base, directory }) = path.parent else {
             return publish(&self.word, Directory::of_halves(halves, heap).raw());
         };
@@ -253,7 +255,8 @@ impl Table {
         shape
     }
 
-    /// Visits the bucket that holds `from` and returns where to go on, or `None` when the table ends.
+    /// Visits the bucket that holds `from` and returns the hash to go on from, or `None` when the
+    /// table ends.
     ///
     /// See [`SegmentWord::visit_bucket`].
     pub(crate) fn visit_bucket<'g>(
@@ -291,11 +294,12 @@ impl Table {
         })
     }
 
-    /// Frees everything in the table at once, values included, and returns how many bytes that gave back.
+    /// Frees everything in the table at once, values included, and returns the number of bytes
+    /// freed.
     ///
     /// # Safety
     ///
-    /// Nobody may refer to the table's content any more.
+    /// No reference to the table's content may be left.
     pub(crate) unsafe fn free(&mut self) -> usize {
         // SAFETY: the caller has the table to itself.
         let section = unsafe { Section::assume() };
@@ -305,7 +309,8 @@ impl Table {
     }
 }
 
-/// Joins a segment with the other half of its parent's range when both together are small.
+/// Merges a segment with the other half of its parent's range when both together are small; true if
+/// it did.
 fn merge_with_buddy(
     segment: SegmentWord,
     hash: u64,
@@ -314,13 +319,13 @@ fn merge_with_buddy(
     section: Section<'_>,
     heap: &Heap,
 ) -> bool {
-    // The smaller one of a pair sees to it, so that most removals need not load the other one.
+    // Left to the smaller one of a pair, so that most removals need not load the other one.
     if segment.entry_count() > MERGED_ENTRIES_MAX / 2 {
         return false;
     }
     let Parent { link, base, directory } = parent;
     let bit = 1_u64 << (64 - segment.depth());
-    // Relaxed: this thread owns the slot's lock, nobody else stores.
+    // Relaxed: this thread owns the slot's lock and is the only writer.
     let buddy = directory.link((hash ^ bit) << base).load(Ordering::Relaxed);
     let Target::Segment(buddy) = target(buddy, section) else { return false };
     if buddy.depth() != segment.depth()
@@ -344,11 +349,11 @@ fn merge_with_buddy(
     true
 }
 
-/// Frees what a word refers to, and returns how many bytes that gave back.
+/// Frees the target of a word, and returns the number of bytes freed.
 ///
 /// # Safety
 ///
-/// Nobody may refer to any of it any more.
+/// No reference to any of it may be left.
 unsafe fn free_target(word: u64, section: Section<'_>) -> usize {
     match target(word, section) {
         Target::Nothing => 0,

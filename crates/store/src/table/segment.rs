@@ -1,11 +1,13 @@
-//! A segment: buckets in hash order over one range of hashes.
+//! Segment: buckets in hash order over one range of hashes.
 //!
-//! One allocation: a header of one cache line, the home buckets, the overflow buckets. A segment at depth `d` holds
-//! the hashes that share their first `d` bits; the rest of the hash, `hash << d`, chooses the bucket by
-//! multiplication, so bucket counts need not be powers of two, and its top 16 bits are the entry's tag.
+//! One allocation: a header of one cache line, the home buckets, the overflow buckets. A segment at
+//! depth `d` holds the hashes that share their first `d` bits; the rest of the hash, `hash << d`,
+//! chooses the bucket by multiplication, so bucket counts need not be powers of two, and its top 16
+//! bits are the entry's tag.
 //!
-//! A full bucket goes on in an overflow bucket, which it may share with others: with one of its own each, a segment would
-//! be full with 71 % of its places in use, and so it is with 92 %, for 1.2 buckets per hit at that moment instead of 1.1.
+//! A full bucket continues in an overflow bucket, which it may share with others. With overflow
+//! buckets of its own, a segment would be full with 71 % of its places in use; shared, it is full
+//! with 92 %, for 1.2 buckets per hit at that moment instead of 1.1.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -26,9 +28,9 @@ use crate::key::NO_PLACE;
 use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
 use crate::prefetch::prefetch;
 
-/// Entries are aligned to eight bytes; the lowest bit says that the entry expires,
+/// Set in the word of an entry that expires. Entries are aligned to eight bytes.
 const EXPIRES: u64 = 1;
-/// and the next that it goes on in another cache line.
+/// Set in the word of an entry that continues in another cache line.
 const GOES_ON: u64 = 2;
 const LINE_BYTES: u64 = 64;
 const ENTRY_MASK: u64 = POINTER_MASK & !7;
@@ -42,18 +44,18 @@ const _: () =
     assert!(SCAN_GRANULARITY_MAX <= (1 << (64 - SEGMENT_DEPTH_MAX)) / SEGMENT_BUCKETS_MAX as u64);
 
 #[repr(C, align(64))]
-struct Header {
+struct SegmentHeader {
     /// Entries in the segment. Written by the lock's owner only.
     entry_count: AtomicU32,
     home_count: u32,
     overflow_count: u32,
-    /// The bits that all hashes of the segment share, at the top.
+    /// Bits that all hashes of the segment share, at the top.
     prefix: u64,
 }
 
-const _: () = assert!(size_of::<Header>() == 64);
+const _: () = assert!(size_of::<SegmentHeader>() == 64);
 
-/// The bits of a set, lowest first.
+/// Indices of the bits that are set, lowest first.
 #[inline(always)]
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -63,7 +65,7 @@ fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether two keys are the same, without a call for the lengths that most keys have.
+/// True if two keys are equal, without a call for the lengths that most keys have.
 #[inline(always)]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     fn have_same_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> bool {
@@ -78,11 +80,12 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
         }
 }
 
-/// A reference to a segment as a table or directory stores it: pointer, depth and home bucket count in one word.
+/// Reference to a segment as a table or directory stores it: pointer, depth and home bucket count
+/// in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentWord(u64);
 
-/// Where an entry stands: the bucket's index in its segment and the place in the bucket.
+/// Place of an entry: the bucket's index in its segment and the place in the bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     segment: SegmentWord,
@@ -104,7 +107,7 @@ impl Position {
     }
 
     pub(crate) fn refers_to(self, entry: EntryRef<'_>) -> bool {
-        // Relaxed: asked by the lock's owner, who is the only writer.
+        // Relaxed: for the lock's owner, which is the only writer.
         let pointer = self.word().load(Ordering::Relaxed) & ENTRY_MASK;
         pointer == entry.pointer().as_ptr() as u64
     }
@@ -115,7 +118,8 @@ impl Position {
         self.segment.add_entries(1);
     }
 
-    /// Publishes another entry of the same key here. The caller owns the lock and has made the version odd.
+    /// Publishes another entry of the same key here. The caller owns the lock and has made the
+    /// version odd.
     pub(crate) fn replace(self, hash: u64, entry: EntryRef<'_>) {
         let depth = self.segment.depth();
         self.set_tail(KnownHash::whole(hash).tail(depth));
@@ -125,7 +129,8 @@ impl Position {
 
     /// Empties the place. The caller owns the lock and has made the version odd.
     pub(crate) fn clear(self) {
-        // Relaxed: publishes nothing; the release fence of `begin_change` orders it after the odd version.
+        // Relaxed: publishes nothing; the release fence of `begin_change` orders it after the odd
+        // version.
         self.word().store(0, Ordering::Relaxed);
         self.segment.add_entries(-1);
     }
@@ -140,7 +145,7 @@ pub(super) fn bucket_index(hash: u64, depth: u32, home_count: usize) -> usize {
     (wide >> 64) as usize
 }
 
-/// The home bucket of a hash, if what is known of it tells.
+/// Home bucket of a hash, if the known bits suffice.
 pub(super) fn known_bucket_index(known: KnownHash, depth: u32, home_count: usize) -> Option<usize> {
     let (lowest, highest) = known.range().into_inner();
     let home = bucket_index(lowest, depth, home_count);
@@ -155,7 +160,7 @@ fn entry_word(entry: EntryRef<'_>, hash: u64, depth: u32) -> u64 {
     tagged(pointer | expires | if goes_on { GOES_ON } else { 0 }, hash, depth)
 }
 
-/// An entry's word with the tag that it has at `depth`.
+/// Word of an entry with the tag that it has at `depth`.
 pub(super) fn tagged(word: u64, hash: u64, depth: u32) -> u64 {
     word & POINTER_MASK | tag(hash, depth) << POINTER_BITS
 }
@@ -169,7 +174,8 @@ impl SegmentWord {
 
     /// # Safety
     ///
-    /// `word` was made by [`SegmentWord::new`] and its segment is not freed while the result is used.
+    /// `word` was made by [`SegmentWord::new`] and its segment is not freed while the result is
+    /// used.
     pub(crate) unsafe fn from_raw(word: u64) -> SegmentWord {
         SegmentWord(word)
     }
@@ -190,16 +196,16 @@ impl SegmentWord {
         (self.0 & POINTER_MASK & !DEPTH_MASK) as *mut u8
     }
 
-    fn header(&self) -> &Header {
-        // SAFETY: the word's contract: the segment lives; its header was initialised by `build`.
-        unsafe { &*self.base().cast::<Header>() }
+    fn header(&self) -> &SegmentHeader {
+        // SAFETY: the word's contract: the segment lives; its header was initialised by `allocate`.
+        unsafe { &*self.base().cast::<SegmentHeader>() }
     }
 
     fn bucket(&self, index: usize) -> &Bucket {
         debug_assert!(index < self.bucket_count());
         // SAFETY: the index is below the number of buckets behind the header.
         let pointer = unsafe { self.base().cast::<Bucket>().add(1 + index) };
-        // SAFETY: as above; buckets are zeroed at birth, which is a valid value.
+        // SAFETY: as above; buckets are zeroed by `allocate`, which is a valid value.
         unsafe { &*pointer }
     }
 
@@ -229,15 +235,15 @@ impl SegmentWord {
         self.header().prefix
     }
 
-    /// Asks the processor to load the bucket of `hash`.
+    /// Prefetches the bucket of `hash`.
     #[inline]
     pub(crate) fn prefetch_bucket(self, hash: u64) {
         let index = bucket_index(hash, self.depth(), self.home_count());
         prefetch(self.base().wrapping_add(64 * (1 + index)));
     }
 
-    /// Asks the processor to load the entries in the bucket of `hash` that may be the one looked for; tells the place of
-    /// the first of them, or [`NO_PLACE`].
+    /// Prefetches the entries in the bucket of `hash` that have its tag; returns the place of the
+    /// first of them, or [`NO_PLACE`].
     #[inline]
     pub(crate) fn prefetch_entries(self, hash: u64) -> u8 {
         let wanted = tag(hash, self.depth());
@@ -255,8 +261,8 @@ impl SegmentWord {
         if places == 0 { NO_PLACE } else { places.trailing_zeros() as u8 }
     }
 
-    /// Asks the processor for the value of the entry that [`SegmentWord::prefetch_entries`] saw, if it still stands there and
-    /// its value is a tree.
+    /// Prefetches the value of the entry that [`SegmentWord::prefetch_entries`] saw, if it is still
+    /// there and its value is a tree.
     #[inline]
     pub(crate) fn prefetch_value(self, hash: u64, likely_place: u8, section: Section<'_>) {
         let bucket = self.bucket(bucket_index(hash, self.depth(), self.home_count()));
@@ -270,7 +276,7 @@ impl SegmentWord {
         }
     }
 
-    /// The entry of `key`: [`SegmentWord::find`] for those who only read, with an answer of one word.
+    /// Entry of `key`: [`SegmentWord::find`] for readers, with an answer of one word.
     #[inline(always)]
     pub(crate) fn entry<'g>(
         self,
@@ -295,7 +301,7 @@ impl SegmentWord {
         self.find_anywhere(hash, key, section).map(|(entry, _)| entry)
     }
 
-    /// Finds the entry of `key`, where it is likely to stand first of all.
+    /// Finds the entry of `key`; looks at its likely place first.
     #[inline(always)]
     pub(crate) fn find<'g>(
         self,
@@ -308,8 +314,8 @@ impl SegmentWord {
             .or_else(|| self.find_anywhere(hash, key, section))
     }
 
-    /// Finds the entry of `key` if it stands at `place` of its home bucket. What stood there when the place was noted does
-    /// not matter.
+    /// Finds the entry of `key` if it is at `place` of its home bucket. The entry that was there
+    /// when the place was noted does not matter.
     #[inline(always)]
     fn find_at<'g>(
         self,
@@ -343,7 +349,8 @@ impl SegmentWord {
         loop {
             let bucket = self.bucket(index);
             for place in bits(bucket.places_tagged(wanted)) {
-                // Relaxed: `entry_with` has the fence. The place may hold another entry by now: its key tells.
+                // Relaxed: `entry_with` has the fence. The place may hold another entry by now: its
+                // key is compared.
                 let word = bucket.entries[place].load(Ordering::Relaxed);
                 if let Some(entry) = entry_with(key, word, section) {
                     return Some((entry, Position { segment: self, bucket: index, place }));
@@ -353,7 +360,8 @@ impl SegmentWord {
         }
     }
 
-    /// A free place in the chain of `hash`, which grows when it is full; none when no overflow bucket behind it has room.
+    /// Free place in the chain of `hash`, which is extended when it is full; none when no overflow
+    /// bucket behind it has room.
     ///
     /// The caller owns the slot's lock.
     pub(crate) fn vacancy(self, hash: u64) -> Option<Position> {
@@ -378,7 +386,8 @@ impl SegmentWord {
         }
     }
 
-    /// Puts a word into a segment that nobody sees yet, unless it has too few overflow buckets.
+    /// Puts a word into a segment that is not published yet; false if it has too few overflow
+    /// buckets.
     pub(super) fn put(self, home: usize, word: u64, tail: Tail) -> bool {
         let Some(position) = self.vacancy_from(home) else { return false };
         position.set_tail(tail);
@@ -388,8 +397,9 @@ impl SegmentWord {
         true
     }
 
-    /// The overflow bucket that a chain which ends at `index` goes on with: the one with most room, so that chains share
-    /// a bucket only when none is unused. Links lead to higher buckets only, so that no chain becomes a ring.
+    /// Overflow bucket that continues a chain which ends at `index`: the one with most room, so
+    /// that chains share a bucket only when none is unused. Links lead to higher buckets only, so
+    /// that no chain becomes a cycle.
     fn overflow_bucket_behind(self, index: usize) -> Option<usize> {
         let first = self.home_count().max(index + 1);
         (first..self.bucket_count())
@@ -406,7 +416,7 @@ impl SegmentWord {
         count.store(sum, Ordering::Relaxed);
     }
 
-    /// The segment of a table that has none yet.
+    /// Segment of a table that has none yet.
     pub(crate) fn empty(heap: &Heap) -> SegmentWord {
         Self::allocate(0, 0, 1, 0, heap)
     }
@@ -424,14 +434,14 @@ impl SegmentWord {
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(pointer) = NonNull::new(memory) else { handle_alloc_error(layout) };
         heap.allocated(layout.size());
-        let header = Header {
+        let header = SegmentHeader {
             entry_count: AtomicU32::new(0),
             home_count: home_count as u32,
             overflow_count: overflow_count as u32,
             prefix,
         };
         // SAFETY: fresh memory, aligned to 64, larger than a header.
-        unsafe { pointer.cast::<Header>().write(header) };
+        unsafe { pointer.cast::<SegmentHeader>().write(header) };
         SegmentWord::new(pointer, depth, home_count)
     }
 
@@ -440,7 +450,7 @@ impl SegmentWord {
         self.all_words().filter_map(move |word| entry_of(word, section))
     }
 
-    /// The entries that expire; the others are not even loaded.
+    /// The entries that expire; the others are not loaded.
     pub(crate) fn expiring_entries<'g>(
         self,
         section: Section<'g>,
@@ -453,7 +463,7 @@ impl SegmentWord {
         (0..self.bucket_count()).flat_map(move |index| self.words_of_bucket(index))
     }
 
-    /// The words of all entries, and what is known of their hashes. Asked by the lock's owner.
+    /// Words of all entries, and the known bits of their hashes. For the lock's owner.
     pub(super) fn known_entries(self) -> impl Iterator<Item = (u64, KnownHash)> {
         let (depth, prefix) = (self.depth(), self.prefix());
         (0..self.bucket_count()).flat_map(move |index| {
@@ -465,15 +475,16 @@ impl SegmentWord {
     }
 
     fn words_of_bucket(self, index: usize) -> [u64; BUCKET_ENTRIES] {
-        // Acquire: pairs with the Release stores of `insert` and `replace`.
+        // Acquire: pairs with the Release store of `Position::replace`.
         std::array::from_fn(|place| self.bucket(index).entries[place].load(Ordering::Acquire))
     }
 
-    /// Visits the chain of the home bucket that holds `from`, and returns the first hash behind it, rounded up to
-    /// a multiple of `granularity` (a power of two up to [`SCAN_GRANULARITY_MAX`]), or `None` at the segment's end.
+    /// Visits the chain of the home bucket that holds `from`, and returns the first hash behind it,
+    /// rounded up to a multiple of `granularity` (a power of two up to [`SCAN_GRANULARITY_MAX`]),
+    /// or `None` at the segment's end.
     ///
-    /// Entries of the next bucket whose hash lies below the rounded boundary are visited too, so that nothing falls
-    /// between two visits, whatever the table becomes in between.
+    /// Entries of the next bucket whose hash lies below the rounded boundary are visited too, so
+    /// that nothing falls between two visits, whatever becomes of the table in between.
     pub(crate) fn visit_bucket<'g>(
         self,
         from: u64,
@@ -502,22 +513,22 @@ impl SegmentWord {
         Some(boundary)
     }
 
-    /// The first hash that belongs to a home bucket.
+    /// First hash that belongs to a home bucket.
     fn first_hash(self, index: usize) -> u64 {
         let depth = self.depth();
         let shifted = ((index as u128) << 64).div_ceil(self.home_count() as u128) as u64;
-        // Rounded up as well: a hash below belongs to the bucket before, and a walk that went on from there would
-        // come back to it for ever.
+        // Rounded up as well: a hash below belongs to the bucket before, and a walk that went on
+        // from there would return to it without end.
         self.prefix() | (u128::from(shifted).div_ceil(1 << depth)) as u64
     }
 
-    /// The first hash behind the segment's range; none behind the last segment.
+    /// First hash behind the segment's range; none behind the last segment.
     pub(crate) fn end(self) -> Option<u64> {
         let depth = self.depth();
         if depth == 0 { None } else { self.prefix().checked_add(1 << (64 - depth)) }
     }
 
-    /// The words that belong to a home bucket, wherever its chain holds them.
+    /// Words of the entries of a home bucket, wherever its chain holds them.
     fn chain<'g>(
         self,
         home: usize,
@@ -535,11 +546,11 @@ impl SegmentWord {
         .flatten()
     }
 
-    /// The home bucket of a word; none if the word is empty.
+    /// Home bucket of a word's entry; none if the word is empty.
     fn home_of(self, word: u64, seed: &Seed, section: Section<'_>) -> Option<usize> {
         let entry = entry_of(word, section)?;
         let depth = self.depth();
-        // Not its tail: the place may hold another entry by now.
+        // Without its tail: the place may hold another entry by now.
         let known = KnownHash::of_tag(word >> POINTER_BITS, depth, self.prefix());
         let home = known_bucket_index(known, depth, self.home_count());
         Some(
@@ -547,7 +558,7 @@ impl SegmentWord {
         )
     }
 
-    /// Retires the segment, not its entries.
+    /// Retires the segment without its entries.
     ///
     /// # Safety
     ///
@@ -559,11 +570,11 @@ impl SegmentWord {
         heap.retire(garbage);
     }
 
-    /// Frees the segment at once, not its entries, and returns its bytes.
+    /// Frees the segment without its entries at once, and returns its bytes.
     ///
     /// # Safety
     ///
-    /// Nobody may refer to the segment any more.
+    /// No reference to the segment may be left.
     pub(crate) unsafe fn free(self) -> usize {
         let bytes = self.bytes();
         let pointer = NonNull::new(self.base()).expect("a segment word holds a pointer");
@@ -573,31 +584,32 @@ impl SegmentWord {
     }
 }
 
-/// The entry that a bucket's word refers to, which was just loaded, if it is that of `key`.
+/// Entry of a bucket's word that was just loaded, if it is that of `key`.
 #[inline(always)]
 fn entry_with<'g>(key: &[u8], word: u64, _section: Section<'g>) -> Option<EntryRef<'g>> {
     let pointer = NonNull::new((word & ENTRY_MASK) as *mut u8)?;
-    // Acquire, behind the Relaxed load of the word: pairs with the Release store that published the entry.
+    // Acquire, behind the Relaxed load of the word: pairs with the Release store that published the
+    // entry.
     fence(Ordering::Acquire);
     // SAFETY: a table holds published entries only, which are not freed during the section.
     let entry = unsafe { EntryRef::<'g>::from_pointer(pointer) };
     is_same(entry.key(), key).then_some(entry)
 }
 
-/// The entry that a bucket's word refers to, if any.
+/// Entry of a bucket's word, if any.
 pub(super) fn entry_of<'g>(word: u64, _section: Section<'g>) -> Option<EntryRef<'g>> {
     let pointer = NonNull::new((word & ENTRY_MASK) as *mut u8)?;
-    // SAFETY: a table holds published entries only, which are not freed during the section; the word was loaded with
-    // Acquire.
+    // SAFETY: a table holds published entries only, which are not freed during the section; the
+    // word was loaded with Acquire.
     Some(unsafe { EntryRef::from_pointer(pointer) })
 }
 
 /// # Safety
 ///
-/// `pointer` is a segment that nobody refers to.
+/// `pointer` is a segment to which no reference is left.
 unsafe fn free_segment(pointer: NonNull<u8>) {
     // SAFETY: the segment is still whole.
-    let header = unsafe { pointer.cast::<Header>().as_ref() };
+    let header = unsafe { pointer.cast::<SegmentHeader>().as_ref() };
     let layout = SegmentWord::layout(header.home_count as usize, header.overflow_count as usize);
     // SAFETY: `allocate` used the layout that the same fields give.
     unsafe { dealloc(pointer.as_ptr(), layout) };

@@ -1,15 +1,16 @@
-//! What segments tell of their entries' hashes, while a table grows, shrinks and grows again.
+//! Known bits of hashes, while a table grows, shrinks and grows again.
 #![allow(unsafe_code)]
 
 use crate::member::Section;
 
 use super::Table;
 use super::segment::entry_of;
-use crate::entry::{Encoding, EntryRef, EntrySpec, Kind, NewValue, OwnedEntry};
+use crate::entry::{EntryRef, EntrySpec, NewValue, OwnedEntry};
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::key::KeyHash;
 use crate::slot::SlotNumber;
+use crate::value::{Encoding, Kind};
 
 /// Keys that a split may hash. On average it hashes five of some 600.
 const HASHED_KEYS_MAX: usize = 40;
@@ -45,7 +46,7 @@ impl Tested {
             value: NewValue::String(b""),
         };
         let pointer = OwnedEntry::new(spec, &self.heap).into_pointer();
-        // SAFETY: the table holds it until the end of the test, or until it is freed by hand.
+        // SAFETY: the table holds it until the end of the test, or until `remove` frees it.
         unsafe { EntryRef::from_pointer(pointer) }
     }
 
@@ -63,7 +64,7 @@ impl Tested {
         let (entry, position) = found.expect("it was inserted");
         position.clear();
         self.table.tidy(hash, &self.seed, section(), &self.heap);
-        // SAFETY: nobody refers to it any more.
+        // SAFETY: no reference to it is left.
         unsafe { crate::entry::free_whole(entry) };
         self.free_garbage();
     }
@@ -73,7 +74,7 @@ impl Tested {
         unsafe { self.heap.retired().free_all() };
     }
 
-    /// Asserts that what segments tell is true, and that splits find nearly all they need.
+    /// Asserts that the known bits are right, and that splits need few others.
     fn check(&self) {
         for segment in self.table.segments(section()) {
             let mut hashed_count = 0;
@@ -94,7 +95,7 @@ impl Tested {
 
     fn finish(mut self) {
         self.check();
-        // SAFETY: nobody refers to the table's content any more.
+        // SAFETY: no reference to the table's content is left.
         unsafe { self.table.free() };
     }
 }

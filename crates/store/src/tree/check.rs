@@ -1,4 +1,4 @@
-//! Everything that must hold for a tree, checked node by node. For tests; in time linear in the size.
+//! Invariants of a tree, checked node by node. For tests; in time linear in the size.
 
 use super::leaf::used_bytes;
 use super::limits::CHILD_COUNT_MAX;
@@ -6,7 +6,7 @@ use super::node::{Link, Node, Totals};
 use super::order::{Order, sums};
 use super::update::is_underfull;
 
-/// What the caller checks in each leaf, given the range of keys that lead to it.
+/// Check of the caller for each leaf, given the range of keys that lead to it.
 pub(crate) type CheckLeaf<'c> = dyn FnMut(Node<'_>, u64, Option<u64>) + 'c;
 
 /// Asserts the invariants of a finished tree.

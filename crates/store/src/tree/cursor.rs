@@ -1,11 +1,11 @@
-//! Walking over leaves.
+//! Walks over leaves.
 
 use smallvec::SmallVec;
 
 use super::inner;
 use super::node::{Link, Node};
 
-/// A place in a tree: a leaf and the way to it.
+/// Position in a tree: a leaf and the path to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'g> {
     steps: SmallVec<[(Node<'g>, usize); 6]>,
@@ -13,7 +13,7 @@ pub(crate) struct Cursor<'g> {
 }
 
 impl<'g> Cursor<'g> {
-    /// Goes down from `root` by `choose`.
+    /// Descends from `root`; `choose` returns the index of the child to take.
     #[inline]
     pub(crate) fn descend(root: Link, mut choose: impl FnMut(Node<'g>) -> usize) -> Cursor<'g> {
         let mut cursor = Cursor { steps: SmallVec::new(), leaf: root.node() };
@@ -21,7 +21,7 @@ impl<'g> Cursor<'g> {
         cursor
     }
 
-    /// The leaf that holds a position, and the position within it.
+    /// Cursor at the leaf that holds a position, and the position within it.
     pub(crate) fn at_position(root: Link, position: u64) -> (Cursor<'g>, u64) {
         let mut rest = position;
         let cursor = Cursor::descend(root, |node| {
@@ -37,7 +37,7 @@ impl<'g> Cursor<'g> {
         self.leaf
     }
 
-    /// Moves to the next leaf, if there is one.
+    /// Moves to the next leaf; false if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         while let Some((node, index)) = self.steps.pop() {
             if index + 1 < node.len() {
@@ -49,7 +49,7 @@ impl<'g> Cursor<'g> {
         false
     }
 
-    /// Moves to the previous leaf, if there is one.
+    /// Moves to the previous leaf; false if there is none.
     pub(crate) fn retreat(&mut self) -> bool {
         while let Some((node, index)) = self.steps.pop() {
             if index > 0 {
@@ -83,7 +83,7 @@ impl<'g> Cursor<'g> {
     }
 }
 
-/// The leaf that holds a position, and the position within it, without the way to it.
+/// Leaf that holds a position, and the position within it, without the path to it.
 #[inline]
 pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
     let (mut node, mut rest) = (root.node(), position);
@@ -96,7 +96,7 @@ pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
     (node, rest)
 }
 
-/// The leaf whose range holds `key`.
+/// Leaf whose range holds `key`.
 #[inline]
 pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
     let mut node = root.node();

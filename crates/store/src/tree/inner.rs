@@ -1,10 +1,10 @@
-//! Changing inner nodes.
+//! Changes of inner nodes.
 
 use super::arena::Arena;
 use super::limits::CHILD_COUNT_MAX;
-use super::node::{Child, Header, Link, Node, TOTALS_BYTES, Totals};
+use super::node::{Child, Link, Node, NodeHeader, TOTALS_BYTES, Totals};
 
-/// Replaces `removed` children from `at` on by `inserted`; the totals are the caller's to set.
+/// Replaces `removed` children from `at` on by `inserted`. The caller sets the totals.
 ///
 /// Changes a fresh node in place where it has room, else makes a new one and discards the old.
 pub(crate) fn splice(
@@ -47,7 +47,7 @@ pub(crate) fn splice(
     target
 }
 
-/// A new inner node with `children`, summed from the nodes below.
+/// New inner node with `children`. The caller sets the totals.
 pub(crate) fn build(arena: &mut Arena, level: u8, flags: u8, children: &[Child]) -> Link {
     let payload_bytes = TOTALS_BYTES + size_of_val(children);
     let link = arena.allocate(level, flags, payload_bytes);
@@ -59,9 +59,9 @@ pub(crate) fn build(arena: &mut Arena, level: u8, flags: u8, children: &[Child])
     link
 }
 
-/// Parts a node with too many children into two; `at` is where the last change was made.
+/// Splits a node with too many children in two; `at` is the index of the last change.
 ///
-/// A change at an end is taken for the next of many there: the full side is left full.
+/// A change at an end is taken for the first of many there: the other side is left full.
 pub(crate) fn split(arena: &mut Arena, link: Link, at: usize) -> (Link, Link) {
     let node = link.node();
     let header = node.header();
@@ -77,10 +77,10 @@ pub(crate) fn split(arena: &mut Arena, link: Link, at: usize) -> (Link, Link) {
     (left, right)
 }
 
-/// Joins two neighbours into one node.
+/// Merges two neighbours into one node. The caller sets the totals.
 pub(crate) fn merge(arena: &mut Arena, left: Link, right: &Child) -> Link {
     let mut children = right.link.node().children().to_vec();
-    // The first key of a node means nothing to itself: what bounds it from below stands in its parent.
+    // The first key of a node is without meaning in it: its lower bound is in its parent.
     children[0].key = right.key;
     let len = left.node().len();
     let merged = splice(arena, left, len, 0, &children);
@@ -107,14 +107,14 @@ pub(crate) fn set_link(link: Link, index: usize, child: Link) {
 fn set_len(link: Link, len: usize) {
     let len_small = u16::try_from(len).expect("an inner node has few children");
     let used = (len * size_of::<Child>()) as u32;
-    link.set_header(Header { used, len: len_small, ..link.header() });
+    link.set_header(NodeHeader { used, len: len_small, ..link.header() });
 }
 
 fn children_address(link: Link) -> *mut Child {
     link.payload(TOTALS_BYTES).cast()
 }
 
-/// The index of the child that holds position `position`, and the position within it.
+/// Index of the child that holds position `position`, and the position within it.
 ///
 /// A position behind the last element leads to the end of the last child.
 #[inline]
@@ -130,7 +130,7 @@ pub(crate) fn find_position(node: Node<'_>, mut position: u64) -> (usize, u64) {
     (last, position)
 }
 
-/// The index of the child whose range holds `key`.
+/// Index of the child whose range holds `key`.
 #[inline]
 pub(crate) fn find_key(node: Node<'_>, key: u64) -> usize {
     node.children()[1..].partition_point(|child| child.key <= key)

@@ -1,10 +1,10 @@
-//! Changing leaves.
+//! Changes of leaves.
 
 use super::arena::Arena;
 use super::limits::NODE_BYTES_MAX;
-use super::node::{HEADER_BYTES, Header, Link, Node, flags};
+use super::node::{HEADER_BYTES, Link, Node, NodeHeader, flags};
 
-/// An element to insert, in pieces that are stored end to end.
+/// Element to insert, in pieces that are stored end to end.
 ///
 /// The pieces must not lie in a fresh node, which may be changed or freed while they are read.
 pub(crate) type Parts<'a> = &'a [&'a [u8]];
@@ -13,12 +13,12 @@ pub(crate) fn parts_bytes(parts: Parts<'_>) -> usize {
     parts.iter().map(|part| part.len()).sum()
 }
 
-/// Bytes that a leaf of `count` elements needs, its header included.
+/// Bytes of a leaf of `count` elements, its header and table included.
 pub(crate) fn leaf_bytes(data_bytes: usize, count: usize) -> usize {
     HEADER_BYTES + payload_bytes(data_bytes, count)
 }
 
-/// Bytes that the elements of a leaf need, its header included.
+/// Bytes that a leaf needs for its elements, its header and table included.
 pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
     leaf_bytes(leaf.header().used as usize, leaf.len())
 }
@@ -32,12 +32,12 @@ fn entry_bytes(data_bytes: usize, count: usize) -> usize {
     if is_wide(data_bytes, count) { 4 } else { 2 }
 }
 
-/// Whether two-byte starts do not suffice.
+/// True if two-byte starts do not suffice.
 fn is_wide(data_bytes: usize, count: usize) -> bool {
     count > 1 && data_bytes > usize::from(u16::MAX)
 }
 
-/// Fills a new leaf, element by element.
+/// Writer of a new leaf, element by element.
 pub(crate) struct LeafWriter {
     link: Link,
     written: usize,
@@ -45,7 +45,7 @@ pub(crate) struct LeafWriter {
 }
 
 impl LeafWriter {
-    /// A leaf that will hold exactly `count` elements of `data_bytes` in all.
+    /// Leaf that will hold exactly `count` elements of `data_bytes` together.
     pub(crate) fn new(
         arena: &mut Arena,
         special: u8,
@@ -56,7 +56,7 @@ impl LeafWriter {
         let special = special & !flags::WIDE | wide;
         let link = arena.allocate(0, special, payload_bytes(data_bytes, count));
         let len = u16::try_from(count).expect("leaves are split before they hold so many elements");
-        link.set_header(Header { used: data_bytes as u32, len, ..link.header() });
+        link.set_header(NodeHeader { used: data_bytes as u32, len, ..link.header() });
         LeafWriter { link, written: 0, index: 0 }
     }
 
@@ -101,7 +101,8 @@ fn set_start(link: Link, index: usize, start: usize) {
         return;
     }
     debug_assert!(start <= usize::from(u16::MAX));
-    // SAFETY: the leaf has room for a table of `len - 1` entries, and the callers keep `index` below `len`.
+    // SAFETY: the leaf has room for a table of `len - 1` entries, and the callers keep `index`
+    // below `len`.
     unsafe { link.table(index).write(start as u16) };
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn splice(
     if target != link {
         write_bytes(target, 0, &leaf.data()[..cut_start]);
     }
-    target.set_header(Header { used: used as u32, len: len as u16, ..target.header() });
+    target.set_header(NodeHeader { used: used as u32, len: len as u16, ..target.header() });
     if let Some(parts) = inserted {
         write_parts(target, cut_start, parts);
         // The element before may have been the last, which has no entry for its end.
@@ -153,7 +154,8 @@ pub(crate) fn splice(
     target
 }
 
-/// Carries the starts of the elements that stay from one table to the other (or within one), for a leaf of `len`.
+/// Copies the starts of the elements that stay from one table to the other (or within one), for a
+/// leaf of `len`.
 fn move_starts(
     source: Link,
     target: Link,
@@ -165,7 +167,7 @@ fn move_starts(
 ) {
     let source_entries = source.node().len().saturating_sub(1);
     let target_entries = len.saturating_sub(1);
-    // The starts of elements behind the first one that stays after the gap.
+    // Starts of the elements behind the first one that stays after the gap.
     let after = source_entries.saturating_sub(at + removed);
     let (from, to) = (source.table(source_entries), target.table(target_entries));
     // SAFETY: the entries of the last elements come first in both tables; they may overlap.
@@ -190,27 +192,27 @@ fn splice_slowly(
     removed: usize,
     inserted: Option<Parts<'_>>,
 ) -> Link {
-    let plan = Plan { leaf, at, removed, inserted };
+    let plan = LeafPlan { leaf, at, removed, inserted };
     let target = plan.build(arena, |_| true);
     arena.discard(leaf.link());
     target
 }
 
-/// A leaf as it would be after a splice, to build other leaves from.
+/// Leaf as it would be after a splice, to build other leaves from.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct LeafPlan<'a> {
     pub(crate) leaf: Node<'a>,
     pub(crate) at: usize,
     pub(crate) removed: usize,
     pub(crate) inserted: Option<Parts<'a>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> LeafPlan<'a> {
     pub(crate) fn len(&self) -> usize {
         self.leaf.len() - self.removed + usize::from(self.inserted.is_some())
     }
 
-    /// Bytes of the planned leaf, its header included.
+    /// Bytes of the planned leaf, its header and table included.
     pub(crate) fn bytes(&self) -> usize {
         let cut = self.leaf.start(self.at + self.removed) - self.leaf.start(self.at);
         let kept = self.leaf.header().used as usize - cut;
@@ -221,7 +223,7 @@ impl<'a> Plan<'a> {
         self.with(index, parts_bytes)
     }
 
-    /// Hands element `index` of the planned leaf to `read`.
+    /// Passes element `index` of the planned leaf to `read`.
     pub(crate) fn with<T>(&self, index: usize, read: impl FnOnce(Parts<'_>) -> T) -> T {
         match self.inserted {
             Some(parts) if index == self.at => read(parts),
@@ -231,17 +233,17 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether the planned leaf can be one node.
+    /// True if the planned leaf can be one node.
     pub(crate) fn fits(&self) -> bool {
         self.len() == 1 || self.bytes() <= super::limits::NODE_BYTES_MAX
     }
 
-    /// Carries the plan out in place or in a new leaf, where it fits.
+    /// Carries out the plan, in place or in a new leaf. Only where it fits into one node.
     pub(crate) fn splice(&self, arena: &mut Arena) -> Link {
         splice(arena, self.leaf.link(), self.at, self.removed, self.inserted)
     }
 
-    /// A new leaf of those planned elements that `belongs` accepts.
+    /// New leaf of those planned elements that `belongs` accepts.
     pub(crate) fn build(&self, arena: &mut Arena, belongs: impl Fn(usize) -> bool) -> Link {
         let chosen = || (0..self.len()).filter(|&index| belongs(index));
         let data_bytes = chosen().map(|index| self.element_bytes(index)).sum();
@@ -252,14 +254,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A new leaf of one element.
+/// New leaf of one element.
 pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
     let mut writer = LeafWriter::new(arena, special, parts_bytes(parts), 1);
     writer.push(parts);
     writer.finish()
 }
 
-/// Joins two neighbours into one leaf, if one node can hold both.
+/// Merges two neighbours into one leaf, if one node can hold both.
 pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
     let (first, second) = (left.node(), right.node());
     let data_bytes = first.data().len() + second.data().len();
@@ -278,7 +280,8 @@ pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> 
     Some(merged)
 }
 
-/// Writes `bytes` over a leaf of one element from `at` on, extending it where they go beyond its end.
+/// Writes `bytes` over a leaf of one element from `at` on, extending it where they go beyond its
+/// end.
 pub(crate) fn overwrite(arena: &mut Arena, link: Link, at: usize, bytes: &[u8]) -> Link {
     let leaf = link.node();
     let header = leaf.header();
@@ -293,7 +296,7 @@ pub(crate) fn overwrite(arena: &mut Arena, link: Link, at: usize, bytes: &[u8]) 
         arena.discard(link);
     }
     write_bytes(target, at, bytes);
-    target.set_header(Header { used: used as u32, len: 1, ..target.header() });
+    target.set_header(NodeHeader { used: used as u32, len: 1, ..target.header() });
     target
 }
 
@@ -301,5 +304,5 @@ pub(crate) fn overwrite(arena: &mut Arena, link: Link, at: usize, bytes: &[u8]) 
 pub(crate) fn mark_expiring(link: Link) {
     debug_assert!(link.is_fresh());
     let header = link.header();
-    link.set_header(Header { flags: header.flags | flags::EXPIRES, ..header });
+    link.set_header(NodeHeader { flags: header.flags | flags::EXPIRES, ..header });
 }

@@ -1,13 +1,14 @@
-//! One node: a header and its packed payload in one allocation.
+//! Node: a header and its packed payload in one allocation.
 //!
 //! ```text
 //! leaf    | header | element 0 | element 1 | ... | free | ... | start of 2 | start of 1 |
 //! inner   | header | totals | child 0 | child 1 | ... | free |
 //! ```
 //!
-//! The table of a leaf grows from the end of the allocation towards the elements, so that adding one moves nothing.
-//! The first element starts at zero and the last ends where the elements end: a leaf of one element needs no table,
-//! which keeps small hashes small and lets one element of any size fill a node.
+//! The table of a leaf grows from the end of the allocation towards the elements, so that adding
+//! one moves nothing. The first element starts at zero and the last ends where the elements end: a
+//! leaf of one element needs no table, which keeps small hashes small and lets one element of any
+//! size fill a node.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -15,35 +16,37 @@ use std::ptr::NonNull;
 
 use crate::prefetch::prefetch;
 
-pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+pub(crate) const HEADER_BYTES: usize = size_of::<NodeHeader>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
 
 /// Alignment of every node: that of the children's pointers.
 const ALIGNMENT: usize = 8;
 
-/// No element of the subtree expires.
+/// Expiry of elements that never expire.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What is special about a node.
+/// Flags of a node.
 pub(crate) mod flags {
     /// An element of the leaf may carry an expiry.
     pub(crate) const EXPIRES: u8 = 1;
     /// The root of a list whose first and last child are leaves, whatever the height between them.
     pub(crate) const ENDS: u8 = 2;
-    /// The leaf stands for a run of zero bytes; its payload is the run's length.
+    /// The leaf is a run of zero bytes; its payload is the run's length.
     pub(crate) const ZEROS: u8 = 4;
-    /// The leaf's table has four bytes per entry: only elements that no order can part make a leaf that long.
+    /// The leaf's table has four bytes per entry: only elements that the order cannot separate make
+    /// a leaf that long.
     pub(crate) const WIDE: u8 = 8;
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
+pub(crate) struct NodeHeader {
     /// Bytes of elements or of children.
     pub(crate) used: u32,
     /// Bytes of the allocation, this header included.
     pub(crate) capacity: u32,
-    /// While the node belongs to an unfinished edit: one more than its index there. Zero once it may be published.
+    /// While the node belongs to an unfinished edit: one more than its index there. Zero once it
+    /// may be published.
     pub(crate) fresh: u32,
     /// Count of elements or children.
     pub(crate) len: u16,
@@ -56,15 +59,15 @@ pub(crate) struct Header {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// What positions count: elements, or bytes of a text.
+    /// Number of positions: elements, or bytes of a text.
     pub(crate) measure: u64,
     /// Allocated bytes of all nodes below.
     pub(crate) bytes: u64,
-    /// When elements below expire.
+    /// Earliest and latest expiry of the elements below.
     pub(crate) expiries: Expiries,
 }
 
-/// When the first and the last of some elements expire; one without an expiry does `NEVER`.
+/// Times when the first and the last of some elements expire; `NEVER` for one without an expiry.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expiries {
@@ -73,17 +76,17 @@ pub(crate) struct Expiries {
 }
 
 impl Expiries {
-    /// Of elements without expiries.
+    /// Expiries of elements that never expire.
     pub(crate) const NONE: Expiries = Expiries { first: NEVER, last: NEVER };
 
-    /// Of no elements.
+    /// Expiries of no elements: neutral in [`Expiries::and`].
     pub(crate) const OF_NOTHING: Expiries = Expiries { first: NEVER, last: 0 };
 
     pub(crate) fn and(self, other: Expiries) -> Expiries {
         Expiries { first: self.first.min(other.first), last: self.last.max(other.last) }
     }
 
-    /// With one element more.
+    /// Expiries with one element more.
     pub(crate) fn with(self, expires_at_ms: Option<u64>) -> Expiries {
         let at_ms = expires_at_ms.unwrap_or(NEVER);
         self.and(Expiries { first: at_ms, last: at_ms })
@@ -91,7 +94,7 @@ impl Expiries {
 }
 
 impl Totals {
-    /// Of a node without children.
+    /// Totals of a node without children.
     pub(crate) const OF_NOTHING: Totals =
         Totals { measure: 0, bytes: 0, expiries: Expiries::OF_NOTHING };
 
@@ -104,23 +107,24 @@ impl Totals {
     }
 }
 
-/// One child as its parent sees it.
+/// Child as its parent stores it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Child {
     pub(crate) link: Link,
     pub(crate) measure: u64,
-    /// Lower bound of the order below; of the first child it means nothing.
+    /// Lower bound of the order below; without meaning for the first child.
     pub(crate) key: u64,
 }
 
-/// A pointer to a node.
+/// Pointer to a node.
 ///
-/// Only this module's parent makes links. It upholds that a link it follows is live: a published node is live until it
-/// is retired, which needs the writer's side; a fresh node until its edit discards it.
+/// Only this module's parent makes links. It upholds that a link it follows is live: a published
+/// node is live until it is retired, which needs the writer's side; a fresh node until its edit
+/// discards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Link(NonNull<Header>);
+pub(crate) struct Link(NonNull<NodeHeader>);
 
 impl Link {
     pub(crate) fn as_pointer(self) -> NonNull<u8> {
@@ -143,11 +147,11 @@ impl Link {
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
         let link = Link(memory.cast());
         let capacity = u32::try_from(capacity).expect("ELEMENT_BYTES_MAX, twice, fits");
-        link.set_header(Header { used: 0, capacity, fresh: 0, len: 0, level, flags });
+        link.set_header(NodeHeader { used: 0, capacity, fresh: 0, len: 0, level, flags });
         link
     }
 
-    /// Gives the node's memory back.
+    /// Frees the node's memory.
     ///
     /// # Safety
     ///
@@ -159,13 +163,13 @@ impl Link {
     }
 
     #[inline]
-    pub(crate) fn header(self) -> Header {
+    pub(crate) fn header(self) -> NodeHeader {
         // SAFETY: a link is live, and only its own edit writes to it, on this thread.
         unsafe { self.0.as_ptr().read() }
     }
 
     #[inline]
-    pub(crate) fn set_header(self, header: Header) {
+    pub(crate) fn set_header(self, header: NodeHeader) {
         // SAFETY: only called for nodes that are new or fresh, which no reader can reach.
         unsafe { self.0.as_ptr().write(header) }
     }
@@ -175,26 +179,26 @@ impl Link {
     }
 
     pub(crate) fn set_fresh(self, fresh: u32) {
-        self.set_header(Header { fresh, ..self.header() });
+        self.set_header(NodeHeader { fresh, ..self.header() });
     }
 
-    /// The node to read from, for as long as the caller keeps it unchanged.
+    /// The node for reading, for as long as the caller keeps it unchanged.
     #[inline]
     pub(crate) fn node<'a>(self) -> Node<'a> {
         Node { link: self, marker: PhantomData }
     }
 
-    /// Asks for what is looked at of a root whatever is looked for: its header, and the ends of a list or the first
-    /// children.
+    /// Prefetches the part of a root that every access reads: its header, and the ends of a list or
+    /// the first children.
     #[inline]
     pub(crate) fn prefetch_root(self) {
         self.prefetch_lines(super::limits::ROOT_PREFETCHED_BYTES / 64);
     }
 
-    /// Asks for the whole node ahead of its use.
+    /// Prefetches the whole node ahead of its use.
     ///
-    /// What follows touches lines all over it, one after the other or, in a search, each depending on the one before;
-    /// asked for together they take the time of one.
+    /// The accesses that follow touch lines all over it, one after the other or, in a search, each
+    /// depending on the one before; prefetched together they take the time of one.
     #[inline]
     pub(crate) fn prefetch(self) {
         self.prefetch_lines(super::limits::NODE_BYTES_MAX / 64);
@@ -214,21 +218,23 @@ impl Link {
         unsafe { self.0.as_ptr().cast::<u8>().add(HEADER_BYTES + offset) }
     }
 
-    /// Address of the table of narrow starts with `count` entries; the entry of element 1 is the last of them.
+    /// Address of the table of narrow starts with `count` entries; the entry of element 1 is the
+    /// last of them.
     #[inline]
     pub(crate) fn table(self, count: usize) -> *mut u16 {
         self.payload(self.header().capacity as usize - HEADER_BYTES - 2 * count).cast()
     }
 }
 
-/// Rounds up to what common allocators (jemalloc, mimalloc) hand out anyway, so that the bytes can be used.
+/// Rounds up to the size classes of common allocators (jemalloc, mimalloc), so that no byte is lost
+/// to rounding.
 fn size_class(bytes: usize) -> usize {
     let step = match bytes {
         0..=128 => 16,
         129..=1024 => bytes.next_power_of_two() / 8,
         _ => 64,
     };
-    // A division takes as long as the allocation's quick way: the steps are powers of two.
+    // A division takes as long as the allocator's fast path: the steps are powers of two.
     (bytes + step - 1) & !(step - 1)
 }
 
@@ -236,7 +242,7 @@ fn layout(capacity: usize) -> Layout {
     Layout::from_size_align(capacity, ALIGNMENT).expect("capacities are far below isize::MAX")
 }
 
-/// A node that does not change for `'a`.
+/// Node that does not change for `'a`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
     link: Link,
@@ -250,7 +256,7 @@ impl<'a> Node<'a> {
     }
 
     #[inline]
-    pub(crate) fn header(self) -> Header {
+    pub(crate) fn header(self) -> NodeHeader {
         self.link.header()
     }
 
@@ -276,7 +282,7 @@ impl<'a> Node<'a> {
         unsafe { std::slice::from_raw_parts(self.link.payload(0), self.header().used as usize) }
     }
 
-    /// Where element `index` of a leaf starts; `len` gives where the last one ends.
+    /// Start of element `index` of a leaf; for `len`, the end of the last one.
     #[inline]
     pub(crate) fn start(self, index: usize) -> usize {
         let header = self.header();
@@ -293,18 +299,20 @@ impl<'a> Node<'a> {
             // SAFETY: the table of a wide leaf has `len - 1` entries of four bytes.
             return unsafe { at.cast::<u32>().read_unaligned() } as usize;
         }
-        // SAFETY: the table has `len - 1` entries, and the one of element `index` is `index` entries from the end.
+        // SAFETY: the table has `len - 1` entries, and the one of element `index` is `index`
+        // entries from the end.
         unsafe { self.link.table(index).read() }.into()
     }
 
-    /// Where each element of a leaf ends, in order.
+    /// Ends of the elements of a leaf, in order.
     #[inline]
     pub(crate) fn ends(self) -> Ends<'a> {
         let header = self.header();
         let wide = header.flags & flags::WIDE != 0;
         let len = usize::from(header.len);
         let stored = if wide { 0 } else { len.saturating_sub(1) };
-        // SAFETY: a leaf that is not wide has a table of so many entries, which do not change for `'a`.
+        // SAFETY: a leaf that is not wide has a table of `stored` entries, which do not change for
+        // `'a`.
         let starts = unsafe { std::slice::from_raw_parts(self.link.table(stored), stored) };
         Ends { leaf: self, starts: starts.iter(), rest: stored + 1..len + 1 }
     }
@@ -320,7 +328,8 @@ impl<'a> Node<'a> {
     pub(crate) fn children(self) -> &'a [Child] {
         debug_assert!(!self.is_leaf());
         let first = self.link.payload(TOTALS_BYTES).cast::<Child>();
-        // SAFETY: an inner node holds `len` children behind its totals, and they do not change for `'a`.
+        // SAFETY: an inner node holds `len` children behind its totals, and they do not change for
+        // `'a`.
         unsafe { std::slice::from_raw_parts(first, self.len()) }
     }
 
@@ -332,7 +341,7 @@ impl<'a> Node<'a> {
         unsafe { self.link.payload(0).cast::<Totals>().read() }
     }
 
-    /// Allocated bytes of the node and everything below.
+    /// Allocated bytes of the node and everything below it.
     #[inline]
     pub(crate) fn bytes(self) -> u64 {
         let own = u64::from(self.header().capacity);
@@ -340,13 +349,13 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Where the elements of a leaf end.
+/// Ends of the elements of a leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Ends<'a> {
     leaf: Node<'a>,
-    /// The narrow table, whose first entry belongs to the last element.
+    /// Narrow table, whose first entry belongs to the last element.
     starts: std::slice::Iter<'a, u16>,
-    /// What the table does not tell.
+    /// Indices whose starts are not in the narrow table.
     rest: std::ops::Range<usize>,
 }
 

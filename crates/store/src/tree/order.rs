@@ -1,34 +1,34 @@
-//! What differs between the trees of the value types.
+//! Differences between the trees of the value types.
 
 use super::arena::Arena;
 use super::leaf;
 use super::limits::LEAF_BYTES_MIN;
 use super::node::{Expiries, Link, Node, Totals};
 
-/// How a value type sees its leaves.
+/// Interpretation of leaves by a value type.
 pub(crate) trait Order {
-    /// What positions count in a leaf.
+    /// Number of positions in a leaf.
     fn measure(leaf: Node<'_>) -> u64 {
         leaf.len() as u64
     }
 
-    /// When elements of a leaf expire.
+    /// Earliest and latest expiry of a leaf's elements.
     fn expiries(_leaf: Node<'_>) -> Expiries {
         Expiries::NONE
     }
 
-    /// Whether a leaf should be joined with a neighbour.
+    /// True if a leaf should be merged with a neighbour.
     fn is_underfull(leaf: Node<'_>) -> bool {
         leaf::used_bytes(leaf) < LEAF_BYTES_MIN
     }
 
-    /// Joins two neighbours, if one leaf can hold both.
+    /// Merges two neighbours, if one leaf can hold both.
     fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
         leaf::merge(arena, left, right)
     }
 }
 
-/// The sums of a node with its own allocation counted in.
+/// Sums of a node with its own allocation counted in.
 pub(crate) fn sums<O: Order>(node: Node<'_>) -> Totals {
     let own = u64::from(node.header().capacity);
     if node.is_leaf() {

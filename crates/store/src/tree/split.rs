@@ -1,13 +1,13 @@
-//! Where to part a leaf that grew too large.
+//! Splits of a leaf that grew too large.
 
 use smallvec::SmallVec;
 
 use super::arena::Arena;
-use super::leaf::{Plan, leaf_bytes};
+use super::leaf::{LeafPlan, leaf_bytes};
 use super::limits::NODE_BYTES_MAX;
 use super::update::Pieces;
 
-/// Which part of an overfull leaf should stay full.
+/// Part of an overfull leaf that should stay full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bias {
     /// Neither: the next insertion may be anywhere.
@@ -18,13 +18,14 @@ pub(crate) enum Bias {
     Prepend,
 }
 
-/// Parts a planned leaf by `key_of` its elements into leaves that fit into a node.
+/// Splits a planned leaf by `key_of` its elements into leaves that fit into a node.
 ///
-/// Elements of equal keys stay together, and one that is too large for a node with others gets a leaf of its own.
-/// The pieces' keys are lower bounds of their elements' keys; the first has `first_key`.
+/// Elements of equal keys stay together, and one that is too large for a node with others gets a
+/// leaf of its own. The pieces' keys are lower bounds of their elements' keys; the first has
+/// `first_key`.
 pub(crate) fn split(
     arena: &mut Arena,
-    plan: &Plan<'_>,
+    plan: &LeafPlan<'_>,
     bias: Bias,
     first_key: u64,
     key_of: impl Fn(usize) -> u64,
@@ -46,7 +47,7 @@ pub(crate) fn split(
     pieces.collect()
 }
 
-/// The key at which to part in two so that both halves fit into a node, if there is one.
+/// Key at which to split in two so that both halves fit into a node, if there is one.
 fn best_cut(sorted: &[(u64, usize)], bias: Bias) -> Option<u64> {
     let total: usize = sorted.iter().map(|&(_, bytes)| bytes).sum();
     let mut left = 0;
@@ -71,7 +72,7 @@ fn best_cut(sorted: &[(u64, usize)], bias: Bias) -> Option<u64> {
     best.map(|(_, key)| key)
 }
 
-/// The bounds that part the elements of one key from those before and behind.
+/// Bounds that separate the elements of one key from those before and behind.
 fn bounds_around(sorted: &[(u64, usize)], key: u64) -> impl Iterator<Item = u64> {
     let before = (sorted[0].0 < key).then_some(key);
     let behind = sorted.iter().map(|&(other, _)| other).find(|&other| other > key);

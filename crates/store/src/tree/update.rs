@@ -1,7 +1,8 @@
-//! From a changed leaf up to a new root.
+//! Updates: from a changed leaf up to a new root.
 //!
-//! Every change of a tree is the same step, repeated upwards: one child of an inner node is replaced by none, one or a
-//! few. On the way nodes with too few children are joined with a neighbour and nodes with too many are parted.
+//! Every change of a tree is the same step, repeated upwards: one child of an inner node is
+//! replaced by none, one or a few. On the way nodes with too few children are merged with a
+//! neighbour and nodes with too many are split.
 
 use smallvec::SmallVec;
 
@@ -11,31 +12,32 @@ use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
 use super::node::{Child, Expiries, Link, Node, Totals};
 use super::order::{Order, sums};
 
-/// One inner node on the way down, and the child that was taken.
+/// Inner node on the path, and the child that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     node: Link,
     index: usize,
-    /// The child's sums before anything below was changed: a fresh child changes in place.
+    /// Sums of the child before anything below was changed: a fresh child changes in place.
     before: Totals,
 }
 
-/// The way from a root to a leaf.
+/// TreePath from a root to a leaf.
 #[derive(Debug, Default)]
-pub(crate) struct Path {
+pub(crate) struct TreePath {
     steps: SmallVec<[Step; 8]>,
 }
 
-/// What takes the place of a child; the key of the first is not looked at.
+/// Nodes that replace a child, each with its key; the key of the first is ignored.
 pub(crate) type Pieces = SmallVec<[(Link, u64); 3]>;
 
-impl Path {
-    /// Goes down from `root` by `choose`, and returns the leaf with the path to it.
+impl TreePath {
+    /// Descends from `root`, `choose` returning the index of the child to take; returns the leaf
+    /// with the path to it.
     pub(crate) fn descend<O: Order>(
         root: Link,
         mut choose: impl FnMut(Node<'_>) -> usize,
-    ) -> (Path, Link) {
-        let mut path = Path::default();
+    ) -> (TreePath, Link) {
+        let mut path = TreePath::default();
         let mut link = root;
         while !link.node().is_leaf() {
             let index = choose(link.node());
@@ -53,9 +55,9 @@ impl Path {
         step.map_or(0, |step| step.node.node().children()[step.index].key)
     }
 
-    /// Puts `pieces` in the place of the leaf that the path leads to, and returns the new root.
+    /// Replaces the leaf that the path leads to by `pieces`, and returns the new root.
     ///
-    /// The leaf itself is the caller's to discard, or to use as one of the pieces.
+    /// The caller discards the leaf itself, or uses it as one of the pieces.
     pub(crate) fn replace<O: Order>(self, arena: &mut Arena, mut pieces: Pieces) -> Option<Link> {
         for step in self.steps.into_iter().rev() {
             pieces = replace_child::<O>(arena, step, &pieces);
@@ -89,7 +91,7 @@ fn child_of<O: Order>(&(link, key): &(Link, u64)) -> Child {
     Child { link, measure: sums::<O>(link.node()).measure, key }
 }
 
-/// Replaces one child, and returns what takes the place of its parent.
+/// Replaces one child, and returns the nodes that replace its parent.
 fn replace_child<O: Order>(arena: &mut Arena, step: Step, pieces: &Pieces) -> Pieces {
     let mut children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
     let old = step.node.node().children()[step.index];
@@ -106,7 +108,7 @@ fn replace_child<O: Order>(arena: &mut Arena, step: Step, pieces: &Pieces) -> Pi
         node = join_underfull::<O>(arena, node, index);
     }
     if children.is_empty() && node.node().len() > 1 {
-        // Neighbours that a removed child kept apart may now fit together.
+        // Neighbours that the removed child separated may now fit together.
         node = join_underfull::<O>(arena, node, step.index.saturating_sub(1));
     }
     match node.node().len() {
@@ -127,9 +129,9 @@ fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces {
     Pieces::from_iter([(left, 0), (right, key)])
 }
 
-/// The parent's sums after its child was replaced, without looking at the other children.
+/// Sums of the parent after its child was replaced, without a look at the other children.
 ///
-/// None if the child that expires first or last may be gone: then only all children together know.
+/// None if the child that expires first or last may be gone: then only all children together tell.
 fn totals_after<O: Order>(step: Step, children: &[Child]) -> Option<Totals> {
     let mut totals = step.node.node().totals();
     totals.measure -= step.node.node().children()[step.index].measure;
@@ -140,7 +142,7 @@ fn totals_after<O: Order>(step: Step, children: &[Child]) -> Option<Totals> {
     totals.bytes += new.bytes;
     let (before, after) = (step.before.expiries, new.expiries);
     let first_is_gone = before.first == totals.expiries.first && after.first > before.first;
-    // Where nothing expires, what is left when a child goes does not either.
+    // If nothing expires, the rest does not expire either when a child goes.
     let nothing_expires = children.is_empty() && totals.expiries == Expiries::NONE;
     let last_is_gone =
         before.last == totals.expiries.last && after.last < before.last && !nothing_expires;
@@ -158,7 +160,8 @@ pub(crate) fn sum_up<O: Order>(link: Link) {
     inner::set_totals(link, sums.fold(Totals::OF_NOTHING, Totals::and));
 }
 
-/// Joins the child at `index` with its neighbours for as long as it holds too little and they fit into one node.
+/// Merges the child at `index` with its neighbours for as long as it is underfull and they fit into
+/// one node.
 fn join_underfull<O: Order>(arena: &mut Arena, mut node: Link, mut index: usize) -> Link {
     loop {
         let children = node.node().children();
@@ -184,7 +187,7 @@ pub(crate) fn is_underfull<O: Order>(node: Node<'_>) -> bool {
     if node.is_leaf() { O::is_underfull(node) } else { node.len() < CHILD_COUNT_MIN }
 }
 
-/// Joins the children at `index` and `index + 1` of a fresh node, if one node can hold both.
+/// Merges the children at `index` and `index + 1` of a fresh node, if one node can hold both.
 fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
     let (left, right) = (node.node().children()[index], node.node().children()[index + 1]);
     let bytes_before = left.link.node().bytes() + right.link.node().bytes();
@@ -197,7 +200,7 @@ fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
         let seam = left.link.node().len() - 1;
         let merged = inner::merge(arena, left.link, &right);
         sum_up::<O>(merged);
-        // Two crumbs of different parents are neighbours now.
+        // Two underfull nodes of different parents may be neighbours now.
         join_underfull::<O>(arena, merged, seam)
     };
     let sums = sums::<O>(merged.node());

@@ -1,11 +1,12 @@
 //! Hashes: fields with values, each with an optional expiry.
 //!
-//! A hash of one leaf keeps the order in which its fields were added, as Redis's listpack does. A longer one is ordered
-//! by the seeded hash of the field from leaf to leaf, while each leaf still keeps the order of arrival: nothing inside a
-//! leaf needs an order, because finding a field compares lengths and bytes in a row, and no hash is stored.
+//! A hash of one leaf keeps the order in which its fields were added, as Redis's listpack does. A
+//! longer one is ordered by the seeded hash of the field from leaf to leaf, while each leaf still
+//! keeps the order of insertion: no order is needed inside a leaf, because finding a field compares
+//! lengths and bytes in a row, and no hash is stored.
 //!
 //! ```text
-//! element   | field length * 2 + has expiry, as a varint | expiry, 8 bytes, or nothing | field | value |
+//! element | field length * 2 + has expiry, as a varint | expiry: 8 bytes or none | field | value |
 //! ```
 
 use std::marker::PhantomData;
@@ -13,20 +14,22 @@ use std::marker::PhantomData;
 use crate::member::Section;
 use smallvec::SmallVec;
 
+use super::collection::{Collection, TreeEdit};
+use super::kind::Kind;
 use crate::hash::{Seed, hash};
 use crate::heap::Heap;
 use crate::tree::arena::Arena;
 use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
 use crate::tree::inner;
-use crate::tree::leaf::{self, Parts, Plan};
+use crate::tree::leaf::{self, LeafPlan, Parts};
 use crate::tree::node::{Expiries, Link, NEVER, Node, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Path, Pieces};
+use crate::tree::update::{Pieces, TreePath};
 use crate::tree::{Built, Root};
 
-/// Fields by hash.
+/// Order of fields by hash.
 struct Fields;
 
 impl Order for Fields {
@@ -39,7 +42,7 @@ impl Order for Fields {
     }
 }
 
-/// Where a field belongs in a hash of more than one leaf.
+/// Key of a field in a hash of more than one leaf.
 #[inline]
 fn key_of(seed: &Seed, field: &[u8]) -> u64 {
     let key = hash(seed, field);
@@ -48,7 +51,7 @@ fn key_of(seed: &Seed, field: &[u8]) -> u64 {
     key
 }
 
-/// The longest varint, and an expiry.
+/// Bytes of the longest varint and an expiry.
 type Prefix = SmallVec<[u8; 18]>;
 
 fn prefix(field: &[u8], expires_at_ms: Option<u64>) -> Prefix {
@@ -65,23 +68,24 @@ fn prefix(field: &[u8], expires_at_ms: Option<u64>) -> Prefix {
     prefix
 }
 
-/// A field with what belongs to it.
+/// Field with its value and expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'g> {
     /// The field's name.
     pub field: &'g [u8],
     /// Its value.
     pub value: &'g [u8],
-    /// When it expires, in ms since the Unix epoch; what has expired stays here until it is removed.
+    /// Time when it expires, in ms since the Unix epoch; an expired field stays here until it is
+    /// removed.
     pub expires_at_ms: Option<u64>,
 }
 
-/// What [`Hash::get`] finds.
+/// Result of [`Hash::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'g> {
     /// The value.
     pub value: &'g [u8],
-    /// When the field expires, in ms since the Unix epoch.
+    /// Time when the field expires, in ms since the Unix epoch.
     pub expires_at_ms: Option<u64>,
 }
 
@@ -115,7 +119,7 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
     (0..leaf.len()).map(move |index| decode(leaf.element(index)))
 }
 
-/// The index of `field` in a leaf.
+/// Index of `field` in a leaf.
 #[inline]
 fn find(leaf: Node<'_>, field: &[u8]) -> Option<usize> {
     let data = leaf.data();
@@ -129,7 +133,7 @@ fn find(leaf: Node<'_>, field: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether an element belongs to `field`.
+/// True if an element is of `field`.
 #[inline]
 fn is_of(element: &[u8], field: &[u8]) -> bool {
     let head = usize::from(element[0]);
@@ -140,7 +144,8 @@ fn is_of(element: &[u8], field: &[u8]) -> bool {
     head >> 1 == field.len() && same(&element[at..at + field.len()], field)
 }
 
-/// Compares short slices of equal length without a call, from the end, where the names of fields differ most.
+/// Compares short slices of equal length without a call, from the end, where the names of fields
+/// differ most.
 #[inline]
 fn same(left: &[u8], right: &[u8]) -> bool {
     match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
@@ -159,18 +164,18 @@ pub struct Hash<'g> {
 }
 
 impl<'g> Hash<'g> {
-    /// The hash under a root, built with the same seed.
+    /// Hash under a root, built with the same seed.
     ///
     /// # Safety
     ///
-    /// `root` came from a [`HashEdit`] with this seed, and was reachable for readers at some moment of the section's
-    /// lifetime `'g`, or is not yet published and not dropped for as long.
+    /// `root` came from a [`HashEdit`] with this seed, and was reachable for readers at some moment
+    /// of the section's lifetime `'g`, or is not yet published and not dropped for as long.
     #[must_use]
     pub unsafe fn from_root(root: Root, seed: &'g Seed, _section: Section<'g>) -> Hash<'g> {
         Hash { root: root.link().node(), seed }
     }
 
-    /// Count of fields, expired ones included; never zero.
+    /// Number of fields, expired ones included; never zero.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
@@ -197,7 +202,7 @@ impl<'g> Hash<'g> {
         });
     }
 
-    /// The value of a field.
+    /// Value and expiry of a field.
     #[inline]
     #[must_use]
     pub fn get(&self, field: &[u8]) -> Option<Field<'g>> {
@@ -210,20 +215,22 @@ impl<'g> Hash<'g> {
         Some(Field { value: entry.value, expires_at_ms: entry.expires_at_ms })
     }
 
-    /// All fields: in the order they were added if the hash is one leaf, else in an order that means nothing.
+    /// All fields: in the order they were added if the hash is one leaf, else in an order without
+    /// meaning.
     #[must_use]
     pub fn iter(&self) -> Entries<'g> {
         Entries { cursor: Cursor::descend(self.root.link(), |_| 0), next: 0 }
     }
 
-    /// The fields from a position of [`Hash::iter`] on. In logarithmic time, then constant per field.
+    /// Fields from a position of [`Hash::iter`] on. In logarithmic time, then constant per field.
     #[must_use]
     pub fn iter_from(&self, index: u64) -> Entries<'g> {
         let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
         Entries { cursor, next: within as usize }
     }
 
-    /// The field at a position of [`Hash::iter`], in logarithmic time: a random position picks a random field.
+    /// Field at a position of [`Hash::iter`], in logarithmic time: a random position picks a random
+    /// field.
     #[must_use]
     pub fn nth(&self, index: u64) -> Option<Entry<'g>> {
         let (leaf, within) = leaf_at(self.root.link(), index);
@@ -231,10 +238,11 @@ impl<'g> Hash<'g> {
         (within < leaf.len()).then(|| decode(leaf.element(within)))
     }
 
-    /// Visits at least `count` fields from a cursor on, and returns the cursor to go on from; zero begins and ends.
+    /// Visits at least `count` fields from a cursor on, and returns the cursor to go on from; zero
+    /// begins and ends.
     ///
-    /// Whole leaves are visited. A field that is there from the first call to the last is visited whatever happens to
-    /// the others meanwhile; one may be visited twice.
+    /// Whole leaves are visited. A field that is there from the first call to the last is visited
+    /// whatever happens to the others meanwhile; a field may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Entry<'g>)) -> u64 {
         let mut place = Cursor::descend(self.root.link(), |node| inner::find_key(node, cursor));
         let mut visited = 0;
@@ -249,28 +257,24 @@ impl<'g> Hash<'g> {
         }
     }
 
-    /// The earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
+    /// Earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
     #[must_use]
     pub fn first_expiry(&self) -> Option<u64> {
         Some(sums::<Fields>(self.root).expiries.first).filter(|&at_ms| at_ms != NEVER)
     }
 
-    /// When the last field will have expired, in ms since the Unix epoch; none if a field never does. In constant time
-    /// past one leaf.
+    /// Time when the last field will have expired, in ms since the Unix epoch; none if a field
+    /// never does. In constant time past one leaf.
     #[must_use]
     pub fn last_expiry(&self) -> Option<u64> {
         Some(sums::<Fields>(self.root).expiries.last).filter(|&at_ms| at_ms != NEVER)
     }
 
-    /// Visits fields that expire at `now_ms` or before, until `visit` says false; looks only where there are some.
+    /// Visits fields that expire at `now_ms` or before, until `visit` returns false; reads only
+    /// nodes that have some.
     pub fn due(&self, now_ms: u64, mut visit: impl FnMut(Entry<'g>) -> bool) {
         due_below(self.root, now_ms, &mut visit);
     }
-}
-
-/// Whether a field of the hash under a root has an expiry. The hash must be live.
-pub(crate) fn has_expiring_fields(root: Root) -> bool {
-    sums::<Fields>(root.link().node()).expiries.first != NEVER
 }
 
 fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) -> bool) -> bool {
@@ -307,14 +311,14 @@ impl<'g> Iterator for Entries<'g> {
     }
 }
 
-/// The next version of a hash, while it is built.
+/// Next version of a hash, under construction.
 #[derive(Debug)]
 pub struct HashEdit<'h> {
     arena: Arena,
     heap: &'h Heap,
     seed: &'h Seed,
     root: Option<Link>,
-    // An edit belongs to the thread whose heap it counts in.
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
     marker: PhantomData<*const ()>,
 }
 
@@ -325,12 +329,12 @@ impl<'h> HashEdit<'h> {
         HashEdit { arena: Arena::default(), heap, seed, root: None, marker: PhantomData }
     }
 
-    /// The next version of the hash under `root`; of an empty one, if there is none.
+    /// Next version of the hash under `root`; of an empty one, if there is none.
     ///
     /// # Safety
     ///
-    /// `root` came from a `HashEdit` with this seed, is the current version of its key, and nobody else edits or retires
-    /// it until this edit and what it built are gone.
+    /// `root` came from a `HashEdit` with this seed, is the current version of its key, and no
+    /// other code edits or retires it until this edit and the tree it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> HashEdit<'h> {
         HashEdit {
@@ -340,33 +344,33 @@ impl<'h> HashEdit<'h> {
         }
     }
 
-    /// Count of fields.
+    /// Number of fields.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.root.map_or(0, |root| sums::<Fields>(root.node()).measure)
     }
 
-    /// Whether no field is left.
+    /// True if no field is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// The hash as this edit left it; none if it is empty.
+    /// The hash as edited so far; none if it is empty.
     #[must_use]
     pub fn view(&self) -> Option<Hash<'_>> {
         self.root.map(|root| Hash { root: root.node(), seed: self.seed })
     }
 
-    /// The value of a field as this edit left it.
+    /// Value and expiry of a field as edited so far.
     #[must_use]
     pub fn get(&self, field: &[u8]) -> Option<Field<'_>> {
         self.view()?.get(field)
     }
 
-    /// Sets a field's value and expiry (none: it stays for ever). True if the field is new.
+    /// Sets a field's value and expiry (none: it never expires). True if the field is new.
     ///
-    /// A field that is there keeps its place in the order, a new one goes to the end.
+    /// An existing field keeps its place in the order, a new one goes to the end.
     pub fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
         let prefix = prefix(field, expires_at_ms);
         let parts: [&[u8]; 3] = [&prefix, field, value];
@@ -386,7 +390,8 @@ impl<'h> HashEdit<'h> {
         let Some(root) = self.root else { return false };
         let (path, link) = self.descend(root, field);
         let Some(found) = find(link.node(), field) else { return false };
-        // A copy, because the old place of the value may be overwritten while the new one is written.
+        // Copied, because the old place of the value may be overwritten while the new one is
+        // written.
         let value = decode(link.node().element(found)).value.to_vec();
         let prefix = prefix(field, expires_at_ms);
         let special = if expires_at_ms.is_some() { flags::EXPIRES } else { 0 };
@@ -399,7 +404,7 @@ impl<'h> HashEdit<'h> {
         let Some(root) = self.root else { return false };
         let (path, link) = self.descend(root, field);
         let Some(at) = find(link.node(), field) else { return false };
-        let plan = Plan { leaf: link.node(), at, removed: 1, inserted: None };
+        let plan = LeafPlan { leaf: link.node(), at, removed: 1, inserted: None };
         let pieces = if plan.len() == 0 {
             self.arena.discard(link);
             Pieces::new()
@@ -410,29 +415,32 @@ impl<'h> HashEdit<'h> {
         true
     }
 
-    pub(crate) fn base(&self) -> Option<Root> {
-        self.arena.base()
-    }
-
     /// Ends the edit.
     pub fn finish(self) -> Built<'h> {
         self.arena.finish(self.root, self.heap)
     }
 
-    fn descend(&self, root: Link, field: &[u8]) -> (Path, Link) {
+    fn descend(&self, root: Link, field: &[u8]) -> (TreePath, Link) {
         if root.node().is_leaf() {
-            return (Path::default(), root);
+            return (TreePath::default(), root);
         }
         let key = key_of(self.seed, field);
-        Path::descend::<Fields>(root, |node| inner::find_key(node, key))
+        TreePath::descend::<Fields>(root, |node| inner::find_key(node, key))
     }
 
     /// Writes an element over the one found, or behind the last of its leaf.
-    fn put(&mut self, path: Path, link: Link, found: Option<usize>, special: u8, parts: Parts<'_>) {
+    fn put(
+        &mut self,
+        path: TreePath,
+        link: Link,
+        found: Option<usize>,
+        special: u8,
+        parts: Parts<'_>,
+    ) {
         let leaf = link.node();
         let at = found.unwrap_or(leaf.len());
         let removed = usize::from(found.is_some());
-        let plan = Plan { leaf, at, removed, inserted: Some(parts) };
+        let plan = LeafPlan { leaf, at, removed, inserted: Some(parts) };
         let pieces = if plan.fits() {
             Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
         } else {
@@ -449,7 +457,40 @@ impl<'h> HashEdit<'h> {
     }
 }
 
-/// The field of an element, given whole or as prefix, field and value.
+// SAFETY: no other type is of this kind; views and edits read what edits built.
+unsafe impl Collection for Hash<'_> {
+    const KIND: Kind = Kind::Hash;
+
+    type View<'g> = Hash<'g>;
+
+    type Edit<'h> = HashEdit<'h>;
+
+    unsafe fn view<'g>(root: Root, seed: &'g Seed, section: Section<'g>) -> Hash<'g> {
+        // SAFETY: the caller's promise.
+        unsafe { Hash::from_root(root, seed, section) }
+    }
+
+    unsafe fn edit<'h>(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> HashEdit<'h> {
+        // SAFETY: the caller's promise.
+        unsafe { HashEdit::new(root, seed, heap) }
+    }
+}
+
+impl<'h> TreeEdit<'h> for HashEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
+    }
+
+    fn has_volatile_items(&self) -> bool {
+        self.root.is_some_and(|root| sums::<Fields>(root.node()).expiries.first != NEVER)
+    }
+}
+
+/// Field of an element, which is given whole or as prefix, field and value.
 fn field_of<'a>(parts: Parts<'a>) -> &'a [u8] {
     match parts {
         [element] => decode(element).field,

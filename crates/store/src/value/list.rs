@@ -1,7 +1,7 @@
 //! Lists: elements by position, cheap at both ends.
 //!
-//! A list of one leaf is that leaf. A longer one has a small root with two or three children: the first leaf, the tree
-//! of all leaves between, the last leaf.
+//! A list of one leaf is that leaf. A longer one has a small root with two or three children: the
+//! first leaf, the tree of all leaves between, the last leaf.
 //!
 //! ```text
 //!             root: ENDS
@@ -10,32 +10,36 @@
 //!       leaf    tree      leaf        a full end leaf moves into the tree as it is
 //! ```
 //!
-//! So a push costs one leaf and a hundred bytes whatever the length, instead of a path; and leaves enter the tree full.
+//! A push therefore costs one leaf and a hundred bytes whatever the length, instead of a path; and
+//! leaves enter the tree full.
 
 use std::marker::PhantomData;
 
 use crate::member::Section;
 use smallvec::SmallVec;
 
+use super::collection::{Collection, TreeEdit};
+use super::kind::Kind;
+use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::tree::arena::Arena;
 use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at};
 use crate::tree::inner;
-use crate::tree::leaf::{self, Parts, Plan};
+use crate::tree::leaf::{self, LeafPlan, Parts};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
 use crate::tree::node::{Child, Expiries, Link, Node, Totals, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Path, Pieces, sum_up};
+use crate::tree::update::{Pieces, TreePath, sum_up};
 use crate::tree::{Built, Root};
 
-/// Elements by position.
+/// Order of elements by position.
 struct Positions;
 
 impl Order for Positions {}
 
-/// The level of a root with two ends: all that counts is that it is no leaf.
+/// Level of a root with two ends: it only has to differ from a leaf's.
 const ENDS_LEVEL: u8 = 1;
 
 fn length(link: Link) -> u64 {
@@ -47,12 +51,12 @@ fn bytes(link: Link) -> u64 {
     link.node().bytes()
 }
 
-/// A part as the root sees it.
+/// A part as a child of the root.
 fn child(link: Link) -> Child {
     Child { link, measure: length(link), key: 0 }
 }
 
-/// A part that is no single leaf, and its children.
+/// A part that is not a single leaf, and its children.
 fn inner_part<'n>(part: Option<Child>) -> Option<(Link, &'n [Child])> {
     let link = part?.link;
     (!link.node().is_leaf()).then(|| (link, link.node().children()))
@@ -65,18 +69,18 @@ pub struct List<'g> {
 }
 
 impl<'g> List<'g> {
-    /// The list under a root.
+    /// List under a root.
     ///
     /// # Safety
     ///
-    /// `root` came from a [`ListEdit`], and was reachable for readers at some moment of the section's lifetime `'g`, or
-    /// is not yet published and not dropped for as long.
+    /// `root` came from a [`ListEdit`], and was reachable for readers at some moment of the
+    /// section's lifetime `'g`, or is not yet published and not dropped for as long.
     #[must_use]
     pub unsafe fn from_root(root: Root, _section: Section<'g>) -> List<'g> {
         List { root: root.link().node() }
     }
 
-    /// Count of elements; never zero.
+    /// Number of elements; never zero.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
@@ -110,7 +114,7 @@ impl<'g> List<'g> {
         assert_eq!(bytes, self.bytes());
     }
 
-    /// The element at `index`, counted from the front.
+    /// Element at `index`, counted from the front.
     #[must_use]
     pub fn get(&self, index: u64) -> Option<&'g [u8]> {
         let (leaf, within) = leaf_at(self.root.link(), index);
@@ -118,7 +122,7 @@ impl<'g> List<'g> {
         (within < leaf.len()).then(|| leaf.element(within))
     }
 
-    /// The elements from `index` on, towards the back. In logarithmic time, then constant per element.
+    /// Elements from `index` on, towards the back. In logarithmic time, then constant per element.
     #[must_use]
     pub fn iter_from(&self, index: u64) -> Elements<'g> {
         let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
@@ -131,7 +135,7 @@ impl<'g> List<'g> {
         self.iter_from(0)
     }
 
-    /// The elements from `index` on, towards the front; an index behind the end means the last.
+    /// Elements from `index` on, towards the front; an index behind the end means the last.
     #[must_use]
     pub fn iter_back_from(&self, index: u64) -> ElementsBack<'g> {
         let last = self.len() - 1;
@@ -139,7 +143,7 @@ impl<'g> List<'g> {
         ElementsBack { cursor, left: within as usize + 1 }
     }
 
-    /// The elements of positions `start..end`; what lies behind the end is left out.
+    /// Elements of positions `start..end`; positions behind the end are left out.
     pub fn range(&self, start: u64, end: u64) -> impl Iterator<Item = &'g [u8]> + use<'g> {
         self.iter_from(start).take(usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX))
     }
@@ -199,23 +203,23 @@ enum Part {
     Last,
 }
 
-/// The next version of a list, while it is built.
+/// Next version of a list, under construction.
 ///
 /// Between calls: `last` is there unless the list is empty, and `first` is there if `middle` is.
 #[derive(Debug)]
 pub struct ListEdit<'h> {
     arena: Arena,
     heap: &'h Heap,
-    /// The published root with the two ends, until the first change makes it part of the old version.
+    /// Published root with the two ends, until the first change makes it part of the old version.
     ends: Option<Link>,
     first: Option<Child>,
     middle: Option<Child>,
     last: Option<Child>,
-    /// Allocated bytes of the three parts; none once leaves moved from one to another. Kept so that a change of one end
-    /// does not look at the other parts, which are in no cache.
+    /// Allocated bytes of the three parts; none once leaves moved from one to another. Kept so that
+    /// a change of one end does not look at the other parts, which are in no cache.
     bytes: Option<u64>,
     changed: bool,
-    // An edit belongs to the thread whose heap it counts in.
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
     marker: PhantomData<*const ()>,
 }
 
@@ -236,12 +240,12 @@ impl<'h> ListEdit<'h> {
         }
     }
 
-    /// The next version of the list under `root`; of an empty one, if there is none.
+    /// Next version of the list under `root`; of an empty one, if there is none.
     ///
     /// # Safety
     ///
-    /// `root` came from a `ListEdit`, is the current version of its key, and nobody else edits or retires it until this
-    /// edit and what it built are gone.
+    /// `root` came from a `ListEdit`, is the current version of its key, and no other code edits or
+    /// retires it until this edit and the tree it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> ListEdit<'h> {
         let mut edit = ListEdit::create(heap);
@@ -262,26 +266,26 @@ impl<'h> ListEdit<'h> {
         edit
     }
 
-    /// Count of elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.part_len(Part::First) + self.part_len(Part::Middle) + self.part_len(Part::Last)
     }
 
-    /// Allocated bytes of what this edit left, but for the root of a list with two ends.
+    /// Allocated bytes of the list as edited so far, without the root of a list with two ends.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         let parts = [self.first, self.middle, self.last].into_iter().flatten();
         self.bytes.unwrap_or_else(|| parts.map(|part| bytes(part.link)).sum())
     }
 
-    /// Whether no element is left.
+    /// True if no element is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 
-    /// The element at `index` as this edit left it.
+    /// Element at `index` as edited so far.
     #[must_use]
     pub fn get(&self, index: u64) -> Option<&[u8]> {
         let (part, within) = self.locate(index)?;
@@ -289,7 +293,7 @@ impl<'h> ListEdit<'h> {
         Some(leaf.element(within as usize))
     }
 
-    /// All elements from front to back as this edit left them.
+    /// All elements from front to back as edited so far.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         [self.first, self.middle, self.last].into_iter().flatten().flat_map(|part| {
             let (cursor, _) = Cursor::at_position(part.link, 0);
@@ -308,7 +312,8 @@ impl<'h> ListEdit<'h> {
         self.splice(Part::Last, self.part_len(Part::Last), 0, Some(element));
     }
 
-    /// Removes the first element; its bytes can be read before, or from the old version. False if there is none.
+    /// Removes the first element; its bytes can be read before, or from the old version. False if
+    /// there is none.
     pub fn pop_front(&mut self) -> bool {
         self.remove(0)
     }
@@ -325,7 +330,8 @@ impl<'h> ListEdit<'h> {
         true
     }
 
-    /// Inserts an element before the one at `index`; at the back if `index` is the length. False beyond.
+    /// Inserts an element before the one at `index`; at the back if `index` is the length. False
+    /// beyond.
     pub fn insert(&mut self, index: u64, element: &[u8]) -> bool {
         if index == self.len() {
             self.push_back(element);
@@ -343,7 +349,8 @@ impl<'h> ListEdit<'h> {
         true
     }
 
-    /// Removes the elements of positions `start..end`; in time linear in their number, leaf by leaf.
+    /// Removes the elements of positions `start..end`; in time linear in their number, leaf by
+    /// leaf.
     pub fn remove_range(&mut self, start: u64, end: u64) {
         let mut left = end.min(self.len()).saturating_sub(start);
         while left > 0 {
@@ -359,10 +366,6 @@ impl<'h> ListEdit<'h> {
             self.splice(part, within, count as usize, None);
             left -= count;
         }
-    }
-
-    pub(crate) fn base(&self) -> Option<Root> {
-        self.arena.base()
     }
 
     /// Ends the edit.
@@ -407,7 +410,7 @@ impl<'h> ListEdit<'h> {
         self.part(part).map_or(0, |child| child.measure)
     }
 
-    /// The part that holds the element at `index`, and the position within.
+    /// Part that holds the element at `index`, and the position within.
     fn locate(&self, mut index: u64) -> Option<(Part, u64)> {
         for part in [Part::First, Part::Middle, Part::Last] {
             let len = self.part_len(part);
@@ -429,7 +432,7 @@ impl<'h> ListEdit<'h> {
         self.join_ends();
     }
 
-    /// Replaces `removed` elements of one leaf from a position of a part on by at most one.
+    /// Replaces `removed` elements of one leaf, from a position of a part on, by at most one.
     fn splice(&mut self, part: Part, position: u64, removed: usize, inserted: Option<&[u8]>) {
         self.changed = true;
         let pieces = inserted.map(|element| [element]);
@@ -460,7 +463,7 @@ impl<'h> ListEdit<'h> {
         }
     }
 
-    /// Makes the ends single leaves again after a change.
+    /// Gives the list its ends again after a change: takes a missing end out of the middle.
     fn restore(&mut self) {
         if self.last.is_none() {
             self.last = match self.middle.take() {
@@ -500,7 +503,7 @@ impl<'h> ListEdit<'h> {
         self.middle = Some(child(attach(&mut self.arena, middle, end, leaf)));
     }
 
-    /// Takes the leaf at an end of what was the middle out of it; the rest is the middle.
+    /// Takes the leaf at an end of `middle` out of it; the rest becomes the middle.
     fn detach(&mut self, middle: Child, end: End) -> Child {
         self.bytes = None;
         let (path, leaf) = descend_to(middle.link, end);
@@ -508,9 +511,10 @@ impl<'h> ListEdit<'h> {
         child(leaf)
     }
 
-    /// Makes two small leaves one again.
+    /// Merges two small leaves into one.
     ///
-    /// Only below half a node, so that pushes and pops around one full leaf do not join and part it each time.
+    /// Only below half a node, so that pushes and pops around one full leaf do not merge and split
+    /// it each time.
     fn join_ends(&mut self) {
         let (Some(first), None, Some(last)) = (self.first, self.middle, self.last) else { return };
         let (first, last) = (first.link, last.link);
@@ -527,6 +531,35 @@ impl<'h> ListEdit<'h> {
     }
 }
 
+// SAFETY: no other type is of this kind; views and edits read what edits built.
+unsafe impl Collection for List<'_> {
+    const KIND: Kind = Kind::List;
+
+    type View<'g> = List<'g>;
+
+    type Edit<'h> = ListEdit<'h>;
+
+    unsafe fn view<'g>(root: Root, _seed: &'g Seed, section: Section<'g>) -> List<'g> {
+        // SAFETY: the caller's promise.
+        unsafe { List::from_root(root, section) }
+    }
+
+    unsafe fn edit<'h>(root: Option<Root>, _seed: &'h Seed, heap: &'h Heap) -> ListEdit<'h> {
+        // SAFETY: the caller's promise.
+        unsafe { ListEdit::new(root, heap) }
+    }
+}
+
+impl<'h> TreeEdit<'h> for ListEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
+    }
+}
+
 /// Replaces elements of the leaf at `position` of a plain tree, and returns the new root.
 fn splice_at(
     arena: &mut Arena,
@@ -536,12 +569,12 @@ fn splice_at(
     inserted: Option<Parts<'_>>,
 ) -> Option<Link> {
     let mut within = position;
-    let (path, link) = Path::descend::<Positions>(root, |node| {
+    let (path, link) = TreePath::descend::<Positions>(root, |node| {
         let (index, rest) = inner::find_position(node, within);
         within = rest;
         index
     });
-    let plan = Plan { leaf: link.node(), at: within as usize, removed, inserted };
+    let plan = LeafPlan { leaf: link.node(), at: within as usize, removed, inserted };
     let pieces = if plan.len() == 0 {
         arena.discard(link);
         Pieces::new()
@@ -566,8 +599,8 @@ enum End {
     Back,
 }
 
-fn descend_to(root: Link, end: End) -> (Path, Link) {
-    Path::descend::<Positions>(root, |node| match end {
+fn descend_to(root: Link, end: End) -> (TreePath, Link) {
+    TreePath::descend::<Positions>(root, |node| match end {
         End::Front => 0,
         End::Back => node.len() - 1,
     })

@@ -1,14 +1,17 @@
-//! Large mutable strings: bytes in chunks, by position.
+//! Texts: large mutable strings, as bytes in chunks, by position.
 //!
-//! A chunk is a leaf of one element. A run of zeros is a leaf that holds its length alone, so that a bitmap whose last
-//! bit is set costs a few nodes and not 512 MiB. A write copies the chunks it touches and the path to them.
+//! A chunk is a leaf of one element. A run of zeros is a leaf that stores its length alone, so that
+//! a bitmap whose last bit is set costs a few nodes and not 512 MiB. A write copies the chunks it
+//! touches and the path to them.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::member::Section;
-
+use super::collection::{Collection, TreeEdit};
+use super::kind::Kind;
+use crate::hash::Seed;
 use crate::heap::Heap;
+use crate::member::Section;
 use crate::tree::arena::Arena;
 use crate::tree::check::check_tree;
 use crate::tree::cursor::{Cursor, leaf_at};
@@ -17,10 +20,10 @@ use crate::tree::leaf;
 use crate::tree::limits::{CHUNK_BYTES, LEAF_BYTES_MIN};
 use crate::tree::node::{HEADER_BYTES, Link, Node, flags};
 use crate::tree::order::{Order, sums};
-use crate::tree::update::{Path, Pieces};
+use crate::tree::update::{Pieces, TreePath};
 use crate::tree::{Built, Root};
 
-/// Bytes by position.
+/// Order of bytes by position.
 struct Bytes;
 
 impl Order for Bytes {
@@ -48,17 +51,17 @@ impl Order for Bytes {
 
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
-/// A piece of a text.
+/// Piece of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk<'g> {
     /// These bytes.
     Bytes(&'g [u8]),
-    /// So many zero bytes, which are not stored.
+    /// A number of zero bytes, which are not stored.
     Zeros(u64),
 }
 
 impl<'g> Chunk<'g> {
-    /// Count of bytes.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         match self {
@@ -67,13 +70,13 @@ impl<'g> Chunk<'g> {
         }
     }
 
-    /// Whether there are no bytes; chunks of a text have some.
+    /// True if there are no bytes; chunks of a text have some.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The part from `range.start` to `range.end`.
+    /// Part from `range.start` to `range.end`.
     fn slice(self, range: Range<u64>) -> Chunk<'g> {
         match self {
             Chunk::Bytes(bytes) => Chunk::Bytes(&bytes[range.start as usize..range.end as usize]),
@@ -81,7 +84,7 @@ impl<'g> Chunk<'g> {
         }
     }
 
-    /// The bytes of a chunk of at most `CHUNK_BYTES`.
+    /// Bytes of a chunk of at most `CHUNK_BYTES`.
     fn stored(self) -> &'g [u8] {
         match self {
             Chunk::Bytes(bytes) => bytes,
@@ -113,18 +116,18 @@ pub struct Text<'g> {
 }
 
 impl<'g> Text<'g> {
-    /// The text under a root.
+    /// Text under a root.
     ///
     /// # Safety
     ///
-    /// `root` came from a [`TextEdit`], and was reachable for readers at some moment of the section's lifetime `'g`, or
-    /// is not yet published and not dropped for as long.
+    /// `root` came from a [`TextEdit`], and was reachable for readers at some moment of the
+    /// section's lifetime `'g`, or is not yet published and not dropped for as long.
     #[must_use]
     pub unsafe fn from_root(root: Root, _section: Section<'g>) -> Text<'g> {
         Text { root: root.link().node() }
     }
 
-    /// Count of bytes; never zero.
+    /// Number of bytes; never zero.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
@@ -147,7 +150,7 @@ impl<'g> Text<'g> {
         });
     }
 
-    /// The byte at `position`.
+    /// Byte at `position`.
     #[must_use]
     pub fn get(&self, position: u64) -> Option<u8> {
         let (leaf, within) = leaf_at(self.root.link(), position);
@@ -157,7 +160,7 @@ impl<'g> Text<'g> {
         }
     }
 
-    /// The chunks of `range` in order; what lies behind the end is left out.
+    /// Chunks of `range` in order; positions behind the end are left out.
     ///
     /// The slices live as long as the section: they can be written to a socket as they are.
     #[must_use]
@@ -212,13 +215,13 @@ impl<'g> Iterator for Chunks<'g> {
     }
 }
 
-/// The next version of a text, while it is built.
+/// Next version of a text, under construction.
 #[derive(Debug)]
 pub struct TextEdit<'h> {
     arena: Arena,
     heap: &'h Heap,
     root: Option<Link>,
-    // An edit belongs to the thread whose heap it counts in.
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
     marker: PhantomData<*const ()>,
 }
 
@@ -229,30 +232,30 @@ impl<'h> TextEdit<'h> {
         TextEdit { arena: Arena::default(), heap, root: None, marker: PhantomData }
     }
 
-    /// The next version of the text under `root`; of an empty one, if there is none.
+    /// Next version of the text under `root`; of an empty one, if there is none.
     ///
     /// # Safety
     ///
-    /// `root` came from a `TextEdit`, is the current version of its key, and nobody else edits or retires it until this
-    /// edit and what it built are gone.
+    /// `root` came from a `TextEdit`, is the current version of its key, and no other code edits or
+    /// retires it until this edit and the tree it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> TextEdit<'h> {
         TextEdit { root: root.map(Root::link), arena: Arena::from(root), ..TextEdit::create(heap) }
     }
 
-    /// Count of bytes.
+    /// Number of bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.root.map_or(0, length)
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.is_none()
     }
 
-    /// The text as this edit left it; none if it is empty.
+    /// The text as edited so far; none if it is empty.
     #[must_use]
     pub fn view(&self) -> Option<Text<'_>> {
         self.root.map(|root| Text { root: root.node() })
@@ -266,7 +269,8 @@ impl<'h> TextEdit<'h> {
         }
     }
 
-    /// Writes `bytes` from `offset` on. What lies between the old end and `offset` becomes zeros, which are not stored.
+    /// Writes `bytes` from `offset` on. Bytes between the old end and `offset` become zeros, which
+    /// are not stored.
     pub fn write(&mut self, offset: u64, mut bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -284,18 +288,14 @@ impl<'h> TextEdit<'h> {
         self.append(bytes);
     }
 
-    pub(crate) fn base(&self) -> Option<Root> {
-        self.arena.base()
-    }
-
     /// Ends the edit.
     pub fn finish(self) -> Built<'h> {
         self.arena.finish(self.root, self.heap)
     }
 
-    fn descend(root: Link, position: u64) -> (Path, Link, u64) {
+    fn descend(root: Link, position: u64) -> (TreePath, Link, u64) {
         let mut within = position;
-        let (path, link) = Path::descend::<Bytes>(root, |node| {
+        let (path, link) = TreePath::descend::<Bytes>(root, |node| {
             let (index, rest) = inner::find_position(node, within);
             within = rest;
             index
@@ -303,7 +303,8 @@ impl<'h> TextEdit<'h> {
         (path, link, within)
     }
 
-    /// Adds at the end what the last chunk has room for, or a new chunk; returns how many bytes.
+    /// Appends the bytes for which the last chunk has room, or a new chunk; returns the number of
+    /// bytes.
     fn append_some(&mut self, bytes: &[u8]) -> usize {
         let first = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let Some(root) = self.root else {
@@ -335,7 +336,7 @@ impl<'h> TextEdit<'h> {
             path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(link, 0), (run, 0)]));
     }
 
-    /// Writes what lies in the chunk at `position`; returns how many bytes.
+    /// Writes the bytes that lie in the chunk at `position`; returns their number.
     fn write_some(&mut self, position: u64, bytes: &[u8]) -> usize {
         let Some(root) = self.root else { return 0 };
         let (path, link, within) = TextEdit::descend(root, position);
@@ -356,8 +357,8 @@ impl<'h> TextEdit<'h> {
         taken
     }
 
-    /// Parts a run of zeros around a new chunk, which is cut at multiples of the chunk size so that later writes near
-    /// by find it.
+    /// Splits a run of zeros around a new chunk, which is cut at multiples of the chunk size so
+    /// that later writes near by find it.
     fn write_into_zeros(
         &mut self,
         position: u64,
@@ -383,5 +384,38 @@ impl<'h> TextEdit<'h> {
             pieces.push((zeros(&mut self.arena, count - end), 0));
         }
         (pieces, bytes.len())
+    }
+}
+
+// SAFETY: no other type is of this kind; views and edits read what edits built.
+unsafe impl Collection for Text<'_> {
+    const KIND: Kind = Kind::String;
+
+    type View<'g> = Text<'g>;
+
+    type Edit<'h> = TextEdit<'h>;
+
+    unsafe fn view<'g>(root: Root, _seed: &'g Seed, section: Section<'g>) -> Text<'g> {
+        // SAFETY: the caller's promise.
+        unsafe { Text::from_root(root, section) }
+    }
+
+    unsafe fn edit<'h>(root: Option<Root>, _seed: &'h Seed, heap: &'h Heap) -> TextEdit<'h> {
+        // SAFETY: the caller's promise.
+        unsafe { TextEdit::new(root, heap) }
+    }
+
+    fn append_plain(edit: &mut TextEdit<'_>, bytes: &[u8]) {
+        edit.append(bytes);
+    }
+}
+
+impl<'h> TreeEdit<'h> for TextEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
     }
 }

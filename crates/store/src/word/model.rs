@@ -1,7 +1,7 @@
 //! Loom models of the slot word's protocol: `make test-loom-store`.
 //!
-//! The tables are stand-ins, the word is the real one. They are stricter than our tables where it makes the protocol
-//! work for its money: an entry may move from place to place under an odd version.
+//! The word is the real one; the tables are models, stricter than the real tables where that makes
+//! the protocol harder to keep: an entry may move from place to place under an odd version.
 #![allow(unsafe_code)]
 
 use loom::cell::UnsafeCell;
@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::{ExpiryFloor, SlotWord};
 
-/// A slot with two places, scanned from the first to the second. Zero is an empty place.
+/// Slot with two places, scanned from the first to the second. Zero is an empty place.
 #[derive(Default)]
 struct Slot {
     word: SlotWord,
@@ -85,7 +85,7 @@ fn a_moving_entry_is_never_missed() {
 }
 
 #[test]
-fn a_version_shows_what_was_published_before_it() {
+fn a_version_shows_the_publications_before_it() {
     loom::model(|| {
         let slot = Arc::new(Slot::default());
         let fresh = slot.word.load();
@@ -187,7 +187,7 @@ fn no_wake_up_is_lost() {
 }
 
 #[test]
-fn owners_see_what_owners_did() {
+fn owners_see_the_changes_of_owners() {
     loom::model(|| {
         let shared = Arc::new((SlotWord::default(), UnsafeCell::new(0)));
         let add = |shared: &(SlotWord, UnsafeCell<u64>)| {
@@ -210,12 +210,12 @@ fn owners_see_what_owners_did() {
     });
 }
 
-/// What the place of an expiring entry holds: the entry with its expiry, at which both clocks below disagree.
+/// Value of a place: the entry with its expiry, which the two clocks below judge differently.
 const EXPIRING: u64 = 1;
 /// The same entry without an expiry.
 const PERSISTENT: u64 = 2;
 const EXPIRES_AT_MS: u64 = 10;
-/// The clock of who judges late, and of who judges early.
+/// Clocks of a thread that judges late, and of one that judges early.
 const LATE_MS: u64 = 20;
 const EARLY_MS: u64 = 5;
 
@@ -230,7 +230,8 @@ impl Expiring {
         Arc::new(Expiring { slot: Slot::with(EXPIRING), ..Expiring::default() })
     }
 
-    /// One optimistic read by a clock: whether the entry is there, or `None` when the read does not count.
+    /// One optimistic read by a clock: true if the entry is there, `None` when the read does not
+    /// count.
     fn is_there(&self, clock_ms: u64) -> Option<bool> {
         let before = self.slot.word.load();
         let found = self.slot.lookup();
@@ -249,7 +250,7 @@ impl Expiring {
         }
     }
 
-    /// `PERSIST` by a clock: whether the entry was there, or `None` when the slot was taken.
+    /// `PERSIST` by a clock: true if the entry was there, `None` when the slot was locked.
     fn persist(&self, clock_ms: u64) -> Option<bool> {
         if !self.slot.word.try_lock() {
             return None;
@@ -263,7 +264,7 @@ impl Expiring {
 }
 
 #[test]
-fn what_a_reader_found_expired_no_writer_persists() {
+fn a_key_that_a_reader_found_expired_is_not_persisted() {
     loom::model(|| {
         let entry = Expiring::new();
         let writer = {
@@ -299,7 +300,7 @@ fn a_floor_raised_by_another_reader_counts_as_well() {
 }
 
 #[test]
-fn what_a_writer_found_expired_no_reader_finds_alive_afterwards() {
+fn a_key_that_a_writer_found_expired_stays_expired() {
     loom::model(|| {
         let entry = Expiring::new();
         let writer = {

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::experiment::analysis::{Analysis, ArmSummary, title};
+use crate::experiment::analysis::{Analysis, ArmSummary};
 use crate::experiment::html::scale::Scale;
 use crate::experiment::html::{colour, escape};
+use crate::experiment::metrics::title;
+use crate::experiment::record::{ExperimentOutcome, Record};
 use crate::experiment::report::short;
-use crate::experiment::runner::{Outcome, Record};
+use crate::stats::Interval;
 
 const WIDTH: f64 = 400.0;
 /// Ends of what is drawn in rows.
@@ -41,7 +43,8 @@ fn figure(
     let _ = write!(
         page,
         "<figure {attributes}><figcaption>{heading}</figcaption>{legend}\
-         <svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img aria-label=\"{heading}\">{svg}</svg></figure>"
+         <svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=img \
+         aria-label=\"{heading}\">{svg}</svg></figure>"
     );
 }
 
@@ -82,7 +85,8 @@ pub(super) fn ratios(page: &mut String, analysis: &Analysis, arms: &[String]) {
         let _ = write!(
             svg,
             "<g data-arm=\"{}\"><text x=2 y={:.0}>{}</text>\
-             <line x1={:.1} x2={:.1} y1={y:.0} y2={y:.0} style=\"stroke:{colour};stroke-width:3\" />\
+             <line x1={:.1} x2={:.1} y1={y:.0} y2={y:.0} style=\"stroke:{colour};stroke-width:3\" \
+             />\
              <circle cx={:.1} cy={y:.0} r=5 style=\"fill:{colour}\" /></g>",
             escape(&entry.arm),
             top + 15.0,
@@ -117,19 +121,7 @@ pub(super) fn points(
     if entries.is_empty() {
         return;
     }
-    let values = || entries.iter().flat_map(|entry| entry.values.iter().map(|point| point.1));
-    let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
-    // Intervals of few runs may be far wider than the runs: they must not squeeze the points.
-    let room = (high - low).max(high.abs() * 0.01);
-    let ends = entries
-        .iter()
-        .filter_map(|entry| entry.summary.mean_interval)
-        .flat_map(|interval| [interval.lower.max(low - room), interval.upper.min(high + room)]);
-    let ends = ends.map(|end| if low >= 0.0 { end.max(0.0) } else { end });
-    let scale = Scale::linear(values().chain(ends));
-    let x = |value: f64| between(ROWS, scale.place(value));
+    let scale = points_scale(&entries);
     let bottom = ROW * entries.len() as f64 + 2.0;
     let mut svg = String::new();
     axis_below(&mut svg, &scale, bottom);
@@ -142,38 +134,9 @@ pub(super) fn points(
             top + 14.0,
             escape(&fitted(&entry.arm))
         );
-        for &(block, value) in &entry.values {
-            // Spread by block, so that equal values stay visible.
-            let offset = (block % 5) as f64 * 3.5 - 7.0;
-            let _ = write!(
-                svg,
-                "<circle cx={:.1} cy={:.1} r=4 style=\"fill:{};fill-opacity:.6\"><title>block {}: {}</title></circle>",
-                x(value),
-                top + 30.0 + offset,
-                colour(arms, &entry.arm),
-                block + 1,
-                short(value)
-            );
-        }
+        draw_runs(&mut svg, &scale, entry, top + 30.0, &colour(arms, &entry.arm));
         if let Some(interval) = entry.summary.mean_interval {
-            let y = top + 46.0;
-            let _ = write!(
-                svg,
-                "<line class=mean x1={:.1} x2={:.1} y1={y} y2={y} />",
-                x(interval.lower),
-                x(interval.upper)
-            );
-            // An end without a cap goes on beyond the drawing.
-            for end in [interval.lower, interval.upper].into_iter().filter(|&end| scale.covers(end))
-            {
-                let _ = write!(
-                    svg,
-                    "<line class=mean x1={0:.1} x2={0:.1} y1={1} y2={2} />",
-                    x(end),
-                    y - 3.0,
-                    y + 3.0
-                );
-            }
+            draw_interval(&mut svg, &scale, interval, top + 46.0);
         }
         svg.push_str("</g>");
     }
@@ -181,6 +144,60 @@ pub(super) fn points(
     let attributes =
         format!("data-chart=points data-load=\"{}\" data-metric={metric}", escape(load));
     figure(page, &heading, &attributes, "", bottom + 22.0, &svg);
+}
+
+/// Scale that holds every run, and the intervals of the means up to a run's spread beyond.
+fn points_scale(entries: &[&ArmSummary]) -> Scale {
+    let values = || entries.iter().flat_map(|entry| entry.values.iter().map(|point| point.1));
+    let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    // Intervals of few runs may be far wider than the runs: they must not squeeze the points.
+    let room = (high - low).max(high.abs() * 0.01);
+    let ends = entries
+        .iter()
+        .filter_map(|entry| entry.summary.mean_interval)
+        .flat_map(|interval| [interval.lower.max(low - room), interval.upper.min(high + room)]);
+    let ends = ends.map(|end| if low >= 0.0 { end.max(0.0) } else { end });
+    Scale::linear(values().chain(ends))
+}
+
+/// A point per run of an arm, around the height `middle`.
+fn draw_runs(svg: &mut String, scale: &Scale, entry: &ArmSummary, middle: f64, colour: &str) {
+    for &(block, value) in &entry.values {
+        // Spread by block, so that equal values stay visible.
+        let offset = (block % 5) as f64 * 3.5 - 7.0;
+        let _ = write!(
+            svg,
+            "<circle cx={:.1} cy={:.1} r=4 style=\"fill:{colour};fill-opacity:.6\"><title>block \
+             {}: {}</title></circle>",
+            between(ROWS, scale.place(value)),
+            middle + offset,
+            block + 1,
+            short(value)
+        );
+    }
+}
+
+/// The interval of a mean as a line at the height `y`.
+fn draw_interval(svg: &mut String, scale: &Scale, interval: Interval, y: f64) {
+    let x = |value: f64| between(ROWS, scale.place(value));
+    let _ = write!(
+        svg,
+        "<line class=mean x1={:.1} x2={:.1} y1={y} y2={y} />",
+        x(interval.lower),
+        x(interval.upper)
+    );
+    // An end without a cap goes on beyond the drawing.
+    for end in [interval.lower, interval.upper].into_iter().filter(|&end| scale.covers(end)) {
+        let _ = write!(
+            svg,
+            "<line class=mean x1={0:.1} x2={0:.1} y1={1} y2={2} />",
+            x(end),
+            y - 3.0,
+            y + 3.0
+        );
+    }
 }
 
 fn legend(arms: &[String]) -> String {
@@ -196,7 +213,7 @@ fn legend(arms: &[String]) -> String {
     text + "</div>"
 }
 
-/// What a panel shows: a line per run.
+/// Curves of a panel: a line per run.
 struct Panel<'a> {
     heading: &'static str,
     kind: &'static str,
@@ -221,7 +238,8 @@ impl Panel<'_> {
         for (value, name) in vertical.ticks() {
             let _ = write!(
                 svg,
-                "<line class=grid x1={} x2={} y1={2:.1} y2={2:.1} /><text class=tick x={3} y={4:.1} text-anchor=end>{name}</text>",
+                "<line class=grid x1={} x2={} y1={2:.1} y2={2:.1} /><text class=tick x={3} \
+                 y={4:.1} text-anchor=end>{name}</text>",
                 PANEL.0,
                 PANEL.1,
                 y(value),
@@ -245,7 +263,9 @@ impl Panel<'_> {
             let arm = escape(&record.arm);
             let _ = write!(
                 svg,
-                "<polyline data-arm=\"{arm}\" points=\"{}\" style=\"fill:none;stroke:{};stroke-width:1.4;stroke-opacity:.75\"><title>{arm} block {}</title></polyline>",
+                "<polyline data-arm=\"{arm}\" points=\"{}\" \
+                 style=\"fill:none;stroke:{};stroke-width:1.4;stroke-opacity:.75\"><title>{arm} \
+                 block {}</title></polyline>",
                 path.join(" "),
                 colour(arms, &record.arm),
                 record.block + 1
@@ -257,7 +277,7 @@ impl Panel<'_> {
 }
 
 fn runs_of<'a>(
-    outcome: &'a Outcome,
+    outcome: &'a ExperimentOutcome,
     load: &str,
     points: impl Fn(&Record) -> Vec<(f64, f64)>,
 ) -> Vec<(&'a Record, Vec<(f64, f64)>)> {
@@ -265,8 +285,9 @@ fn runs_of<'a>(
     of_load.map(|record| (record, points(record))).filter(|run| run.1.len() > 1).collect()
 }
 
-/// Latency by percentile, both logarithmic: percentiles by their distance from 100, as tails are read.
-pub(super) fn curves(page: &mut String, outcome: &Outcome, load: &str, arms: &[String]) {
+/// Latency by percentile, both logarithmic: percentiles by their distance from 100, as tails are
+/// read.
+pub(super) fn curves(page: &mut String, outcome: &ExperimentOutcome, load: &str, arms: &[String]) {
     let place = |percentile: f64| -(1.0 - percentile / 100.0).log10();
     let runs = runs_of(outcome, load, |record| {
         record.curve.iter().map(|&(percentile, ms)| (place(percentile), ms)).collect()
@@ -285,7 +306,7 @@ pub(super) fn curves(page: &mut String, outcome: &Outcome, load: &str, arms: &[S
 }
 
 /// Operations per second within the runs.
-pub(super) fn series(page: &mut String, outcome: &Outcome, load: &str, arms: &[String]) {
+pub(super) fn series(page: &mut String, outcome: &ExperimentOutcome, load: &str, arms: &[String]) {
     let runs = runs_of(outcome, load, |record| {
         let slots = record.slots.iter().enumerate();
         slots.map(|(slot, &count)| (slot as f64 / 10.0, count as f64 * 10.0)).collect()

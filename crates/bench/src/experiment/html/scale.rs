@@ -1,4 +1,4 @@
-//! Where a value stands in a drawing, and which round values its axis names.
+//! Position of a value in a drawing, and the round values that its axis names.
 
 /// Share of a drawing that stays free at both ends.
 const MARGIN: f64 = 0.05;
@@ -43,7 +43,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Whether the scale reaches the value.
+    /// True if the scale reaches the value.
     pub fn covers(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }

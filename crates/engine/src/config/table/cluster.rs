@@ -1,7 +1,7 @@
 //! Cluster mode, which does not exist yet.
 
 use super::super::directive::Directive;
-use super::{ANY, I32, PORT, choice, flag, integer, memory, text};
+use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, text};
 
 const NONE: &str = "there is no cluster mode: `cluster-enabled` is refused";
 

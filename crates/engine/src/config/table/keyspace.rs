@@ -3,7 +3,7 @@
 use tidemill_store::limits::DATABASES_MAX;
 
 use super::super::directive::{Directive, Kind};
-use super::{ANY, I32, choice, flag, integer, memory, text};
+use super::builders::{ANY, I32, choice, flag, integer, memory, text};
 
 const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noeviction` only";
 const ALWAYS_LAZY: &str =

@@ -1,8 +1,10 @@
 //! The declarations of all directives, in families.
 //!
-//! Names, kinds, bounds and defaults are those CONFIG of Valkey 9.1 reveals; what has another default or status here
-//! says so. A directive of Valkey that is missing here is an error of this table, which a test looks for.
+//! Names, kinds, bounds and defaults are those CONFIG of Valkey 9.1 reveals; what has another
+//! default or status here says so. A directive of Valkey that is missing here is an error of this
+//! table, which a test looks for.
 
+mod builders;
 mod cluster;
 mod keyspace;
 mod network;
@@ -46,7 +48,8 @@ pub const OBSOLETE: &[&str] = &[
     "watchdog-period",
 ];
 
-/// Words that begin a line of a file without being directives, and what they ask for that does not exist.
+/// Words that begin a line of a file without being directives, and what they ask for that does not
+/// exist.
 pub const REFUSED: &[(&str, &str)] = &[
     ("loadmodule", "there are no modules"),
     ("rename-command", "commands cannot be renamed or disabled"),
@@ -54,50 +57,13 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("user", "there is one user, whose password is 'requirepass'"),
 ];
 
-const ANY: i64 = i64::MAX;
-const I32: i64 = i32::MAX as i64;
-const PORT: i64 = 65_535;
-
-const fn flag(name: &'static str, default: bool, summary: &'static str) -> Directive {
-    Directive::new(name, Kind::Flag, if default { "yes" } else { "no" }, summary)
-}
-
-const fn integer(
-    name: &'static str,
-    default: &'static str,
-    min: i64,
-    max: i64,
-    summary: &'static str,
-) -> Directive {
-    Directive::new(name, Kind::Integer { min, max }, default, summary)
-}
-
-const fn memory(
-    name: &'static str,
-    default: &'static str,
-    min: i64,
-    summary: &'static str,
-) -> Directive {
-    Directive::new(name, Kind::Memory { min, max: i64::MAX }, default, summary)
-}
-
-const fn choice(
-    name: &'static str,
-    default: &'static str,
-    choices: &'static [&'static str],
-    summary: &'static str,
-) -> Directive {
-    Directive::new(name, Kind::Choice(choices), default, summary)
-}
-
-const fn text(name: &'static str, default: &'static str, summary: &'static str) -> Directive {
-    Directive::new(name, Kind::Text, default, summary)
-}
-
-const fn secret(name: &'static str, summary: &'static str) -> Directive {
-    Directive::new(name, Kind::Secret, "", summary)
-}
-
-const fn cpus(name: &'static str, summary: &'static str) -> Directive {
-    Directive::new(name, Kind::CpuList, "", summary)
+/// True if a directive of this name, in any case, holds a secret.
+#[must_use]
+pub fn is_secret(name: &[u8]) -> bool {
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let mut all = FAMILIES.iter().flat_map(|family| family.directives);
+    all.any(|directive| {
+        matches!(directive.kind, Kind::Secret)
+            && directive.names().any(|known| known.eq_ignore_ascii_case(name))
+    })
 }

@@ -1,9 +1,9 @@
-//! Where the server listens and what clients may take.
+//! Directives of listeners and of limits of clients.
 
 use tidemill_store::limits::ELEMENT_BYTES_MAX;
 
 use super::super::directive::{Directive, Kind};
-use super::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
+use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
 
 const NO_TLS: &str = "there is no TLS";
 const NO_TLS_LISTENER: &str = "nothing listens for TLS: `tls-port` is refused";
@@ -17,7 +17,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "bind",
         Kind::Words { min: 0, max: 16 },
         "* -::*",
-        "Addresses or names to listen on; those behind `-` may be missing. When they change, connections stay; a worker waits while a name is looked up.",
+        "Addresses or names to listen on; those behind `-` may be missing. When they change, \
+         connections stay; a worker waits while a name is looked up.",
     ),
     text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),
     text("unixsocketgroup", "", "Group of the Unix socket.")
@@ -53,7 +54,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "client-output-buffer-limit",
         Kind::OutputBufferLimits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        "Bytes a client's unsent replies may reach at once, and for how many seconds a softer limit, per class; all clients are `normal`. Without a hard limit, a client with 64 MiB unsent is executed for again once it took half.",
+        "Bytes a client's unsent replies may reach at once, and for how many seconds a softer \
+         limit, per class; all clients are `normal`. Without a hard limit, a client with 64 MiB \
+         unsent is executed for again once it took half.",
     ),
     memory(
         "client-query-buffer-limit",
@@ -65,13 +68,17 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "proto-max-bulk-len",
         Kind::Memory { min: 1 << 20, max: ELEMENT_BYTES_MAX as i64 },
         "536870912",
-        "Longest argument of a request, longest string, largest table of LCS, and longest reply of HRANDFIELD with a negative count, in bytes. Valkey has no maximum; here an element of a collection has at most 1 GiB.",
+        "Longest argument of a request, longest string, largest table of LCS, and longest reply \
+         of HRANDFIELD with a negative count, in bytes. Valkey has no maximum; here an element of \
+         a collection has at most 1 GiB.",
     ),
     Directive::new(
         "maxmemory-clients",
         Kind::MemoryOrPercent,
         "0",
-        "Most memory of all clients together, at least 128 KiB; 0 for no limit. Beyond it, ten times a second, the largest are disconnected but those with CLIENT NO-EVICT. A percentage is of `maxmemory`.",
+        "Most memory of all clients together, at least 128 KiB; 0 for no limit. Beyond it, ten \
+         times a second, the largest are disconnected but those with CLIENT NO-EVICT. A \
+         percentage is of `maxmemory`.",
     ),
     integer("io-threads", "1", 1, 256, "Threads that read and write for the main thread.")
         .without_effect(WORKERS),

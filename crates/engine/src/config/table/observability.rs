@@ -1,7 +1,7 @@
-//! What the server remembers of commands.
+//! Directives of logs, latency and statistics of commands.
 
 use super::super::directive::{Directive, Kind};
-use super::{ANY, flag, integer};
+use super::builders::{ANY, flag, integer};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     integer(

@@ -1,7 +1,7 @@
 //! Snapshots and the append-only log, which do not exist yet.
 
 use super::super::directive::{Directive, Kind};
-use super::{I32, choice, flag, integer, memory, text};
+use super::builders::{I32, choice, flag, integer, memory, text};
 
 const NO_SNAPSHOT: &str = "there are no snapshots: `save` is refused";
 const NO_LOG: &str = "there is no append-only log: `appendonly` is refused";
@@ -10,8 +10,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive::new("save", Kind::SavePoints, "", "When a snapshot is taken.")
         .only(&[""], "there are no snapshots"),
     flag("appendonly", false, "Logs every write.").only(&["no"], "there is no append-only log"),
-    text("dir", "", "Working directory, in which relative paths begin; by default the one the server was started in.")
-        .protected(),
+    text(
+        "dir",
+        "",
+        "Working directory, in which relative paths begin; by default the one the server \
+ was started in.",
+    )
+    .protected(),
     text("dbfilename", "dump.rdb", "File of the snapshot.").protected().without_effect(NO_SNAPSHOT),
     flag("rdbcompression", true, "Compresses snapshots.").without_effect(NO_SNAPSHOT),
     flag("rdbchecksum", true, "Ends snapshots with a checksum.")

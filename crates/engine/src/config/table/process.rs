@@ -1,7 +1,7 @@
 //! The process, its log and what administrators may do.
 
 use super::super::directive::{Directive, Kind};
-use super::{ANY, I32, choice, flag, integer, text};
+use super::builders::{ANY, I32, choice, flag, integer, text};
 
 const NO_MODULES: &str = "there are no modules";
 const NO_ACL: &str = "there is one user, whose password is `requirepass`";
@@ -10,19 +10,40 @@ const SIGNALS: &[&str] = &["default", "save", "nosave", "now", "force", "safe", 
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     flag("daemonize", false, "Detaches from the terminal and runs in the background.").at_start(),
-    text("pidfile", "", "File that holds the process's number while it runs; empty for none.").at_start(),
-    choice("supervised", "no", &["upstart", "systemd", "auto", "no"], "Supervisor to notify when the server is ready; `auto` is systemd where it asks for it.")
-        .at_start()
-        .only(&["no", "systemd", "auto"], "upstart is not notified"),
-    choice("loglevel", "notice", &["debug", "verbose", "notice", "warning", "nothing"], "Least important messages that are logged."),
+    text("pidfile", "", "File that holds the process's number while it runs; empty for none.")
+        .at_start(),
+    choice(
+        "supervised",
+        "no",
+        &["upstart", "systemd", "auto", "no"],
+        "Supervisor to notify when the server is ready; `auto` is systemd where it asks for it.",
+    )
+    .at_start()
+    .only(&["no", "systemd", "auto"], "upstart is not notified"),
+    choice(
+        "loglevel",
+        "notice",
+        &["debug", "verbose", "notice", "warning", "nothing"],
+        "Least important messages that are logged.",
+    ),
     text("logfile", "", "File to log to; empty for standard output.").at_start(),
     choice("log-format", "legacy", &["legacy", "logfmt", "json"], "Form of a log line.")
         .only(&["legacy"], "the log has one form"),
-    choice("log-timestamp-format", "legacy", &["legacy", "iso8601", "milliseconds"], "Form of its time.")
-        .only(&["legacy"], "the log has one form"),
-    flag("hide-user-data-from-log", true, "Keeps keys and values out of the log.").without_effect("they are never logged"),
-    flag("syslog-enabled", false, "Logs to syslog.").at_start().only(&["no"], "there is no logging to syslog"),
-    text("syslog-ident", "valkey", "Name in syslog.").at_start().without_effect("there is no logging to syslog"),
+    choice(
+        "log-timestamp-format",
+        "legacy",
+        &["legacy", "iso8601", "milliseconds"],
+        "Form of its time.",
+    )
+    .only(&["legacy"], "the log has one form"),
+    flag("hide-user-data-from-log", true, "Keeps keys and values out of the log.")
+        .without_effect("they are never logged"),
+    flag("syslog-enabled", false, "Logs to syslog.")
+        .at_start()
+        .only(&["no"], "there is no logging to syslog"),
+    text("syslog-ident", "valkey", "Name in syslog.")
+        .at_start()
+        .without_effect("there is no logging to syslog"),
     choice(
         "syslog-facility",
         "local0",
@@ -32,35 +53,75 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     .at_start()
     .without_effect("there is no logging to syslog"),
     flag("always-show-logo", false, "Prints a logo.").at_start().without_effect("there is no logo"),
-    flag("set-proc-title", true, "Shows addresses in the process's title.").at_start().without_effect("the title is left alone"),
-    text("proc-title-template", "{title} {listen-addr} {server-mode}", "Form of the title.").without_effect("the title is left alone"),
-    flag("crash-log-enabled", true, "Logs a report on a crash.").without_effect("a panic is always reported"),
-    flag("crash-memcheck-enabled", true, "Tests memory on a crash.").without_effect("memory is not tested"),
-    text("ignore-warnings", "", "Warnings not to stop for.").without_effect("no warning stops the start"),
-    choice("oom-score-adj", "no", &["no", "yes", "relative", "absolute"], "Tells the kernel whom to kill first.")
-        .only(&["no"], "the score is left to the service manager"),
-    Directive::new("oom-score-adj-values", Kind::Words { min: 3, max: 3 }, "0 200 800", "Scores for `oom-score-adj`.")
-        .without_effect("`oom-score-adj` is refused"),
+    flag("set-proc-title", true, "Shows addresses in the process's title.")
+        .at_start()
+        .without_effect("the title is left alone"),
+    text("proc-title-template", "{title} {listen-addr} {server-mode}", "Form of the title.")
+        .without_effect("the title is left alone"),
+    flag("crash-log-enabled", true, "Logs a report on a crash.")
+        .without_effect("a panic is always reported"),
+    flag("crash-memcheck-enabled", true, "Tests memory on a crash.")
+        .without_effect("memory is not tested"),
+    text("ignore-warnings", "", "Warnings not to stop for.")
+        .without_effect("no warning stops the start"),
+    choice(
+        "oom-score-adj",
+        "no",
+        &["no", "yes", "relative", "absolute"],
+        "Tells the kernel whom to kill first.",
+    )
+    .only(&["no"], "the score is left to the service manager"),
+    Directive::new(
+        "oom-score-adj-values",
+        Kind::Words { min: 3, max: 3 },
+        "0 200 800",
+        "Scores for `oom-score-adj`.",
+    )
+    .without_effect("`oom-score-adj` is refused"),
     flag("disable-thp", true, "Switches huge pages off for the process.")
         .at_start()
-        .without_effect("the server never forks, which is what huge pages hurt; `tidemill tune` decides by evidence"),
+        .without_effect(
+            "the server never forks, which is what huge pages hurt; `tidemill tune` decides by \
+             evidence",
+        ),
     Directive::new("shutdown-on-sigint", Kind::Choices(SIGNALS), "default", "What SIGINT does.")
         .only(&["default", "nosave"], "the server shuts down without saving"),
     Directive::new("shutdown-on-sigterm", Kind::Choices(SIGNALS), "default", "What SIGTERM does.")
         .only(&["default", "nosave"], "the server shuts down without saving"),
-    integer("shutdown-timeout", "10", 0, I32, "Seconds a shutdown waits for replicas.").without_effect("there are no replicas"),
-    choice("enable-debug-command", "no", DEBUG, "Whether DEBUG is allowed.")
-        .at_start(),
-    choice("enable-module-command", "no", DEBUG, "Whether MODULE is allowed.").at_start().only(&["no"], NO_MODULES),
-    choice("enable-protected-configs", "no", DEBUG, "Whether CONFIG SET may change protected directives.")
+    integer("shutdown-timeout", "10", 0, I32, "Seconds a shutdown waits for replicas.")
+        .without_effect("there are no replicas"),
+    choice("enable-debug-command", "no", DEBUG, "Whether DEBUG is allowed.").at_start(),
+    choice("enable-module-command", "no", DEBUG, "Whether MODULE is allowed.")
         .at_start()
-        .only(&["no"], "they can be changed at start only"),
-    flag("extended-redis-compatibility", false, "Pretends to be Redis.").only(&["no"], "the server says what it is"),
-    text("locale-collate", "", "Locale of SORT ALPHA.").only(&["", "C"], "strings are compared as bytes"),
-    choice("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"], "Channels of new users.").without_effect(NO_ACL),
+        .only(&["no"], NO_MODULES),
+    choice(
+        "enable-protected-configs",
+        "no",
+        DEBUG,
+        "Whether CONFIG SET may change protected directives.",
+    )
+    .at_start()
+    .only(&["no"], "they can be changed at start only"),
+    flag("extended-redis-compatibility", false, "Pretends to be Redis.")
+        .only(&["no"], "the server says what it is"),
+    text("locale-collate", "", "Locale of SORT ALPHA.")
+        .only(&["", "C"], "strings are compared as bytes"),
+    choice(
+        "acl-pubsub-default",
+        "resetchannels",
+        &["allchannels", "resetchannels"],
+        "Channels of new users.",
+    )
+    .without_effect(NO_ACL),
     text("aclfile", "", "File of users.").at_start().only(&[""], NO_ACL),
     integer("acllog-max-len", "128", 0, ANY, "Entries of ACL LOG.").without_effect(NO_ACL),
-    integer("busy-reply-threshold", "5000", 0, ANY, "Milliseconds after which a script is reported busy.")
-        .aliases(&["lua-time-limit"])
-        .without_effect("there are no scripts"),
+    integer(
+        "busy-reply-threshold",
+        "5000",
+        0,
+        ANY,
+        "Milliseconds after which a script is reported busy.",
+    )
+    .aliases(&["lua-time-limit"])
+    .without_effect("there are no scripts"),
 ];

@@ -1,7 +1,7 @@
 //! Replication, which does not exist yet.
 
 use super::super::directive::{Directive, Kind};
-use super::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
+use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
 
 const NONE: &str = "there is no replication: `replicaof` is refused";
 const UNSAFE: &str = "there is no replication, so no write could be confirmed";

@@ -1,17 +1,26 @@
-//! What Valkey does not have: workers, placement, scheduling, memory nodes, huge pages, RCU, metrics.
+//! Directives that Valkey does not have: workers, placement, scheduling, memory nodes, huge pages,
+//! RCU, metrics.
 
 use super::super::directive::{Directive, Kind};
-use super::{PORT, choice, cpus, flag, integer, memory};
+use super::builders::{PORT, choice, cpus, flag, integer, memory};
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     choice(
         "cpu-placement",
         "auto",
         &["auto", "off", "logical", "physical", "split"],
-        "Where threads run: by the plan printed at start, anywhere, on one CPU each, on one core each, or workers and background apart.",
+        "Where threads run: by the plan printed at start, anywhere, on one CPU each, on one core \
+         each, or workers and background apart.",
     )
     .at_start(),
-    integer("worker-threads", "0", 0, 1024, "Workers; 0 takes as many as the placement finds cores for.").at_start(),
+    integer(
+        "worker-threads",
+        "0",
+        0,
+        1024,
+        "Workers; 0 takes as many as the placement finds cores for.",
+    )
+    .at_start(),
     integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").at_start(),
     cpus("server-cpulist", "CPUs of the workers.").aliases(&["server_cpulist"]).at_start(),
     cpus("bio-cpulist", "CPUs of background threads.").aliases(&["bio_cpulist"]).at_start(),
@@ -28,35 +37,70 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "0",
         0,
         100_000,
-        "Time slice of a worker in microseconds, at least 100 (Linux 6.12 or newer); 0 leaves it to the kernel. Refused, a line is logged.",
+        "Time slice of a worker in microseconds, at least 100 (Linux 6.12 or newer); 0 leaves it \
+         to the kernel. Refused, a line is logged.",
     )
     .at_start(),
     choice(
         "background-scheduling",
         "other",
         &["other", "batch"],
-        "Scheduling policy of background threads; under `batch` one that wakes up does not preempt a worker.",
+        "Scheduling policy of background threads; under `batch` one that wakes up does not \
+         preempt a worker.",
     )
     .at_start(),
     choice(
         "memory-policy",
         "default",
         &["default", "prefer", "bind", "interleave"],
-        "Where memory comes from: where a thread runs that first touches it, the workers' memory node first, that node only, or all nodes with a worker in turn. Refused, a line is logged.",
+        "Where memory comes from: where a thread runs that first touches it, the workers' memory \
+         node first, that node only, or all nodes with a worker in turn. Refused, a line is \
+         logged.",
     )
     .at_start(),
     flag(
         "huge-pages",
         false,
-        "Asks for huge pages (MADV_HUGEPAGE) for what workers store, unless the machine forbids them. Refused, a line is logged.",
+        "Asks for huge pages (MADV_HUGEPAGE) for what workers store, unless the machine forbids \
+         them. Refused, a line is logged.",
     )
     .at_start(),
-    choice("rcu-flavour", "qsbr", &["qsbr", "memb", "mb", "bp", "signal"], "How readers and reclaimers agree.").at_start(),
-    choice("rcu-read-section", "iteration", &["iteration", "command"], "What a read section spans, for the flavours that have them.")
+    choice(
+        "rcu-flavour",
+        "qsbr",
+        &["qsbr", "memb", "mb", "bp", "signal"],
+        "How readers and reclaimers agree.",
+    )
+    .at_start(),
+    choice(
+        "rcu-read-section",
+        "iteration",
+        &["iteration", "command"],
+        "What a read section spans, for the flavours that have them.",
+    )
+    .at_start(),
+    choice(
+        "rcu-quiescent",
+        "iteration",
+        &["iteration", "batch", "command"],
+        "How often a quiescent state is announced under `qsbr`.",
+    )
+    .at_start(),
+    memory(
+        "rcu-retired-max",
+        "0",
+        0,
+        "Bytes that were replaced or deleted, of all workers together, beyond which writers wait \
+         for readers; 0 takes an eighth of `maxmemory` or of the machine's memory, and 64 MiB per \
+         worker at least.",
+    ),
+    integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.")
         .at_start(),
-    choice("rcu-quiescent", "iteration", &["iteration", "batch", "command"], "How often a quiescent state is announced under `qsbr`.")
-        .at_start(),
-    memory("rcu-retired-max", "0", 0, "Bytes that were replaced or deleted, of all workers together, beyond which writers wait for readers; 0 takes an eighth of `maxmemory` or of the machine's memory, and 64 MiB per worker at least."),
-    integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.").at_start(),
-    Directive::new("metrics-bind", Kind::Words { min: 0, max: 16 }, "127.0.0.1", "Addresses that serve metrics.").at_start(),
+    Directive::new(
+        "metrics-bind",
+        Kind::Words { min: 0, max: 16 },
+        "127.0.0.1",
+        "Addresses that serve metrics.",
+    )
+    .at_start(),
 ];

@@ -1,4 +1,4 @@
-//! Fields whose hashes collide, which no test could find by looking for them.
+//! Fields whose hashes collide, which a test could not find by searching.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::*;
 
 thread_local! {
-    /// The bits of a hash that count.
+    /// Bits of a hash that take part.
     pub(super) static KEY_MASK: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
@@ -19,7 +19,7 @@ fn fields_with_equal_hashes_share_a_leaf_of_any_size() {
         let mut model = HashMap::new();
         for number in 0..600_usize {
             let field = format!("field-{}", number * 7919 % 400).into_bytes();
-            // Some values make a leaf longer than narrow starts can tell.
+            // Some values make a leaf longer than narrow starts can express.
             let value = vec![number as u8; if number % 100 == 3 { 70_000 } else { number % 40 }];
             // SAFETY: the root is the current version, and this is the only editor.
             let mut edit = unsafe { HashEdit::new(root, &seed, &heap) };

@@ -1,0 +1,104 @@
+//! Consequences of a change: sinks, watchers and waiters, the journal, counts.
+
+use tidemill_store::{Found, KeyHash, Published};
+
+use super::cx::{Access, Cx};
+use super::slot::ALL_DECLARED;
+use crate::commit::{Event, EventClass};
+use crate::slots::ready::ReadyKey;
+
+impl Cx<'_, '_> {
+    /// Writes a keyspace event of a key whose slot is locked.
+    pub fn event(&self, database: usize, key: &[u8], event: Event) {
+        if let Some(events) = self.shared.sinks.events() {
+            events.event(database, key, event);
+        }
+    }
+
+    /// Effect of the command for the journal, in place of the command as it came. May be called
+    /// several times.
+    pub fn propagate<'b>(&mut self, arguments: impl IntoIterator<Item = &'b [u8]>) {
+        let database = self.database;
+        if let Some(effects) = self.unit().effects() {
+            effects.push(database, arguments);
+        }
+    }
+
+    /// As [`Cx::propagate`], beside the command's own effect and before it.
+    pub(crate) fn propagate_beside<'b>(
+        &mut self,
+        database: usize,
+        arguments: impl IntoIterator<Item = &'b [u8]>,
+    ) {
+        if let Some(effects) = self.unit().effects() {
+            effects.push_beside(database, arguments);
+        }
+    }
+
+    /// True if effects are journaled: [`Cx::propagate`] and what only it needs may be left out
+    /// otherwise.
+    #[must_use]
+    pub fn is_journaled(&self) -> bool {
+        matches!(&self.access, Access::Locked(unit) if unit.is_journaled())
+    }
+
+    pub(super) fn tree_changed(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        key_hash: KeyHash,
+        event: Event,
+        found: Option<Found<'_>>,
+        published: Published,
+    ) {
+        self.changed(database, key, key_hash, event, found.is_none());
+        if published == Published::Removed && found.is_some() {
+            self.event(database, key, Event::new(EventClass::GENERIC, "del"));
+        }
+    }
+
+    /// Counts a key that a command deletes because the expiry that it was to get has passed.
+    pub(crate) fn count_expired_key(&self) {
+        self.worker.stats(self.shared).expired_keys.add(1);
+    }
+
+    /// As [`Cx::count_expired_key`], for fields of a hash.
+    pub(crate) fn count_expired_fields(&self, count: usize) {
+        self.worker.stats(self.shared).expired_fields.add(count as u64);
+    }
+
+    /// Sets the number of changes that a command counts as, where that is not one for every key
+    /// that changed. INFO shows the sum as `rdb_changes_since_last_save`.
+    pub(crate) fn count_changes(&mut self, count: u64) {
+        debug_assert!(count > 0, "without changes there is nothing to count");
+        if self.unit().changes() > 0 {
+            self.unit().set_changes(count);
+        }
+    }
+
+    /// Tells the sinks that a key changed. The key's slot is locked.
+    pub(super) fn changed(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        key_hash: KeyHash,
+        event: Event,
+        is_new: bool,
+    ) {
+        let unit = self.unit();
+        unit.note_changes(1);
+        let side = unit.lock(key_hash.slot).expect(ALL_DECLARED).side_if_any();
+        if let Some(side) = side
+            && !side.is_idle()
+        {
+            side.touch(database, key);
+            if side.has_waiters(database, key) {
+                unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
+            }
+        }
+        if is_new {
+            self.event(database, key, Event::new(EventClass::NEW, "new"));
+        }
+        self.event(database, key, event);
+    }
+}

@@ -1,0 +1,156 @@
+//! Reads without locks that are judged at a chosen moment: between what they looked up and their
+//! verdict.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use tidemill_rcu::{Domain, Limits, Qsbr};
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::{OwnedArguments, RequestParser};
+use tidemill_store::Member;
+use tidemill_store::hash::Seed;
+
+use super::{Access, Caller, Verdict};
+use crate::access::key_hashes::KeyHashes;
+use crate::clock::Clock;
+use crate::commit::Sinks;
+use crate::config::Configuration;
+use crate::execute::{self, Batch, Requests, run_turn};
+use crate::shared::clients::ClientOrigin;
+use crate::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use crate::slots::mailbox::Notify;
+use crate::worker::Worker;
+use crate::worker::session::Session;
+
+const NOW_MS: u64 = 1_700_000_000_000;
+
+/// Clock that is stopped.
+struct Stopped;
+
+impl Clock for Stopped {
+    fn unix_us(&self) -> u64 {
+        NOW_MS * 1000
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        NOW_MS * 1000
+    }
+}
+
+struct Silent;
+
+impl Notify for Silent {
+    fn notify(&self) {}
+}
+
+struct NoProcess;
+
+impl Host for NoProcess {
+    fn shut_down(&self, _requested_by: &str) {}
+
+    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn allocator(&self) -> AllocatorMemory {
+        AllocatorMemory::default()
+    }
+
+    fn allocator_report(&self) -> String {
+        String::new()
+    }
+
+    fn purge_memory(&self) {}
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}
+
+struct Engine {
+    shared: Arc<Shared>,
+    worker: Worker,
+    reader: Member<Qsbr>,
+}
+
+impl Engine {
+    /// A server with keys made by `commands`.
+    fn with(commands: &str) -> Engine {
+        let shared = Arc::new(Shared::new(SharedSpec {
+            commands: execute::commands(),
+            database_count: 1,
+            seed: Seed::new(1, 2),
+            notifiers: vec![Box::new(Silent)],
+            clock: Box::new(Stopped),
+            configuration: Configuration::default(),
+            host: Box::new(NoProcess),
+            sinks: Sinks::default(),
+        }));
+        let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
+        // SAFETY: nothing of one engine's keyspace is used with another's.
+        let reader = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
+        let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 7);
+        let mut engine = Engine { shared, worker, reader };
+        engine.reader.seat().enter();
+        engine.worker.boundary(&engine.shared);
+        let client = engine.shared.clients.register(0, ClientOrigin::default(), 0);
+        let turn = run_turn(
+            &engine.shared,
+            &mut engine.worker,
+            &mut Session::new(client, true),
+            &mut engine.reader,
+            Requests::Unparsed(&mut Batch::default()),
+            &mut RequestParser::new(),
+            commands.as_bytes(),
+            &mut ReplyBuffer::new(Protocol::Resp2),
+        );
+        assert_eq!(turn.consumed, commands.len(), "{:?}", turn.next);
+        engine
+    }
+
+    /// Verdict of a read without locks when something happens between its last lookup and its
+    /// verdict.
+    fn verdict(&mut self, words: &str, meanwhile: impl FnOnce(&Shared)) -> Verdict {
+        let words = OwnedArguments::new(words.split(' ').map(str::as_bytes));
+        let args = words.view();
+        let id = self.shared.commands.find(args.get(0)).expect("a command");
+        let command = self.shared.commands.command(id);
+        let (_, handler) = execute::handlers().of_keyed(id);
+        let guard = self.reader.enter();
+        let mut reply = ReplyBuffer::new(Protocol::Resp2);
+        let caller = Caller::server(&self.shared, &mut self.worker, &mut reply, 0);
+        let access = Access::optimistic();
+        let mut cx = caller.calls((command, &args), guard.section(), access, KeyHashes::None);
+        handler(&mut cx).expect("no error");
+        meanwhile(&self.shared);
+        cx.verdict()
+    }
+}
+
+/// Keys that expire in a second and in ten, and one that does not.
+const KEYS: &str = "SET soon v PX 1000\r\nSET late v PX 10000\r\nSET ever v\r\n";
+
+/// Another worker, whose clock is ahead, has found something expired.
+fn found_expired_in(by_ms: u64) -> impl Fn(&Shared) {
+    move |shared| shared.saw_expired(NOW_MS + by_ms)
+}
+
+#[test]
+fn a_read_of_several_keys_is_stale_once_one_may_have_expired_for_everybody() {
+    for read in ["MGET soon ever", "MGET ever soon", "EXISTS soon late", "LCS late soon"] {
+        let mut engine = Engine::with(KEYS);
+        assert_eq!(engine.verdict(read, |_| {}), Verdict::Valid, "{read}");
+        let verdict = engine.verdict(read, found_expired_in(1000));
+        assert!(matches!(verdict, Verdict::Stale(_)), "{read}: {verdict:?}");
+        // Judged by the floor that was passed, the next attempt counts.
+        assert_eq!(engine.verdict(read, found_expired_in(1000)), Verdict::Valid, "{read}");
+    }
+}
+
+#[test]
+fn a_read_of_one_key_or_of_none_that_expires_counts_whatever_expires_meanwhile() {
+    for read in ["GET soon", "MGET ever nothing", "EXISTS ever ever"] {
+        let verdict = Engine::with(KEYS).verdict(read, found_expired_in(20_000));
+        assert_eq!(verdict, Verdict::Valid, "{read}");
+    }
+}

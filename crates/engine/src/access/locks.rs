@@ -1,0 +1,289 @@
+//! The locks of one command, transaction or script.
+//!
+//! Several slots are locked in ascending order by trying. Who fails gives back all it has and waits
+//! for the one that was taken: nobody waits while holding a slot. After some failures a session
+//! takes the server's single token, whose holder may wait, because everybody else lets go.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use tidemill_store::gate::Seat;
+use tidemill_store::{EntryRef, SlotLock, SlotNumber};
+
+use crate::expiry_clock::ExpiryClock;
+use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
+use crate::shared::Shared;
+use crate::slots::parking::{Ticket, WaitTarget};
+use crate::slots::registry::SlotRegistry;
+use crate::slots::slot_set::SlotSet;
+use crate::slots::token::TokenGuard;
+use crate::worker::Worker;
+
+/// Slots to lock, ascending and without repetition.
+pub type Slots = SmallVec<[SlotNumber; 4]>;
+
+/// Sorts slots and removes repetitions.
+#[must_use]
+pub fn ascending(slots: impl IntoIterator<Item = SlotNumber>) -> Slots {
+    let mut slots: Slots = slots.into_iter().collect();
+    if slots.len() >= SLOT_SET_MIN {
+        return SlotSet::new(slots).iter().collect();
+    }
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+/// Locks that are held, by ascending slot. Dropping it releases them, the token last.
+#[derive(Debug, Default)]
+pub struct LockSet<'k> {
+    locks: SmallVec<[SlotLock<'k, SlotRegistry>; 1]>,
+    /// The index of the lock that was asked for last: it is asked for several times in a row.
+    last: usize,
+    /// The slots of `locks` by their order, when they are many.
+    ranks: Option<Box<SlotSet>>,
+    held: bool,
+    /// True if nobody else runs.
+    alone: bool,
+    /// The time by which everything under these locks is judged, once something was.
+    clock: Cell<Option<ExpiryClock>>,
+    token: Option<TokenGuard<'k>>,
+}
+
+impl<'k> LockSet<'k> {
+    /// No lock yet of the slots that will be locked.
+    fn for_slots(slots: &Slots) -> LockSet<'k> {
+        let is_many = slots.len() >= SLOT_SET_MIN;
+        LockSet {
+            locks: SmallVec::with_capacity(slots.len()),
+            ranks: is_many.then(|| Box::new(SlotSet::new(slots.iter().copied()))),
+            ..LockSet::default()
+        }
+    }
+
+    /// Locks one slot, spinning for a moment if it is taken.
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for.
+    #[inline]
+    pub fn one(shared: &'k Shared, slot: SlotNumber) -> Result<LockSet<'k>, WaitTarget> {
+        let lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(WaitTarget::Slot(slot))?;
+        let mut locks = SmallVec::new();
+        locks.push(lock);
+        Ok(LockSet { locks, ..LockSet::default() })
+    }
+
+    /// Locks several slots by trying in ascending order; gives all back when one is taken.
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for.
+    pub fn several(shared: &'k Shared, slots: &Slots) -> Result<LockSet<'k>, WaitTarget> {
+        let mut set = LockSet::for_slots(slots);
+        for &slot in slots {
+            // Spinning is for the first only: the others are waited for with nothing in hand.
+            let lock = if set.locks.is_empty() {
+                spin(|| shared.keyspace.try_lock(slot))
+            } else {
+                shared.keyspace.try_lock(slot)
+            };
+            set.locks.push(lock.ok_or(WaitTarget::Slot(slot))?);
+        }
+        Ok(set)
+    }
+
+    /// Locks several slots with the token, waiting for each, for a session of the member with this
+    /// seat.
+    ///
+    /// # Errors
+    ///
+    /// The token is taken.
+    pub fn with_token(
+        shared: &'k Shared,
+        slots: &Slots,
+        ticket: Ticket,
+        seat: &Rc<Seat>,
+    ) -> Result<LockSet<'k>, WaitTarget> {
+        let token = shared.token.try_take(ticket, seat).ok_or(WaitTarget::Token)?;
+        let mut set = LockSet::for_slots(slots);
+        for &slot in slots {
+            set.locks.push(wait_for(shared, slot, &token));
+        }
+        set.token = Some(token);
+        Ok(set)
+    }
+
+    /// No locks at all: for the time that the gate is closed and nobody else runs, all slots are
+    /// free to be locked.
+    #[must_use]
+    pub fn all(shared: &'k Shared, slots: &Slots) -> Option<LockSet<'k>> {
+        let locks: Option<SmallVec<_>> =
+            slots.iter().map(|&slot| shared.keyspace.try_lock(slot)).collect();
+        locks.map(|locks| LockSet { locks, alone: true, ..LockSet::for_slots(slots) })
+    }
+
+    /// No lock, while the gate is closed and nobody else runs.
+    pub(crate) fn alone() -> LockSet<'k> {
+        LockSet { alone: true, ..LockSet::default() }
+    }
+
+    /// Marks all slots held: what follows is one change to readers.
+    pub fn mark_held(&mut self) {
+        self.locks.iter_mut().for_each(SlotLock::mark_held);
+        self.held = true;
+    }
+
+    /// Adds a slot without waiting, if it is free or locked by this set already; tells whether it
+    /// is locked now.
+    #[must_use]
+    pub fn try_add(&mut self, shared: &'k Shared, slot: SlotNumber) -> bool {
+        let Err(index) = self.position(slot) else { return true };
+        let Some(lock) = shared.keyspace.try_lock(slot) else { return false };
+        self.insert(index, lock);
+        true
+    }
+
+    fn insert(&mut self, index: usize, mut lock: SlotLock<'k, SlotRegistry>) {
+        if self.held {
+            lock.mark_held();
+        }
+        self.locks.insert(index, lock);
+        self.ranks = None;
+        // Entries of this slot are judged by a clock taken behind its lock. What was judged alive
+        // before stays right: its slot is locked, so nobody has answered otherwise.
+        self.clock.set(None);
+    }
+
+    /// Adds a slot; waits for it if this set may: with the token in hand, or while nobody else
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for with no lock.
+    pub fn add(&mut self, shared: &'k Shared, slot: SlotNumber) -> Result<(), WaitTarget> {
+        let Err(index) = self.position(slot) else { return Ok(()) };
+        let lock = match (spin(|| shared.keyspace.try_lock(slot)), &self.token) {
+            (Some(lock), _) => lock,
+            (None, Some(token)) => wait_for(shared, slot, token),
+            // While the gate is closed only this set has locks, which does not have this
+            // one.
+            (None, None) if self.alone => unreachable!("nobody else runs"),
+            (None, None) => return Err(WaitTarget::Slot(slot)),
+        };
+        self.insert(index, lock);
+        Ok(())
+    }
+
+    /// The time by which expiries are judged under these locks: one moment, behind the last lock.
+    /// It costs a full fence, so it is taken when something that expires is met.
+    #[must_use]
+    pub fn expiry_clock(&self, shared: &Shared, worker: &Worker) -> ExpiryClock {
+        self.clock.get().unwrap_or_else(|| {
+            let clock = worker.locked_expiry_clock(shared);
+            self.clock.set(Some(clock));
+            clock
+        })
+    }
+
+    /// True if the time of an entry, whose slot is locked, is over. Then it is for everybody.
+    pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
+        let Some(at_ms) = entry.expires_at_ms() else { return false };
+        let is_over = self.expiry_clock(shared, worker).has_passed(at_ms);
+        if is_over {
+            shared.saw_expired(at_ms);
+        }
+        is_over
+    }
+
+    /// Lets the clock go on: what follows is judged by the time that it is then.
+    pub fn release_clock(&self) {
+        self.clock.set(None);
+    }
+
+    /// How many slots are locked.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// True if no slot is locked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// True if its slots are marked held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// True if nobody else runs while it exists.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// True if it has the token.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn position(&self, slot: SlotNumber) -> Result<usize, usize> {
+        match self.ranks.as_ref().and_then(|ranks| ranks.rank(slot)) {
+            Some(index) => Ok(index),
+            None => self.locks.binary_search_by_key(&slot, SlotLock::slot),
+        }
+    }
+
+    /// The lock of a slot, if it is in the set.
+    #[must_use]
+    #[inline]
+    pub fn lock(&mut self, slot: SlotNumber) -> Option<&mut SlotLock<'k, SlotRegistry>> {
+        if self.locks.get(self.last).is_none_or(|lock| lock.slot() != slot) {
+            self.last = self.position(slot).ok()?;
+        }
+        Some(&mut self.locks[self.last])
+    }
+}
+
+/// Tries some microseconds long.
+#[inline]
+pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..SPIN_ROUNDS {
+        if let Some(success) = attempt() {
+            return Some(success);
+        }
+        std::hint::spin_loop();
+    }
+    None
+}
+
+/// Waits for a slot. Only for the holder of the token, while the gate is open: everybody else lets
+/// go of slots instead of waiting.
+///
+/// The holder of the slot gives it back, but another one may be quicker than this thread again and
+/// again. So when that lasts, all others are stopped: at their next boundary at the latest they
+/// hold nothing. The holder of the token is the only one who may close the gate, and nobody waits
+/// for it within a command.
+fn wait_for<'k>(
+    shared: &'k Shared,
+    slot: SlotNumber,
+    token: &TokenGuard<'_>,
+) -> SlotLock<'k, SlotRegistry> {
+    let try_lock = || shared.keyspace.try_lock(slot);
+    let until_us = shared.clock.monotonic_us() + SLOT_WAIT_US_MAX;
+    while shared.clock.monotonic_us() < until_us {
+        if let Some(lock) = spin(try_lock) {
+            return lock;
+        }
+        std::thread::yield_now();
+    }
+    let gate = shared.keyspace.close_gate(token.seat(), || false);
+    let lock = try_lock().expect("nobody holds a slot while all others are stopped");
+    drop(gate);
+    lock
+}

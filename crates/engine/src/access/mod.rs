@@ -1,0 +1,19 @@
+//! How a handler reaches keys: reads, edits, expiry, locks.
+//!
+//! May touch: workers, shared state, slots, telemetry. No mailbox and no gate is named here, and no
+//! handler.
+
+pub mod context;
+pub(crate) mod expired_fields;
+pub mod expiry;
+pub(crate) mod found_keys;
+pub mod handler;
+pub(crate) mod help;
+pub(crate) mod key_hashes;
+pub mod locks;
+pub(crate) mod options;
+pub mod outcome;
+pub mod section;
+pub mod session_context;
+pub mod unit;
+pub(crate) mod unwatch;

@@ -1,0 +1,264 @@
+//! Unit of execution: what becomes visible, and is journaled, as one.
+//!
+//! A unit is a command under locks, a transaction, the command of a blocked client that is served,
+//! or a deletion of something expired. It owns its locks and whatever is noted under them until its
+//! end: changes, effects, keys that became ready, replies to clients that were served. Nothing of
+//! it is kept in the worker, so several may exist at once and one may outlive a turn.
+//!
+//! **Its number in the journal** is taken once it has its last lock and before anything of it can
+//! be seen; no slot is added afterwards. A unit whose slots are held, or that runs with all others
+//! stopped, is seen by nobody before its slots are given back: its number is taken then. Any other
+//! is seen with its first publication: its number is taken just before.
+//!
+//! A blocked client is served by a unit of its own, with a number of its own. It takes over the
+//! locks of the unit that served it ([`Unit::succeed`]) and may add to them.
+
+use tidemill_resp::request::ArgumentView;
+use tidemill_store::{EntryRef, SlotLock, SlotNumber};
+
+use crate::access::locks::LockSet;
+use crate::commit::{Effect, Effects, Journal, RecordNumber};
+use crate::expiry_clock::ExpiryClock;
+use crate::shared::Shared;
+use crate::slots::mailbox::Message;
+use crate::slots::parking::WaitTarget;
+use crate::slots::ready::{ReadyKey, ReadyKeys};
+use crate::slots::registry::SlotRegistry;
+use crate::worker::Worker;
+
+/// A unit that is executed. Its end is `commit`; one that is dropped before must not have changed
+/// anything.
+#[derive(Debug)]
+pub struct Unit<'k> {
+    locks: LockSet<'k>,
+    /// Changes of the present command.
+    changes: u64,
+    /// Notes of units that are journaled or serve blocked clients. Apart, because every command
+    /// pays for the size of a unit.
+    notes: Option<Box<Notes<'k>>>,
+}
+
+/// Notes that most units do without.
+#[derive(Debug, Default)]
+struct Notes<'k> {
+    /// The journal, if it was switched on when the unit began.
+    journal: Option<&'k dyn Journal>,
+    number: Option<RecordNumber>,
+    effects: Effects,
+    ready: ReadyKeys,
+    /// Replies to served clients, with their workers.
+    served: Vec<(usize, Message)>,
+    /// Records of concealed units that are done, by the order of their numbers to come.
+    concealed: Vec<Vec<Effect>>,
+}
+
+impl<'k> Unit<'k> {
+    /// A unit that begins under these locks.
+    #[inline(always)]
+    pub(crate) fn new(shared: &'k Shared, locks: LockSet<'k>) -> Unit<'k> {
+        let notes = shared.sinks.journal().map(Notes::journaled);
+        Unit { locks, changes: 0, notes }
+    }
+
+    fn notes(&mut self) -> &mut Notes<'k> {
+        self.notes.get_or_insert_default()
+    }
+
+    /// True if nobody sees its changes before its locks are given back.
+    fn is_concealed(&self) -> bool {
+        self.locks.is_held() || self.locks.is_alone()
+    }
+
+    /// Marks its slots held: readers see its changes at once, with its end.
+    pub(crate) fn mark_held(&mut self) {
+        self.locks.mark_held();
+    }
+
+    /// The lock of a slot, if it has that.
+    #[inline]
+    pub(crate) fn lock(&mut self, slot: SlotNumber) -> Option<&mut SlotLock<'k, SlotRegistry>> {
+        self.locks.lock(slot)
+    }
+
+    /// The lock of a slot, for a change that is published next.
+    #[inline]
+    pub(crate) fn lock_to_publish(
+        &mut self,
+        slot: SlotNumber,
+    ) -> Option<&mut SlotLock<'k, SlotRegistry>> {
+        if self.notes.is_some() && !self.is_concealed() {
+            self.notes().take_number();
+        }
+        self.locks.lock(slot)
+    }
+
+    /// Adds a slot; waits for it if the locks may: see [`LockSet::add`].
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for with no lock.
+    pub(crate) fn add(&mut self, shared: &'k Shared, slot: SlotNumber) -> Result<(), WaitTarget> {
+        self.assert_grows();
+        self.locks.add(shared, slot)
+    }
+
+    /// Adds a slot without waiting; tells whether the unit has it now.
+    #[must_use]
+    pub(crate) fn try_add(&mut self, shared: &'k Shared, slot: SlotNumber) -> bool {
+        self.assert_grows();
+        self.locks.try_add(shared, slot)
+    }
+
+    /// A slot that joins a numbered unit may bring along a record of a higher number, which this
+    /// one's would then precede.
+    fn assert_grows(&self) {
+        let has_number = self.notes.as_ref().is_some_and(|notes| notes.number.is_some());
+        assert!(!has_number, "a unit with a number takes no further slot");
+    }
+
+    /// Clock of everything under its locks: see [`LockSet::expiry_clock`].
+    #[must_use]
+    pub(crate) fn expiry_clock(&self, shared: &Shared, worker: &Worker) -> ExpiryClock {
+        self.locks.expiry_clock(shared, worker)
+    }
+
+    /// True if an entry, whose slot is locked, has expired: see [`LockSet::is_over`].
+    pub(crate) fn is_over(&self, shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> bool {
+        self.locks.is_over(shared, worker, entry)
+    }
+
+    /// Lets the clock go on: whatever follows is judged by the time that it is then.
+    pub(crate) fn release_clock(&self) {
+        self.locks.release_clock();
+    }
+
+    /// True if its effects are journaled.
+    #[must_use]
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.journal.is_some())
+    }
+
+    /// Effects of its commands; none to be noted where it is not journaled.
+    pub(crate) fn effects(&mut self) -> Option<&mut Effects> {
+        let notes = self.notes.as_mut()?;
+        notes.journal.is_some().then_some(&mut notes.effects)
+    }
+
+    /// Notes changes of the present command.
+    #[inline(always)]
+    pub(crate) fn note_changes(&mut self, count: u64) {
+        self.changes += count;
+    }
+
+    /// Number of changes of the present command.
+    #[must_use]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Another number for the changes of the present command.
+    pub(crate) fn set_changes(&mut self, count: u64) {
+        self.changes = count;
+    }
+
+    /// Notes a key that somebody waits for.
+    #[cold]
+    pub(crate) fn note_ready(&mut self, key: ReadyKey) {
+        self.notes().ready.push(key);
+    }
+
+    /// Keys that became ready, in the order in which they did.
+    pub(crate) fn ready(&self) -> Option<&ReadyKeys> {
+        self.notes.as_ref().map(|notes| &notes.ready).filter(|ready| !ready.is_empty())
+    }
+
+    /// Forgets the keys that became ready: their waiters were looked at.
+    pub(crate) fn clear_ready(&mut self) {
+        self.notes().ready.clear();
+    }
+
+    /// Notes a reply to a client that was served, and the client's worker.
+    pub(crate) fn note_served(&mut self, worker: usize, message: Message) {
+        self.notes().served.push((worker, message));
+    }
+
+    /// End of a command of the unit: its changes are counted, its effect is noted.
+    #[inline]
+    pub(crate) fn end_command(
+        &mut self,
+        shared: &Shared,
+        worker: &Worker,
+        database: usize,
+        args: &ArgumentView<'_>,
+    ) {
+        let changes = std::mem::take(&mut self.changes);
+        if let Some(effects) = self.effects() {
+            effects.end_command(database, args, changes);
+        }
+        if changes > 0 {
+            worker.stats(shared).changes.add(changes);
+        }
+    }
+
+    /// Ends the unit without giving its locks back: another one begins under them. The record of
+    /// one that was seen goes to the journal at once, that of a concealed one with its locks.
+    #[inline]
+    pub(crate) fn succeed(&mut self, worker: &Worker) {
+        self.changes = 0;
+        let is_concealed = self.is_concealed();
+        if let Some(notes) = &mut self.notes {
+            notes.end_record(worker.index, is_concealed);
+        }
+    }
+
+    /// Ends the last unit under these locks and gives them back. Returns the replies to the clients
+    /// that were served, which are to be sent then.
+    #[inline]
+    pub(crate) fn release(mut self, worker: &Worker) -> Vec<(usize, Message)> {
+        self.succeed(worker);
+        // Before the first slot is unmarked: nobody has seen any of it yet.
+        self.notes.take().map_or_else(Vec::new, |notes| notes.end(worker.index))
+    }
+}
+
+impl<'k> Notes<'k> {
+    #[cold]
+    fn journaled(journal: &'k dyn Journal) -> Box<Notes<'k>> {
+        Box::new(Notes { journal: Some(journal), ..Notes::default() })
+    }
+
+    /// Takes the number of a unit that is seen with its next publication.
+    #[cold]
+    fn take_number(&mut self) {
+        if let Some(journal) = self.journal
+            && self.number.is_none()
+        {
+            self.number = Some(journal.number());
+        }
+    }
+
+    #[cold]
+    fn end_record(&mut self, worker: usize, is_concealed: bool) {
+        let Some(journal) = self.journal else { return };
+        let record = self.effects.take();
+        match self.number.take() {
+            Some(number) => journal.append(worker, number, record),
+            None if record.is_empty() => {}
+            None => {
+                debug_assert!(is_concealed, "a change that was seen has a number");
+                self.concealed.push(record);
+            }
+        }
+    }
+
+    /// Numbers and appends the records of concealed units; returns the replies to served clients.
+    #[cold]
+    fn end(self, worker: usize) -> Vec<(usize, Message)> {
+        if let Some(journal) = self.journal {
+            for record in self.concealed {
+                journal.append(worker, journal.number(), record);
+            }
+        }
+        self.served
+    }
+}

@@ -1,0 +1,196 @@
+//! Changes of whole databases, with all other workers stopped.
+
+use std::ops::Range;
+
+use tidemill_resp::number::parse_integer;
+use tidemill_store::Detached;
+use tidemill_store::gate::ClosedGate;
+
+use crate::access::expiry::SlotJudge;
+use crate::access::locks::LockSet;
+use crate::access::options::is;
+use crate::access::outcome::{Outcome, Stop};
+use crate::access::session_context::SessionCx;
+use crate::access::unit::Unit;
+use crate::error::CommandError;
+use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
+use crate::shared::Shared;
+use crate::slots::parking::WaitTarget;
+use crate::slots::registry::{Replaced, SlotRegistry};
+
+/// Runs `work` with all other workers stopped: as a part of the unit at hand, which stopped them,
+/// or as a unit of its own. Its effect is journaled before they go on.
+fn alone<'k, T>(
+    cx: &mut SessionCx<'k, '_>,
+    work: impl FnOnce(&mut SessionCx<'k, '_>, &ClosedGate<'_>, &mut Unit<'k>) -> T,
+) -> Result<T, Box<Stop>> {
+    if let (Some(gate), Some(unit)) = (cx.alone, cx.unit.take()) {
+        let result = work(cx, gate, unit);
+        cx.unit = Some(unit);
+        return Ok(result);
+    }
+    let shared: &'k Shared = cx.shared;
+    let ticket = cx.session.ticket(cx.worker.index);
+    let token = shared.token.try_take(ticket, cx.reader.seat());
+    let _token = token.ok_or_else(|| Stop::wait(WaitTarget::Token))?;
+    let gate = shared.close_gate(cx.reader.seat(), cx.session.gate_attempts());
+    let gate = gate.ok_or_else(|| Stop::wait(WaitTarget::Gate))?;
+    let mut unit = Unit::new(shared, LockSet::alone());
+    let result = work(cx, &gate, &mut unit);
+    unit.end_command(shared, cx.worker, cx.session.database, &cx.args);
+    let served = unit.release(cx.worker);
+    debug_assert!(served.is_empty(), "waiters are looked at when the others run again");
+    Ok(result)
+}
+
+fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
+    match cx.args.len() {
+        1 => Ok(cx.worker.settings.lazy_user_flush),
+        2 if is(cx.arg(1), "ASYNC") => Ok(true),
+        2 if is(cx.arg(1), "SYNC") => Ok(false),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let database = cx.session.database;
+    flush(cx, |_| database..database + 1)
+}
+
+pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    flush(cx, |shared| 0..shared.keyspace.databases_end())
+}
+
+/// Empties databases, which are asked for when all others are stopped.
+fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>) -> Outcome {
+    let is_lazy = is_lazy(cx)?;
+    let detached: Vec<Detached> = alone(cx, |cx, gate, unit| {
+        let databases = databases(cx.shared);
+        let changes: Vec<_> = databases.clone().map(|database| (database, None)).collect();
+        touch_watched(cx, gate, unit, &changes);
+        let (shared, heap) = (cx.shared, &cx.worker.heap);
+        let keyspace = &shared.keyspace;
+        let detached: Vec<Detached> =
+            databases.filter_map(|database| keyspace.detach(database, gate, heap)).collect();
+        shared.note_detached(&detached);
+        let keys: u64 = detached.iter().map(|detached| detached.key_count).sum();
+        unit.note_changes(keys.max(1));
+        detached
+    })?;
+    // Flushed data is no longer live: later commands of the same transaction may write.
+    cx.worker.refresh_memory(cx.shared);
+    if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
+        free_now(cx);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Frees flushed data whose grace period is over in a moment: the others announce at their next
+/// boundary. A reader that takes longer, or a long reply, leaves it to the background.
+fn free_now(cx: &mut SessionCx<'_, '_>) {
+    let shared = cx.shared;
+    let deadline_us = shared.clock.monotonic_us() + SYNC_FLUSH_US_MAX;
+    // By rounds too: a clock may stand still.
+    for _ in 0..SYNC_FLUSH_ROUNDS_MAX {
+        cx.reader.reclaim(&cx.worker.heap);
+        shared.free_unreachable();
+        let is_done = shared.lazily_freed().bytes == 0 || shared.keyspace.has_pinned_unreachable();
+        if is_done || shared.clock.monotonic_us() >= deadline_us {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Reaches the sides of all slots, those that the unit has locked included.
+fn for_each_side(
+    shared: &Shared,
+    gate: &ClosedGate<'_>,
+    unit: &mut Unit<'_>,
+    visit: &mut dyn FnMut(&mut SlotRegistry),
+) {
+    let locked = shared.keyspace.for_each_side(gate, |_, side| visit(side));
+    for slot in locked {
+        let own = unit.lock(slot).expect("with all others stopped only this unit has locks");
+        own.side_if_any().into_iter().for_each(&mut *visit);
+    }
+}
+
+/// Tells who watches a key of databases that are emptied or exchanged, given as the old and the new
+/// of each, what becomes of it. The others are stopped.
+fn touch_watched(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    unit: &mut Unit<'_>,
+    changes: &[(usize, Option<usize>)],
+) {
+    let shared = cx.shared;
+    let judge = SlotJudge::locked(shared, cx.worker);
+    let reader = &mut *cx.reader;
+    reader.section(&mut |section| {
+        let find = |database, key: &[u8]| {
+            shared.keyspace.find(database, shared.keyspace.key_hash(key), key, section)
+        };
+        for_each_side(shared, gate, unit, &mut |side| {
+            side.replace_watched(|database, key| {
+                let Some(&(_, new)) = changes.iter().find(|(old, _)| *old == database) else {
+                    return Replaced::Unaffected;
+                };
+                let existed = find(database, key).is_some();
+                let Some(found) = new.and_then(|new| find(new, key)) else {
+                    return if existed { Replaced::Gone } else { Replaced::Unaffected };
+                };
+                match (judge.is_over(found), existed) {
+                    (false, _) => Replaced::Changed,
+                    (true, true) => Replaced::Expired,
+                    (true, false) => Replaced::NewExpired,
+                }
+            });
+        });
+    });
+}
+
+fn index(argument: &[u8], which: &str) -> Result<i64, CommandError> {
+    parse_integer(argument)
+        .filter(|&index| i32::try_from(index).is_ok())
+        .ok_or_else(|| CommandError::err(format_args!("invalid {which} DB index")))
+}
+
+pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let first = index(cx.arg(1), "first")?;
+    let second = index(cx.arg(2), "second")?;
+    let count = cx.shared.keyspace.database_count();
+    let in_range = |index: i64| usize::try_from(index).ok().filter(|&index| index < count);
+    let (Some(first), Some(second)) = (in_range(first), in_range(second)) else {
+        return Err("ERR DB index is out of range".into());
+    };
+    if first != second {
+        alone(cx, |cx, gate, unit| {
+            touch_watched(cx, gate, unit, &[(first, Some(second)), (second, Some(first))]);
+            cx.shared.keyspace.swap_databases(first, second, gate);
+            note_ready(cx, gate, unit, &[first, second]);
+            unit.note_changes(1);
+        })?;
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Keys that somebody waits for may have come with the exchange: they are looked at as soon as the
+/// others run again.
+fn note_ready(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    unit: &mut Unit<'_>,
+    databases: &[usize],
+) {
+    let (shared, worker) = (cx.shared, &mut *cx.worker);
+    for_each_side(shared, gate, unit, &mut |side| {
+        for (database, key) in side.waited_for() {
+            if databases.contains(&database) {
+                worker.postpone(database, key, shared.keyspace.key_hash(key));
+            }
+        }
+    });
+}

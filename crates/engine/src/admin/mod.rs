@@ -1,0 +1,9 @@
+//! Handlers of commands on the session, the server and the whole keyspace.
+//!
+//! May touch: access, workers, shared state, slots, telemetry.
+
+pub(crate) mod connection;
+pub(crate) mod keyspace;
+pub(crate) mod observe;
+pub(crate) mod server;
+pub(crate) mod transactions;

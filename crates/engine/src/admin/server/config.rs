@@ -1,0 +1,60 @@
+//! `CONFIG`.
+
+use crate::access::outcome::Outcome;
+use crate::access::session_context::SessionCx;
+use crate::error::CommandError;
+
+pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let patterns: Vec<&[u8]> = cx.args.iter().skip(2).collect();
+    let configuration = cx.shared.configuration();
+    let found = configuration.matching(&patterns);
+    cx.reply.map(found.len());
+    for (name, value) in found {
+        cx.reply.bulk(name);
+        cx.reply.bulk(value);
+    }
+    Ok(())
+}
+
+pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if !cx.args.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax.into());
+    }
+    let changes: Vec<(&[u8], &[u8])> =
+        (2..cx.args.len()).step_by(2).map(|index| (cx.arg(index), cx.arg(index + 1))).collect();
+    cx.shared.configure(&changes).map_err(|error| CommandError::Bytes(error.wire()))?;
+    // Requests behind this one in the same turn run under the new settings.
+    cx.worker.refresh_settings(cx.shared);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn resetstat(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.reset_stats();
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn rewrite(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let configuration = cx.shared.configuration();
+    cx.shared
+        .host
+        .rewrite_configuration(&configuration)
+        .map_err(|text| CommandError::Text(text.into()))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    crate::access::help::reply(
+        cx.reply,
+        "CONFIG",
+        &[
+            ("GET <pattern> ...", "Directives that match, and their values."),
+            ("SET <directive> <value> ...", "Changes directives, all or none."),
+            ("RESETSTAT", "Resets the statistics."),
+            ("REWRITE", "Writes the configuration back into its file."),
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,420 @@
+//! `INFO`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::memory::{Usage, ratio};
+use crate::access::outcome::Outcome;
+use crate::access::session_context::SessionCx;
+use crate::config::ServerConfig;
+use crate::shared::clients::Client;
+use crate::shared::{PauseMode, Shared};
+use crate::telemetry::stats::{Counter, WorkerStats};
+
+/// The sections in their order; those that `default` leaves out are marked.
+const SECTIONS: &[(&str, bool)] = &[
+    ("server", true),
+    ("clients", true),
+    ("memory", true),
+    ("persistence", true),
+    ("stats", true),
+    ("replication", true),
+    ("cpu", true),
+    ("modules", true),
+    ("commandstats", false),
+    ("errorstats", true),
+    ("latencystats", false),
+    ("cluster", true),
+    ("keyspace", true),
+    ("workers", false),
+];
+
+pub(super) fn info(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let wanted: Vec<String> =
+        cx.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
+    let is_wanted = |name: &str, is_default: bool| {
+        let says = |word: &str| wanted.iter().any(|wanted| wanted == word);
+        says(name)
+            || (name == "modules" && says("module_list"))
+            || says("all")
+            || says("everything")
+            || (is_default && (wanted.is_empty() || says("default")))
+    };
+    let mut text = String::new();
+    for &(name, is_default) in SECTIONS {
+        if is_wanted(name, is_default) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            section(cx, name, &mut text);
+        }
+    }
+    cx.reply.verbatim(*b"txt", text);
+    Ok(())
+}
+
+/// Writes lines of `name:value`.
+struct Lines<'t>(&'t mut String);
+
+impl Lines<'_> {
+    fn title(&mut self, title: &str) {
+        // Writing into a string cannot fail, here and below.
+        let _ = write!(self.0, "# {title}\r\n");
+    }
+
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+}
+
+fn sum(shared: &Shared, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
+    shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
+}
+
+fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
+    let mut lines = Lines(text);
+    let shared = &**cx.shared;
+    let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
+    let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
+    match name {
+        "server" => server(cx, &mut lines, &fact),
+        "clients" => clients(shared, &mut lines),
+        "memory" => memory(shared, &mut lines, &fact),
+        "persistence" => {
+            lines.title("Persistence");
+            lines.line("loading", 0);
+            lines.line("async_loading", 0);
+            lines.line("rdb_changes_since_last_save", sum(shared, |stats| &stats.changes));
+            lines.line("rdb_bgsave_in_progress", 0);
+            lines.line("rdb_saves", 0);
+            lines.line("aof_enabled", 0);
+            lines.line("restart_loses_all_data", 1);
+        }
+        "stats" => stats(shared, &mut lines),
+        "latencystats" => latency_stats(shared, &mut lines),
+        "replication" => {
+            lines.title("Replication");
+            lines.line("role", "master");
+            lines.line("connected_slaves", 0);
+            lines.line("master_failover_state", "no-failover");
+            lines.line("master_repl_offset", 0);
+        }
+        "cpu" => {
+            lines.title("CPU");
+            lines.line("used_cpu_sys", fact("used_cpu_sys"));
+            lines.line("used_cpu_user", fact("used_cpu_user"));
+        }
+        "modules" => lines.title("Modules"),
+        "commandstats" => command_stats(shared, &mut lines),
+        "errorstats" => {
+            lines.title("Errorstats");
+            for (code, count) in shared.error_counts() {
+                lines.line(&format!("errorstat_{code}"), format_args!("count={count}"));
+            }
+        }
+        "cluster" => {
+            lines.title("Cluster");
+            lines.line("cluster_enabled", 0);
+        }
+        "workers" => workers(shared, &mut lines),
+        _ => keyspace(cx, &mut lines),
+    }
+}
+
+/// Section that Redis does not have: a line per worker.
+fn workers(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Workers");
+    for (index, stats) in shared.stats.iter().enumerate() {
+        lines.line(
+            &format!("worker{index}"),
+            format_args!(
+                "connections={},commands={},parked={},moved={}",
+                stats.connections.value(),
+                stats.commands_processed.value(),
+                stats.parked.value(),
+                stats.moved_connections.value()
+            ),
+        );
+    }
+}
+
+fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let configuration = cx.shared.configuration();
+    let config = configuration.server();
+    let setting = |name: &str| configuration.value(name).unwrap_or_default().to_owned();
+    let uptime_s = cx.worker.now_us().saturating_sub(cx.shared.started_us) / 1_000_000;
+    lines.title("Server");
+    lines.line("redis_version", crate::admin::connection::REDIS_VERSION);
+    lines.line("server_name", "tidemill");
+    lines.line("tidemill_version", env!("CARGO_PKG_VERSION"));
+    lines.line("server_mode", "standalone");
+    lines.line("os", fact("os"));
+    lines.line("arch_bits", usize::BITS);
+    lines.line("monotonic_clock", "POSIX clock_gettime");
+    lines.line("multiplexing_api", "epoll");
+    lines.line("process_id", fact("process_id"));
+    lines.line("process_supervised", fact("process_supervised"));
+    lines.line("run_id", fact("run_id"));
+    lines.line("tcp_port", config.port);
+    lines.line("server_time_usec", cx.shared.clock.wall_us());
+    lines.line("uptime_in_seconds", uptime_s);
+    lines.line("uptime_in_days", uptime_s / 86_400);
+    lines.line("hz", 10);
+    lines.line("configured_hz", setting("hz"));
+    lines.line("lru_clock", cx.worker.recency() & 0x00ff_ffff);
+    lines.line("executable", fact("executable"));
+    lines.line("config_file", fact("config_file"));
+    lines.line("availability_zone", setting("availability-zone"));
+    for (index, listener) in listeners(&config).iter().enumerate() {
+        lines.line(&format!("listener{index}"), listener);
+    }
+    lines.line("worker_threads", cx.shared.worker_count());
+    lines.line("rcu_flavour", fact("rcu_flavour"));
+    lines.line("rcu_quiescent", setting("rcu-quiescent"));
+    lines.line("rcu_read_section", setting("rcu-read-section"));
+}
+
+/// Lines of the server's listeners.
+fn listeners(config: &ServerConfig) -> Vec<String> {
+    let mut lines = Vec::new();
+    if config.port > 0 {
+        let binds: String = config.bind.iter().map(|bind| format!(",bind={bind}")).collect();
+        lines.push(format!("name=tcp{binds},port={}", config.port));
+    }
+    lines.extend(config.unix_socket.iter().map(|path| format!("name=unix,bind={path}")));
+    lines
+}
+
+fn clients(shared: &Shared, lines: &mut Lines<'_>) {
+    let all = shared.clients.all();
+    let is_postponed = |client: &Client| client.is_postponed.load(Ordering::Relaxed);
+    let is_blocked = |client: &Client| client.waiter().is_some() || is_postponed(client);
+    let blocked = all.iter().filter(|client| is_blocked(client)).count();
+    // Relaxed, also below: a listing of things that go on changing.
+    let watched = |client: &Client| client.watched.load(Ordering::Relaxed);
+    lines.title("Clients");
+    lines.line("connected_clients", all.len());
+    lines.line("cluster_connections", 0);
+    lines.line("maxclients", shared.configuration().value("maxclients").unwrap_or_default());
+    // The largest now: what a client piled up earlier is not remembered.
+    let largest = |bytes: fn(&Client) -> &AtomicU64| {
+        let all = all.iter().map(|client| bytes(client).load(Ordering::Relaxed));
+        all.max().unwrap_or(0)
+    };
+    lines.line("client_recent_max_input_buffer", largest(|client| &client.pending_bytes));
+    lines.line("client_recent_max_output_buffer", largest(|client| &client.unsent_bytes));
+    lines.line("blocked_clients", blocked);
+    lines.line("tracking_clients", 0);
+    lines.line("pubsub_clients", 0);
+    lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
+    lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
+    let waiters: Vec<_> = all.iter().filter_map(|client| client.waiter()).collect();
+    let timed = waiters.iter().filter(|waiter| waiter.block.timeout_us > 0).count();
+    let keys: BTreeSet<(usize, &[u8])> =
+        waiters.iter().flat_map(|waiter| waiter.keys().map(|key| (waiter.database, key))).collect();
+    lines.line("clients_in_timeout_table", timed);
+    lines.line("total_blocking_keys", keys.len());
+    lines.line("total_blocking_keys_on_nokey", 0);
+    let (reason, actions, left_ms) = match shared.pause_now() {
+        None => ("none", "none", 0),
+        Some((PauseMode::Write, left_ms)) => ("client_pause", "write", left_ms),
+        Some((PauseMode::All, left_ms)) => ("client_pause", "all", left_ms),
+    };
+    lines.line("paused_reason", reason);
+    lines.line("paused_actions", actions);
+    lines.line("paused_timeout_milliseconds", left_ms);
+}
+
+/// Bytes as Redis shows them to people.
+fn human(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2}{name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String) {
+    let usage = Usage::now(shared);
+    let (live, used, rss) = (usage.live, usage.used, usage.resident);
+    let allocator = usage.allocator;
+    let system: u64 = fact("total_system_memory").parse().unwrap_or(0);
+    let limit = shared.settings().maxmemory_bytes;
+    lines.title("Memory");
+    lines.line("used_memory", used);
+    lines.line("used_memory_human", human(used));
+    lines.line("used_memory_rss", rss);
+    lines.line("used_memory_rss_human", human(rss));
+    lines.line("used_memory_peak", usage.peak);
+    lines.line("used_memory_peak_human", human(usage.peak));
+    lines.line("used_memory_peak_perc", format_args!("{:.2}%", 100.0 * ratio(used, usage.peak)));
+    lines.line("used_memory_overhead", used.saturating_sub(live));
+    lines.line("used_memory_startup", 0);
+    lines.line("used_memory_dataset", live);
+    lines.line("used_memory_dataset_perc", format_args!("{:.2}%", 100.0 * ratio(live, used)));
+    lines.line("used_memory_retired", shared.retired_bytes());
+    let retired_max = shared.retired_bytes_max(&shared.settings());
+    lines.line("used_memory_retired_max", retired_max * shared.worker_count() as u64);
+    lines.line("allocator_allocated", allocator.allocated_bytes);
+    lines.line("allocator_active", allocator.active_bytes);
+    lines.line("allocator_resident", allocator.resident_bytes);
+    lines.line("allocator_muzzy", allocator.muzzy_bytes);
+    lines.line("total_system_memory", system);
+    lines.line("total_system_memory_human", human(system));
+    lines.line("maxmemory", limit);
+    lines.line("maxmemory_human", human(limit));
+    lines.line("maxmemory_policy", "noeviction");
+    for (name, part, whole) in [
+        ("allocator_frag", allocator.active_bytes, allocator.allocated_bytes),
+        ("allocator_rss", allocator.resident_bytes, allocator.active_bytes),
+        ("rss_overhead", rss, allocator.resident_bytes),
+        ("mem_fragmentation", rss, used),
+    ] {
+        lines.line(&format!("{name}_ratio"), format_args!("{:.2}", ratio(part, whole)));
+        lines.line(&format!("{name}_bytes"), part as i64 - whole as i64);
+    }
+    let clients = shared.clients.all();
+    lines.line(
+        "mem_clients_normal",
+        clients.iter().map(|client| client.memory_bytes()).sum::<u64>(),
+    );
+    lines.line("mem_allocator", "jemalloc");
+    let flushed = shared.lazily_freed();
+    lines.line("lazyfree_pending_objects", flushed.keys);
+    lines.line("lazyfree_pending_bytes", flushed.bytes);
+    lines.line("lazyfreed_objects", flushed.done_keys);
+}
+
+fn stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Stats");
+    for (name, counter) in [
+        ("total_connections_received", (|stats| &stats.connections_accepted) as CounterOf),
+        ("total_commands_processed", |stats| &stats.commands_processed),
+        ("total_net_input_bytes", |stats| &stats.input_bytes),
+        ("total_net_output_bytes", |stats| &stats.output_bytes),
+        ("rejected_connections", |stats| &stats.rejected_connections),
+        ("total_reads_processed", |stats| &stats.reads),
+        ("total_writes_processed", |stats| &stats.writes),
+        ("eventloop_cycles", |stats| &stats.iterations),
+        ("eventloop_duration_sum", |stats| &stats.busy_us),
+        ("expired_keys", |stats| &stats.expired_keys),
+        ("expired_fields", |stats| &stats.expired_fields),
+        ("expired_time_cap_reached_count", |stats| &stats.sweeps_cut_short),
+        ("keyspace_hits", |stats| &stats.keyspace_hits),
+        ("keyspace_misses", |stats| &stats.keyspace_misses),
+        ("total_error_replies", |stats| &stats.error_replies),
+        ("evicted_clients", |stats| &stats.evicted_clients),
+        ("client_query_buffer_limit_disconnections", |stats| &stats.query_limit_disconnections),
+        ("client_output_buffer_limit_disconnections", |stats| &stats.output_limit_disconnections),
+        ("parked_sessions", |stats| &stats.parked),
+    ] {
+        lines.line(name, sum(shared, counter));
+    }
+    let rates = shared.rates.rates();
+    lines.line("instantaneous_ops_per_sec", rates.commands.round());
+    lines.line("instantaneous_input_kbps", format_args!("{:.2}", rates.input_bytes / 1024.0));
+    lines.line("instantaneous_output_kbps", format_args!("{:.2}", rates.output_bytes / 1024.0));
+    let cycles = rates.iterations;
+    lines.line("instantaneous_eventloop_cycles_per_sec", cycles.round());
+    let cycle_us = if cycles > 0.0 { rates.busy_us / cycles } else { 0.0 };
+    lines.line("instantaneous_eventloop_duration_usec", cycle_us.round());
+    let commands_ns: u64 = shared
+        .commands
+        .iter()
+        .flat_map(|(id, _)| shared.stats.iter().map(move |stats| stats.command(id).ns.value()))
+        .sum();
+    lines.line("eventloop_duration_cmd_sum", commands_ns / 1000);
+    let stale =
+        ratio(sum(shared, |stats| &stats.swept_expired), sum(shared, |stats| &stats.swept_entries));
+    lines.line("expired_stale_perc", format_args!("{:.2}", 100.0 * stale));
+    let sweep_ms = sum(shared, |stats| &stats.sweep_us) / 1000;
+    lines.line("expire_cycle_cpu_milliseconds", sweep_ms);
+    lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
+    lines.line("evicted_keys", 0);
+    lines.line("pubsub_channels", 0);
+    lines.line("pubsub_patterns", 0);
+    lines.line("total_forks", 0);
+    lines.line("latest_fork_usec", 0);
+}
+
+type CounterOf = fn(&WorkerStats) -> &Counter;
+
+fn command_stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Commandstats");
+    for (id, command) in shared.commands.iter() {
+        let of = |pick: fn(&crate::telemetry::stats::CommandStats) -> &Counter| {
+            shared.stats.iter().map(|stats| pick(stats.command(id)).value()).sum::<u64>()
+        };
+        let (calls, ns) = (of(|stats| &stats.calls), of(|stats| &stats.ns));
+        let (rejected, failed) = (of(|stats| &stats.rejected), of(|stats| &stats.failed));
+        if calls + rejected == 0 {
+            continue;
+        }
+        let us = ns / 1000;
+        let per_call = if calls == 0 { 0.0 } else { ns as f64 / 1000.0 / calls as f64 };
+        lines.line(
+            &format!("cmdstat_{}", command.name),
+            format_args!(
+                "calls={calls},usec={us},usec_per_call={per_call:.2},rejected_calls={rejected},\
+                 failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+/// Percentiles of the times of all commands that ran, in microseconds.
+fn latency_stats(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.title("Latencystats");
+    if !shared.settings().latency_tracking {
+        return;
+    }
+    let configuration = shared.configuration();
+    let percents = configuration.value("latency-tracking-info-percentiles").unwrap_or_default();
+    for (id, command) in shared.commands.iter() {
+        let times = shared.command_times(id);
+        if times.calls == 0 {
+            continue;
+        }
+        let percentile = |percent: &str| {
+            let us = times.percentile_ns(percent.parse().unwrap_or(0.0)) as f64 / 1000.0;
+            format!("p{percent}={us:.3}")
+        };
+        let values: Vec<String> = percents.split_whitespace().map(percentile).collect();
+        lines.line(&format!("latency_percentiles_usec_{}", command.name), values.join(","));
+    }
+}
+
+fn keyspace(cx: &mut SessionCx<'_, '_>, lines: &mut Lines<'_>) {
+    lines.title("Keyspace");
+    let shared = cx.shared;
+    for database in 0..shared.keyspace.databases_end() {
+        cx.reader.section(&mut |section| {
+            let keys = shared.keyspace.key_count(database, section);
+            let expires = shared.keyspace.expiring_count(database, section);
+            let volatile = shared.keyspace.volatile_count(database, section);
+            if keys > 0 {
+                let average_ms = if expires > 0 { average_ttl_ms(shared, database) } else { 0 };
+                lines.line(
+                    &format!("db{database}"),
+                    format_args!(
+                        "keys={keys},expires={expires},avg_ttl={average_ms},\
+ keys_with_volatile_items={volatile}"
+                    ),
+                );
+            }
+        });
+    }
+}
+
+/// Milliseconds that the keys which expire have left on average, as the workers' last sweeps saw
+/// them.
+fn average_ttl_ms(shared: &Shared, database: usize) -> u64 {
+    let (mut keys, mut ms) = (0, 0_u128);
+    for stats in &shared.stats {
+        let Some(seen) = stats.times_to_live(database) else { continue };
+        keys += u128::from(seen.keys.value());
+        ms += u128::from(seen.ms.value());
+    }
+    ms.checked_div(keys).unwrap_or(0) as u64
+}

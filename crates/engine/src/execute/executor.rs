@@ -1,0 +1,35 @@
+//! State by which a connection's requests are executed.
+
+use std::sync::Arc;
+
+use tidemill_resp::encode::ReplyBuffer;
+
+use super::registry::Handlers;
+use crate::shared::Shared;
+use crate::slots::parking::{Ticket, WaitTarget};
+use crate::worker::Worker;
+use crate::worker::session::Session;
+
+/// Result of one request.
+pub(crate) enum Step {
+    Done,
+    Wait(WaitTarget),
+    Blocked,
+}
+
+/// Everything that executing for one connection needs.
+pub(crate) struct Executor<'k, 's, E> {
+    pub(crate) shared: &'k Arc<Shared>,
+    pub(crate) handlers: &'static Handlers,
+    pub(crate) worker: &'s mut Worker,
+    pub(crate) session: &'s mut Session,
+    pub(crate) reader: &'s mut E,
+    pub(crate) reply: &'s mut ReplyBuffer,
+}
+
+impl<E> Executor<'_, '_, E> {
+    /// Place of the session in a line.
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.session.ticket(self.worker.index)
+    }
+}

@@ -1,0 +1,114 @@
+//! All commands, and the function that executes each.
+//!
+//! Commands are declared beside their handlers, and below the execution know nothing of them:
+//! shared state receives the table, and the execution asks here for its handler.
+
+use std::sync::LazyLock;
+
+use crate::access::handler::{Handler, KeyedHandler};
+use crate::admin;
+use crate::command::{Command, CommandId, CommandTable};
+use crate::handlers;
+
+/// Commands of all families that have subcommands only.
+const CONTAINERS: &[&[&Command]] = &[
+    handlers::key::CONTAINERS,
+    admin::connection::CONTAINERS,
+    admin::observe::CONTAINERS,
+    admin::server::CONTAINERS,
+];
+
+/// Handlers of all families, those of subcommands included.
+const REGISTERED: &[&[(&Command, Handler)]] = &[
+    handlers::bitmap::HANDLERS,
+    handlers::hash::HANDLERS,
+    handlers::key::HANDLERS,
+    handlers::list::HANDLERS,
+    handlers::string::HANDLERS,
+    admin::connection::HANDLERS,
+    admin::keyspace::HANDLERS,
+    admin::observe::HANDLERS,
+    admin::server::HANDLERS,
+    admin::server::standing::HANDLERS,
+    admin::transactions::HANDLERS,
+];
+
+/// Commands and subcommands that can be executed, with their handlers.
+fn registered() -> impl Iterator<Item = (&'static Command, Handler)> {
+    REGISTERED.iter().copied().flatten().copied()
+}
+
+static COMMANDS: LazyLock<CommandTable> = LazyLock::new(|| {
+    let top_level = registered().map(|(command, _)| command);
+    let top_level = top_level.filter(|command| !command.name.contains('|'));
+    let containers = CONTAINERS.iter().copied().flatten().copied();
+    CommandTable::new(&top_level.chain(containers).collect::<Vec<_>>())
+});
+static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| Handlers::new(&COMMANDS));
+
+/// Table of all commands: the one that [`SharedSpec`](crate::shared::SharedSpec) takes.
+#[must_use]
+pub fn commands() -> &'static CommandTable {
+    &COMMANDS
+}
+
+/// Handlers of all commands.
+pub(crate) fn handlers() -> &'static Handlers {
+    &HANDLERS
+}
+
+/// Handlers by command.
+#[derive(Debug)]
+pub(crate) struct Handlers {
+    /// By [`CommandId::index`]; none for a container of subcommands.
+    by_id: Box<[(&'static Command, Option<Handler>)]>,
+}
+
+impl Handlers {
+    fn new(table: &CommandTable) -> Handlers {
+        let find = |name: &str| {
+            registered().find(|(command, _)| command.name == name).map(|(_, handler)| handler)
+        };
+        Handlers { by_id: table.iter().map(|(_, command)| (command, find(command.name))).collect() }
+    }
+
+    /// Handler of a command; none of a container of subcommands.
+    #[inline]
+    pub(crate) fn of(&self, id: CommandId) -> Option<Handler> {
+        self.by_id[id.index()].1
+    }
+
+    /// A command that works on its keys, and its handler.
+    ///
+    /// # Panics
+    ///
+    /// When the command does not: its declaration says so.
+    #[inline]
+    pub(crate) fn of_keyed(&self, id: CommandId) -> (&'static Command, KeyedHandler) {
+        match self.by_id[id.index()] {
+            (command, Some(Handler::Keyed(handler))) => (command, handler),
+            _ => unreachable!("a command with the scope of its keys has a handler on keys"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Scope;
+
+    #[test]
+    fn each_command_has_the_handler_that_its_scope_says() {
+        for (id, command) in commands().iter() {
+            let handler = handlers().of(id);
+            let fits = match command.scope {
+                Scope::Keys => matches!(handler, Some(Handler::Keyed(_))),
+                Scope::Session | Scope::Keyspace => matches!(handler, Some(Handler::Session(_))),
+                Scope::Container => handler.is_none() && !command.subcommands.is_empty(),
+            };
+            assert!(fits, "{}: {:?}, {handler:?}", command.name, command.scope);
+        }
+        let with_handler = commands().iter().filter(|&(id, _)| handlers().of(id).is_some()).count();
+        assert_eq!(registered().count(), with_handler, "a handler of no command, or two of one");
+    }
+}

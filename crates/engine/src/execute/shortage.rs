@@ -1,0 +1,86 @@
+//! Requests and replies that there is no memory for: see [`memory`](crate::memory).
+
+use tidemill_resp::request::ArgumentView;
+
+use super::executor::{Executor, Step};
+use super::measure::request_bytes;
+use crate::access::section::Enter;
+use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
+use crate::limits::ARGUMENT_OVERHEAD_BYTES;
+use crate::memory::Room;
+use crate::worker::session::ReplyMode;
+
+/// Bytes of the error in the place of a reply; no array's header is longer.
+const PLACE_BYTES: usize = "-\r\n".len() + NO_MEMORY_FOR_REPLY.len();
+
+impl<E: Enter> Executor<'_, '_, E> {
+    /// Ok if there is memory for what a request may take beside itself: the copies of its
+    /// arguments that are stored or queued, what is noted of each, and what monitors are shown.
+    pub(crate) fn check_request_room(&self, view: &ArgumentView<'_>) -> Result<(), CommandError> {
+        let bytes = request_bytes(view) as u64;
+        let copy_count = u64::from(self.session.transaction.is_some())
+            + 4 * u64::from(self.shared.monitors.is_watched());
+        let overhead = view.len() as u64 * ARGUMENT_OVERHEAD_BYTES;
+        Room::of(self.shared).check(bytes + bytes / 4 + copy_count * bytes + overhead)
+    }
+
+    /// Answers an error in the place of a command, which is not looked at.
+    #[cold]
+    pub(crate) fn refuse(&mut self, error: &CommandError) -> Step {
+        if let Some(transaction) = &mut self.session.transaction {
+            transaction.is_aborted = true;
+        }
+        if self.session.reply_mode == ReplyMode::On {
+            self.error(error);
+        }
+        Step::Done
+    }
+
+    /// Takes back what a command had answered before it found no memory: the only error that comes
+    /// in the middle of a reply. `before` is the length of the replies before the command.
+    pub(crate) fn take_back(&mut self, error: &CommandError, before: usize) {
+        if matches!(error, CommandError::NoMemory(_)) {
+            self.reply.recover(before);
+        }
+    }
+
+    /// Makes room for the header of a transaction's reply, and for an error in the place of each of
+    /// its `count` replies.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for that. Nothing may have been carried out yet, for nobody could
+    /// tell.
+    pub(crate) fn make_places(&mut self, count: usize) -> Result<(), CommandError> {
+        let is_made = self.reply.try_reserve((1 + count) * PLACE_BYTES);
+        if is_made { Ok(()) } else { Err(NO_MEMORY_FOR_REPLY.into()) }
+    }
+
+    /// Keeps room for an error in the place of each of `count` replies to come, after one that is
+    /// for a command of a transaction; `before` is the length of the replies before it. It becomes
+    /// an error if it found no memory, or left none.
+    ///
+    /// There is room for that error: it was kept from the reply before, or from
+    /// [`make_places`](Self::make_places).
+    pub(crate) fn keep_places(&mut self, before: usize, count: usize) {
+        if self.reply.has_failed() || !self.reply.try_reserve(count * PLACE_BYTES) {
+            self.reply.recover(before);
+            // The client's wish for a reply is decided about the whole array.
+            self.error(&NO_MEMORY_FOR_REPLY.into());
+        }
+    }
+
+    /// Puts an error in the place of a reply that found no memory; before it, the replies had so
+    /// many bytes.
+    #[cold]
+    pub(crate) fn replace_failed_reply(&mut self, before: usize) {
+        if !self.reply.has_failed() {
+            return;
+        }
+        self.reply.recover(before);
+        self.session.pending_reply = None;
+        if self.session.reply_mode == ReplyMode::On {
+            self.error(&NO_MEMORY_FOR_REPLY.into());
+        }
+    }
+}

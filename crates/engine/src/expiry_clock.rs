@@ -1,0 +1,57 @@
+//! Time by which expiries are judged: a value, independent of the clock that it was taken from.
+
+/// One moment by which expiries are judged and from which new ones are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiryClock {
+    now_ms: u64,
+    ahead_ms: u64,
+}
+
+impl ExpiryClock {
+    /// A clock that shows `now_ms`, which is `ahead_ms` ahead of the wall clock.
+    pub(crate) fn new(now_ms: u64, ahead_ms: u64) -> ExpiryClock {
+        ExpiryClock { now_ms, ahead_ms }
+    }
+
+    /// The server's time: Unix time in milliseconds that never goes back.
+    #[must_use]
+    pub fn now_ms(self) -> u64 {
+        self.now_ms
+    }
+
+    /// The expiry that a client means by an absolute Unix time in milliseconds, which it takes from
+    /// the wall clock.
+    #[must_use]
+    pub fn expiry_at(self, wall_ms: i64) -> Option<u64> {
+        Some(wall_ms.checked_add_unsigned(self.ahead_ms)?.max(0) as u64)
+    }
+
+    /// An expiry as an absolute time for clients and journals: what
+    /// [`expiry_at`](ExpiryClock::expiry_at) takes.
+    #[must_use]
+    pub fn wall_ms(self, at_ms: u64) -> u64 {
+        at_ms.saturating_sub(self.ahead_ms)
+    }
+
+    /// True if something that expires at `at_ms` has expired.
+    #[must_use]
+    #[inline]
+    pub fn has_passed(self, at_ms: u64) -> bool {
+        self.now_ms > at_ms
+    }
+
+    /// True if something that is to expire at `at_ms` need not be stored: a millisecond earlier
+    /// than [`has_passed`], as in Redis.
+    ///
+    /// [`has_passed`]: ExpiryClock::has_passed
+    #[must_use]
+    pub fn has_come(self, at_ms: u64) -> bool {
+        self.now_ms >= at_ms
+    }
+
+    /// The latest expiry that has passed.
+    #[must_use]
+    pub fn last_passed_ms(self) -> u64 {
+        self.now_ms.saturating_sub(1)
+    }
+}

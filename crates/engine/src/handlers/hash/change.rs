@@ -1,0 +1,160 @@
+//! How hashes are changed: fields whose time is over go first, as many of them as one command may
+//! take time for. Those beyond are left to later commands and to the sweep; a command that names
+//! one of them finds it gone nevertheless. When the time of all is over, the hash goes as a whole,
+//! in constant time.
+
+use tidemill_store::value::hash::{Field, Hash, HashEdit};
+use tidemill_store::{Encoding, Kind};
+
+use crate::access::context::Cx;
+use crate::access::expired_fields::{
+    delete_due_fields, delete_expired_fields, due_clock, is_over, note_expired,
+};
+use crate::commit::{Event, EventClass};
+use crate::error::CommandError;
+use crate::expiry_clock::ExpiryClock;
+use crate::limits::REAPED_FIELDS_MAX;
+use crate::memory::Room;
+
+pub(super) const SET_EVENT: Event = Event::new(EventClass::HASH, "hset");
+pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
+
+/// A hash that is being changed.
+pub(super) struct Change<'e, 'h> {
+    edit: &'e mut HashEdit<'h>,
+    room: Room<'e>,
+    /// The clock, if fields may be left whose time is over by it.
+    due_clock: Option<ExpiryClock>,
+    expired: &'e mut Vec<Vec<u8>>,
+    entries_max: u64,
+    value_bytes_max: usize,
+    is_table: bool,
+    change_count: u64,
+    sets_expiry: bool,
+}
+
+impl Change<'_, '_> {
+    /// A field, if it is there and its time is not over.
+    pub(super) fn get(&mut self, field: &[u8]) -> Option<Field<'_>> {
+        self.expire(field);
+        self.edit.get(field)
+    }
+
+    /// Deletes a field whose time is over, so that the journal tells of it before the command does
+    /// something to it.
+    fn expire(&mut self, field: &[u8]) {
+        if let Some(clock) = self.due_clock
+            && let Some(found) = self.edit.get(field)
+            && found.expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms))
+        {
+            self.edit.remove(field);
+            self.expired.push(field.to_vec());
+        }
+    }
+
+    /// Sets a field; tells whether it is new.
+    pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        self.expire(field);
+        self.change_count += 1;
+        self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
+        self.note_expiry(expires_at_ms);
+        self.edit.set(field, value, expires_at_ms)
+    }
+
+    /// Sets or clears the expiry of a field that [`Change::get`] found.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`] when there is none for a copy of the field: it is stored with its
+    /// expiry.
+    pub(super) fn set_expiry(
+        &mut self,
+        field: &[u8],
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let bytes = self.edit.get(field).map_or(0, |found| found.value.len());
+        self.room.check((field.len() + bytes) as u64)?;
+        self.change_count += 1;
+        self.note_expiry(expires_at_ms);
+        self.edit.set_expiry(field, expires_at_ms);
+        Ok(())
+    }
+
+    fn note_expiry(&mut self, expires_at_ms: Option<u64>) {
+        self.sets_expiry |= expires_at_ms.is_some();
+        self.is_table |= expires_at_ms.is_some();
+    }
+
+    /// Removes a field; tells whether it was there.
+    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        self.expire(field);
+        let was_there = self.edit.remove(field);
+        self.change_count += u64::from(was_there);
+        was_there
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.is_table || self.edit.len() > self.entries_max {
+            Encoding::Hashtable
+        } else {
+            Encoding::Listpack
+        }
+    }
+}
+
+/// Lets `change` change the hash under `key`, or a new one. Nothing is published when it changes
+/// nothing.
+pub(super) fn change<T>(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    event: Event,
+    change: impl FnOnce(&mut Change<'_, '_>) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let settings = &cx.settings();
+    let entries_max = settings.hash_listpack_entries_max;
+    let value_bytes_max = settings.hash_listpack_value_bytes_max;
+    let (room, seed, argument_count) = (cx.room(), cx.seed(), cx.args.len() as u64);
+    let mut edit = cx.edit(key);
+    let mut old = edit.entry_of(Kind::Hash)?;
+    if let Some(entry) = old {
+        room.check_edit(entry, argument_count)?;
+    }
+    let due_clock = old.and_then(|entry| due_clock(&mut edit, entry));
+    if let (Some(entry), Some(clock)) = (old, due_clock)
+        && is_over(seed, entry, clock)
+    {
+        // The key goes and comes again: a reader must not see that it was gone.
+        cx.mark_held();
+        delete_expired_fields(cx, key);
+        edit = cx.edit(key);
+        old = None;
+    }
+    let mut result = None;
+    let mut expired = Vec::new();
+    let (mut sets_expiry, mut change_count) = (false, 0);
+    let published = edit.change::<Hash<'_>, _>(event, |hash| {
+        expired = due_clock.map_or(Vec::new(), |clock| delete_due_fields(hash, clock));
+        let mut changing = Change {
+            due_clock: due_clock.filter(|_| expired.len() == REAPED_FIELDS_MAX),
+            edit: hash,
+            room,
+            expired: &mut expired,
+            entries_max,
+            value_bytes_max,
+            is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
+            change_count: 0,
+            sets_expiry: false,
+        };
+        result = Some(change(&mut changing)?);
+        (sets_expiry, change_count) = (changing.sets_expiry, changing.change_count);
+        Ok((change_count > 0).then(|| (changing.encoding(), ())))
+    })?;
+    if published.is_some() {
+        cx.count_changes(change_count);
+        note_expired(cx, key, &expired);
+    }
+    if sets_expiry {
+        cx.note_expiring_field();
+    }
+    result.ok_or(CommandError::Syntax)
+}

@@ -1,0 +1,346 @@
+//! `SORT` and `SORT_RO`.
+//!
+//! Patterns of `BY` and `GET` name keys that the arguments do not: their slots are locked as they
+//! are met, or, as long as there are few, what was read is checked afterwards like any read.
+//! Nothing is written before all of it is known, since the command begins anew when such a slot is
+//! taken.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use tidemill_resp::number::parse_double;
+use tidemill_resp::request::ArgumentView;
+use tidemill_store::value::list::List;
+use tidemill_store::{EntryRef, StringValue};
+
+use crate::access::context::Cx;
+use crate::access::options::{integer, is};
+use crate::access::outcome::{Outcome, Stop};
+use crate::command::KeyPositions;
+use crate::commit::{Event, EventClass};
+use crate::error::CommandError;
+use crate::handlers::hash::field_value;
+use crate::handlers::list::new_encoding;
+use crate::limits::{LIST_ELEMENT_OVERHEAD_BYTES, SORT_LOOKUPS_MAX};
+use crate::memory;
+use crate::reply;
+
+/// Target of an element.
+#[derive(Clone, Copy)]
+enum Pattern<'g> {
+    /// `#`: the element.
+    Element,
+    /// No `*`: nowhere.
+    Constant,
+    /// A key around the element, and maybe a field of the hash under it.
+    Key { before: &'g [u8], behind: &'g [u8], field: Option<&'g [u8]> },
+}
+
+impl<'g> Pattern<'g> {
+    fn parse(text: &'g [u8]) -> Pattern<'g> {
+        if text == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = text.iter().position(|&byte| byte == b'*') else {
+            return Pattern::Constant;
+        };
+        let (before, behind) = (&text[..star], &text[star + 1..]);
+        let arrow = behind.windows(2).position(|pair| pair == b"->");
+        // An arrow at the very end is part of the key.
+        match arrow.filter(|&at| at + 2 < behind.len()) {
+            Some(at) => {
+                Pattern::Key { before, behind: &behind[..at], field: Some(&behind[at + 2..]) }
+            }
+            None => Pattern::Key { before, behind, field: None },
+        }
+    }
+
+    fn is_key(&self) -> bool {
+        matches!(self, Pattern::Key { .. })
+    }
+
+    /// Value that an element leads to.
+    fn follow(
+        self,
+        cx: &mut Cx<'_, 'g>,
+        element: &'g [u8],
+    ) -> Result<Option<StringValue<'g>>, Box<Stop>> {
+        let (before, behind, field) = match self {
+            Pattern::Element => return Ok(Some(StringValue::Plain(element))),
+            Pattern::Constant => return Ok(None),
+            Pattern::Key { before, behind, field } => (before, behind, field),
+        };
+        let key = memory::concat(&[before, element, behind])?;
+        cx.lock_discovered_key(&key)?;
+        let entry = cx.read(&key);
+        Ok(match field {
+            Some(field) => {
+                entry.and_then(|entry| field_value(cx, entry, field)).map(StringValue::Plain)
+            }
+            None => entry.and_then(EntryRef::string),
+        })
+    }
+}
+
+struct Options<'g> {
+    is_descending: bool,
+    is_alpha: bool,
+    /// First element and how many; all when negative.
+    limit: (i64, i64),
+    by: Option<Pattern<'g>>,
+    /// The elements stay in the order in which they are: `BY` names no key.
+    is_unsorted: bool,
+    get: Vec<Pattern<'g>>,
+    store: Option<&'g [u8]>,
+}
+
+impl<'g> Options<'g> {
+    fn parse(args: ArgumentView<'g>, may_store: bool) -> Result<Options<'g>, CommandError> {
+        let mut options = Options {
+            is_descending: false,
+            is_alpha: false,
+            limit: (0, -1),
+            by: None,
+            is_unsorted: false,
+            get: Vec::new(),
+            store: None,
+        };
+        let mut index = 2;
+        while index < args.len() {
+            let (option, left) = (args.get(index), args.len() - index - 1);
+            match () {
+                () if is(option, "ASC") => options.is_descending = false,
+                () if is(option, "DESC") => options.is_descending = true,
+                () if is(option, "ALPHA") => options.is_alpha = true,
+                () if is(option, "LIMIT") && left >= 2 => {
+                    options.limit = (integer(args.get(index + 1))?, integer(args.get(index + 2))?);
+                    index += 2;
+                }
+                () if is(option, "STORE") && may_store && left >= 1 => {
+                    index += 1;
+                    options.store = Some(args.get(index));
+                }
+                () if is(option, "BY") && left >= 1 => {
+                    index += 1;
+                    let pattern = args.get(index);
+                    options.by = Some(Pattern::parse(pattern)).filter(Pattern::is_key);
+                    options.is_unsorted |= !pattern.contains(&b'*');
+                }
+                () if is(option, "GET") && left >= 1 => {
+                    index += 1;
+                    options.get.push(Pattern::parse(args.get(index)));
+                }
+                () => return Err(CommandError::Syntax),
+            }
+            index += 1;
+        }
+        Ok(options)
+    }
+
+    /// Keys that are looked up for each element.
+    fn lookups(&self) -> usize {
+        let by = usize::from(self.by.is_some() && !self.is_unsorted);
+        by + self.get.iter().filter(|pattern| pattern.is_key()).count()
+    }
+
+    /// Elements that `LIMIT` leaves of `count`.
+    fn range(&self, count: usize) -> std::ops::Range<usize> {
+        let clamp = |number: i64| usize::try_from(number).unwrap_or(0).min(count);
+        let start = clamp(self.limit.0);
+        let end = match self.limit.1 {
+            ..0 => count,
+            wanted => start.saturating_add(clamp(wanted)).min(count),
+        };
+        start..end
+    }
+}
+
+/// The key of `STORE`, the last if there are several, for locking it and for `COMMAND GETKEYS`.
+pub(super) fn stored_key(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
+    let (mut index, mut stored) = (2, None);
+    while index < args.len() {
+        let option = args.get(index);
+        index += match () {
+            () if is(option, "LIMIT") => 3,
+            () if is(option, "BY") || is(option, "GET") => 2,
+            () if is(option, "STORE") && index + 1 < args.len() => {
+                stored = Some(index + 1);
+                2
+            }
+            () => 1,
+        };
+    }
+    positions.extend(stored);
+}
+
+/// A string in one run of bytes: a copy when it is stored in chunks.
+fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, CommandError> {
+    match value {
+        StringValue::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        StringValue::Chunks(_) => memory::copy(value).map(Cow::Owned),
+    }
+}
+
+enum Weight<'g> {
+    Score(f64),
+    Text(Option<Cow<'g, [u8]>>),
+}
+
+/// Part of a text that a C string has.
+fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or(text)
+}
+
+fn weigh<'g>(
+    cx: &mut Cx<'_, 'g>,
+    options: &Options<'g>,
+    element: &'g [u8],
+) -> Result<Weight<'g>, Box<Stop>> {
+    let text = match options.by {
+        Some(pattern) => pattern.follow(cx, element)?,
+        None => Some(StringValue::Plain(element)),
+    };
+    let text = text.map(contiguous).transpose()?;
+    if options.is_alpha {
+        return Ok(Weight::Text(text));
+    }
+    let Some(text) = text else { return Ok(Weight::Score(0.0)) };
+    let score = parse_double(until_zero(&text));
+    let score = score.ok_or("ERR One or more scores can't be converted into double")?;
+    Ok(Weight::Score(score))
+}
+
+/// Compares as Valkey does in the C locale: bytes, when nothing is stored only those before a zero.
+fn compare_texts(left: Option<&[u8]>, right: Option<&[u8]>, is_stored: bool) -> Ordering {
+    let shown = |text| if is_stored { text } else { until_zero(text) };
+    left.map(shown).cmp(&right.map(shown))
+}
+
+/// The elements in the order and within the limits that the options say.
+fn arrange<'g>(
+    cx: &mut Cx<'_, 'g>,
+    options: &Options<'g>,
+    mut elements: Vec<&'g [u8]>,
+) -> Result<Vec<&'g [u8]>, Box<Stop>> {
+    let range = options.range(elements.len());
+    if options.is_unsorted {
+        if options.is_descending {
+            elements.reverse();
+        }
+        return Ok(memory::collect(elements.drain(range))?);
+    }
+    let mut weighed = memory::with_capacity(elements.len())?;
+    for (position, element) in elements.into_iter().enumerate() {
+        weighed.push((weigh(cx, options, element)?, element, position));
+    }
+    // By position where they are equal: a sort that keeps the order by itself takes memory that it
+    // cannot do without.
+    weighed.sort_unstable_by(|(left, left_element, first), (right, right_element, second)| {
+        let order = match (left, right) {
+            (Weight::Score(left), Weight::Score(right)) => left
+                .partial_cmp(right)
+                .unwrap_or(Ordering::Equal)
+                .then(left_element.cmp(right_element)),
+            (Weight::Text(left), Weight::Text(right)) => {
+                compare_texts(left.as_deref(), right.as_deref(), options.store.is_some())
+            }
+            _ => Ordering::Equal,
+        };
+        if options.is_descending { order.reverse() } else { order }.then(first.cmp(second))
+    });
+    Ok(memory::collect(weighed.drain(range).map(|(_, element, _)| element))?)
+}
+
+pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
+    let options = Options::parse(*cx.args, cx.command.name == "sort")?;
+    let list = cx.read_as::<List<'_>>(cx.arg(1))?;
+    let mut elements = memory::with_capacity(list.map_or(0, |list| list.len()) as usize)?;
+    elements.extend(list.iter().flat_map(|list| list.iter()));
+    let is_optimistic = cx.is_optimistic();
+    // Much work is not done again and again until nothing changes meanwhile.
+    if is_optimistic && elements.len().saturating_mul(options.lookups()) > SORT_LOOKUPS_MAX {
+        return Err(Box::new(Stop::NeedLocks));
+    }
+    let arranged = arrange(cx, &options, elements)?;
+    let found_count = arranged.len().saturating_mul(options.get.len().max(1));
+    let mut found: Vec<Option<StringValue<'_>>> = memory::with_capacity(found_count)?;
+    if options.get.is_empty() {
+        found.extend(arranged.into_iter().map(|element| Some(StringValue::Plain(element))));
+    } else {
+        for element in arranged {
+            for pattern in &options.get {
+                found.push(pattern.follow(cx, element)?);
+            }
+        }
+    }
+    match options.store {
+        Some(target) => store(cx, target, &found)?,
+        None => {
+            cx.reply.array(found.len());
+            for value in &found {
+                match value {
+                    Some(StringValue::Plain(bytes)) => cx.reply.bulk(bytes),
+                    Some(chunks) => reply::owned(cx.reply, memory::copy(*chunks)?),
+                    None => cx.reply.null(),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a list of what was found in the place of a key; without any, there will be none.
+fn store(
+    cx: &mut Cx<'_, '_>,
+    target: &[u8],
+    found: &[Option<StringValue<'_>>],
+) -> Result<(), CommandError> {
+    let bytes: u64 = found.iter().flatten().map(|value| value.len()).sum();
+    cx.room().check(bytes + found.len() as u64 * LIST_ELEMENT_OVERHEAD_BYTES)?;
+    let mut whole = memory::with_capacity(found.len())?;
+    for value in found {
+        whole.push(value.map(contiguous).transpose()?);
+    }
+    let found = whole;
+    let elements = || found.iter().map(|value| value.as_deref().unwrap_or(b""));
+    if found.is_empty() {
+        cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
+    } else {
+        let encoding = new_encoding(elements(), cx.settings().list_listpack_size_max);
+        let event = Event::new(EventClass::LIST, "sortstore");
+        let edit = cx.edit(target);
+        edit.put_as::<List<'_>>(encoding, event, |list| {
+            elements().for_each(|element| list.push_back(element));
+        });
+        cx.count_changes(found.len() as u64);
+    }
+    cx.reply.integer(found.len() as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Option<String> {
+        let shown = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        match Pattern::parse(text.as_bytes()) {
+            Pattern::Key { before, behind, field } => Some(
+                [Some(before), Some(behind), field]
+                    .map(|part| part.map_or("none".into(), shown))
+                    .join(" "),
+            ),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn patterns_are_cut_at_the_first_star_and_the_first_arrow_behind_it() {
+        assert_eq!(parts("w_*").as_deref(), Some("w_  none"));
+        assert_eq!(parts("a->b*c->d->e").as_deref(), Some("a->b c d->e"));
+        assert_eq!(parts("*->").as_deref(), Some(" -> none"));
+        assert_eq!(parts("**").as_deref(), Some(" * none"));
+        assert_eq!(parts("nothing->f"), None);
+        assert_eq!(parts("#"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! When a list is called a listpack and when a quicklist.
+//!
+//! The names follow the bytes that Valkey's listpack would take, not the layout here. They are
+//! counted exactly only near the threshold: far from it the tree's own size decides.
+
+use tidemill_resp::number::parse_integer;
+use tidemill_store::value::list::{List, ListEdit};
+use tidemill_store::{Encoding, EntryRef};
+
+/// Bytes of an empty listpack.
+const LISTPACK_HEADER_BYTES: u64 = 7;
+
+/// Bytes that a listpack node has at most when it is limited by its count.
+const SAFE_BYTES_MAX: u64 = 8192;
+
+/// More than any element costs a listpack or a leaf beyond its own bytes.
+const ELEMENT_OVERHEAD_BYTES: u64 = 16;
+
+/// Limit of `list-max-listpack-size`.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    bytes: u64,
+    count: u64,
+}
+
+impl Limit {
+    pub(super) fn of_setting(size: i64) -> Limit {
+        let of_bytes = |bytes| Limit { bytes, count: u64::MAX };
+        match size {
+            0.. => Limit { bytes: SAFE_BYTES_MAX, count: size.max(1) as u64 },
+            -1 => of_bytes(4096),
+            -2 => of_bytes(8192),
+            -3 => of_bytes(16_384),
+            -4 => of_bytes(32_768),
+            _ => of_bytes(65_536),
+        }
+    }
+
+    /// Limit at which a quicklist is a listpack again: half of the other one. A limit by count has
+    /// no half of its bytes.
+    fn half(self) -> Limit {
+        match self.count {
+            u64::MAX => Limit { bytes: self.bytes / 2, ..self },
+            count => Limit { count: count / 2, ..self },
+        }
+    }
+}
+
+/// Bytes that an element takes in a listpack.
+fn element_bytes(element: &[u8]) -> u64 {
+    let integer = if element.len() <= 20 { parse_integer(element) } else { None };
+    let body = match integer {
+        Some(0..=127) => 1,
+        Some(-4096..=4095) => 2,
+        Some(-32_768..=32_767) => 3,
+        Some(-8_388_608..=8_388_607) => 4,
+        Some(value) if i32::try_from(value).is_ok() => 5,
+        Some(_) => 9,
+        None => {
+            let length = element.len() as u64;
+            length
+                + if length < 64 {
+                    1
+                } else if length < 4096 {
+                    2
+                } else {
+                    5
+                }
+        }
+    };
+    let back_length = match body {
+        0..=127 => 1,
+        128..=16_383 => 2,
+        16_384..=2_097_151 => 3,
+        _ => 4,
+    };
+    body + back_length
+}
+
+fn listpack_bytes<'e>(elements: impl Iterator<Item = &'e [u8]>) -> u64 {
+    LISTPACK_HEADER_BYTES + elements.map(element_bytes).sum::<u64>()
+}
+
+/// Encoding after elements of `added_bytes` bytes in all were added to `list`, whose encoding is
+/// `old`.
+pub(super) fn after_addition(
+    old: Option<Encoding>,
+    list: Option<List<'_>>,
+    (added_count, added_bytes): (u64, u64),
+    limit: Limit,
+) -> Encoding {
+    if old == Some(Encoding::Quicklist) {
+        return Encoding::Quicklist;
+    }
+    let count = list.map_or(0, |list| list.len()) + added_count;
+    let upper = list.map_or(0, |list| list.bytes())
+        + added_bytes
+        + ELEMENT_OVERHEAD_BYTES
+        + count.min(64) * ELEMENT_OVERHEAD_BYTES;
+    let fits = count <= limit.count
+        && (upper <= limit.bytes / 2
+            || list.map_or(LISTPACK_HEADER_BYTES, |list| listpack_bytes(list.iter()))
+                + added_bytes
+                <= limit.bytes);
+    if fits { Encoding::Listpack } else { Encoding::Quicklist }
+}
+
+/// The encoding of what `edit` left of a list after elements were taken out.
+pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit) -> Encoding {
+    match old.encoding() {
+        Encoding::Listpack => Encoding::Listpack,
+        _ => when_smaller(edit, limit),
+    }
+}
+
+/// The encoding of what `edit` made of a quicklist.
+pub(super) fn when_smaller(edit: &ListEdit<'_>, limit: Limit) -> Encoding {
+    let half = limit.half();
+    // Nodes are never so empty.
+    let is_large = edit.allocated_bytes() > 2 * half.bytes;
+    if edit.len() > half.count || is_large || listpack_bytes(edit.iter()) > half.bytes {
+        Encoding::Quicklist
+    } else {
+        Encoding::Listpack
+    }
+}
+
+/// The encoding of a new list of elements.
+pub(crate) fn new_encoding<'e>(
+    elements: impl Iterator<Item = &'e [u8]>,
+    listpack_size_max: i64,
+) -> Encoding {
+    let added =
+        elements.fold((0, 0), |(count, bytes), next| (count + 1, bytes + next.len() as u64));
+    after_addition(None, None, added, Limit::of_setting(listpack_size_max))
+}

@@ -1,0 +1,120 @@
+//! Elements that move from one list to another.
+
+use tidemill_store::Kind;
+use tidemill_store::value::list::List;
+
+use super::encoding::{Limit, after_removal};
+use super::look::End;
+use super::pop::{take_one, timeout_us, wait};
+use super::push::push_elements;
+use crate::access::context::Cx;
+use crate::access::outcome::Outcome;
+use crate::blocking::TimeoutReply;
+use crate::commit::{Event, EventClass};
+use crate::error::CommandError;
+
+/// Moves one element from the list at argument 1 to that at argument 2, and answers it; `false`
+/// when there is none.
+fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandError> {
+    let (source, target) = (cx.arg(1), cx.arg(2));
+    if cx.edit(source).entry_of(Kind::List)?.is_none() {
+        return Ok(false);
+    }
+    cx.edit(target).entry_of(Kind::List)?;
+    let element = match source == target {
+        true => rotate(cx, source, from, to)?,
+        false => take_one(cx, source, from)?,
+    };
+    let Some(element) = element else { return Ok(false) };
+    if source != target {
+        push_elements(cx, target, to, || std::iter::once(element))?;
+    }
+    // The two halves of one change.
+    cx.count_changes(1);
+    cx.reply.bulk(element);
+    match cx.command.name {
+        "blmove" => cx.propagate([&b"LMOVE"[..], source, target, from.word(), to.word()]),
+        "brpoplpush" => cx.propagate([&b"RPOPLPUSH"[..], source, target]),
+        _ => {}
+    }
+    Ok(true)
+}
+
+/// Moves an element within a list as one change: a list of one element is never gone, and keeps its
+/// expiry.
+fn rotate<'g>(
+    cx: &mut Cx<'_, 'g>,
+    key: &[u8],
+    from: End,
+    to: End,
+) -> Result<Option<&'g [u8]>, CommandError> {
+    let limit = Limit::of_setting(cx.settings().list_listpack_size_max);
+    let room = cx.room();
+    let edit = cx.edit(key);
+    let Some(entry) = edit.entry_of(Kind::List)? else { return Ok(None) };
+    let Some(list) = edit.read_as::<List<'_>>()? else { return Ok(None) };
+    let (pushed, popped) = match (from, to) {
+        (End::Front, End::Front) => ("lpush", "lpop"),
+        (End::Front, End::Back) => ("rpush", "lpop"),
+        (End::Back, End::Front) => ("lpush", "rpop"),
+        (End::Back, End::Back) => ("rpush", "rpop"),
+    };
+    let Some(element) = list.get(if from == End::Front { 0 } else { list.len() - 1 }) else {
+        return Ok(None);
+    };
+    room.check(2 * element.len() as u64)?;
+    edit.change::<List<'_>, _>(Event::new(EventClass::LIST, pushed), |list| {
+        match from {
+            End::Front => list.pop_front(),
+            End::Back => list.pop_back(),
+        };
+        match to {
+            End::Front => list.push_front(element),
+            End::Back => list.push_back(element),
+        }
+        Ok(Some((after_removal(entry, list, limit), ())))
+    })?;
+    cx.event(cx.database, key, Event::new(EventClass::LIST, popped));
+    Ok(Some(element))
+}
+
+pub(super) fn lmove(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (from, to) = (End::parse(cx.arg(3))?, End::parse(cx.arg(4))?);
+    if !move_one(cx, from, to)? {
+        cx.reply.null();
+    }
+    Ok(())
+}
+
+pub(super) fn rpoplpush(cx: &mut Cx<'_, '_>) -> Outcome {
+    if !move_one(cx, End::Back, End::Front)? {
+        cx.reply.null();
+    }
+    Ok(())
+}
+
+pub(super) fn blmove(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (from, to) = (End::parse(cx.arg(3))?, End::parse(cx.arg(4))?);
+    let timeout_us = timeout_us(cx, cx.arg(5))?;
+    if move_one(cx, from, to)? {
+        return Ok(());
+    }
+    wait_to_move(cx, timeout_us)
+}
+
+pub(super) fn brpoplpush(cx: &mut Cx<'_, '_>) -> Outcome {
+    let timeout_us = timeout_us(cx, cx.arg(3))?;
+    if move_one(cx, End::Back, End::Front)? {
+        return Ok(());
+    }
+    wait_to_move(cx, timeout_us)
+}
+
+/// Waits for the source. That there is nothing is told by another null than that time is over.
+fn wait_to_move(cx: &mut Cx<'_, '_>, timeout_us: u64) -> Outcome {
+    if !cx.may_block() {
+        cx.reply.null();
+        return Ok(());
+    }
+    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::NullArray)
+}

@@ -1,0 +1,307 @@
+//! The connected clients, as others may see them: `CLIENT LIST`, `CLIENT KILL`, `INFO clients`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limits::SESSION_BYTES;
+use crate::slots::registry::WatchFlag;
+use crate::slots::waiter::Waiter;
+use crate::telemetry::stats::Counter;
+
+/// Texts of a client that change rarely.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTexts {
+    /// `CLIENT SETNAME`.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub library_name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub library_version: Vec<u8>,
+}
+
+/// State of a client that other threads may read. Written by its worker.
+#[derive(Debug)]
+pub struct Client {
+    /// Its id, never used twice.
+    pub id: u64,
+    /// Its address.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+    /// Its file descriptor.
+    pub descriptor: i32,
+    /// Unix time in milliseconds at which it connected.
+    pub connected_ms: u64,
+    /// Changes rarely.
+    pub texts: Mutex<ClientTexts>,
+    /// The worker that owns it.
+    pub worker: AtomicUsize,
+    /// Its database.
+    pub database: AtomicUsize,
+    /// Unix time in milliseconds of its last command, or of the end of its last wait.
+    pub last_command_ms: AtomicU64,
+    /// One more than the id of its last command; 0 before the first.
+    pub last_command: AtomicU32,
+    /// Between `MULTI` and `EXEC`.
+    pub is_in_transaction: AtomicBool,
+    /// Commands queued in `MULTI`; `u64::MAX` before the first `WATCH` or `MULTI`.
+    pub queued: AtomicU64,
+    /// Memory of the commands queued in `MULTI`.
+    pub queued_bytes: AtomicU64,
+    /// Keys watched.
+    pub watched: AtomicU64,
+    /// Memory of the watched keys, and of the wait in a blocking command, registrations included.
+    registered_bytes: [AtomicU64; 2],
+    /// Blocked in a command.
+    pub is_blocked: AtomicBool,
+    /// True while its command waits until a pause is over.
+    pub is_postponed: AtomicBool,
+    /// Sees all commands (`MONITOR`).
+    pub is_monitor: AtomicBool,
+    /// RESP version, 2 or 3.
+    pub protocol: AtomicU32,
+    /// Killed by a command: it executes nothing any more.
+    is_killed: AtomicBool,
+    /// `CLIENT NO-EVICT`.
+    pub no_evict: AtomicBool,
+    /// `CLIENT NO-TOUCH`.
+    pub no_touch: AtomicBool,
+    /// `CLIENT CAPA redirect`.
+    pub follows_redirects: AtomicBool,
+    /// Commands that it ran.
+    pub commands: Counter,
+    /// Bytes that it sent.
+    pub input_bytes: Counter,
+    /// Bytes that it took.
+    pub output_bytes: Counter,
+    /// Bytes of requests that were read and not executed yet.
+    pub pending_bytes: AtomicU64,
+    /// Memory that those take.
+    pub pending_memory_bytes: AtomicU64,
+    /// Memory of what is parsed of a request that is not complete.
+    pub parsed_memory_bytes: AtomicU64,
+    /// Bytes of replies that its socket did not take yet, with the room for them.
+    pub unsent_bytes: AtomicU64,
+    /// Wait of its blocking command.
+    waiter: Mutex<Option<Arc<Waiter>>>,
+    /// Set when a key that it watches changes.
+    watch: Mutex<Option<Arc<WatchFlag>>>,
+}
+
+impl Client {
+    /// True if it is on this host.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        // A text that is no address is the path of a Unix socket.
+        self.address.parse::<SocketAddr>().map_or(true, |address| address.ip().is_loopback())
+    }
+
+    /// Its texts.
+    #[must_use]
+    pub fn texts(&self) -> ClientTexts {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The letters of what it said it can do (`CLIENT CAPA`).
+    #[must_use]
+    pub fn capabilities(&self) -> &'static str {
+        // Relaxed: for others' information only.
+        if self.follows_redirects.load(Ordering::Relaxed) { "r" } else { "" }
+    }
+
+    /// True once a command killed it.
+    #[must_use]
+    #[inline]
+    pub fn is_killed(&self) -> bool {
+        // Relaxed: a request that is sent after the killer was answered is read after the store, by
+        // way of the two sockets.
+        self.is_killed.load(Ordering::Relaxed)
+    }
+
+    /// The worker `from` has handed it to `to`, which may have handed it on meanwhile: the last
+    /// owner stays.
+    pub fn handed_on(&self, from: usize, to: usize) {
+        // Release: pairs with the Acquire of a thread that posts to the owner. Relaxed on failure:
+        // nothing is read then. It fails when the next owner was faster; the client cannot have
+        // come back to `from`, whose thread is here.
+        let _ = self.worker.compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Kills it; its worker closes the connection.
+    pub(crate) fn kill(&self) {
+        // Relaxed: as in `is_killed`.
+        self.is_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Memory that the engine knows it to take: its state, and what it has piled up.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        // Relaxed: for others' information only.
+        let [watched_bytes, waiting_bytes] = &self.registered_bytes;
+        let piled_up = [
+            &self.pending_memory_bytes,
+            &self.parsed_memory_bytes,
+            &self.queued_bytes,
+            &self.unsent_bytes,
+            watched_bytes,
+            waiting_bytes,
+        ]
+        .map(|bytes| bytes.load(Ordering::Relaxed));
+        (size_of::<Client>() + SESSION_BYTES) as u64 + piled_up.iter().sum::<u64>()
+    }
+
+    /// Wait of its blocking command, if it is in one.
+    #[must_use]
+    pub fn waiter(&self) -> Option<Arc<Waiter>> {
+        self.waiter.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the wait of its blocking command.
+    pub(crate) fn set_waiter(&self, waiter: Option<Arc<Waiter>>) {
+        let bytes = waiter.as_ref().map_or(0, |waiter| waiter.memory_bytes());
+        // Relaxed, both: for others' information only.
+        self.registered_bytes[1].store(bytes as u64, Ordering::Relaxed);
+        self.is_blocked.store(waiter.is_some(), Ordering::Relaxed);
+        *self.waiter.lock().unwrap_or_else(PoisonError::into_inner) = waiter;
+    }
+
+    /// True if a key that it watches has changed: `EXEC` will refuse.
+    #[must_use]
+    pub fn is_watch_broken(&self) -> bool {
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.as_ref().is_some_and(|flag| flag.is_set())
+    }
+
+    /// Lets others see how many keys it watches, and what they take.
+    pub(crate) fn note_watched(&self, key_count: usize, bytes: usize) {
+        // Relaxed, both: for others' information only.
+        self.watched.store(key_count as u64, Ordering::Relaxed);
+        self.registered_bytes[0].store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Memory of its registrations: watched keys and the keys of a wait.
+    #[must_use]
+    pub fn registered_bytes(&self) -> u64 {
+        // Relaxed: for others' information only.
+        self.registered_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Sets the flag of what it watches.
+    pub(crate) fn set_watch(&self, watch: Option<Arc<WatchFlag>>) {
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+    }
+
+    /// Changes its texts.
+    pub fn change_texts(&self, change: impl FnOnce(&mut ClientTexts)) {
+        change(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Addresses and descriptor of a client's connection.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOrigin {
+    /// Its address.
+    pub address: String,
+    /// The address it connected to.
+    pub local_address: String,
+    /// Its file descriptor.
+    pub descriptor: i32,
+}
+
+/// All connected clients.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: Mutex<BTreeMap<u64, Arc<Client>>>,
+    last_id: AtomicU64,
+}
+
+impl Clients {
+    /// Registers a new client of a worker.
+    #[must_use]
+    pub fn register(&self, worker: usize, origin: ClientOrigin, now_ms: u64) -> Arc<Client> {
+        // Relaxed: ids only have to be unique and ascending in each other's order.
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client {
+            id,
+            address: origin.address,
+            local_address: origin.local_address,
+            descriptor: origin.descriptor,
+            connected_ms: now_ms,
+            texts: Mutex::default(),
+            worker: AtomicUsize::new(worker),
+            database: AtomicUsize::new(0),
+            last_command_ms: AtomicU64::new(now_ms),
+            last_command: AtomicU32::new(0),
+            is_in_transaction: AtomicBool::new(false),
+            queued: AtomicU64::new(u64::MAX),
+            queued_bytes: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
+            registered_bytes: Default::default(),
+            is_blocked: AtomicBool::new(false),
+            is_postponed: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
+            protocol: AtomicU32::new(2),
+            is_killed: AtomicBool::new(false),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            follows_redirects: AtomicBool::new(false),
+            commands: Counter::default(),
+            input_bytes: Counter::default(),
+            output_bytes: Counter::default(),
+            pending_bytes: AtomicU64::new(0),
+            pending_memory_bytes: AtomicU64::new(0),
+            parsed_memory_bytes: AtomicU64::new(0),
+            unsent_bytes: AtomicU64::new(0),
+            waiter: Mutex::default(),
+            watch: Mutex::default(),
+        });
+        let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        by_id.insert(id, Arc::clone(&client));
+        client
+    }
+
+    /// Forgets a client that disconnected.
+    pub fn unregister(&self, id: u64) {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// A client by its id.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<Arc<Client>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// All clients, by id.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Client>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How many are connected.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hands_a_client_on_late_does_not_take_it_from_its_last_owner() {
+        let client = Clients::default().register(0, ClientOrigin::default(), 0);
+        let owner = || client.worker.load(Ordering::Acquire);
+        client.handed_on(0, 1);
+        assert_eq!(owner(), 1, "nobody was faster");
+        let client = Clients::default().register(0, ClientOrigin::default(), 0);
+        // Worker 1 takes it over and hands it to worker 2 before worker 0 goes on, which handed it
+        // to worker 1.
+        client.worker.store(1, Ordering::Release);
+        client.handed_on(1, 2);
+        client.handed_on(0, 1);
+        assert_eq!(client.worker.load(Ordering::Acquire), 2);
+    }
+}

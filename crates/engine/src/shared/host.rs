@@ -1,0 +1,72 @@
+//! Host: the process around the engine.
+
+use crate::config::Configuration;
+
+/// Memory of the allocator, in bytes. All zero when it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorMemory {
+    /// Handed out.
+    pub allocated_bytes: u64,
+    /// Pages with at least one allocation.
+    pub active_bytes: u64,
+    /// Pages in physical memory, by the allocator's count.
+    pub resident_bytes: u64,
+    /// Pages that the system may take back when it needs them.
+    pub muzzy_bytes: u64,
+}
+
+/// Services of the process around the engine, for commands.
+pub trait Host: Send + Sync + 'static {
+    /// Stops the server soon, because a client asked for it, which is described by its numbers and
+    /// addresses.
+    fn shut_down(&self, requested_by: &str);
+
+    /// Touches memory that is not there, for `DEBUG SEGFAULT`. Hosts without unsafe code end
+    /// otherwise.
+    fn violate_memory(&self) {
+        std::process::abort();
+    }
+
+    /// Writes the configuration back into the file that the server was started with.
+    ///
+    /// # Errors
+    ///
+    /// The text for the client.
+    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+
+    /// Memory of the allocator.
+    fn allocator(&self) -> AllocatorMemory;
+
+    /// Memory that the machine, or the control group, has for the process; 0 when it is not known.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Report of the allocator about itself, as it prints it.
+    fn allocator_report(&self) -> String;
+
+    /// Lets the allocator give unused memory back to the system.
+    fn purge_memory(&self);
+
+    /// True if the system would give the process `bytes` more.
+    fn has_room(&self, _bytes: usize) -> bool {
+        true
+    }
+
+    /// Gets ready for a configuration that is about to be in force, or declines it. `changed` names
+    /// the directives that get another value, in the client's order.
+    ///
+    /// # Errors
+    ///
+    /// The directive that cannot be had, and why.
+    fn prepare(
+        &self,
+        _next: &Configuration,
+        _changed: &[&str],
+    ) -> Result<(), (&'static str, String)> {
+        Ok(())
+    }
+
+    /// Facts about the process and its listeners for `INFO`: field and value.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}

@@ -1,0 +1,67 @@
+//! Configuration in force, and the settings made of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::{Configuration, SetError};
+use crate::settings::Settings;
+use crate::shared::host::Host;
+
+#[derive(Debug)]
+struct Current {
+    configuration: Arc<Configuration>,
+    settings: Arc<Settings>,
+}
+
+/// Configuration in force. Workers see a change at their next boundary, by the version.
+#[derive(Debug)]
+pub(super) struct LiveConfig {
+    current: Mutex<Current>,
+    version: AtomicU64,
+}
+
+impl LiveConfig {
+    pub(super) fn new(configuration: Configuration) -> LiveConfig {
+        let current = Current {
+            settings: Arc::new(configuration.settings()),
+            configuration: Arc::new(configuration),
+        };
+        LiveConfig { current: Mutex::new(current), version: AtomicU64::new(0) }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.current().settings)
+    }
+
+    pub(super) fn configuration(&self) -> Arc<Configuration> {
+        Arc::clone(&self.current().configuration)
+    }
+
+    #[inline]
+    pub(super) fn version(&self) -> u64 {
+        // Acquire: pairs with the Release in `change`.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Changes directives that the host is ready for: all or none.
+    pub(super) fn change(
+        &self,
+        host: &dyn Host,
+        changes: &[(&[u8], &[u8])],
+    ) -> Result<(), SetError> {
+        let mut current = self.current();
+        let next = current.configuration.with_changes(changes)?;
+        let changed: Vec<&str> = next.changed_among(changes, &current.configuration).collect();
+        host.prepare(&next, &changed)
+            .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
+        current.settings = Arc::new(next.settings());
+        current.configuration = Arc::new(next);
+        // Release: pairs with the Acquire in `version`.
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! State of one server that all workers share.
+//!
+//! May touch: slots, telemetry, configuration. Knows neither workers nor sessions.
+
+pub mod clients;
+mod error_counts;
+mod host;
+mod lazy_free;
+mod live_config;
+pub mod monitor;
+mod pause;
+mod state;
+
+pub use host::{AllocatorMemory, Host};
+pub use lazy_free::PendingFrees;
+pub use pause::PauseMode;
+pub use state::{Shared, SharedSpec};

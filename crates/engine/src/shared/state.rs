@@ -1,0 +1,458 @@
+//! State that all workers of one server share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidemill_store::gate::{ClosedGate, Seat};
+use tidemill_store::hash::Seed;
+use tidemill_store::word::{ExpiryFloor, SlotWord, Word};
+use tidemill_store::{Detached, Keyspace, Unreachable, pin};
+
+use crate::clock::Clock;
+use crate::command::{CommandId, CommandTable, Flags};
+use crate::commit::Sinks;
+use crate::config::{Configuration, SetError};
+use crate::expiry_clock::ExpiryClock;
+use crate::limits::{
+    GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX, RETIRED_BYTES_MIN,
+    RETIRED_MEMORY_SHARE, THREAD_BYTES,
+};
+use crate::settings::Settings;
+use crate::shared::clients::Clients;
+use crate::shared::error_counts::ErrorCounts;
+use crate::shared::host::Host;
+use crate::shared::lazy_free::{LazyFree, PendingFrees};
+use crate::shared::live_config::LiveConfig;
+use crate::shared::monitor::Monitors;
+use crate::shared::pause::{Pause, PauseMode};
+use crate::slots::mailbox::{Mailboxes, Notify};
+use crate::slots::parking::{Parking, SlotReleases};
+use crate::slots::registry::SlotRegistry;
+use crate::slots::token::Token;
+use crate::telemetry::command_log::CommandLogs;
+use crate::telemetry::histogram::Times;
+use crate::telemetry::latency::LatencyEvents;
+use crate::telemetry::rates::{RateSamples, Totals};
+use crate::telemetry::stats::WorkerStats;
+
+/// The state of one server. Everything in it may be used by all workers at once.
+pub struct Shared {
+    /// The data.
+    pub keyspace: Keyspace<SlotRegistry>,
+    /// The commands.
+    pub commands: &'static CommandTable,
+    /// Connected clients.
+    pub clients: Clients,
+    /// Mailboxes of the workers.
+    pub mailboxes: Arc<Mailboxes>,
+    /// Waiting sessions.
+    pub parking: Arc<Parking>,
+    /// The single token.
+    pub token: Token,
+    /// Receivers of changes: the journal and keyspace events.
+    pub sinks: Sinks,
+    /// The time.
+    pub clock: Box<dyn Clock>,
+    /// Logs of slow commands, large requests and large replies.
+    pub command_logs: CommandLogs,
+    /// Events that took longer than `latency-monitor-threshold`.
+    pub latency: LatencyEvents,
+    /// Rates of the latest seconds.
+    pub rates: RateSamples,
+    /// Clients that see all commands.
+    pub monitors: Monitors,
+    /// Counters by worker.
+    pub stats: Box<[WorkerStats]>,
+    /// Time before which nobody judges an expiry any more: what was seen expired stays so, whatever
+    /// the clocks of two workers say.
+    pub(crate) expiry_floor: ExpiryFloor,
+    /// True once a field of any hash was given an expiry.
+    has_expiring_fields: AtomicBool,
+    lazy_free: LazyFree,
+    peak_bytes: AtomicU64,
+    /// Memory that the server may have, as of its start.
+    memory_bytes: u64,
+    expires_actively: AtomicBool,
+    config: LiveConfig,
+    /// When the server started, Unix time in microseconds.
+    pub started_us: u64,
+    /// Services of the process around the engine.
+    pub host: Box<dyn Host>,
+    pause: Pause,
+    errors: ErrorCounts,
+    /// Numbers of blocked waits.
+    waiter_ids: AtomicU64,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shared").field("keyspace", &self.keyspace).finish_non_exhaustive()
+    }
+}
+
+/// Parts of which a server's state is made.
+pub struct SharedSpec {
+    /// The commands: those of [`execute::commands`](crate::execute::commands).
+    pub commands: &'static CommandTable,
+    /// Number of databases.
+    pub database_count: usize,
+    /// The secret of the hashes, from the system's random source.
+    pub seed: Seed,
+    /// One notifier per worker.
+    pub notifiers: Vec<Box<dyn Notify>>,
+    /// The time.
+    pub clock: Box<dyn Clock>,
+    /// The configuration at start.
+    pub configuration: Configuration,
+    /// Services of the process around the engine.
+    pub host: Box<dyn Host>,
+    /// Receivers of changes: the journal and keyspace events.
+    pub sinks: Sinks,
+}
+
+impl Shared {
+    /// The state of a new server with an empty keyspace.
+    #[must_use]
+    pub fn new(spec: SharedSpec) -> Shared {
+        let worker_count = spec.notifiers.len();
+        let started_us = spec.clock.unix_us();
+        let mailboxes = Arc::new(Mailboxes::new(spec.notifiers));
+        let parking = Arc::new(Parking::new(Arc::clone(&mailboxes)));
+        Shared {
+            keyspace: Keyspace::new(
+                spec.database_count,
+                spec.seed,
+                SlotReleases(Arc::clone(&parking)),
+            ),
+            stats: (0..worker_count)
+                .map(|_| WorkerStats::new(spec.commands.len(), spec.database_count))
+                .collect(),
+            commands: spec.commands,
+            clients: Clients::default(),
+            command_logs: CommandLogs::default(),
+            latency: LatencyEvents::default(),
+            rates: RateSamples::default(),
+            monitors: Monitors::default(),
+            token: Token::new(Arc::clone(&mailboxes)),
+            mailboxes,
+            parking,
+            sinks: spec.sinks,
+            clock: spec.clock,
+            started_us,
+            expiry_floor: ExpiryFloor::default(),
+            has_expiring_fields: AtomicBool::new(false),
+            lazy_free: LazyFree::default(),
+            peak_bytes: AtomicU64::new(0),
+            memory_bytes: spec.host.memory_bytes(),
+            expires_actively: AtomicBool::new(true),
+            config: LiveConfig::new(spec.configuration),
+            host: spec.host,
+            pause: Pause::default(),
+            errors: ErrorCounts::default(),
+            waiter_ids: AtomicU64::new(1),
+        }
+    }
+
+    /// The settings now.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        self.config.settings()
+    }
+
+    /// The configuration now.
+    #[must_use]
+    pub fn configuration(&self) -> Arc<Configuration> {
+        self.config.configuration()
+    }
+
+    /// Changes when the settings do.
+    #[must_use]
+    pub fn settings_version(&self) -> u64 {
+        self.config.version()
+    }
+
+    /// Changes directives: all or none. Workers see it at their next boundary. Blocks while names
+    /// of a `bind` are looked up.
+    ///
+    /// # Errors
+    ///
+    /// [`SetError`] for the first that cannot be changed so.
+    pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        self.config.change(&*self.host, changes)
+    }
+
+    /// True if something was found expired that `clock` may have found alive.
+    pub(crate) fn has_expired_since(&self, clock: ExpiryClock) -> bool {
+        self.expiry_floor.load() > clock.now_ms()
+    }
+
+    /// Something that expires at `at_ms` at the latest was found expired under its slot's lock, or
+    /// by somebody who makes nothing of it: from now on it is so for everybody.
+    pub fn saw_expired(&self, at_ms: u64) {
+        self.expiry_floor.raise(at_ms.saturating_add(1));
+    }
+
+    /// As [`Shared::saw_expired`], without a lock; `before` is the slot's word as loaded before the
+    /// lookup. Tells whether the finding counts.
+    #[must_use]
+    pub fn confirms_expired(&self, at_ms: u64, word: &SlotWord, before: Word) -> bool {
+        self.expiry_floor.confirms_expired(at_ms.saturating_add(1), word, before)
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        self.stats.len()
+    }
+
+    /// True if any hash may have fields that expire: the sweep has to look for them then.
+    pub(crate) fn has_expiring_fields(&self) -> bool {
+        // Relaxed: a round of the sweep that misses the first such field is followed by another.
+        self.has_expiring_fields.load(Ordering::Relaxed)
+    }
+
+    /// A field got an expiry.
+    pub(crate) fn note_expiring_field(&self) {
+        if !self.has_expiring_fields() {
+            self.has_expiring_fields.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Stops all workers but `closer` at a boundary, or gives up after a moment. The caller has the
+    /// token.
+    ///
+    /// How long that is doubles with the `attempts` that were in vain, so that the closer does not
+    /// depend on the others' having nothing long to do at the same moment; at last it waits for the
+    /// longest command that is under way.
+    #[must_use]
+    pub fn close_gate(&self, closer: &Seat, attempts: u32) -> Option<ClosedGate<'_>> {
+        if attempts >= GATE_ATTEMPTS_MAX {
+            return self.keyspace.close_gate(closer, || false);
+        }
+        let deadline_us = self.clock.monotonic_us() + (GATE_WAIT_US << attempts);
+        self.keyspace.close_gate(closer, || self.clock.monotonic_us() > deadline_us)
+    }
+
+    /// Databases were taken out of the keyspace: from now on their bytes are not live, although
+    /// they are not freed yet.
+    pub fn note_detached(&self, detached: &[Detached]) {
+        self.lazy_free.note_detached(detached);
+    }
+
+    /// Frees flushed databases that nobody can reach any more; takes time in proportion to their
+    /// keys.
+    pub fn free_unreachable(&self) {
+        self.free(self.keyspace.take_unreachable());
+    }
+
+    fn free(&self, unreachable: Vec<Unreachable>) {
+        for unreachable in unreachable {
+            let detached = unreachable.detached();
+            drop(unreachable);
+            self.lazy_free.note_freed(detached);
+        }
+    }
+
+    /// Frees flushed databases that nobody can reach any more, on a thread of its own; here when no
+    /// thread can be had. To be called by one worker, some times a second.
+    pub fn free_unreachable_in_background(self: &Arc<Self>) {
+        let unreachable = self.keyspace.take_unreachable();
+        if unreachable.is_empty() {
+            return;
+        }
+        // The content stays here until the thread has it, so that a refused thread leaves it to
+        // this one.
+        let content = Arc::new(Mutex::new(unreachable));
+        let (shared, handed) = (Arc::clone(self), Arc::clone(&content));
+        let free = move |shared: &Shared, content: &Mutex<Vec<Unreachable>>| {
+            shared
+                .free(std::mem::take(&mut *content.lock().unwrap_or_else(PoisonError::into_inner)));
+        };
+        let body = move || free(&shared, &handed);
+        // A new thread gets an arena of the allocator, and jemalloc does not survive that it cannot
+        // have one.
+        let has_room = self.host.has_room(THREAD_BYTES);
+        if !has_room || std::thread::Builder::new().name("flush".into()).spawn(body).is_err() {
+            free(self, &content);
+        }
+    }
+
+    /// True if long replies keep much memory from being freed: they are to be completed soon then,
+    /// however slowly their clients take them.
+    #[must_use]
+    pub fn should_hurry(&self) -> bool {
+        pin::pinned_garbage_bytes() > PINNED_GARBAGE_BYTES_MAX
+            || self.keyspace.has_pinned_unreachable()
+    }
+
+    /// Flushed databases that wait to be freed, and how many keys of such have been.
+    #[must_use]
+    pub fn lazily_freed(&self) -> PendingFrees {
+        self.lazy_free.pending()
+    }
+
+    /// Bytes that the dataset takes: what all workers counted, less what was in databases that were
+    /// flushed.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        let counted =
+            self.stats.iter().map(|stats| stats.live_bytes.value()).fold(0_u64, u64::wrapping_add);
+        let live = counted.wrapping_sub(self.lazy_free.detached_bytes()) as i64;
+        live.max(0) as u64
+    }
+
+    /// Bytes that data takes: live, retired, and of flushed databases that are not freed yet.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.live_bytes() + self.retired_bytes() + self.lazily_freed().bytes
+    }
+
+    /// Bytes that were replaced or deleted and wait for readers.
+    #[must_use]
+    pub fn retired_bytes(&self) -> u64 {
+        self.stats.iter().map(|stats| stats.retired_bytes.value()).sum()
+    }
+
+    /// Bytes that one worker may have retired before its writers wait, see `rcu-retired-max`.
+    #[must_use]
+    pub fn retired_bytes_max(&self, settings: &Settings) -> u64 {
+        let workers = self.worker_count().max(1) as u64;
+        if settings.retired_bytes_max > 0 {
+            return settings.retired_bytes_max / workers;
+        }
+        let known = [settings.maxmemory_bytes, self.memory_bytes];
+        let limit = known.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(0);
+        (limit / RETIRED_MEMORY_SHARE / workers).max(RETIRED_BYTES_MIN)
+    }
+
+    /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second
+    /// or so.
+    pub fn peak_bytes(&self) -> u64 {
+        let used = self.used_bytes();
+        // Relaxed: a statistic.
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed).max(used)
+    }
+
+    /// Takes the samples that peaks and rates are made of; to be called by one worker, ten times a
+    /// second.
+    pub fn sample(&self) {
+        self.peak_bytes();
+        let sum =
+            |of: fn(&WorkerStats) -> u64| self.stats.iter().map(of).fold(0, u64::wrapping_add);
+        let totals = Totals {
+            commands: sum(|stats| stats.commands_processed.value()),
+            input_bytes: sum(|stats| stats.input_bytes.value()),
+            output_bytes: sum(|stats| stats.output_bytes.value()),
+            iterations: sum(|stats| stats.iterations.value()),
+            busy_us: sum(|stats| stats.busy_us.value()),
+        };
+        self.rates.add(self.clock.monotonic_us(), totals);
+    }
+
+    /// True if keys are deleted when their time is over although no command looks at them (`DEBUG
+    /// SET-ACTIVE-EXPIRE`).
+    #[must_use]
+    pub fn expires_actively(&self) -> bool {
+        // Relaxed: a switch for tests; each sweep sees it soon.
+        self.expires_actively.load(Ordering::Relaxed)
+    }
+
+    /// Switches active expiry on or off.
+    pub fn set_active_expiry(&self, is_on: bool) {
+        // Relaxed: as in `expires_actively`.
+        self.expires_actively.store(is_on, Ordering::Relaxed);
+    }
+
+    /// Counts an error reply by the code that it begins with.
+    #[cold]
+    pub fn count_error(&self, wire: &[u8]) {
+        self.errors.count(wire);
+    }
+
+    /// Error replies by code.
+    #[must_use]
+    pub fn error_counts(&self) -> BTreeMap<String, u64> {
+        self.errors.all()
+    }
+
+    /// How the times of a command spread, on all workers together.
+    #[must_use]
+    pub fn command_times(&self, id: CommandId) -> Times {
+        Times::of(self.stats.iter().map(|stats| &stats.command(id).times))
+    }
+
+    /// Begins the statistics anew. What a worker counts at this very moment may survive.
+    pub fn reset_stats(&self) {
+        self.errors.reset();
+        self.stats.iter().for_each(WorkerStats::reset);
+        self.lazy_free.reset();
+    }
+
+    /// Pauses clients; a longer pause that is under way stays, and the stricter mode.
+    pub fn pause(&self, mode: PauseMode, timeout_ms: u64) {
+        if self.pause.begin(mode, self.clock.monotonic_us(), timeout_ms) {
+            // A client that still waits since an earlier pause may not be meant by this one.
+            self.tell_of_pause();
+        }
+    }
+
+    /// Ends a pause.
+    pub fn unpause(&self) {
+        if self.pause.end() {
+            self.tell_of_pause();
+        }
+    }
+
+    /// Makes all workers look at the pause again.
+    fn tell_of_pause(&self) {
+        self.pause.renew();
+        // A worker that does not see the number yet wakes up, or does not fall asleep: it looks
+        // before each wait.
+        (0..self.worker_count()).for_each(|worker| self.mailboxes.notify(worker));
+    }
+
+    /// Changes when a pause begins or is ended by command.
+    #[must_use]
+    pub fn pause_version(&self) -> u64 {
+        self.pause.version()
+    }
+
+    /// When the pause ends by itself, in monotonic microseconds; some time in the past when there
+    /// is none.
+    #[must_use]
+    pub fn pause_until_us(&self) -> u64 {
+        self.pause.until_us()
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.clock.monotonic_us() < self.pause_until_us()
+    }
+
+    /// The pause that clients are in: for which commands, and for how many milliseconds still.
+    #[must_use]
+    pub fn pause_now(&self) -> Option<(PauseMode, u64)> {
+        self.pause.at(self.clock.monotonic_us())
+    }
+
+    /// True if any command might have to wait until a pause is over.
+    #[must_use]
+    #[inline]
+    pub fn may_hold_back(&self) -> bool {
+        self.pause.until_us() != 0
+    }
+
+    /// True if a command with these flags has to wait until a pause is over.
+    #[must_use]
+    pub fn holds_back(&self, flags: Flags) -> bool {
+        self.pause.concerns(flags) && self.is_paused()
+    }
+
+    /// A number for a new blocked wait.
+    #[must_use]
+    pub fn next_waiter_id(&self) -> u64 {
+        // Relaxed: only has to be unique.
+        self.waiter_ids.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,254 @@
+//! Watchers and blocked clients of a slot, which the engine keeps under the slot's lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::slots::waiter::Waiter;
+
+/// Set when a watched key changed: `EXEC` then refuses to run.
+#[derive(Debug, Default)]
+pub struct WatchFlag {
+    dirty: AtomicBool,
+}
+
+impl WatchFlag {
+    /// A watched key changed.
+    pub fn set(&self) {
+        // Release: pairs with the Acquire in `is_set`; set under the slot's lock, read under it as
+        // well.
+        self.dirty.store(true, Ordering::Release);
+    }
+
+    /// True once a watched key changed.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.dirty.load(Ordering::Acquire)
+    }
+}
+
+/// Session that watches a key.
+#[derive(Debug)]
+pub struct Watcher {
+    flag: Arc<WatchFlag>,
+    /// The key's time was over when it was watched, and it has been there since.
+    was_expired: bool,
+}
+
+/// Fate of a watched key when its database was emptied or exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// The key is in neither database.
+    Unaffected,
+    /// It is gone.
+    Gone,
+    /// One whose time is over came in the place of one.
+    Expired,
+    /// One whose time is over came where there was none.
+    NewExpired,
+    /// It has another value now.
+    Changed,
+}
+
+impl Watcher {
+    /// Judges an exchange: what was expired and is gone or expired again did not change.
+    fn replaced(&mut self, outcome: Replaced) {
+        match (outcome, self.was_expired) {
+            (Replaced::Unaffected, _) | (Replaced::Expired, true) => {}
+            (Replaced::Gone, true) => self.was_expired = false,
+            (Replaced::NewExpired, false) => self.was_expired = true,
+            _ => self.flag.set(),
+        }
+    }
+}
+
+/// The values of one key, with their databases.
+type OfKey<V> = SmallVec<[(usize, V); 1]>;
+
+/// A map of more than [`KEPT_PLACES`] places, and more than this many for each key, gives some
+/// back.
+const SPARE_PLACES: usize = 8;
+const KEPT_PLACES: usize = 64;
+
+/// Values by key and database.
+#[derive(Debug)]
+struct KeyMap<V> {
+    values: HashMap<Box<[u8]>, OfKey<V>>,
+}
+
+impl<V> Default for KeyMap<V> {
+    fn default() -> Self {
+        KeyMap { values: HashMap::new() }
+    }
+}
+
+impl<V: Default> KeyMap<V> {
+    fn find(&mut self, database: usize, key: &[u8]) -> Option<&mut V> {
+        let values = self.values.get_mut(key)?;
+        values.iter_mut().find(|(of, _)| *of == database).map(|(_, value)| value)
+    }
+
+    fn entry(&mut self, database: usize, key: &[u8]) -> &mut V {
+        let values = self.values.entry(key.into()).or_default();
+        let index = values.iter().position(|(of, _)| *of == database).unwrap_or_else(|| {
+            values.push((database, V::default()));
+            values.len() - 1
+        });
+        &mut values[index].1
+    }
+
+    fn remove(&mut self, database: usize, key: &[u8]) -> Option<V> {
+        let values = self.values.get_mut(key)?;
+        let index = values.iter().position(|(of, _)| *of == database)?;
+        let (_, value) = values.swap_remove(index);
+        if values.is_empty() {
+            self.values.remove(key);
+            // A slot that once had many keys gives their places back, in steps that few removals
+            // share.
+            let places = self.values.capacity();
+            if places > KEPT_PLACES && self.values.len() * SPARE_PLACES < places {
+                self.values.shrink_to(self.values.len() * 2);
+            }
+        }
+        Some(value)
+    }
+
+    fn len(&self) -> usize {
+        self.values.values().map(SmallVec::len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &[u8], &V)> {
+        self.values.iter().flat_map(|(key, values)| {
+            values.iter().map(move |(database, value)| (*database, &**key, value))
+        })
+    }
+}
+
+/// The place of a session's flag among the watchers of a key, or where it belongs.
+fn find_watcher(watchers: &[Watcher], flag: &Arc<WatchFlag>) -> Result<usize, usize> {
+    watchers.binary_search_by_key(&Arc::as_ptr(flag), |watcher| Arc::as_ptr(&watcher.flag))
+}
+
+/// The engine's part of a slot.
+#[derive(Debug, Default)]
+pub struct SlotRegistry {
+    /// By the address of the flag: a session has one, and watches a key once.
+    watchers: KeyMap<Vec<Watcher>>,
+    /// By the number of the wait. Numbers are drawn under the locks of all keys that are waited
+    /// for, so those of one key ascend in the order of arrival.
+    waiters: KeyMap<BTreeMap<u64, Arc<Waiter>>>,
+}
+
+impl SlotRegistry {
+    /// Registers a watched key; its time may be over already.
+    pub fn watch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>, was_expired: bool) {
+        let watchers = self.watchers.entry(database, key);
+        if let Err(index) = find_watcher(watchers, flag) {
+            watchers.insert(index, Watcher { flag: Arc::clone(flag), was_expired });
+        }
+    }
+
+    /// True if a key's time was over when a session began to watch it, and it has been there since.
+    pub fn was_expired(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) -> bool {
+        let watchers = self.watchers.find(database, key).map_or(&[][..], |watchers| watchers);
+        find_watcher(watchers, flag).is_ok_and(|index| watchers[index].was_expired)
+    }
+
+    /// Removes what a session registered for a key.
+    pub fn unwatch(&mut self, database: usize, key: &[u8], flag: &Arc<WatchFlag>) {
+        if let Some(watchers) = self.watchers.find(database, key) {
+            if let Ok(index) = find_watcher(watchers, flag) {
+                watchers.remove(index);
+            }
+            if watchers.is_empty() {
+                self.watchers.remove(database, key);
+            }
+        }
+    }
+
+    /// A key changed: marks everybody who watches it.
+    pub fn touch(&mut self, database: usize, key: &[u8]) {
+        if let Some(watchers) = self.watchers.remove(database, key) {
+            watchers.iter().for_each(|watcher| watcher.flag.set());
+        }
+    }
+
+    /// A key was deleted because its time was over: nothing changes for who watched it when it was
+    /// over already.
+    pub fn touch_expired(&mut self, database: usize, key: &[u8]) {
+        let Some(watchers) = self.watchers.find(database, key) else { return };
+        watchers.retain_mut(|watcher| {
+            if !watcher.was_expired {
+                watcher.flag.set();
+            }
+            std::mem::take(&mut watcher.was_expired)
+        });
+        if watchers.is_empty() {
+            self.watchers.remove(database, key);
+        }
+    }
+
+    /// Databases are emptied or exchanged: tells every watcher what becomes of its key.
+    pub fn replace_watched(&mut self, mut outcome: impl FnMut(usize, &[u8]) -> Replaced) {
+        for (key, values) in &mut self.watchers.values {
+            for (database, watchers) in values {
+                let outcome = outcome(*database, key);
+                watchers.iter_mut().for_each(|watcher| watcher.replaced(outcome));
+            }
+        }
+    }
+
+    /// True if no key is watched or waited for.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.watchers.values.is_empty() && self.waiters.values.is_empty()
+    }
+
+    /// Puts a waiter behind those that wait for a key already.
+    pub fn wait(&mut self, database: usize, key: &[u8], waiter: &Arc<Waiter>) {
+        // A key that a command names twice is waited for once.
+        self.waiters.entry(database, key).insert(waiter.id, Arc::clone(waiter));
+    }
+
+    /// The first who still waits for a key. Those who do not are forgotten; their worker is about
+    /// to take them back.
+    pub fn first_waiter(&mut self, database: usize, key: &[u8]) -> Option<Arc<Waiter>> {
+        let queue = self.waiters.find(database, key)?;
+        while let Some(first) = queue.first_entry() {
+            if first.get().is_waiting() {
+                return Some(Arc::clone(first.get()));
+            }
+            first.remove();
+        }
+        self.waiters.remove(database, key);
+        None
+    }
+
+    /// Removes a wait from the queue of a key.
+    pub fn stop_waiting(&mut self, database: usize, key: &[u8], id: u64) {
+        if let Some(queue) = self.waiters.find(database, key) {
+            queue.remove(&id);
+            if queue.is_empty() {
+                self.waiters.remove(database, key);
+            }
+        }
+    }
+
+    /// Keys that are watched, and keys that are waited for.
+    #[must_use]
+    pub fn key_counts(&self) -> (usize, usize) {
+        (self.watchers.len(), self.waiters.len())
+    }
+
+    /// True if a client waits for a key.
+    pub fn has_waiters(&mut self, database: usize, key: &[u8]) -> bool {
+        self.waiters.find(database, key).is_some()
+    }
+
+    /// All keys that somebody waits for.
+    pub fn waited_for(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.waiters.iter().map(|(database, key, _)| (database, key))
+    }
+}

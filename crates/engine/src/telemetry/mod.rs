@@ -1,0 +1,14 @@
+//! Memory of what ran: counters, histograms, logs of commands, latency events.
+//!
+//! A command that is neither slow nor large costs the comparisons that say so, and its share of one
+//! histogram. How time is measured is told in [`execute`](crate::execute). This room imports no
+//! other.
+
+pub mod command_log;
+pub mod histogram;
+pub mod latency;
+pub mod rates;
+mod redact;
+pub mod stats;
+
+pub(crate) use redact::shown_arguments;

@@ -1,0 +1,235 @@
+//! The state of one connection that commands see.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidemill_resp::request::OwnedArguments;
+
+use crate::command::CommandId;
+use crate::keys_walk::KeysWalk;
+use crate::limits::SESSION_BYTES;
+use crate::long_reply::LongReply;
+use crate::shared::Shared;
+use crate::shared::clients::Client;
+use crate::slots::parking::{Ticket, WaitTarget};
+use crate::slots::registry::WatchFlag;
+use crate::slots::waiter::Waiter;
+
+/// A command queued in `MULTI`.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) id: CommandId,
+    pub(crate) arguments: OwnedArguments,
+}
+
+/// An open `MULTI`.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) queued: Vec<Queued>,
+    /// Memory that the queued commands' arguments take.
+    pub(crate) queued_bytes: usize,
+    /// A command could not be queued: `EXEC` will refuse.
+    pub(crate) is_aborted: bool,
+}
+
+/// A watched key.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WatchedKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
+}
+
+/// Keys that a session watches.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) flag: Arc<WatchFlag>,
+    pub(crate) keys: HashSet<WatchedKey>,
+    /// Memory that the keys and their registrations take.
+    pub(crate) bytes: usize,
+}
+
+/// Which replies a client gets (`CLIENT REPLY`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// None for the command that asks for it and for the next one.
+    SkipNext,
+    /// None for the command that is executed now.
+    Skip,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Part of it that others see.
+    pub client: Arc<Client>,
+    /// The selected database.
+    pub database: usize,
+    /// True if it may run commands.
+    pub is_authenticated: bool,
+    /// Which replies it gets.
+    pub reply_mode: ReplyMode,
+    /// Its reads do not count as uses of keys (`CLIENT NO-TOUCH`).
+    pub no_touch: bool,
+    /// It sees all commands (`MONITOR`).
+    pub is_monitor: bool,
+    /// The connection ends once its replies are sent.
+    pub close_after_reply: bool,
+    /// It ends because it sent an HTTP request.
+    pub sent_http: bool,
+    /// There was no memory for a reply of which a part was sent: the connection cannot go on.
+    pub lacked_memory: bool,
+    pub(crate) transaction: Option<Box<Transaction>>,
+    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) waiter: Option<Arc<Waiter>>,
+    /// Rest of a reply that is made in pieces: it comes before the next request.
+    pub(crate) pending_reply: Option<Box<LongReply>>,
+    /// Attempts of the present command to lock its slots.
+    pub(crate) lock_attempts: u32,
+    /// Attempts of a command to close the gate, of the present one if it had to wait: see
+    /// [`Session::gate_attempts`].
+    gate_attempts: u32,
+    /// How far the present command has walked, when it had to wait in the midst of it.
+    pub(crate) walk: Option<Box<KeysWalk>>,
+}
+
+impl Session {
+    /// The session of a client that has just connected.
+    #[must_use]
+    pub fn new(client: Arc<Client>, is_authenticated: bool) -> Session {
+        Session {
+            client,
+            database: 0,
+            is_authenticated,
+            reply_mode: ReplyMode::On,
+            no_touch: false,
+            is_monitor: false,
+            close_after_reply: false,
+            sent_http: false,
+            lacked_memory: false,
+            transaction: None,
+            watch: None,
+            waiter: None,
+            pending_reply: None,
+            lock_attempts: 0,
+            gate_attempts: 0,
+            walk: None,
+        }
+    }
+
+    /// The session's id, which is its client's.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.client.id
+    }
+
+    /// Its place in a line, by the worker that owns it.
+    pub(crate) fn ticket(&self, worker: usize) -> Ticket {
+        Ticket { worker, session: self.id() }
+    }
+
+    /// Memory of the commands queued in `MULTI`: requests that were read and not executed yet.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, |transaction| transaction.queued_bytes)
+    }
+
+    /// Lets others see how far its transaction is; as in Valkey, a session that ever watched or had
+    /// one shows zero commands.
+    pub(crate) fn show_transaction(&self) {
+        let open = self.transaction.as_ref();
+        let queued = open.map_or(0, |transaction| transaction.queued.len() as u64);
+        // Relaxed: for others' information only.
+        self.client.is_in_transaction.store(open.is_some(), Ordering::Relaxed);
+        self.client.queued.store(queued, Ordering::Relaxed);
+        self.client.queued_bytes.store(self.queued_bytes() as u64, Ordering::Relaxed);
+    }
+
+    /// True if it waits in a blocking command.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.waiter.is_some()
+    }
+
+    /// True if a reply is left that is made in pieces: it wants turns without further input.
+    #[must_use]
+    pub fn has_pending_reply(&self) -> bool {
+        self.pending_reply.is_some()
+    }
+
+    /// Vain attempts of the present command to close the gate.
+    pub(crate) fn gate_attempts(&self) -> u32 {
+        // Not set back when a command ends, which all do: none of them was the present one's, if
+        // that has not waited yet.
+        if self.lock_attempts == 0 { 0 } else { self.gate_attempts }
+    }
+
+    /// The present command has to wait for what is at a place.
+    pub(crate) fn count_attempt(&mut self, place: WaitTarget) {
+        self.gate_attempts = self.gate_attempts() + u32::from(place == WaitTarget::Gate);
+        self.lock_attempts = self.lock_attempts.saturating_add(1);
+    }
+
+    /// Ends the attempts of the present command. It leaves the queue for the token, if it had to
+    /// wait for anything: it may have done without.
+    #[inline]
+    pub(crate) fn end_attempts(&mut self, shared: &Shared, worker: usize) {
+        if self.lock_attempts > 0 {
+            self.lock_attempts = 0;
+            shared.token.leave(self.ticket(worker));
+        }
+    }
+
+    /// True if the session has nothing going on that ties it to its worker: it may be moved. What a
+    /// monitor sees is ordered by the mailbox of its worker.
+    #[must_use]
+    pub fn is_movable(&self) -> bool {
+        self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor
+    }
+
+    /// The selected database.
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.database
+    }
+
+    /// Selects a database that exists.
+    pub fn select(&mut self, database: usize) {
+        self.database = database;
+        // Relaxed: for others' information only.
+        self.client.database.store(database, Ordering::Relaxed);
+    }
+
+    /// True if the reply to a command that has just ended its wait is to be sent; ends a mode that
+    /// is for one command.
+    #[must_use]
+    pub fn wants_late_reply(&mut self) -> bool {
+        match self.reply_mode {
+            ReplyMode::On => true,
+            ReplyMode::Off => false,
+            ReplyMode::Skip | ReplyMode::SkipNext => {
+                self.reply_mode = ReplyMode::On;
+                false
+            }
+        }
+    }
+
+    /// The blocked wait `id` is over, and returned if it was the session's present one.
+    #[must_use]
+    pub fn unblock(&mut self, id: u64) -> Option<Arc<Waiter>> {
+        let ended = self.waiter.take_if(|waiter| waiter.id == id);
+        if ended.is_some() {
+            self.client.set_waiter(None);
+        }
+        ended
+    }
+}
+
+// Relied on where the memory of a client is told.
+const _: () =
+    assert!(size_of::<Session>() <= SESSION_BYTES && size_of::<Session>() + 64 > SESSION_BYTES);

@@ -1,0 +1,281 @@
+//! The engine's state of one worker thread.
+
+use std::sync::Arc;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use tidemill_rcu::Limits;
+use tidemill_resp::request::Heads;
+use tidemill_store::{Heap, KeyHash};
+
+use super::called::Called;
+use super::run::Run;
+use super::sweep;
+use crate::expiry_clock::ExpiryClock;
+use crate::limits::RETIRED_ITEM_BYTES;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::slots::ready::{ReadyKey, ReadyKeys};
+use crate::slots::waiter::Deadlines;
+use crate::telemetry::stats::WorkerStats;
+use crate::worker::registrations::Ended;
+
+/// A key that a read found expired; it is deleted after the reply, as a write of its own.
+#[derive(Debug)]
+pub(crate) struct ExpiredKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) key_hash: KeyHash,
+}
+
+/// Lookups of keys that are not in the statistics yet: hits in the lower half, misses in the upper
+/// one.
+///
+/// One number, because two that are written one by one and then copied together hold the processor
+/// up.
+#[derive(Clone, Copy, Debug, Default)]
+struct LookupCounts(u64);
+
+impl LookupCounts {
+    const HIT: u64 = 1;
+    const MISS: u64 = 1 << 32;
+
+    #[inline(always)]
+    fn add(&mut self, is_hit: bool) {
+        self.0 = self.0.wrapping_add(if is_hit { Self::HIT } else { Self::MISS });
+    }
+
+    fn hits(self) -> u64 {
+        self.0 % Self::MISS
+    }
+
+    fn misses(self) -> u64 {
+        self.0 / Self::MISS
+    }
+}
+
+/// State that one worker thread owns. It never leaves its thread.
+#[derive(Debug)]
+pub struct Worker {
+    /// The worker's index.
+    pub index: usize,
+    /// Its memory: live bytes and retired memory.
+    pub heap: Heap,
+    /// Its random numbers; not for secrets.
+    pub random: Xoshiro256PlusPlus,
+    /// Blocked sessions that time out.
+    pub deadlines: Deadlines,
+    /// The settings as of the last boundary.
+    pub settings: Arc<Settings>,
+    settings_version: u64,
+    now_us: u64,
+    ahead_ms: u64,
+    /// True if the dataset has outgrown `maxmemory`, as of the last boundary.
+    pub(crate) out_of_memory: bool,
+    pub(crate) expired: Vec<ExpiredKey>,
+    /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
+    /// holds no lock, which it is woken for when the slot is released.
+    pub(crate) postponed: ReadyKeys,
+    /// True if one of them waits for nothing that would wake this worker.
+    pub(crate) postponed_is_due: bool,
+    /// Registrations of its clients that are to be taken back.
+    pub(crate) ended: Ended,
+    pub(crate) sweep: sweep::Position,
+    pub(crate) sweep_expiring: sweep::Expiring,
+    /// How requests begin, and what they call.
+    pub(crate) heads: Heads<Called>,
+    /// Commands that ran since the clock was read last.
+    pub(crate) run: Run,
+    /// True if a limit for unsent replies is set, which counts whole replies: none is made in
+    /// pieces then.
+    pub limits_output: bool,
+    lookups: LookupCounts,
+    /// `lookups` before the present attempt. Kept here, because a local would occupy registers
+    /// during the handler.
+    lookups_before: LookupCounts,
+}
+
+impl Worker {
+    /// The worker of an index; `seed` is random.
+    #[must_use]
+    pub fn new(shared: &Shared, index: usize, heap: Heap, seed: u64) -> Worker {
+        let worker = Worker {
+            index,
+            heap,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            deadlines: Deadlines::default(),
+            settings: shared.settings(),
+            settings_version: shared.settings_version(),
+            now_us: shared.clock.unix_us(),
+            ahead_ms: shared.clock.ahead_ms(),
+            out_of_memory: false,
+            expired: Vec::new(),
+            postponed: ReadyKeys::default(),
+            postponed_is_due: false,
+            ended: Ended::default(),
+            sweep: sweep::Position::new(index),
+            sweep_expiring: sweep::Expiring::default(),
+            heads: Heads::default(),
+            run: Run::default(),
+            limits_output: false,
+            lookups: LookupCounts::default(),
+            lookups_before: LookupCounts::default(),
+        };
+        worker.limit_retired(shared);
+        worker
+    }
+
+    /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
+    pub fn boundary(&mut self, shared: &Shared) {
+        self.refresh_clock(shared);
+        self.refresh_settings(shared);
+        self.publish_lookups(shared);
+        let stats = self.stats(shared);
+        stats.live_bytes.set(self.heap.live_bytes() as u64);
+        let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
+        stats.retired_bytes.set(retired_bytes as u64);
+        self.refresh_memory(shared);
+        if !self.ended.is_empty() {
+            self.ended.retry(shared);
+        }
+    }
+
+    /// Registrations of waits and watches that are over, and whose slot was taken: the next
+    /// boundary tries again.
+    #[must_use]
+    pub fn ended_registrations(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// Looks whether the dataset has outgrown `maxmemory`.
+    pub(crate) fn refresh_memory(&mut self, shared: &Shared) {
+        let limit = self.settings.maxmemory_bytes;
+        self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
+    }
+
+    /// Picks up settings that were changed.
+    #[inline]
+    pub fn refresh_settings(&mut self, shared: &Shared) {
+        if shared.settings_version() != self.settings_version {
+            self.settings_version = shared.settings_version();
+            self.settings = shared.settings();
+            self.limit_retired(shared);
+            self.refresh_memory(shared);
+        }
+    }
+
+    fn limit_retired(&self, shared: &Shared) {
+        let bytes = usize::try_from(shared.retired_bytes_max(&self.settings)).unwrap_or(usize::MAX);
+        self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
+    }
+
+    /// Takes the time anew.
+    pub fn refresh_clock(&mut self, shared: &Shared) {
+        self.now_us = self.now_us.max(shared.clock.unix_us());
+        self.ahead_ms = shared.clock.ahead_ms();
+    }
+
+    /// A key that somebody waits for may be there: it is looked at as soon as this worker holds no
+    /// lock.
+    pub fn postpone(&mut self, database: usize, key: &[u8], key_hash: KeyHash) {
+        self.postponed.push(ReadyKey { database, key: key.into(), key_hash });
+        self.postponed_is_due = true;
+    }
+
+    /// True if so much memory waits to be freed that commands which retire more have to wait.
+    #[must_use]
+    pub fn must_reclaim(&self) -> bool {
+        self.heap.retired().is_over_limit()
+    }
+
+    /// True if waiters are to be looked at between the next commands, with no sleep before. Others
+    /// that could not be served wait for slots that are taken: this worker is woken when they are
+    /// released.
+    #[must_use]
+    pub fn has_postponed(&self) -> bool {
+        self.postponed_is_due
+    }
+
+    /// Nanoseconds that the last turn took, by the last reading of the clock in it.
+    #[must_use]
+    #[inline]
+    pub fn turn_ns(&self) -> u64 {
+        self.run.turn_ns()
+    }
+
+    /// How far the server's time is ahead of the wall clock, as of the last boundary: see
+    /// [`Clock::ahead_ms`](crate::clock::Clock::ahead_ms).
+    #[must_use]
+    pub fn ahead_ms(&self) -> u64 {
+        self.ahead_ms
+    }
+
+    /// Clock of this worker while it holds no locks.
+    #[must_use]
+    #[inline]
+    pub fn expiry_clock(&self, shared: &Shared) -> ExpiryClock {
+        self.expiry_clock_at(shared.expiry_floor.load())
+    }
+
+    /// Clock of this worker when it has just taken the last of its locks.
+    #[must_use]
+    pub fn locked_expiry_clock(&self, shared: &Shared) -> ExpiryClock {
+        self.expiry_clock_at(shared.expiry_floor.load_locked())
+    }
+
+    fn expiry_clock_at(&self, floor_ms: u64) -> ExpiryClock {
+        ExpiryClock::new(self.now_ms().max(floor_ms), self.ahead_ms)
+    }
+
+    /// Unix time in milliseconds, as of the last boundary.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// Unix time in microseconds, as of the last boundary.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// The recency that a key used now gets: seconds.
+    #[must_use]
+    pub fn recency(&self) -> u32 {
+        (self.now_us / 1_000_000) as u32
+    }
+
+    /// Counts a lookup of a key.
+    #[inline(always)]
+    pub(crate) fn count_lookup(&mut self, is_hit: bool) {
+        self.lookups.add(is_hit);
+    }
+
+    /// A command, or another attempt at it, is about to look keys up.
+    #[inline(always)]
+    pub(crate) fn begin_lookups(&mut self) {
+        self.lookups_before = self.lookups;
+    }
+
+    /// Takes back the lookups since [`Worker::begin_lookups`]: a repeated attempt does not count.
+    #[cold]
+    pub(crate) fn uncount_lookups(&mut self) {
+        self.lookups = self.lookups_before;
+    }
+
+    /// Adds the lookups to the statistics: before a reply can leave, and before a command can read
+    /// them.
+    #[inline]
+    pub(crate) fn publish_lookups(&mut self, shared: &Shared) {
+        let lookups = std::mem::take(&mut self.lookups);
+        let stats = self.stats(shared);
+        stats.keyspace_hits.add(lookups.hits());
+        stats.keyspace_misses.add(lookups.misses());
+    }
+
+    /// This worker's counters.
+    #[must_use]
+    pub fn stats<'k>(&self, shared: &'k Shared) -> &'k WorkerStats {
+        &shared.stats[self.index]
+    }
+}

@@ -1,0 +1,200 @@
+//! Asks a real Valkey for its directives, defaults and CONFIG SET errors, and compares.
+//!
+//! Needs `valkey-server` (`make setup` puts it into build/tools/bin); without it the test says so
+//! and passes.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tidemill_engine::config::{Configuration, FAMILIES, Kind, Status};
+use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
+use tidemill_resp::request::encode;
+
+/// Directives whose default is not Valkey's, and why.
+const OTHER_DEFAULTS: &[(&str, &str)] = &[
+    ("dir", "the directory that the server was started in"),
+    ("port", "the test starts Valkey without one"),
+    ("save", "there are no snapshots yet"),
+    ("unixsocket", "the test's own"),
+];
+
+/// Values that are wrong for most kinds, or at their edges.
+const VALUES: &[&str] = &[
+    "~~",
+    "-1",
+    "-2",
+    "0",
+    "1",
+    "007",
+    "1.5",
+    "99999999999",
+    "-99999999999",
+    "99999999999999999999",
+    "1kb",
+    "3x",
+    "50%",
+    "101%",
+    "yes",
+    "NO",
+    "a b",
+    "1 2 3",
+    "normal 9mb 8mb 3",
+    "foo 1 2 3",
+    "KEA",
+    "50 99.9",
+];
+
+struct Valkey {
+    process: Child,
+    directory: PathBuf,
+}
+
+impl Valkey {
+    fn start(name: &str) -> Option<Valkey> {
+        let binary =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/tools/bin/valkey-server");
+        if !binary.exists() {
+            eprintln!("skipped: no {}; run `make setup`", binary.display());
+            return None;
+        }
+        let directory =
+            std::env::temp_dir().join(format!("tidemill-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory of our own");
+        let process = Command::new(binary)
+            .args(["--port", "0", "--unixsocket", "socket"])
+            .stdout(Stdio::null())
+            .current_dir(&directory)
+            .spawn()
+            .expect("valkey-server starts");
+        Some(Valkey { process, directory })
+    }
+
+    fn connect(&self) -> UnixStream {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            match UnixStream::connect(self.directory.join("socket")) {
+                Ok(stream) => return stream,
+                Err(error) if Instant::now() > deadline => panic!("no answer: {error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+impl Drop for Valkey {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn ask(stream: &mut UnixStream, words: &[&str]) -> Value {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    stream.write_all(&encode(&words)).expect("the server reads");
+    let (mut parser, mut buffer) = (ReplyParser::new(), Vec::new());
+    loop {
+        match parser.parse(&buffer).expect("the server speaks RESP") {
+            ReplyProgress::Complete { value, .. } => return value,
+            ReplyProgress::Incomplete { consumed, .. } => drop(buffer.drain(..consumed)),
+        }
+        let mut chunk = [0; 16 * 1024];
+        let count = stream.read(&mut chunk).expect("the server answers");
+        assert!(count > 0, "the server closed the connection");
+        buffer.extend_from_slice(&chunk[..count]);
+    }
+}
+
+fn text(value: &Value) -> String {
+    String::from_utf8_lossy(value.as_bytes().expect("a string")).into_owned()
+}
+
+fn their_values(stream: &mut UnixStream) -> BTreeMap<String, String> {
+    let Value::Array(words) = ask(stream, &["CONFIG", "GET", "*"]) else { panic!("an array") };
+    words.chunks(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+}
+
+fn their_value(stream: &mut UnixStream, name: &str) -> String {
+    let Value::Array(words) = ask(stream, &["CONFIG", "GET", name]) else { panic!("an array") };
+    text(&words[1])
+}
+
+#[test]
+fn directives_and_defaults_are_valkeys() {
+    let Some(valkey) = Valkey::start("defaults") else { return };
+    let theirs = their_values(&mut valkey.connect());
+    let configuration = Configuration::default();
+    let ours: BTreeMap<&str, &str> = configuration.matching(&[b"*"]).into_iter().collect();
+    for (name, value) in &theirs {
+        let own = ours.get(name.as_str()).unwrap_or_else(|| panic!("{name} is missing"));
+        let is_listed = OTHER_DEFAULTS.iter().any(|(other, _)| other == name);
+        assert_eq!(*own != value, is_listed, "{name}: ours {own:?}, theirs {value:?}");
+    }
+    let own = FAMILIES.iter().find(|family| family.title == "Tidemill's own").expect("a family");
+    for name in ours.keys().filter(|name| !theirs.contains_key(**name)) {
+        assert!(own.directives.iter().any(|directive| directive.is_called(name)), "{name}");
+    }
+}
+
+/// Differences on purpose: values refused because they do not exist, and stricter ones.
+fn may_differ(kind: Kind, status: Status, value: &str, theirs: &str) -> bool {
+    let is_refused = matches!(status, Status::Only { accepted, .. } if !accepted.contains(&value));
+    // Their unsigned maximum is beyond ours; their text directives check what is in them, and some
+    // numbers are checked against the machine.
+    let is_beyond = matches!(kind, Kind::Memory { .. } | Kind::MemoryOrPercent) && value.len() > 19;
+    // Theirs have no maximum, which what is out of range is told.
+    let has_maximum = matches!(kind, Kind::Memory { max, .. } if max < i64::MAX)
+        && (theirs.contains("argument must be between") || value.len() > 10);
+    let is_checked_text = matches!(kind, Kind::Text | Kind::Secret);
+    let is_machine = theirs.contains("operating system")
+        || theirs.contains("Failed to")
+        || theirs.contains("elements must be");
+    is_refused || is_beyond || has_maximum || is_checked_text || is_machine
+}
+
+#[test]
+fn what_set_answers_is_valkeys() {
+    let Some(valkey) = Valkey::start("set") else { return };
+    let mut stream = valkey.connect();
+    let defaults = Configuration::default();
+    let mut differences = Vec::new();
+    let directives = FAMILIES.iter().filter(|family| family.title != "Tidemill's own");
+    for directive in directives.flat_map(|family| family.directives) {
+        // A password or a limit of memory in force would end the test's own connection, TLS without
+        // certificates the whole server; and a test listens on a port of its own at most.
+        let is_dangerous = directive.name.starts_with("tls-")
+            || matches!(
+                directive.name,
+                "requirepass" | "dir" | "maxmemory-clients" | "bind" | "port"
+            );
+        if is_dangerous {
+            continue;
+        }
+        for value in VALUES {
+            if directive.name == "maxclients" && value.starts_with(['0', '1', '9']) {
+                continue;
+            }
+            let theirs = match ask(&mut stream, &["CONFIG", "SET", directive.name, value]) {
+                Value::Error(error) => String::from_utf8_lossy(&error).into_owned(),
+                _ => their_value(&mut stream, directive.name),
+            };
+            let ours = match defaults.with_changes(&[(directive.name.as_bytes(), value.as_bytes())])
+            {
+                Err(error) => String::from_utf8_lossy(&error.wire()).into_owned(),
+                Ok(changed) => changed.value(directive.name).expect("it was set").to_owned(),
+            };
+            ask(&mut stream, &["CONFIG", "SET", directive.name, directive.default]);
+            if ours != theirs && !may_differ(directive.kind, directive.status, value, &theirs) {
+                differences.push(format!(
+                    "{} {value:?}: ours {ours}\n    theirs {theirs}",
+                    directive.name
+                ));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}

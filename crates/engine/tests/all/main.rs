@@ -1,0 +1,23 @@
+//! Integration tests of the engine in one binary: `cargo test -p tidemill-engine --test all
+//! waits::` runs those of one module.
+//!
+//! Three have a process of their own, each for the reason in its header: `complexity`,
+//! `long_replies` and `read_path`. To add a module: a file beside this one and a line here. Tests
+//! of a module run beside those of others, so a server, a port and a directory belong to one test.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod answered;
+mod config_beside_valkey;
+mod expired_for_all;
+mod field_expiry;
+mod hash_random;
+mod journal;
+mod journal_numbers;
+mod many_keys;
+mod one_change;
+mod reads_beside_writes;
+mod registrations;
+mod turns;
+mod waits;

@@ -1,0 +1,77 @@
+//! Reads of many keys beside one who writes two of them, on threads of their own. What a read was
+//! disturbed in, it looks up under the locks: it sees one moment nevertheless, and it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use tidemill_engine::commit::Sinks;
+use tidemill_engine::config::Configuration;
+use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_rcu::{Domain, Qsbr};
+use tidemill_store::hash::Seed;
+use tidemill_testkit::surroundings::{SilentHost, SilentNotifier};
+
+use crate::harness::seat::{Running, Seat};
+
+const KEYS: usize = 1000;
+const READS: usize = 2000;
+
+fn words(name: &str, arguments: impl IntoIterator<Item = String>) -> Vec<Vec<u8>> {
+    let name = [name.as_bytes().to_vec()];
+    name.into_iter().chain(arguments.into_iter().map(String::into_bytes)).collect()
+}
+
+/// Sets the first key and the last one to a number that only they have in common.
+fn write_ends(round: u64) -> Vec<Vec<u8>> {
+    let ends = [0, KEYS - 1].into_iter();
+    words("MSET", ends.flat_map(|key| [format!("k{key}"), round.to_string()]))
+}
+
+#[test]
+fn reads_of_many_keys_are_of_one_moment_and_end() {
+    let shared = Arc::new(Shared::new(SharedSpec {
+        commands: tidemill_engine::execute::commands(),
+        database_count: 1,
+        seed: Seed::new(1, 2),
+        notifiers: (0..2).map(|_| Box::new(SilentNotifier) as _).collect(),
+        clock: Box::new(Running(Instant::now())),
+        configuration: Configuration::default(),
+        host: Box::new(SilentHost::default()),
+        sinks: Sinks::default(),
+    }));
+    let domain = Domain::<Qsbr>::new().expect("qsbr asks nothing of the system");
+    let mut seat = Seat::new(&shared, &domain, 0);
+    seat.call(&words("MSET", (0..KEYS).flat_map(|key| [format!("k{key}"), "0".into()])));
+    drop(seat);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (shared, domain, stop) = (&shared, &domain, &stop);
+        scope.spawn(move || {
+            let mut seat = Seat::new(shared, domain, 1);
+            for round in 1.. {
+                seat.call(&write_ends(round));
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut seat = Seat::new(shared, domain, 0);
+        let read = words("MGET", (0..KEYS).map(|key| format!("k{key}")));
+        let mut last = Some(0);
+        for _ in 0..READS {
+            let reply = seat.call(&read);
+            let values: Vec<&str> = reply.split("\r\n").skip(2).step_by(2).collect();
+            let number = |key: usize| values.get(key).and_then(|text| text.parse::<u64>().ok());
+            let (first, second) = (number(0), number(KEYS - 1));
+            // The other one ends before the test fails.
+            if first != second || first < last {
+                stop.store(true, Ordering::Relaxed);
+                panic!("{first:?} and {second:?} after {last:?}");
+            }
+            last = first;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

@@ -1,0 +1,132 @@
+//! Connections that come to a worker: accepted at a listener, handed over by another worker, or
+//! refused.
+//!
+//! Coordinates the owners; has no state of its own. Listeners and times of looks are in
+//! [`super::arrivals`].
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use tidemill_engine::shared::clients::ClientOrigin;
+use tidemill_engine::system_error::reason;
+use tidemill_engine::worker::session::Session;
+use tidemill_rcu::Flavour;
+
+use super::EventLoop;
+use crate::connection::Connection;
+use crate::handover::{Accepted, Arrival, Placed};
+use crate::limits::ACCEPTED_MAX;
+use crate::listen::Origin;
+use crate::protected_mode;
+
+impl<F: Flavour> EventLoop<F> {
+    /// Makes a connection that was handed to this worker its own.
+    pub(super) fn accept_arrival(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::New(accepted) => {
+                self.catch_up();
+                self.adopt(accepted);
+            }
+            Arrival::Moved(connection) => self.take_over(*connection),
+        }
+    }
+
+    /// Takes connections that other workers were given and have not taken, because of a long
+    /// command.
+    pub(super) fn take_overdue(&mut self) {
+        let handover = Arc::clone(&self.spec.handover);
+        let now_us = self.spec.shared.clock.monotonic_us();
+        for arrival in handover.take_overdue(self.spec.index, now_us) {
+            self.accept_arrival(arrival);
+        }
+        self.arrivals.look_at_others(now_us, handover.has_waiting());
+    }
+
+    /// Waits again at listeners that pause. Accepts at the others without having been told to: the
+    /// kernel tells one worker of a connection, and a long command may have kept that one from
+    /// accepting it.
+    pub(super) fn look_at_listeners(&mut self) {
+        let paused = self.arrivals.take_paused();
+        for listener in self.arrivals.accepting(&paused) {
+            self.accept(listener);
+        }
+        self.arrivals.end_pauses(&self.poll, paused);
+    }
+
+    /// Accepts connections; those beyond [`ACCEPTED_MAX`] are announced again.
+    pub(super) fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTED_MAX {
+            self.catch_up();
+            let accepted = self.arrivals.accept(listener, self.config.tcp_keepalive_seconds);
+            let (socket, origin) = match accepted {
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) => return self.pause_if_exhausted(listener, &error),
+                None => return,
+            };
+            let now_us = self.spec.shared.clock.monotonic_us();
+            match self.spec.handover.place(self.spec.index, Accepted { socket, origin }, now_us) {
+                Placed::Here(accepted) => self.adopt(accepted),
+                Placed::Elsewhere => self.arrivals.hand_over(now_us),
+                Placed::TooMany(accepted) => {
+                    self.execution.stats(&self.spec.shared).rejected_connections.add(1);
+                    let text = b"-ERR max number of clients reached\r\n";
+                    // A client that cannot even take this is closed too.
+                    let _ = rustix::io::write(&accepted.socket, text);
+                }
+            }
+        }
+    }
+
+    /// Stops accepting until the next tick when the system has no means for another connection: the
+    /// one that waits would be announced again at once and without end. After other errors, and
+    /// when no client waits, the next event tries again.
+    fn pause_if_exhausted(&mut self, listener: usize, error: &std::io::Error) {
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if !Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno)) {
+            return;
+        }
+        let now_us = self.spec.shared.clock.monotonic_us();
+        self.log_lines.warn_exhausted(now_us, &reason(error));
+        self.arrivals.pause(&self.poll, listener);
+    }
+
+    /// Makes a new connection this worker's own.
+    pub(super) fn adopt(&mut self, accepted: Accepted) {
+        use std::os::fd::AsRawFd;
+        let Accepted { socket, origin } = accepted;
+        let descriptor = socket.as_raw_fd();
+        match &origin {
+            Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
+            Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
+        }
+        let EventLoop { spec, poll, config, execution, connections, .. } = self;
+        let shared = &spec.shared;
+        let has_password = !execution.worker().settings.requirepass.is_empty();
+        if protected_mode::refuses(config.protected_mode, has_password, &origin) {
+            execution.stats(shared).rejected_connections.add(1);
+            // Closed even if the write fails, as above.
+            let _ = rustix::io::write(&socket, protected_mode::REFUSAL.as_bytes());
+            spec.handover.ended(spec.index);
+            return;
+        }
+        let (address, local_address) = match origin {
+            Origin::Tcp { peer, local, .. } => (peer, local),
+            Origin::Unix { path } => (format!("{path}:0"), format!("{path}:0")),
+        };
+        let origin = ClientOrigin { address, local_address, descriptor };
+        let client = shared.clients.register(spec.index, origin, execution.worker().now_ms());
+        let session = Session::new(client, !has_password);
+        let now_ms = shared.clock.monotonic_us() / 1000;
+        let connection = Connection::new(socket, session, now_ms);
+        let index = connections.next_index();
+        if poll.add_connection(&connection.socket, index, connection.interest).is_err() {
+            shared.clients.unregister(connection.session.id());
+            spec.handover.ended(spec.index);
+            return;
+        }
+        connections.insert(connection);
+        let stats = execution.stats(shared);
+        stats.connections_accepted.add(1);
+        stats.connections.set(connections.len() as u64);
+    }
+}

@@ -1,0 +1,214 @@
+//! Execution side of a worker: the engine's state of the thread, its RCU reader, and the buffers in
+//! which requests are parsed and replies are made.
+//!
+//! Calls the engine and frees retired memory. No socket, no poller, no other connection than the
+//! one it is given.
+
+use std::sync::Arc;
+
+use tidemill_engine::access::section::ReadSide;
+use tidemill_engine::execute::{self, Ahead, Batch, LookAhead, Requests, Turn};
+use tidemill_engine::shared::Shared;
+use tidemill_engine::telemetry::stats::WorkerStats;
+use tidemill_engine::worker::Worker;
+use tidemill_rcu::{Budget, Flavour, Span};
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::request::RequestParser;
+use tidemill_store::Member;
+
+use crate::connection::Connection;
+use crate::limits::{
+    FREED_BYTES_MAX, FREED_FRACTION, FREED_ITEMS_MAX, KEPT_REPLY_BYTES, RECLAIM_EARLY_BYTES,
+    RECLAIM_MS, SWEEP_SOON_US, TICK_MS,
+};
+
+/// Execution side of a worker.
+pub(super) struct Execution<F: Flavour> {
+    reader: Member<F>,
+    worker: Worker,
+    /// Requests of the connection whose turn it is.
+    batch: Batch,
+    /// Replies of the connection whose turn it is; empty between two turns.
+    reply: ReplyBuffer,
+    /// True if one RCU section spans an iteration.
+    spans_iteration: bool,
+    next_sweep_us: u64,
+    /// Bytes of retired memory from which some is freed before the iteration ends.
+    reclaim_from_bytes: usize,
+}
+
+impl<F: Flavour> Execution<F> {
+    pub(super) fn new(reader: Member<F>, worker: Worker, spans_iteration: bool) -> Execution<F> {
+        Execution {
+            reader,
+            worker,
+            batch: Batch::default(),
+            reply: ReplyBuffer::new(Protocol::Resp2),
+            spans_iteration,
+            next_sweep_us: 0,
+            reclaim_from_bytes: RECLAIM_EARLY_BYTES,
+        }
+    }
+
+    /// The engine's state of this thread.
+    #[inline]
+    pub(super) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    /// As [`worker`](Self::worker).
+    #[inline]
+    pub(super) fn worker_mut(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+
+    /// Counters of this worker.
+    #[inline]
+    pub(super) fn stats<'s>(&self, shared: &'s Shared) -> &'s WorkerStats {
+        self.worker.stats(shared)
+    }
+
+    /// Replies of the turn that has just ended.
+    #[inline]
+    pub(super) fn reply_mut(&mut self) -> &mut ReplyBuffer {
+        &mut self.reply
+    }
+
+    /// Runs `wait`, which may block, while grace periods do not wait for this thread.
+    #[inline]
+    pub(super) fn offline<R>(&mut self, wait: impl FnOnce() -> R) -> R {
+        self.reader.offline(wait)
+    }
+
+    /// Enters the gate, and takes up the time and the settings. Returns the section of the
+    /// iteration if one spans it.
+    #[inline]
+    pub(super) fn begin_iteration(&mut self, shared: &Shared) -> Option<Span> {
+        let span = self.spans_iteration.then(|| self.reader.span());
+        self.reader.seat().enter();
+        self.worker.boundary(shared);
+        span
+    }
+
+    /// Leaves the gate, frees memory and announces a quiescent state.
+    #[inline]
+    pub(super) fn end_iteration(&mut self, span: Option<Span>) {
+        self.reader.seat().leave();
+        drop(span);
+        self.reclaim();
+        self.reader.quiescent();
+    }
+
+    /// Parses a gathered connection's request ahead, if that is one whole request.
+    #[inline]
+    pub(super) fn look_ahead(
+        &self,
+        shared: &Shared,
+        parser: &RequestParser,
+        ahead: &mut LookAhead,
+        input: &[u8],
+    ) {
+        ahead.look(shared, &self.worker, parser, input);
+    }
+
+    /// Prefetches what requests that were parsed ahead will read.
+    #[inline]
+    pub(super) fn prefetch<'b>(
+        &self,
+        shared: &Shared,
+        database: usize,
+        ahead: impl Iterator<Item = &'b mut LookAhead>,
+    ) {
+        execute::prefetch(shared, &self.reader, database, ahead);
+    }
+
+    /// Gives a connection its turn on `input`, which is in `ahead` if it was parsed ahead. Replies
+    /// are in the reply buffer afterwards.
+    #[inline]
+    pub(super) fn run_turn(
+        &mut self,
+        shared: &Arc<Shared>,
+        connection: &mut Connection,
+        input: &[u8],
+        ahead: Option<Ahead<'_>>,
+    ) -> Turn {
+        let Execution { reader, worker, batch, reply, .. } = self;
+        let requests = ahead.map_or(Requests::Unparsed(batch), Requests::Ahead);
+        reply.set_protocol(connection.protocol());
+        let Connection { session, parser, output, .. } = connection;
+        let turn =
+            execute::run_turn(shared, worker, session, reader, requests, parser, input, reply);
+        output.set_protocol(reply.protocol());
+        turn
+    }
+
+    /// Does the engine's work between the commands of clients: deletes expired keys, serves
+    /// postponed waiters, sweeps.
+    pub(super) fn between_commands(&mut self, shared: &Shared) {
+        let Execution { worker, reader, .. } = self;
+        reader.section(&mut |section| {
+            execute::delete_expired(shared, worker, section);
+            execute::serve_postponed(shared, worker, section);
+        });
+    }
+
+    /// Sweeps for expired keys if it is time to.
+    pub(super) fn sweep_if_due(&mut self, shared: &Shared, now_us: u64) {
+        let Execution { worker, reader, .. } = self;
+        if now_us >= self.next_sweep_us {
+            let is_behind = execute::sweep(shared, worker, reader);
+            self.next_sweep_us = now_us + if is_behind { SWEEP_SOON_US } else { TICK_MS * 1000 };
+        }
+    }
+
+    /// Puts the next sweep off.
+    #[cfg(test)]
+    pub(super) fn postpone_sweep(&mut self, until_us: u64) {
+        self.next_sweep_us = until_us;
+    }
+
+    /// Latest end of the worker's next wait for events, in monotonic microseconds.
+    #[inline]
+    pub(super) fn look_again_us(&self, now_us: u64) -> u64 {
+        let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
+        if !self.worker.heap.retired().is_empty() {
+            until_us = until_us.min(now_us + RECLAIM_MS * 1000);
+        }
+        if let Some(at_us) = self.worker.deadlines.next_us() {
+            until_us = until_us.min(at_us);
+        }
+        until_us
+    }
+
+    /// Frees retired memory between two connections when an iteration retires much. Writers get
+    /// memory back that is still in the caches, instead of going through as much memory as one
+    /// iteration can retire. Only where readers announce: elsewhere a grace period costs a barrier,
+    /// and may wait for the section that spans the iteration.
+    #[inline]
+    pub(super) fn reclaim_early(&mut self) {
+        let is_much = self.worker.heap.retired().retired_bytes() >= self.reclaim_from_bytes;
+        if F::ANNOUNCES && is_much {
+            // Between two connections nothing that was read is held.
+            self.reader.quiescent();
+            self.reclaim();
+        }
+    }
+
+    fn reclaim(&mut self) {
+        self.worker.heap.retire_unpinned(FREED_ITEMS_MAX);
+        let retired = self.worker.heap.retired();
+        // More when much has gathered, so that many small pieces come and go at the same rate
+        // without holding back their writers.
+        let items = FREED_ITEMS_MAX.max(retired.len() / FREED_FRACTION);
+        retired.reclaim(self.reader.domain(), Budget { items, bytes: FREED_BYTES_MAX });
+        // Memory that cannot be freed yet, because another worker takes its time, is not looked at
+        // again until more has gathered.
+        self.reclaim_from_bytes = retired.retired_bytes() + RECLAIM_EARLY_BYTES;
+    }
+
+    /// Gives back memory of the buffers beyond what is kept between connections.
+    pub(super) fn shrink_buffers(&mut self) {
+        self.batch.shrink();
+        self.reply.shrink(KEPT_REPLY_BYTES);
+    }
+}

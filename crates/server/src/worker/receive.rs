@@ -1,0 +1,148 @@
+//! Input of a worker's connections: reading, and the limit of what is read ahead of execution.
+//!
+//! Coordinates the owners; has no state of its own. Reads sockets of connections.
+
+use rustix::io::Errno;
+use tidemill_rcu::Flavour;
+
+use super::EventLoop;
+use crate::limits::{
+    BLOCKED_READ_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RESERVED_INPUT_BYTES_MAX,
+};
+
+impl<F: Flavour> EventLoop<F> {
+    /// Reads once from a socket on which a request is expected; its input is executed together with
+    /// that of other connections.
+    pub(super) fn gather(&mut self, index: usize) {
+        let EventLoop { connections, gathering, .. } = self;
+        let result = rustix::io::read(&connections[index].socket, gathering.spare(READ_BYTES));
+        let Some(count) = self.received(index, result) else { return };
+        if self.gathering.add(index, count) {
+            self.execute_gathered();
+        }
+    }
+
+    /// Reads once from a socket behind the kept input, and executes it if that is allowed.
+    pub(super) fn read(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.state.is_input_over() {
+            // An error is reported that only sending could have found.
+            return self.end_output(index);
+        }
+        if self.scheduler.is_queued(index) {
+            // It has whole requests left, which come first: its backlog is at most the bytes it
+            // sends within one turn.
+            return;
+        }
+        if !connection.session.is_authenticated {
+            return self.read_unauthenticated(index);
+        }
+        if !connection.state.is_open() {
+            return self.keep_unexecuted(index);
+        }
+        // With little input, a buffer of its own for a read would be most of the client's memory.
+        let read = if connection.input.is_large() {
+            let Some(spare) = connection.input.spare() else { return self.close_for_memory(index) };
+            let result = rustix::io::read(&connection.socket, spare);
+            self.received(index, result)
+        } else {
+            self.keep(index, READ_BYTES)
+        };
+        if read.is_some() {
+            self.execute_kept(index);
+            self.check_input(index);
+        }
+    }
+
+    /// Reads at most `bytes_max`, which [`READ_BYTES`] bounds, once, and keeps them.
+    pub(super) fn keep(&mut self, index: usize, bytes_max: usize) -> Option<usize> {
+        let EventLoop { connections, gathering, .. } = self;
+        let result = rustix::io::read(&connections[index].socket, gathering.spare(bytes_max));
+        let count = self.received(index, result)?;
+        let connection = &mut self.connections[index];
+        if !connection.state.is_closing() {
+            if !connection.input.extend(self.gathering.arrived(count)) {
+                self.close_for_memory(index);
+                return None;
+            }
+            connection.publish_pending();
+        }
+        Some(count)
+    }
+
+    /// Reads once from a socket for whose client nothing is executed now, and keeps the input.
+    fn keep_unexecuted(&mut self, index: usize) {
+        if self.keep(index, READ_BYTES).is_none() {
+            return;
+        }
+        let EventLoop { spec, connections, scheduler, .. } = self;
+        let connection = &mut connections[index];
+        if connection.state.is_output_blocked() {
+            // Its backlog costs its neighbours as little as possible without refusing it without
+            // end: a client that sends all of a long pipeline before it reads gets through.
+            let now_us = spec.shared.clock.monotonic_us();
+            scheduler.throttle_until(connection, now_us + BLOCKED_READ_US);
+            self.update_interest(index);
+        }
+        self.check_input(index);
+    }
+
+    /// Number of bytes that a read brought; none when there is nothing to be executed, or the
+    /// connection has ended.
+    pub(super) fn received(&mut self, index: usize, result: Result<usize, Errno>) -> Option<usize> {
+        match result {
+            Ok(0) => {
+                let client = self.connections[index].describe(self.execution.worker().now_ms());
+                log::debug!("Client closed connection {client}");
+                self.end_input(index);
+                None
+            }
+            Ok(count) => {
+                let stats = self.execution.stats(&self.spec.shared);
+                stats.reads.add(1);
+                stats.input_bytes.add(count as u64);
+                self.connections[index].session.client.input_bytes.add(count as u64);
+                Some(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Err(_) => {
+                self.end_input(index);
+                if self.connections.contains(index) {
+                    self.end_output(index);
+                }
+                None
+            }
+        }
+    }
+
+    /// Ends a client whose unexecuted requests exceed the limit.
+    pub(super) fn check_input(&mut self, index: usize) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let bytes = connection.input.len() + connection.session.queued_bytes();
+        // Others are not read beyond their limit.
+        if bytes > self.config.query_buffer_bytes_max {
+            let client = connection.describe(self.execution.worker().now_ms());
+            let bytes = connection.input.pending();
+            let initial = bytes[..bytes.len().min(LOGGED_INPUT_BYTES_MAX)].escape_ascii();
+            log::warn!(
+                "Closing client that reached max query buffer length: {client} (qbuf initial \
+                 bytes: \"{initial}\")"
+            );
+            self.execution.stats(&self.spec.shared).query_limit_disconnections.add(1);
+            self.close(index);
+        }
+    }
+
+    /// Makes room for the known missing bytes of a half-read request.
+    #[cold]
+    pub(super) fn expect_input(&mut self, index: usize, wanted: usize) {
+        let input = &self.connections[index].input;
+        if input.is_large() && input.is_full(wanted) {
+            // A larger one is given more by doubling.
+            let is_small = input.len() < wanted.min(RESERVED_INPUT_BYTES_MAX);
+            let granted = if is_small { self.connections.grant_room(index) } else { 0 };
+            self.connections[index].input.reserve(wanted, granted);
+        }
+        self.connections[index].publish_memory();
+    }
+}

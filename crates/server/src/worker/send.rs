@@ -1,0 +1,145 @@
+//! Output of a worker's connections: sending, and the limits of what a client does not take.
+//!
+//! Coordinates the owners; has no state of its own. Writes to sockets of connections, and asks the
+//! kernel for their events.
+
+use tidemill_engine::telemetry::stats::WorkerStats;
+use tidemill_rcu::Flavour;
+
+use super::EventLoop;
+use crate::backlog;
+use crate::connection::Connection;
+use crate::limits::{LONG_REPLY_UNSENT_BYTES, UNAUTHENTICATED_OUTPUT_BYTES_MAX};
+use crate::output::{Sent, send};
+
+impl<F: Flavour> EventLoop<F> {
+    /// Sends fresh replies, behind the unsent ones. The buffer is empty afterwards, for the next
+    /// connection.
+    pub(super) fn send_replies(&mut self, index: usize) {
+        let EventLoop { spec, execution, connections, .. } = self;
+        let connection = &mut connections[index];
+        let reply = execution.reply_mut();
+        let before = reply.len();
+        if reply.has_failed() {
+            // There was no memory even for an error in the place of a reply.
+            reply.clear();
+            self.close_for_memory(index);
+        } else if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
+            count_write(execution.stats(&spec.shared), connection, before);
+            self.after_send(index, Sent::All);
+        } else if connection.state.is_output_over() {
+            reply.clear();
+            self.after_send(index, Sent::All);
+        } else {
+            connection.output.append(reply);
+            self.flush(index);
+        }
+    }
+
+    /// Sends a connection's unsent replies.
+    pub(super) fn flush(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.output.has_failed() {
+            return self.close_for_memory(index);
+        }
+        let before = connection.output.len();
+        let sent = send(&connection.socket, &mut connection.output);
+        let count = before - connection.output.len();
+        if sent == Sent::All {
+            connection.output.shrink(0);
+        }
+        // A connection that never gets here has nothing unsent.
+        connection.publish_unsent();
+        count_write(self.execution.stats(&self.spec.shared), connection, count);
+        self.after_send(index, sent);
+    }
+
+    /// Ends a connection for whose requests or replies there is no memory: missing bytes cannot be
+    /// told from the following ones.
+    #[cold]
+    pub(super) fn close_for_memory(&mut self, index: usize) {
+        let client = self.connections[index].describe(self.execution.worker().now_ms());
+        log::warn!("No memory for what client {client} sent or is sent: it is closed");
+        self.connections[index].output.clear();
+        self.close(index);
+    }
+
+    fn after_send(&mut self, index: usize, sent: Sent) {
+        let connection = &self.connections[index];
+        if sent == Sent::All && connection.is_idle_and_drained() {
+            return;
+        }
+        if sent == Sent::Broken {
+            self.end_output(index);
+        } else if connection.state.is_closing() && sent == Sent::All {
+            self.close(index);
+        } else if !self.check_output(index) {
+            self.block_or_unblock_output(index);
+            self.update_interest(index);
+        }
+    }
+
+    /// Ends a client whose unsent replies exceed a limit; returns true if it did.
+    pub(super) fn check_output(&mut self, index: usize) -> bool {
+        let connection = &mut self.connections[index];
+        let unsent_bytes = connection.output.len() as u64;
+        if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
+            self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
+            self.close_unauthenticated(index);
+            return true;
+        }
+        // All clients are normal ones: there are no subscribers and no replicas.
+        let limit = self.config.output_buffer_limits.normal;
+        let clock = &self.spec.shared.clock;
+        let is_exceeded =
+            connection.soft_limit.is_exceeded(limit, unsent_bytes, || clock.monotonic_us());
+        if is_exceeded {
+            let client = connection.describe(self.execution.worker().now_ms());
+            log::warn!("Client {client} closed for overcoming of output buffer limits.");
+            self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
+            self.close(index);
+        }
+        is_exceeded
+    }
+
+    /// Stops executing for a client that does not take its replies, and resumes once it has taken
+    /// half of them.
+    fn block_or_unblock_output(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let unsent_bytes = connection.output.len() as u64;
+        let blocked_from_bytes = if !connection.session.has_pending_reply() {
+            backlog::output_blocked_from_bytes(self.config.output_buffer_limits.normal)
+        } else if self.spec.shared.should_hurry() {
+            u64::MAX
+        } else {
+            LONG_REPLY_UNSENT_BYTES
+        };
+        if !connection.state.is_output_blocked() && unsent_bytes > blocked_from_bytes {
+            connection.state.block_output();
+        } else if connection.state.is_output_blocked() && unsent_bytes <= blocked_from_bytes / 2 {
+            self.resume(index);
+        }
+    }
+
+    /// Updates the kernel's interest to the events that a connection needs now.
+    pub(super) fn update_interest(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.state.is_gone() {
+            return;
+        }
+        let interest = connection.wanted_events();
+        if interest != connection.interest {
+            connection.interest = interest;
+            if self.poll.modify_connection(&connection.socket, index, interest).is_err() {
+                self.close(index);
+            }
+        }
+    }
+}
+
+/// Counts a write of `bytes` to a connection.
+fn count_write(stats: &WorkerStats, connection: &Connection, bytes: usize) {
+    stats.writes.add(u64::from(bytes > 0));
+    stats.output_bytes.add(bytes as u64);
+    connection.session.client.output_bytes.add(bytes as u64);
+}

@@ -1,0 +1,128 @@
+//! A worker's connections: by index, by session, and those that have reserved room for input.
+//!
+//! Touches the connections themselves and nothing else: no descriptor of the poller, no queue.
+
+use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
+
+use slab::Slab;
+
+use crate::connection::Connection;
+use crate::limits::{READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX};
+
+/// Connections of a worker. The index of one that has ended is given to a later one.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionTable {
+    connections: Slab<Connection>,
+    by_session: HashMap<u64, usize>,
+    /// Connections that have reserved room for what they have announced, since the last tick.
+    reserving: Vec<usize>,
+}
+
+impl Index<usize> for ConnectionTable {
+    type Output = Connection;
+
+    #[inline]
+    fn index(&self, index: usize) -> &Connection {
+        &self.connections[index]
+    }
+}
+
+impl IndexMut<usize> for ConnectionTable {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut Connection {
+        &mut self.connections[index]
+    }
+}
+
+impl ConnectionTable {
+    pub(super) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Index that the next connection gets.
+    pub(super) fn next_index(&self) -> usize {
+        self.connections.vacant_key()
+    }
+
+    /// Adds a connection; returns its index.
+    pub(super) fn insert(&mut self, connection: Connection) -> usize {
+        let session = connection.session.id();
+        let index = self.connections.insert(connection);
+        self.by_session.insert(session, index);
+        index
+    }
+
+    pub(super) fn remove(&mut self, index: usize) -> Connection {
+        let connection = self.connections.remove(index);
+        self.by_session.remove(&connection.session.id());
+        connection
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.connections.contains(index)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Connection> {
+        self.connections.get(index)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(index)
+    }
+
+    /// Index of the connection of a session.
+    pub(super) fn of_session(&self, session: u64) -> Option<usize> {
+        self.by_session.get(&session).copied()
+    }
+
+    /// Connections with their indices.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        self.connections.iter()
+    }
+
+    /// As [`iter`](Self::iter).
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+        self.connections.iter_mut()
+    }
+
+    /// Indices of the connections of which `is_chosen` is true.
+    pub(super) fn indices_of(&self, is_chosen: impl Fn(&Connection) -> bool) -> Vec<usize> {
+        let chosen = self.iter().filter(|(_, connection)| is_chosen(connection));
+        chosen.map(|(index, _)| index).collect()
+    }
+
+    /// Number of bytes that a connection may reserve for input that has not arrived. Notes the
+    /// connection.
+    pub(super) fn grant_room(&mut self, index: usize) -> usize {
+        let ConnectionTable { connections, reserving, .. } = self;
+        let room_bytes =
+            |index: usize| connections.get(index).map_or(0, |other| other.input.room_bytes());
+        // Drops connections that became full, were executed, or are by now other ones that have
+        // reserved nothing.
+        reserving.retain(|&other| other != index && room_bytes(other) > READ_BYTES);
+        let taken_bytes: usize = reserving.iter().map(|&other| room_bytes(other)).sum();
+        let left_bytes = RESERVED_TOGETHER_BYTES_MAX.saturating_sub(taken_bytes);
+        if left_bytes == 0 {
+            return 0;
+        }
+        reserving.push(index);
+        left_bytes.min(RESERVED_INPUT_BYTES_MAX)
+    }
+
+    /// Returns the room reserved for input that has not arrived. A client that still sends is given
+    /// it again, for the cost of a copy within the time of a tick.
+    pub(super) fn give_back_rooms(&mut self) {
+        for index in std::mem::take(&mut self.reserving) {
+            if let Some(connection) = self.connections.get_mut(index)
+                && connection.input.is_large()
+            {
+                connection.input.give_back();
+                connection.publish_memory();
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Periodic work of an event loop, ten times a second: limits that only time or all clients
+//! together can exceed.
+//!
+//! Coordinates the owners; has no state of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidemill_rcu::Flavour;
+
+use super::EventLoop;
+use crate::backlog::{self, Footprint};
+use crate::connection::Connection;
+
+impl<F: Flavour> EventLoop<F> {
+    /// Does what is done once per tick.
+    pub(super) fn tick(&mut self) {
+        self.execution.shrink_buffers();
+        self.take_overdue();
+        self.look_at_listeners();
+        if self.spec.index == 0 {
+            self.spec.shared.sample();
+            self.spec.shared.free_unreachable_in_background();
+        }
+        if self.spec.shared.should_hurry() {
+            self.resume_long_replies();
+        }
+        self.log_lines.warn_closed_unauthenticated(self.spec.shared.clock.monotonic_us());
+        self.connections.give_back_rooms();
+        if self.config.output_buffer_limits.normal.soft_bytes > 0 {
+            for index in self.connections.indices_of(|connection| !connection.output.is_empty()) {
+                self.check_output(index);
+            }
+        }
+        if self.config.client_memory_bytes_max > 0 {
+            self.evict_clients();
+        }
+        if self.config.timeout_seconds > 0 {
+            self.close_idle(u64::from(self.config.timeout_seconds) * 1000);
+        }
+    }
+
+    /// Lets clients go on whose long replies wait until the last pieces are taken: the replies keep
+    /// much memory from being freed.
+    fn resume_long_replies(&mut self) {
+        let is_blocked = |connection: &Connection| {
+            connection.state.is_output_blocked() && connection.session.has_pending_reply()
+        };
+        for index in self.connections.indices_of(is_blocked) {
+            self.resume(index);
+        }
+    }
+
+    /// Closes the clients that have idled for longer than `timeout_ms`.
+    fn close_idle(&mut self, timeout_ms: u64) {
+        let now_ms = self.spec.shared.clock.monotonic_us() / 1000;
+        let connections = self.connections.iter_mut();
+        let idle: Vec<usize> = connections
+            .filter_map(|(index, connection)| {
+                connection.has_idled(timeout_ms, now_ms).then_some(index)
+            })
+            .collect();
+        for index in idle {
+            log::debug!("Closing idle client");
+            self.close(index);
+        }
+    }
+
+    /// Disconnects the largest clients while all together take too much.
+    fn evict_clients(&mut self) {
+        let shared = Arc::clone(&self.spec.shared);
+        let footprint = |(index, connection): (usize, &Connection)| Footprint {
+            bytes: connection.memory_bytes(),
+            index,
+            may_be_evicted: !connection.session.client.no_evict.load(Ordering::Relaxed),
+        };
+        let own: Vec<Footprint> = self.connections.iter().map(footprint).collect();
+        let own_bytes: u64 = own.iter().map(|footprint| footprint.bytes).sum();
+        let stats = self.execution.stats(&shared);
+        stats.client_bytes.set(own_bytes);
+        let evictable = own.iter().filter(|footprint| footprint.may_be_evicted);
+        let largest = evictable.map(|footprint| footprint.bytes).max();
+        stats.largest_client_bytes.set(largest.unwrap_or(0));
+        let total_bytes = shared.stats.iter().map(|stats| stats.client_bytes.value()).sum();
+        let others = shared.stats.iter().enumerate().filter(|&(index, _)| index != self.spec.index);
+        let elsewhere = others.map(|(_, stats)| stats.largest_client_bytes.value()).max();
+        let limit_bytes = self.config.client_memory_bytes_max;
+        for footprint in backlog::evicted(limit_bytes, total_bytes, elsewhere.unwrap_or(0), own) {
+            let index = footprint.index;
+            let client = self.connections[index].describe(self.execution.worker().now_ms());
+            log::info!("Evicting client: {client}");
+            let stats = self.execution.stats(&shared);
+            stats.evicted_clients.add(1);
+            // At once, so that another worker does not see to the same excess.
+            stats.client_bytes.set(stats.client_bytes.value().saturating_sub(footprint.bytes));
+            stats.largest_client_bytes.set(0);
+            self.close(index);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One database of the keyspace: its tables and counts.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::entry::Marks;
+use crate::limits::SLOT_COUNT;
+use crate::slot::SlotNumber;
+use crate::table::Table;
+
+/// One database: a table per slot.
+pub(crate) struct Database {
+    pub(crate) tables: Box<[Table]>,
+    pub(crate) nonempty: Box<[AtomicU64]>,
+    pub(crate) key_counts: Box<[AtomicU32]>,
+    pub(crate) expiring_counts: Box<[AtomicU32]>,
+    /// Live bytes of entries, values and tables, by slot.
+    live_bytes: Box<[AtomicU64]>,
+    /// Hashes with fields that expire. One count for all slots, because it changes seldom.
+    pub(crate) volatile_count: AtomicU64,
+}
+
+impl Database {
+    pub(crate) fn new() -> Database {
+        fn filled<T: Default>(count: usize) -> Box<[T]> {
+            (0..count).map(|_| T::default()).collect()
+        }
+        Database {
+            tables: filled(SLOT_COUNT),
+            nonempty: filled(SLOT_COUNT / 64),
+            key_counts: filled(SLOT_COUNT),
+            expiring_counts: filled(SLOT_COUNT),
+            live_bytes: filled(SLOT_COUNT),
+            volatile_count: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn bytes() -> usize {
+        let counts = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
+        SLOT_COUNT * (size_of::<Table>() + counts) + SLOT_COUNT / 8
+    }
+
+    /// Counts bytes published in `slot`, less those retired. Called by the owner of the slot's
+    /// lock.
+    #[inline]
+    pub(crate) fn count_bytes(&self, slot: SlotNumber, bytes: i64) {
+        let live = &self.live_bytes[slot.index()];
+        // Relaxed, both: written by the lock's owner only; for others a statistic.
+        let sum = live.load(Ordering::Relaxed).wrapping_add_signed(bytes);
+        live.store(sum, Ordering::Relaxed);
+    }
+
+    /// Live bytes, those of the database's own arrays included.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        // Relaxed: each is exact for its slot; the sum is exact while no slot is written.
+        let live = self.live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed));
+        live.fold(Database::bytes() as u64, u64::wrapping_add)
+    }
+
+    /// Counts keys added to or removed from `slot`, and the change of their marks. Called by the
+    /// owner of the slot's lock.
+    pub(crate) fn count(&self, slot: SlotNumber, keys: i32, old: Marks, new: Marks) {
+        let index = slot.index();
+        let step = |was: bool, is: bool| i32::from(is) - i32::from(was);
+        // Relaxed, all three: written by the lock's owner only; for others a statistic.
+        let before = self.key_counts[index].load(Ordering::Relaxed);
+        let after = before.wrapping_add_signed(keys);
+        self.key_counts[index].store(after, Ordering::Relaxed);
+        let expiring = step(old.expires, new.expires);
+        if expiring != 0 {
+            let sum = self.expiring_counts[index].load(Ordering::Relaxed);
+            self.expiring_counts[index].store(sum.wrapping_add_signed(expiring), Ordering::Relaxed);
+        }
+        let volatile = i64::from(step(old.has_volatile_items, new.has_volatile_items));
+        if volatile != 0 {
+            // Relaxed: a statistic; all slots share it, hence the read-modify-write.
+            self.volatile_count.fetch_add(volatile.cast_unsigned(), Ordering::Relaxed);
+        }
+        if (before == 0) != (after == 0) {
+            let bit = 1 << (index % 64);
+            // Relaxed: a hint for walks; 64 slots share the word, hence the read-modify-write.
+            if after == 0 {
+                self.nonempty[index / 64].fetch_and(!bit, Ordering::Relaxed);
+            } else {
+                self.nonempty[index / 64].fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn key_count(&self) -> u64 {
+        // Relaxed: each is exact for its slot; the sum is atomic per slot only.
+        self.key_counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
+    }
+
+    pub(crate) fn expiring_count(&self) -> u64 {
+        // Relaxed: as in `key_count`.
+        self.expiring_counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum()
+    }
+}

@@ -1,0 +1,232 @@
+//! The lock of one slot: what is found under it, and every change of the slot's tables.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use super::Keyspace;
+use super::database::Database;
+use crate::entry::{self, Disposal, EntryRef, Marks, OwnedEntry};
+use crate::heap::Heap;
+use crate::key::KeyHash;
+use crate::member::Section;
+use crate::slot::SlotNumber;
+use crate::table::Position;
+use crate::version::Version;
+use crate::word::SlotWord;
+
+/// Lock of one slot. Dropping it releases the slot and wakes the sessions that wait for it.
+pub struct SlotLock<'k, S> {
+    pub(super) keyspace: &'k Keyspace<S>,
+    pub(super) slot: SlotNumber,
+}
+
+impl<S> fmt::Debug for SlotLock<'_, S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SlotLock").field(&self.slot).finish()
+    }
+}
+
+/// Entry found under its slot's lock, ready to be replaced or removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'g> {
+    /// The entry.
+    pub entry: EntryRef<'g>,
+    position: Position,
+}
+
+impl Found<'_> {
+    /// True if the entry is still in the place where it was found.
+    pub(crate) fn is_current(&self) -> bool {
+        self.position.refers_to(self.entry)
+    }
+}
+
+impl<'k, S: Default> SlotLock<'k, S> {
+    /// The locked slot.
+    #[must_use]
+    pub fn slot(&self) -> SlotNumber {
+        self.slot
+    }
+
+    /// Marks the slot held: readers wait until it is released. For changes of several publications
+    /// that must appear as one.
+    pub fn mark_held(&mut self) {
+        self.keyspace.word(self.slot).mark_held();
+    }
+
+    /// The engine's state under this lock, made at the first call.
+    pub fn side(&mut self) -> &mut S {
+        let place = &self.keyspace.slots[self.slot.index()].side;
+        // Relaxed, both: the lock orders it; other threads only test it for null.
+        let mut side = place.load(Ordering::Relaxed);
+        if side.is_null() {
+            side = Box::into_raw(Box::default());
+            place.store(side, Ordering::Relaxed);
+        }
+        // SAFETY: the lock is held and `&mut self` makes this the only reference.
+        unsafe { &mut *side }
+    }
+
+    /// The engine's state under this lock, if it was ever made.
+    pub fn side_if_any(&mut self) -> Option<&mut S> {
+        // Relaxed: as in `side`.
+        let side = self.keyspace.slots[self.slot.index()].side.load(Ordering::Relaxed);
+        // SAFETY: the lock is held and `&mut self` makes this the only reference.
+        unsafe { side.as_mut() }
+    }
+
+    fn word(&self) -> &SlotWord {
+        self.keyspace.word(self.slot)
+    }
+
+    /// Finds a key; the answer is final while the lock is held.
+    #[must_use]
+    pub fn find<'g>(
+        &self,
+        database: usize,
+        key_hash: KeyHash,
+        key: &[u8],
+        section: Section<'g>,
+    ) -> Option<Found<'g>>
+    where
+        'k: 'g,
+    {
+        debug_assert_eq!(key_hash.slot, self.slot);
+        let table = &self.keyspace.database(database, section)?.tables[self.slot.index()];
+        let (entry, position) = table.find(key_hash, key, section)?;
+        Some(Found { entry, position })
+    }
+
+    /// The database that `found` is in.
+    ///
+    /// # Panics
+    ///
+    /// When the entry is not there any more: it must not be retired twice.
+    fn database_of<'g>(
+        &self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        section: Section<'g>,
+    ) -> &'g Database
+    where
+        'k: 'g,
+    {
+        let database = self.keyspace.database(database, section);
+        let holds = |database: &&Database| {
+            database.tables[self.slot.index()].holds(found.position, hash, found.entry, section)
+        };
+        database.filter(holds).expect("what was found is used before the next change of the slot")
+    }
+
+    /// Publishes an entry whose key is absent. The caller has looked: a present key would be there
+    /// twice.
+    pub fn insert(
+        &mut self,
+        database: usize,
+        hash: u64,
+        entry: OwnedEntry,
+        section: Section<'_>,
+        heap: &Heap,
+    ) {
+        let database = self.keyspace.database_or_new(database, section, heap);
+        let marks = entry.as_ref().marks();
+        let entry_bytes = entry.bytes() as i64;
+        // SAFETY: published below; from then on only retirement frees it.
+        let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
+        let table = &database.tables[self.slot.index()];
+        let live_bytes = heap.live_bytes();
+        let position = table.vacancy(hash, &self.keyspace.seed, section, heap);
+        let table_bytes = heap.live_bytes() - live_bytes;
+        self.word().begin_change();
+        position.fill(hash, entry);
+        self.word().end_change();
+        database.count(self.slot, 1, Marks::default(), marks);
+        database.count_bytes(self.slot, entry_bytes + table_bytes);
+    }
+
+    /// Pins the current version of a collection; none when the value is not a tree.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
+    #[must_use]
+    pub fn pin(&mut self, database: usize, hash: u64, found: Found<'_>) -> Option<Version> {
+        // SAFETY: `found` does not outlive the section that it was found in.
+        let section = unsafe { Section::assume() };
+        self.database_of(database, hash, found, section);
+        let root = found.entry.root()?;
+        // SAFETY: the entry is in this slot, of which `self` is the lock.
+        Some(unsafe { Version::of(root, found.entry.kind()) })
+    }
+
+    /// Publishes an entry in place of another one of the same key, and retires the old one.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
+    pub fn replace(
+        &mut self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        entry: OwnedEntry,
+        disposal: Disposal,
+        heap: &Heap,
+    ) {
+        let (old, new) = (found.entry.marks(), entry.as_ref().marks());
+        // SAFETY: `found` does not outlive the section that it was found in.
+        let section = unsafe { Section::assume() };
+        let database = self.database_of(database, hash, found, section);
+        let bytes = entry.bytes() as i64;
+        // SAFETY: published below; from then on only retirement frees it.
+        let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
+        self.word().begin_change();
+        found.position.replace(hash, entry);
+        self.word().end_change();
+        if old != new {
+            database.count(self.slot, 0, old, new);
+        }
+        // SAFETY: no table refers to the old entry any more.
+        let old_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        database.count_bytes(self.slot, bytes - old_bytes as i64);
+    }
+
+    /// Takes an entry out and retires it.
+    ///
+    /// # Panics
+    ///
+    /// When the slot changed since `found` was found.
+    pub fn remove(
+        &mut self,
+        database: usize,
+        hash: u64,
+        found: Found<'_>,
+        disposal: Disposal,
+        section: Section<'_>,
+        heap: &Heap,
+    ) {
+        let marks = found.entry.marks();
+        let database = self.database_of(database, hash, found, section);
+        self.word().begin_change();
+        found.position.clear();
+        self.word().end_change();
+        database.count(self.slot, -1, marks, Marks::default());
+        let live_bytes = heap.live_bytes();
+        database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
+        let table_bytes = heap.live_bytes() - live_bytes;
+        // SAFETY: no table refers to the entry any more.
+        let entry_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        database.count_bytes(self.slot, table_bytes - entry_bytes as i64);
+    }
+}
+
+impl<S> Drop for SlotLock<'_, S> {
+    fn drop(&mut self) {
+        let word = &self.keyspace.slots[self.slot.index()].word;
+        if word.unlock() {
+            self.keyspace.observer.released(self.slot, &|| word.clear_waiting());
+        }
+    }
+}

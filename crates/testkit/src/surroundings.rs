@@ -1,0 +1,116 @@
+//! Surroundings of an engine that do nothing: a clock that is stopped until it is moved, a host
+//! without a process, a notifier that wakes nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_engine::clock::Clock;
+use tidemill_engine::config::Configuration;
+use tidemill_engine::shared::{AllocatorMemory, Host};
+use tidemill_engine::slots::mailbox::Notify;
+
+/// Clock that shows the same time until it is moved. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub struct StoppedClock {
+    unix_us: Arc<AtomicU64>,
+    ahead_ms: Arc<AtomicU64>,
+}
+
+impl StoppedClock {
+    /// Clock that shows a Unix time in microseconds.
+    #[must_use]
+    pub fn new(unix_us: u64) -> Self {
+        Self { unix_us: Arc::new(AtomicU64::new(unix_us)), ahead_ms: Arc::default() }
+    }
+
+    /// Unix time in milliseconds.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.unix_us() / 1000
+    }
+
+    /// Moves the clock on by microseconds.
+    pub fn advance_us(&self, by_us: u64) {
+        self.unix_us.fetch_add(by_us, Ordering::SeqCst);
+    }
+
+    /// Moves the clock on by milliseconds.
+    pub fn advance_ms(&self, by_ms: u64) {
+        self.advance_us(by_ms * 1000);
+    }
+
+    /// Sets the wall clock back by milliseconds; the server's time stays.
+    pub fn set_back_ms(&self, by_ms: u64) {
+        self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for StoppedClock {
+    fn unix_us(&self) -> u64 {
+        self.unix_us.load(Ordering::SeqCst)
+    }
+
+    fn ahead_ms(&self) -> u64 {
+        self.ahead_ms.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        self.unix_us()
+    }
+}
+
+/// Notifier of a worker that does not sleep.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SilentNotifier;
+
+impl Notify for SilentNotifier {
+    fn notify(&self) {}
+}
+
+/// Host without a process around the engine. Two of its calls can take time.
+#[derive(Clone, Debug, Default)]
+pub struct SilentHost(Option<CallTimes>);
+
+#[derive(Clone, Debug)]
+struct CallTimes {
+    clock: StoppedClock,
+    report_us: u64,
+    purge_us: u64,
+}
+
+impl SilentHost {
+    /// Host that moves a clock on by `report_us` for `MEMORY MALLOC-STATS` and by `purge_us` for
+    /// `MEMORY PURGE`.
+    #[must_use]
+    pub fn with_call_times(clock: StoppedClock, report_us: u64, purge_us: u64) -> Self {
+        Self(Some(CallTimes { clock, report_us, purge_us }))
+    }
+}
+
+impl Host for SilentHost {
+    fn shut_down(&self, _requested_by: &str) {}
+
+    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn allocator(&self) -> AllocatorMemory {
+        AllocatorMemory::default()
+    }
+
+    fn allocator_report(&self) -> String {
+        let Some(times) = &self.0 else { return String::new() };
+        times.clock.advance_us(times.report_us);
+        "report".into()
+    }
+
+    fn purge_memory(&self) {
+        if let Some(times) = &self.0 {
+            times.clock.advance_us(times.purge_us);
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+}

@@ -300,9 +300,16 @@ pub(crate) fn overwrite(arena: &mut Arena, link: Link, at: usize, bytes: &[u8]) 
     target
 }
 
-/// Marks a fresh leaf as holding elements that expire.
-pub(crate) fn mark_expiring(link: Link) {
+/// Sets flags of a fresh leaf beside those that it has.
+pub(crate) fn add_flags(link: Link, added: u8) {
     debug_assert!(link.is_fresh());
     let header = link.header();
-    link.set_header(NodeHeader { flags: header.flags | flags::EXPIRES, ..header });
+    link.set_header(NodeHeader { flags: header.flags | added, ..header });
+}
+
+/// Takes flags of a fresh leaf away.
+pub(crate) fn clear_flags(link: Link, cleared: u8) {
+    debug_assert!(link.is_fresh());
+    let header = link.header();
+    link.set_header(NodeHeader { flags: header.flags & !cleared, ..header });
 }

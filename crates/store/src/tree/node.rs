@@ -36,6 +36,8 @@ pub(crate) mod flags {
     /// The leaf's table has four bytes per entry: only elements that the order cannot separate make
     /// a leaf that long.
     pub(crate) const WIDE: u8 = 8;
+    /// The elements of a set's leaf are not in ascending order.
+    pub(crate) const UNSORTED: u8 = 16;
 }
 
 #[repr(C)]

@@ -9,27 +9,22 @@
 //! element | field length * 2 + has expiry, as a varint | expiry: 8 bytes or none | field | value |
 //! ```
 
-use std::marker::PhantomData;
-
-use crate::member::Section;
 use smallvec::SmallVec;
 
 use super::collection::{Collection, TreeEdit};
 use super::kind::Kind;
-use crate::hash::{Seed, hash};
+use super::named::{self, Elements, Named, NamedEdit, Place, key_of_bytes, same};
+use crate::hash::Seed;
 use crate::heap::Heap;
-use crate::tree::arena::Arena;
+use crate::member::Section;
 use crate::tree::check::check_tree;
-use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
-use crate::tree::inner;
-use crate::tree::leaf::{self, LeafPlan, Parts};
+use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Expiries, Link, NEVER, Node, flags};
 use crate::tree::order::{Order, sums};
-use crate::tree::split::{Bias, split};
-use crate::tree::update::{Pieces, TreePath};
 use crate::tree::{Built, Root};
 
 /// Order of fields by hash.
+#[derive(Debug)]
 struct Fields;
 
 impl Order for Fields {
@@ -42,13 +37,42 @@ impl Order for Fields {
     }
 }
 
-/// Key of a field in a hash of more than one leaf.
-#[inline]
-fn key_of(seed: &Seed, field: &[u8]) -> u64 {
-    let key = hash(seed, field);
-    #[cfg(test)]
-    let key = key & tests::KEY_MASK.get();
-    key
+impl Named for Fields {
+    type Name<'a> = &'a [u8];
+
+    #[inline]
+    fn key_of(seed: &Seed, field: &[u8]) -> u64 {
+        key_of_bytes(seed, field)
+    }
+
+    fn name_of<'a>(parts: Parts<'a>) -> &'a [u8] {
+        match parts {
+            [element] => decode(element).field,
+            [_, field, ..] => field,
+            [] => &[],
+        }
+    }
+
+    /// A new field goes behind the last one of its leaf.
+    #[inline]
+    fn find(leaf: Node<'_>, field: &[u8]) -> Result<usize, usize> {
+        let data = leaf.data();
+        let mut start = 0;
+        for (index, end) in leaf.ends().enumerate() {
+            if is_of(&data[start..end], field) {
+                return Ok(index);
+            }
+            start = end;
+        }
+        Err(leaf.len())
+    }
+
+    #[inline]
+    fn set_flags(leaf: Link, special: u8, _is_part: bool) {
+        if special & flags::EXPIRES != 0 {
+            leaf::add_flags(leaf, special);
+        }
+    }
 }
 
 /// Bytes of the longest varint and an expiry.
@@ -119,20 +143,6 @@ fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
     (0..leaf.len()).map(move |index| decode(leaf.element(index)))
 }
 
-/// Index of `field` in a leaf.
-#[inline]
-fn find(leaf: Node<'_>, field: &[u8]) -> Option<usize> {
-    let data = leaf.data();
-    let mut start = 0;
-    for (index, end) in leaf.ends().enumerate() {
-        if is_of(&data[start..end], field) {
-            return Some(index);
-        }
-        start = end;
-    }
-    None
-}
-
 /// True if an element is of `field`.
 #[inline]
 fn is_of(element: &[u8], field: &[u8]) -> bool {
@@ -142,18 +152,6 @@ fn is_of(element: &[u8], field: &[u8]) -> bool {
     }
     let at = 1 + 8 * (head & 1);
     head >> 1 == field.len() && same(&element[at..at + field.len()], field)
-}
-
-/// Compares short slices of equal length without a call, from the end, where the names of fields
-/// differ most.
-#[inline]
-fn same(left: &[u8], right: &[u8]) -> bool {
-    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
-        (Some(left_end), Some(right_end)) => {
-            u64::from_ne_bytes(*left_end) == u64::from_ne_bytes(*right_end) && left == right
-        }
-        _ => left.iter().eq(right),
-    }
 }
 
 /// One version of a hash, for as long as `'g`.
@@ -194,7 +192,7 @@ impl<'g> Hash<'g> {
         let mut fields = std::collections::HashSet::new();
         check_tree::<Fields>(self.root.link(), &mut |leaf, from, to| {
             for entry in entries(leaf) {
-                let key = key_of(self.seed, entry.field);
+                let key = key_of_bytes(self.seed, entry.field);
                 assert!(key >= from && to.is_none_or(|to| key < to), "a field is in its range");
                 assert!(fields.insert(entry.field.to_vec()), "a field is there once");
                 assert!(entry.expires_at_ms.is_none() || leaf.has(flags::EXPIRES));
@@ -206,12 +204,7 @@ impl<'g> Hash<'g> {
     #[inline]
     #[must_use]
     pub fn get(&self, field: &[u8]) -> Option<Field<'g>> {
-        let leaf = if self.root.is_leaf() {
-            self.root
-        } else {
-            leaf_of(self.root.link(), key_of(self.seed, field))
-        };
-        let entry = decode(leaf.element(find(leaf, field)?));
+        let entry = decode(named::element_of::<Fields>(self.root, self.seed, field)?);
         Some(Field { value: entry.value, expires_at_ms: entry.expires_at_ms })
     }
 
@@ -219,23 +212,20 @@ impl<'g> Hash<'g> {
     /// meaning.
     #[must_use]
     pub fn iter(&self) -> Entries<'g> {
-        Entries { cursor: Cursor::descend(self.root.link(), |_| 0), next: 0 }
+        self.iter_from(0)
     }
 
     /// Fields from a position of [`Hash::iter`] on. In logarithmic time, then constant per field.
     #[must_use]
     pub fn iter_from(&self, index: u64) -> Entries<'g> {
-        let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
-        Entries { cursor, next: within as usize }
+        Entries(Elements::from(self.root, index.min(self.len())))
     }
 
     /// Field at a position of [`Hash::iter`], in logarithmic time: a random position picks a random
     /// field.
     #[must_use]
     pub fn nth(&self, index: u64) -> Option<Entry<'g>> {
-        let (leaf, within) = leaf_at(self.root.link(), index);
-        let within = usize::try_from(within).ok()?;
-        (within < leaf.len()).then(|| decode(leaf.element(within)))
+        named::nth(self.root, index).map(decode)
     }
 
     /// Visits at least `count` fields from a cursor on, and returns the cursor to go on from; zero
@@ -244,17 +234,7 @@ impl<'g> Hash<'g> {
     /// Whole leaves are visited. A field that is there from the first call to the last is visited
     /// whatever happens to the others meanwhile; a field may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Entry<'g>)) -> u64 {
-        let mut place = Cursor::descend(self.root.link(), |node| inner::find_key(node, cursor));
-        let mut visited = 0;
-        loop {
-            let leaf = place.leaf();
-            entries(leaf).for_each(&mut visit);
-            visited += leaf.len();
-            let Some(next) = place.next_key() else { return 0 };
-            if visited >= count || !place.advance() {
-                return next;
-            }
-        }
+        named::scan(self.root, cursor, count, |element| visit(decode(element)))
     }
 
     /// Earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
@@ -290,43 +270,29 @@ fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) 
 
 /// Fields of a hash, each once.
 #[derive(Clone, Debug)]
-pub struct Entries<'g> {
-    cursor: Cursor<'g>,
-    next: usize,
-}
+pub struct Entries<'g>(Elements<'g>);
 
 impl<'g> Iterator for Entries<'g> {
     type Item = Entry<'g>;
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'g>> {
-        if self.next >= self.cursor.leaf().len() {
-            if !self.cursor.advance() {
-                return None;
-            }
-            self.next = 0;
-        }
-        self.next += 1;
-        Some(decode(self.cursor.leaf().element(self.next - 1)))
+        self.0.next().map(decode)
     }
 }
 
 /// Next version of a hash, under construction.
 #[derive(Debug)]
 pub struct HashEdit<'h> {
-    arena: Arena,
-    heap: &'h Heap,
-    seed: &'h Seed,
-    root: Option<Link>,
-    // Not `Send`: an edit belongs to the thread whose heap it counts in.
-    marker: PhantomData<*const ()>,
+    tree: NamedEdit<'h, Fields>,
 }
 
 impl<'h> HashEdit<'h> {
     /// A new, empty hash.
     #[must_use]
     pub fn create(seed: &'h Seed, heap: &'h Heap) -> HashEdit<'h> {
-        HashEdit { arena: Arena::default(), heap, seed, root: None, marker: PhantomData }
+        // SAFETY: there is no root.
+        unsafe { HashEdit::new(None, seed, heap) }
     }
 
     /// Next version of the hash under `root`; of an empty one, if there is none.
@@ -337,29 +303,26 @@ impl<'h> HashEdit<'h> {
     /// other code edits or retires it until this edit and the tree it built are gone.
     #[must_use]
     pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> HashEdit<'h> {
-        HashEdit {
-            root: root.map(Root::link),
-            arena: Arena::from(root),
-            ..HashEdit::create(seed, heap)
-        }
+        // SAFETY: the caller's promise.
+        HashEdit { tree: unsafe { NamedEdit::new(root, seed, heap) } }
     }
 
     /// Number of fields.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.root.map_or(0, |root| sums::<Fields>(root.node()).measure)
+        self.tree.len()
     }
 
     /// True if no field is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.root.is_none()
+        self.tree.root().is_none()
     }
 
     /// The hash as edited so far; none if it is empty.
     #[must_use]
     pub fn view(&self) -> Option<Hash<'_>> {
-        self.root.map(|root| Hash { root: root.node(), seed: self.seed })
+        self.tree.root().map(|root| Hash { root, seed: self.tree.seed() })
     }
 
     /// Value and expiry of a field as edited so far.
@@ -372,88 +335,43 @@ impl<'h> HashEdit<'h> {
     ///
     /// An existing field keeps its place in the order, a new one goes to the end.
     pub fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
-        let prefix = prefix(field, expires_at_ms);
-        let parts: [&[u8]; 3] = [&prefix, field, value];
-        let special = if expires_at_ms.is_some() { flags::EXPIRES } else { 0 };
-        let Some(root) = self.root else {
-            self.root = Some(leaf::single(&mut self.arena, special, &parts));
-            return true;
-        };
-        let (path, link) = self.descend(root, field);
-        let found = find(link.node(), field);
-        self.put(path, link, found, special, &parts);
-        found.is_none()
+        let place = self.tree.place_of(field);
+        let is_new = place.as_ref().and_then(Place::element).is_none();
+        self.write(place, field, value, expires_at_ms);
+        is_new
     }
 
     /// Sets or clears the expiry of a field, leaving its value. False if the field is not there.
     pub fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) -> bool {
-        let Some(root) = self.root else { return false };
-        let (path, link) = self.descend(root, field);
-        let Some(found) = find(link.node(), field) else { return false };
+        let place = self.tree.place_of(field);
+        let Some(element) = place.as_ref().and_then(Place::element) else { return false };
         // Copied, because the old place of the value may be overwritten while the new one is
         // written.
-        let value = decode(link.node().element(found)).value.to_vec();
-        let prefix = prefix(field, expires_at_ms);
-        let special = if expires_at_ms.is_some() { flags::EXPIRES } else { 0 };
-        self.put(path, link, Some(found), special, &[&prefix, field, &value]);
+        let value = decode(element).value.to_vec();
+        self.write(place, field, &value, expires_at_ms);
         true
     }
 
     /// Removes a field. False if it is not there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(root) = self.root else { return false };
-        let (path, link) = self.descend(root, field);
-        let Some(at) = find(link.node(), field) else { return false };
-        let plan = LeafPlan { leaf: link.node(), at, removed: 1, inserted: None };
-        let pieces = if plan.len() == 0 {
-            self.arena.discard(link);
-            Pieces::new()
-        } else {
-            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
-        };
-        self.root = path.replace::<Fields>(&mut self.arena, pieces);
-        true
+        let Some(place) = self.tree.place_of(field) else { return false };
+        self.tree.remove(place)
     }
 
     /// Ends the edit.
     pub fn finish(self) -> Built<'h> {
-        self.arena.finish(self.root, self.heap)
+        self.tree.finish()
     }
 
-    fn descend(&self, root: Link, field: &[u8]) -> (TreePath, Link) {
-        if root.node().is_leaf() {
-            return (TreePath::default(), root);
-        }
-        let key = key_of(self.seed, field);
-        TreePath::descend::<Fields>(root, |node| inner::find_key(node, key))
-    }
-
-    /// Writes an element over the one found, or behind the last of its leaf.
-    fn put(
+    fn write(
         &mut self,
-        path: TreePath,
-        link: Link,
-        found: Option<usize>,
-        special: u8,
-        parts: Parts<'_>,
+        place: Option<Place>,
+        field: &[u8],
+        value: &[u8],
+        expires_at_ms: Option<u64>,
     ) {
-        let leaf = link.node();
-        let at = found.unwrap_or(leaf.len());
-        let removed = usize::from(found.is_some());
-        let plan = LeafPlan { leaf, at, removed, inserted: Some(parts) };
-        let pieces = if plan.fits() {
-            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
-        } else {
-            let seed = self.seed;
-            let key_of = |index: usize| plan.with(index, |parts| key_of(seed, field_of(parts)));
-            let pieces = split(&mut self.arena, &plan, Bias::Middle, path.key(), key_of);
-            self.arena.discard(link);
-            pieces
-        };
-        if special & flags::EXPIRES != 0 {
-            pieces.iter().for_each(|&(piece, _)| leaf::mark_expiring(piece));
-        }
-        self.root = path.replace::<Fields>(&mut self.arena, pieces);
+        let special = if expires_at_ms.is_some() { flags::EXPIRES } else { 0 };
+        self.tree.write(place, special, &[&prefix(field, expires_at_ms), field, value]);
     }
 }
 
@@ -478,7 +396,7 @@ unsafe impl Collection for Hash<'_> {
 
 impl<'h> TreeEdit<'h> for HashEdit<'h> {
     fn base(&self) -> Option<Root> {
-        self.arena.base()
+        self.tree.base()
     }
 
     fn finish(self) -> Built<'h> {
@@ -486,16 +404,7 @@ impl<'h> TreeEdit<'h> for HashEdit<'h> {
     }
 
     fn has_volatile_items(&self) -> bool {
-        self.root.is_some_and(|root| sums::<Fields>(root.node()).expiries.first != NEVER)
-    }
-}
-
-/// Field of an element, which is given whole or as prefix, field and value.
-fn field_of<'a>(parts: Parts<'a>) -> &'a [u8] {
-    match parts {
-        [element] => decode(element).field,
-        [_, field, ..] => field,
-        [] => &[],
+        self.tree.root().is_some_and(|root| sums::<Fields>(root).expiries.first != NEVER)
     }
 }
 

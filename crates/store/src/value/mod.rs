@@ -27,6 +27,8 @@ mod encoding;
 pub mod hash;
 mod kind;
 pub mod list;
+mod named;
+pub mod set;
 pub mod text;
 
 pub use self::collection::{Collection, TreeEdit};

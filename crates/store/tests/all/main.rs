@@ -16,4 +16,5 @@ mod keyspace_stress;
 mod tree_hash;
 mod tree_list;
 mod tree_readers;
+mod tree_set;
 mod tree_text;

@@ -1,14 +1,9 @@
 //! Fields whose hashes collide, which a test could not find by searching.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
+use super::super::named::tests::KEY_MASK;
 use super::*;
-
-thread_local! {
-    /// Bits of a hash that take part.
-    pub(super) static KEY_MASK: Cell<u64> = const { Cell::new(u64::MAX) };
-}
 
 #[test]
 fn fields_with_equal_hashes_share_a_leaf_of_any_size() {

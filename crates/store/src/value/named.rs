@@ -1,0 +1,272 @@
+//! Elements with names, each name once: what hashes and sets have in common.
+//!
+//! A collection of one leaf keeps its elements where its type puts them. A longer one is ordered
+//! from leaf to leaf by a key that is computed from the name, so that a name leads to one leaf;
+//! where it is in that leaf is the type's again. No key is stored with an element.
+
+use std::marker::PhantomData;
+
+use crate::hash::{Seed, hash};
+use crate::heap::Heap;
+use crate::tree::arena::Arena;
+use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
+use crate::tree::inner;
+use crate::tree::leaf::{LeafPlan, Parts, single};
+use crate::tree::node::{Link, Node};
+use crate::tree::order::{Order, sums};
+use crate::tree::split::{Bias, split};
+use crate::tree::update::{Pieces, TreePath};
+use crate::tree::{Built, Root};
+
+/// Order of elements by the keys of their names.
+pub(super) trait Named: Order {
+    /// Name of an element.
+    type Name<'a>: Copy;
+
+    /// Key of a name, in a collection of more than one leaf.
+    fn key_of(seed: &Seed, name: Self::Name<'_>) -> u64;
+
+    /// Name of an element, which is given whole or in the parts in which it is written.
+    fn name_of<'a>(parts: Parts<'a>) -> Self::Name<'a>;
+
+    /// Index of an element in a leaf, or the index at which a new one is to be inserted.
+    fn find(leaf: Node<'_>, name: Self::Name<'_>) -> Result<usize, usize>;
+
+    /// Part of a leaf that should stay full when an element inserted at `at` makes it too large.
+    fn bias(_leaf: Node<'_>, _at: usize) -> Bias {
+        Bias::Middle
+    }
+
+    /// Gives the fresh leaf that took an element its flags; `special` are those of the element.
+    /// `is_part`: it is one of several in the place of a leaf that was too large.
+    fn set_flags(leaf: Link, special: u8, is_part: bool);
+}
+
+/// Key of a name that is bytes.
+#[inline]
+pub(super) fn key_of_bytes(seed: &Seed, name: &[u8]) -> u64 {
+    let key = hash(seed, name);
+    #[cfg(test)]
+    let key = key & tests::KEY_MASK.get();
+    key
+}
+
+/// Compares short slices of equal length without a call, from the end, where names differ most.
+#[inline]
+pub(super) fn same(left: &[u8], right: &[u8]) -> bool {
+    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
+        (Some(left_end), Some(right_end)) => {
+            u64::from_ne_bytes(*left_end) == u64::from_ne_bytes(*right_end) && left == right
+        }
+        _ => left.iter().eq(right),
+    }
+}
+
+/// Element of a name.
+#[inline]
+pub(super) fn element_of<'g, N: Named>(
+    root: Node<'g>,
+    seed: &Seed,
+    name: N::Name<'_>,
+) -> Option<&'g [u8]> {
+    let leaf =
+        if root.is_leaf() { root } else { leaf_of(root.link(), N::key_of(seed, name)) };
+    N::find(leaf, name).ok().map(|index| leaf.element(index))
+}
+
+/// Element at a position, in logarithmic time.
+pub(super) fn nth(root: Node<'_>, index: u64) -> Option<&[u8]> {
+    let (leaf, within) = leaf_at(root.link(), index);
+    let within = usize::try_from(within).ok()?;
+    (within < leaf.len()).then(|| leaf.element(within))
+}
+
+/// Elements of a leaf.
+pub(super) fn elements<'g>(leaf: Node<'g>) -> impl Iterator<Item = &'g [u8]> {
+    (0..leaf.len()).map(move |index| leaf.element(index))
+}
+
+/// Visits at least `count` elements from a cursor on, and returns the cursor to go on from; zero
+/// begins and ends.
+///
+/// Whole leaves are visited. An element that is there from the first call to the last is visited
+/// whatever happens to the others meanwhile; an element may be visited twice.
+pub(super) fn scan<'g>(
+    root: Node<'g>,
+    cursor: u64,
+    count: usize,
+    mut visit: impl FnMut(&'g [u8]),
+) -> u64 {
+    let mut place = Cursor::descend(root.link(), |node| inner::find_key(node, cursor));
+    let mut visited = 0;
+    loop {
+        let leaf = place.leaf();
+        elements(leaf).for_each(&mut visit);
+        visited += leaf.len();
+        let Some(next) = place.next_key() else { return 0 };
+        if visited >= count || !place.advance() {
+            return next;
+        }
+    }
+}
+
+/// Elements of a collection, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Elements<'g> {
+    cursor: Cursor<'g>,
+    next: usize,
+}
+
+impl<'g> Elements<'g> {
+    /// Elements from a position up to `len` on. In logarithmic time, then constant per element.
+    pub(super) fn from(root: Node<'g>, index: u64) -> Elements<'g> {
+        let (cursor, within) = Cursor::at_position(root.link(), index);
+        Elements { cursor, next: within as usize }
+    }
+}
+
+impl<'g> Iterator for Elements<'g> {
+    type Item = &'g [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'g [u8]> {
+        if self.next >= self.cursor.leaf().len() {
+            if !self.cursor.advance() {
+                return None;
+            }
+            self.next = 0;
+        }
+        self.next += 1;
+        Some(self.cursor.leaf().element(self.next - 1))
+    }
+}
+
+/// Leaf of a name in an edit, with the path to it.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: TreePath,
+    link: Link,
+    /// Index of the element, or where a new one is to be inserted.
+    index: Result<usize, usize>,
+}
+
+impl Place {
+    /// The element, if it is there.
+    pub(super) fn element(&self) -> Option<&[u8]> {
+        self.index.ok().map(|index| self.link.node().element(index))
+    }
+}
+
+/// Next version of a collection, under construction.
+#[derive(Debug)]
+pub(super) struct NamedEdit<'h, N> {
+    arena: Arena,
+    heap: &'h Heap,
+    seed: &'h Seed,
+    root: Option<Link>,
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
+    marker: PhantomData<(*const (), N)>,
+}
+
+impl<'h, N: Named> NamedEdit<'h, N> {
+    /// Next version of the collection under `root`; of an empty one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from an edit of the same type with this seed, is the current version of its key,
+    /// and no other code edits or retires it until this edit and the tree it built are gone.
+    pub(super) unsafe fn new(
+        root: Option<Root>,
+        seed: &'h Seed,
+        heap: &'h Heap,
+    ) -> NamedEdit<'h, N> {
+        let arena = Arena::from(root);
+        NamedEdit { arena, heap, seed, root: root.map(Root::link), marker: PhantomData }
+    }
+
+    pub(super) fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    pub(super) fn seed(&self) -> &'h Seed {
+        self.seed
+    }
+
+    /// Root as edited so far; none if no element is left.
+    pub(super) fn root(&self) -> Option<Node<'_>> {
+        self.root.map(Link::node)
+    }
+
+    /// Number of elements.
+    pub(super) fn len(&self) -> u64 {
+        self.root().map_or(0, |root| sums::<N>(root).measure)
+    }
+
+    /// Place of a name; none in an empty collection.
+    pub(super) fn place_of(&self, name: N::Name<'_>) -> Option<Place> {
+        let root = self.root?;
+        let (path, link) = if root.node().is_leaf() {
+            (TreePath::default(), root)
+        } else {
+            let key = N::key_of(self.seed, name);
+            TreePath::descend::<N>(root, |node| inner::find_key(node, key))
+        };
+        Some(Place { path, link, index: N::find(link.node(), name) })
+    }
+
+    /// Writes an element at the place of its name, over the one that is there. `special` are flags
+    /// that it gives its leaf.
+    pub(super) fn write(&mut self, place: Option<Place>, special: u8, parts: Parts<'_>) {
+        let Some(Place { path, link, index }) = place else {
+            self.root = Some(single(&mut self.arena, special, parts));
+            return;
+        };
+        let leaf = link.node();
+        let (at, removed) = index.map_or_else(|at| (at, 0), |at| (at, 1));
+        let plan = LeafPlan { leaf, at, removed, inserted: Some(parts) };
+        let pieces = if plan.fits() {
+            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
+        } else {
+            let seed = self.seed;
+            let key_of = |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(parts)));
+            let bias = N::bias(leaf, at);
+            let pieces = split(&mut self.arena, &plan, bias, path.key(), key_of);
+            self.arena.discard(link);
+            pieces
+        };
+        let is_part = pieces.len() > 1;
+        pieces.iter().for_each(|&(piece, _)| N::set_flags(piece, special, is_part));
+        self.root = path.replace::<N>(&mut self.arena, pieces);
+    }
+
+    /// Removes the element at a place; false if there is none.
+    pub(super) fn remove(&mut self, place: Place) -> bool {
+        let Place { path, link, index: Ok(at) } = place else { return false };
+        let plan = LeafPlan { leaf: link.node(), at, removed: 1, inserted: None };
+        let pieces = if plan.len() == 0 {
+            self.arena.discard(link);
+            Pieces::new()
+        } else {
+            Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
+        };
+        self.root = path.replace::<N>(&mut self.arena, pieces);
+        true
+    }
+
+    /// Ends the edit.
+    pub(super) fn finish(self) -> Built<'h> {
+        self.arena.finish(self.root, self.heap)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    //! Names whose hashes collide, which a test could not find by searching.
+
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Bits of a hash that take part.
+        pub(in super::super) static KEY_MASK: Cell<u64> = const { Cell::new(u64::MAX) };
+    }
+}

@@ -1,0 +1,86 @@
+//! Changing sets.
+
+use super::member::{Encoded, Member};
+use super::order::{Members, special};
+use super::view::Set;
+use crate::hash::Seed;
+use crate::heap::Heap;
+use crate::tree::{Built, Root};
+use crate::value::collection::TreeEdit;
+use crate::value::named::{NamedEdit, Place};
+
+/// Next version of a set, under construction.
+#[derive(Debug)]
+pub struct SetEdit<'h> {
+    tree: NamedEdit<'h, Members>,
+}
+
+impl<'h> SetEdit<'h> {
+    /// A new, empty set.
+    #[must_use]
+    pub fn create(seed: &'h Seed, heap: &'h Heap) -> SetEdit<'h> {
+        // SAFETY: there is no root.
+        unsafe { SetEdit::new(None, seed, heap) }
+    }
+
+    /// Next version of the set under `root`; of an empty one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a `SetEdit` with this seed, is the current version of its key, and no other
+    /// code edits or retires it until this edit and the tree it built are gone.
+    #[must_use]
+    pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> SetEdit<'h> {
+        // SAFETY: the caller's promise.
+        SetEdit { tree: unsafe { NamedEdit::new(root, seed, heap) } }
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.tree.len()
+    }
+
+    /// True if no member is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.root().is_none()
+    }
+
+    /// The set as edited so far; none if it is empty.
+    #[must_use]
+    pub fn view(&self) -> Option<Set<'_>> {
+        self.tree.root().map(|root| Set::of_node(root, self.tree.seed()))
+    }
+
+    /// Adds a member; true if it is new. The member must not lie in this edit's own nodes.
+    pub fn insert(&mut self, member: Member<'_>) -> bool {
+        let place = self.tree.place_of(member);
+        if place.as_ref().and_then(Place::element).is_some() {
+            return false;
+        }
+        self.tree.write(place, special(member), &Encoded::of(member).parts());
+        true
+    }
+
+    /// Removes a member. False if it is not there.
+    pub fn remove(&mut self, member: Member<'_>) -> bool {
+        let Some(place) = self.tree.place_of(member) else { return false };
+        self.tree.remove(place)
+    }
+
+    /// Ends the edit.
+    pub fn finish(self) -> Built<'h> {
+        self.tree.finish()
+    }
+}
+
+impl<'h> TreeEdit<'h> for SetEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.tree.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
+    }
+}

@@ -1,0 +1,95 @@
+//! Members and their form in a leaf.
+
+use crate::hash::Seed;
+use crate::value::named::{key_of_bytes, same};
+
+/// Member of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Member<'a> {
+    /// A member whose text is the only spelling of a 64-bit integer. Such a text is never given as
+    /// a string.
+    Integer(i64),
+    /// Any other text.
+    String(&'a [u8]),
+}
+
+/// Tag of strings. The tag of an integer is the number of its bytes.
+const STRING: u8 = 0;
+
+/// First key of strings.
+const STRINGS_FROM: u64 = 1 << 63;
+
+/// Member in the form in which a leaf holds it, in parts.
+pub(super) struct Encoded<'a> {
+    integer: [u8; 9],
+    integer_bytes: usize,
+    string: &'a [u8],
+}
+
+impl<'a> Encoded<'a> {
+    pub(super) fn of(member: Member<'a>) -> Encoded<'a> {
+        let mut integer = [STRING; 9];
+        match member {
+            Member::String(string) => Encoded { integer, integer_bytes: 1, string },
+            Member::Integer(value) => {
+                let count = byte_count(value);
+                integer[0] = count as u8;
+                integer[1..].copy_from_slice(&value.to_le_bytes());
+                Encoded { integer, integer_bytes: 1 + count, string: &[] }
+            }
+        }
+    }
+
+    pub(super) fn parts(&self) -> [&[u8]; 2] {
+        [&self.integer[..self.integer_bytes], self.string]
+    }
+}
+
+/// Bytes that an integer needs with its sign.
+fn byte_count(value: i64) -> usize {
+    let magnitude = if value < 0 { !value } else { value };
+    (64 - magnitude.leading_zeros() as usize) / 8 + 1
+}
+
+impl Member<'_> {
+    /// Key in the order of a set.
+    #[inline]
+    pub(super) fn key(self, seed: &Seed) -> u64 {
+        match self {
+            // Two integers share a key, so that strings have keys left.
+            Member::Integer(value) => (value as u64 ^ 1 << 63) >> 1,
+            Member::String(string) => key_of_bytes(seed, string) | STRINGS_FROM,
+        }
+    }
+}
+
+/// Member of an element.
+#[inline]
+pub(super) fn decode(element: &[u8]) -> Member<'_> {
+    match element.split_first() {
+        Some((&STRING, string)) => Member::String(string),
+        Some((_, integer)) => Member::Integer(integer_of(integer)),
+        None => Member::String(&[]),
+    }
+}
+
+#[inline]
+fn integer_of(bytes: &[u8]) -> i64 {
+    let mut whole = [0; 8];
+    let count = bytes.len().min(8);
+    whole[..count].copy_from_slice(&bytes[..count]);
+    let unused_bits = 64 - 8 * count as u32;
+    i64::from_le_bytes(whole).wrapping_shl(unused_bits).wrapping_shr(unused_bits)
+}
+
+/// True if an element is a string.
+#[inline]
+pub(super) fn is_string(element: &[u8]) -> bool {
+    element.first() == Some(&STRING)
+}
+
+/// True if an element is this string.
+#[inline]
+pub(super) fn is_of(element: &[u8], string: &[u8]) -> bool {
+    element.len() == string.len() + 1 && element[0] == STRING && same(&element[1..], string)
+}

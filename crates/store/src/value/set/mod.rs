@@ -1,0 +1,26 @@
+//! Sets: members that are strings or integers, each once.
+//!
+//! All members are in one tree. Integers come first, in ascending order, and take the bytes that
+//! their value needs; strings follow, ordered as the fields of a hash are. A set of integers
+//! therefore needs no conversion when a string joins it, whatever its size: `OBJECT ENCODING` is a
+//! name that the engine keeps.
+//!
+//! ```text
+//! keys of the order   | 0 ... 2^63 - 1: half of an integer's value | 2^63 ...: hash of a string |
+//! element             | bytes of the integer: 1 to 8 | integer |     | 0 | string |
+//! ```
+//!
+//! A leaf of integers alone is sorted. One that holds a string, or got an integer while it did,
+//! keeps the order in which its members were added, as Redis's listpack does.
+
+mod edit;
+mod member;
+mod order;
+mod view;
+
+pub use self::edit::SetEdit;
+pub use self::member::Member;
+pub use self::view::{Members, Set};
+
+#[cfg(test)]
+mod tests;

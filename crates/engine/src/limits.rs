@@ -109,8 +109,11 @@ pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
 /// place in the table.
 pub const ARGUMENT_OVERHEAD_BYTES: u64 = 64;
 
-/// Bytes that an element of a list takes beside its own, by and large.
-pub const LIST_ELEMENT_OVERHEAD_BYTES: u64 = 16;
+/// Bytes that an element of a list or a set takes beside its own, by and large.
+pub const ELEMENT_OVERHEAD_BYTES: u64 = 16;
+
+/// Popped members that one effect in the journal removes.
+pub const POPPED_PER_EFFECT_MAX: usize = 1024;
 
 /// Longest request, in bytes, whose command is timed together with its neighbours.
 pub const BRIEF_REQUEST_BYTES_MAX: usize = 16 * 1024;

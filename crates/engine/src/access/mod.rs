@@ -4,6 +4,7 @@
 //! handler.
 
 pub mod context;
+pub(crate) mod draw;
 pub(crate) mod expired_fields;
 pub mod expiry;
 pub(crate) mod found_keys;

@@ -1,6 +1,7 @@
 //! Options that several families share.
 
 use tidemill_resp::number::parse_integer;
+use tidemill_resp::request::ArgumentView;
 
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
@@ -192,4 +193,53 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
         .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
         .and_then(|text| text.parse().ok())
         .ok_or(CommandError::from("ERR invalid cursor"))
+}
+
+/// Options of the commands that walk a collection step by step, behind the cursor.
+pub(crate) struct ScanOptions<'a> {
+    /// Pattern of the names that are wanted.
+    pub(crate) pattern: Option<&'a [u8]>,
+    /// Elements that a step is to visit.
+    pub(crate) count: usize,
+    /// Names only, without what belongs to them.
+    pub(crate) names_only: bool,
+}
+
+impl<'a> ScanOptions<'a> {
+    /// Reads the options. `names_only` is the word for that, where there is one.
+    pub(crate) fn parse(
+        args: &ArgumentView<'a>,
+        names_only: Option<&str>,
+    ) -> Result<ScanOptions<'a>, CommandError> {
+        let mut options = ScanOptions { pattern: None, count: 10, names_only: false };
+        let mut index = 3;
+        while index < args.len() {
+            let option = args.get(index);
+            let value = (index + 1 < args.len()).then(|| args.get(index + 1));
+            if names_only.is_some_and(|word| is(option, word)) {
+                options.names_only = true;
+                index += 1;
+                continue;
+            }
+            match value {
+                Some(value) if is(option, "COUNT") => {
+                    let count = integer(value)?;
+                    options.count = usize::try_from(count)
+                        .ok()
+                        .filter(|&count| count > 0)
+                        .ok_or(CommandError::Syntax)?;
+                }
+                Some(value) if is(option, "MATCH") => options.pattern = Some(value),
+                _ if is(option, "NOVALUES") => {
+                    return Err("ERR NOVALUES option can only be used in HSCAN".into());
+                }
+                _ if is(option, "NOSCORES") => {
+                    return Err("ERR NOSCORES option can only be used in ZSCAN".into());
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+            index += 2;
+        }
+        Ok(options)
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_double;
+use tidemill_store::Encoding;
 
 use crate::access::expiry::SlotJudge;
 use crate::access::options::is;
@@ -30,6 +31,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match () {
         () if is(name, "SLEEP") && count == 3 => sleep(cx),
         () if is(name, "OBJECT") && (count == 3 || count == 4) => object(cx),
+        () if is(name, "LISTPACK") && count == 3 => listpack(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
         () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
         () if is(name, "ERROR") && count == 3 => error(cx),
@@ -90,6 +92,25 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let line = line.ok_or(CommandError::from("ERR no such key"))?;
     cx.reply.simple_string(&line);
     Ok(())
+}
+
+/// Valkey prints the nodes of a listpack, of which there is none here: only the encoding is checked.
+fn listpack(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
+    let key_hash = shared.keyspace.key_hash(key);
+    let mut encoding = None;
+    cx.reader.section(&mut |section| {
+        let entry = shared.keyspace.find(database, key_hash, key, section);
+        encoding = entry.map(|entry| entry.encoding());
+    });
+    match encoding {
+        None => Err("ERR no such key".into()),
+        Some(Encoding::Listpack) => {
+            cx.reply.simple_string("Listpack structure printed on stdout");
+            Ok(())
+        }
+        Some(_) => Err("ERR Not a listpack encoded object.".into()),
+    }
 }
 
 /// Valkey's clock of uses has 24 bits.
@@ -213,6 +234,7 @@ fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 "OBJECT <key> [fast]",
                 "What is known of a key's value; `fast` leaves its length out.",
             ),
+            ("LISTPACK <key>", "Whether the value's encoding is `listpack`."),
             ("OOM", "Crashes the server as when no memory can be had."),
             ("PANIC", "Crashes the server as a fault of its own does."),
             (

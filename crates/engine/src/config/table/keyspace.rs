@@ -9,7 +9,6 @@ const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noe
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
 const NO_DEFRAG: &str = "`activedefrag` is refused";
-const NO_SETS: &str = "there are no sets";
 const NO_SORTED_SETS: &str = "there are no sorted sets";
 const NEVER_IN_ENCODING: &str = "values have one layout; OBJECT ENCODING does not depend on it";
 const POLICIES: &[&str] = &[
@@ -98,18 +97,15 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         0,
         ANY,
         "Members up to which a set of integers calls itself `intset`.",
-    )
-    .without_effect(NO_SETS),
+    ),
     integer(
         "set-max-listpack-entries",
         "128",
         0,
         ANY,
         "Members up to which a set calls itself `listpack`.",
-    )
-    .without_effect(NO_SETS),
-    integer("set-max-listpack-value", "64", 0, ANY, "Bytes of a member up to which it does.")
-        .without_effect(NO_SETS),
+    ),
+    integer("set-max-listpack-value", "64", 0, ANY, "Bytes of a member up to which it does."),
     integer(
         "zset-max-listpack-entries",
         "128",

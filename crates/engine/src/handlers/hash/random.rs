@@ -1,26 +1,15 @@
 //! `HRANDFIELD`: some fields by chance.
-//!
-//! A negative count draws that many with repetition, so the reply may be larger than any hash. It
-//! is written as it is drawn, and given up for an error beyond `proto-max-bulk-len`, the limit of
-//! what one string may hold: a short request must not take all memory.
 
-use std::collections::HashSet;
-
-use rand_xoshiro::rand_core::Rng;
 use tidemill_resp::encode::Protocol;
 use tidemill_store::value::hash::Entry;
 
 use super::read::{Living, Reading};
 use crate::access::context::Cx;
+use crate::access::draw;
 use crate::access::options::{is, symmetric_integer};
 use crate::access::outcome::Outcome;
-use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
+use crate::error::CommandError;
 use crate::memory;
-
-/// Bytes that an element of the reply takes at least: an empty string.
-const ELEMENT_BYTES_MIN: u64 = b"$0\r\n\r\n".len() as u64;
-
-const TOO_LARGE: &str = "ERR reply exceeds maximum allowed size (proto-max-bulk-len)";
 
 pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
     if cx.args.len() == 2 {
@@ -41,9 +30,17 @@ pub(super) fn hrandfield(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     let living = hash.living(cx)?;
     if count < 0 && living.len() > 0 {
-        return repeatedly(cx, &living, count.unsigned_abs(), with_values);
+        return draw::answer_with_repetition(
+            cx,
+            (living.len(), count.unsigned_abs()),
+            if with_values { 2 } else { 1 },
+            |cx, count| begin(cx, count, with_values),
+            |cx, position| {
+                living.nth(position).into_iter().for_each(|entry| write(cx, entry, with_values));
+            },
+        );
     }
-    let picked = different(cx.random(), &living, count.unsigned_abs())?;
+    let picked = different(cx, &living, count.unsigned_abs())?;
     begin(cx, picked.len(), with_values);
     for entry in picked {
         write(cx, entry, with_values);
@@ -56,7 +53,7 @@ fn one(cx: &mut Cx<'_, '_>) -> Outcome {
     let picked = match hash {
         Some(hash) => {
             let living = hash.living(cx)?;
-            different(cx.random(), &living, 1)?.first().copied()
+            different(cx, &living, 1)?.first().copied()
         }
         None => None,
     };
@@ -67,60 +64,14 @@ fn one(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Answers with `count` entries, each drawn from all.
-fn repeatedly(
-    cx: &mut Cx<'_, '_>,
-    living: &Living<'_, '_>,
-    count: u64,
-    with_values: bool,
-) -> Outcome {
-    let bytes_max = cx.settings().bulk_bytes_max;
-    let element_count = count.saturating_mul(if with_values { 2 } else { 1 });
-    if element_count > bytes_max as u64 / ELEMENT_BYTES_MIN {
-        return Err(TOO_LARGE.into());
-    }
-    let (mark, before) = (cx.reply.mark(), cx.reply.len());
-    begin(cx, count as usize, with_values);
-    for _ in 0..count {
-        let drawn = cx.random().next_u64() % living.len();
-        let entry = living.nth(drawn).expect("an index below the length");
-        write(cx, entry, with_values);
-        if cx.reply.len() - before > bytes_max {
-            if cx.reply.has_failed() {
-                return Err(NO_MEMORY_FOR_REPLY.into());
-            }
-            cx.reply.truncate(mark);
-            return Err(TOO_LARGE.into());
-        }
-    }
-    Ok(())
-}
-
 /// Picks `count` different entries, at most all of them.
 fn different<'g>(
-    random: &mut impl Rng,
+    cx: &mut Cx<'_, '_>,
     living: &Living<'_, 'g>,
     count: u64,
 ) -> Result<Vec<Entry<'g>>, CommandError> {
-    let length = living.len();
-    let nth = |index| living.nth(index);
-    if count >= length {
-        return memory::collect((0..length).filter_map(nth));
-    }
-    // Few of many: drawing again what was drawn is rare. Many: what is left out is drawn.
-    let is_few = count <= length / 2;
-    let drawn_count = if is_few { count } else { length - count };
-    let mut drawn = HashSet::new();
-    let bytes = drawn_count * size_of::<u64>() as u64;
-    drawn.try_reserve(drawn_count as usize).map_err(|_| CommandError::NoMemory(bytes))?;
-    while (drawn.len() as u64) < drawn_count {
-        drawn.insert(random.next_u64() % length);
-    }
-    if is_few {
-        memory::collect(drawn.into_iter().filter_map(nth))
-    } else {
-        memory::collect((0..length).filter(|index| !drawn.contains(index)).filter_map(nth))
-    }
+    let positions = draw::different(cx.random(), living.len(), count)?;
+    memory::collect(positions.into_iter().filter_map(|position| living.nth(position)))
 }
 
 /// With values, RESP3 has pairs of their own.

@@ -5,7 +5,7 @@ use tidemill_store::{EntryRef, SlotNumber};
 
 use super::pieces::HashElements;
 use crate::access::context::Cx;
-use crate::access::options::{integer, is, parse_cursor};
+use crate::access::options::{ScanOptions, parse_cursor};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
@@ -201,32 +201,11 @@ pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.array(0);
         return Ok(());
     };
-    let (mut pattern, mut count, mut with_values) = (None, 10, true);
-    let mut index = 3;
-    while index < cx.args.len() {
-        let option = cx.arg(index);
-        let has_value = index + 1 < cx.args.len();
-        if is(option, "NOVALUES") {
-            with_values = false;
-            index += 1;
-            continue;
-        }
-        if is(option, "COUNT") && has_value {
-            count = integer(cx.arg(index + 1))?;
-            if count < 1 {
-                return Err(CommandError::Syntax.into());
-            }
-        } else if is(option, "MATCH") && has_value {
-            pattern = Some(cx.arg(index + 1));
-        } else {
-            return Err(CommandError::Syntax.into());
-        }
-        index += 2;
-    }
+    let ScanOptions { pattern, count, names_only } = ScanOptions::parse(cx.args, Some("NOVALUES"))?;
     let mut found: Vec<Entry<'_>> = Vec::new();
     let mut noted = Ok(());
     hash.has_dead(cx);
-    let next = hash.hash.scan(cursor, count as usize, |entry| {
+    let next = hash.hash.scan(cursor, count, |entry| {
         let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, entry.field, false));
         if is_wanted && hash.is_alive(entry.expires_at_ms) && noted.is_ok() {
             noted = memory::push(&mut found, entry);
@@ -235,10 +214,10 @@ pub(super) fn hscan(cx: &mut Cx<'_, '_>) -> Outcome {
     noted?;
     cx.reply.array(2);
     cx.reply.bulk(next.to_string());
-    cx.reply.array(found.len() * if with_values { 2 } else { 1 });
+    cx.reply.array(found.len() * if names_only { 1 } else { 2 });
     for entry in found {
         cx.reply.bulk(entry.field);
-        if with_values {
+        if !names_only {
             cx.reply.bulk(entry.value);
         }
     }

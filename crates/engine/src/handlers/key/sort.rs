@@ -10,8 +10,10 @@ use std::cmp::Ordering;
 
 use tidemill_resp::number::parse_double;
 use tidemill_resp::request::ArgumentView;
+use tidemill_store::hash::Seed;
 use tidemill_store::value::list::List;
-use tidemill_store::{EntryRef, StringValue};
+use tidemill_store::value::set::Set;
+use tidemill_store::{EntryRef, Kind, StringValue};
 
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
@@ -21,7 +23,8 @@ use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::hash::field_value;
 use crate::handlers::list::new_encoding;
-use crate::limits::{LIST_ELEMENT_OVERHEAD_BYTES, SORT_LOOKUPS_MAX};
+use crate::handlers::set;
+use crate::limits::{ELEMENT_OVERHEAD_BYTES, SORT_LOOKUPS_MAX};
 use crate::memory;
 use crate::reply;
 
@@ -60,11 +63,14 @@ impl<'g> Pattern<'g> {
     }
 
     /// Value that an element leads to.
-    fn follow(
+    fn follow<'e>(
         self,
         cx: &mut Cx<'_, 'g>,
-        element: &'g [u8],
-    ) -> Result<Option<StringValue<'g>>, Box<Stop>> {
+        element: &'e [u8],
+    ) -> Result<Option<StringValue<'e>>, Box<Stop>>
+    where
+        'g: 'e,
+    {
         let (before, behind, field) = match self {
             Pattern::Element => return Ok(Some(StringValue::Plain(element))),
             Pattern::Constant => return Ok(None),
@@ -181,9 +187,9 @@ fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, CommandError> {
     }
 }
 
-enum Weight<'g> {
+enum Weight<'e> {
     Score(f64),
-    Text(Option<Cow<'g, [u8]>>),
+    Text(Option<Cow<'e, [u8]>>),
 }
 
 /// Part of a text that a C string has.
@@ -191,11 +197,11 @@ fn until_zero(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or(text)
 }
 
-fn weigh<'g>(
+fn weigh<'g: 'e, 'e>(
     cx: &mut Cx<'_, 'g>,
     options: &Options<'g>,
-    element: &'g [u8],
-) -> Result<Weight<'g>, Box<Stop>> {
+    element: &'e [u8],
+) -> Result<Weight<'e>, Box<Stop>> {
     let text = match options.by {
         Some(pattern) => pattern.follow(cx, element)?,
         None => Some(StringValue::Plain(element)),
@@ -217,11 +223,11 @@ fn compare_texts(left: Option<&[u8]>, right: Option<&[u8]>, is_stored: bool) -> 
 }
 
 /// The elements in the order and within the limits that the options say.
-fn arrange<'g>(
+fn arrange<'g: 'e, 'e>(
     cx: &mut Cx<'_, 'g>,
     options: &Options<'g>,
-    mut elements: Vec<&'g [u8]>,
-) -> Result<Vec<&'g [u8]>, Box<Stop>> {
+    mut elements: Vec<&'e [u8]>,
+) -> Result<Vec<&'e [u8]>, Box<Stop>> {
     let range = options.range(elements.len());
     if options.is_unsorted {
         if options.is_descending {
@@ -251,11 +257,31 @@ fn arrange<'g>(
     Ok(memory::collect(weighed.drain(range).map(|(_, element, _)| element))?)
 }
 
+/// Elements of a collection; `integers` has room for the texts of those that are no texts.
+fn elements_of<'e>(
+    entry: Option<EntryRef<'e>>,
+    seed: &'e Seed,
+    integers: &'e mut Vec<u8>,
+) -> Result<Vec<&'e [u8]>, CommandError> {
+    let Some(entry) = entry else { return Ok(Vec::new()) };
+    if let Some(list) = entry.view::<List<'_>>(seed) {
+        let mut elements = memory::with_capacity(list.len() as usize)?;
+        elements.extend(list.iter());
+        return Ok(elements);
+    }
+    let set = entry.view::<Set<'_>>(seed).ok_or(CommandError::WrongType)?;
+    set::texts(set, integers)
+}
+
 pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
-    let options = Options::parse(*cx.args, cx.command.name == "sort")?;
-    let list = cx.read_as::<List<'_>>(cx.arg(1))?;
-    let mut elements = memory::with_capacity(list.map_or(0, |list| list.len()) as usize)?;
-    elements.extend(list.iter().flat_map(|list| list.iter()));
+    let mut options = Options::parse(*cx.args, cx.command.name == "sort")?;
+    let (seed, mut integers) = (cx.seed(), Vec::new());
+    let entry = cx.read(cx.arg(1));
+    let elements = elements_of(entry, seed, &mut integers)?;
+    if options.is_unsorted && options.store.is_some() && is_without_order(entry) {
+        // What is stored must not depend on the order in which the elements happen to be.
+        options = Options { is_unsorted: false, is_alpha: true, by: None, ..options };
+    }
     let is_optimistic = cx.is_optimistic();
     // Much work is not done again and again until nothing changes meanwhile.
     if is_optimistic && elements.len().saturating_mul(options.lookups()) > SORT_LOOKUPS_MAX {
@@ -289,6 +315,10 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+fn is_without_order(entry: Option<EntryRef<'_>>) -> bool {
+    entry.is_some_and(|entry| entry.kind() == Kind::Set)
+}
+
 /// Puts a list of what was found in the place of a key; without any, there will be none.
 fn store(
     cx: &mut Cx<'_, '_>,
@@ -296,7 +326,7 @@ fn store(
     found: &[Option<StringValue<'_>>],
 ) -> Result<(), CommandError> {
     let bytes: u64 = found.iter().flatten().map(|value| value.len()).sum();
-    cx.room().check(bytes + found.len() as u64 * LIST_ELEMENT_OVERHEAD_BYTES)?;
+    cx.room().check(bytes + found.len() as u64 * ELEMENT_OVERHEAD_BYTES)?;
     let mut whole = memory::with_capacity(found.len())?;
     for value in found {
         whole.push(value.map(contiguous).transpose()?);

@@ -1,0 +1,271 @@
+//! Intersections, unions and differences of several sets.
+
+use std::collections::HashSet;
+
+use tidemill_resp::encode::Aggregate;
+use tidemill_store::value::set::{Member, Set};
+use tidemill_store::{Encoding, EntryRef, Kind};
+
+use super::encoding::Thresholds;
+use super::member::{answer, text_bytes};
+use crate::access::context::Cx;
+use crate::access::options::{integer, is};
+use crate::access::outcome::Outcome;
+use crate::commit::{Event, EventClass};
+use crate::error::CommandError;
+use crate::limits::ELEMENT_OVERHEAD_BYTES;
+use crate::memory;
+
+/// A set that is combined with others.
+#[derive(Clone, Copy)]
+struct Source<'g> {
+    set: Set<'g>,
+    encoding: Encoding,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+impl Operation {
+    /// Operation of a command, by its name, with the event of what it stores.
+    fn of_command(name: &str) -> (Operation, Event) {
+        let (operation, event) = match name {
+            "sinter" | "sinterstore" => (Operation::Intersection, "sinterstore"),
+            "sunion" | "sunionstore" => (Operation::Union, "sunionstore"),
+            _ => (Operation::Difference, "sdiffstore"),
+        };
+        (operation, Event::new(EventClass::SET, event))
+    }
+
+    /// Passes the members of the result to `visit`, each once.
+    fn visit<'g>(
+        self,
+        sources: &[Option<Source<'g>>],
+        visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        match self {
+            Operation::Intersection => intersect(&by_length(sources)?, visit),
+            Operation::Union => unite(sources, visit),
+            Operation::Difference => subtract(sources, visit),
+        }
+    }
+
+    /// Encoding of the result when it is stored. It follows from the order in which Valkey adds
+    /// members to it, some of which it removes again.
+    fn encoding(
+        self,
+        thresholds: &Thresholds,
+        sources: &[Option<Source<'_>>],
+        result: &[Member<'_>],
+    ) -> Result<Encoding, CommandError> {
+        let members = || result.iter().copied();
+        match self {
+            Operation::Intersection => {
+                let is_integer = |member| matches!(member, Member::Integer(_));
+                if members().all(is_integer) && thresholds.fits_intset(result.len() as u64) {
+                    return Ok(Encoding::Intset);
+                }
+                let smallest = by_length(sources)?.first().and_then(|source| *source);
+                let from = match smallest.map(|source| source.encoding) {
+                    Some(Encoding::Intset) => Encoding::Intset,
+                    _ => Encoding::Listpack,
+                };
+                Ok(thresholds.of_members(from, members()))
+            }
+            Operation::Difference if is_better_removed(sources) => {
+                let first = sources.first().and_then(|source| *source);
+                let all = first.into_iter().flat_map(|source| source.set.iter());
+                Ok(thresholds.of_members(Encoding::Intset, all))
+            }
+            Operation::Union | Operation::Difference => {
+                Ok(thresholds.of_members(Encoding::Intset, members()))
+            }
+        }
+    }
+}
+
+/// Sets from the shortest to the longest; those that do not exist come first.
+fn by_length<'g>(
+    sources: &[Option<Source<'g>>],
+) -> Result<Vec<Option<Source<'g>>>, CommandError> {
+    let mut sorted = memory::collect(sources.iter().copied())?;
+    sorted.sort_unstable_by_key(|source| source.map_or(0, |source| source.set.len()));
+    Ok(sorted)
+}
+
+/// Passes the members that all sets have to `visit`; the sets go from the shortest to the longest.
+fn intersect<'g>(
+    sources: &[Option<Source<'g>>],
+    mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let Some((Some(shortest), others)) = sources.split_first() else { return Ok(()) };
+    for member in shortest.set.iter() {
+        if others.iter().flatten().all(|other| other.set.contains(member)) {
+            visit(member)?;
+        }
+    }
+    Ok(())
+}
+
+fn unite<'g>(
+    sources: &[Option<Source<'g>>],
+    mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let mut seen = HashSet::new();
+    let mut rest = sources.iter().flatten().peekable();
+    while let Some(source) = rest.next() {
+        let is_last = rest.peek().is_none();
+        for member in source.set.iter() {
+            // Nothing comes behind the last set that its members could be equal to.
+            let is_new =
+                if is_last { !seen.contains(&member) } else { insert(&mut seen, member)? };
+            if is_new {
+                visit(member)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Passes the members of the first set that no other has to `visit`.
+fn subtract<'g>(
+    sources: &[Option<Source<'g>>],
+    mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let Some((Some(first), others)) = sources.split_first() else { return Ok(()) };
+    if !is_better_removed(sources) {
+        // A member is found in the longest first, most likely.
+        let mut others = by_length(others)?;
+        others.reverse();
+        for member in first.set.iter() {
+            if !others.iter().flatten().any(|other| other.set.contains(member)) {
+                visit(member)?;
+            }
+        }
+        return Ok(());
+    }
+    let mut removed = HashSet::new();
+    for member in others.iter().flatten().flat_map(|other| other.set.iter()) {
+        if first.set.contains(member) {
+            insert(&mut removed, member)?;
+        }
+    }
+    first.set.iter().filter(|member| !removed.contains(member)).try_for_each(visit)
+}
+
+/// True if a difference takes less when the members of the other sets are looked up in the first
+/// one than the other way round, by Valkey's estimate.
+fn is_better_removed(sources: &[Option<Source<'_>>]) -> bool {
+    let length = |source: &Source<'_>| u128::from(source.set.len());
+    let Some(Some(first)) = sources.first() else { return false };
+    let present = || sources.iter().flatten();
+    let by_first = present().count() as u128 * length(first) / 2;
+    by_first > present().map(length).sum()
+}
+
+fn insert<'g>(set: &mut HashSet<Member<'g>>, member: Member<'g>) -> Result<bool, CommandError> {
+    let bytes = set.len() as u64 * size_of::<Member<'_>>() as u64;
+    set.try_reserve(1).map_err(|_| CommandError::NoMemory(bytes))?;
+    Ok(set.insert(member))
+}
+
+/// Sets under the keys from argument `from` to before `end`, read without a change.
+fn read<'g>(
+    cx: &mut Cx<'_, 'g>,
+    (from, end): (usize, usize),
+) -> Result<Vec<Option<Source<'g>>>, CommandError> {
+    let mut sources = memory::with_capacity(end - from)?;
+    for index in from..end {
+        let entry = cx.read_kind(cx.arg(index), Kind::Set)?;
+        sources.push(entry.and_then(|entry| source_of(cx, entry)));
+    }
+    Ok(sources)
+}
+
+fn source_of<'g>(cx: &Cx<'_, 'g>, entry: EntryRef<'g>) -> Option<Source<'g>> {
+    let set = entry.view::<Set<'_>>(cx.seed())?;
+    Some(Source { set, encoding: entry.encoding() })
+}
+
+/// `SINTER`, `SUNION` and `SDIFF`.
+pub(super) fn combine(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (operation, _) = Operation::of_command(cx.command.name);
+    let sources = read(cx, (1, cx.args.len()))?;
+    let reply = cx.reply.begin(Aggregate::Set);
+    let mut count = 0;
+    operation.visit(&sources, |member| {
+        answer(cx.reply, member);
+        count += 1;
+        Ok(())
+    })?;
+    cx.reply.end_with(reply, count);
+    Ok(())
+}
+
+pub(super) fn sintercard(cx: &mut Cx<'_, '_>) -> Outcome {
+    let key_count = integer(cx.arg(1))
+        .ok()
+        .and_then(|count| usize::try_from(count).ok())
+        .filter(|&count| count > 0)
+        .ok_or("ERR numkeys should be greater than 0")?;
+    if key_count > cx.args.len() - 2 {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    let end = 2 + key_count;
+    let mut limit = 0;
+    let mut index = end;
+    while index < cx.args.len() {
+        if !is(cx.arg(index), "LIMIT") || index + 1 == cx.args.len() {
+            return Err(CommandError::Syntax.into());
+        }
+        limit = integer(cx.arg(index + 1))
+            .ok()
+            .and_then(|limit| u64::try_from(limit).ok())
+            .ok_or("ERR LIMIT can't be negative")?;
+        index += 2;
+    }
+    let sources = by_length(&read(cx, (2, end))?)?;
+    let mut count = 0;
+    if let Some((Some(shortest), others)) = sources.split_first() {
+        let is_in_all =
+            |member: &Member<'_>| others.iter().flatten().all(|other| other.set.contains(*member));
+        let limit = if limit == 0 { usize::MAX } else { limit as usize };
+        count = shortest.set.iter().filter(is_in_all).take(limit).count();
+    }
+    cx.reply.integer(count as i64);
+    Ok(())
+}
+
+/// `SINTERSTORE`, `SUNIONSTORE` and `SDIFFSTORE`: the result takes the place of whatever is under
+/// the first key; an empty one leaves nothing there.
+pub(super) fn combine_and_store(cx: &mut Cx<'_, '_>) -> Outcome {
+    let (operation, event) = Operation::of_command(cx.command.name);
+    let (args, target) = (cx.args, cx.arg(1));
+    let mut sources = memory::with_capacity(args.len() - 2)?;
+    for key in args.iter().skip(2) {
+        let entry = cx.edit(key).counted().entry_of(Kind::Set)?;
+        sources.push(entry.and_then(|entry| source_of(cx, entry)));
+    }
+    let (mut members, mut bytes) = (Vec::new(), 0);
+    operation.visit(&sources, |member| {
+        bytes += text_bytes(member) as u64 + ELEMENT_OVERHEAD_BYTES;
+        memory::push(&mut members, member)
+    })?;
+    if members.is_empty() {
+        cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
+    } else {
+        cx.room().check(bytes)?;
+        let encoding = operation.encoding(&Thresholds::of(cx.settings()), &sources, &members)?;
+        cx.edit(target).put_as::<Set<'_>>(encoding, event, |set| {
+            for &member in &members {
+                set.insert(member);
+            }
+        });
+    }
+    cx.reply.integer(members.len() as i64);
+    Ok(())
+}

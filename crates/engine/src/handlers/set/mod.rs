@@ -1,0 +1,38 @@
+//! Commands on sets.
+
+mod combine;
+mod declarations;
+mod encoding;
+mod member;
+mod pieces;
+mod random;
+mod read;
+mod write;
+
+pub(super) use member::texts;
+
+use crate::access::handler::Handler;
+use crate::command::Command;
+
+use declarations::*;
+
+/// Commands of the family, subcommands included, with their handlers.
+pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
+    (&SADD, Handler::Keyed(write::sadd)),
+    (&SREM, Handler::Keyed(write::srem)),
+    (&SMOVE, Handler::Keyed(write::smove)),
+    (&SISMEMBER, Handler::Keyed(read::sismember)),
+    (&SMISMEMBER, Handler::Keyed(read::smismember)),
+    (&SCARD, Handler::Keyed(read::scard)),
+    (&SMEMBERS, Handler::Keyed(read::smembers)),
+    (&SSCAN, Handler::Keyed(read::sscan)),
+    (&SPOP, Handler::Keyed(random::spop)),
+    (&SRANDMEMBER, Handler::Keyed(random::srandmember)),
+    (&SINTER, Handler::Keyed(combine::combine)),
+    (&SINTERCARD, Handler::Keyed(combine::sintercard)),
+    (&SINTERSTORE, Handler::Keyed(combine::combine_and_store)),
+    (&SUNION, Handler::Keyed(combine::combine)),
+    (&SUNIONSTORE, Handler::Keyed(combine::combine_and_store)),
+    (&SDIFF, Handler::Keyed(combine::combine)),
+    (&SDIFFSTORE, Handler::Keyed(combine::combine_and_store)),
+];

@@ -22,7 +22,14 @@ var comparisons = map[string]comparison{
 	"hkeys":           unordered,
 	"hvals":           unordered,
 	"hgetall":         unorderedPairs,
+	"smembers":        unordered,
+	"sinter":          unordered,
+	"sunion":          unordered,
+	"sdiff":           unordered,
+	"spop":            unordered,
+	"srandmember":     sameShape,
 	"scan":            scanned,
+	"sscan":           scanned,
 	"hscan":           scanned,
 	"hrandfield":      sameShape,
 	"randomkey":       sameShape,
@@ -166,7 +173,7 @@ func scanned(call Call, a, b wire.Reply) bool {
 		return false
 	}
 	start := call.Arguments[len(call.Words())]
-	if call.Name == "hscan" {
+	if call.Name != "scan" {
 		start = call.Arguments[len(call.Words())+1]
 	}
 	if string(start) != "0" || string(cursors[0].Text) != "0" || string(cursors[1].Text) != "0" {

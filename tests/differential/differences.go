@@ -93,6 +93,13 @@ func showsFault(call Call, watches bool) bool {
 		// A write that OVERFLOW FAIL refuses still lets the string grow, and Valkey tells no
 		// watcher.
 		return watches && call.mentions("FAIL")
+	case call.Name == "spop":
+		// Which members go is chance, unless all do.
+		if len(call.Arguments) != 3 {
+			return len(call.Arguments) == 2
+		}
+		count, err := strconv.ParseInt(string(call.Arguments[2]), 10, 64)
+		return err == nil && count > 0 && count < 1000
 	case call.Name == "sort" || call.Name == "sort_ro":
 		// The order of elements whose keys are equal as text, or both missing, is that of Valkey's
 		// partial quicksort.

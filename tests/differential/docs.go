@@ -42,7 +42,8 @@ type Command struct {
 }
 
 // families are the groups of COMMAND DOCS under test.
-var families = []string{"connection", "string", "bitmap", "generic", "list", "hash", "transactions"}
+var families = []string{"connection", "string", "bitmap", "generic", "list", "hash", "set",
+	"transactions"}
 
 // serverCommands are those of group server: what belongs to the keyspace, and what has options.
 // Those of SHUTDOWN are read by process.TestShutdown.

@@ -13,11 +13,12 @@ var keys = []string{
 	"s0", "s1", "s2", "{tag}s3", "s\x00\r\n\xff4", "5",
 	"l0", "l1", "l2", "{tag}l3", "l\x00\xfe4",
 	"h0", "h1", "{tag}h2", "h\r\n3",
+	"m0", "m1", "m2", "{tag}m3", "m\x00\xfd",
 	"", "any", strings.Repeat("long", 40),
 }
 
 var familyKeys = map[string][2]int{
-	"string": {0, 6}, "bitmap": {0, 6}, "list": {6, 11}, "hash": {11, 15},
+	"string": {0, 6}, "bitmap": {0, 6}, "list": {6, 11}, "hash": {11, 15}, "set": {15, 20},
 }
 
 var (
@@ -26,7 +27,9 @@ var (
 	numbers = []string{
 		"0", "1", "-1", "2", "3", "7", "10", "100", "-100", "12345", "2147483647", "-2147483649",
 	}
-	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775806",
+	// members of sets: integers, what only looks like one, and text
+	members = append([]string{"a", "b", "c", "foo", "01", "1.0", ""}, numbers...)
+	edges   = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775806",
 		"4294967296"}
 	notNumbers = []string{"abc", "", " 1", "1 ", "+1", "01", "-0", "1.0", "9223372036854775808",
 		"-9223372036854775809", "99999999999999999999999", "\x00"}
@@ -48,7 +51,7 @@ var (
 var parameters = []string{
 	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority",
 	"hash-max-*-entries", "HASH-max-listpack-entries",
-	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
+	"set-max-*", "hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
 	"timeout\x00*", "timeo*\x00x", "nothing", "[", "",
 }
 
@@ -138,6 +141,10 @@ func (g *generator) integer(command *Command, name string) string {
 	case "offset":
 		return g.offset(command)
 	case "count":
+		if command.Name == "spop" {
+			// nothing, or all: which members go otherwise is chance (see showsFault)
+			return pick(random, []string{"0", "1000", "9223372036854775807", "-1", "abc"})
+		}
 		if strings.HasSuffix(command.Name, "scan") {
 			return mostly(random, 6, []string{"1000", "5000"}, []string{"1", "3", "0", "-1", "abc"})
 		}
@@ -149,6 +156,8 @@ func (g *generator) integer(command *Command, name string) string {
 			return mostly(random, 3, edges, notNumbers)
 		}
 		return pick(random, numbers)
+	case "limit":
+		return mostly(random, 6, []string{"0", "1", "2", "100"}, []string{"-1", "abc"})
 	case "index":
 		if command.Name == "select" {
 			return mostly(random, 5, []string{"0", "0", "1", "2"},
@@ -180,6 +189,8 @@ func (g *generator) text(name string) string {
 	case "field":
 		return mostly(random, 10, []string{"f0", "f1", "f2", "f3", "f4", "f5"},
 			[]string{"", "f\x00\r\n", g.blob(), fmt.Sprint("f", random.IntN(50))})
+	case "member":
+		return mostly(random, 3, members, []string{g.content(), strconv.Itoa(random.IntN(300))})
 	case "element", "pivot":
 		return mostly(random, 3, words, []string{g.content()})
 	case "comparison-value":
@@ -187,8 +198,8 @@ func (g *generator) text(name string) string {
 	case "encoding":
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":
-		return mostly(random, 5, []string{"string", "list", "hash", "STRING"},
-			[]string{"set", "zset", "stream", "nothing", ""})
+		return mostly(random, 5, []string{"string", "list", "hash", "set", "STRING"},
+			[]string{"zset", "stream", "nothing", ""})
 	case "addr", "laddr", "not-addr", "not-laddr", "old-format":
 		return pick(random, []string{"127.0.0.1:1", "127.0.0.1:0", "nonsense", ""})
 	case "ip", "not-ip":

@@ -57,6 +57,8 @@ func (s session) apply(command []string) string {
 		return s.applyHash(command[0], arguments)
 	case "HSETEX", "HSETNX", "HGET", "HMGET", "HEXISTS", "HPERSIST", "HDEL":
 		return s.applyField(command[0], arguments)
+	case "SADD", "SREM", "SMEMBERS", "SMOVE", "SUNION", "SINTER", "SUNIONSTORE", "SINTERSTORE":
+		return s.applySet(command[0], arguments)
 	case "GETSET", "PERSIST", "EXISTS":
 		return s.applyExpiring(command[0], arguments)
 	}

@@ -145,6 +145,9 @@ func normalizeOne(name string, reply wire.Reply) string {
 	for index, item := range reply.Items {
 		items[index] = normalizeOne("", item)
 	}
+	if answersSet(name) {
+		sort.Strings(items)
+	}
 	if name != "HGETALL" {
 		return replyArray(items...)
 	}

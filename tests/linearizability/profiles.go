@@ -10,6 +10,7 @@ import (
 var profiles = []profile{
 	{name: "strings", make: stringMix},
 	{name: "lists", make: listMix},
+	{name: "sets", make: setMix},
 	{name: "keyspace", make: keyspaceMix},
 	{name: "transactions", make: transactionMix},
 	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond,

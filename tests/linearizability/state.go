@@ -2,7 +2,7 @@
 // some order of the operations, one at a time and within their real intervals, explains every
 // reply.
 //
-// The model (state.go, apply.go) is a small Redis: two databases of strings, lists and hashes,
+// The model (state.go, apply.go) is a small Redis: two databases of strings, lists, hashes and sets,
 // expiry, WATCH. Rounds are short, so that the search ends; there are many of them. Expiry enters a
 // history as an operation of its own (history.go). That the checker can fail is shown on a proxy
 // that breaks one promise at a time (faults_test.go).
@@ -19,7 +19,7 @@ const databaseCount = 2
 
 // value is one key's value; exactly one of text, list, hash is in use, as kind says.
 type value struct {
-	kind byte // 's', 'l' or 'h'
+	kind byte // 's', 'l', 'h', or 'm' of a set
 	text string
 	list []string
 	hash map[string]field
@@ -85,7 +85,7 @@ func (s *state) clone() *state {
 
 // put stores a value, or deletes the key of an emptied collection, and tells the watchers.
 func (s *state) put(database int, key string, content value) {
-	if content.kind == 'l' && len(content.list) == 0 || content.kind == 'h' &&
+	if content.kind == 'l' && len(content.list) == 0 || (content.kind == 'h' || content.kind == 'm') &&
 		len(content.hash) == 0 {
 		delete(s.databases[database], key)
 	} else {
@@ -186,7 +186,7 @@ func (v value) appendTo(out []byte) []byte {
 		for _, element := range v.list {
 			out = strconv.AppendQuote(out, element)
 		}
-	case 'h':
+	case 'h', 'm':
 		for _, field := range sortedKeys(v.hash) {
 			out = strconv.AppendQuote(strconv.AppendQuote(out, field), v.hash[field].text)
 			out = strconv.AppendInt(append(out, 'e'), int64(v.hash[field].expiry), 10)

@@ -177,6 +177,10 @@ fn server(command: &Command, count: usize) -> (Server, u64) {
             words.extend(["HSET".into(), "k0".into()]);
             words.extend((0..count).flat_map(|number| [format!("v{number}"), "1".into()]));
         }
+        Group::Set => {
+            words.extend(["SADD".into(), "k0".into()]);
+            words.extend((0..count).map(|number| format!("v{number}")));
+        }
         Group::List if !command.name.starts_with('b') => {
             words.extend(["RPUSH".into(), "k0".into()]);
             words.extend((0..count).map(|number| format!("v{number}")));

@@ -26,7 +26,7 @@ fn request(words: &[&str]) -> Vec<u8> {
     encode(&words)
 }
 
-/// A server with one worker, a list and a hash of [`COUNT`], and a client.
+/// A server with one worker, a list, a hash and a set of [`COUNT`], and a client.
 fn filled() -> (Server, u64) {
     let mut server = Server::new(1, 1_700_000_000_000);
     let client = server.connect(0);
@@ -38,6 +38,9 @@ fn filled() -> (Server, u64) {
         let mut set = vec!["HSET", "hash"];
         set.extend(texts.iter().flat_map(|text| [text.as_str(), "value"]));
         server.call(client, &set);
+        let mut add = vec!["SADD", "set"];
+        add.extend(texts.iter().map(String::as_str));
+        server.call(client, &add);
     }
     (server, client)
 }
@@ -87,7 +90,7 @@ fn both_ways(words: &[&str], before: &[&[&str]]) -> (String, String) {
 fn pieces_make_the_reply_that_is_made_at_once() {
     let _alone = alone();
     let large = "x".repeat(100_000);
-    let cases: [(&[&str], &[&[&str]]); 9] = [
+    let cases: [(&[&str], &[&[&str]]); 12] = [
         (&["LRANGE", "list", "0", "-1"], &[]),
         (&["LRANGE", "list", "5", "-7"], &[]),
         (&["LPOP", "list", "12000"], &[]),
@@ -95,6 +98,9 @@ fn pieces_make_the_reply_that_is_made_at_once() {
         (&["HGETALL", "hash"], &[]),
         (&["HGETALL", "hash"], &[&["HELLO", "3"]]),
         (&["HKEYS", "hash"], &[]),
+        (&["SMEMBERS", "set"], &[]),
+        (&["SMEMBERS", "set"], &[&["SADD", "set", "1", "2", "3"], &["HELLO", "3"]]),
+        (&["SPOP", "set", "1000000"], &[]),
         (
             &["HVALS", "hash"],
             &[&["HPEXPIRE", "hash", "100", "FIELDS", "2", "element 7", "element 9"]],

@@ -24,12 +24,14 @@ type Words = &'static [&'static str];
 
 #[test]
 fn a_lone_command_of_a_transaction_is_held_as_it_is_outside() {
-    let lone: [(&str, &[Words], Words); 9] = [
+    let lone: [(&str, &[Words], Words); 11] = [
         ("MSET", &[], &["MSET", "a", "1", "b", "2"]),
         ("MSET of one slot", &[], &["MSET", "{t}a", "1", "{t}b", "2"]),
         ("RENAME", &[&["SET", "a", "1"]], &["RENAME", "a", "b"]),
         ("MOVE", &[&["SET", "a", "1"]], &["MOVE", "a", "1"]),
         ("LMOVE", &[&["RPUSH", "a", "1"]], &["LMOVE", "a", "b", "LEFT", "LEFT"]),
+        ("SMOVE", &[&["SADD", "a", "1"]], &["SMOVE", "a", "b", "1"]),
+        ("SUNIONSTORE", &[&["SADD", "a", "1"]], &["SUNIONSTORE", "b", "a", "c"]),
         ("COPY", &[&["SET", "a", "1"]], &["COPY", "a", "b"]),
         ("DEL", &[&["MSET", "a", "1", "b", "1"]], &["DEL", "a", "b"]),
         ("SORT", &[&["RPUSH", "a", "1"]], &["SORT", "a", "STORE", "b"]),

@@ -180,6 +180,55 @@ func tornLMOVE(p *passage, command []string) (wire.Reply, bool) {
 	return element, true
 }
 
+// tornSMOVE removes the member before it adds it elsewhere.
+func tornSMOVE(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] != "SMOVE" || command[1] == command[2] {
+		return wire.Reply{}, false
+	}
+	removed := p.ask("SREM", command[1], command[3])
+	time.Sleep(gap)
+	if removed.Kind == ':' && removed.Int() == 1 {
+		p.ask("SADD", command[2], command[3])
+	}
+	return removed, true
+}
+
+// tornSUNION reads its sets one after the other.
+func tornSUNION(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] != "SUNION" {
+		return wire.Reply{}, false
+	}
+	reply, seen := wire.Reply{Kind: '*'}, map[string]bool{}
+	for _, key := range command[1:] {
+		for _, member := range p.ask("SMEMBERS", key).Items {
+			if !seen[string(member.Text)] {
+				reply.Items = append(reply.Items, member)
+			}
+			seen[string(member.Text)] = true
+		}
+		time.Sleep(gap)
+	}
+	return reply, true
+}
+
+// tornSUNIONSTORE stores what it has read some time ago.
+func tornSUNIONSTORE(p *passage, command []string) (wire.Reply, bool) {
+	if command[0] != "SUNIONSTORE" {
+		return wire.Reply{}, false
+	}
+	members := p.ask(append([]string{"SUNION"}, command[2:]...)...).Items
+	time.Sleep(gap)
+	p.ask("DEL", command[1])
+	if len(members) > 0 {
+		words := []string{"SADD", command[1]}
+		for _, member := range members {
+			words = append(words, string(member.Text))
+		}
+		p.ask(words...)
+	}
+	return wire.Reply{Kind: ':', Text: strconv.AppendInt(nil, int64(len(members)), 10)}, true
+}
+
 // tornRename deletes first and writes later.
 func tornRename(p *passage, command []string) (wire.Reply, bool) {
 	if command[0] != "RENAME" || command[1] == command[2] {

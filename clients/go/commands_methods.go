@@ -2267,7 +2267,7 @@ func (c Commands) RPushX(ctx context.Context, key string, elements ...any) Reply
 	return c.runner.run(ctx, r, commandTable["RPUSHX"])
 }
 
-// SAdd runs SADD: Adds one or more members to a set. Creates the key if it doesn't exist.
+// SAdd runs SADD: Adds members to a set.
 //
 // Since 1.0.0.
 func (c Commands) SAdd(ctx context.Context, key string, members ...any) Reply {
@@ -2293,7 +2293,7 @@ func (c Commands) Scan(ctx context.Context, cursor any, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCAN"])
 }
 
-// SCard runs SCARD: Returns the number of members in a set.
+// SCard runs SCARD: Counts the members.
 //
 // Since 1.0.0.
 func (c Commands) SCard(ctx context.Context, key string) Reply {
@@ -2373,7 +2373,7 @@ func (c Commands) ScriptShow(ctx context.Context, sha1 any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT SHOW"])
 }
 
-// SDiff runs SDIFF: Returns the difference of multiple sets.
+// SDiff runs SDIFF: Answers the members of a set that no other set has.
 //
 // Since 1.0.0.
 func (c Commands) SDiff(ctx context.Context, keys ...string) Reply {
@@ -2384,7 +2384,7 @@ func (c Commands) SDiff(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["SDIFF"])
 }
 
-// SDiffStore runs SDIFFSTORE: Stores the difference of multiple sets in a key.
+// SDiffStore runs SDIFFSTORE: Stores the members of a set that no other set has.
 //
 // Since 1.0.0.
 func (c Commands) SDiffStore(ctx context.Context, destination string, keys ...string) Reply {
@@ -2469,7 +2469,7 @@ func (c Commands) SetRange(ctx context.Context, key string, offset int64, value 
 	return c.runner.run(ctx, r, commandTable["SETRANGE"])
 }
 
-// SInter runs SINTER: Returns the intersect of multiple sets.
+// SInter runs SINTER: Answers the members that all of several sets have.
 //
 // Since 1.0.0.
 func (c Commands) SInter(ctx context.Context, keys ...string) Reply {
@@ -2480,7 +2480,7 @@ func (c Commands) SInter(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["SINTER"])
 }
 
-// SInterCard runs SINTERCARD: Returns the number of members of the intersect of multiple sets.
+// SInterCard runs SINTERCARD: Counts the members that all of several sets have.
 //
 // Since 7.0.0.
 func (c Commands) SInterCard(ctx context.Context, keys []string, args ...any) Reply {
@@ -2495,7 +2495,7 @@ func (c Commands) SInterCard(ctx context.Context, keys []string, args ...any) Re
 	return c.runner.run(ctx, r, commandTable["SINTERCARD"])
 }
 
-// SInterStore runs SINTERSTORE: Stores the intersect of multiple sets in a key.
+// SInterStore runs SINTERSTORE: Stores the members that all of several sets have.
 //
 // Since 1.0.0.
 func (c Commands) SInterStore(ctx context.Context, destination string, keys ...string) Reply {
@@ -2507,7 +2507,7 @@ func (c Commands) SInterStore(ctx context.Context, destination string, keys ...s
 	return c.runner.run(ctx, r, commandTable["SINTERSTORE"])
 }
 
-// SIsMember runs SISMEMBER: Determines whether a member belongs to a set.
+// SIsMember runs SISMEMBER: Tells whether a member is in a set.
 //
 // Since 1.0.0.
 func (c Commands) SIsMember(ctx context.Context, key string, member any) Reply {
@@ -2527,7 +2527,7 @@ func (c Commands) SlowlogHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["SLOWLOG HELP"])
 }
 
-// SMembers runs SMEMBERS: Returns all members of a set.
+// SMembers runs SMEMBERS: Answers all members.
 //
 // Since 1.0.0.
 func (c Commands) SMembers(ctx context.Context, key string) Reply {
@@ -2536,7 +2536,7 @@ func (c Commands) SMembers(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["SMEMBERS"])
 }
 
-// SMIsMember runs SMISMEMBER: Determines whether multiple members belong to a set.
+// SMIsMember runs SMISMEMBER: Tells for each of several members whether it is in a set.
 //
 // Since 6.2.0.
 func (c Commands) SMIsMember(ctx context.Context, key string, members ...any) Reply {
@@ -2548,7 +2548,7 @@ func (c Commands) SMIsMember(ctx context.Context, key string, members ...any) Re
 	return c.runner.run(ctx, r, commandTable["SMISMEMBER"])
 }
 
-// SMove runs SMOVE: Moves a member from one set to another.
+// SMove runs SMOVE: Takes a member from one set and adds it to another.
 //
 // Since 1.0.0.
 func (c Commands) SMove(ctx context.Context, source string, destination string, member any) Reply {
@@ -2585,7 +2585,7 @@ func (c Commands) SortRo(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SORT_RO"])
 }
 
-// SPop runs SPOP: Returns one or more random members from a set after removing them. Deletes the set if the last member was popped.
+// SPop runs SPOP: Takes random members from a set.
 //
 // Since 1.0.0.
 func (c Commands) SPop(ctx context.Context, key string, args ...any) Reply {
@@ -2611,7 +2611,7 @@ func (c Commands) SPublish(ctx context.Context, shardchannel any, message any) R
 	return c.runner.run(ctx, r, commandTable["SPUBLISH"])
 }
 
-// SRandMember runs SRANDMEMBER: Gets one or multiple random members from a set.
+// SRandMember runs SRANDMEMBER: Answers random members.
 //
 // Since 1.0.0.
 func (c Commands) SRandMember(ctx context.Context, key string, args ...any) Reply {
@@ -2623,7 +2623,7 @@ func (c Commands) SRandMember(ctx context.Context, key string, args ...any) Repl
 	return c.runner.run(ctx, r, commandTable["SRANDMEMBER"])
 }
 
-// SRem runs SREM: Removes one or more members from a set. Deletes the set if the last member was removed.
+// SRem runs SREM: Removes members.
 //
 // Since 1.0.0.
 func (c Commands) SRem(ctx context.Context, key string, members ...any) Reply {
@@ -2635,7 +2635,7 @@ func (c Commands) SRem(ctx context.Context, key string, members ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SREM"])
 }
 
-// SScan runs SSCAN: Iterates over members of a set.
+// SScan runs SSCAN: Walks the members step by step.
 //
 // Since 2.8.0.
 func (c Commands) SScan(ctx context.Context, key string, cursor any, args ...any) Reply {
@@ -2692,7 +2692,7 @@ func (c Commands) Substr(ctx context.Context, key string, start int64, end int64
 	return c.runner.run(ctx, r, commandTable["SUBSTR"])
 }
 
-// SUnion runs SUNION: Returns the union of multiple sets.
+// SUnion runs SUNION: Answers the members that any of several sets has.
 //
 // Since 1.0.0.
 func (c Commands) SUnion(ctx context.Context, keys ...string) Reply {
@@ -2703,7 +2703,7 @@ func (c Commands) SUnion(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["SUNION"])
 }
 
-// SUnionStore runs SUNIONSTORE: Stores the union of multiple sets in a key.
+// SUnionStore runs SUNIONSTORE: Stores the members that any of several sets has.
 //
 // Since 1.0.0.
 func (c Commands) SUnionStore(ctx context.Context, destination string, keys ...string) Reply {

@@ -69,8 +69,7 @@ pub(super) fn element_of<'g, N: Named>(
     seed: &Seed,
     name: N::Name<'_>,
 ) -> Option<&'g [u8]> {
-    let leaf =
-        if root.is_leaf() { root } else { leaf_of(root.link(), N::key_of(seed, name)) };
+    let leaf = if root.is_leaf() { root } else { leaf_of(root.link(), N::key_of(seed, name)) };
     N::find(leaf, name).ok().map(|index| leaf.element(index))
 }
 
@@ -228,7 +227,8 @@ impl<'h, N: Named> NamedEdit<'h, N> {
             Pieces::from_iter([(plan.splice(&mut self.arena), 0)])
         } else {
             let seed = self.seed;
-            let key_of = |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(parts)));
+            let key_of =
+                |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(parts)));
             let bias = N::bias(leaf, at);
             let pieces = split(&mut self.arena, &plan, bias, path.key(), key_of);
             self.arena.discard(link);

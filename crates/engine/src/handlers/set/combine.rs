@@ -48,7 +48,7 @@ impl Operation {
         visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
         match self {
-            Operation::Intersection => intersect(&by_length(sources)?, visit),
+            Operation::Intersection => common(sources)?.try_for_each(visit),
             Operation::Union => unite(sources, visit),
             Operation::Difference => subtract(sources, visit),
         }
@@ -69,8 +69,8 @@ impl Operation {
                 if members().all(is_integer) && thresholds.fits_intset(result.len() as u64) {
                     return Ok(Encoding::Intset);
                 }
-                let smallest = by_length(sources)?.first().and_then(|source| *source);
-                let from = match smallest.map(|source| source.encoding) {
+                let shortest = sources.iter().flatten().min_by_key(|source| source.set.len());
+                let from = match shortest.map(|source| source.encoding) {
                     Some(Encoding::Intset) => Encoding::Intset,
                     _ => Encoding::Listpack,
                 };
@@ -88,27 +88,22 @@ impl Operation {
     }
 }
 
-/// Sets from the shortest to the longest; those that do not exist come first.
-fn by_length<'g>(
-    sources: &[Option<Source<'g>>],
-) -> Result<Vec<Option<Source<'g>>>, CommandError> {
-    let mut sorted = memory::collect(sources.iter().copied())?;
-    sorted.sort_unstable_by_key(|source| source.map_or(0, |source| source.set.len()));
+/// The sets that exist, from the shortest to the longest.
+fn by_length<'g>(sources: &[Option<Source<'g>>]) -> Result<Vec<Source<'g>>, CommandError> {
+    let mut sorted = memory::collect(sources.iter().flatten().copied())?;
+    sorted.sort_unstable_by_key(|source| source.set.len());
     Ok(sorted)
 }
 
-/// Passes the members that all sets have to `visit`; the sets go from the shortest to the longest.
-fn intersect<'g>(
+/// The members that all sets have.
+fn common<'g>(
     sources: &[Option<Source<'g>>],
-    mut visit: impl FnMut(Member<'g>) -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
-    let Some((Some(shortest), others)) = sources.split_first() else { return Ok(()) };
-    for member in shortest.set.iter() {
-        if others.iter().flatten().all(|other| other.set.contains(member)) {
-            visit(member)?;
-        }
-    }
-    Ok(())
+) -> Result<impl Iterator<Item = Member<'g>> + use<'g>, CommandError> {
+    let mut sets = by_length(sources)?.into_iter();
+    let shortest = sets.next().filter(|_| sources.iter().all(Option::is_some));
+    let members = shortest.into_iter().flat_map(|shortest| shortest.set.iter());
+    Ok(members
+        .filter(move |&member| sets.as_slice().iter().all(|other| other.set.contains(member))))
 }
 
 fn unite<'g>(
@@ -121,8 +116,7 @@ fn unite<'g>(
         let is_last = rest.peek().is_none();
         for member in source.set.iter() {
             // Nothing comes behind the last set that its members could be equal to.
-            let is_new =
-                if is_last { !seen.contains(&member) } else { insert(&mut seen, member)? };
+            let is_new = if is_last { !seen.contains(&member) } else { insert(&mut seen, member)? };
             if is_new {
                 visit(member)?;
             }
@@ -142,7 +136,7 @@ fn subtract<'g>(
         let mut others = by_length(others)?;
         others.reverse();
         for member in first.set.iter() {
-            if !others.iter().flatten().any(|other| other.set.contains(member)) {
+            if !others.iter().any(|other| other.set.contains(member)) {
                 visit(member)?;
             }
         }
@@ -228,14 +222,9 @@ pub(super) fn sintercard(cx: &mut Cx<'_, '_>) -> Outcome {
             .ok_or("ERR LIMIT can't be negative")?;
         index += 2;
     }
-    let sources = by_length(&read(cx, (2, end))?)?;
-    let mut count = 0;
-    if let Some((Some(shortest), others)) = sources.split_first() {
-        let is_in_all =
-            |member: &Member<'_>| others.iter().flatten().all(|other| other.set.contains(*member));
-        let limit = if limit == 0 { usize::MAX } else { limit as usize };
-        count = shortest.set.iter().filter(is_in_all).take(limit).count();
-    }
+    let sources = read(cx, (2, end))?;
+    let limit = if limit == 0 { usize::MAX } else { limit as usize };
+    let count = common(&sources)?.take(limit).count();
     cx.reply.integer(count as i64);
     Ok(())
 }

@@ -23,7 +23,8 @@ impl Elements for SetElements {
     ) -> u64 {
         let set = version.view::<Set<'_>>(seed).expect("a set was pinned");
         let mut count = 0;
-        for member in set.iter_from(positions.start).take((positions.end - positions.start) as usize)
+        for member in
+            set.iter_from(positions.start).take((positions.end - positions.start) as usize)
         {
             answer(piece.reply, member);
             count += 1;

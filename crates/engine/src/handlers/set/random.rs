@@ -50,7 +50,9 @@ pub(super) fn srandmember(cx: &mut Cx<'_, '_>) -> Outcome {
             (set.len(), count.unsigned_abs()),
             1,
             |cx, count| cx.reply.array(count),
-            |cx, position| set.nth(position).into_iter().for_each(|member| answer(cx.reply, member)),
+            |cx, position| {
+                set.nth(position).into_iter().for_each(|member| answer(cx.reply, member))
+            },
         );
     }
     let positions = draw::different(cx.random(), set.len(), count.unsigned_abs())?;

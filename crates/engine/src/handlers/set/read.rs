@@ -54,7 +54,8 @@ pub(super) fn smembers(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn sscan(cx: &mut Cx<'_, '_>) -> Outcome {
     let cursor = parse_cursor(cx.arg(2))?;
     let entry = cx.read_kind(cx.arg(1), Kind::Set)?;
-    let Some((entry, set)) = entry.and_then(|entry| Some((entry, entry.view::<Set<'_>>(cx.seed())?)))
+    let Some((entry, set)) =
+        entry.and_then(|entry| Some((entry, entry.view::<Set<'_>>(cx.seed())?)))
     else {
         // Without a set nobody looks at the options.
         cx.reply.array(2);

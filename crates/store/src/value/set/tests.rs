@@ -17,7 +17,8 @@ fn members_of_any_size_are_read_back() {
         let element = Encoded::of(Member::Integer(value)).parts().concat();
         assert_eq!(decode(&element), Member::Integer(value));
         let shorter = element.len() - 2;
-        let fits = |bytes: usize| bytes > 0 && (value << (64 - 8 * bytes)) >> (64 - 8 * bytes) == value;
+        let fits =
+            |bytes: usize| bytes > 0 && (value << (64 - 8 * bytes)) >> (64 - 8 * bytes) == value;
         assert!(!fits(shorter), "{value} takes no more bytes than it needs");
     }
     for length in [0, 1, 8, 9, 200, 70_000] {

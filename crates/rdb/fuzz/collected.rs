@@ -4,7 +4,7 @@
 
 use std::collections::TryReserveError;
 
-use tidemill_rdb::encode::{Compression, Encoder, NodeLimit, Place, StreamListpack};
+use tidemill_rdb::encode::{Compression, Encoder, NodeLimit, Output, Place, StreamListpack};
 use tidemill_rdb::payload::{self, Payload};
 use tidemill_rdb::value::{Item, StreamId, StreamState, ValueEncoding};
 use tidemill_rdb::{DecodeError, ReadError, VersionCheck};
@@ -87,7 +87,7 @@ impl Collected {
 
     pub fn write(
         &self,
-        encoder: &mut Encoder<Vec<u8>>,
+        encoder: &mut Encoder<impl Output<Error = TryReserveError>>,
         place: Place<'_>,
         limit: NodeLimit,
     ) -> Result<(), TryReserveError> {
@@ -157,7 +157,7 @@ impl Collected {
     /// In listpacks of at most 100 entries and 4 KiB, as Valkey's by default.
     fn write_stream(
         &self,
-        encoder: &mut Encoder<Vec<u8>>,
+        encoder: &mut Encoder<impl Output<Error = TryReserveError>>,
         place: Place<'_>,
     ) -> Result<(), TryReserveError> {
         let mut listpacks: Vec<StreamListpack> = Vec::new();
@@ -180,7 +180,10 @@ impl Collected {
         self.write_groups(encoder)
     }
 
-    fn write_groups(&self, encoder: &mut Encoder<Vec<u8>>) -> Result<(), TryReserveError> {
+    fn write_groups(
+        &self,
+        encoder: &mut Encoder<impl Output<Error = TryReserveError>>,
+    ) -> Result<(), TryReserveError> {
         let is_group = |item: &Owned| matches!(item, Owned::Group(..));
         let is_pending = |item: &&Owned| matches!(item, Owned::Pending(..));
         let is_consumer = |item: &&Owned| matches!(item, Owned::Consumer(..));

@@ -109,7 +109,7 @@ pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
 /// place in the table.
 pub const ARGUMENT_OVERHEAD_BYTES: u64 = 64;
 
-/// Bytes that an element of a list takes beside its own, by and large.
+/// Bytes that an element of a collection takes beside its own, by and large.
 pub const LIST_ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
 /// Longest request, in bytes, whose command is timed together with its neighbours.

@@ -3,6 +3,9 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a
 //! worker picks it up at its next boundary, so that reading a setting costs nothing shared.
 
+use tidemill_rdb::VersionCheck;
+use tidemill_rdb::encode::Compression;
+
 use crate::telemetry::command_log::LogLimits;
 
 /// Clients that may run `DEBUG`.
@@ -50,6 +53,10 @@ pub struct Settings {
     /// `list-max-listpack-size`: elements (or, when negative, a class of bytes) beyond which a list
     /// is a quicklist.
     pub list_listpack_size_max: i64,
+    /// `rdbcompression`: whether payloads of `DUMP` are compressed.
+    pub compression: Compression,
+    /// `rdb-version-check`: whether `RESTORE` takes payloads of unknown versions.
+    pub version_check: VersionCheck,
     /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
     /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).
     pub command_logs: [LogLimits; 3],
@@ -75,6 +82,8 @@ impl Default for Settings {
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
             list_listpack_size_max: -2,
+            compression: Compression::Lzf,
+            version_check: VersionCheck::Strict,
             command_logs: [10_000, 1 << 20, 1 << 20]
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,

@@ -72,6 +72,18 @@ impl<'p> Payload<'p> {
         self.begin(&mut Cursor::new(self.body, 0))
     }
 
+    /// Number of the nodes of a list that is stored in nodes.
+    #[must_use]
+    pub fn node_count(self) -> Option<u64> {
+        let mut cursor = Cursor::new(self.body, 0);
+        match self.begin(&mut cursor) {
+            Ok(ValueEncoding::ListOfZiplists | ValueEncoding::ListOfListpacks) => {
+                cursor.count("the count of nodes").ok()
+            }
+            _ => None,
+        }
+    }
+
     fn begin(self, cursor: &mut Cursor<'_>) -> Result<ValueEncoding, DecodeError> {
         let end = self.body.len() as u64;
         let number = cursor.byte("a type of value").map_err(ended(end))?;

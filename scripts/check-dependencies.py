@@ -11,11 +11,12 @@ import sys
 ALLOWED = {
     "tidemill": {"server", "bench", "host"},
     "tidemill-server": {"engine", "store", "rcu", "resp", "host"},
-    "tidemill-engine": {"store", "rcu", "resp"},
+    "tidemill-engine": {"store", "rcu", "resp", "rdb"},
     "tidemill-store": {"rcu"},
     "tidemill-bench": {"resp", "host"},
     "tidemill-rcu": set(),
     "tidemill-resp": set(),
+    "tidemill-rdb": {"resp"},
     "tidemill-host": set(),
     "tidemill-testkit": {"engine"},
     "tidemill-tidy": set(),

@@ -109,7 +109,7 @@ pub const EDITED_PATH_BYTES_MAX: u64 = 4096;
 /// place in the table.
 pub const ARGUMENT_OVERHEAD_BYTES: u64 = 64;
 
-/// Bytes that an element of a list or a set takes beside its own, by and large.
+/// Bytes that an element of a collection takes beside its own, by and large.
 pub const ELEMENT_OVERHEAD_BYTES: u64 = 16;
 
 /// Popped members that one effect in the journal removes.

@@ -10,6 +10,8 @@
 //!
 //! Everything else is bounded by constants, and ends the process when there is no memory for it.
 
+use std::borrow::Cow;
+
 use tidemill_store::{EntryRef, NewString, StringValue};
 
 use crate::error::CommandError;
@@ -103,6 +105,18 @@ pub(crate) fn new_string(length: usize) -> Result<NewString, CommandError> {
 /// [`CommandError::NoMemory`].
 pub(crate) fn copy(value: StringValue<'_>) -> Result<Vec<u8>, CommandError> {
     copy_range(value, 0..value.len())
+}
+
+/// A string in one run of bytes: a copy when it is stored in chunks.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, CommandError> {
+    match value {
+        StringValue::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        StringValue::Chunks(_) => copy(value).map(Cow::Owned),
+    }
 }
 
 /// A copy of some of a string's bytes, which must be there.

@@ -3,6 +3,9 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a
 //! worker picks it up at its next boundary, so that reading a setting costs nothing shared.
 
+use tidemill_rdb::VersionCheck;
+use tidemill_rdb::encode::Compression;
+
 use crate::telemetry::command_log::LogLimits;
 
 /// Clients that may run `DEBUG`.
@@ -56,6 +59,10 @@ pub struct Settings {
     pub set_listpack_entries_max: u64,
     /// `set-max-listpack-value`: bytes of a member beyond which a set is called a hash table.
     pub set_listpack_value_bytes_max: usize,
+    /// `rdbcompression`: whether payloads of `DUMP` are compressed.
+    pub compression: Compression,
+    /// `rdb-version-check`: whether `RESTORE` takes payloads of unknown versions.
+    pub version_check: VersionCheck,
     /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
     /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).
     pub command_logs: [LogLimits; 3],
@@ -84,6 +91,8 @@ impl Default for Settings {
             set_intset_entries_max: 512,
             set_listpack_entries_max: 128,
             set_listpack_value_bytes_max: 64,
+            compression: Compression::Lzf,
+            version_check: VersionCheck::Strict,
             command_logs: [10_000, 1 << 20, 1 << 20]
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,

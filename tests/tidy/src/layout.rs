@@ -101,7 +101,7 @@ pub const CRATES: &[CrateLayout] = &[
     layout("crates/store", &[], &[FILES, NET, TIME]),
     layout("crates/engine", ENGINE, &[FILES, SOCKETS, CLOCK]),
     layout("crates/journal", &[], &[FILES, NET]),
-    layout("crates/rdb", &[], &[FILES]),
+    layout("crates/rdb", &[], &[FILES, NET, TIME]),
     layout("crates/persist", &[], &[NET]),
     layout("crates/replication", &[], &[FILES, NET, TIME]),
     layout("crates/cluster", &[], &[FILES, NET, TIME]),

@@ -50,6 +50,10 @@ bitflags! {
         const SEVERAL_CHANGES = 1 << 18;
         /// Reads keys that its arguments do not name. Not shown to clients.
         const DISCOVERS_KEYS = 1 << 19;
+        /// Allowed on a slot that is being imported.
+        const ASKING = 1 << 20;
+        /// Made for servers, not for clients. Shown in `COMMAND DOCS` alone.
+        const SYSTEM = 1 << 21;
     }
 }
 

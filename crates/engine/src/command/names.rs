@@ -15,6 +15,7 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::STALE, "stale"),
     (Flags::SKIP_MONITOR, "skip_monitor"),
     (Flags::SKIP_SLOWLOG, "skip_commandlog"),
+    (Flags::ASKING, "asking"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
     (Flags::MAY_REPLICATE, "may_replicate"),

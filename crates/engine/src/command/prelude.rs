@@ -24,6 +24,8 @@ pub(crate) const MOVABLEKEYS: Flags = Flags::MOVABLEKEYS;
 pub(crate) const ALLOW_BUSY: Flags = Flags::ALLOW_BUSY;
 pub(crate) const SEVERAL_CHANGES: Flags = Flags::SEVERAL_CHANGES;
 pub(crate) const DISCOVERS_KEYS: Flags = Flags::DISCOVERS_KEYS;
+pub(crate) const ASKING: Flags = Flags::ASKING;
+pub(crate) const SYSTEM: Flags = Flags::SYSTEM;
 
 pub(crate) const RW: KeyFlags = KeyFlags::RW;
 pub(crate) const RO: KeyFlags = KeyFlags::RO;

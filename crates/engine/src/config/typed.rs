@@ -1,5 +1,8 @@
 //! Configuration as the server and the engine read it: values with their types and units.
 
+use tidemill_rdb::VersionCheck;
+use tidemill_rdb::encode::Compression;
+
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::settings::{DebugCommand, Quiescent, Settings};
@@ -150,6 +153,14 @@ impl Configuration {
             set_intset_entries_max: self.number("set-max-intset-entries"),
             set_listpack_entries_max: self.number("set-max-listpack-entries"),
             set_listpack_value_bytes_max: self.number("set-max-listpack-value"),
+            compression: match self.flag("rdbcompression") {
+                true => Compression::Lzf,
+                false => Compression::None,
+            },
+            version_check: match self.text("rdb-version-check") {
+                "relaxed" => VersionCheck::Relaxed,
+                _ => VersionCheck::Strict,
+            },
             command_logs: [
                 self.log_limits(
                     "commandlog-execution-slower-than",

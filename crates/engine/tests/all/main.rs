@@ -19,6 +19,7 @@ mod many_keys;
 mod one_change;
 mod reads_beside_writes;
 mod registrations;
+mod restored;
 mod sets;
 mod turns;
 mod waits;

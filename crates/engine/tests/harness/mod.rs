@@ -239,6 +239,11 @@ impl Server {
 
     /// As [`Server::call`], with any bytes.
     pub fn call_bytes(&mut self, connection: u64, words: &[&[u8]]) -> String {
+        String::from_utf8_lossy(&self.call_for_bytes(connection, words)).into_owned()
+    }
+
+    /// As [`Server::call`], with any bytes in both directions.
+    pub fn call_for_bytes(&mut self, connection: u64, words: &[&[u8]]) -> Vec<u8> {
         let input = &mut self.connections.get_mut(&connection).expect("connected").input;
         input.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
         for word in words {
@@ -248,7 +253,7 @@ impl Server {
         }
         self.turn(connection);
         self.settle();
-        self.take_output(connection)
+        self.take_output_bytes(connection)
     }
 
     /// Sends one command and returns its reply. Nothing else happens: what it found expired is not
@@ -290,10 +295,14 @@ impl Server {
 
     /// Output of a connection.
     pub fn take_output(&mut self, connection: u64) -> String {
+        String::from_utf8_lossy(&self.take_output_bytes(connection)).into_owned()
+    }
+
+    fn take_output_bytes(&mut self, connection: u64) -> Vec<u8> {
         let output = &mut self.connections.get_mut(&connection).expect("connected").output;
-        let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
+        let bytes = output.to_vec();
         output.clear();
-        text
+        bytes
     }
 
     /// One pass of each worker's loop: messages, waits that are over, what is left between

@@ -174,6 +174,30 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         cx.changed(database, key, key_hash, event, found.is_none());
     }
 
+    /// Puts a new collection under the key in the place of whatever is there. `fill` fills it and
+    /// returns its encoding and expiry, or `None` to leave all as it was; tells whether it was put.
+    ///
+    /// # Errors
+    ///
+    /// Those of `fill`; then nothing is changed.
+    pub fn replace_as<C: Collection>(
+        self,
+        event: Event,
+        fill: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, Option<u64>)>, CommandError>,
+    ) -> Result<bool, CommandError> {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let mut collection = C::create(cx.shared.keyspace.seed(), heap);
+        let Some((encoding, expires_at_ms)) = fill(&mut collection)? else { return Ok(false) };
+        let spec = tree_spec(key, key_hash, encoding, None, cx.worker);
+        let spec = TreeSpec { expires_at_ms, ..spec };
+        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let _present = lock.put_tree::<C>(database, found, collection, spec, section, heap);
+        cx.changed(database, key, key_hash, event, found.is_none());
+        Ok(true)
+    }
+
     /// Gives the key another expiry, or none.
     ///
     /// # Panics

@@ -7,7 +7,7 @@ use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::command::{
-    Argument, ArgumentKind, Command, CommandTable, Find, KeyPositions, KeySpec, Start,
+    Argument, ArgumentKind, Command, CommandTable, Find, Flags, KeyPositions, KeySpec, Start,
 };
 use crate::error::CommandError;
 use crate::glob;
@@ -180,6 +180,7 @@ fn reply_argument(reply: &mut ReplyBuffer, argument: &Argument) {
 fn reply_docs(reply: &mut ReplyBuffer, command: &Command) {
     let fields = 4
         + if command.deprecated.is_some() { 3 } else { 0 }
+        + usize::from(command.flags.contains(Flags::SYSTEM))
         + usize::from(!command.history.is_empty())
         + usize::from(!command.arguments.is_empty())
         + usize::from(!command.subcommands.is_empty());
@@ -193,6 +194,11 @@ fn reply_docs(reply: &mut ReplyBuffer, command: &Command) {
     ] {
         reply.bulk(name);
         reply.bulk(value);
+    }
+    if command.flags.contains(Flags::SYSTEM) {
+        reply.bulk("doc_flags");
+        reply.set(1);
+        reply.simple_string("syscmd");
     }
     if let Some((since, replacement)) = command.deprecated {
         reply.bulk("doc_flags");

@@ -18,7 +18,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     )
     .protected(),
     text("dbfilename", "dump.rdb", "File of the snapshot.").protected().without_effect(NO_SNAPSHOT),
-    flag("rdbcompression", true, "Compresses snapshots.").without_effect(NO_SNAPSHOT),
+    flag("rdbcompression", true, "Compresses long strings in the payloads of `DUMP`."),
     flag("rdbchecksum", true, "Ends snapshots with a checksum.")
         .at_start()
         .without_effect(NO_SNAPSHOT),
@@ -26,9 +26,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "rdb-version-check",
         "strict",
         &["strict", "relaxed"],
-        "Whether newer snapshots are loaded.",
-    )
-    .without_effect(NO_SNAPSHOT),
+        "Whether `RESTORE` refuses payloads of versions that are unknown, or that only Redis writes.",
+    ),
     flag("rdb-save-incremental-fsync", true, "Syncs snapshots in steps.")
         .without_effect(NO_SNAPSHOT),
     flag("rdb-del-sync-files", false, "Removes snapshots made for replicas.")

@@ -123,6 +123,50 @@ pub(super) const MOVE: Command = GENERIC
     .keys(&[KeySpec::first(&[RW, ACCESS, UPDATE])])
     .arguments(&[key("key"), integer("db")]);
 
+pub(super) const DUMP: Command = GENERIC
+    .command("dump", 2, "2.6.0", "Answers a value as a payload for `RESTORE`.")
+    .complexity(
+        "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of \
+         objects composing the value and M their average size. For small string values the time \
+         complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+    )
+    .flags(&[READONLY])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key")])
+    .tips(&["nondeterministic_output"]);
+
+pub(super) const RESTORE: Command = GENERIC
+    .command("restore", -4, "2.6.0", "Makes a key of a payload from `DUMP`.")
+    .complexity(
+        "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, \
+         where N is the number of objects composing the value and M their average size. For small \
+         string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). \
+         However for sorted set values the complexity is O(N*M*log(N)) because inserting values \
+         into sorted sets is O(log(N)).",
+    )
+    .flags(&[WRITE, DENYOOM])
+    .categories(&[Categories::DANGEROUS])
+    .keys(&[KeySpec::first(&[OW, UPDATE])])
+    .arguments(&[
+        key("key"),
+        integer("ttl"),
+        string("serialized-value"),
+        word("REPLACE").optional().since("3.0.0"),
+        word("ABSTTL").optional().since("5.0.0"),
+        integer("seconds").token("IDLETIME").optional().since("5.0.0"),
+        integer("frequency").token("FREQ").optional().since("5.0.0"),
+    ])
+    .history(&[
+        ("3.0.0", "Added the `REPLACE` modifier."),
+        ("5.0.0", "Added the `ABSTTL` modifier."),
+        ("5.0.0", "Added the `IDLETIME` and `FREQ` options."),
+    ]);
+
+/// As `RESTORE`, of a server that moves the key's slot here.
+pub(super) const RESTORE_ASKING: Command = Command { group: Group::Server, ..RESTORE }
+    .command("restore-asking", -4, "3.0.0", "Makes a key of a payload while its slot is moved.")
+    .more_flags(&[ASKING, SYSTEM]);
+
 pub(super) const OBJECT: Command = GENERIC.container(
     "object",
     "2.2.3",

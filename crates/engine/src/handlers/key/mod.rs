@@ -1,11 +1,13 @@
 //! Commands on keys of any type, and on the keyspace as a whole.
 
 mod declarations;
+mod dump;
 mod expire;
 mod look;
 mod object;
 mod remove;
 mod rename;
+mod restore;
 mod sort;
 mod wait;
 
@@ -37,6 +39,9 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&RENAMENX, Handler::Keyed(rename::rename)),
     (&COPY, Handler::Keyed(rename::copy)),
     (&MOVE, Handler::Keyed(rename::move_key)),
+    (&DUMP, Handler::Keyed(dump::dump)),
+    (&RESTORE, Handler::Keyed(restore::restore)),
+    (&RESTORE_ASKING, Handler::Keyed(restore::restore)),
     (&OBJECT_ENCODING, Handler::Keyed(object::encoding)),
     (&OBJECT_FREQ, Handler::Keyed(object::freq)),
     (&OBJECT_IDLETIME, Handler::Keyed(object::idletime)),

@@ -179,14 +179,6 @@ pub(super) fn stored_key(args: &ArgumentView<'_>, positions: &mut KeyPositions) 
     positions.extend(stored);
 }
 
-/// A string in one run of bytes: a copy when it is stored in chunks.
-fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, CommandError> {
-    match value {
-        StringValue::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
-        StringValue::Chunks(_) => memory::copy(value).map(Cow::Owned),
-    }
-}
-
 enum Weight<'e> {
     Score(f64),
     Text(Option<Cow<'e, [u8]>>),
@@ -206,7 +198,7 @@ fn weigh<'g: 'e, 'e>(
         Some(pattern) => pattern.follow(cx, element)?,
         None => Some(StringValue::Plain(element)),
     };
-    let text = text.map(contiguous).transpose()?;
+    let text = text.map(memory::contiguous).transpose()?;
     if options.is_alpha {
         return Ok(Weight::Text(text));
     }
@@ -329,7 +321,7 @@ fn store(
     cx.room().check(bytes + found.len() as u64 * ELEMENT_OVERHEAD_BYTES)?;
     let mut whole = memory::with_capacity(found.len())?;
     for value in found {
-        whole.push(value.map(contiguous).transpose()?);
+        whole.push(value.map(memory::contiguous).transpose()?);
     }
     let found = whole;
     let elements = || found.iter().map(|value| value.as_deref().unwrap_or(b""));

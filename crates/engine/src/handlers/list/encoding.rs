@@ -3,6 +3,7 @@
 //! The names follow the bytes that Valkey's listpack would take, not the layout here. They are
 //! counted exactly only near the threshold: far from it the tree's own size decides.
 
+use tidemill_rdb::encode::NodeLimit;
 use tidemill_resp::number::parse_integer;
 use tidemill_store::value::list::{List, ListEdit};
 use tidemill_store::{Encoding, EntryRef};
@@ -115,13 +116,36 @@ pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit
 
 /// The encoding of what `edit` made of a quicklist.
 pub(super) fn when_smaller(edit: &ListEdit<'_>, limit: Limit) -> Encoding {
-    let half = limit.half();
+    if fits(edit, limit.half()) { Encoding::Listpack } else { Encoding::Quicklist }
+}
+
+/// True if a listpack of all elements is within a limit.
+fn fits(edit: &ListEdit<'_>, limit: Limit) -> bool {
     // Nodes are never so empty.
-    let is_large = edit.allocated_bytes() > 2 * half.bytes;
-    if edit.len() > half.count || is_large || listpack_bytes(edit.iter()) > half.bytes {
-        Encoding::Quicklist
-    } else {
+    let is_large = edit.allocated_bytes() > 2 * limit.bytes;
+    edit.len() <= limit.count && !is_large && listpack_bytes(edit.iter()) <= limit.bytes
+}
+
+/// The encoding of a list that `RESTORE` made of a payload with `node_count` nodes, if it says.
+pub(crate) fn restored_encoding(
+    edit: &ListEdit<'_>,
+    node_count: Option<u64>,
+    listpack_size_max: i64,
+) -> Encoding {
+    let is_one_node = node_count.is_none_or(|count| count == 1);
+    if is_one_node && fits(edit, Limit::of_setting(listpack_size_max)) {
         Encoding::Listpack
+    } else {
+        Encoding::Quicklist
+    }
+}
+
+/// Limit of the nodes that `DUMP` makes of a list with an encoding.
+pub(crate) fn node_limit(encoding: Encoding, listpack_size_max: i64) -> NodeLimit {
+    let Limit { bytes, count } = Limit::of_setting(listpack_size_max);
+    match encoding {
+        Encoding::Listpack => NodeLimit::ONE_NODE,
+        _ => NodeLimit { bytes_max: bytes as usize, element_count_max: count },
     }
 }
 

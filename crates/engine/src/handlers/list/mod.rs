@@ -9,7 +9,7 @@ mod pieces;
 mod pop;
 mod push;
 
-pub(super) use encoding::new_encoding;
+pub(super) use encoding::{new_encoding, node_limit, restored_encoding};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

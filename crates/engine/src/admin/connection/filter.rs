@@ -141,7 +141,7 @@ impl<'s> Terms<'s> {
             () if is(name, "LIB-NAME") => self.library_name = text,
             () if is(name, "LIB-VER") => self.library_version = text,
             () if is(name, "USER") => {
-                if value != b"default" {
+                if cx.shared.users.find(value).is_none() {
                     return Err(CommandError::quoting("ERR No such user '", value, "'"));
                 }
                 self.user = text;
@@ -194,7 +194,7 @@ impl<'s> Terms<'s> {
             self.address.map(|wanted| wanted == client.address.as_bytes()),
             self.local_address.map(|wanted| wanted == client.local_address.as_bytes()),
             self.ip.map(|wanted| wanted == ip(&client.address).as_bytes()),
-            self.user.map(|_| true),
+            self.user.map(|wanted| wanted == client.user_name()),
             self.name.map(|wanted| is_text(wanted, &texts.name)),
             self.library_name.map(|wanted| is_text(wanted, &texts.library_name)),
             self.library_version.map(|wanted| is_text(wanted, &texts.library_version)),

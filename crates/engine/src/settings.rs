@@ -35,6 +35,8 @@ pub struct Settings {
     pub requirepass: Vec<u8>,
     /// `acl-pubsub-default`: whether new users may use all channels.
     pub new_users_have_channels: bool,
+    /// `aclfile`: the file of users.
+    pub users_file: Option<String>,
     /// `acllog-max-len`: entries of `ACL LOG`.
     pub acl_log_entries_max: usize,
     /// `maxmemory` in bytes; 0 is no limit.
@@ -73,6 +75,7 @@ impl Default for Settings {
         Settings {
             requirepass: Vec::new(),
             new_users_have_channels: false,
+            users_file: None,
             acl_log_entries_max: 128,
             maxmemory_bytes: 0,
             retired_bytes_max: 0,

@@ -48,11 +48,11 @@ impl AllowedDatabases {
         }
     }
 
-    /// The rule that allows these databases: `alldbs`, `resetdbs`, `db=0,3`.
+    /// The rule that allows these databases: `alldbs`, `db=0,3`; nothing for none.
     pub(super) fn describe(&self) -> String {
         match self {
             AllowedDatabases::All => String::from("alldbs"),
-            AllowedDatabases::Some(numbers) if numbers.is_empty() => String::from("resetdbs"),
+            AllowedDatabases::Some(numbers) if numbers.is_empty() => String::new(),
             AllowedDatabases::Some(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
                 format!("db={}", numbers.join(","))

@@ -21,12 +21,13 @@ pub fn begin(
     configuration: &Configuration,
     read: impl FnOnce(&str) -> io::Result<Vec<u8>>,
 ) -> Result<(), LoadError> {
-    let channels = ChannelsOfNewUsers::of(&configuration.settings());
+    let settings = configuration.settings();
+    let channels = ChannelsOfNewUsers::of(&settings);
     let mut error = LoadError::default();
     let lines = configuration.user_lines();
     let declared = parse_lines(users, lines, channels, &mut error);
     let mut listed = None;
-    if let Some(path) = configuration.users_file() {
+    if let Some(path) = &settings.users_file {
         if let Some(line) = lines.first() {
             let reason = format!("users are declared in aclfile '{path}' already: not in both");
             error.add_user_line(line, reason);

@@ -53,7 +53,8 @@ impl<'a> Call<'a> {
     }
 
     /// The first database that it touches and `allowed` lacks: index of the argument that numbers
-    /// it, or 0. A number that is none of a database is the handler's to complain about.
+    /// it, or 0. With a number that is none of a database nothing is done: that is the handler's to
+    /// complain about.
     fn denied_database(&self, allowed: &AllowedDatabases) -> Option<usize> {
         let mut positions = KeyPositions::new();
         let is_selected_denied =
@@ -66,13 +67,14 @@ impl<'a> Call<'a> {
                 find(self.args, &mut positions);
             }
         }
-        let numbered = positions.into_iter();
-        numbered.filter(|&position| position < self.args.len()).find(|&position| {
-            let number = parse_integer(self.args.get(position));
-            number
-                .and_then(|number| usize::try_from(number).ok())
-                .is_some_and(|number| number < self.database_count && !allowed.contains(number))
-        })
+        let number_at = |&position: &usize| {
+            let argument = (position < self.args.len()).then(|| self.args.get(position))?;
+            let number = usize::try_from(parse_integer(argument)?).ok()?;
+            (number < self.database_count).then_some(number)
+        };
+        let numbers: Option<KeyPositions> = positions.iter().map(number_at).collect();
+        let denied = numbers?.iter().position(|&number| !allowed.contains(number))?;
+        Some(positions[denied])
     }
 }
 
@@ -125,13 +127,13 @@ impl Selector {
     /// The first thing that is denied.
     pub(super) fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         let denied = |reason, argument| Err(Denial { reason, argument });
-        if !self.allows_command(call) {
-            return denied(Reason::Command, 0);
-        }
         if !self.databases.are_all()
             && let Some(argument) = call.denied_database(&self.databases)
         {
             return denied(Reason::Database, argument);
+        }
+        if !self.allows_command(call) {
+            return denied(Reason::Command, 0);
         }
         if !self.has_all_keys {
             for key in call.keys() {
@@ -303,7 +305,9 @@ impl Selector {
         }
         parts.push(self.channels_text());
         if !self.databases.are_all() {
-            parts.push(self.databases_text().into_bytes());
+            let databases = self.databases_text();
+            let none = String::from("resetdbs");
+            parts.push(if databases.is_empty() { none } else { databases }.into_bytes());
         }
         parts.push(self.commands_text());
         parts.retain(|part| !part.is_empty());

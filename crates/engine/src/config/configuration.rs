@@ -207,12 +207,6 @@ impl Configuration {
         &self.users
     }
 
-    /// File of users, if there is one.
-    #[must_use]
-    pub fn users_file(&self) -> Option<&str> {
-        self.value("aclfile").filter(|path| !path.is_empty())
-    }
-
     pub(super) fn add_user(&mut self, line: UserLine) {
         self.users.push(line);
     }

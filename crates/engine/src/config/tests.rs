@@ -253,8 +253,6 @@ fn what_does_not_exist_stops_the_start() {
         "replicaof 127.0.0.1 6380",
         "slaveof 127.0.0.1 6380",
         "tls-port 6380",
-        "aclfile /etc/users.acl",
-        "user default on",
         "cluster-enabled yes",
         "loadmodule /x.so",
         "rename-command FLUSHALL \"\"",

@@ -137,6 +137,7 @@ impl Configuration {
         Settings {
             requirepass: self.text("requirepass").as_bytes().to_vec(),
             new_users_have_channels: self.text("acl-pubsub-default") == "allchannels",
+            users_file: self.path("aclfile"),
             acl_log_entries_max: self.number("acllog-max-len"),
             maxmemory_bytes: self.number("maxmemory"),
             retired_bytes_max: self.number("rcu-retired-max"),

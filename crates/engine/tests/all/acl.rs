@@ -171,7 +171,7 @@ fn ten_thousand_users_are_found_as_fast_as_ten() {
     let mut server = Server::new(1, 1_000_000);
     let (admin, client) = (server.connect(0), server.connect(0));
     let mut names: Vec<String> = Vec::new();
-    let mut fill = |server: &mut Server, names: &mut Vec<String>, count: usize| {
+    let fill = |server: &mut Server, names: &mut Vec<String>, count: usize| {
         while names.len() < count {
             let name = format!("user{}", names.len());
             let rules = ["on", ">p", "+@read", "-@dangerous", "+set", "~a*", "%R~b*"];

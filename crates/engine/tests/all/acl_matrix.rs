@@ -87,7 +87,10 @@ impl Case {
 /// `before` allows it and `after` denies it with `text`, and in `EXEC` for `reason`.
 fn is_denied(words: &[String], (before, after): (&[&str], &[&str]), text: &str, reason: &str) {
     let rules = [before, after].concat();
-    let denied = format!("-NOPERM {text}");
+    let denied = match &*words[0] {
+        "exec" => format!("-EXECABORT Transaction discarded because of: NOPERM {text}"),
+        _ => format!("-NOPERM {text}"),
+    };
     let reply = Case::new(words, &rules).send();
     assert!(reply.starts_with(&denied), "{words:?} by {rules:?}: {reply}");
     let mut queueing = Case::new(words, &[&rules[..], &["+multi", "+exec"]].concat());

@@ -8,13 +8,12 @@ use crate::error::CommandError;
 
 /// Path of the file of users.
 fn path(cx: &SessionCx<'_, '_>) -> Result<String, CommandError> {
-    let configuration = cx.shared.configuration();
-    let path = configuration.users_file().ok_or(
+    let path = cx.worker.settings.users_file.as_ref().ok_or(
         "ERR This instance is not configured to use an ACL file. You may want to specify users via \
          the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a \
          configuration file set) in order to store users in the configuration.",
     )?;
-    Ok(path.to_owned())
+    Ok(path.clone())
 }
 
 pub(super) fn load(cx: &mut SessionCx<'_, '_>) -> Outcome {

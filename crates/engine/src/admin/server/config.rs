@@ -38,7 +38,7 @@ pub(super) fn resetstat(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn rewrite(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let configuration = cx.shared.configuration();
-    let users: Vec<Vec<u8>> = match configuration.users_file() {
+    let users: Vec<Vec<u8>> = match &cx.worker.settings.users_file {
         Some(_) => Vec::new(),
         None => cx.shared.users.all().iter().map(|user| user.describe()).collect(),
     };

@@ -50,13 +50,18 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Positions of the databases that `COPY` may copy to, for permission.
+/// Positions of the databases that `COPY` copies to, for permission; none with options that do not
+/// parse.
 pub(super) fn databases_of_copy(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
     let mut index = 3;
-    while index + 1 < args.len() {
-        if is(args.get(index), "DB") {
+    while index < args.len() {
+        let option = args.get(index);
+        if is(option, "DB") && index + 1 < args.len() {
             index += 1;
             positions.push(index);
+        } else if !is(option, "REPLACE") {
+            positions.clear();
+            return;
         }
         index += 1;
     }

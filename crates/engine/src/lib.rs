@@ -9,6 +9,7 @@
 //! with, [`execute`] how it is run.
 
 pub mod access;
+pub mod acl;
 mod admin;
 pub mod blocking;
 pub mod clock;

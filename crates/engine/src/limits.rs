@@ -161,7 +161,16 @@ pub const FIELDS_PER_SWEEP_STEP: usize = 16;
 pub const SWEEP_STEPS_PER_BUCKET_MAX: usize = 16;
 
 /// Bytes of a session, which counts with the memory of its client.
-pub const SESSION_BYTES: usize = 112;
+pub const SESSION_BYTES: usize = 144;
+
+/// Entries of `ACL LOG` among which one that a denial repeats is looked for, the latest first.
+pub const ACL_LOG_SCANNED_MAX: usize = 10;
+
+/// Milliseconds within which equal denials are one entry of `ACL LOG`.
+pub const ACL_LOG_WINDOW_MS: u64 = 60_000;
+
+/// Bytes of a name, a key or a channel that `ACL LOG` keeps.
+pub const ACL_LOG_OBJECT_BYTES_MAX: usize = 16 << 10;
 
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
 const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);

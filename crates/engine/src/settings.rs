@@ -34,8 +34,14 @@ pub enum Quiescent {
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `requirepass`: the default user's password; empty when none is needed.
+    /// `requirepass`: the password that the default user was given; empty for none.
     pub requirepass: Vec<u8>,
+    /// `acl-pubsub-default`: whether new users may use all channels.
+    pub new_users_have_channels: bool,
+    /// `aclfile`: the file of users.
+    pub users_file: Option<String>,
+    /// `acllog-max-len`: entries of `ACL LOG`.
+    pub acl_log_entries_max: usize,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
     /// `rcu-retired-max`: retired bytes of all workers beyond which writers wait; 0 goes by the
@@ -81,6 +87,9 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             requirepass: Vec::new(),
+            new_users_have_channels: false,
+            users_file: None,
+            acl_log_entries_max: 128,
             maxmemory_bytes: 0,
             retired_bytes_max: 0,
             bulk_bytes_max: 512 * 1024 * 1024,

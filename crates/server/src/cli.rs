@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tidemill_engine::acl::{self, Users};
 use tidemill_engine::config::{CommandLine, Configuration, directive_list, load};
 pub use tidemill_engine::config::{FAMILIES, nearest};
+use tidemill_engine::execute::commands;
 
 use crate::config::DiskFiles;
 use crate::options;
@@ -140,10 +142,14 @@ fn answer(arguments: &[String], commit: &str) -> Option<ExitCode> {
     None
 }
 
-/// Configuration of a command line and its file, with a placement that can be read.
+/// Configuration of a command line and its file, with a placement that can be read and users that
+/// can be made.
 fn checked_configuration(line: &CommandLine) -> Result<Configuration, String> {
     let configuration = load(line, &DiskFiles).map_err(|error| error.to_string())?;
     options::placement(&configuration).map_err(|reason| format!("tidemill server: {reason}"))?;
+    let users = Users::new(commands());
+    acl::begin(&users, &configuration, |path| std::fs::read(path))
+        .map_err(|error| error.to_string())?;
     Ok(configuration)
 }
 

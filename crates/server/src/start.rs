@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use tidemill_engine::acl;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
@@ -242,13 +243,13 @@ fn shared_state(
         .configuration
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
         .map_err(|error| error.to_string())?;
-    Ok(Arc::new(Shared::new(SharedSpec {
+    let shared = Shared::new(SharedSpec {
         commands: tidemill_engine::execute::commands(),
         database_count: options.databases,
         seed: Seed::new(random()?, random()?),
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::of_system()),
-        configuration,
+        configuration: configuration.clone(),
         host: Box::new(Process {
             run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
             file: start.file.clone(),
@@ -259,7 +260,10 @@ fn shared_state(
             shutdown,
         }),
         sinks: Sinks::default(),
-    })))
+    });
+    acl::begin(&shared.users, &configuration, |path| std::fs::read(path))
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(shared))
 }
 
 /// Waits for the ends of the workers; returns their first error.
@@ -365,13 +369,28 @@ impl Host for Process {
         crash::violate_memory();
     }
 
-    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String> {
+    fn rewrite_configuration(
+        &self,
+        configuration: &Configuration,
+        users: &[Vec<u8>],
+    ) -> Result<(), String> {
         let Some(path) = &self.file else {
             return Err("ERR The server is running without a config file".into());
         };
         let failed = |error: io::Error| format!("ERR Rewriting config file: {}", reason(&error));
         let old = std::fs::read(path).map_err(failed)?;
-        replace(path, &configuration.rewrite(&old)).map_err(failed)
+        replace(path, &configuration.rewrite(&old, users)).map_err(failed)
+    }
+
+    fn read_users(&self, path: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn write_users(&self, path: &str, contents: &[u8]) -> io::Result<()> {
+        match replace(Path::new(path), contents) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::write(path, contents),
+            replaced => replaced,
+        }
     }
 
     fn allocator(&self) -> AllocatorMemory {

@@ -90,7 +90,7 @@ impl SilentHost {
 impl Host for SilentHost {
     fn shut_down(&self, _requested_by: &str) {}
 
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+    fn rewrite_configuration(&self, _: &Configuration, _: &[Vec<u8>]) -> Result<(), String> {
         Ok(())
     }
 

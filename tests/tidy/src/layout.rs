@@ -49,7 +49,8 @@ const fn room(
 
 /// Rooms of the engine. Slots are below shared state, which holds one of each, and locks are in
 /// `access`, because they judge expiries by the worker's clock:
-/// docs/decisions/rooms-of-the-engine.md. `Shared` is no forbidden name in handlers: a long string
+/// docs/decisions/rooms-of-the-engine.md. Users are below slots: a blocked client is judged by its own.
+/// `Shared` is no forbidden name in handlers: a long string
 /// is a `NewValue::Shared`, and shared state cannot be imported there.
 const ENGINE: &[Room] = &[
     room(
@@ -75,12 +76,12 @@ const ENGINE: &[Room] = &[
     ),
     room("handlers", &["access"], &["Worker", "Mailbox", "Mailboxes"]),
     room("access", &["worker", "tracking", "shared", "slots", "telemetry"], &["Mailbox", "Gate"]),
-    room("worker", &["shared", "slots", "telemetry"], &[]),
+    room("worker", &["shared", "slots", "acl", "telemetry"], &[]),
     room("tracking", &["shared", "slots", "telemetry"], &[]),
     room("pubsub", &["shared", "slots", "telemetry"], &[]),
-    room("acl", &["shared", "telemetry"], &[]),
-    room("shared", &["slots", "telemetry"], &[]),
-    room("slots", &["telemetry"], &[]),
+    room("shared", &["slots", "acl", "telemetry"], &[]),
+    room("slots", &["acl", "telemetry"], &[]),
+    room("acl", &["telemetry"], &[]),
     room("telemetry", &[], &[]),
 ];
 

@@ -2,6 +2,7 @@
 //!
 //! May touch: access, workers, shared state, slots, telemetry.
 
+pub(crate) mod acl;
 pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;

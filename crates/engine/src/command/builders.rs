@@ -16,6 +16,7 @@
 use super::arguments::Argument;
 use super::declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
 use super::keys::KeySpec;
+use super::touched::{Channels, Databases};
 
 impl Command {
     const fn family(group: Group, categories: Categories, scope: Scope) -> Command {
@@ -128,6 +129,18 @@ impl Command {
     #[must_use]
     pub const fn key_flags(self, key_flags: KeyFlagsOf) -> Command {
         Command { key_flags: Some(key_flags), ..self }
+    }
+
+    /// Channels that it publishes or subscribes to.
+    #[must_use]
+    pub const fn channels(self, channels: Channels) -> Command {
+        Command { channels: Some(channels), ..self }
+    }
+
+    /// Databases that it touches, when it is not the selected one alone.
+    #[must_use]
+    pub const fn databases(self, databases: Databases) -> Command {
+        Command { databases, ..self }
     }
 
     /// Its syntax.

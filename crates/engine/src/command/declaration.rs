@@ -5,6 +5,7 @@ use tidemill_resp::request::ArgumentView;
 
 use super::arguments::Argument;
 use super::keys::{Find, KeyFlags, KeyPositions, KeySpec};
+use super::touched::{Channels, Databases};
 
 bitflags! {
     /// Flags of a command, with the names of `COMMAND INFO`.
@@ -58,7 +59,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// ACL categories that do not follow from the flags.
+    /// ACL categories. Those from `READ` on follow from the flags and are not declared.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Categories: u32 {
         /// `@keyspace`
@@ -83,6 +84,26 @@ bitflags! {
         const SET = 1 << 9;
         /// `@sortedset`
         const SORTED_SET = 1 << 10;
+        /// `@hyperloglog`
+        const HYPERLOGLOG = 1 << 11;
+        /// `@geo`
+        const GEO = 1 << 12;
+        /// `@stream`
+        const STREAM = 1 << 13;
+        /// `@pubsub`
+        const PUBSUB = 1 << 14;
+        /// `@scripting`
+        const SCRIPTING = 1 << 15;
+        /// `@read`
+        const READ = 1 << 16;
+        /// `@write`
+        const WRITE = 1 << 17;
+        /// `@fast`
+        const FAST = 1 << 18;
+        /// `@slow`
+        const SLOW = 1 << 19;
+        /// `@blocking`
+        const BLOCKING = 1 << 20;
     }
 }
 
@@ -174,6 +195,10 @@ pub struct Command {
     pub more_keys: Option<MoreKeys>,
     /// Access to its keys, for commands of which the arguments decide that.
     pub key_flags: Option<KeyFlagsOf>,
+    /// Channels that it publishes or subscribes to.
+    pub channels: Option<Channels>,
+    /// Databases that it touches.
+    pub databases: Databases,
     /// Its syntax.
     pub arguments: &'static [Argument],
     /// Hints for clients and proxies.
@@ -208,6 +233,8 @@ impl Command {
         keys: &[],
         more_keys: None,
         key_flags: None,
+        channels: None,
+        databases: Databases::Selected,
         arguments: &[],
         tips: &[],
         history: &[],

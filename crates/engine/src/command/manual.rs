@@ -30,8 +30,7 @@ const MISSING: &str = "\
 They are answered with `unknown command`, or `unknown subcommand` where other subcommands of the
 container exist. `SAVE`, `BGSAVE`, `BGREWRITEAOF`, `REPLICAOF HOST PORT` and `SLAVEOF HOST PORT` are
 known and refused, because there is no persistence and no replication; `WAIT` and `WAITAOF` count
-what there is: no replica and no log. `ACL` and `MODULE` know the subcommands of a server with one
-user and no module.
+what there is: no replica and no log. `MODULE` knows the subcommands of a server without modules.
 
 ";
 

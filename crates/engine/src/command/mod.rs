@@ -14,8 +14,10 @@ pub(crate) mod prelude;
 mod table;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use arguments::{Argument, ArgumentKind};
 pub use declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
 pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
 pub use table::{CommandId, CommandTable};
+pub use touched::{Channels, DatabasePositions, Databases, KeyAccess, KeyAccesses};

@@ -25,18 +25,29 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::ALLOW_BUSY, "allow_busy"),
 ];
 
+/// In the order of `ACL CAT`.
 const CATEGORY_NAMES: &[(Categories, &str)] = &[
     (Categories::KEYSPACE, "@keyspace"),
-    (Categories::STRING, "@string"),
-    (Categories::BITMAP, "@bitmap"),
-    (Categories::LIST, "@list"),
+    (Categories::READ, "@read"),
+    (Categories::WRITE, "@write"),
     (Categories::SET, "@set"),
     (Categories::SORTED_SET, "@sortedset"),
+    (Categories::LIST, "@list"),
     (Categories::HASH, "@hash"),
+    (Categories::STRING, "@string"),
+    (Categories::BITMAP, "@bitmap"),
+    (Categories::HYPERLOGLOG, "@hyperloglog"),
+    (Categories::GEO, "@geo"),
+    (Categories::STREAM, "@stream"),
+    (Categories::PUBSUB, "@pubsub"),
     (Categories::ADMIN, "@admin"),
+    (Categories::FAST, "@fast"),
+    (Categories::SLOW, "@slow"),
+    (Categories::BLOCKING, "@blocking"),
     (Categories::DANGEROUS, "@dangerous"),
     (Categories::CONNECTION, "@connection"),
     (Categories::TRANSACTION, "@transaction"),
+    (Categories::SCRIPTING, "@scripting"),
 ];
 
 const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
@@ -52,6 +63,20 @@ const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
     (KeyFlags::INCOMPLETE, "incomplete"),
     (KeyFlags::VARIABLE_FLAGS, "variable_flags"),
 ];
+
+impl Categories {
+    /// Names of all categories without their `@`, in the order of `ACL CAT`.
+    pub fn all_names() -> impl ExactSizeIterator<Item = &'static str> {
+        CATEGORY_NAMES.iter().map(|(_, name)| &name[1..])
+    }
+
+    /// The category of a name without its `@`, in any case.
+    #[must_use]
+    pub fn named(name: &[u8]) -> Option<Categories> {
+        let is_it = |known: &str| known.as_bytes()[1..].eq_ignore_ascii_case(name);
+        CATEGORY_NAMES.iter().find(|(_, known)| is_it(known)).map(|(category, _)| *category)
+    }
+}
 
 impl Flags {
     /// Names of the flags that clients see.
@@ -76,19 +101,21 @@ fn names_in<F: Copy>(table: &[(F, &'static str)], is_set: impl Fn(F) -> bool) ->
 impl Command {
     /// All ACL categories: those declared and those that follow from the flags.
     #[must_use]
+    pub fn all_categories(&self) -> Categories {
+        let mut all = self.categories;
+        all.set(Categories::WRITE, self.flags.contains(Flags::WRITE));
+        let is_script = all.contains(Categories::SCRIPTING);
+        all.set(Categories::READ, self.flags.contains(Flags::READONLY) && !is_script);
+        all.set(Categories::BLOCKING, self.flags.contains(Flags::BLOCKING));
+        let is_fast = self.flags.contains(Flags::FAST);
+        all | if is_fast { Categories::FAST } else { Categories::SLOW }
+    }
+
+    /// Names of all ACL categories, each behind its `@`.
+    #[must_use]
     pub fn category_names(&self) -> Vec<&'static str> {
-        let mut names = names_in(CATEGORY_NAMES, |category| self.categories.contains(category));
-        if self.flags.contains(Flags::WRITE) {
-            names.push("@write");
-        }
-        if self.flags.contains(Flags::READONLY) {
-            names.push("@read");
-        }
-        names.push(if self.flags.contains(Flags::FAST) { "@fast" } else { "@slow" });
-        if self.flags.contains(Flags::BLOCKING) {
-            names.push("@blocking");
-        }
-        names
+        let all = self.all_categories();
+        names_in(CATEGORY_NAMES, |category| all.contains(category))
     }
 
     /// First key, last key and step, for clients that know nothing of specifications.

@@ -172,6 +172,18 @@ impl CommandTable {
         self.command(id).name.as_bytes().eq_ignore_ascii_case(name)
     }
 
+    /// The command of a full name, `container|subcommand` for a subcommand, in any case.
+    #[must_use]
+    pub fn find_full(&self, name: &[u8]) -> Option<CommandId> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => self.find(name),
+            Some(bar) => {
+                let container = self.command(self.find(&name[..bar])?);
+                self.find_subcommand(container, &name[bar + 1..])
+            }
+        }
+    }
+
     /// The subcommand `name` of a container.
     #[must_use]
     pub fn find_subcommand(&self, container: &Command, name: &[u8]) -> Option<CommandId> {

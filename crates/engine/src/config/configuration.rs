@@ -1,6 +1,7 @@
 //! The values of all directives, and CONFIG GET and SET on them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::directive::{Change, Directive, Kind};
 use super::error::SetError;
@@ -9,11 +10,25 @@ use super::table::FAMILIES;
 use super::value::{self, Reason};
 use crate::error::until_nul;
 
+/// A line `user <name> <rule> ...`. Rules are judged when the users are made, by those who know the
+/// commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserLine {
+    /// File, or what else it comes from.
+    pub origin: Arc<str>,
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Name and rules, at least the name.
+    pub words: Vec<Vec<u8>>,
+}
+
 /// The values of all directives. Immutable once made: a change makes another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// In the order of [`directives`].
     values: Vec<String>,
+    /// Declarations of users, which are no values: `ACL` changes users, and CONFIG shows none.
+    users: Vec<UserLine>,
 }
 
 /// Why a directive does not take a value.
@@ -47,6 +62,7 @@ impl Default for Configuration {
     fn default() -> Configuration {
         Configuration {
             values: directives().map(|directive| directive.default.to_owned()).collect(),
+            users: Vec::new(),
         }
     }
 }
@@ -183,6 +199,16 @@ impl Configuration {
         let (index, _) = find("dir").expect("a name of the table");
         self.values[index] = directory.to_owned();
         self
+    }
+
+    /// Declarations of users, in their order.
+    #[must_use]
+    pub fn user_lines(&self) -> &[UserLine] {
+        &self.users
+    }
+
+    pub(super) fn add_user(&mut self, line: UserLine) {
+        self.users.push(line);
     }
 
     /// The value at a place of the table.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use super::configuration::UserLine;
 use crate::error::until_nul;
 use crate::limits::{FAULT_TEXT_MAX, FAULTS_SHOWN_MAX};
 
@@ -45,6 +46,8 @@ pub(super) enum FaultSource {
     Option { directive: String },
     /// Another argument of the command line.
     Argument { text: String },
+    /// The file of users.
+    UsersFile { path: String },
 }
 
 impl LoadError {
@@ -56,8 +59,22 @@ impl LoadError {
         }
     }
 
+    /// Adds what is wrong with the declaration of a user.
+    pub(crate) fn add_user_line(&mut self, line: &UserLine, reason: String) {
+        let UserLine { origin, line, .. } = line;
+        let (origin, line, directive) = (Arc::clone(origin), *line, String::from("user"));
+        let place = FaultSource::Line { origin, line, directive };
+        self.add(|| Fault { place, reason, remedy: None });
+    }
+
+    /// Adds what is wrong with the file of users.
+    pub(crate) fn add_users_file(&mut self, path: &str, reason: String) {
+        let place = FaultSource::UsersFile { path: path.to_owned() };
+        self.add(|| Fault { place, reason, remedy: None });
+    }
+
     /// True if there is no error.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
@@ -90,6 +107,7 @@ impl fmt::Display for Fault {
             FaultSource::Option { directive } => {
                 write!(formatter, "command line: --{}", Shown(directive))?;
             }
+            FaultSource::UsersFile { path } => write!(formatter, "aclfile '{}'", Shown(path))?,
             FaultSource::Argument { text } => write!(formatter, "command line: '{}'", Shown(text))?,
         }
         write!(formatter, ": {}", Shown(&self.reason))?;

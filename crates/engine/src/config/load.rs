@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidemill_resp::request::split_arguments;
 
-use super::configuration::{Configuration, Invalid, directives, find};
+use super::configuration::{Configuration, Invalid, UserLine, directives, find};
 use super::directive::Kind;
 use super::error::{Fault, FaultSource, LoadError, Remedy};
 use super::nearest::nearest;
@@ -84,6 +84,7 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
     let mut loader = Loader {
         configuration: Configuration::default(),
         files,
+        place: (STANDARD_INPUT.into(), 0),
         has_save: false,
         gave_up: false,
         error: LoadError::default(),
@@ -109,8 +110,14 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
         });
     }
     for (name, values) in &command_line.options {
+        loader.place = (COMMAND_LINE.into(), 0);
         let words: Vec<&str> = values.iter().map(String::as_str).collect();
-        if let Err(wrong) = loader.directive(name, &words, 0) {
+        let bytes: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
+        let outcome = match is_user(name.as_bytes()) {
+            true => loader.user(&bytes),
+            false => loader.directive(name, &words, 0),
+        };
+        if let Err(wrong) = outcome {
             let place = FaultSource::Option { directive: name.clone() };
             loader.error.add(|| wrong.at(place, name, OPTIONS));
         }
@@ -119,6 +126,12 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
 }
 
 const STANDARD_INPUT: &str = "standard input";
+const COMMAND_LINE: &str = "command line";
+
+/// True if a word begins the declaration of a user.
+pub(super) fn is_user(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"user")
+}
 
 /// Options of the command line that are no directives.
 const OPTIONS: &[&str] = &["check-config", "help", "list-directives", "version"];
@@ -126,6 +139,8 @@ const OPTIONS: &[&str] = &["check-config", "help", "list-directives", "version"]
 struct Loader<'a> {
     configuration: Configuration,
     files: &'a dyn Files,
+    /// File and line at hand.
+    place: (Arc<str>, usize),
     has_save: bool,
     /// True if files include each other without an end, so that nothing more is read.
     gave_up: bool,
@@ -181,6 +196,7 @@ impl Loader<'_> {
             if self.gave_up {
                 return;
             }
+            self.place = (Arc::clone(&origin), index + 1);
             if let Err(wrong) = self.line(line, depth) {
                 let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
                 let name = String::from_utf8_lossy(word).into_owned();
@@ -198,12 +214,29 @@ impl Loader<'_> {
         let wrong = |reason: &str| Wrong::Value(reason.to_owned(), None);
         let words =
             split_arguments(line).map_err(|_| wrong("Unbalanced quotes in configuration line"))?;
+        if let Some((name, words)) = words.split_first()
+            && is_user(name)
+        {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            return self.user(&words);
+        }
         let words: Result<Vec<&str>, _> =
             words.iter().map(|word| std::str::from_utf8(word)).collect();
         match words.map_err(|_| wrong("argument must be UTF-8"))?.split_first() {
             Some((name, words)) => self.directive(name, words, depth),
             None => Ok(()),
         }
+    }
+
+    fn user(&mut self, words: &[&[u8]]) -> Result<(), Wrong> {
+        if words.is_empty() {
+            let accepted = Some(String::from("a name and rules"));
+            return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
+        }
+        let (origin, line) = self.place.clone();
+        let words = words.iter().map(|word| word.to_vec()).collect();
+        self.configuration.add_user(UserLine { origin, line, words });
+        Ok(())
     }
 
     fn directive(&mut self, name: &str, words: &[&str], depth: usize) -> Result<(), Wrong> {

@@ -22,7 +22,7 @@ mod table;
 mod typed;
 mod value;
 
-pub use configuration::Configuration;
+pub use configuration::{Configuration, UserLine};
 pub use directive::{Change, Directive, Kind, Status};
 pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};

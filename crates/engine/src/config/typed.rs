@@ -139,6 +139,9 @@ impl Configuration {
     pub fn settings(&self) -> Settings {
         Settings {
             requirepass: self.text("requirepass").as_bytes().to_vec(),
+            new_users_have_channels: self.text("acl-pubsub-default") == "allchannels",
+            users_file: self.path("aclfile"),
+            acl_log_entries_max: self.number("acllog-max-len"),
             maxmemory_bytes: self.number("maxmemory"),
             retired_bytes_max: self.number("rcu-retired-max"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),

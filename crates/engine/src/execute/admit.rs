@@ -5,7 +5,9 @@ use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
 use super::executor::Executor;
 use super::measure::request_bytes;
+use super::permission;
 use crate::access::unwatch::unwatch;
+use crate::acl::Context;
 use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::worker::session::Queued;
@@ -25,6 +27,17 @@ pub(crate) fn admit<E>(
 ) -> Result<Admitted, CommandError> {
     let resolved = authenticate(executor, id, args).and_then(|()| {
         let (id, command) = resolve(executor, id, args)?;
+        if executor.session.transaction.is_some() {
+            permit_in_multi(executor, id, command)?;
+        }
+        if !executor.session.is_unrestricted {
+            let is_queued = executor.session.transaction.is_some();
+            let context = if is_queued { Context::Multi } else { Context::TopLevel };
+            permission::check(executor, (id, args), context).map_err(|denial| {
+                count_rejected(executor, id);
+                denial.error(executor.session.user().name(), command)
+            })?;
+        }
         permit(executor, id, command)?;
         Ok((id, command))
     });
@@ -164,6 +177,23 @@ fn runs_in_multi(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "reset" | "quit")
 }
 
+/// Ok if a command may be queued in a transaction, or ends it.
+#[cold]
+fn permit_in_multi<E>(
+    executor: &Executor<'_, '_, E>,
+    id: CommandId,
+    command: &'static Command,
+) -> Result<(), CommandError> {
+    if !command.flags.contains(Flags::NO_MULTI) || runs_in_multi(command) {
+        return Ok(());
+    }
+    count_rejected(executor, id);
+    Err(CommandError::err(format_args!(
+        "Command '{}' not allowed inside a transaction",
+        command.name
+    )))
+}
+
 #[cold]
 fn enqueue<E>(
     executor: &mut Executor<'_, '_, E>,
@@ -176,14 +206,6 @@ fn enqueue<E>(
     }
     let transaction =
         executor.session.transaction.as_mut().expect("the caller saw an open transaction");
-    if command.flags.contains(Flags::NO_MULTI) {
-        transaction.is_aborted = true;
-        count_rejected(executor, id);
-        return Err(CommandError::err(format_args!(
-            "Command '{}' not allowed inside a transaction",
-            command.name
-        )));
-    }
     let Some(arguments) = OwnedArguments::try_new(args) else {
         transaction.is_aborted = true;
         count_rejected(executor, id);

@@ -320,6 +320,7 @@ fn register(
     let waiter = Arc::new(Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id()),
+        Arc::clone(session.account()),
         session.database,
         (command, OwnedArguments::new(args.iter())),
         protocol,

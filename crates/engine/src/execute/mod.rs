@@ -14,6 +14,7 @@ mod executor;
 pub mod keyed;
 mod look_ahead;
 mod measure;
+mod permission;
 mod pieces;
 mod registry;
 mod serve;

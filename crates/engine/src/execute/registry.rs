@@ -13,6 +13,7 @@ use crate::handlers;
 /// Commands of all families that have subcommands only.
 const CONTAINERS: &[&[&Command]] = &[
     handlers::key::CONTAINERS,
+    admin::acl::CONTAINERS,
     admin::connection::CONTAINERS,
     admin::observe::CONTAINERS,
     admin::server::CONTAINERS,
@@ -26,6 +27,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::list::HANDLERS,
     handlers::set::HANDLERS,
     handlers::string::HANDLERS,
+    admin::acl::HANDLERS,
     admin::connection::HANDLERS,
     admin::keyspace::HANDLERS,
     admin::observe::HANDLERS,

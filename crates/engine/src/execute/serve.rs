@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::{Found, Section, SlotNumber};
 
+use super::permission;
 use super::registry;
 use super::unit::commit;
 use crate::access::context::{Access, Caller, Cx};
@@ -14,7 +15,7 @@ use crate::access::locks::LockSet;
 use crate::access::outcome::Stop;
 use crate::access::unit::Unit;
 use crate::access::unwatch::unwatch;
-use crate::error::NO_MEMORY_FOR_REPLY;
+use crate::error::{CommandError, NO_MEMORY_FOR_REPLY};
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
 use crate::slots::parking::WaitTarget;
@@ -176,8 +177,17 @@ fn serve_one<'k>(
     key: &[u8],
 ) -> Unit<'k> {
     let id = shared.commands.find(waiter.command.name.as_bytes());
-    let (_, handler) =
-        registry::handlers().of_keyed(id.expect("a waiter's command is in the table"));
+    let id = id.expect("a waiter's command is in the table");
+    let (_, handler) = registry::handlers().of_keyed(id);
+    if let Err((denial, user)) = permission::check_waiter(shared, worker, id, waiter) {
+        return refuse_one(
+            shared,
+            worker,
+            unit,
+            waiter,
+            &denial.error(user.name(), waiter.command),
+        );
+    }
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
     let start_ns = shared.clock.monotonic_ns();
@@ -200,6 +210,25 @@ fn serve_one<'k>(
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
     let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
     unit.note_served(waiter.worker, message);
+    unit
+}
+
+/// Ends the wait of a client that is not permitted any more what it waits for. It takes nothing.
+#[cold]
+fn refuse_one<'k>(
+    shared: &Shared,
+    worker: &Worker,
+    mut unit: Unit<'k>,
+    waiter: &Waiter,
+    error: &CommandError,
+) -> Unit<'k> {
+    let wire = error.wire();
+    worker.stats(shared).error_replies.add(1);
+    shared.count_error(&wire);
+    let mut reply = ReplyBuffer::new(waiter.protocol);
+    reply.error(wire);
+    let (session, end) = (waiter.session, WaitEnd::Refused);
+    unit.note_served(waiter.worker, Message::Unblocked { session, waiter: waiter.id, end, reply });
     unit
 }
 

@@ -6,16 +6,19 @@
 //! simple to understand, and such transactions are rare.
 
 use smallvec::SmallVec;
+use tidemill_resp::request::ArgumentView;
 use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
 
 use super::executor::{Executor, Step};
 use super::keyed::{self, key_positions, lock};
+use super::permission;
 use super::unit::{commit, run_inner};
 use crate::access::locks::{LockSet, Slots, ascending};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
 use crate::access::unwatch::unwatch;
+use crate::acl::Context;
 use crate::command::{CommandId, Flags, Scope};
 use crate::error::CommandError;
 use crate::memory::Room;
@@ -85,7 +88,10 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     let mut reply_end = None;
     for (index, queued) in transaction.queued.iter().enumerate() {
         let (mark, before) = (executor.reply.mark(), executor.reply.len());
-        unit = run_inner(executor, unit, (queued.id, &queued.arguments.view()), gate.as_ref());
+        let call = (queued.id, &queued.arguments.view());
+        if is_permitted(executor, call) {
+            unit = run_inner(executor, unit, call, gate.as_ref());
+        }
         executor.keep_places(before, transaction.queued.len() - index - 1);
         let now_ns = shared.clock.monotonic_ns();
         let called = (queued.id, shared.commands.command(queued.id));
@@ -109,6 +115,22 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     commit(shared, executor.worker, unit, guard.section());
     drop((gate, token));
     Step::Done
+}
+
+/// True if the session's user may still call a queued command, which is answered otherwise: rules
+/// may have changed since it was queued, by a command of this transaction too.
+fn is_permitted<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    (id, args): (CommandId, &ArgumentView<'_>),
+) -> bool {
+    if executor.session.is_unrestricted {
+        return true;
+    }
+    let checked = permission::check(executor, (id, args), Context::Multi);
+    if let Err(denial) = checked {
+        executor.error(&denial.error_in_exec());
+    }
+    checked.is_ok()
 }
 
 /// Ok if the commands may take memory, and there is some for what they store and for the least

@@ -15,6 +15,7 @@ use crate::access::handler::Handler;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::session_context::SessionCx;
+use crate::acl::BriefReads;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::CommandError;
 use crate::limits::{
@@ -93,8 +94,9 @@ pub fn run_turn<E: Enter>(
     loop {
         executor.reader.seat().pass();
         // Changes that another worker has answered apply to requests sent after that answer:
-        // settings, and being killed.
+        // settings, users, and being killed.
         executor.worker.refresh_settings(shared);
+        executor.session.refresh_user(&shared.users);
         if executor.session.client.is_killed() {
             return Turn { consumed: input.len(), next: Next::Close };
         }
@@ -274,7 +276,13 @@ impl<E: Enter> Executor<'_, '_, E> {
             let request = &batch.requests[index];
             let view = batch.view(index, input);
             let before = self.reply.len();
-            let (step, is_full) = if request.is_brief_read && reads_briefly {
+            let is_brief = request.is_brief_read
+                && match reads_briefly {
+                    BriefReads::All => true,
+                    BriefReads::Some => self.may_read_briefly(request),
+                    BriefReads::None => false,
+                };
+            let (step, is_full) = if is_brief {
                 match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
@@ -329,22 +337,28 @@ impl<E: Enter> Executor<'_, '_, E> {
         Executed { consumed, next: None }
     }
 
-    /// True if brief reads of this client need no more than their lookup: nothing about the client,
-    /// and nothing about the server, asks for a look at each command. Commands of others that
-    /// change this are seen from the next batch on.
+    /// Brief reads of this client that need no more than their lookup: nothing about the client or
+    /// its user, and nothing about the server, asks for a look at each command. Commands of others
+    /// that change this are seen from the next batch on.
     #[inline]
-    fn reads_briefly(&self) -> bool {
+    fn reads_briefly(&self) -> BriefReads {
         let session = &*self.session;
         let settings = &self.worker.settings;
-        session.is_authenticated
-            && session.transaction.is_none()
+        let is_brief = session.transaction.is_none()
             && session.reply_mode == ReplyMode::On
             && session.lock_attempts == 0
             && !session.is_monitor
             && !self.shared.may_hold_back()
             && !self.shared.monitors.is_watched()
             && !self.times_each_alone()
-            && settings.quiescent != Quiescent::Command
+            && settings.quiescent != Quiescent::Command;
+        if is_brief { session.brief_reads } else { BriefReads::None }
+    }
+
+    /// True if the session's user, whose own rules allow all keys, may send a brief read.
+    #[inline(never)]
+    fn may_read_briefly(&self, request: &Request) -> bool {
+        request.id.is_some_and(|id| self.session.user().allows_on_all_keys(id))
     }
 
     /// True if the turn ends with the command that has just run, which was timed alone or not:

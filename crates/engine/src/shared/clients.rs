@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::acl::{Account, DEFAULT_NAME};
 use crate::limits::SESSION_BYTES;
 use crate::slots::registry::WatchFlag;
 use crate::slots::waiter::Waiter;
@@ -84,6 +85,8 @@ pub struct Client {
     pub parsed_memory_bytes: AtomicU64,
     /// Bytes of replies that its socket did not take yet, with the room for them.
     pub unsent_bytes: AtomicU64,
+    /// Account that it has authenticated for; none before, for the default user's.
+    account: Mutex<Option<Arc<Account>>>,
     /// Wait of its blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
     /// Set when a key that it watches changes.
@@ -102,6 +105,24 @@ impl Client {
     #[must_use]
     pub fn texts(&self) -> ClientTexts {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_account(&self, account: Option<Arc<Account>>) {
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = account;
+    }
+
+    /// True if it acts in the name of this account's user.
+    #[must_use]
+    pub(crate) fn is_of(&self, account: &Arc<Account>) -> bool {
+        let own = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        own.as_ref().is_some_and(|own| Arc::ptr_eq(own, account))
+    }
+
+    /// Name of the user in whose name it acts.
+    #[must_use]
+    pub fn user_name(&self) -> Vec<u8> {
+        let own = self.account.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        own.map_or_else(|| DEFAULT_NAME.to_vec(), |account| account.user().name().to_vec())
     }
 
     /// The letters of what it said it can do (`CLIENT CAPA`).
@@ -254,6 +275,7 @@ impl Clients {
             pending_memory_bytes: AtomicU64::new(0),
             parsed_memory_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
+            account: Mutex::default(),
             waiter: Mutex::default(),
             watch: Mutex::default(),
         });

@@ -1,5 +1,7 @@
 //! Host: the process around the engine.
 
+use std::io;
+
 use crate::config::Configuration;
 
 /// Memory of the allocator, in bytes. All zero when it is not known.
@@ -27,12 +29,35 @@ pub trait Host: Send + Sync + 'static {
         std::process::abort();
     }
 
-    /// Writes the configuration back into the file that the server was started with.
+    /// Writes the configuration and declarations of users back into the file that the server was
+    /// started with.
     ///
     /// # Errors
     ///
     /// The text for the client.
-    fn rewrite_configuration(&self, configuration: &Configuration) -> Result<(), String>;
+    fn rewrite_configuration(
+        &self,
+        configuration: &Configuration,
+        users: &[Vec<u8>],
+    ) -> Result<(), String>;
+
+    /// Contents of the file of users.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    fn read_users(&self, _path: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Puts contents in the place of the file of users.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written; the old file is then untouched.
+    fn write_users(&self, _path: &str, _contents: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Memory of the allocator.
     fn allocator(&self) -> AllocatorMemory;

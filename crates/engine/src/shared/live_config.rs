@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::acl::Users;
 use crate::config::{Configuration, SetError};
 use crate::settings::Settings;
 use crate::shared::host::Host;
@@ -50,7 +51,7 @@ impl LiveConfig {
     /// Changes directives that the host is ready for: all or none.
     pub(super) fn change(
         &self,
-        host: &dyn Host,
+        (host, users): (&dyn Host, &Users),
         changes: &[(&[u8], &[u8])],
     ) -> Result<(), SetError> {
         let mut current = self.current();
@@ -58,7 +59,11 @@ impl LiveConfig {
         let changed: Vec<&str> = next.changed_among(changes, &current.configuration).collect();
         host.prepare(&next, &changed)
             .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
+        let is_password_changed = changed.contains(&"requirepass");
         current.settings = Arc::new(next.settings());
+        if is_password_changed {
+            users.set_default_password(&current.settings.requirepass);
+        }
         current.configuration = Arc::new(next);
         // Release: pairs with the Acquire in `version`.
         self.version.fetch_add(1, Ordering::Release);

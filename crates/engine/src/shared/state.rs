@@ -10,6 +10,7 @@ use tidemill_store::hash::Seed;
 use tidemill_store::word::{ExpiryFloor, SlotWord, Word};
 use tidemill_store::{Detached, Keyspace, Unreachable, pin};
 
+use crate::acl::{Log as AclLog, Users};
 use crate::clock::Clock;
 use crate::command::{CommandId, CommandTable, Flags};
 use crate::commit::Sinks;
@@ -55,6 +56,10 @@ pub struct Shared {
     pub sinks: Sinks,
     /// The time.
     pub clock: Box<dyn Clock>,
+    /// Users and what they may do.
+    pub users: Users,
+    /// What was denied to them.
+    pub acl_log: AclLog,
     /// Logs of slow commands, large requests and large replies.
     pub command_logs: CommandLogs,
     /// Events that took longer than `latency-monitor-threshold`.
@@ -118,6 +123,11 @@ impl Shared {
     pub fn new(spec: SharedSpec) -> Shared {
         let worker_count = spec.notifiers.len();
         let started_us = spec.clock.unix_us();
+        let users = Users::new(spec.commands);
+        let password = spec.configuration.settings().requirepass;
+        if !password.is_empty() {
+            users.set_default_password(&password);
+        }
         let mailboxes = Arc::new(Mailboxes::new(spec.notifiers));
         let parking = Arc::new(Parking::new(Arc::clone(&mailboxes)));
         Shared {
@@ -130,6 +140,8 @@ impl Shared {
                 .map(|_| WorkerStats::new(spec.commands.len(), spec.database_count))
                 .collect(),
             commands: spec.commands,
+            users,
+            acl_log: AclLog::default(),
             clients: Clients::default(),
             command_logs: CommandLogs::default(),
             latency: LatencyEvents::default(),
@@ -180,7 +192,7 @@ impl Shared {
     ///
     /// [`SetError`] for the first that cannot be changed so.
     pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
-        self.config.change(&*self.host, changes)
+        self.config.change((&*self.host, &self.users), changes)
     }
 
     /// True if something was found expired that `clock` may have found alive.

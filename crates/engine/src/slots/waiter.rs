@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::OwnedArguments;
 
+use crate::acl::Account;
 use crate::blocking::Block;
 use crate::command::Command;
 
@@ -45,6 +46,8 @@ pub struct Waiter {
     pub worker: usize,
     /// The client's session.
     pub session: u64,
+    /// Account of its user.
+    pub account: Arc<Account>,
     /// The database it had selected.
     pub database: usize,
     /// Its command.
@@ -65,6 +68,7 @@ impl Waiter {
     pub fn new(
         id: u64,
         (worker, session): (usize, u64),
+        account: Arc<Account>,
         database: usize,
         (command, arguments): (&'static Command, OwnedArguments),
         protocol: Protocol,
@@ -78,6 +82,7 @@ impl Waiter {
             id,
             worker,
             session,
+            account,
             database,
             command,
             arguments,

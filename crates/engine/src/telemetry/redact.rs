@@ -21,6 +21,9 @@ pub(crate) fn shown_arguments<'a>(
         "config|set" => |args: ArgumentView<'_>, index: usize| {
             index > 2 && index % 2 == 1 && is_secret(args.get(index - 1))
         },
+        "acl|setuser" | "acl|deluser" | "acl|getuser" => {
+            |_: ArgumentView<'_>, index: usize| index > 1
+        }
         _ => |_: ArgumentView<'_>, _: usize| false,
     };
     (0..args.len())
@@ -50,6 +53,10 @@ mod tests {
         assert_eq!(
             shown("config|set", &["config", "set", "port", "1", "RequirePass", "p"]),
             ["config", "set", "port", "1", "RequirePass", "(redacted)"]
+        );
+        assert_eq!(
+            shown("acl|setuser", &["acl", "setuser", "u", ">p"]),
+            ["acl", "setuser", "(redacted)", "(redacted)"]
         );
         assert_eq!(shown("set", &["set", "auth", "p"]), ["set", "auth", "p"]);
     }

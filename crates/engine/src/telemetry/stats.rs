@@ -140,6 +140,14 @@ pub struct WorkerStats {
     pub moved_connections: Counter,
     /// Passwords that were wrong.
     pub denied_authentications: Counter,
+    /// Calls of commands that their user may not call.
+    pub denied_commands: Counter,
+    /// Calls with keys that their user may not use.
+    pub denied_keys: Counter,
+    /// Calls with channels that their user may not use.
+    pub denied_channels: Counter,
+    /// Calls on databases that their user may not use.
+    pub denied_databases: Counter,
     /// Times a session parked because a slot was taken.
     pub parked: Counter,
     /// Clients blocked in a command.
@@ -184,6 +192,10 @@ impl WorkerStats {
             largest_client_bytes: Counter::default(),
             moved_connections: Counter::default(),
             denied_authentications: Counter::default(),
+            denied_commands: Counter::default(),
+            denied_keys: Counter::default(),
+            denied_channels: Counter::default(),
+            denied_databases: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
         }
@@ -221,6 +233,10 @@ impl WorkerStats {
             &self.evicted_clients,
             &self.moved_connections,
             &self.denied_authentications,
+            &self.denied_commands,
+            &self.denied_keys,
+            &self.denied_channels,
+            &self.denied_databases,
             &self.parked,
         ] {
             counter.set(0);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tidemill_resp::request::OwnedArguments;
 
+use crate::acl::{Account, BriefReads, User, Users};
 use crate::command::CommandId;
 use crate::keys_walk::KeysWalk;
 use crate::limits::SESSION_BYTES;
@@ -70,8 +71,19 @@ pub struct Session {
     pub client: Arc<Client>,
     /// The selected database.
     pub database: usize,
-    /// True if it may run commands.
+    /// True if it may run commands: it has authenticated, or needs not.
     pub is_authenticated: bool,
+    has_authenticated: bool,
+    /// True if its user may do everything: nothing of its commands needs to be looked at.
+    pub(crate) is_unrestricted: bool,
+    /// Brief reads of its user that need no look at their arguments.
+    pub(crate) brief_reads: BriefReads,
+    /// The present command may read keys that its arguments do not name.
+    pub(crate) may_discover_keys: bool,
+    account: Arc<Account>,
+    /// User of the account, as of `users_version`.
+    user: Arc<User>,
+    users_version: u64,
     /// Which replies it gets.
     pub reply_mode: ReplyMode,
     /// Its reads do not count as uses of keys (`CLIENT NO-TOUCH`).
@@ -101,11 +113,21 @@ pub struct Session {
 impl Session {
     /// The session of a client that has just connected.
     #[must_use]
-    pub fn new(client: Arc<Client>, is_authenticated: bool) -> Session {
-        Session {
+    pub fn new(client: Arc<Client>, users: &Users) -> Session {
+        let users_version = users.version();
+        let account = Arc::clone(users.default_account());
+        let user = account.user();
+        let mut session = Session {
             client,
             database: 0,
-            is_authenticated,
+            is_authenticated: false,
+            has_authenticated: user.admits_everybody(),
+            is_unrestricted: false,
+            brief_reads: BriefReads::None,
+            may_discover_keys: false,
+            account,
+            user,
+            users_version,
             reply_mode: ReplyMode::On,
             no_touch: false,
             is_monitor: false,
@@ -119,7 +141,69 @@ impl Session {
             lock_attempts: 0,
             gate_attempts: 0,
             walk: None,
+        };
+        session.resolve_user(users);
+        session
+    }
+
+    /// The user in whose name it acts.
+    #[must_use]
+    pub(crate) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// Account of that user.
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Picks up changes of users. To be called before requests are executed that were read since.
+    #[inline]
+    pub fn refresh_user(&mut self, users: &Users) {
+        if users.version() != self.users_version {
+            self.resolve_user(users);
         }
+    }
+
+    #[cold]
+    fn resolve_user(&mut self, users: &Users) {
+        // Before the user is loaded: one that is replaced meanwhile is loaded again.
+        self.users_version = users.version();
+        if self.account.is_deleted() {
+            // Its deleter did not meet this client, which had not said yet whose it is.
+            self.client.kill();
+        }
+        self.user = self.account.user();
+        // While the default user lets everybody in, nobody needs to authenticate.
+        self.is_authenticated =
+            self.has_authenticated || users.default_account().user().admits_everybody();
+        self.is_unrestricted = self.user.is_unrestricted();
+        self.may_discover_keys = self.is_unrestricted;
+        self.brief_reads =
+            if self.is_authenticated { self.user.brief_reads() } else { BriefReads::None };
+    }
+
+    /// Makes it act in the name of an account's user; false when the account was deleted meanwhile.
+    #[must_use]
+    pub(crate) fn authenticate(&mut self, users: &Users, account: Arc<Account>) -> bool {
+        self.client.set_account(Some(Arc::clone(&account)));
+        // Behind that: see `Account::is_deleted`.
+        if account.is_deleted() {
+            self.client.set_account(None);
+            return false;
+        }
+        self.account = account;
+        self.has_authenticated = true;
+        self.resolve_user(users);
+        true
+    }
+
+    /// Makes it act in the name of the default user again, as after connecting.
+    pub(crate) fn forget_user(&mut self, users: &Users) {
+        self.client.set_account(None);
+        self.account = Arc::clone(users.default_account());
+        self.has_authenticated = self.account.user().admits_everybody();
+        self.resolve_user(users);
     }
 
     /// The session's id, which is its client's.

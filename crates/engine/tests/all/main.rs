@@ -8,6 +8,9 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod acl;
+mod acl_beside_valkey;
+mod acl_matrix;
 mod answered;
 mod config_beside_valkey;
 mod expired_for_all;

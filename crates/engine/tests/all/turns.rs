@@ -131,7 +131,7 @@ impl Engine {
         let worker = Worker::new(&shared, 0, reader.heap(Limits::default()), 7);
         Engine {
             worker,
-            session: Session::new(client, true),
+            session: Session::new(client, &shared.users),
             reader: Counting { reader, announced_count: 0 },
             reply: ReplyBuffer::new(Protocol::Resp2),
             domain,

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 pub mod seat;
+pub mod valkey;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -216,7 +217,7 @@ impl Server {
         let id = client.id;
         let connection = Connection {
             seat,
-            session: Session::new(client, true),
+            session: Session::new(client, &self.shared.users),
             parser: RequestParser::new(),
             input: Vec::new(),
             output: ReplyBuffer::new(Protocol::Resp2),

@@ -46,7 +46,7 @@ impl Seat {
         let client = shared.clients.register(index, ClientOrigin::default(), 0);
         Seat {
             worker: Worker::new(shared, index, reader.heap(Limits::default()), index as u64),
-            session: Session::new(client, true),
+            session: Session::new(client, &shared.users),
             reader,
             batch: Batch::default(),
             domain: Arc::clone(domain),

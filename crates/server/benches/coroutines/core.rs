@@ -128,7 +128,7 @@ impl Core {
         let client = self.shared.clients.register(0, origin, self.worker.now_ms());
         Connection {
             socket,
-            session: Session::new(client, true),
+            session: Session::new(client, &self.shared.users),
             parser: RequestParser::new(),
             kept: Vec::new(),
             output: ReplyBuffer::new(Protocol::Resp2),

@@ -101,7 +101,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         let EventLoop { spec, poll, config, execution, connections, .. } = self;
         let shared = &spec.shared;
-        let has_password = !execution.worker().settings.requirepass.is_empty();
+        let has_password = !shared.users.default_account().user().needs_no_password();
         if protected_mode::refuses(config.protected_mode, has_password, &origin) {
             execution.stats(shared).rejected_connections.add(1);
             // Closed even if the write fails, as above.
@@ -115,7 +115,7 @@ impl<F: Flavour> EventLoop<F> {
         };
         let origin = ClientOrigin { address, local_address, descriptor };
         let client = shared.clients.register(spec.index, origin, execution.worker().now_ms());
-        let session = Session::new(client, !has_password);
+        let session = Session::new(client, &shared.users);
         let now_ms = shared.clock.monotonic_us() / 1000;
         let connection = Connection::new(socket, session, now_ms);
         let index = connections.next_index();

@@ -22,6 +22,7 @@ pub(crate) struct Caller<'k, 'g> {
     database: usize,
     /// Reads count as uses of the key.
     touch: bool,
+    may_discover_keys: bool,
     may_wait: bool,
     pending_reply: Option<&'g mut Option<Box<LongReply>>>,
     ready_key: Option<&'g [u8]>,
@@ -36,8 +37,17 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
         reply: &'g mut ReplyBuffer,
         database: usize,
     ) -> Caller<'k, 'g> {
-        let (touch, may_wait, pending_reply, ready_key) = (false, false, None, None);
-        Caller { shared, worker, reply, database, touch, may_wait, pending_reply, ready_key }
+        Caller {
+            shared,
+            worker,
+            reply,
+            database,
+            touch: false,
+            may_discover_keys: true,
+            may_wait: false,
+            pending_reply: None,
+            ready_key: None,
+        }
     }
 
     /// A client, by its session. It waits for nothing, and takes its reply in one piece.
@@ -49,7 +59,8 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
         session: &Session,
     ) -> Caller<'k, 'g> {
         let server = Caller::server(shared, worker, reply, session.database);
-        Caller { touch: !session.no_touch, ..server }
+        let may_discover_keys = session.may_discover_keys;
+        Caller { touch: !session.no_touch, may_discover_keys, ..server }
     }
 
     /// A blocked client, whose session another worker may have, when `key` became ready.
@@ -98,6 +109,7 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
             access,
             known,
             touch: self.touch,
+            may_discover_keys: self.may_discover_keys,
             may_block: self.may_wait,
             pending_reply: self.pending_reply,
             ready_key: self.ready_key,

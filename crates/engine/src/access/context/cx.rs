@@ -75,6 +75,8 @@ pub struct Cx<'k: 'g, 'g> {
     pub(super) known: KeyHashes<'g>,
     /// True if reads count as uses of the key.
     pub(super) touch: bool,
+    /// True if keys may be read that no argument names.
+    pub(super) may_discover_keys: bool,
     /// True if the command may wait for its keys.
     pub(super) may_block: bool,
     /// Place for the rest of a reply that is made in pieces; none when it is to be made at once.
@@ -117,6 +119,12 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.clock().now_ms()
+    }
+
+    /// True if the caller may read keys that no argument names.
+    #[must_use]
+    pub fn may_discover_keys(&self) -> bool {
+        self.may_discover_keys
     }
 
     /// The settings in force.

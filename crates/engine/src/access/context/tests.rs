@@ -48,7 +48,7 @@ struct NoProcess;
 impl Host for NoProcess {
     fn shut_down(&self, _requested_by: &str) {}
 
-    fn rewrite_configuration(&self, _: &Configuration) -> Result<(), String> {
+    fn rewrite_configuration(&self, _: &Configuration, _: &[Vec<u8>]) -> Result<(), String> {
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Engine {
         let turn = run_turn(
             &engine.shared,
             &mut engine.worker,
-            &mut Session::new(client, true),
+            &mut Session::new(client, &engine.shared.users),
             &mut engine.reader,
             Requests::Unparsed(&mut Batch::default()),
             &mut RequestParser::new(),

@@ -108,7 +108,7 @@ pub(super) fn flags(client: &Client) -> String {
 }
 
 /// A client as one line. Relaxed loads: a listing is a snapshot of things that go on changing.
-fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
+pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
     let texts = client.texts();
     let text = |bytes: &[u8]| String::from_utf8_lossy(until_nul(bytes)).into_owned();
     let age_s = now_ms.saturating_sub(client.connected_ms) / 1000;
@@ -135,7 +135,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
          sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} \
          argv-mem={parsed_bytes} multi-mem={} \
          rbs=0 rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} \
-         user=default redir=-1 resp={} \
+         user={} redir=-1 resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.address,
@@ -150,6 +150,7 @@ fn describe(shared: &Shared, client: &Client, now_ms: u64) -> String {
         client.queued_bytes.load(Ordering::Relaxed),
         client.memory_bytes(),
         if unsent_bytes > 0 { "rw" } else { "r" },
+        text(&client.user_name()),
         client.protocol.load(Ordering::Relaxed),
         text(&texts.library_name),
         text(&texts.library_version),

@@ -35,6 +35,7 @@ pub(super) const ECHO: Command = CONNECTION
 pub(super) const SELECT: Command = CONNECTION
     .command("select", 2, "1.0.0", "Selects the database that the connection works on.")
     .flags(&[LOADING, STALE, FAST, ALLOW_BUSY])
+    .databases(Databases::Numbered(|_, positions| positions.push(1)))
     .arguments(&[integer("index")]);
 
 pub(super) const HELLO: Command = GREETING

@@ -114,7 +114,9 @@ impl<'s> Filter<'s> {
         let elapsed_s = |since_ms: u64| (now_ms.saturating_sub(since_ms) / 1000) as i64;
         // Relaxed: for information only, as in a listing.
         let last_ms = client.last_command_ms.load(Ordering::Relaxed);
-        self.wanted.answers(client).into_iter().flatten().all(|is_true| is_true)
+        // Who is killed counts as gone.
+        !client.is_killed()
+            && self.wanted.answers(client).into_iter().flatten().all(|is_true| is_true)
             && !self.unwanted.answers(client).into_iter().flatten().any(|is_true| is_true)
             && self.age_s_min.is_none_or(|least| elapsed_s(client.connected_ms) >= least)
             && self.idle_s_min.is_none_or(|least| elapsed_s(last_ms) >= least)
@@ -141,7 +143,7 @@ impl<'s> Terms<'s> {
             () if is(name, "LIB-NAME") => self.library_name = text,
             () if is(name, "LIB-VER") => self.library_version = text,
             () if is(name, "USER") => {
-                if value != b"default" {
+                if cx.shared.users.find(value).is_none() {
                     return Err(CommandError::quoting("ERR No such user '", value, "'"));
                 }
                 self.user = text;
@@ -194,7 +196,7 @@ impl<'s> Terms<'s> {
             self.address.map(|wanted| wanted == client.address.as_bytes()),
             self.local_address.map(|wanted| wanted == client.local_address.as_bytes()),
             self.ip.map(|wanted| wanted == ip(&client.address).as_bytes()),
-            self.user.map(|_| true),
+            self.user.map(|wanted| wanted == client.user_name()),
             self.name.map(|wanted| is_text(wanted, &texts.name)),
             self.library_name.map(|wanted| is_text(wanted, &texts.library_name)),
             self.library_version.map(|wanted| is_text(wanted, &texts.library_version)),

@@ -10,6 +10,8 @@ use crate::access::options::{database, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::access::unwatch::unwatch;
+use crate::acl::{Context, DEFAULT_NAME};
+use crate::admin::acl::note_authentication;
 use crate::error::CommandError;
 use crate::worker::session::ReplyMode;
 
@@ -39,39 +41,32 @@ pub(super) fn select(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Compares without telling by its time how much is right.
-fn is_equal(secret: &[u8], given: &[u8]) -> bool {
-    secret.len() == given.len()
-        && secret.iter().zip(given).fold(0, |different, (a, b)| different | (a ^ b)) == 0
-}
-
-/// Authenticates the default user, the only one there is.
+/// Makes the session act in the name of a user.
 fn authenticate(
     cx: &mut SessionCx<'_, '_>,
     user: &[u8],
     password: &[u8],
 ) -> Result<(), CommandError> {
-    let settings = &cx.worker.settings;
-    // Without a password the default user is let in whatever is given.
-    let is_right = user == b"default"
-        && (settings.requirepass.is_empty() || is_equal(&settings.requirepass, password));
-    if !is_right {
-        cx.worker.stats(cx.shared).denied_authentications.add(1);
-        return Err(WRONG_PASSWORD.into());
+    let users = &cx.shared.users;
+    let account = users.authenticate(user, password);
+    if account.is_some_and(|account| cx.session.authenticate(users, account)) {
+        return Ok(());
     }
-    cx.session.is_authenticated = true;
-    Ok(())
+    let context = if cx.in_transaction { Context::Multi } else { Context::TopLevel };
+    let (client, object) = (&cx.session.client, cx.args.get(0));
+    note_authentication((cx.shared, cx.worker), client, cx.command, context, (object, user));
+    Err(WRONG_PASSWORD.into())
 }
 
 pub(super) fn auth(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match cx.args.len() {
         2 => {
-            if cx.worker.settings.requirepass.is_empty() {
+            if cx.shared.users.default_account().user().needs_no_password() {
                 return Err("ERR AUTH <password> called without any password configured for the \
                             default user. Are you sure your configuration is correct?"
                     .into());
             }
-            authenticate(cx, b"default", cx.args.get(1))?;
+            authenticate(cx, DEFAULT_NAME, cx.args.get(1))?;
         }
         3 => authenticate(cx, cx.args.get(1), cx.args.get(2))?,
         _ => return Err(CommandError::Syntax.into()),
@@ -174,7 +169,7 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
     cx.session.client.no_touch.store(false, Ordering::Relaxed);
     cx.session.client.no_evict.store(false, Ordering::Relaxed);
-    cx.session.is_authenticated = cx.worker.settings.requirepass.is_empty();
+    cx.session.forget_user(&cx.shared.users);
     change_name(cx, b"");
     set_protocol(cx, Protocol::Resp2);
     cx.reply.simple_string("RESET");

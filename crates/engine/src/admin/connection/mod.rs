@@ -5,6 +5,7 @@ mod declarations;
 mod filter;
 mod hello;
 
+pub(super) use client::describe;
 pub(super) use hello::REDIS_VERSION;
 
 use crate::access::handler::Handler;

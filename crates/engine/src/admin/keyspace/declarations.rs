@@ -59,7 +59,8 @@ pub(super) const FLUSHDB: Command = FLUSH
 
 pub(super) const FLUSHALL: Command = FLUSHDB
     .command("flushall", -1, "1.0.0", "Deletes all keys of all databases.")
-    .complexity("O(N) where N is the total number of keys in all databases");
+    .complexity("O(N) where N is the total number of keys in all databases")
+    .databases(Databases::All);
 
 pub(super) const SWAPDB: Command = FLUSH
     .command("swapdb", 3, "4.0.0", "Exchanges two databases.")
@@ -67,4 +68,5 @@ pub(super) const SWAPDB: Command = FLUSH
         "O(N) where N is the count of clients watching or blocking on keys from both databases.",
     )
     .flags(&[WRITE, FAST])
+    .databases(Databases::Numbered(|_, positions| positions.extend([1, 2])))
     .arguments(&[integer("index1"), integer("index2")]);

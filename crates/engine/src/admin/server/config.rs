@@ -25,6 +25,7 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.shared.configure(&changes).map_err(|error| CommandError::Bytes(error.wire()))?;
     // Requests behind this one in the same turn run under the new settings.
     cx.worker.refresh_settings(cx.shared);
+    cx.session.refresh_user(&cx.shared.users);
     cx.reply.ok();
     Ok(())
 }
@@ -37,9 +38,13 @@ pub(super) fn resetstat(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 pub(super) fn rewrite(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let configuration = cx.shared.configuration();
+    let users: Vec<Vec<u8>> = match &cx.worker.settings.users_file {
+        Some(_) => Vec::new(),
+        None => cx.shared.users.all().iter().map(|user| user.describe()).collect(),
+    };
     cx.shared
         .host
-        .rewrite_configuration(&configuration)
+        .rewrite_configuration(&configuration, &users)
         .map_err(|text| CommandError::Text(text.into()))?;
     cx.reply.ok();
     Ok(())

@@ -236,23 +236,6 @@ pub(super) const BGREWRITEAOF: Command = ADMINISTRATIVE
     .command("bgrewriteaof", 1, "1.0.0", "Is refused: there is no append-only log.")
     .flags(&[ADMIN, NOSCRIPT, NO_ASYNC_LOADING]);
 
-pub(super) const ACL: Command = SERVER.container(
-    "acl",
-    "6.0.0",
-    "Tells about users, of which there is one.",
-    &[&ACL_HELP, &ACL_USERS, &ACL_WHOAMI],
-);
-
-pub(super) const ACL_HELP: Command = SERVER.help("acl|help", "6.0.0");
-
-pub(super) const ACL_USERS: Command = ADMINISTRATIVE
-    .command("acl|users", 2, "6.0.0", "Lists the users.")
-    .complexity("O(N). Where N is the number of configured users.");
-
-pub(super) const ACL_WHOAMI: Command = SERVER
-    .command("acl|whoami", 2, "6.0.0", "Answers the user of this connection.")
-    .flags(&[NOSCRIPT, LOADING, STALE]);
-
 pub(super) const MODULE: Command = SERVER.container(
     "module",
     "4.0.0",

@@ -331,6 +331,11 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     let sweep_ms = sum(shared, |stats| &stats.sweep_us) / 1000;
     lines.line("expire_cycle_cpu_milliseconds", sweep_ms);
     lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
+    lines.line("acl_access_denied_cmd", sum(shared, |stats| &stats.denied_commands));
+    lines.line("acl_access_denied_key", sum(shared, |stats| &stats.denied_keys));
+    lines.line("acl_access_denied_channel", sum(shared, |stats| &stats.denied_channels));
+    lines.line("acl_access_denied_tls_cert", 0);
+    lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
     lines.line("evicted_keys", 0);
     lines.line("pubsub_channels", 0);
     lines.line("pubsub_patterns", 0);

@@ -16,7 +16,7 @@ use crate::command::Command;
 use declarations::*;
 
 /// Commands that have subcommands only.
-pub(crate) const CONTAINERS: &[&Command] = &[&CONFIG, &MEMORY, &ACL, &MODULE];
+pub(crate) const CONTAINERS: &[&Command] = &[&CONFIG, &MEMORY, &MODULE];
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[

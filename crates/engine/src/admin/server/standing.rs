@@ -1,4 +1,4 @@
-//! Commands of libraries and monitors about parts that there are not: replicas, files, users,
+//! Commands of libraries and monitors about parts that there are not: replicas, files,
 //! modules. A question is answered as by a server without them; a command that would need them is
 //! refused with the reason.
 
@@ -59,24 +59,6 @@ fn refused(cx: &SessionCx<'_, '_>, missing: &str) -> Box<crate::access::outcome:
     CommandError::err(format_args!("{name} is not supported: {missing}")).into()
 }
 
-fn acl_users(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.array(1);
-    cx.reply.bulk("default");
-    Ok(())
-}
-
-fn acl_whoami(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.bulk("default");
-    Ok(())
-}
-
-fn acl_help(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let subcommands =
-        [("USERS", "The one user there is."), ("WHOAMI", "The user of this connection.")];
-    crate::access::help::reply(cx.reply, "ACL", &subcommands);
-    Ok(())
-}
-
 fn module_list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.array(0);
     Ok(())
@@ -96,9 +78,6 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&SAVE, Handler::Session(save)),
     (&BGSAVE, Handler::Session(bgsave)),
     (&BGREWRITEAOF, Handler::Session(bgrewriteaof)),
-    (&ACL_HELP, Handler::Session(acl_help)),
-    (&ACL_USERS, Handler::Session(acl_users)),
-    (&ACL_WHOAMI, Handler::Session(acl_whoami)),
     (&MODULE_HELP, Handler::Session(module_help)),
     (&MODULE_LIST, Handler::Session(module_list)),
 ];

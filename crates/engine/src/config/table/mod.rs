@@ -54,7 +54,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("loadmodule", "there are no modules"),
     ("rename-command", "commands cannot be renamed or disabled"),
     ("sentinel", "there is no sentinel mode"),
-    ("user", "there is one user, whose password is 'requirepass'"),
 ];
 
 /// True if a directive of this name, in any case, holds a secret.

@@ -4,7 +4,6 @@ use super::super::directive::{Directive, Kind};
 use super::builders::{ANY, I32, choice, flag, integer, text};
 
 const NO_MODULES: &str = "there are no modules";
-const NO_ACL: &str = "there is one user, whose password is `requirepass`";
 const DEBUG: &[&str] = &["no", "yes", "local"];
 const SIGNALS: &[&str] = &["default", "save", "nosave", "now", "force", "safe", "failover"];
 
@@ -111,10 +110,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "resetchannels",
         &["allchannels", "resetchannels"],
         "Channels of new users.",
-    )
-    .without_effect(NO_ACL),
-    text("aclfile", "", "File of users.").at_start().only(&[""], NO_ACL),
-    integer("acllog-max-len", "128", 0, ANY, "Entries of ACL LOG.").without_effect(NO_ACL),
+    ),
+    text("aclfile", "", "File of users; empty for `user` lines of the configuration.").at_start(),
+    integer("acllog-max-len", "128", 0, ANY, "Entries of ACL LOG."),
     integer(
         "busy-reply-threshold",
         "5000",

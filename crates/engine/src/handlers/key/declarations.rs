@@ -110,6 +110,7 @@ pub(super) const COPY: Command = GENERIC
     )
     .flags(&[WRITE, DENYOOM])
     .keys(&[KeySpec::first(&[RO, ACCESS]), KeySpec::one(2, &[OW, UPDATE])])
+    .databases(Databases::AlsoNumbered(super::rename::databases_of_copy))
     .arguments(&[
         key("source"),
         key_of(1, "destination"),
@@ -121,6 +122,7 @@ pub(super) const MOVE: Command = GENERIC
     .command("move", 3, "1.0.0", "Moves a key to another database.")
     .flags(&[WRITE, FAST, SEVERAL_CHANGES])
     .keys(&[KeySpec::first(&[RW, ACCESS, UPDATE])])
+    .databases(Databases::AlsoNumbered(|_, positions| positions.push(2)))
     .arguments(&[key("key"), integer("db")]);
 
 pub(super) const DUMP: Command = GENERIC

@@ -1,10 +1,12 @@
 //! Values that change their key or database.
 
+use tidemill_resp::request::ArgumentView;
 use tidemill_store::{Encoding, EntryRef, EntryTarget, OwnedEntry};
 
 use crate::access::context::Cx;
 use crate::access::options::{database, is};
 use crate::access::outcome::Outcome;
+use crate::command::KeyPositions;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::string;
@@ -46,6 +48,23 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
         false => cx.reply.ok(),
     }
     Ok(())
+}
+
+/// Positions of the databases that `COPY` copies to, for permission; none with options that do not
+/// parse.
+pub(super) fn databases_of_copy(args: &ArgumentView<'_>, positions: &mut KeyPositions) {
+    let mut index = 3;
+    while index < args.len() {
+        let option = args.get(index);
+        if is(option, "DB") && index + 1 < args.len() {
+            index += 1;
+            positions.push(index);
+        } else if !is(option, "REPLACE") {
+            positions.clear();
+            return;
+        }
+        index += 1;
+    }
 }
 
 pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {

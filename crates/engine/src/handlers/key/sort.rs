@@ -101,7 +101,17 @@ struct Options<'g> {
 }
 
 impl<'g> Options<'g> {
-    fn parse(args: ArgumentView<'g>, may_store: bool) -> Result<Options<'g>, CommandError> {
+    /// `may_discover` permits to read keys that elements name.
+    fn parse(
+        args: ArgumentView<'g>,
+        may_store: bool,
+        may_discover: bool,
+    ) -> Result<Options<'g>, CommandError> {
+        let denied = |option: &str| {
+            CommandError::err(format_args!(
+                "{option} option of SORT denied due to insufficient ACL permissions."
+            ))
+        };
         let mut options = Options {
             is_descending: false,
             is_alpha: false,
@@ -131,8 +141,14 @@ impl<'g> Options<'g> {
                     let pattern = args.get(index);
                     options.by = Some(Pattern::parse(pattern)).filter(Pattern::is_key);
                     options.is_unsorted |= !pattern.contains(&b'*');
+                    if pattern.contains(&b'*') && !may_discover {
+                        return Err(denied("BY"));
+                    }
                 }
                 () if is(option, "GET") && left >= 1 => {
+                    if !may_discover {
+                        return Err(denied("GET"));
+                    }
                     index += 1;
                     options.get.push(Pattern::parse(args.get(index)));
                 }
@@ -266,7 +282,7 @@ fn elements_of<'e>(
 }
 
 pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
-    let mut options = Options::parse(*cx.args, cx.command.name == "sort")?;
+    let mut options = Options::parse(*cx.args, cx.command.name == "sort", cx.may_discover_keys())?;
     let (seed, mut integers) = (cx.seed(), Vec::new());
     let entry = cx.read(cx.arg(1));
     let elements = elements_of(entry, seed, &mut integers)?;

@@ -1,0 +1,261 @@
+use super::patterns::{Access, KeyPattern};
+use super::*;
+use crate::command::KeyFlags;
+use crate::glob;
+
+fn users() -> Users {
+    Users::new(crate::execute::commands())
+}
+
+fn set(users: &Users, name: &str, rules: &str) -> Result<(), RuleError> {
+    let words: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
+    let rules = Rules::of(&words).expect("no selector is left open");
+    users.set(name.as_bytes(), ChannelsOfNewUsers::None, &rules).map_err(|(_, error)| error)
+}
+
+#[test]
+fn a_pattern_split_into_prefix_and_rest_matches_as_the_whole() {
+    let texts = ["", "a", "ab", "abc", "b", "*", "a*", "ab*c", "a[b]", "\\a", "ba"];
+    let patterns =
+        ["", "*", "**", "a", "a*", "a**", "ab*", "*b", "a*c", "a?c", "?", "[a-b]*", "a\\*", "\\"];
+    for pattern in patterns.map(str::as_bytes) {
+        let split = KeyPattern::new(pattern, Access::all());
+        for text in texts.map(str::as_bytes) {
+            let expected = glob::matches(pattern, text, false);
+            assert_eq!(split.allows(Access::empty(), text), expected, "{pattern:?} {text:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_only_asked_about_need_any_permission() {
+    let read = KeyPattern::new(b"k", Access::READ);
+    for (flags, allowed) in [
+        (KeyFlags::RO, true),
+        (KeyFlags::RO | KeyFlags::ACCESS, true),
+        (KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE, false),
+        (KeyFlags::OW | KeyFlags::INSERT, false),
+        (KeyFlags::RM | KeyFlags::DELETE, false),
+    ] {
+        assert_eq!(read.allows(Access::needed_for(flags), b"k"), allowed, "{flags:?}");
+    }
+}
+
+#[test]
+fn rules_are_applied_together_or_not_at_all() {
+    let users = users();
+    set(&users, "u", "on +get ~a").expect("rules");
+    let before = users.version();
+    assert_eq!(set(&users, "u", "off -get nonsense"), Err(RuleError::Syntax));
+    assert_eq!(set(&users, "new", "on nonsense"), Err(RuleError::Syntax));
+    let user = users.find(b"u").expect("it is there").user();
+    assert_eq!(user.describe(), b"u on ~a resetchannels -@all +get");
+    assert!(users.find(b"new").is_none());
+    assert_eq!(users.version(), before, "nothing changed");
+}
+
+#[test]
+fn a_deleted_account_stays_with_those_who_hold_it_and_lets_nobody_in() {
+    let users = users();
+    set(&users, "u", "on >p").expect("rules");
+    let held = users.authenticate(b"u", b"p").expect("the password");
+    assert!(users.authenticate(b"u", b"q").is_none() && users.authenticate(b"v", b"p").is_none());
+    let deleted = users.delete(b"u").expect("it is there");
+    assert!(held.is_deleted() && std::sync::Arc::ptr_eq(&held, &deleted));
+    set(&users, "u", "on nopass").expect("rules");
+    assert!(!std::sync::Arc::ptr_eq(&held, &users.authenticate(b"u", b"p").expect("anew")));
+}
+
+#[test]
+fn equal_denials_of_a_minute_are_one_entry() {
+    let log = Log::default();
+    let add = |object: &str, denied, now_ms| {
+        let what = (denied, Context::TopLevel);
+        log.add(3, LogEntry::new(what, object.as_bytes(), b"u", String::new(), now_ms));
+    };
+    let key = Denied::Call(Reason::Key);
+    add("a", key, 1_000);
+    add("b", key, 2_000);
+    add("a", key, 61_000);
+    let entries = log.latest(10);
+    let shown: Vec<_> = entries.iter().map(|entry| (&*entry.object, entry.count)).collect();
+    assert_eq!(shown, [(&b"a"[..], 2), (&b"b"[..], 1)], "the latest first");
+    assert_eq!((entries[0].id, entries[0].created_ms, entries[0].updated_ms), (0, 1_000, 61_000));
+    // A minute counts from the last time; another reason is another entry.
+    add("a", key, 121_000);
+    add("a", Denied::Authentication, 121_000);
+    add("a", key, 181_001);
+    let counts: Vec<u64> = log.latest(10).iter().map(|entry| entry.count).collect();
+    assert_eq!(counts, [1, 1, 3], "the oldest of four went");
+    log.reset();
+    assert!(log.latest(10).is_empty());
+}
+
+#[test]
+fn a_hash_is_compared_whole() {
+    let users = users();
+    set(&users, "u", "on >p").expect("rules");
+    let user = users.find(b"u").expect("it is there").user();
+    let digits = user.password_digits().next().expect("one password");
+    assert_eq!(digits, "148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940");
+    for (index, digit) in digits.char_indices() {
+        let mut other = digits.clone();
+        other.replace_range(index..=index, if digit == '0' { "1" } else { "0" });
+        set(&users, "u", &format!("resetpass #{other}")).expect("a hash");
+        assert!(users.authenticate(b"u", b"p").is_none(), "digit {index}");
+    }
+}
+
+#[test]
+fn passwords_are_made_anew_each_time_and_as_long_as_asked() {
+    for bits in [1, 4, 5, 8, 9, 256, 4096] {
+        let (one, other) = (generate(bits).expect("random"), generate(bits).expect("random"));
+        assert_eq!(one.len(), bits.div_ceil(4));
+        assert!(one.bytes().all(|byte| b"0123456789abcdef".contains(&byte)));
+        assert!(bits < 256 || one != other);
+    }
+}
+
+/// A line of a configuration's file, and the file of users with these contents.
+fn begun(lines: &str, listed: Option<&str>) -> Result<Users, String> {
+    struct Lines(String);
+
+    impl crate::config::Files for Lines {
+        fn read(&self, _: &str) -> std::io::Result<Vec<u8>> {
+            Ok(self.0.clone().into_bytes())
+        }
+
+        fn matching(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn enter(&self, _: &str) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn standard_input(&self) -> std::io::Result<Vec<u8>> {
+            Err(std::io::ErrorKind::NotFound.into())
+        }
+    }
+
+    let line = crate::config::CommandLine::parse(["a.conf".to_owned()]);
+    let configuration =
+        crate::config::load(&line, &Lines(lines.to_owned())).map_err(|error| error.to_string())?;
+    let users = users();
+    let read = |_: &str| match listed {
+        Some(listed) => Ok(listed.as_bytes().to_vec()),
+        None => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    begin(&users, &configuration, read).map_err(|error| error.to_string())?;
+    Ok(users)
+}
+
+fn described(users: &Users) -> Vec<String> {
+    users.all().iter().map(|user| String::from_utf8_lossy(&user.describe()).into_owned()).collect()
+}
+
+#[test]
+fn users_are_made_of_lines_of_the_configuration_or_of_a_file() {
+    let of_lines = begun("user a on ~x (+get ~\"y\" )\nport 0\nUSER default on ~* +@all\n", None);
+    assert_eq!(
+        described(&of_lines.expect("right lines")),
+        [
+            "a on ~x resetchannels -@all (~y resetchannels -@all +get)",
+            "default on ~* resetchannels +@all"
+        ]
+    );
+    let of_file = begun("aclfile u.acl\n", Some("user b on +get\r\n\n  user c off (+set ~k)  \n"));
+    assert_eq!(
+        described(&of_file.expect("a right file")),
+        [
+            "b on resetchannels -@all +get",
+            "c off resetchannels -@all (~k resetchannels -@all +set)",
+            "default on nopass ~* &* +@all",
+        ]
+    );
+}
+
+#[test]
+fn wrong_declarations_refuse_the_start_with_file_line_and_reason() {
+    let declared = "Error in user declaration";
+    for (lines, listed, wanted) in [
+        ("user\n", None, vec!["a.conf:1: directive 'user': Bad directive".to_owned()]),
+        (
+            "user a on\nuser a off\nuser b +nope\nuser c bogus\nuser \"d e\"\nuser f (+get\n",
+            None,
+            vec![
+                format!("a.conf:2: directive 'user': {declared} 'a': Duplicate user found."),
+                format!("a.conf:3: directive 'user': {declared} 'b': '+nope': Unknown command"),
+                format!("a.conf:4: directive 'user': {declared} 'c': Syntax error"),
+                format!("a.conf:5: directive 'user': {declared} 'd e': Spaces not allowed"),
+                format!("a.conf:6: directive 'user': {declared} 'f': Unmatched parenthesis"),
+            ],
+        ),
+        (
+            "aclfile u.acl\nuser a on\n",
+            Some("user b on\n"),
+            vec!["a.conf:2: directive 'user': users are declared in aclfile 'u.acl'".to_owned()],
+        ),
+        ("aclfile u.acl\n", None, vec!["opening file 'u.acl': entity not found".to_owned()]),
+        (
+            "aclfile u.acl\n",
+            Some(
+                "# no comments\nuser b on\nuser b off\nuser c >p +nope bogus <none +no2\nuser d (~x\n",
+            ),
+            vec![
+                "u.acl:1 should start with user keyword followed by the username.".to_owned(),
+                "WARNING: Duplicate user 'b' found on line 3.".to_owned(),
+                "u.acl:4: Error in applying operation '+nope': Unknown command".to_owned(),
+                "u.acl:4: Syntax error.".to_owned(),
+                "u.acl:4: Error in applying operation '+no2': Unknown command".to_owned(),
+                "u.acl:5: Unmatched parenthesis in selector definition.".to_owned(),
+            ],
+        ),
+    ] {
+        let error = begun(lines, listed).map(|users| described(&users)).expect_err(lines);
+        for wanted in wanted {
+            assert!(error.contains(&wanted), "{wanted}\nis not in\n{error}");
+        }
+        assert!(!error.contains("password you are trying"), "the first of a line counts: {error}");
+    }
+}
+
+#[test]
+fn channels_are_judged_as_declared_and_patterns_literally() {
+    use tidemill_resp::request::OwnedArguments;
+
+    use crate::command::{Categories, Channels, Command, CommandTable, Group};
+
+    const FAMILY: Command = Command::session(Group::Server, Categories::empty());
+    const PUBLISH: Command = FAMILY.command("publish", 3, "2.0.0", "").channels(Channels::first());
+    const SUBSCRIBE: Command =
+        FAMILY.command("subscribe", -2, "2.0.0", "").channels(Channels::all());
+    const PSUBSCRIBE: Command =
+        FAMILY.command("psubscribe", -2, "2.0.0", "").channels(Channels::patterns());
+    let table: &'static CommandTable =
+        Box::leak(Box::new(CommandTable::new(&[&PUBLISH, &SUBSCRIBE, &PSUBSCRIBE])));
+    let users = Users::new(table);
+    set(&users, "u", "+@all &news.* &a").expect("rules");
+    let user = users.find(b"u").expect("it is there").user();
+    for (call, denied) in [
+        ("publish news.x payload", None),
+        ("publish payload news.x", Some(1)),
+        ("subscribe a news.1", None),
+        ("subscribe a b news.1", Some(2)),
+        ("psubscribe news.* a", None),
+        ("psubscribe a news.1*", Some(2)),
+    ] {
+        let owned = OwnedArguments::new(call.split(' ').map(str::as_bytes));
+        let args = owned.view();
+        let id = table.find(args.get(0)).expect("a command of the table");
+        let verdict = user.check(&Call::new((id, table.command(id)), &args, 0, 16));
+        let wanted =
+            denied.map_or(Ok(()), |argument| Err(Denial { reason: Reason::Channel, argument }));
+        assert_eq!(verdict, wanted, "{call}");
+    }
+    set(&users, "u", "allchannels").expect("a rule");
+    let args = OwnedArguments::new(["subscribe", "b"].map(str::as_bytes));
+    let id = table.find(b"subscribe").expect("a command of the table");
+    let user = users.find(b"u").expect("it is there").user();
+    assert_eq!(user.check(&Call::new((id, &SUBSCRIBE), &args.view(), 0, 16)), Ok(()));
+}

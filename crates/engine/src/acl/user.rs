@@ -1,0 +1,189 @@
+//! Users.
+
+use super::denial::{Denial, Reason};
+use super::password::PasswordHash;
+use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
+use super::selector::{Call, Selector};
+use crate::command::{CommandId, CommandTable};
+
+/// Which brief reads a user may send without a look at their arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BriefReads {
+    /// None.
+    None,
+    /// Those that [`User::allows_on_all_keys`].
+    Some,
+    /// All.
+    All,
+}
+
+/// A user: name, passwords, selectors. Immutable once among the [`Users`](super::Users).
+#[derive(Clone, Debug)]
+pub struct User {
+    pub(super) name: Box<[u8]>,
+    pub(super) is_on: bool,
+    pub(super) needs_no_password: bool,
+    pub(super) passwords: Vec<PasswordHash>,
+    /// The user's own rules, then the selectors in parentheses.
+    pub(super) selectors: Vec<Selector>,
+    is_unrestricted: bool,
+}
+
+impl User {
+    /// A user who is off, has no password and may do nothing.
+    pub(super) fn new(table: &CommandTable, name: &[u8], channels: ChannelsOfNewUsers) -> User {
+        User {
+            name: name.into(),
+            is_on: false,
+            needs_no_password: false,
+            passwords: Vec::new(),
+            selectors: vec![Selector::new(table, channels)],
+            is_unrestricted: false,
+        }
+    }
+
+    /// A user who needs no password and may do everything.
+    pub(super) fn everything(table: &CommandTable, name: &[u8]) -> User {
+        User {
+            is_on: true,
+            needs_no_password: true,
+            selectors: vec![Selector::everything(table)],
+            is_unrestricted: true,
+            ..User::new(table, name, ChannelsOfNewUsers::All)
+        }
+    }
+
+    /// The user with rules applied. Fails with the rule that cannot be.
+    pub(super) fn with_rules<'r>(
+        mut self,
+        table: &CommandTable,
+        channels: ChannelsOfNewUsers,
+        rules: &'r Rules<'_>,
+    ) -> Result<User, (&'r [u8], RuleError)> {
+        for rule in rules.iter() {
+            self.apply(table, channels, rule).map_err(|error| (rule, error))?;
+        }
+        self.is_unrestricted = self.selectors.iter().any(|selector| selector.is_everything(table));
+        Ok(self)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// True if it may authenticate.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// True if it authenticates with any password.
+    #[must_use]
+    pub fn needs_no_password(&self) -> bool {
+        self.needs_no_password
+    }
+
+    /// True if connections are this user's from the beginning, when it is the default one.
+    #[must_use]
+    pub fn admits_everybody(&self) -> bool {
+        self.is_on && self.needs_no_password
+    }
+
+    /// True if a password lets this user in.
+    #[must_use]
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        if !self.is_on || self.needs_no_password {
+            return self.is_on;
+        }
+        let hash = PasswordHash::of(password);
+        // All are compared, so that the time does not tell which it was.
+        self.passwords.iter().fold(false, |is_one, known| is_one | known.is_equal(&hash))
+    }
+
+    /// True if it may do everything: nothing of its calls needs to be looked at.
+    #[must_use]
+    #[inline]
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_unrestricted
+    }
+
+    /// Brief reads that need no look at their arguments.
+    #[must_use]
+    pub fn brief_reads(&self) -> BriefReads {
+        match (self.is_unrestricted, self.selectors[0].reads_everything()) {
+            (true, _) => BriefReads::All,
+            (false, true) => BriefReads::Some,
+            (false, false) => BriefReads::None,
+        }
+    }
+
+    /// True if its own rules allow a command. For a user whose own rules allow all keys of all
+    /// databases.
+    #[must_use]
+    #[inline]
+    pub fn allows_on_all_keys(&self, id: CommandId) -> bool {
+        self.selectors[0].commands.allows(id)
+    }
+
+    /// Judges a call: one selector has to allow all of it.
+    ///
+    /// # Errors
+    ///
+    /// What is denied: of several selectors' denials the greatest.
+    #[inline]
+    pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
+        if self.is_unrestricted { Ok(()) } else { self.check_selectors(call) }
+    }
+
+    fn check_selectors(&self, call: &Call<'_>) -> Result<(), Denial> {
+        let mut worst = Denial { reason: Reason::Database, argument: 0 };
+        for selector in &self.selectors {
+            match selector.check(call) {
+                Ok(()) => return Ok(()),
+                Err(denial) => worst = worst.max(denial),
+            }
+        }
+        Err(worst)
+    }
+
+    /// True if a call may read keys that its arguments do not name: a selector allows all of it and
+    /// the reading of any key.
+    #[must_use]
+    pub fn may_discover_keys(&self, call: &Call<'_>) -> bool {
+        let allows = |selector: &Selector| selector.reads_any_key() && selector.check(call).is_ok();
+        self.is_unrestricted || self.selectors.iter().any(allows)
+    }
+
+    /// Hashes of its passwords, as digits.
+    pub(crate) fn password_digits(&self) -> impl ExactSizeIterator<Item = String> {
+        self.passwords.iter().map(PasswordHash::digits)
+    }
+
+    /// Its own rules, then those of the selectors in parentheses.
+    pub(crate) fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// The rules that make it, in the order of `ACL LIST`, behind its name.
+    pub(crate) fn describe(&self) -> Vec<u8> {
+        let mut text = self.name.to_vec();
+        text.extend_from_slice(if self.is_on { b" on" } else { b" off" });
+        if self.needs_no_password {
+            text.extend_from_slice(b" nopass");
+        }
+        for digits in self.password_digits() {
+            text.extend_from_slice(b" #");
+            text.extend_from_slice(digits.as_bytes());
+        }
+        for (index, selector) in self.selectors.iter().enumerate() {
+            let (before, after): (&[u8], &[u8]) =
+                if index == 0 { (b" ", b"") } else { (b" (", b")") };
+            text.extend_from_slice(before);
+            text.extend_from_slice(&selector.describe());
+            text.extend_from_slice(after);
+        }
+        text
+    }
+}

@@ -1,0 +1,89 @@
+//! Changes of users.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::access::options::integer;
+use crate::access::outcome::Outcome;
+use crate::access::session_context::SessionCx;
+use crate::acl::{
+    Account, ChannelsOfNewUsers, DEFAULT_NAME, Rules, UnclosedSelector, generate, has_spaces,
+};
+use crate::error::CommandError;
+use crate::slots::mailbox::Message;
+
+/// Bits of a password that `ACL GENPASS` makes unasked, and the most that it makes.
+const PASSWORD_BITS: i64 = 256;
+const PASSWORD_BITS_MAX: i64 = 4096;
+
+pub(super) fn setuser(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let name = cx.arg(2);
+    if has_spaces(name) {
+        return Err("ERR Usernames can't contain spaces or null characters".into());
+    }
+    let words: Vec<&[u8]> = cx.args.iter().skip(3).collect();
+    let rules = Rules::of(&words).map_err(|UnclosedSelector(index)| {
+        let before = "ERR Unmatched parenthesis in acl selector starting at '";
+        CommandError::quoting(before, words[index], "'.")
+    })?;
+    let channels = ChannelsOfNewUsers::of(&cx.worker.settings);
+    cx.shared.users.set(name, channels, &rules).map_err(|(rule, reason)| {
+        let after = format!("': {}", reason.text());
+        CommandError::quoting("ERR Error in ACL SETUSER modifier '", rule, &after)
+    })?;
+    // Requests behind this one in the same turn are judged by the new rules.
+    cx.session.refresh_user(&cx.shared.users);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn deluser(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let names = || cx.args.iter().skip(2);
+    if names().any(|name| name == DEFAULT_NAME) {
+        return Err("ERR The 'default' user cannot be removed".into());
+    }
+    let deleted: Vec<Arc<Account>> =
+        names().filter_map(|name| cx.shared.users.delete(name)).collect();
+    close_clients(cx, &deleted);
+    cx.reply.integer(deleted.len() as i64);
+    Ok(())
+}
+
+/// Ends the clients of deleted accounts: they execute nothing any more once this returns, but the
+/// caller's own connection is closed behind the reply.
+pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, deleted: &[Arc<Account>]) {
+    if deleted.is_empty() {
+        return;
+    }
+    for client in cx.shared.clients.all() {
+        if !deleted.iter().any(|account| client.is_of(account)) {
+            continue;
+        }
+        if client.id == cx.session.id() {
+            cx.session.close_after_reply = true;
+            continue;
+        }
+        client.kill();
+        // Acquire: pairs with the Release of the worker that handed the connection on.
+        let worker = client.worker.load(Ordering::Acquire);
+        cx.shared.mailboxes.post(worker, Message::Kill { session: client.id });
+    }
+}
+
+pub(super) fn genpass(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let bits = match cx.args.len() {
+        2 => PASSWORD_BITS,
+        3 => integer(cx.arg(2))?,
+        _ => return Err(CommandError::subcommand_syntax("ACL", cx.arg(1)).into()),
+    };
+    if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
+        return Err(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, \
+                    a positive number up to 4096"
+                .into(),
+        );
+    }
+    let password = generate(bits as usize).ok_or("ERR the system has no random numbers")?;
+    cx.reply.bulk(password);
+    Ok(())
+}

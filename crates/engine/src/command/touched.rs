@@ -1,0 +1,107 @@
+//! What a command touches besides the data of its keys: accesses, channels, databases. Access
+//! control asks for it.
+
+use smallvec::SmallVec;
+use tidemill_resp::request::ArgumentView;
+
+use super::declaration::{Categories, Command, Flags};
+use super::keys::{KeyFlags, KeyPositions};
+
+/// A key among the arguments, and what the command does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyAccess {
+    /// Index of the argument.
+    pub position: usize,
+    /// Access to it.
+    pub flags: KeyFlags,
+}
+
+/// Keys among the arguments.
+pub type KeyAccesses = SmallVec<[KeyAccess; 4]>;
+
+/// Appends the positions of arguments that number databases.
+pub type DatabasePositions = fn(&ArgumentView<'_>, &mut KeyPositions);
+
+/// Databases that a command touches.
+#[derive(Clone, Copy, Debug)]
+pub enum Databases {
+    /// The selected one, if it is about data at all.
+    Selected,
+    /// The selected one, and those that arguments number.
+    AlsoNumbered(DatabasePositions),
+    /// Those that arguments number.
+    Numbered(DatabasePositions),
+    /// All.
+    All,
+}
+
+/// Arguments that name channels which the command publishes or subscribes to. Unsubscribing takes
+/// no permission: channels to leave are not declared.
+#[derive(Clone, Copy, Debug)]
+pub struct Channels {
+    first: usize,
+    are_several: bool,
+    /// They are patterns.
+    pub are_patterns: bool,
+}
+
+impl Channels {
+    /// The first argument.
+    #[must_use]
+    pub const fn first() -> Channels {
+        Channels { first: 1, are_several: false, are_patterns: false }
+    }
+
+    /// All arguments.
+    #[must_use]
+    pub const fn all() -> Channels {
+        Channels { are_several: true, ..Channels::first() }
+    }
+
+    /// All arguments, which are patterns.
+    #[must_use]
+    pub const fn patterns() -> Channels {
+        Channels { are_patterns: true, ..Channels::all() }
+    }
+
+    /// Indexes of the arguments.
+    #[must_use]
+    pub fn positions(self, args: &ArgumentView<'_>) -> std::ops::Range<usize> {
+        let end = if self.are_several { args.len() } else { self.first + 1 };
+        self.first..end.min(args.len())
+    }
+}
+
+impl Command {
+    /// All keys among the arguments with the access to each, or `None` when the arguments do not
+    /// fit. Arguments that are not always keys are left out.
+    #[must_use]
+    pub fn key_accesses(&self, args: &ArgumentView<'_>) -> Option<KeyAccesses> {
+        let mut accesses = KeyAccesses::new();
+        let own = self.key_flags.map(|flags_of| flags_of(args));
+        for (index, spec) in self.keys.iter().enumerate() {
+            let mut positions = KeyPositions::new();
+            if !spec.positions(args, &mut positions) {
+                return None;
+            }
+            // Keys that no specification describes belong to the last one.
+            if let Some(more_keys) = self.more_keys.filter(|_| index + 1 == self.keys.len()) {
+                more_keys(args, &mut positions);
+            }
+            if spec.flags.contains(KeyFlags::NOT_KEY) {
+                continue;
+            }
+            let flags = own.unwrap_or(spec.flags);
+            accesses.extend(positions.iter().map(|&position| KeyAccess { position, flags }));
+        }
+        Some(accesses)
+    }
+
+    /// True if it works on data of the selected database.
+    #[must_use]
+    pub fn is_about_data(&self) -> bool {
+        self.flags.intersects(Flags::WRITE.union(Flags::READONLY))
+            || self.categories.contains(Categories::KEYSPACE)
+            || self.keys.iter().any(|spec| !spec.flags.contains(KeyFlags::NOT_KEY))
+    }
+}

@@ -3,6 +3,7 @@
 //! The configuration (file, command line, `CONFIG SET`) makes a new snapshot at every change; a
 //! worker picks it up at its next boundary, so that reading a setting costs nothing shared.
 
+use crate::commit::EventClass;
 use crate::telemetry::command_log::LogLimits;
 
 /// Clients that may run `DEBUG`.
@@ -62,6 +63,18 @@ pub struct Settings {
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
     /// default.
     pub lazy_user_flush: bool,
+    /// `notify-keyspace-events`: classes of events that are published, and to which channels.
+    pub published_events: EventClass,
+}
+
+impl Settings {
+    /// True if events of a class are published.
+    #[must_use]
+    #[inline]
+    pub fn publishes(&self, class: EventClass) -> bool {
+        self.published_events.intersects(class)
+            && self.published_events.intersects(EventClass::KEYSPACE | EventClass::KEYEVENT)
+    }
 }
 
 impl Default for Settings {
@@ -81,6 +94,7 @@ impl Default for Settings {
             latency_tracking: true,
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
+            published_events: EventClass::empty(),
         }
     }
 }

@@ -5,5 +5,6 @@
 pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;
+pub(crate) mod pubsub;
 pub(crate) mod server;
 pub(crate) mod transactions;

@@ -79,6 +79,8 @@ bitflags! {
         const SET = 1 << 9;
         /// `@sortedset`
         const SORTED_SET = 1 << 10;
+        /// `@pubsub`
+        const PUBSUB = 1 << 11;
     }
 }
 
@@ -117,6 +119,7 @@ groups! {
     Generic = "generic", false;
     Hash = "hash", true;
     List = "list", true;
+    PubSub = "pubsub", false;
     Server = "server", false;
     Set = "set", true;
     SortedSet = "sorted-set", true;

@@ -32,6 +32,7 @@ const CATEGORY_NAMES: &[(Categories, &str)] = &[
     (Categories::SET, "@set"),
     (Categories::SORTED_SET, "@sortedset"),
     (Categories::HASH, "@hash"),
+    (Categories::PUBSUB, "@pubsub"),
     (Categories::ADMIN, "@admin"),
     (Categories::DANGEROUS, "@dangerous"),
     (Categories::CONNECTION, "@connection"),

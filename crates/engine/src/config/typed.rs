@@ -2,6 +2,7 @@
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
+use crate::commit::EventClass;
 use crate::settings::{DebugCommand, Quiescent, Settings};
 use crate::telemetry::command_log::LogLimits;
 
@@ -169,6 +170,7 @@ impl Configuration {
                 _ => Quiescent::Iteration,
             },
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
+            published_events: EventClass::of_letters(self.text("notify-keyspace-events")),
         }
     }
 

@@ -15,6 +15,7 @@ const CONTAINERS: &[&[&Command]] = &[
     handlers::key::CONTAINERS,
     admin::connection::CONTAINERS,
     admin::observe::CONTAINERS,
+    admin::pubsub::CONTAINERS,
     admin::server::CONTAINERS,
 ];
 
@@ -28,6 +29,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     admin::connection::HANDLERS,
     admin::keyspace::HANDLERS,
     admin::observe::HANDLERS,
+    admin::pubsub::HANDLERS,
     admin::server::HANDLERS,
     admin::server::standing::HANDLERS,
     admin::transactions::HANDLERS,

@@ -13,6 +13,9 @@ impl Cx<'_, '_> {
         if let Some(events) = self.shared.sinks.events() {
             events.event(database, key, event);
         }
+        if self.worker.settings.publishes(event.class) {
+            self.worker.publish_event(self.shared, database, key, event.name);
+        }
     }
 
     /// Effect of the command for the journal, in place of the command as it came. May be called

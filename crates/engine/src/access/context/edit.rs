@@ -262,6 +262,9 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Counts as a hit or miss, for commands that answer what they change.
     pub(crate) fn counted(self) -> Self {
         self.cx.count_lookup(self.found.is_some());
+        if self.found.is_none() {
+            self.cx.note_missed(self.database, self.key);
+        }
         self
     }
 

@@ -64,8 +64,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         Kind::KeyspaceEvents,
         "",
         "Classes of events published for keys.",
-    )
-    .without_effect("there is no pub/sub, so nobody could hear an event"),
+    ),
     integer(
         "hash-max-listpack-entries",
         "512",

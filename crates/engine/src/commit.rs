@@ -97,13 +97,21 @@ pub struct Event {
     pub class: EventClass,
     /// Its name.
     pub name: &'static str,
+    /// Names of events of the same class that the same change is, behind it.
+    pub followed_by: &'static [&'static str],
 }
 
 impl Event {
     /// An event.
     #[must_use]
     pub const fn new(class: EventClass, name: &'static str) -> Event {
-        Event { class, name }
+        Event { class, name, followed_by: &[] }
+    }
+
+    /// The event, and others of its class behind it.
+    #[must_use]
+    pub const fn followed_by(self, names: &'static [&'static str]) -> Event {
+        Event { followed_by: names, ..self }
     }
 }
 

@@ -57,11 +57,17 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 
     /// As [`Cx::read`], without counting as a use of the key.
     pub(crate) fn look(&mut self, key: &[u8]) -> Option<EntryRef<'g>> {
-        let entry = self.peek(key);
-        self.count_lookup(entry.is_some());
+        let entry = self.inspect(key);
         if entry.is_none() {
             self.note_missed(self.database, key);
         }
+        entry
+    }
+
+    /// As [`Cx::look`], without an event when there is no such key.
+    pub(crate) fn inspect(&mut self, key: &[u8]) -> Option<EntryRef<'g>> {
+        let entry = self.peek(key);
+        self.count_lookup(entry.is_some());
         entry
     }
 

@@ -37,6 +37,8 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     }
     let Some(source) = cx.edit(from).entry() else { return Err(CommandError::NoSuchKey.into()) };
+    let database = cx.database;
+    cx.new_key_event(database, to);
     let entry =
         cx.edit(from).take_as(place(source, to), Event::new(EventClass::GENERIC, "rename_from"));
     cx.edit(to).put_entry(entry, Event::new(EventClass::GENERIC, "rename_to"));
@@ -75,6 +77,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     cx.room().check(source.total_bytes() as u64)?;
     let entry = OwnedEntry::copy_of(source, place(source, to), cx.heap());
+    cx.new_key_event(target, to);
     cx.edit_in(target, to).put_entry(entry, Event::new(EventClass::GENERIC, "copy_to"));
     cx.reply.integer(1);
     Ok(())
@@ -91,6 +94,7 @@ pub(super) fn move_key(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.integer(0);
         return Ok(());
     };
+    cx.new_key_event(target, key);
     let event = Event::new(EventClass::GENERIC, "move_from");
     let entry = cx.edit(key).take_as(place(source, key), event);
     cx.edit_in(target, key).put_entry(entry, Event::new(EventClass::GENERIC, "move_to"));

@@ -87,6 +87,11 @@ impl Configuration {
         answered
     }
 
+    /// The value of a directive as it counts: CONFIG GET may leave something out.
+    pub(super) fn stored(&self, name: &str) -> Option<&str> {
+        find(name).map(|(index, _)| self.values[index].as_str())
+    }
+
     fn shown(&self, index: usize) -> &str {
         value::shown(directive_at(index).kind, &self.values[index])
     }

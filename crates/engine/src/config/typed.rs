@@ -181,7 +181,7 @@ impl Configuration {
     }
 
     fn text(&self, name: &str) -> &str {
-        self.value(name).expect("a name of the table")
+        self.stored(name).expect("a name of the table")
     }
 
     fn flag(&self, name: &str) -> bool {

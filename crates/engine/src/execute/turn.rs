@@ -343,6 +343,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             && session.lock_attempts == 0
             && !session.is_monitor
             && !session.is_subscriber
+            && !session.may_have_pushes
             && !self.worker.notes_misses
             && !self.shared.may_hold_back()
             && !self.shared.monitors.is_watched()
@@ -355,7 +356,12 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// was `before`.
     #[inline]
     fn take_pushes(&mut self, before: usize) -> usize {
-        if self.session.is_subscriber { self.take_pushes_now(before) } else { before }
+        let session = &*self.session;
+        if session.is_subscriber | session.may_have_pushes {
+            self.take_pushes_now(before)
+        } else {
+            before
+        }
     }
 
     #[cold]
@@ -363,6 +369,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         let Executor { shared, worker, session, reply, .. } = self;
         worker.receivers.drain(&shared.lanes, worker.index);
         worker.receivers.take_inbox(session.id(), reply);
+        session.may_have_pushes = false;
         if reply.has_failed() {
             // A message is missing: the client must not go on without it.
             reply.recover(before);

@@ -80,6 +80,8 @@ pub struct Session {
     pub is_monitor: bool,
     /// It subscribes to a channel or a pattern.
     pub is_subscriber: bool,
+    /// Its inbox may have something although it subscribes to nothing any more.
+    pub(crate) may_have_pushes: bool,
     /// The connection ends once its replies are sent.
     pub close_after_reply: bool,
     /// It ends because it sent an HTTP request.
@@ -112,6 +114,7 @@ impl Session {
             no_touch: false,
             is_monitor: false,
             is_subscriber: false,
+            may_have_pushes: false,
             close_after_reply: false,
             sent_http: false,
             lacked_memory: false,

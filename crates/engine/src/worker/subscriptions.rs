@@ -77,6 +77,7 @@ pub(crate) fn unsubscribe_all(shared: &Shared, worker: &mut Worker, session: &mu
 impl Session {
     /// Takes up how many topics it subscribes to, by kind, and lets others see it.
     fn show_subscriptions(&mut self, counts: [usize; 3]) {
+        self.may_have_pushes |= self.is_subscriber;
         self.is_subscriber = counts.iter().any(|&count| count > 0);
         for (shown, count) in self.client.subscriptions.iter().zip(counts) {
             // Relaxed: for others' information only.

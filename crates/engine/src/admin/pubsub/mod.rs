@@ -91,6 +91,7 @@ fn confirm(cx: &mut SessionCx<'_, '_>, kind: TopicKind, what: &str, name: Option
         reply.integer(count as i64);
     };
     if cx.session.reply_mode != ReplyMode::On {
+        cx.session.may_have_pushes = true;
         return cx.worker.receivers.push_own((id, protocol), write);
     }
     if !cx.in_transaction {

@@ -36,6 +36,57 @@ bitflags! {
         const NEW = 1 << 5;
         /// `s`: sets.
         const SET = 1 << 6;
+        /// `z`: sorted sets.
+        const SORTED_SET = 1 << 7;
+        /// `t`: streams.
+        const STREAM = 1 << 8;
+        /// `e`: a key was evicted.
+        const EVICTED = 1 << 9;
+        /// `d`: modules.
+        const MODULE = 1 << 10;
+        /// `m`: a read did not find its key.
+        const MISS = 1 << 11;
+        /// `A`: all classes that Redis had before it had `m` and `n`.
+        const ALL = Self::GENERIC.bits()
+            | Self::STRING.bits()
+            | Self::LIST.bits()
+            | Self::HASH.bits()
+            | Self::EXPIRED.bits()
+            | Self::SET.bits()
+            | Self::SORTED_SET.bits()
+            | Self::STREAM.bits()
+            | Self::EVICTED.bits()
+            | Self::MODULE.bits();
+        /// `K`: events are published to the key's channel. No class of an event.
+        const KEYSPACE = 1 << 12;
+        /// `E`: events are published to the event's channel. No class of an event.
+        const KEYEVENT = 1 << 13;
+    }
+}
+
+impl EventClass {
+    /// Classes named by letters, of which the configuration has refused unknown ones.
+    #[must_use]
+    pub fn of_letters(letters: &str) -> EventClass {
+        let class = |letter| match letter {
+            'g' => EventClass::GENERIC,
+            '$' => EventClass::STRING,
+            'l' => EventClass::LIST,
+            'h' => EventClass::HASH,
+            's' => EventClass::SET,
+            'z' => EventClass::SORTED_SET,
+            't' => EventClass::STREAM,
+            'x' => EventClass::EXPIRED,
+            'e' => EventClass::EVICTED,
+            'd' => EventClass::MODULE,
+            'm' => EventClass::MISS,
+            'n' => EventClass::NEW,
+            'A' => EventClass::ALL,
+            'K' => EventClass::KEYSPACE,
+            'E' => EventClass::KEYEVENT,
+            _ => EventClass::empty(),
+        };
+        letters.chars().map(class).collect()
     }
 }
 
@@ -46,13 +97,21 @@ pub struct Event {
     pub class: EventClass,
     /// Its name.
     pub name: &'static str,
+    /// Names of events of the same class that the same change is, behind it.
+    pub followed_by: &'static [&'static str],
 }
 
 impl Event {
     /// An event.
     #[must_use]
     pub const fn new(class: EventClass, name: &'static str) -> Event {
-        Event { class, name }
+        Event { class, name, followed_by: &[] }
+    }
+
+    /// The event, and others of its class behind it.
+    #[must_use]
+    pub const fn followed_by(self, names: &'static [&'static str]) -> Event {
+        Event { followed_by: names, ..self }
     }
 }
 

@@ -160,6 +160,33 @@ pub const FIELDS_PER_SWEEP_STEP: usize = 16;
 /// Steps in a row that the sweep deletes fields in one bucket before it goes on to others.
 pub const SWEEP_STEPS_PER_BUCKET_MAX: usize = 16;
 
+/// Stripes of the registry of subscriptions, a power of two.
+pub const PUBSUB_STRIPES: usize = 1024;
+
+/// Bytes that count channels with subscribers by their hash, a multiple of the stripes.
+pub const HEARD_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(HEARD_BYTES % PUBSUB_STRIPES == 0 && PUBSUB_STRIPES.is_power_of_two());
+
+/// Bytes in a worker's lane above which commands that publish wait.
+pub const CROWDED_LANE_BYTES: usize = 64 << 20;
+
+/// Bytes in a worker's lane above which what cannot wait is dropped, and its receivers are
+/// disconnected.
+pub const LANE_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes that a delivery counts in a lane beside its payload and names.
+pub const DELIVERY_OVERHEAD_BYTES: usize = 128;
+
+/// Microseconds after which a session tries again to publish into a crowded lane.
+pub const LANE_RETRY_US: u64 = 1000;
+
+/// Bytes of encoded deliveries after which they are sent, before more are encoded.
+pub const DELIVERED_TOGETHER_BYTES: usize = 256 * 1024;
+
+/// Deliveries that are encoded before they are sent.
+pub const DELIVERED_TOGETHER_MAX: usize = 1024;
+
 /// Bytes of a session, which counts with the memory of its client.
 pub const SESSION_BYTES: usize = 144;
 

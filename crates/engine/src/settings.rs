@@ -6,6 +6,7 @@
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::encode::Compression;
 
+use crate::commit::EventClass;
 use crate::telemetry::command_log::LogLimits;
 
 /// Clients that may run `DEBUG`.
@@ -81,6 +82,18 @@ pub struct Settings {
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
     /// default.
     pub lazy_user_flush: bool,
+    /// `notify-keyspace-events`: classes of events that are published, and to which channels.
+    pub published_events: EventClass,
+}
+
+impl Settings {
+    /// True if events of a class are published.
+    #[must_use]
+    #[inline]
+    pub fn publishes(&self, class: EventClass) -> bool {
+        self.published_events.intersects(class)
+            && self.published_events.intersects(EventClass::KEYSPACE | EventClass::KEYEVENT)
+    }
 }
 
 impl Default for Settings {
@@ -108,6 +121,7 @@ impl Default for Settings {
             latency_tracking: true,
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
+            published_events: EventClass::empty(),
         }
     }
 }

@@ -143,7 +143,10 @@ impl Connection {
         let client = &self.session.client;
         let idle_ms =
             self.idleness.at(now_ms, client.input_bytes.value() + client.output_bytes.value());
-        idle_ms > timeout_ms && !self.state.is_waiting() && !self.session.is_monitor
+        idle_ms > timeout_ms
+            && !self.state.is_waiting()
+            && !self.session.is_monitor
+            && !self.session.is_subscriber
     }
 
     /// Memory that the client takes, unsent payloads in full.

@@ -9,7 +9,7 @@
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
 //! `log_lines`, and beside this folder `gather` and `balance`. Owners do not import the event loop.
 //! Its methods coordinate them: an iteration is in this file, its parts are in `messages`,
-//! `accept`, `moving`, `turns`, `receive`, `send`, `ending`, `unauthenticated` and `tick`. To add
+//! `accept`, `moving`, `turns`, `receive`, `send`, `pushes`, `ending`, `unauthenticated` and `tick`. To add
 //! state, give it to the owner that it concerns, or write an owner and add a field.
 
 use std::sync::Arc;
@@ -37,6 +37,7 @@ mod execution;
 mod log_lines;
 mod messages;
 mod moving;
+mod pushes;
 mod receive;
 mod run_queue;
 mod scheduler;
@@ -92,7 +93,7 @@ impl<F: Flavour> EventLoop<F> {
         // The configuration first: a change in between is taken again.
         let config = AppliedConfig::new(&spec.shared);
         let arrivals = Arrivals::new(spec.listeners.all(), &poll)?;
-        worker.limits_output = config.limits_output();
+        config.limit_output(&mut worker);
         Ok(EventLoop {
             execution: Execution::new(reader, worker, config.rcu_section_spans_iteration),
             poll,
@@ -137,6 +138,7 @@ impl<F: Flavour> EventLoop<F> {
         self.run_queue();
         self.end_waits(now_us);
         self.between_commands();
+        self.send_pushes();
         self.execution.end_iteration(span);
         Ok(())
     }
@@ -149,10 +151,14 @@ impl<F: Flavour> EventLoop<F> {
         let stats = self.execution.stats(shared);
         stats.iterations.add(1);
         stats.busy_us.add(self.load.busy_us(idle_from_us));
-        let timeout = self.timeout(idle_from_us);
+        let mut timeout = self.timeout(idle_from_us);
+        if !shared.lanes.begin_sleep(self.spec.index) {
+            timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
+        }
         self.spec.handover.begin_wait(self.spec.index, idle_from_us);
         let EventLoop { execution, poll, .. } = self;
         execution.offline(|| poll.wait(events, &timeout))?;
+        shared.lanes.end_sleep(self.spec.index);
         let now_us = shared.clock.monotonic_us();
         self.spec.handover.end_wait(self.spec.index, now_us);
         self.load.end_wait(idle_from_us, now_us, !self.scheduler.has_debtors());
@@ -190,7 +196,7 @@ impl<F: Flavour> EventLoop<F> {
     /// Applies the configuration that is in force now.
     fn reconfigure(&mut self) {
         self.config = AppliedConfig::new(&self.spec.shared);
-        self.execution.worker_mut().limits_output = self.config.limits_output();
+        self.config.limit_output(self.execution.worker_mut());
         self.spec.handover.set_clients_max(self.config.clients_max);
         log::set_max_level(crate::log::level(&self.config.log_level));
         self.arrivals.replace_listeners(&self.poll, self.spec.listeners.all());

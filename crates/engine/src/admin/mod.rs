@@ -6,5 +6,6 @@ pub(crate) mod acl;
 pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;
+pub(crate) mod pubsub;
 pub(crate) mod server;
 pub(crate) mod transactions;

@@ -142,6 +142,7 @@ groups! {
     Generic = "generic", false;
     Hash = "hash", true;
     List = "list", true;
+    PubSub = "pubsub", false;
     Server = "server", false;
     Set = "set", true;
     SortedSet = "sorted-set", true;

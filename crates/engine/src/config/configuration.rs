@@ -71,7 +71,7 @@ impl Configuration {
     /// The value of a directive as CONFIG GET prints it; `None` when there is no such directive.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
-        find(name).map(|(index, _)| self.values[index].as_str())
+        find(name).map(|(index, _)| self.shown(index))
     }
 
     /// Answer of CONFIG GET: names, aliases included, that match any of the patterns, and values;
@@ -84,8 +84,8 @@ impl Configuration {
         for pattern in patterns {
             let visible = until_nul(pattern);
             if visible.iter().any(|byte| b"*?[".contains(byte)) {
-                let names = directives().zip(&self.values).flat_map(|(directive, value)| {
-                    directive.names().map(move |name| (name, value.as_str()))
+                let names = directives().enumerate().flat_map(|(index, directive)| {
+                    directive.names().map(move |name| (name, self.shown(index)))
                 });
                 for (name, value) in
                     names.filter(|(name, _)| matches_ignoring_case(visible, name.as_bytes()))
@@ -95,12 +95,21 @@ impl Configuration {
             } else if let Ok(spelled) = std::str::from_utf8(pattern)
                 && let Some((index, name)) = find_name(spelled)
             {
-                found.entry(name).or_insert((spelled, &self.values[index]));
+                found.entry(name).or_insert((spelled, self.shown(index)));
             }
         }
         let mut answered: Vec<(&str, &str)> = found.into_values().collect();
         answered.sort_unstable();
         answered
+    }
+
+    /// The value of a directive as it counts: CONFIG GET may leave something out.
+    pub(super) fn stored(&self, name: &str) -> Option<&str> {
+        find(name).map(|(index, _)| self.values[index].as_str())
+    }
+
+    fn shown(&self, index: usize) -> &str {
+        value::shown(directive_at(index).kind, &self.values[index])
     }
 
     /// Another configuration with all changes of a CONFIG SET. Names are checked before values, as

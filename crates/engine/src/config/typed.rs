@@ -5,6 +5,7 @@ use tidemill_rdb::encode::Compression;
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
+use crate::commit::EventClass;
 use crate::settings::{DebugCommand, Quiescent, Settings};
 use crate::telemetry::command_log::LogLimits;
 
@@ -186,6 +187,7 @@ impl Configuration {
                 _ => Quiescent::Iteration,
             },
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
+            published_events: EventClass::of_letters(self.text("notify-keyspace-events")),
         }
     }
 
@@ -196,7 +198,7 @@ impl Configuration {
     }
 
     fn text(&self, name: &str) -> &str {
-        self.value(name).expect("a name of the table")
+        self.stored(name).expect("a name of the table")
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -262,8 +262,20 @@ fn keyspace_events(word: &str) -> Result<String, Reason> {
     }
     let has = |letter: char| expanded.contains(letter);
     let has_all = ALL_EVENT_LETTERS.chars().all(has);
-    // `A` hides `n` as well: Valkey prints it that way.
-    let is_hidden = |letter: char| has_all && (ALL_EVENT_LETTERS.contains(letter) || letter == 'n');
-    let letters = EVENT_LETTERS.chars().filter(|&letter| has(letter) && !is_hidden(letter));
-    Ok(if has_all { std::iter::once('A').chain(letters).collect() } else { letters.collect() })
+    if !has_all {
+        return Ok(EVENT_LETTERS.chars().filter(|&letter| has(letter)).collect());
+    }
+    let is_other = |&letter: &char| !ALL_EVENT_LETTERS.contains(letter) && letter != 'n';
+    let others = EVENT_LETTERS.chars().filter(|&letter| has(letter)).filter(is_other);
+    // At the end, where `shown` leaves it out.
+    let new_keys = has('n').then_some('n');
+    Ok(std::iter::once('A').chain(others).chain(new_keys).collect())
+}
+
+/// A value as CONFIG GET prints it: `A` hides `n`, as in Valkey.
+pub(super) fn shown(kind: Kind, value: &str) -> &str {
+    match kind {
+        Kind::KeyspaceEvents if value.starts_with('A') => value.strip_suffix('n').unwrap_or(value),
+        _ => value,
+    }
 }

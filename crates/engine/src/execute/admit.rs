@@ -1,6 +1,7 @@
 //! Admission of a request: known, complete, permitted, affordable; run, or queued in
 //! `MULTI`.
 
+use tidemill_resp::encode::Protocol;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
 
 use super::executor::Executor;
@@ -165,11 +166,36 @@ fn permit<E>(
         CommandError::from("ERR Replica can't interact with the keyspace")
     } else if executor.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
         CommandError::OutOfMemory
+    } else if executor.session.is_subscriber && is_refused_to_subscribers(executor, command) {
+        CommandError::err(format_args!(
+            "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context",
+            command.name
+        ))
     } else {
         return Ok(());
     };
     count_rejected(executor, id);
     Err(error)
+}
+
+/// True if a client that subscribes may not send a command: in RESP2 it could not tell the reply
+/// from a message.
+#[cold]
+fn is_refused_to_subscribers<E>(executor: &Executor<'_, '_, E>, command: &Command) -> bool {
+    let is_allowed = matches!(
+        command.name,
+        "ping"
+            | "subscribe"
+            | "unsubscribe"
+            | "psubscribe"
+            | "punsubscribe"
+            | "ssubscribe"
+            | "sunsubscribe"
+            | "quit"
+            | "reset"
+    );
+    executor.reply.protocol() == Protocol::Resp2 && !is_allowed
 }
 
 /// Commands that a transaction runs at once instead of queueing them.

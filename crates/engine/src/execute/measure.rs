@@ -200,7 +200,7 @@ impl<E> Executor<'_, '_, E> {
             &client.address,
             shown_arguments(command, *args),
         );
-        self.shared.monitors.send(&self.shared.mailboxes, &line.into());
+        self.shared.monitors.send(&self.shared.lanes, &line.into());
     }
 }
 

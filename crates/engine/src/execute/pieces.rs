@@ -17,7 +17,8 @@ use crate::worker::session::ReplyMode;
 impl<E: ReadSide> Executor<'_, '_, E> {
     /// True if the client's replies may be made in pieces.
     pub(crate) fn takes_pieces(&self) -> bool {
-        !self.worker.limits_output && self.session.reply_mode == ReplyMode::On
+        let is_limited = self.worker.limits_output || self.session.is_subscriber;
+        !is_limited && self.session.reply_mode == ReplyMode::On
     }
 
     /// A command has answered the first piece of its reply, of `reply_bytes`: it counts and is

@@ -16,6 +16,7 @@ const CONTAINERS: &[&[&Command]] = &[
     admin::acl::CONTAINERS,
     admin::connection::CONTAINERS,
     admin::observe::CONTAINERS,
+    admin::pubsub::CONTAINERS,
     admin::server::CONTAINERS,
 ];
 
@@ -31,6 +32,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     admin::connection::HANDLERS,
     admin::keyspace::HANDLERS,
     admin::observe::HANDLERS,
+    admin::pubsub::HANDLERS,
     admin::server::HANDLERS,
     admin::server::standing::HANDLERS,
     admin::transactions::HANDLERS,

@@ -24,6 +24,7 @@ use crate::slots::waiter::{WaitEnd, Waiter};
 use crate::worker::Worker;
 use crate::worker::registrations::Registration;
 use crate::worker::session::Session;
+use crate::worker::subscriptions::unsubscribe_all;
 
 /// Serves the waiters of all keys that became ready, in the order of their arrival: each by a unit
 /// of its own, under the locks of the one that wrote the keys. Returns the last one.
@@ -203,6 +204,7 @@ fn serve_one<'k>(
         reply.clear();
         reply.error(NO_MEMORY_FOR_REPLY);
     }
+    worker.publish_misses(shared);
     unit.end_command(shared, worker, waiter.database, &args);
     unit.succeed(worker);
     // It stays in the queues of its other keys until its worker takes it back; who no longer waits
@@ -286,6 +288,8 @@ pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
     if session.is_monitor {
         shared.monitors.remove(session.id());
     }
+    unsubscribe_all(shared, worker, &mut session);
+    worker.receivers.end(session.id());
     if let Some(waiter) = session.waiter.take() {
         // A client served at this moment still has its registrations.
         let _ = waiter.end();

@@ -63,6 +63,11 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         return Step::Done;
     }
     let shared = executor.shared;
+    if shared.lanes.is_any_crowded() && publishes(shared, &transaction) {
+        // Under its locks it will not wait.
+        executor.session.transaction = Some(transaction);
+        return Step::Wait(WaitTarget::Lane);
+    }
     let Exclusion { mut unit, gate, token, publishes_several } =
         match exclude(executor, &transaction) {
             Ok(exclusion) => exclusion,
@@ -131,6 +136,13 @@ fn is_permitted<E: Enter>(
         executor.error(&denial.error_in_exec());
     }
     checked.is_ok()
+}
+
+/// True if a transaction publishes messages by command.
+#[cold]
+fn publishes(shared: &Shared, transaction: &Transaction) -> bool {
+    let name = |queued: &Queued| shared.commands.command(queued.id).name;
+    transaction.queued.iter().any(|queued| matches!(name(queued), "publish" | "spublish"))
 }
 
 /// Ok if the commands may take memory, and there is some for what they store and for the least

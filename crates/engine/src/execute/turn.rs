@@ -19,7 +19,7 @@ use crate::acl::BriefReads;
 use crate::command::{Command, CommandId, Flags};
 use crate::error::CommandError;
 use crate::limits::{
-    GATE_RETRY_US, LARGE_BYTES_MIN, PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX,
+    GATE_RETRY_US, LANE_RETRY_US, LARGE_BYTES_MIN, PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX,
     TURN_REPLY_BYTES_MAX, TURN_US_MAX,
 };
 use crate::settings::Quiescent;
@@ -298,6 +298,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
+                let before = self.take_pushes(before);
                 let is_large = request.end - request.start >= LARGE_BYTES_MIN as usize;
                 let step = match is_large.then(|| self.check_request_room(&view)) {
                     Some(Err(error)) => self.refuse(&error),
@@ -348,6 +349,9 @@ impl<E: Enter> Executor<'_, '_, E> {
             && session.reply_mode == ReplyMode::On
             && session.lock_attempts == 0
             && !session.is_monitor
+            && !session.is_subscriber
+            && !session.may_have_pushes
+            && !self.worker.notes_misses
             && !self.shared.may_hold_back()
             && !self.shared.monitors.is_watched()
             && !self.times_each_alone()
@@ -359,6 +363,34 @@ impl<E: Enter> Executor<'_, '_, E> {
     #[inline(never)]
     fn may_read_briefly(&self, request: &Request) -> bool {
         request.id.is_some_and(|id| self.session.user().allows_on_all_keys(id))
+    }
+
+    /// Boundary between two commands: a subscriber gets what was posted so far, behind the reply to
+    /// its last command and before the reply to its next. Returns the length of the replies, which
+    /// was `before`.
+    #[inline]
+    fn take_pushes(&mut self, before: usize) -> usize {
+        let session = &*self.session;
+        if session.is_subscriber | session.may_have_pushes {
+            self.take_pushes_now(before)
+        } else {
+            before
+        }
+    }
+
+    #[cold]
+    fn take_pushes_now(&mut self, before: usize) -> usize {
+        let Executor { shared, worker, session, reply, .. } = self;
+        worker.receivers.drain(&shared.lanes, worker.index);
+        worker.receivers.take_inbox(session.id(), reply);
+        session.may_have_pushes = false;
+        if reply.has_failed() {
+            // A message is missing: the client must not go on without it.
+            reply.recover(before);
+            session.lacked_memory = true;
+            session.close_after_reply = true;
+        }
+        reply.len()
     }
 
     /// True if the turn ends with the command that has just run, which was timed alone or not:
@@ -444,6 +476,10 @@ impl<E: Enter> Executor<'_, '_, E> {
             WaitTarget::Token => true,
             WaitTarget::Gate => {
                 let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
+                return Next::WakeUp(WakeUp::At(retry_us));
+            }
+            WaitTarget::Lane => {
+                let retry_us = shared.clock.monotonic_us() + LANE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));
             }
             WaitTarget::Pause => return Next::WakeUp(WakeUp::PauseEnd),
@@ -554,6 +590,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             }
             None => Err(admit::container_error(command, args).into()),
         };
+        self.worker.publish_misses(shared);
         let step = self.settle(id, result, before);
         if self.session.pending_reply.is_some() {
             self.note_begun(id, command, args, self.reply.len() - before);

@@ -90,6 +90,7 @@ pub(crate) fn run_inner<'k, E: Enter>(
         }
         None => (Err(admit::container_error(command, args).into()), unit),
     };
+    executor.worker.publish_misses(shared);
     unit.end_command(shared, executor.worker, database, args);
     let stats = executor.worker.stats(shared);
     stats.commands_processed.add(1);

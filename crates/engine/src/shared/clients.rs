@@ -53,6 +53,8 @@ pub struct Client {
     pub queued_bytes: AtomicU64,
     /// Keys watched.
     pub watched: AtomicU64,
+    /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
+    pub subscriptions: [AtomicU64; 3],
     /// Memory of the watched keys, and of the wait in a blocking command, registrations included.
     registered_bytes: [AtomicU64; 2],
     /// Blocked in a command.
@@ -99,6 +101,13 @@ impl Client {
     pub fn is_local(&self) -> bool {
         // A text that is no address is the path of a Unix socket.
         self.address.parse::<SocketAddr>().map_or(true, |address| address.ip().is_loopback())
+    }
+
+    /// True if it subscribes to a channel or a pattern.
+    #[must_use]
+    pub fn is_subscriber(&self) -> bool {
+        // Relaxed: for others' information only.
+        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     /// Its texts.
@@ -259,6 +268,7 @@ impl Clients {
             queued: AtomicU64::new(u64::MAX),
             queued_bytes: AtomicU64::new(0),
             watched: AtomicU64::new(0),
+            subscriptions: Default::default(),
             registered_bytes: Default::default(),
             is_blocked: AtomicBool::new(false),
             is_postponed: AtomicBool::new(false),

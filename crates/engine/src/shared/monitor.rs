@@ -1,6 +1,6 @@
 //! `MONITOR`: sessions that see every command.
 //!
-//! The worker that runs a command sends its line to the mailboxes of the workers that own monitors.
+//! The worker that runs a command posts its line into the lanes of the workers that own monitors.
 //! Thus a monitor sees the commands of one worker, and with them those of one client, in the order
 //! in which they ran; between workers the lines' times tell.
 
@@ -8,8 +8,10 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
+
+use crate::pubsub::lanes::{Delivery, Lanes};
 use crate::shared::clients::Client;
-use crate::slots::mailbox::{Mailboxes, Message};
 
 /// The sessions that watch.
 #[derive(Debug, Default)]
@@ -47,11 +49,12 @@ impl Monitors {
     }
 
     /// Sends a line to all that watch.
-    pub fn send(&self, mailboxes: &Mailboxes, line: &Arc<[u8]>) {
+    pub fn send(&self, lanes: &Lanes, line: &Bytes) {
         for client in self.clients.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // Relaxed: a session that moves is found by its new worker's mailbox from then on.
-            let worker = client.worker.load(Ordering::Relaxed);
-            mailboxes.post(worker, Message::Push { session: client.id, bytes: Arc::clone(line) });
+            // Acquire: pairs with the Release of the worker that handed the connection on. It does
+            // not move while it watches.
+            let worker = client.worker.load(Ordering::Acquire);
+            lanes.post(worker, Delivery::Line { session: client.id, bytes: line.clone() });
         }
     }
 }

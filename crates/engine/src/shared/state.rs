@@ -20,6 +20,8 @@ use crate::limits::{
     GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX, RETIRED_BYTES_MIN,
     RETIRED_MEMORY_SHARE, THREAD_BYTES,
 };
+use crate::pubsub::lanes::Lanes;
+use crate::pubsub::registry::PubSub;
 use crate::settings::Settings;
 use crate::shared::clients::Clients;
 use crate::shared::error_counts::ErrorCounts;
@@ -48,6 +50,10 @@ pub struct Shared {
     pub clients: Clients,
     /// Mailboxes of the workers.
     pub mailboxes: Arc<Mailboxes>,
+    /// Lanes of the workers: what is to be delivered to their connections.
+    pub lanes: Lanes,
+    /// Registry of subscriptions.
+    pub pubsub: PubSub,
     /// Waiting sessions.
     pub parking: Arc<Parking>,
     /// The single token.
@@ -148,6 +154,8 @@ impl Shared {
             rates: RateSamples::default(),
             monitors: Monitors::default(),
             token: Token::new(Arc::clone(&mailboxes)),
+            lanes: Lanes::new(worker_count, Arc::clone(&mailboxes)),
+            pubsub: PubSub::new(spec.seed),
             mailboxes,
             parking,
             sinks: spec.sinks,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tidemill_resp::encode::ReplyBuffer;
 
@@ -27,13 +27,6 @@ pub enum Message {
         /// The reply.
         reply: ReplyBuffer,
     },
-    /// Bytes for a session that are no reply of its own: a push, or a line of `MONITOR`.
-    Push {
-        /// The session.
-        session: u64,
-        /// Bytes as they are sent.
-        bytes: Arc<[u8]>,
-    },
     /// A session ends.
     Kill {
         /// The session.
@@ -48,7 +41,6 @@ impl Message {
         match *self {
             Message::Wake { session }
             | Message::Unblocked { session, .. }
-            | Message::Push { session, .. }
             | Message::Kill { session } => session,
         }
     }

@@ -27,6 +27,10 @@ pub enum WaitTarget {
     Pause,
     /// Memory that the session's worker has to free first.
     Memory,
+    /// Room in the lane of a worker that has much to deliver: see
+    /// [`Lanes::is_crowded`](crate::pubsub::lanes::Lanes::is_crowded). The session tries again
+    /// after a while.
+    Lane,
 }
 
 /// Event that lets a waiting session go on.
@@ -80,7 +84,11 @@ impl Parking {
     fn stripe(&self, place: WaitTarget) -> &Stripe {
         let index = match place {
             WaitTarget::Slot(slot) => slot.index(),
-            WaitTarget::Token | WaitTarget::Gate | WaitTarget::Pause | WaitTarget::Memory => 0,
+            WaitTarget::Token
+            | WaitTarget::Gate
+            | WaitTarget::Pause
+            | WaitTarget::Memory
+            | WaitTarget::Lane => 0,
         };
         &self.stripes[index % self.stripes.len()]
     }

@@ -1,13 +1,15 @@
 //! State of one worker thread, and of the sessions that it owns.
 //!
-//! May touch: shared state, slots, telemetry.
+//! May touch: shared state, pub/sub, slots, telemetry.
 
 pub(crate) mod called;
+mod events;
 pub(crate) mod registrations;
 pub(crate) mod run;
 pub mod session;
 mod state;
+pub(crate) mod subscriptions;
 pub(crate) mod sweep;
 
-pub(crate) use state::ExpiredKey;
 pub use state::Worker;
+pub(crate) use state::{ExpiredKey, MissedKey};

@@ -90,6 +90,10 @@ pub struct Session {
     pub no_touch: bool,
     /// It sees all commands (`MONITOR`).
     pub is_monitor: bool,
+    /// It subscribes to a channel or a pattern.
+    pub is_subscriber: bool,
+    /// Its inbox may have something although it subscribes to nothing any more.
+    pub(crate) may_have_pushes: bool,
     /// The connection ends once its replies are sent.
     pub close_after_reply: bool,
     /// It ends because it sent an HTTP request.
@@ -131,6 +135,8 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             is_monitor: false,
+            is_subscriber: false,
+            may_have_pushes: false,
             close_after_reply: false,
             sent_http: false,
             lacked_memory: false,
@@ -270,10 +276,10 @@ impl Session {
     }
 
     /// True if the session has nothing going on that ties it to its worker: it may be moved. What a
-    /// monitor sees is ordered by the mailbox of its worker.
+    /// monitor or a subscriber gets is in the lane of its worker.
     #[must_use]
     pub fn is_movable(&self) -> bool {
-        self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor
+        self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor && !self.is_subscriber
     }
 
     /// The selected database.

@@ -11,8 +11,10 @@ use tidemill_store::{Heap, KeyHash};
 use super::called::Called;
 use super::run::Run;
 use super::sweep;
+use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::RETIRED_ITEM_BYTES;
+use crate::pubsub::receivers::Receivers;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
@@ -26,6 +28,13 @@ pub(crate) struct ExpiredKey {
     pub(crate) database: usize,
     pub(crate) key: Box<[u8]>,
     pub(crate) key_hash: KeyHash,
+}
+
+/// A key that a read did not find.
+#[derive(Debug)]
+pub(crate) struct MissedKey {
+    pub(crate) database: usize,
+    pub(crate) key: Box<[u8]>,
 }
 
 /// Lookups of keys that are not in the statistics yet: hits in the lower half, misses in the upper
@@ -86,6 +95,12 @@ pub struct Worker {
     pub(crate) heads: Heads<Called>,
     /// Commands that ran since the clock was read last.
     pub(crate) run: Run,
+    /// Its sessions that subscribe or watch, and what they are to be sent.
+    pub receivers: Receivers,
+    /// True if somebody may want to know of keys that reads do not find.
+    pub(crate) notes_misses: bool,
+    /// Keys that the present command did not find, while that is so.
+    pub(crate) missed: Vec<MissedKey>,
     /// True if a limit for unsent replies is set, which counts whole replies: none is made in
     /// pieces then.
     pub limits_output: bool,
@@ -99,7 +114,7 @@ impl Worker {
     /// The worker of an index; `seed` is random.
     #[must_use]
     pub fn new(shared: &Shared, index: usize, heap: Heap, seed: u64) -> Worker {
-        let worker = Worker {
+        let mut worker = Worker {
             index,
             heap,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -117,11 +132,14 @@ impl Worker {
             sweep_expiring: sweep::Expiring::default(),
             heads: Heads::default(),
             run: Run::default(),
+            receivers: Receivers::new(),
+            notes_misses: false,
+            missed: Vec::new(),
             limits_output: false,
             lookups: LookupCounts::default(),
             lookups_before: LookupCounts::default(),
         };
-        worker.limit_retired(shared);
+        worker.apply_settings(shared);
         worker
     }
 
@@ -159,12 +177,13 @@ impl Worker {
         if shared.settings_version() != self.settings_version {
             self.settings_version = shared.settings_version();
             self.settings = shared.settings();
-            self.limit_retired(shared);
+            self.apply_settings(shared);
             self.refresh_memory(shared);
         }
     }
 
-    fn limit_retired(&self, shared: &Shared) {
+    fn apply_settings(&mut self, shared: &Shared) {
+        self.notes_misses = self.settings.publishes(EventClass::MISS);
         let bytes = usize::try_from(shared.retired_bytes_max(&self.settings)).unwrap_or(usize::MAX);
         self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
     }
@@ -261,6 +280,7 @@ impl Worker {
     #[cold]
     pub(crate) fn uncount_lookups(&mut self) {
         self.lookups = self.lookups_before;
+        self.missed.clear();
     }
 
     /// Adds the lookups to the statistics: before a reply can leave, and before a command can read

@@ -422,6 +422,14 @@ impl Server {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);
         });
+        seat.worker.receivers.begin_sending(&shared.lanes, index);
+        while seat.worker.receivers.collect() {
+            while let Some(dirty) = seat.worker.receivers.next_dirty() {
+                assert!(!dirty.is_cut_off, "nothing here is that much");
+                let connection = self.connections.get_mut(&dirty.session).expect("connected");
+                seat.worker.receivers.take_inbox(dirty.session, &mut connection.output);
+            }
+        }
         seat.reader.seat().leave();
         seat.worker.heap.retire_unpinned(usize::MAX);
         seat.worker

@@ -237,6 +237,11 @@ impl ReplyBuffer {
         self.run.append(bytes);
     }
 
+    /// As [`raw`](Self::raw), inserted by reference.
+    pub fn raw_shared(&mut self, bytes: Bytes) {
+        self.insert_shared(bytes);
+    }
+
     /// Begins an aggregate whose length is known at its end only. Aggregates begun inside it must
     /// be ended before it.
     ///

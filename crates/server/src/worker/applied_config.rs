@@ -2,8 +2,10 @@
 
 use std::ops::Deref;
 
-use tidemill_engine::config::ServerConfig;
+use tidemill_engine::config::{OutputBufferLimit, OutputBufferLimits, ServerConfig};
 use tidemill_engine::shared::Shared;
+use tidemill_engine::worker::Worker;
+use tidemill_engine::worker::session::Session;
 
 /// The configuration as of the last iteration.
 #[derive(Debug)]
@@ -34,9 +36,22 @@ impl AppliedConfig {
         self.version != shared.settings_version()
     }
 
-    /// True if a limit for the unsent replies of clients is set.
-    pub(super) fn limits_output(&self) -> bool {
-        let limit = self.config.output_buffer_limits.normal;
-        limit.hard_bytes > 0 || limit.soft_bytes > 0
+    /// Tells the engine's state of the thread which limits there are for what clients are sent.
+    pub(super) fn limit_output(&self, worker: &mut Worker) {
+        let OutputBufferLimits { normal, pubsub, .. } = self.config.output_buffer_limits;
+        worker.limits_output = normal.hard_bytes > 0 || normal.soft_bytes > 0;
+        worker.receivers.limit_subscribers(pubsub.hard_bytes);
+    }
+
+    /// Limit of what a client is sent and has not taken.
+    pub(super) fn output_limit(&self, session: &Session) -> OutputBufferLimit {
+        let limits = &self.config.output_buffer_limits;
+        if session.is_subscriber { limits.pubsub } else { limits.normal }
+    }
+
+    /// True if time alone can bring a client over its limit.
+    pub(super) fn has_soft_limit(&self) -> bool {
+        let limits = &self.config.output_buffer_limits;
+        limits.normal.soft_bytes > 0 || limits.pubsub.soft_bytes > 0
     }
 }

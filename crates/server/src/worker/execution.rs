@@ -74,6 +74,17 @@ impl<F: Flavour> Execution<F> {
         &mut self.reply
     }
 
+    /// Takes up what was posted for receivers of this worker.
+    #[inline]
+    pub(super) fn begin_pushes(&mut self, shared: &Shared) {
+        self.worker.receivers.begin_sending(&shared.lanes, self.worker.index);
+    }
+
+    /// Moves what a session is to be sent, beside its replies, into the reply buffer.
+    pub(super) fn take_pushes(&mut self, session: u64) {
+        self.worker.receivers.take_inbox(session, &mut self.reply);
+    }
+
     /// Runs `wait`, which may block, while grace periods do not wait for this thread.
     #[inline]
     pub(super) fn offline<R>(&mut self, wait: impl FnOnce() -> R) -> R {
@@ -210,5 +221,6 @@ impl<F: Flavour> Execution<F> {
     pub(super) fn shrink_buffers(&mut self) {
         self.batch.shrink();
         self.reply.shrink(KEPT_REPLY_BYTES);
+        self.worker.receivers.shrink();
     }
 }

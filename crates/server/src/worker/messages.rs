@@ -47,13 +47,6 @@ impl<F: Flavour> EventLoop<F> {
             Message::Unblocked { waiter, end, reply, .. } => {
                 self.unblock(index, waiter, end, reply);
             }
-            Message::Push { bytes, .. } => {
-                // One that is to be closed once its replies are sent is sent no more.
-                if !self.connections[index].state.is_closing() {
-                    self.connections[index].output.raw(&bytes);
-                    self.flush(index);
-                }
-            }
             Message::Kill { .. } => self.close(index),
         }
     }

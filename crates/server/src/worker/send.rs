@@ -88,18 +88,23 @@ impl<F: Flavour> EventLoop<F> {
             self.close_unauthenticated(index);
             return true;
         }
-        // All clients are normal ones: there are no subscribers and no replicas.
-        let limit = self.config.output_buffer_limits.normal;
+        let limit = self.config.output_limit(&connection.session);
         let clock = &self.spec.shared.clock;
         let is_exceeded =
             connection.soft_limit.is_exceeded(limit, unsent_bytes, || clock.monotonic_us());
         if is_exceeded {
-            let client = connection.describe(self.execution.worker().now_ms());
-            log::warn!("Client {client} closed for overcoming of output buffer limits.");
-            self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
-            self.close(index);
+            self.close_for_output(index);
         }
         is_exceeded
+    }
+
+    /// Ends a client that does not take what it is sent.
+    #[cold]
+    pub(super) fn close_for_output(&mut self, index: usize) {
+        let client = self.connections[index].describe(self.execution.worker().now_ms());
+        log::warn!("Client {client} closed for overcoming of output buffer limits.");
+        self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
+        self.close(index);
     }
 
     /// Stops executing for a client that does not take its replies, and resumes once it has taken
@@ -108,7 +113,7 @@ impl<F: Flavour> EventLoop<F> {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.output.len() as u64;
         let blocked_from_bytes = if !connection.session.has_pending_reply() {
-            backlog::output_blocked_from_bytes(self.config.output_buffer_limits.normal)
+            backlog::output_blocked_from_bytes(self.config.output_limit(&connection.session))
         } else if self.spec.shared.should_hurry() {
             u64::MAX
         } else {

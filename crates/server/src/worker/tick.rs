@@ -27,7 +27,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         self.log_lines.warn_closed_unauthenticated(self.spec.shared.clock.monotonic_us());
         self.connections.give_back_rooms();
-        if self.config.output_buffer_limits.normal.soft_bytes > 0 {
+        if self.config.has_soft_limit() {
             for index in self.connections.indices_of(|connection| !connection.output.is_empty()) {
                 self.check_output(index);
             }

@@ -9,10 +9,26 @@ use crate::slots::ready::ReadyKey;
 
 impl Cx<'_, '_> {
     /// Writes a keyspace event of a key whose slot is locked.
-    pub fn event(&self, database: usize, key: &[u8], event: Event) {
+    pub fn event(&mut self, database: usize, key: &[u8], event: Event) {
+        // A command that has changed something is not repeated: what it missed before counts.
+        self.worker.publish_misses(self.shared);
         if let Some(events) = self.shared.sinks.events() {
             events.event(database, key, event);
         }
+        if self.worker.settings.publishes(event.class) {
+            self.worker.publish_event(self.shared, database, key, event.name);
+        }
+        for &name in event.followed_by {
+            self.event(database, key, Event::new(event.class, name));
+        }
+    }
+
+    /// Tells of a key that an entry is about to be put under by [`Edit::put_entry`]: as in Valkey it
+    /// is told before anything else, and counts as new when it takes another one's place.
+    ///
+    /// [`Edit::put_entry`]: super::Edit::put_entry
+    pub(crate) fn new_key_event(&mut self, database: usize, key: &[u8]) {
+        self.event(database, key, Event::new(EventClass::NEW, "new"));
     }
 
     /// Effect of the command for the journal, in place of the command as it came. May be called
@@ -97,7 +113,7 @@ impl Cx<'_, '_> {
             }
         }
         if is_new {
-            self.event(database, key, Event::new(EventClass::NEW, "new"));
+            self.new_key_event(database, key);
         }
         self.event(database, key, event);
     }

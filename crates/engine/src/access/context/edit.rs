@@ -111,7 +111,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Puts a value under the key in the place of whatever is there.
     pub fn put(self, new: NewEntry<'_>, event: Event) {
         let entry = self.build(new);
-        self.put_entry(entry, event);
+        self.put_built(entry, event, true);
     }
 
     /// Puts the value that the key has already, otherwise encoded: no change for any sink.
@@ -140,8 +140,15 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         OwnedEntry::new(spec, &self.cx.worker.heap)
     }
 
-    /// Puts an entry that was built for this key in the place of whatever is there.
+    /// Puts an entry that was built for this key in the place of whatever is there. The key is new
+    /// even then: that is told by [`Cx::new_key_event`].
     pub fn put_entry(self, entry: OwnedEntry, event: Event) {
+        self.put_built(entry, event, false);
+    }
+
+    /// Puts an entry in the place of whatever is there; tells of a new key if there was none and
+    /// `tells_new`.
+    fn put_built(self, entry: OwnedEntry, event: Event, tells_new: bool) {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;
         let heap = &cx.worker.heap;
@@ -152,7 +159,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             }
             None => lock.insert(database, key_hash.hash, entry, section, heap),
         }
-        cx.changed(database, key, key_hash, event, found.is_none());
+        cx.changed(database, key, key_hash, event, tells_new && found.is_none());
     }
 
     /// Puts a new collection, which `fill` fills with one element at least, under the key in the
@@ -286,6 +293,9 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Counts as a hit or miss, for commands that answer what they change.
     pub(crate) fn counted(self) -> Self {
         self.cx.count_lookup(self.found.is_some());
+        if self.found.is_none() {
+            self.cx.note_missed(self.database, self.key);
+        }
         self
     }
 

@@ -48,14 +48,24 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     pub fn read_in(&mut self, database: usize, key: &[u8]) -> Option<EntryRef<'g>> {
         let entry = self.peek_in(database, key);
         self.count_lookup(entry.is_some());
-        if let Some(entry) = entry {
-            self.touch(entry);
+        match entry {
+            Some(entry) => self.touch(entry),
+            None => self.note_missed(database, key),
         }
         entry
     }
 
     /// As [`Cx::read`], without counting as a use of the key.
     pub(crate) fn look(&mut self, key: &[u8]) -> Option<EntryRef<'g>> {
+        let entry = self.inspect(key);
+        if entry.is_none() {
+            self.note_missed(self.database, key);
+        }
+        entry
+    }
+
+    /// As [`Cx::look`], without an event when there is no such key.
+    pub(crate) fn inspect(&mut self, key: &[u8]) -> Option<EntryRef<'g>> {
         let entry = self.peek(key);
         self.count_lookup(entry.is_some());
         entry
@@ -64,6 +74,14 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     #[inline(always)]
     pub(super) fn count_lookup(&mut self, is_hit: bool) {
         self.worker.count_lookup(is_hit);
+    }
+
+    /// Notes that a read did not find a key. The event is published once the command counts.
+    #[inline(always)]
+    pub(super) fn note_missed(&mut self, database: usize, key: &[u8]) {
+        if self.worker.notes_misses {
+            self.worker.note_missed(database, key);
+        }
     }
 
     /// The entry of a key as [`Cx::read`] finds it, without counting as a use, a hit or a miss.

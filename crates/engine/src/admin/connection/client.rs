@@ -83,6 +83,9 @@ pub(super) fn flags(client: &Client) -> String {
     if client.is_monitor.load(Ordering::Relaxed) {
         flags.push('O');
     }
+    if client.is_subscriber() {
+        flags.push('P');
+    }
     if client.is_in_transaction.load(Ordering::Relaxed) {
         flags.push('x');
     }
@@ -127,12 +130,13 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         client.pending_memory_bytes.load(Ordering::Relaxed).saturating_sub(pending_bytes);
     let parsed_bytes = client.parsed_memory_bytes.load(Ordering::Relaxed);
     let unsent_bytes = client.unsent_bytes.load(Ordering::Relaxed);
+    let subscriptions = client.subscriptions.each_ref().map(|count| count.load(Ordering::Relaxed));
     let mut line = String::new();
     // Writing into a string cannot fail.
     let _ = write!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={age_s} idle={idle_s} flags={} capa={} db={} \
-         sub=0 psub=0 ssub=0 multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} \
+         sub={} psub={} ssub={} multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} \
          argv-mem={parsed_bytes} multi-mem={} \
          rbs=0 rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} \
          user={} redir=-1 resp={} \
@@ -145,6 +149,9 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         flags(client),
         client.capabilities(),
         client.database.load(Ordering::Relaxed),
+        subscriptions[0],
+        subscriptions[1],
+        subscriptions[2],
         if queued == u64::MAX { -1 } else { queued as i64 },
         client.watched.load(Ordering::Relaxed),
         client.queued_bytes.load(Ordering::Relaxed),

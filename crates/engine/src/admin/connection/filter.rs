@@ -37,7 +37,7 @@ pub(super) struct Filter<'s> {
 struct Terms<'s> {
     /// May be empty, which no client's is in.
     ids: Option<HashSet<i64>>,
-    is_normal: Option<bool>,
+    kind: Option<ClientKind>,
     address: Option<&'s [u8]>,
     local_address: Option<&'s [u8]>,
     ip: Option<&'s [u8]>,
@@ -135,7 +135,7 @@ impl<'s> Terms<'s> {
     ) -> Result<(), CommandError> {
         let text = Some(until_nul(value));
         match () {
-            () if is(name, "TYPE") => self.is_normal = Some(is_normal(value)?),
+            () if is(name, "TYPE") => self.kind = Some(ClientKind::parse(value)?),
             () if is(name, "ADDR") => self.address = text,
             () if is(name, "LADDR") => self.local_address = text,
             () if is(name, "IP") => self.ip = text,
@@ -191,8 +191,7 @@ impl<'s> Terms<'s> {
         let is_text = |wanted: &[u8], text: &[u8]| !text.is_empty() && wanted == until_nul(text);
         [
             self.ids.as_ref().map(|ids| ids.contains(&(client.id as i64))),
-            // All clients are normal ones.
-            self.is_normal,
+            self.kind.map(|wanted| wanted == ClientKind::of(client)),
             self.address.map(|wanted| wanted == client.address.as_bytes()),
             self.local_address.map(|wanted| wanted == client.local_address.as_bytes()),
             self.ip.map(|wanted| wanted == ip(&client.address).as_bytes()),
@@ -219,15 +218,31 @@ fn ip(address: &str) -> String {
     }
 }
 
-/// True if a client type is the one that all clients have.
-fn is_normal(kind: &[u8]) -> Result<bool, CommandError> {
-    if is(kind, "normal") {
-        return Ok(true);
+/// Type of a client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClientKind {
+    Normal,
+    /// It subscribes to something.
+    PubSub,
+    /// The other end of a replication; no client is.
+    Replication,
+}
+
+impl ClientKind {
+    fn parse(name: &[u8]) -> Result<ClientKind, CommandError> {
+        match () {
+            () if is(name, "normal") => Ok(ClientKind::Normal),
+            () if is(name, "pubsub") => Ok(ClientKind::PubSub),
+            () if ["replica", "slave", "master", "primary"].iter().any(|known| is(name, known)) => {
+                Ok(ClientKind::Replication)
+            }
+            () => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
+        }
     }
-    if ["replica", "slave", "master", "primary", "pubsub"].iter().any(|known| is(kind, known)) {
-        return Ok(false);
+
+    fn of(client: &Client) -> ClientKind {
+        if client.is_subscriber() { ClientKind::PubSub } else { ClientKind::Normal }
     }
-    Err(CommandError::quoting("ERR Unknown client type '", kind, "'"))
 }
 
 fn check_letters(

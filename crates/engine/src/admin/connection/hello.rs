@@ -14,6 +14,7 @@ use crate::acl::{Context, DEFAULT_NAME};
 use crate::admin::acl::note_authentication;
 use crate::error::CommandError;
 use crate::worker::session::ReplyMode;
+use crate::worker::subscriptions::unsubscribe_all;
 
 /// The version of Redis whose behaviour clients may expect.
 pub(crate) const REDIS_VERSION: &str = "7.2.4";
@@ -22,6 +23,11 @@ const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user i
 
 pub(super) fn ping(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match cx.args.len() {
+        1 | 2 if cx.session.is_subscriber && cx.reply.protocol() == Protocol::Resp2 => {
+            cx.reply.array(2);
+            cx.reply.bulk("pong");
+            cx.reply.bulk(cx.args.iter().nth(1).unwrap_or_default());
+        }
         1 => cx.reply.pong(),
         2 => cx.reply.bulk(cx.arg(1)),
         _ => return Err(CommandError::Arity("ping".into()).into()),
@@ -142,6 +148,7 @@ pub(super) fn hello(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 fn set_protocol(cx: &mut SessionCx<'_, '_>, protocol: Protocol) {
     cx.reply.set_protocol(protocol);
+    cx.worker.receivers.set_protocol(cx.session.id(), protocol);
     let version = if protocol == Protocol::Resp3 { 3 } else { 2 };
     // Relaxed: for others' information only.
     cx.session.client.protocol.store(version, Ordering::Relaxed);
@@ -166,7 +173,11 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if std::mem::take(&mut cx.session.is_monitor) {
         cx.shared.monitors.remove(cx.session.id());
         cx.session.client.is_monitor.store(false, Ordering::Relaxed);
+        // What it was shown comes before the answer.
+        cx.worker.receivers.drain(&cx.shared.lanes, cx.worker.index);
+        cx.worker.receivers.take_inbox(cx.session.id(), cx.reply);
     }
+    unsubscribe_all(cx.shared, cx.worker, cx.session);
     cx.session.client.no_touch.store(false, Ordering::Relaxed);
     cx.session.client.no_evict.store(false, Ordering::Relaxed);
     cx.session.forget_user(&cx.shared.users);

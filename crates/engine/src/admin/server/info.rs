@@ -8,6 +8,7 @@ use super::memory::{Usage, ratio};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::ServerConfig;
+use crate::pubsub::TopicKind;
 use crate::shared::clients::Client;
 use crate::shared::{PauseMode, Shared};
 use crate::telemetry::stats::{Counter, WorkerStats};
@@ -206,7 +207,7 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("client_recent_max_output_buffer", largest(|client| &client.unsent_bytes));
     lines.line("blocked_clients", blocked);
     lines.line("tracking_clients", 0);
-    lines.line("pubsub_clients", 0);
+    lines.line("pubsub_clients", all.iter().filter(|client| client.is_subscriber()).count());
     lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
     lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
     let waiters: Vec<_> = all.iter().filter_map(|client| client.waiter()).collect();
@@ -337,8 +338,13 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("acl_access_denied_tls_cert", 0);
     lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
     lines.line("evicted_keys", 0);
-    lines.line("pubsub_channels", 0);
-    lines.line("pubsub_patterns", 0);
+    for (name, kind) in [
+        ("pubsub_channels", TopicKind::Channel),
+        ("pubsub_patterns", TopicKind::Pattern),
+        ("pubsubshard_channels", TopicKind::ShardChannel),
+    ] {
+        lines.line(name, shared.pubsub.count(kind));
+    }
     lines.line("total_forks", 0);
     lines.line("latest_fork_usec", 0);
 }

@@ -63,8 +63,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         Kind::KeyspaceEvents,
         "",
         "Classes of events published for keys.",
-    )
-    .without_effect("there is no pub/sub, so nobody could hear an event"),
+    ),
     integer(
         "hash-max-listpack-entries",
         "512",

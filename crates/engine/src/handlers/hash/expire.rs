@@ -84,7 +84,8 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     }
     let args = cx.args;
-    let event = Event::new(EventClass::HASH, "hexpire");
+    let event_name = if clock.has_come(at_ms) { "hexpired" } else { "hexpire" };
+    let event = Event::new(EventClass::HASH, event_name);
     let codes = change(cx, key, event, |hash| {
         let codes = range.clone().map(|index| {
             let field = args.get(index);

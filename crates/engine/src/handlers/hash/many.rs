@@ -197,7 +197,12 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let expiry = expiry.resolve(cx)?;
     let is_over = expiry.has_passed(cx);
-    let is_set = change(cx, key, SET_EVENT, |hash| {
+    let event = SET_EVENT.followed_by(match expiry {
+        Expiry::At(_) if is_over => &["hexpire", "hexpired"],
+        Expiry::At(_) => &["hexpire"],
+        Expiry::Keep | Expiry::Default | Expiry::Remove => &[],
+    });
+    let is_set = change(cx, key, event, |hash| {
         let mut names = range.clone().step_by(2).map(|index| args.get(index));
         let is_met = match conditions.fields {
             None => true,

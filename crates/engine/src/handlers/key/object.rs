@@ -7,7 +7,7 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 
 fn entry<'g>(cx: &mut Cx<'_, 'g>) -> Option<EntryRef<'g>> {
-    cx.look(cx.arg(2))
+    cx.inspect(cx.arg(2))
 }
 
 pub(super) fn encoding(cx: &mut Cx<'_, '_>) -> Outcome {

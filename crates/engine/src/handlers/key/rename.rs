@@ -39,6 +39,8 @@ pub(super) fn rename(cx: &mut Cx<'_, '_>) -> Outcome {
         return Ok(());
     }
     let Some(source) = cx.edit(from).entry() else { return Err(CommandError::NoSuchKey.into()) };
+    let database = cx.database;
+    cx.new_key_event(database, to);
     let entry =
         cx.edit(from).take_as(place(source, to), Event::new(EventClass::GENERIC, "rename_from"));
     cx.edit(to).put_entry(entry, Event::new(EventClass::GENERIC, "rename_to"));
@@ -94,6 +96,7 @@ pub(super) fn copy(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     cx.room().check(source.total_bytes() as u64)?;
     let entry = OwnedEntry::copy_of(source, place(source, to), cx.heap());
+    cx.new_key_event(target, to);
     cx.edit_in(target, to).put_entry(entry, Event::new(EventClass::GENERIC, "copy_to"));
     cx.reply.integer(1);
     Ok(())
@@ -110,6 +113,7 @@ pub(super) fn move_key(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.integer(0);
         return Ok(());
     };
+    cx.new_key_event(target, key);
     let event = Event::new(EventClass::GENERIC, "move_from");
     let entry = cx.edit(key).take_as(place(source, key), event);
     cx.edit_in(target, key).put_entry(entry, Event::new(EventClass::GENERIC, "move_to"));

@@ -5,7 +5,7 @@ use tidemill_store::value::list::List;
 
 use super::encoding::{Limit, after_removal};
 use super::look::End;
-use super::pop::{take_one, timeout_us, wait};
+use super::pop::{remove, timeout_us, wait};
 use super::push::push_elements;
 use crate::access::context::Cx;
 use crate::access::outcome::Outcome;
@@ -23,12 +23,9 @@ fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandErro
     cx.edit(target).entry_of(Kind::List)?;
     let element = match source == target {
         true => rotate(cx, source, from, to)?,
-        false => take_one(cx, source, from)?,
+        false => transfer(cx, (source, from), (target, to))?,
     };
     let Some(element) = element else { return Ok(false) };
-    if source != target {
-        push_elements(cx, target, to, || std::iter::once(element))?;
-    }
     // The two halves of one change.
     cx.count_changes(1);
     cx.reply.bulk(element);
@@ -38,6 +35,25 @@ fn move_one(cx: &mut Cx<'_, '_>, from: End, to: End) -> Result<bool, CommandErro
         _ => {}
     }
     Ok(true)
+}
+
+/// Moves an element to another list: adds it there first, as Valkey's events tell. Both lists are
+/// locked, so nobody sees it twice.
+fn transfer<'g>(
+    cx: &mut Cx<'_, 'g>,
+    (source, from): (&[u8], End),
+    (target, to): (&[u8], End),
+) -> Result<Option<&'g [u8]>, CommandError> {
+    let limit = Limit::of_setting(cx.settings().list_listpack_size_max);
+    let room = cx.room();
+    let edit = cx.edit(source);
+    let Some(list) = edit.read_as::<List<'_>>()? else { return Ok(None) };
+    let index = if from == End::Front { 0 } else { list.len() - 1 };
+    let Some(element) = list.get(index) else { return Ok(None) };
+    room.check(2 * element.len() as u64)?;
+    push_elements(cx, target, to, || std::iter::once(element))?;
+    remove(cx.edit(source), limit, from, 1)?;
+    Ok(Some(element))
 }
 
 /// Moves an element within a list as one change: a list of one element is never gone, and keeps its

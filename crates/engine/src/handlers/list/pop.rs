@@ -42,7 +42,7 @@ fn take<'g>(
 }
 
 /// Removes up to `count` elements from an end of the list that an edit began from.
-fn remove<'k: 'g, 'g>(
+pub(super) fn remove<'k: 'g, 'g>(
     edit: Edit<'_, 'k, 'g>,
     limit: Limit,
     end: End,

@@ -124,6 +124,9 @@ fn set_one(cx: &mut Cx<'_, '_>, key: &[u8], value: &[u8], at_ms: Option<u64>, ke
         cx.propagate([&b"DEL"[..], key]);
     } else {
         put_string(edit, key, (value, at_ms), SET_EVENT);
+        if !keeps_expiry {
+            super::set::expire_event(cx, key, at_ms);
+        }
         super::set::propagate_set(cx, key, value, at_ms);
     }
 }

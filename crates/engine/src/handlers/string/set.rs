@@ -171,6 +171,9 @@ fn set_if(
             }
         } else {
             put_string(edit, key, (value, expires_at_ms), SET_EVENT);
+            if options.expiry != Expiry::Keep {
+                expire_event(cx, key, expires_at_ms);
+            }
             propagate_set(cx, key, value, expires_at_ms);
         }
     }
@@ -199,6 +202,13 @@ pub(super) fn equals(value: StringValue<'_>, wanted: &[u8]) -> bool {
     })
 }
 
+/// Tells of the expiry that a key was given with its value, if it was given one.
+pub(super) fn expire_event(cx: &mut Cx<'_, '_>, key: &[u8], expires_at_ms: Option<u64>) {
+    if expires_at_ms.is_some() {
+        cx.event(cx.database, key, Event::new(EventClass::GENERIC, "expire"));
+    }
+}
+
 pub(super) fn propagate_set(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
@@ -207,7 +217,6 @@ pub(super) fn propagate_set(
 ) {
     match expires_at_ms {
         Some(at_ms) => {
-            cx.event(cx.database, key, Event::new(EventClass::GENERIC, "expire"));
             if cx.is_journaled() {
                 let at = cx.clock().wall_ms(at_ms).to_string();
                 cx.propagate([&b"SET"[..], key, value, b"PXAT", at.as_bytes()]);
@@ -234,6 +243,7 @@ pub(super) fn setex(cx: &mut Cx<'_, '_>) -> Outcome {
     let unit = TimeUnit { is_seconds: cx.command.name == "setex", is_absolute: false };
     let at_ms = unit.expiry(cx.arg(2), cx.clock(), cx.command.name)?;
     put_string(cx.edit(key), key, (value, Some(at_ms)), SET_EVENT);
+    expire_event(cx, key, Some(at_ms));
     propagate_set(cx, key, value, Some(at_ms));
     cx.reply.ok();
     Ok(())

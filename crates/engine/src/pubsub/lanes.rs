@@ -1,0 +1,232 @@
+//! Lanes: what is to be delivered to the connections of one worker, in the order of its posting.
+//!
+//! Anybody posts into a lane, under any lock, without waiting. The worker takes all of it at once.
+//! It is woken only if it sleeps: it says so before it waits for events, looks into its lane once
+//! more, and whoever posts looks whether it sleeps. One of the two sees the other.
+//!
+//! A lane is bounded. Over [`CROWDED_LANE_BYTES`] commands that publish wait, see
+//! [`WaitTarget::Lane`](crate::slots::parking::WaitTarget). What is posted under locks does not
+//! wait; from [`LANE_BYTES_MAX`] on it is dropped, and its receivers are noted as cut off: their
+//! worker disconnects them instead of letting them miss a message unnoticed. So a lane holds those
+//! bytes at most, and a note for each topic that the worker has subscribers of.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::TopicKind;
+use crate::limits::{CROWDED_LANE_BYTES, DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
+use crate::slots::mailbox::Mailboxes;
+
+/// A message that was published.
+#[derive(Debug)]
+pub struct Publication {
+    /// Kind of its channel: no pattern.
+    pub(super) kind: TopicKind,
+    pub(super) channel: Arc<[u8]>,
+    pub(super) payload: Bytes,
+    /// Patterns with subscribers that the channel matches.
+    pub(super) patterns: Box<[Arc<[u8]>]>,
+}
+
+/// One thing to be delivered.
+#[derive(Clone, Debug)]
+pub enum Delivery {
+    /// A line of `MONITOR`.
+    Line {
+        /// The session that watches.
+        session: u64,
+        /// The line as it is sent.
+        bytes: Bytes,
+    },
+    /// A message, for all subscribers that the worker has.
+    Message(Arc<Publication>),
+}
+
+impl Delivery {
+    /// Bytes that it counts in a lane: those of payload and names in full, although all lanes
+    /// share them.
+    fn counted_bytes(&self) -> usize {
+        DELIVERY_OVERHEAD_BYTES
+            + match self {
+                Delivery::Line { bytes, .. } => bytes.len(),
+                Delivery::Message(message) => message.channel.len() + message.payload.len(),
+            }
+    }
+}
+
+/// Receivers that something was not posted for: they are to be disconnected.
+#[derive(Debug, Default)]
+pub struct CutOff {
+    pub(super) sessions: HashSet<u64>,
+    pub(super) topics: HashSet<(TopicKind, Arc<[u8]>)>,
+}
+
+impl CutOff {
+    fn note(&mut self, delivery: &Delivery) {
+        match delivery {
+            Delivery::Line { session, .. } => {
+                self.sessions.insert(*session);
+            }
+            Delivery::Message(message) => {
+                self.topics.insert((message.kind, Arc::clone(&message.channel)));
+                let patterns = message.patterns.iter();
+                self.topics
+                    .extend(patterns.map(|pattern| (TopicKind::Pattern, Arc::clone(pattern))));
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    deliveries: VecDeque<Delivery>,
+    cut_off: CutOff,
+}
+
+/// The lane of one worker.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Lane {
+    queue: Mutex<Queue>,
+    /// Bytes in the queue. Written under its lock.
+    bytes: AtomicUsize,
+    /// True if something was posted since the worker took its lane. Written under the queue's
+    /// lock.
+    has_posts: AtomicBool,
+    /// True while the worker sleeps, or is about to and has not looked into its lane yet.
+    is_asleep: AtomicBool,
+}
+
+impl Lane {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The lanes of all workers.
+pub struct Lanes {
+    lanes: Box<[Lane]>,
+    mailboxes: Arc<Mailboxes>,
+}
+
+impl fmt::Debug for Lanes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Lanes").field("workers", &self.lanes.len()).finish()
+    }
+}
+
+impl Lanes {
+    /// One lane per worker of `mailboxes`, which wake the workers.
+    #[must_use]
+    pub fn new(worker_count: usize, mailboxes: Arc<Mailboxes>) -> Lanes {
+        Lanes { lanes: (0..worker_count).map(|_| Lane::default()).collect(), mailboxes }
+    }
+
+    /// Posts for a worker, and wakes it if it sleeps. Waits for nothing but the lane's own lock.
+    pub fn post(&self, worker: usize, delivery: Delivery) {
+        let lane = &self.lanes[worker];
+        let mut queue = lane.queue();
+        // Relaxed, also below: all writers hold the lock; others take it for a hint.
+        let bytes = lane.bytes.load(Ordering::Relaxed) + delivery.counted_bytes();
+        if bytes > LANE_BYTES_MAX {
+            queue.cut_off.note(&delivery);
+        } else {
+            lane.bytes.store(bytes, Ordering::Relaxed);
+            queue.deliveries.push_back(delivery);
+        }
+        lane.has_posts.store(true, Ordering::Relaxed);
+        drop(queue);
+        self.wake(worker);
+    }
+
+    /// Notes that receivers of a worker do not get what is for them: there was no memory for it.
+    pub(super) fn cut_off(&self, worker: usize, topics: impl Iterator<Item = Topic>) {
+        let lane = &self.lanes[worker];
+        let mut queue = lane.queue();
+        queue.cut_off.topics.extend(topics);
+        lane.has_posts.store(true, Ordering::Relaxed);
+        drop(queue);
+        self.wake(worker);
+    }
+
+    fn wake(&self, worker: usize) {
+        let lane = &self.lanes[worker];
+        // SeqCst: pairs with the fence in `begin_sleep`. Either the load below sees the store
+        // before that fence, or the load behind that fence sees the store before this one.
+        fence(Ordering::SeqCst);
+        // Relaxed: nothing is read by way of it. The swap lets one of several wake the worker.
+        if lane.is_asleep.load(Ordering::Relaxed) && lane.is_asleep.swap(false, Ordering::Relaxed) {
+            self.mailboxes.notify(worker);
+        }
+    }
+
+    /// The worker is about to wait for events. Returns false if its lane is not empty: it must not
+    /// wait then.
+    #[must_use]
+    #[inline]
+    pub fn begin_sleep(&self, worker: usize) -> bool {
+        let lane = &self.lanes[worker];
+        // Relaxed, both: ordered by the fence.
+        lane.is_asleep.store(true, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `wake`.
+        fence(Ordering::SeqCst);
+        let is_empty = !lane.has_posts.load(Ordering::Relaxed);
+        if !is_empty {
+            lane.is_asleep.store(false, Ordering::Relaxed);
+        }
+        is_empty
+    }
+
+    /// The worker does not wait any more.
+    #[inline]
+    pub fn end_sleep(&self, worker: usize) {
+        // Relaxed: a wake-up that comes too late is one too many.
+        self.lanes[worker].is_asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Moves everything that was posted for a worker behind `taken`, in order; returns the
+    /// receivers that are cut off.
+    #[inline]
+    pub(super) fn take(&self, worker: usize, taken: &mut VecDeque<Delivery>) -> Option<CutOff> {
+        // Relaxed: what this thread posted itself it sees. Of others' posts it sees those that
+        // happened before something that it has seen; another one keeps it from sleeping.
+        self.lanes[worker].has_posts.load(Ordering::Relaxed).then(|| self.take_posts(worker, taken))
+    }
+
+    #[cold]
+    fn take_posts(&self, worker: usize, taken: &mut VecDeque<Delivery>) -> CutOff {
+        let lane = &self.lanes[worker];
+        let mut queue = lane.queue();
+        lane.has_posts.store(false, Ordering::Relaxed);
+        lane.bytes.store(0, Ordering::Relaxed);
+        if taken.is_empty() {
+            std::mem::swap(taken, &mut queue.deliveries);
+        } else {
+            taken.append(&mut queue.deliveries);
+        }
+        std::mem::take(&mut queue.cut_off)
+    }
+
+    /// True if commands that publish should not post for a worker now.
+    #[must_use]
+    pub fn is_crowded(&self, worker: usize) -> bool {
+        // Relaxed: a hint; the bound is kept by `post`.
+        self.lanes[worker].bytes.load(Ordering::Relaxed) > CROWDED_LANE_BYTES
+    }
+
+    /// As [`Lanes::is_crowded`], for any worker.
+    #[must_use]
+    pub fn is_any_crowded(&self) -> bool {
+        (0..self.lanes.len()).any(|worker| self.is_crowded(worker))
+    }
+}
+
+/// A topic by its kind and name.
+pub(super) type Topic = (TopicKind, Arc<[u8]>);
+
+#[cfg(test)]
+mod tests;

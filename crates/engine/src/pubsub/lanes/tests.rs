@@ -1,0 +1,118 @@
+use std::sync::Barrier;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use super::*;
+use crate::slots::mailbox::Notify;
+
+struct Bell(SyncSender<()>);
+
+impl Notify for Bell {
+    fn notify(&self) {
+        if let Err(TrySendError::Disconnected(())) = self.0.try_send(()) {
+            panic!("the worker is gone");
+        }
+    }
+}
+
+/// Lanes of one worker, and what rings when it is woken.
+fn lanes() -> (Lanes, Receiver<()>) {
+    let (bell, rung) = sync_channel(1);
+    let mailboxes = Arc::new(Mailboxes::new(vec![Box::new(Bell(bell))]));
+    (Lanes::new(1, mailboxes), rung)
+}
+
+fn line(session: u64, length: usize) -> Delivery {
+    Delivery::Line { session, bytes: vec![b'x'; length].into() }
+}
+
+fn sessions(deliveries: &VecDeque<Delivery>) -> Vec<u64> {
+    let session = |delivery: &Delivery| match delivery {
+        Delivery::Line { session, .. } => *session,
+        Delivery::Message(_) => panic!("only lines were posted"),
+    };
+    deliveries.iter().map(session).collect()
+}
+
+#[test]
+fn only_a_sleeping_worker_is_woken_and_once() {
+    let (lanes, rung) = lanes();
+    lanes.post(0, line(1, 1));
+    assert!(rung.try_recv().is_err(), "it is awake");
+    assert!(!lanes.begin_sleep(0), "it has something to deliver");
+    let mut taken = VecDeque::new();
+    assert!(lanes.take(0, &mut taken).is_some());
+    assert!(lanes.begin_sleep(0));
+    lanes.post(0, line(2, 1));
+    lanes.post(0, line(3, 1));
+    assert!(rung.try_recv().is_ok() && rung.try_recv().is_err());
+    lanes.end_sleep(0);
+    assert!(lanes.take(0, &mut taken).is_some());
+    assert_eq!(sessions(&taken), [1, 2, 3]);
+    assert!(lanes.take(0, &mut taken).is_none());
+}
+
+#[test]
+fn full_lane_cuts_its_receivers_off_instead_of_growing() {
+    let (lanes, _rung) = lanes();
+    let large = LANE_BYTES_MAX / 4;
+    (0..3).for_each(|session| lanes.post(0, line(session, large)));
+    assert!(lanes.is_crowded(0) && lanes.is_any_crowded());
+    (3..9).for_each(|session| lanes.post(0, line(session, large)));
+    lanes.post(0, line(9, 10));
+    let mut taken = VecDeque::new();
+    let cut_off = lanes.take(0, &mut taken).expect("there are posts");
+    assert_eq!(sessions(&taken), [0, 1, 2, 9], "what fits is delivered");
+    assert_eq!(cut_off.sessions, (3..9).collect());
+    assert!(!lanes.is_any_crowded());
+    lanes.post(0, line(3, large));
+    let cut_off = lanes.take(0, &mut taken).expect("there are posts");
+    assert!(cut_off.sessions.is_empty());
+}
+
+/// Two threads post; the worker sleeps whenever its lane lets it. A wake-up that is lost leaves it
+/// asleep with posts in its lane.
+#[test]
+fn no_post_is_left_with_a_sleeping_worker() {
+    const POSTS: u64 = 30_000;
+    let (lanes, rung) = lanes();
+    let lanes = &lanes;
+    let round = &Barrier::new(3);
+    std::thread::scope(|scope| {
+        for poster in 0..2 {
+            scope.spawn(move || {
+                for number in 0..POSTS {
+                    if number % 64 == 0 {
+                        round.wait();
+                    }
+                    lanes.post(0, line(poster * POSTS + number, 1));
+                    (0..number % 200).for_each(|_| std::hint::spin_loop());
+                }
+            });
+        }
+        let mut next = [0, POSTS];
+        let mut taken = VecDeque::new();
+        let mut seen = 0;
+        round.wait();
+        let mut until = 64;
+        while seen < 2 * POSTS {
+            if lanes.begin_sleep(0) {
+                let woken = rung.recv_timeout(Duration::from_secs(10));
+                lanes.end_sleep(0);
+                assert!(woken.is_ok(), "asleep with {seen} of {POSTS} posts of each");
+            }
+            let _ = lanes.take(0, &mut taken);
+            for session in sessions(&taken) {
+                let poster = (session / POSTS) as usize;
+                assert_eq!(session, next[poster], "posts of one thread keep their order");
+                next[poster] += 1;
+                seen += 1;
+            }
+            taken.clear();
+            if seen == 2 * until && until < POSTS {
+                until = (until + 64).min(POSTS);
+                round.wait();
+            }
+        }
+    });
+}

@@ -27,6 +27,7 @@ mod encoding;
 pub mod hash;
 mod kind;
 pub mod list;
+pub mod sorted_set;
 pub mod text;
 
 pub use self::collection::{Collection, TreeEdit};

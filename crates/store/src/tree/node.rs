@@ -46,8 +46,8 @@ pub(crate) mod flags {
     /// The leaf's table has four bytes per entry: only elements that the order cannot separate make
     /// a leaf that long.
     pub(crate) const WIDE: u8 = 8;
-    /// A bound of the inner node's children has tie bytes.
-    pub(crate) const TIES: u8 = 16;
+    /// A bound of the inner node's children has tie bytes. In a leaf the bit is part of a stride.
+    pub(crate) const TIES: u8 = 64;
     /// All elements of the leaf have the length that `STRIDE_SHIFT` encodes, and it has no table.
     pub(crate) const FIXED: u8 = 32;
     /// Position of the two bits with the length of a fixed leaf's elements.

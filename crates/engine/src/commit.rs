@@ -34,6 +34,8 @@ bitflags! {
         const EXPIRED = 1 << 4;
         /// `n`: a key is new.
         const NEW = 1 << 5;
+        /// `z`: sorted sets.
+        const SORTED_SET = 1 << 7;
     }
 }
 

@@ -36,11 +36,12 @@ user and no module.
 ";
 
 /// Families of the manual, in its order.
-const FAMILIES: [(Group, &str); 8] = [
+const FAMILIES: [(Group, &str); 9] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bitmaps"),
     (Group::List, "Lists"),
     (Group::Hash, "Hashes"),
+    (Group::SortedSet, "Sorted sets"),
     (Group::Generic, "Keys of any type"),
     (Group::Transactions, "Transactions"),
     (Group::Connection, "Connections"),

@@ -147,6 +147,8 @@ impl Configuration {
             hash_listpack_entries_max: self.number("hash-max-listpack-entries"),
             hash_listpack_value_bytes_max: self.number("hash-max-listpack-value"),
             list_listpack_size_max: self.number("list-max-listpack-size"),
+            sorted_set_listpack_entries_max: self.number("zset-max-listpack-entries"),
+            sorted_set_listpack_value_bytes_max: self.number("zset-max-listpack-value"),
             command_logs: [
                 self.log_limits(
                     "commandlog-execution-slower-than",

@@ -24,6 +24,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::hash::HANDLERS,
     handlers::key::HANDLERS,
     handlers::list::HANDLERS,
+    handlers::sorted_set::HANDLERS,
     handlers::string::HANDLERS,
     admin::connection::HANDLERS,
     admin::keyspace::HANDLERS,

@@ -8,4 +8,5 @@ pub(crate) mod bitmap;
 pub(crate) mod hash;
 pub(crate) mod key;
 pub(crate) mod list;
+pub(crate) mod sorted_set;
 pub(crate) mod string;

@@ -19,5 +19,6 @@ mod many_keys;
 mod one_change;
 mod reads_beside_writes;
 mod registrations;
+mod sorted_sets;
 mod turns;
 mod waits;

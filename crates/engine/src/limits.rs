@@ -166,7 +166,8 @@ pub const PUBSUB_STRIPES: usize = 1024;
 /// Bytes that count channels with subscribers by their hash, a multiple of the stripes.
 pub const HEARD_BYTES: usize = 64 * 1024;
 
-const _: () = assert!(HEARD_BYTES % PUBSUB_STRIPES == 0 && PUBSUB_STRIPES.is_power_of_two());
+const _: () =
+    assert!(HEARD_BYTES.is_multiple_of(PUBSUB_STRIPES) && PUBSUB_STRIPES.is_power_of_two());
 
 /// Bytes in a worker's lane above which commands that publish wait.
 pub const CROWDED_LANE_BYTES: usize = 64 << 20;

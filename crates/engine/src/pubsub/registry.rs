@@ -375,6 +375,43 @@ mod tests {
         assert_eq!(pubsub.heard[77].load(Ordering::Relaxed), 0);
     }
 
+    /// Threads publish to one channel; the lanes of all workers have the messages in one order.
+    #[test]
+    fn lanes_of_all_workers_have_one_order() {
+        const MESSAGES: u32 = 20_000;
+        const WORKERS: usize = 8;
+        let (pubsub, lanes) = parts(WORKERS);
+        let topic = (TopicKind::Channel, &b"c"[..]);
+        for worker in 0..WORKERS {
+            let by_pattern = (TopicKind::Pattern, &b"c*"[..]);
+            pubsub.subscribe(if worker % 2 == 0 { topic } else { by_pattern }, worker, |_| ());
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (pubsub, lanes) = (&pubsub, &lanes);
+                scope.spawn(move || {
+                    for number in 0..MESSAGES {
+                        let payload = (thread * MESSAGES + number).to_be_bytes();
+                        let published = pubsub.publish(lanes, topic, &payload, Pressure::CutOff);
+                        assert_eq!(published, Ok(WORKERS as u64));
+                    }
+                });
+            }
+        });
+        let order = |worker| {
+            let mut taken = VecDeque::new();
+            let _ = lanes.take(worker, &mut taken);
+            let payload = |delivery: &Delivery| match delivery {
+                Delivery::Message(message) => message.payload.clone(),
+                Delivery::Line { .. } => panic!("only messages were posted"),
+            };
+            taken.iter().map(payload).collect::<Vec<_>>()
+        };
+        let first = order(0);
+        assert_eq!(first.len(), 3 * MESSAGES as usize);
+        (1..WORKERS).for_each(|worker| assert!(first == order(worker), "one order"));
+    }
+
     #[test]
     fn publisher_that_may_wait_does_so_for_the_lanes_concerned_only() {
         let (pubsub, lanes) = parts(2);

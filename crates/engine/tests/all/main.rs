@@ -20,6 +20,7 @@ mod journal;
 mod journal_numbers;
 mod many_keys;
 mod one_change;
+mod pubsub;
 mod reads_beside_writes;
 mod registrations;
 mod restored;

@@ -1,6 +1,6 @@
-use std::sync::Barrier;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::slots::mailbox::Notify;
@@ -70,48 +70,41 @@ fn full_lane_cuts_its_receivers_off_instead_of_growing() {
     assert!(cut_off.sessions.is_empty());
 }
 
-/// Two threads post; the worker sleeps whenever its lane lets it. A wake-up that is lost leaves it
-/// asleep with posts in its lane.
+/// A thread posts as soon as the worker has taken its last post, which is about when the worker
+/// says that it sleeps. A wake-up that is lost leaves it asleep with a post in its lane.
 #[test]
 fn no_post_is_left_with_a_sleeping_worker() {
-    const POSTS: u64 = 30_000;
+    const POSTS: u64 = 200_000;
     let (lanes, rung) = lanes();
-    let lanes = &lanes;
-    let round = &Barrier::new(3);
+    let (lanes, taken_count) = (&lanes, &AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for poster in 0..2 {
-            scope.spawn(move || {
-                for number in 0..POSTS {
-                    if number % 64 == 0 {
-                        round.wait();
-                    }
-                    lanes.post(0, line(poster * POSTS + number, 1));
-                    (0..number % 200).for_each(|_| std::hint::spin_loop());
+        scope.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(3);
+            for number in 0..POSTS {
+                while taken_count.load(Ordering::Relaxed) < number {
+                    std::thread::yield_now();
                 }
-            });
-        }
-        let mut next = [0, POSTS];
-        let mut taken = VecDeque::new();
-        let mut seen = 0;
-        round.wait();
-        let mut until = 64;
-        while seen < 2 * POSTS {
-            if lanes.begin_sleep(0) {
-                let woken = rung.recv_timeout(Duration::from_secs(10));
-                lanes.end_sleep(0);
-                assert!(woken.is_ok(), "asleep with {seen} of {POSTS} posts of each");
+                (0..random.u32(..64)).for_each(|_| std::hint::spin_loop());
+                lanes.post(0, line(number, 1));
             }
+        });
+        let mut taken = VecDeque::new();
+        for number in 0.. {
             let _ = lanes.take(0, &mut taken);
             for session in sessions(&taken) {
-                let poster = (session / POSTS) as usize;
-                assert_eq!(session, next[poster], "posts of one thread keep their order");
-                next[poster] += 1;
-                seen += 1;
+                assert_eq!(session, taken_count.fetch_add(1, Ordering::Relaxed), "in order");
             }
             taken.clear();
-            if seen == 2 * until && until < POSTS {
-                until = (until + 64).min(POSTS);
-                round.wait();
+            if taken_count.load(Ordering::Relaxed) == POSTS {
+                break;
+            }
+            if lanes.begin_sleep(0) {
+                let until = Instant::now() + Duration::from_secs(20);
+                while rung.try_recv().is_err() {
+                    assert!(Instant::now() < until, "asleep with a post, look {number}");
+                    std::thread::yield_now();
+                }
+                lanes.end_sleep(0);
             }
         }
     });

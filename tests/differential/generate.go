@@ -56,7 +56,8 @@ var weights = map[string]int{
 	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
 	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
-	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "get": 150, "setex": 60, "append": 150,
+	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "get": 150, "setex": 60,
+	"append":   150,
 	"hsetex":   200,
 	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
 }

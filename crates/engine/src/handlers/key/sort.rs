@@ -287,7 +287,7 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
     let entry = cx.read(cx.arg(1));
     let elements = elements_of(entry, seed, &mut integers)?;
     if options.is_unsorted && options.store.is_some() && is_without_order(entry) {
-        // What is stored must not depend on the order in which the elements happen to be.
+        // A stored list must not depend on the order in which a set happens to be.
         options = Options { is_unsorted: false, is_alpha: true, by: None, ..options };
     }
     let is_optimistic = cx.is_optimistic();

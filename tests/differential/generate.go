@@ -51,7 +51,7 @@ type Sequence struct {
 // weights change how often a command is chosen; 100 is usual. Commands that end a connection, empty
 // the keyspace, leave the database or wait would otherwise crowd out the rest.
 var weights = map[string]int{
-	"quit": 2, "reset": 15, "client|kill": 60, "client|pause": 8, "client|reply": 20, "hello": 30,
+	"quit": 2, "reset": 15, "client|kill": 90, "client|pause": 8, "client|reply": 20, "hello": 30,
 	"auth":   30,
 	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,

@@ -51,12 +51,13 @@ type Sequence struct {
 // weights change how often a command is chosen; 100 is usual. Commands that end a connection, empty
 // the keyspace, leave the database or wait would otherwise crowd out the rest.
 var weights = map[string]int{
-	"quit": 2, "reset": 15, "client|kill": 60, "client|pause": 8, "client|reply": 20, "hello": 30,
+	"quit": 2, "reset": 15, "client|kill": 90, "client|pause": 8, "client|reply": 20, "hello": 30,
 	"auth":   30,
 	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
 	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
-	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "get": 150, "setex": 60, "append": 150,
+	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "get": 150, "setex": 60,
+	"append":   150,
 	"hsetex":   200,
 	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
 }

@@ -51,8 +51,8 @@ var (
 var parameters = []string{
 	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority",
 	"hash-max-*-entries", "HASH-max-listpack-entries",
-	"set-max-*", "hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
-	"timeout\x00*", "timeo*\x00x", "nothing", "[", "",
+	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
+	"set-max-*", "timeout\x00*", "timeo*\x00x", "nothing", "[", "",
 }
 
 func pick(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }
@@ -140,13 +140,9 @@ func (g *generator) integer(command *Command, name string) string {
 		return mostly(random, 10, []string{"0", "1"}, []string{"2", "-1", "abc"})
 	case "offset":
 		return g.offset(command)
-	case "count":
-		if command.Name == "spop" {
-			// nothing, or all: which members go otherwise is chance (see showsFault)
-			return pick(random, []string{"0", "1000", "9223372036854775807", "-1", "abc"})
-		}
-		if strings.HasSuffix(command.Name, "scan") {
-			return mostly(random, 6, []string{"1000", "5000"}, []string{"1", "3", "0", "-1", "abc"})
+	case "count", "limit":
+		if usual, odd := counts(command); usual != nil {
+			return mostly(random, 6, usual, odd)
 		}
 	case "value", "increment", "decrement":
 		if command.Name == "setbit" {
@@ -156,8 +152,6 @@ func (g *generator) integer(command *Command, name string) string {
 			return mostly(random, 3, edges, notNumbers)
 		}
 		return pick(random, numbers)
-	case "limit":
-		return mostly(random, 6, []string{"0", "1", "2", "100"}, []string{"-1", "abc"})
 	case "index":
 		if command.Name == "select" {
 			return mostly(random, 5, []string{"0", "0", "1", "2"},
@@ -165,6 +159,20 @@ func (g *generator) integer(command *Command, name string) string {
 		}
 	}
 	return small(-6, 9)
+}
+
+// counts are usual and odd values of COUNT and LIMIT, where they are no small numbers.
+func counts(command *Command) (usual, odd []string) {
+	switch {
+	case command.Name == "spop":
+		// nothing, or all: which members go otherwise is chance (see showsFault)
+		return []string{"0", "1000", "9223372036854775807"}, []string{"-1", "abc"}
+	case command.Name == "sintercard":
+		return []string{"0", "1", "2", "100"}, []string{"-1", "abc"}
+	case strings.HasSuffix(command.Name, "scan"):
+		return []string{"1000", "5000"}, []string{"1", "3", "0", "-1", "abc"}
+	}
+	return nil, nil
 }
 
 func (g *generator) offset(command *Command) string {

@@ -2,10 +2,10 @@
 // some order of the operations, one at a time and within their real intervals, explains every
 // reply.
 //
-// The model (state.go, apply.go) is a small Redis: two databases of strings, lists, hashes and sets,
-// expiry, WATCH. Rounds are short, so that the search ends; there are many of them. Expiry enters a
-// history as an operation of its own (history.go). That the checker can fail is shown on a proxy
-// that breaks one promise at a time (faults_test.go).
+// The model (state.go, apply.go) is a small Redis: two databases of strings, lists, hashes and
+// sets, expiry, WATCH. Rounds are short, so that the search ends; there are many of them. Expiry
+// enters a history as an operation of its own (history.go). That the checker can fail is shown
+// on a proxy that breaks one promise at a time (faults_test.go).
 //
 // It is not a test of replies' details: package differential compares those.
 package linearizability
@@ -85,8 +85,8 @@ func (s *state) clone() *state {
 
 // put stores a value, or deletes the key of an emptied collection, and tells the watchers.
 func (s *state) put(database int, key string, content value) {
-	if content.kind == 'l' && len(content.list) == 0 || (content.kind == 'h' || content.kind == 'm') &&
-		len(content.hash) == 0 {
+	if content.kind == 'l' && len(content.list) == 0 ||
+		(content.kind == 'h' || content.kind == 'm') && len(content.hash) == 0 {
 		delete(s.databases[database], key)
 	} else {
 		s.databases[database][key] = content

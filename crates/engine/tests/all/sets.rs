@@ -351,6 +351,8 @@ fn a_set_is_sorted_by_value_and_as_text() {
     assert_eq!(sorted(&mut server, "SORT k LIMIT 1 2"), "9 10");
     call(&mut server, client, "MSET w_10 1 w_9 2 w_-1 3 w_100 4");
     assert_eq!(sorted(&mut server, "SORT k BY w_* GET # GET w_*"), "10 1 9 2 -1 3 100 4");
+    // Without an order there is none to turn round.
+    assert_eq!(sorted(&mut server, "SORT k BY nosort DESC"), "-1 9 10 100");
     call(&mut server, client, "SADD k x");
     assert_eq!(call(&mut server, client, "SORT k BY nosort STORE d"), ":5\r\n");
     assert_eq!(sorted(&mut server, "LRANGE d 0 -1"), "-1 10 100 9 x");

@@ -7,6 +7,7 @@ use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_double;
 use tidemill_store::Encoding;
 
+use super::digest;
 use crate::access::expiry::SlotJudge;
 use crate::access::options::is;
 use crate::access::outcome::Outcome;
@@ -31,6 +32,8 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
     match () {
         () if is(name, "SLEEP") && count == 3 => sleep(cx),
         () if is(name, "OBJECT") && (count == 3 || count == 4) => object(cx),
+        () if is(name, "DIGEST") && count == 2 => digest::whole(cx),
+        () if is(name, "DIGEST-VALUE") && count >= 2 => digest::values(cx),
         () if is(name, "LISTPACK") && count == 3 => listpack(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
         () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
@@ -94,7 +97,7 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Valkey prints the nodes of a listpack, of which there is none here: only the encoding is checked.
+/// Valkey prints a listpack, of which there is none here: only the encoding is checked.
 fn listpack(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
     let key_hash = shared.keyspace.key_hash(key);
@@ -229,6 +232,8 @@ fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
         &[
             ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
             ("DICT-RESIZING <0|1>", "Has no effect here."),
+            ("DIGEST", "A checksum of all data, equal to Valkey's."),
+            ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),
             ("ERROR <string>", "Answers the string as an error."),
             (
                 "OBJECT <key> [fast]",

@@ -4,6 +4,7 @@ mod command;
 mod config;
 mod debug;
 mod declarations;
+mod digest;
 mod info;
 mod lolwut;
 mod memory;

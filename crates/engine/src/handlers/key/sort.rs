@@ -286,9 +286,13 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
     let (seed, mut integers) = (cx.seed(), Vec::new());
     let entry = cx.read(cx.arg(1));
     let elements = elements_of(entry, seed, &mut integers)?;
-    if options.is_unsorted && options.store.is_some() && is_without_order(entry) {
-        // What is stored must not depend on the order in which the elements happen to be.
-        options = Options { is_unsorted: false, is_alpha: true, by: None, ..options };
+    if options.is_unsorted && is_without_order(entry) {
+        // A stored list must not depend on the order in which a set happens to be.
+        let is_stored = options.store.is_some();
+        options.is_unsorted = !is_stored;
+        options.is_alpha |= is_stored;
+        options.is_descending &= is_stored;
+        options.by = None;
     }
     let is_optimistic = cx.is_optimistic();
     // Much work is not done again and again until nothing changes meanwhile.

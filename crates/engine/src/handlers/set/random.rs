@@ -5,7 +5,7 @@ use tidemill_store::Encoding;
 use tidemill_store::value::set::{Member, Set, SetEdit};
 
 use super::encoding::Thresholds;
-use super::member::{answer, texts_of};
+use super::member::{answer, text_bytes, texts_of};
 use super::pieces::SetElements;
 use super::write::{remove, unchanged};
 use crate::access::context::Cx;
@@ -77,8 +77,7 @@ fn pop_one(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.null();
         return Ok(());
     };
-    remove(cx, key, [member].into_iter(), 1, POPPED, unchanged)?;
-    propagate_removal(cx, key, &[member])?;
+    take(cx, key, &[member], unchanged)?;
     answer(cx.reply, member);
     Ok(())
 }
@@ -100,8 +99,7 @@ fn pop_several(cx: &mut Cx<'_, '_>) -> Outcome {
     let members = memory::collect(positions.iter().filter_map(|&position| set.nth(position)))?;
     let thresholds = Thresholds::of(cx.settings());
     let encoding = |old, left: &SetEdit<'_>| encoding_of_left(&thresholds, old, left, count);
-    remove(cx, key, members.iter().copied(), count, POPPED, encoding)?;
-    propagate_removal(cx, key, &members)?;
+    take(cx, key, &members, encoding)?;
     cx.reply.set(members.len());
     members.into_iter().for_each(|member| answer(cx.reply, member));
     Ok(())
@@ -142,17 +140,22 @@ fn pop_all(cx: &mut Cx<'_, '_>, key: &[u8], set: Set<'_>) -> Outcome {
     Ok(())
 }
 
-/// The removal of members, for the journal.
-fn propagate_removal(
+/// Removes members by name, for the journal too.
+fn take(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
     members: &[Member<'_>],
+    encoding: impl FnOnce(Encoding, &SetEdit<'_>) -> Encoding,
 ) -> Result<(), CommandError> {
-    if !cx.is_journaled() {
-        return Ok(());
-    }
+    // Members that cannot be answered are not taken, and nothing may fail between the change and
+    // what is said of it.
+    cx.room().check(members.iter().map(|&member| 2 * text_bytes(member) as u64).sum())?;
     let mut integers = Vec::new();
-    let texts = texts_of(members.iter().copied(), &mut integers)?;
+    let texts = match cx.is_journaled() {
+        true => texts_of(members.iter().copied(), &mut integers)?,
+        false => Vec::new(),
+    };
+    remove(cx, key, members.iter().copied(), members.len() as u64, POPPED, encoding)?;
     for part in texts.chunks(POPPED_PER_EFFECT_MAX) {
         cx.propagate([&b"SREM"[..], key].into_iter().chain(part.iter().copied()));
     }

@@ -103,7 +103,18 @@ func (g *generator) integer(command *Command, name string) string {
 	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare
 	// deadlines that differ by the moment of the call.
 	case "seconds":
+		if command.Name == "restore" {
+			// beyond the years that Valkey's clock of 24 bits counts, an idle time is any
+			return mostly(random, 6, []string{strconv.Itoa(random.IntN(1e6))},
+				[]string{"-1", "abc", "", "1.5"})
+		}
 		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes)
+	case "ttl":
+		return mostly(random, 6, []string{"0", "0", strconv.Itoa(100_000 + random.IntN(1e9))},
+			[]string{"4102444800000", "9223372036854775807", "-1", "abc", "", "1.5"})
+	case "frequency":
+		return mostly(random, 4, []string{strconv.Itoa(random.IntN(256))},
+			[]string{"256", "-1", "abc", "1.5"})
 	case "milliseconds":
 		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes)
 	case "unix-time-seconds":
@@ -195,6 +206,8 @@ func (g *generator) text(name string) string {
 		return mostly(random, 3, words, []string{g.content()})
 	case "comparison-value":
 		return mostly(random, 3, append(words, numbers...), []string{g.content()})
+	case "serialized-value":
+		return g.payload()
 	case "encoding":
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":

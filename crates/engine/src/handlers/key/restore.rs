@@ -167,7 +167,7 @@ fn put(
     let encoding = payload.encoding().map_err(bad_data)?;
     match encoding.value_type() {
         ValueType::String => put_text(cx, key, payload, expiry),
-        ValueType::List => put_list(cx, key, payload, expiry),
+        ValueType::List => put_list(cx, key, (payload, encoding), expiry),
         ValueType::Hash => put_hash(cx, key, (payload, encoding), expiry),
         ValueType::Set => Err(unsupported(Kind::Set)),
         ValueType::SortedSet => Err(unsupported(Kind::SortedSet)),
@@ -226,11 +226,13 @@ fn put_text(
 fn put_list(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
-    payload: Payload<'_>,
+    (payload, encoding): (Payload<'_>, ValueEncoding),
     expiry: Expiry,
 ) -> Result<(), CommandError> {
     let (room, size_max) = (cx.room(), cx.settings().list_listpack_size_max);
-    let node_count = payload.node_count();
+    // A list that was one ziplist Valkey leaves a quicklist.
+    let is_one_node = encoding != ValueEncoding::ListZiplist
+        && payload.node_count().is_none_or(|count| count == 1);
     cx.edit(key).replace_as::<List<'_>>(EVENT, |list| {
         decode(room, payload, |item| {
             let Item::ListElement(element) = item else { return Err(BAD_DATA) };
@@ -240,7 +242,7 @@ fn put_list(
         if list.is_empty() {
             return Err(BAD_DATA);
         }
-        Ok(expiry.with(restored_encoding(list, node_count, size_max)))
+        Ok(expiry.with(restored_encoding(list, is_one_node, size_max)))
     })?;
     Ok(())
 }

@@ -17,6 +17,7 @@ var payloadNames = []string{
 	"valkey-9.1-list", "redis-7.0-list", "list", "list-ziplist",
 	"valkey-9.1-hash", "valkey-9.1-hash-listpack", "valkey-9.1-hash-expiring",
 	"redis-7.0-hash-listpack", "hash-zipmap", "hash-ziplist",
+	"valkey-9.1-set", "valkey-9.1-set-listpack", "valkey-9.1-intset", "set",
 }
 
 // oddPayloadNames are those that Valkey refuses.
@@ -41,6 +42,7 @@ func (g *generator) payload() string {
 
 // Types of payloads whose elements have no certain order or grouping.
 const (
+	payloadSet          = 2
 	payloadHash         = 4
 	payloadListNodes    = 18
 	payloadHashExpiring = 22
@@ -55,7 +57,7 @@ func samePayload(_ Call, a, b wire.Reply) bool {
 		return false
 	}
 	switch a.Text[0] {
-	case payloadHash, payloadHashExpiring:
+	case payloadSet, payloadHash, payloadHashExpiring:
 		return len(a.Text) == len(b.Text)
 	case payloadListNodes:
 		return a.Text[1] > 1 || b.Text[1] > 1

@@ -3,6 +3,7 @@ package differential
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"tidemill/tests/internal/wire"
 )
@@ -38,6 +39,21 @@ func (g *generator) payload() string {
 		return g.content()
 	}
 	return string(payload)
+}
+
+// restoreOption makes a number among the arguments of RESTORE.
+func (g *generator) restoreOption(name string) string {
+	odd := []string{"-1", "abc", "", "1.5"}
+	switch name {
+	case "ttl":
+		usual := []string{"0", "0", strconv.Itoa(100_000 + g.random.IntN(1e9))}
+		odd = append(odd, "4102444800000", "9223372036854775807")
+		return mostly(g.random, 6, usual, odd)
+	case "frequency":
+		return mostly(g.random, 4, []string{strconv.Itoa(g.random.IntN(256))}, append(odd, "256"))
+	}
+	// An idle time, within the tolerance: which commands count as a use is not compared.
+	return mostly(g.random, 6, []string{"0", "1", "2"}, odd)
 }
 
 // Types of payloads whose elements have no certain order or grouping.

@@ -93,6 +93,9 @@ func (g *generator) value(command *Command, argument *Argument) string {
 
 func (g *generator) integer(command *Command, name string) string {
 	random := g.random
+	if command.Name == "restore" {
+		return g.restoreOption(name)
+	}
 	small := func(low, high int) string {
 		if random.IntN(14) == 0 {
 			return mostly(random, 2, edges, notNumbers)
@@ -103,17 +106,7 @@ func (g *generator) integer(command *Command, name string) string {
 	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare
 	// deadlines that differ by the moment of the call.
 	case "seconds":
-		if command.Name == "restore" {
-			// within the tolerance of idle times: which commands count as a use is not compared
-			return mostly(random, 6, []string{"0", "1", "2"}, []string{"-1", "abc", "", "1.5"})
-		}
 		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes)
-	case "ttl":
-		return mostly(random, 6, []string{"0", "0", strconv.Itoa(100_000 + random.IntN(1e9))},
-			[]string{"4102444800000", "9223372036854775807", "-1", "abc", "", "1.5"})
-	case "frequency":
-		return mostly(random, 4, []string{strconv.Itoa(random.IntN(256))},
-			[]string{"256", "-1", "abc", "1.5"})
 	case "milliseconds":
 		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes)
 	case "unix-time-seconds":

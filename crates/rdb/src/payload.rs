@@ -72,8 +72,8 @@ impl<'p> Payload<'p> {
         self.begin(&mut Cursor::new(self.body, 0))
     }
 
-    /// Number of the nodes of a list, where it is stored in nodes, or of the members of a set, where
-    /// they are not packed; as the payload claims.
+    /// Number of the nodes of a list that is stored in nodes, or of the members of a set that are
+    /// not packed; as the payload claims.
     #[must_use]
     pub fn claimed_count(self) -> Option<u64> {
         let mut cursor = Cursor::new(self.body, 0);

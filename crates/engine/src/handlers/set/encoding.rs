@@ -101,8 +101,8 @@ impl Thresholds {
         encoding
     }
 
-    /// Encoding of a set of `count` members that `RESTORE` begins with: the one that it keeps, unless
-    /// the members were not packed.
+    /// Encoding of a set of `count` members that `RESTORE` begins with: the one that it keeps,
+    /// unless the members were not packed.
     pub(in crate::handlers) fn for_restored(&self, stored: ValueEncoding, count: u64) -> Encoding {
         match stored {
             ValueEncoding::SetListpack if count <= self.listpack_entries_max => Encoding::Listpack,

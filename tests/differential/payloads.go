@@ -67,8 +67,8 @@ const (
 
 // samePayload compares what DUMP answers. A hash table is written in the order of its buckets, and
 // each text in it by itself, so its bytes are as many; expiries differ by the moment of the call.
-// How a long list is cut into nodes, and how wide the integers of an intset are, depends on what was
-// in them before.
+// How a long list is cut into nodes, and how wide the integers of an intset are, depends on what
+// was in them before.
 func samePayload(_ Call, a, b wire.Reply) bool {
 	if a.Kind != b.Kind || a.Null || b.Null || len(a.Text) < 2 || len(b.Text) < 2 ||
 		a.Text[0] != b.Text[0] {

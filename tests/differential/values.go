@@ -80,6 +80,9 @@ func (g *generator) value(command *Command, argument *Argument) string {
 	case "pattern":
 		return pick(g.random, patterns)
 	case "integer", "unix-time":
+		if command.Name == "restore" {
+			return g.restoreOption(argument.Name)
+		}
 		return g.integer(command, argument.Name)
 	case "double":
 		if argument.Name == "timeout" {
@@ -93,9 +96,6 @@ func (g *generator) value(command *Command, argument *Argument) string {
 
 func (g *generator) integer(command *Command, name string) string {
 	random := g.random
-	if command.Name == "restore" {
-		return g.restoreOption(name)
-	}
 	small := func(low, high int) string {
 		if random.IntN(14) == 0 {
 			return mostly(random, 2, edges, notNumbers)

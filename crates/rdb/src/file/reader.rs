@@ -96,7 +96,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// What is wrong with the file, or the sink's error; the reader is of no use then.
+    /// The fault of the file, or the sink's error; the reader is of no use then.
     pub fn feed<E>(
         &mut self,
         chunk: &[u8],

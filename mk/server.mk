@@ -21,9 +21,9 @@ deb: build-server ## Debian package of the release build, in target/deb
 docs-fresh: ## links and paths in documents lead somewhere; test-rust compares generated documents with their sources
 	scripts/check-documents.py
 
-.PHONY: fuzz-resp
-fuzz-resp: ## the fuzz targets of crates/resp for FUZZ_SECONDS (60) each, on the stable toolchain
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} SEED=$${SEED:-$$RANDOM} $(CARGO) test --locked -p tidemill-resp --test fuzz -- --nocapture
+.PHONY: fuzz-resp fuzz-rdb
+fuzz-resp fuzz-rdb: fuzz-%: ## the fuzz targets of crates/resp, crates/rdb for FUZZ_SECONDS (60) each, on the stable toolchain
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} SEED=$${SEED:-$$RANDOM} $(CARGO) test --locked -p tidemill-$* --test fuzz -- --nocapture
 
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness

@@ -54,6 +54,7 @@ var comparisons = map[string]comparison{
 	"config|get":      sameUnlessAll,
 	"memory|usage":    sameShape, // what takes how much is each server's own
 	"command|list":    listedByValkey,
+	"dump":            samePayload,
 }
 
 // equal compares two replies to one call, those inside EXEC included: queued are the calls that

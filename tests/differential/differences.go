@@ -12,8 +12,6 @@ import (
 // the reason. TestExcluded_CommandsThatAreMissingStayListed fails when a command listed with notYet
 // starts to exist.
 var excluded = map[string]string{
-	"dump":            notYet,
-	"restore":         notYet,
 	"migrate":         notYet,
 	"client|tracking": notYet,
 }

@@ -142,6 +142,7 @@ func closingCalls() []Call {
 		add("object|encoding", key)
 		add("pttl", key)
 		add("get", key)
+		add("dump", key)
 		add("lrange", key, "0", "-1")
 		add("hgetall", key)
 		add("smembers", key)

@@ -80,6 +80,9 @@ func (g *generator) value(command *Command, argument *Argument) string {
 	case "pattern":
 		return pick(g.random, patterns)
 	case "integer", "unix-time":
+		if command.Name == "restore" {
+			return g.restoreOption(argument.Name)
+		}
 		return g.integer(command, argument.Name)
 	case "double":
 		if argument.Name == "timeout" {
@@ -203,6 +206,8 @@ func (g *generator) text(name string) string {
 		return mostly(random, 3, words, []string{g.content()})
 	case "comparison-value":
 		return mostly(random, 3, append(words, numbers...), []string{g.content()})
+	case "serialized-value":
+		return g.payload()
 	case "encoding":
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":

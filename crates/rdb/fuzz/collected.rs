@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use tidemill_rdb::encode::{Compression, Encoder, NodeLimit, Output, Place, StreamListpack};
 use tidemill_rdb::payload::{self, Payload};
 use tidemill_rdb::value::{Item, StreamId, StreamState, ValueEncoding};
-use tidemill_rdb::{DecodeError, ReadError, VersionCheck};
+use tidemill_rdb::{DecodeError, ReadError, Text, VersionCheck};
 
 /// An element with its own memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl Owned {
                 Owned::Field(field.to_vec(), value.to_vec(), *expires_at_ms)
             }
             Item::StreamEntry { id, fields } => {
-                let mut owned = |text: tidemill_rdb::Text<'_>| text.bytes(&mut digits).to_vec();
+                let mut owned = |text: Text<'_>| text.bytes(&mut digits).to_vec();
                 let fields = fields.clone().map(|(name, value)| (owned(name), owned(value)));
                 Owned::Entry(*id, fields.collect())
             }
@@ -98,8 +98,8 @@ impl Collected {
             | ValueEncoding::ListZiplist
             | ValueEncoding::ListOfZiplists
             | ValueEncoding::ListOfListpacks => encoder.list(place, self.ones(), limit),
-            ValueEncoding::Set => encoder.set(place, count, self.ones()),
-            ValueEncoding::SetListpack => encoder.set_listpack(place, self.ones()),
+            ValueEncoding::Set => encoder.set(place, count, self.ones().map(Text::Bytes)),
+            ValueEncoding::SetListpack => encoder.set_listpack(place, self.ones().map(Text::Bytes)),
             ValueEncoding::SetIntset => {
                 let number = |text| std::str::from_utf8(text).expect("digits").parse();
                 let members: Vec<i64> =

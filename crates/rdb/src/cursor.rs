@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     Short {
         /// How many at least.
         missing: u64,
-        /// What should be there.
+        /// Name of the part that they belong to.
         expected: &'static str,
     },
     /// The bytes are wrong.

@@ -10,44 +10,44 @@ use crate::limits::QUOTED_KEY_BYTES_MAX;
 pub enum DecodeError {
     /// The input ends too early.
     Truncated {
-        /// Where it ends.
+        /// Offset of the end.
         offset: u64,
-        /// What should have followed.
+        /// Name of the part that is missing.
         expected: &'static str,
     },
     /// The input does not begin with a magic word and a version that belongs to it.
     NotRdb {
-        /// Where the header is wrong.
+        /// Offset of the wrong byte of the header.
         offset: u64,
         /// The byte there.
         found: u8,
     },
     /// The version is not known.
     UnknownVersion {
-        /// Where it is stored.
+        /// Its offset.
         offset: u64,
         /// The version.
         found: u64,
     },
     /// A type of value or an opcode that this version does not have.
     UnknownType {
-        /// Where it is stored.
+        /// Its offset.
         offset: u64,
         /// Its number.
         found: u8,
     },
     /// Something has a value that it must not have.
     Malformed {
-        /// Where it is stored.
+        /// Its offset.
         offset: u64,
-        /// What is allowed.
+        /// Name of the part, or of the values that it may have.
         expected: &'static str,
-        /// What is there.
+        /// The value that was found.
         found: u64,
     },
     /// A value that only a module can read.
     ModuleValue {
-        /// Where it begins.
+        /// Offset of its type.
         offset: u64,
         /// Name of the type that the module registered, with its version.
         module: ModuleName,
@@ -56,7 +56,7 @@ pub enum DecodeError {
     },
     /// The checksum at the end is not that of the bytes before.
     Checksum {
-        /// Where it is stored.
+        /// Its offset.
         offset: u64,
         /// The checksum of the bytes.
         expected: u64,
@@ -65,7 +65,7 @@ pub enum DecodeError {
     },
     /// The system gives no memory for a string that has arrived.
     NoMemory {
-        /// Where the string begins.
+        /// Offset of the string.
         offset: u64,
         /// Its length.
         bytes: u64,
@@ -73,7 +73,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// Where the error was found.
+    /// Offset at which the error was found.
     #[must_use]
     pub fn offset(&self) -> u64 {
         match *self {

@@ -34,7 +34,7 @@ pub(crate) struct Compressor {
 /// Output that is being written: runs of bytes with their lengths in front.
 struct Runs<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the output ends at the latest.
+    /// Length that the output must not exceed.
     bytes_max: usize,
     run_bytes: usize,
 }
@@ -194,7 +194,7 @@ impl Compressor {
     }
 }
 
-/// What is wrong with a compressed string.
+/// Fault of a compressed string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LzfError {
     /// It ends within a run or a reference.

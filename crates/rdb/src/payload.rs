@@ -72,14 +72,15 @@ impl<'p> Payload<'p> {
         self.begin(&mut Cursor::new(self.body, 0))
     }
 
-    /// Number of the nodes of a list that is stored in nodes.
+    /// Number of the nodes of a list that is stored in nodes, or of the members of a set that are
+    /// not packed; as the payload claims.
     #[must_use]
-    pub fn node_count(self) -> Option<u64> {
+    pub fn claimed_count(self) -> Option<u64> {
         let mut cursor = Cursor::new(self.body, 0);
         match self.begin(&mut cursor) {
-            Ok(ValueEncoding::ListOfZiplists | ValueEncoding::ListOfListpacks) => {
-                cursor.count("the count of nodes").ok()
-            }
+            Ok(
+                ValueEncoding::ListOfZiplists | ValueEncoding::ListOfListpacks | ValueEncoding::Set,
+            ) => cursor.count("a count").ok(),
             _ => None,
         }
     }

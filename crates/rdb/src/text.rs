@@ -2,7 +2,7 @@
 
 use itoa::Buffer;
 
-/// A string as it is stored: bytes, or an integer that stands for its decimal text.
+/// A string as it is stored: bytes, or an integer in the place of its decimal text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
     /// The bytes.

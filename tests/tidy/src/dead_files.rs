@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{Finding, Repository, Rule, Site, citations};
 
 /// Folders whose files are read by listing the folder, each with the file that does it.
-const READ_WHOLE: [(&str, &str); 4] = [
+const READ_WHOLE: [(&str, &str); 5] = [
     ("tests/planted/", "scripts/planted"),
     ("packaging/", "scripts/deb"),
     ("crates/resp/fuzz/corpus/", "crates/resp/tests/fuzz.rs"),
+    ("crates/rdb/fuzz/corpus/", "crates/rdb/tests/fuzz.rs"),
     ("crates/bench/experiments/", "crates/bench/src/experiment/shipped.rs"),
 ];
 

@@ -63,7 +63,7 @@ impl Client {
 fn payloads_are_those_of_valkey() {
     let mut client = Client::new();
     // Made with Valkey 9.1.2.
-    let cases: [(&str, &str, &[u8]); 8] = [
+    let cases: [(&str, &str, &[u8]); 10] = [
         ("SET i 123", "i", b"\x00\xc0{P\x00\x87\xc8\x9ap\x9e(\x00M"),
         ("SET big 1099511627776", "big", b"\x00\r1099511627776P\x00\x13\xff\x08o'\r+\xa3"),
         (
@@ -88,6 +88,17 @@ fn payloads_are_those_of_valkey() {
             "HSET hh a zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
             "hh",
             b"\x04\x01\x01a\xc3\t@A\x01zz\xe04\x00\x01zzP\x00\xe7#\x8dr\x14\xf6\xd1\x0c",
+        ),
+        (
+            "SADD si 70000 1 2",
+            "si",
+            b"\x0b\x14\x04\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00p\x11\x01\
+              \x00P\x00J\xff\x08\x97\xc5O\xb7\xa1",
+        ),
+        (
+            "SADD sl a 1",
+            "sl",
+            b"\x14\x0c\x0c\x00\x00\x00\x02\x00\x81a\x02\x01\x01\xffP\x00F\xb5\x94\xd14\xd665",
         ),
         (
             "HSETEX ht PXAT 2000000000000 FIELDS 1 a 1",
@@ -121,6 +132,9 @@ fn what_is_dumped_is_restored() {
         ),
         ("HSET h a 1 b 2".to_owned(), "h", "HGETALL"),
         (format!("HSET hl a {long}"), "hl", "HGETALL"),
+        ("SADD si 1 2 70000".to_owned(), "si", "SMEMBERS"),
+        ("SADD sl a 1 300".to_owned(), "sl", "SMEMBERS"),
+        (format!("SADD sh a 1 {long} -99999999999"), "sh", "SMEMBERS"),
     ] {
         client.call(&make);
         let show = |key: &str| match show {

@@ -2,12 +2,14 @@
 
 use std::collections::TryReserveError;
 
+use itoa::Buffer;
 use tidemill_resp::number::format_double;
 
 use super::{Encoder, Output, Place};
 use crate::limits::COUNTED_NODE_BYTES_MAX;
 use crate::packed::encode_intset;
 use crate::packed::listpack::{Builder, element_bytes};
+use crate::text::Text;
 use crate::value::ValueEncoding;
 
 /// Bytes that Valkey adds for an element's head when it asks whether a node has room.
@@ -112,14 +114,6 @@ impl<O: Output<Error: From<TryReserveError>>> Encoder<O> {
         Ok(())
     }
 
-    fn listpack<'e>(&mut self, texts: impl Iterator<Item = &'e [u8]>) -> Result<(), O::Error> {
-        let mut listpack = Builder::default();
-        for text in texts {
-            listpack.push(text)?;
-        }
-        self.text(listpack.finish()?)
-    }
-
     /// Writes a hash that is a listpack.
     ///
     /// # Errors
@@ -131,7 +125,12 @@ impl<O: Output<Error: From<TryReserveError>>> Encoder<O> {
         fields: impl Iterator<Item = (&'e [u8], &'e [u8])>,
     ) -> Result<(), O::Error> {
         self.begin(ValueEncoding::HashListpack, place)?;
-        self.listpack(fields.flat_map(|(field, value)| [field, value]))
+        let mut listpack = Builder::default();
+        for (field, value) in fields {
+            listpack.push(field)?;
+            listpack.push(value)?;
+        }
+        self.text(listpack.finish()?)
     }
 
     /// Writes a hash of `count` fields that is a table.
@@ -195,10 +194,17 @@ impl<O: Output<Error: From<TryReserveError>>> Encoder<O> {
     pub fn set_listpack<'e>(
         &mut self,
         place: Place<'_>,
-        members: impl Iterator<Item = &'e [u8]>,
+        members: impl Iterator<Item = Text<'e>>,
     ) -> Result<(), O::Error> {
         self.begin(ValueEncoding::SetListpack, place)?;
-        self.listpack(members)
+        let mut listpack = Builder::default();
+        for member in members {
+            match member {
+                Text::Bytes(bytes) => listpack.push(bytes)?,
+                Text::Integer(value) => listpack.push_integer(value)?,
+            }
+        }
+        self.text(listpack.finish()?)
     }
 
     /// Writes a set of `count` members that is a table.
@@ -210,12 +216,13 @@ impl<O: Output<Error: From<TryReserveError>>> Encoder<O> {
         &mut self,
         place: Place<'_>,
         count: u64,
-        members: impl Iterator<Item = &'e [u8]>,
+        members: impl Iterator<Item = Text<'e>>,
     ) -> Result<(), O::Error> {
+        let mut digits = Buffer::new();
         self.begin(ValueEncoding::Set, place)?;
         self.length(count)?;
         for member in members {
-            self.text(member)?;
+            self.text(member.bytes(&mut digits))?;
         }
         Ok(())
     }

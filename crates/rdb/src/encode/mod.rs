@@ -40,7 +40,7 @@ impl Output for Vec<u8> {
     }
 }
 
-/// Whether strings are compressed: `rdbcompression`.
+/// Choice of `rdbcompression`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// All are written as they are.

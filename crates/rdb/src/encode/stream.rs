@@ -85,7 +85,7 @@ impl StreamListpack {
         Ok(())
     }
 
-    /// What is before the entries.
+    /// Elements before the entries.
     fn head(&self) -> Result<Builder, TryReserveError> {
         let mut head = Builder::default();
         head.push_integer(self.entry_count as i64)?;

@@ -26,7 +26,7 @@ pub enum Progress {
     },
 }
 
-/// What comes next.
+/// Part of a file that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Header,
@@ -41,7 +41,7 @@ enum Stage {
     Done,
 }
 
-/// What opcodes said about the next key.
+/// Attributes of the next key, from the opcodes before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Attributes {
     expires_at_ms: Option<i64>,
@@ -96,7 +96,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// What is wrong with the file, or the sink's error; the reader is of no use then.
+    /// The fault of the file, or the sink's error; the reader is of no use then.
     pub fn feed<E>(
         &mut self,
         chunk: &[u8],

@@ -25,7 +25,7 @@ impl<O: Output> Output for Summed<O> {
     }
 }
 
-/// What a file says of a key besides its value.
+/// Attributes of a key besides its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyAttributes {
     /// When it expires, as Unix time in milliseconds.

@@ -53,7 +53,7 @@ enum Shape {
     },
 }
 
-/// What packed elements are.
+/// Meaning of packed elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     List,
@@ -75,7 +75,7 @@ enum StreamStage {
     ConsumerPending { left: u64, consumers_left: u64, groups_left: u64 },
 }
 
-/// What comes next.
+/// Part of a value that is read next.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Start,

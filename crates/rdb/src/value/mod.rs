@@ -41,7 +41,7 @@ pub enum Item<'a> {
         /// Its fields.
         fields: StreamFields<'a>,
     },
-    /// What a stream has besides entries; after the last of them.
+    /// State of a stream besides entries and groups; after the last entry.
     StreamState(StreamState),
     /// A group of consumers; what follows until the next group belongs to it.
     StreamGroup {

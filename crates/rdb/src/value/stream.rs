@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! live | deleted | name count | names ... | 0 | entry ...
-//! entry: flags | ms - first ms | seq - first seq | values ... or count, names and values | elements
+//! entry: flags | ms - first | seq - first | values ... or count, names and values | elements
 //! ```
 //!
 //! The first id is the key of the listpack; entries with the flag 2 have the names in front.

@@ -71,7 +71,7 @@ impl Valkey {
         }
     }
 
-    /// What Valkey says to a payload, and then a digest of the value.
+    /// Valkey's reply to a payload, and then a digest of the value.
     fn restore(&mut self, key: &str, payload: &[u8]) -> (Value, Value) {
         let said = self.ask(&[b"RESTORE", key.as_bytes(), b"0", payload, b"REPLACE"]);
         (said, self.ask(&[b"DEBUG", b"DIGEST-VALUE", key.as_bytes()]))

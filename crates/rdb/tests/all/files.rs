@@ -13,7 +13,7 @@ use tidemill_rdb::{DecodeError, ReadError, Version, VersionCheck};
 use super::collected::{Collected, Owned};
 use super::payloads::corpus;
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Default)]
 struct Contents {
     keys: BTreeMap<(u64, Vec<u8>), (KeyAttributes, Collected)>,

@@ -52,6 +52,9 @@ pub struct NewEntry<'v> {
     pub value: NewValue<'v>,
 }
 
+/// Encoding and expiry of a collection that was filled, if it is to be put.
+pub(crate) type Filled = Result<Option<(Encoding, Option<u64>)>, CommandError>;
+
 /// A change of one key, under its slot's lock. Each change ends in the sinks: watchers, events,
 /// waiters.
 #[derive(Debug)]
@@ -187,10 +190,10 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// # Errors
     ///
     /// Those of `fill`; then nothing is changed.
-    pub fn replace_as<C: Collection>(
+    pub(crate) fn replace_as<C: Collection>(
         self,
         event: Event,
-        fill: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, Option<u64>)>, CommandError>,
+        fill: impl FnOnce(&mut C::Edit<'_>) -> Filled,
     ) -> Result<bool, CommandError> {
         let Edit { cx, database, key, key_hash, found } = self;
         let section = cx.section;

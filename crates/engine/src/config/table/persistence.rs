@@ -26,7 +26,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "rdb-version-check",
         "strict",
         &["strict", "relaxed"],
-        "Whether `RESTORE` refuses payloads of versions that are unknown, or that only Redis writes.",
+        "Whether `RESTORE` refuses payloads of unknown versions, and those that only Redis has.",
     ),
     flag("rdb-save-incremental-fsync", true, "Syncs snapshots in steps.")
         .without_effect(NO_SNAPSHOT),

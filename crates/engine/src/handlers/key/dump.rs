@@ -2,9 +2,13 @@
 //!
 //! To add a type: an arm in [`payload_of`] here, and one in `restore`.
 
-use tidemill_rdb::payload;
+use std::collections::TryReserveError;
+
+use tidemill_rdb::encode::{Encoder, Place};
+use tidemill_rdb::{Text, payload};
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
+use tidemill_store::value::set::{Member, Set};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use crate::access::context::Cx;
@@ -13,6 +17,8 @@ use crate::error::CommandError;
 use crate::handlers::list::node_limit;
 use crate::memory;
 use crate::reply;
+
+type Payload = Result<Vec<u8>, CommandError>;
 
 pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
     let Some(entry) = cx.read(cx.arg(1)) else {
@@ -24,47 +30,74 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// The payload of an entry's value. Fields of a hash whose time is over are part of it, as in
-/// Valkey.
-fn payload_of(cx: &mut Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
-    let (seed, compression) = (cx.seed(), cx.settings().compression);
+/// The payload of an entry's value.
+fn payload_of(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Payload {
+    let seed = cx.seed();
     let payload = match entry.kind() {
-        Kind::String => {
-            let value = entry.string().map(memory::contiguous).transpose()?;
-            let value = value.unwrap_or_default();
-            payload::encode(compression, |encoder, place| encoder.string(place, &value))
-        }
-        Kind::List => {
-            let list = entry.view::<List<'_>>(seed);
-            let elements = list.iter().flat_map(|list| list.iter());
-            let limit = node_limit(entry.encoding(), cx.settings().list_listpack_size_max);
-            payload::encode(compression, |encoder, place| encoder.list(place, elements, limit))
-        }
-        Kind::Hash => {
-            let Some(hash) = entry.view::<Hash<'_>>(seed) else {
-                return Err(CommandError::NoSuchKey);
-            };
-            let pairs = hash.iter().map(|entry| (entry.field, entry.value));
-            if hash.first_expiry().is_some() {
-                let clock = cx.clock();
-                let fields = hash.iter().map(|entry| {
-                    let at_ms = entry.expires_at_ms.map(|at_ms| clock.wall_ms(at_ms));
-                    (entry.field, entry.value, at_ms)
-                });
-                payload::encode(compression, |encoder, place| {
-                    encoder.hash_expiring(place, hash.len(), fields)
-                })
-            } else if entry.encoding() == Encoding::Listpack {
-                payload::encode(compression, |encoder, place| encoder.hash_listpack(place, pairs))
-            } else {
-                payload::encode(compression, |encoder, place| {
-                    encoder.hash(place, hash.len(), pairs)
-                })
-            }
-        }
-        Kind::Set | Kind::SortedSet | Kind::Stream => return Err(unsupported(entry.kind())),
+        Kind::String => entry.string().map(|value| {
+            let value = memory::contiguous(value)?;
+            encode(cx, entry, |encoder, place| encoder.string(place, &value))
+        }),
+        Kind::List => entry.view::<List<'_>>(seed).map(|list| list_payload(cx, entry, list)),
+        Kind::Hash => entry.view::<Hash<'_>>(seed).map(|hash| hash_payload(cx, entry, hash)),
+        Kind::Set => entry.view::<Set<'_>>(seed).map(|set| set_payload(cx, entry, set)),
+        Kind::SortedSet | Kind::Stream => None,
     };
+    payload.unwrap_or_else(|| Err(unsupported(entry.kind())))
+}
+
+/// The payload that `write` writes.
+fn encode(
+    cx: &Cx<'_, '_>,
+    entry: EntryRef<'_>,
+    write: impl FnOnce(&mut Encoder<Vec<u8>>, Place<'_>) -> Result<(), TryReserveError>,
+) -> Payload {
+    let payload = payload::encode(cx.settings().compression, write);
     payload.map_err(|_| CommandError::NoMemory(entry.total_bytes() as u64))
+}
+
+fn list_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, list: List<'_>) -> Payload {
+    let limit = node_limit(entry.encoding(), cx.settings().list_listpack_size_max);
+    encode(cx, entry, |encoder, place| encoder.list(place, list.iter(), limit))
+}
+
+/// Fields whose time is over are part of it, as in Valkey.
+fn hash_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, hash: Hash<'_>) -> Payload {
+    let pairs = hash.iter().map(|entry| (entry.field, entry.value));
+    if hash.first_expiry().is_some() {
+        let clock = cx.clock();
+        let fields = hash.iter().map(|entry| {
+            let at_ms = entry.expires_at_ms.map(|at_ms| clock.wall_ms(at_ms));
+            (entry.field, entry.value, at_ms)
+        });
+        return encode(cx, entry, |encoder, place| {
+            encoder.hash_expiring(place, hash.len(), fields)
+        });
+    }
+    encode(cx, entry, |encoder, place| match entry.encoding() {
+        Encoding::Listpack => encoder.hash_listpack(place, pairs),
+        _ => encoder.hash(place, hash.len(), pairs),
+    })
+}
+
+fn set_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, set: Set<'_>) -> Payload {
+    if entry.encoding() == Encoding::Intset {
+        let integers = set.iter().filter_map(|member| match member {
+            Member::Integer(value) => Some(value),
+            Member::String(_) => None,
+        });
+        let mut integers = memory::collect(integers)?;
+        integers.sort_unstable();
+        return encode(cx, entry, |encoder, place| encoder.set_intset(place, &integers));
+    }
+    let members = set.iter().map(|member| match member {
+        Member::Integer(value) => Text::Integer(value),
+        Member::String(text) => Text::Bytes(text),
+    });
+    encode(cx, entry, |encoder, place| match entry.encoding() {
+        Encoding::Listpack => encoder.set_listpack(place, members),
+        _ => encoder.set(place, set.len(), members),
+    })
 }
 
 /// The error of a type that has no payload yet.

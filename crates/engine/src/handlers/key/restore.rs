@@ -9,6 +9,7 @@ use tidemill_rdb::{DecodeError, ReadError};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
+use tidemill_store::value::set::Set;
 use tidemill_store::{Encoding, Kind};
 
 use super::dump::unsupported;
@@ -18,6 +19,7 @@ use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::handlers::list::restored_encoding;
+use crate::handlers::set::{Thresholds, member_of};
 use crate::handlers::string::put_string;
 use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
@@ -167,9 +169,9 @@ fn put(
     let encoding = payload.encoding().map_err(bad_data)?;
     match encoding.value_type() {
         ValueType::String => put_text(cx, key, payload, expiry),
-        ValueType::List => put_list(cx, key, payload, expiry),
+        ValueType::List => put_list(cx, key, (payload, encoding), expiry),
         ValueType::Hash => put_hash(cx, key, (payload, encoding), expiry),
-        ValueType::Set => Err(unsupported(Kind::Set)),
+        ValueType::Set => put_set(cx, key, (payload, encoding), expiry),
         ValueType::SortedSet => Err(unsupported(Kind::SortedSet)),
         ValueType::Stream => Err(unsupported(Kind::Stream)),
     }
@@ -226,11 +228,13 @@ fn put_text(
 fn put_list(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
-    payload: Payload<'_>,
+    (payload, encoding): (Payload<'_>, ValueEncoding),
     expiry: Expiry,
 ) -> Result<(), CommandError> {
     let (room, size_max) = (cx.room(), cx.settings().list_listpack_size_max);
-    let node_count = payload.node_count();
+    // A list that was one ziplist Valkey leaves a quicklist.
+    let is_one_node = encoding != ValueEncoding::ListZiplist
+        && payload.claimed_count().is_none_or(|count| count == 1);
     cx.edit(key).replace_as::<List<'_>>(EVENT, |list| {
         decode(room, payload, |item| {
             let Item::ListElement(element) = item else { return Err(BAD_DATA) };
@@ -240,7 +244,7 @@ fn put_list(
         if list.is_empty() {
             return Err(BAD_DATA);
         }
-        Ok(expiry.with(restored_encoding(list, node_count, size_max)))
+        Ok(expiry.with(restored_encoding(list, is_one_node, size_max)))
     })?;
     Ok(())
 }
@@ -281,5 +285,34 @@ fn put_hash(
     if is_put && has_expiries {
         cx.note_expiring_field();
     }
+    Ok(())
+}
+
+fn put_set(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    (payload, stored): (Payload<'_>, ValueEncoding),
+    expiry: Expiry,
+) -> Result<(), CommandError> {
+    let (room, thresholds) = (cx.room(), Thresholds::of(cx.settings()));
+    let mut encoding = thresholds.for_restored(stored, payload.claimed_count().unwrap_or(0));
+    cx.edit(key).replace_as::<Set<'_>>(EVENT, |set| {
+        decode(room, payload, |item| {
+            let Item::SetMember(text) = item else { return Err(BAD_DATA) };
+            let member = member_of(text);
+            let is_new = match stored {
+                ValueEncoding::Set => thresholds.add(set, &mut encoding, member),
+                _ => set.insert(member),
+            };
+            if is_new { Ok(text.len() as u64) } else { Err(BAD_DATA) }
+        })?;
+        if set.is_empty() {
+            return Err(BAD_DATA);
+        }
+        if stored != ValueEncoding::Set {
+            encoding = thresholds.for_restored(stored, set.len());
+        }
+        Ok(expiry.with(encoding))
+    })?;
     Ok(())
 }

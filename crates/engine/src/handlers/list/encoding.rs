@@ -126,13 +126,12 @@ fn fits(edit: &ListEdit<'_>, limit: Limit) -> bool {
     edit.len() <= limit.count && !is_large && listpack_bytes(edit.iter()) <= limit.bytes
 }
 
-/// The encoding of a list that `RESTORE` made of a payload with `node_count` nodes, if it says.
+/// The encoding of a list that `RESTORE` made, of one node of Valkey's or several.
 pub(crate) fn restored_encoding(
     edit: &ListEdit<'_>,
-    node_count: Option<u64>,
+    is_one_node: bool,
     listpack_size_max: i64,
 ) -> Encoding {
-    let is_one_node = node_count.is_none_or(|count| count == 1);
     if is_one_node && fits(edit, Limit::of_setting(listpack_size_max)) {
         Encoding::Listpack
     } else {

@@ -3,6 +3,7 @@
 //! The names follow the conversions of Valkey, which depend on how a set came to be; the layout
 //! here does not, so that a conversion costs nothing.
 
+use tidemill_rdb::value::ValueEncoding;
 use tidemill_store::Encoding;
 use tidemill_store::value::set::{Member, SetEdit};
 
@@ -11,14 +12,14 @@ use crate::settings::Settings;
 
 /// Sizes up to which small encodings are used.
 #[derive(Clone, Copy)]
-pub(super) struct Thresholds {
+pub(in crate::handlers) struct Thresholds {
     intset_entries_max: u64,
     listpack_entries_max: u64,
     listpack_value_bytes_max: usize,
 }
 
 impl Thresholds {
-    pub(super) fn of(settings: &Settings) -> Thresholds {
+    pub(in crate::handlers) fn of(settings: &Settings) -> Thresholds {
         Thresholds {
             intset_entries_max: settings.set_intset_entries_max,
             listpack_entries_max: settings.set_listpack_entries_max,
@@ -67,7 +68,7 @@ impl Thresholds {
     }
 
     /// Adds a member to a set, whose encoding follows; true if the member is new.
-    pub(super) fn add(
+    pub(in crate::handlers) fn add(
         &self,
         set: &mut SetEdit<'_>,
         encoding: &mut Encoding,
@@ -98,6 +99,18 @@ impl Thresholds {
             longest_bytes = longest_bytes.max(text_bytes(member));
         }
         encoding
+    }
+
+    /// Encoding of a set of `count` members that `RESTORE` begins with: the one that it keeps,
+    /// unless the members were not packed.
+    pub(in crate::handlers) fn for_restored(&self, stored: ValueEncoding, count: u64) -> Encoding {
+        match stored {
+            ValueEncoding::SetListpack if count <= self.listpack_entries_max => Encoding::Listpack,
+            ValueEncoding::Set | ValueEncoding::SetIntset if count <= self.intset_entries_max => {
+                Encoding::Intset
+            }
+            _ => Encoding::Hashtable,
+        }
     }
 
     /// True if a set of integers alone may be an intset.

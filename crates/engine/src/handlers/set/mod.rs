@@ -9,7 +9,8 @@ mod random;
 mod read;
 mod write;
 
-pub(super) use member::texts;
+pub(super) use encoding::Thresholds;
+pub(super) use member::{member_of, texts};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

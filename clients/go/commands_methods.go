@@ -4,7 +4,7 @@ package tidemill
 
 import "context"
 
-// AclCat runs ACL CAT: Lists the ACL categories, or the commands inside a category.
+// AclCat runs ACL CAT: Lists the categories of commands, or those of one.
 //
 // Since 6.0.0.
 func (c Commands) AclCat(ctx context.Context, args ...any) Reply {
@@ -15,7 +15,7 @@ func (c Commands) AclCat(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ACL CAT"])
 }
 
-// AclGenpass runs ACL GENPASS: Generates a pseudorandom, secure password that can be used to identify ACL users.
+// AclGenpass runs ACL GENPASS: Answers a random password.
 //
 // Since 6.0.0.
 func (c Commands) AclGenpass(ctx context.Context, args ...any) Reply {

@@ -35,7 +35,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of a command with arguments on a database of so many.
+    /// A call of a command with arguments on one of `database_count` databases.
     #[must_use]
     pub fn new(
         (id, command): (CommandId, &'static Command),

@@ -131,7 +131,7 @@ impl User {
     ///
     /// # Errors
     ///
-    /// What is denied: of several selectors' denials the greatest.
+    /// The denial: of several selectors' the greatest.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.is_unrestricted { Ok(()) } else { self.check_selectors(call) }

@@ -101,7 +101,7 @@ fn a_blocked_client_is_judged_when_it_is_served() {
         assert_eq!(server.call(admin, &["RPUSH", "list", "v"]), ":1\r\n");
         assert!(server.take_output(client).starts_with("-NOPERM "), "{rules:?}");
         assert!(!server.is_blocked(client));
-        // Who is refused takes nothing from those behind.
+        // A refused client takes nothing from those behind.
         assert_eq!(server.take_output(next), "*2\r\n$4\r\nlist\r\n$1\r\nv\r\n");
     }
 }
@@ -123,7 +123,7 @@ fn keys_that_elements_name_need_permission_on_all_keys() {
     set(&mut server, admin, &["%R~*"]);
     assert_eq!(server.call(client, &["SORT", "a", "BY", "w_*"]), sorted);
     assert_eq!(server.call(client, &["SORT", "a", "STORE", "b"]), NO_KEY);
-    // What one command may does not stay for the next.
+    // The permission of one command does not stay for the next.
     set(&mut server, admin, &["resetkeys", "~a"]);
     assert_eq!(server.call(client, &["SORT", "a", "BY", "w_*"]), denied("BY"));
 }

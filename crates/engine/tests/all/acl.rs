@@ -135,6 +135,15 @@ fn clients_of_a_deleted_user_execute_nothing_any_more() {
     server.turn_once(client, b"SET a 1\r\n");
     assert_eq!(server.take_output(client), "");
     assert_eq!(server.call(admin, &["GET", "a"]), "$-1\r\n");
+    // A blocked one takes nothing any more, although its connection is not closed yet.
+    set(&mut server, admin, &["on", ">p", "+@all", "allkeys"]);
+    let blocked = server.connect(1);
+    server.call(blocked, &["AUTH", "u", "p"]);
+    assert_eq!(server.call(blocked, &["BLPOP", "list", "0"]), "");
+    server.call(admin, &["ACL", "DELUSER", "u"]);
+    server.call(admin, &["RPUSH", "list", "v"]);
+    assert_eq!(server.take_output(blocked), "");
+    assert_eq!(server.call(admin, &["LLEN", "list"]), ":1\r\n");
     // The caller's own connection has its reply, and nothing behind it.
     set(&mut server, admin, &["on", ">p", "+@all", "allkeys"]);
     let own = server.connect(0);

@@ -154,6 +154,31 @@ fn clients_of_a_deleted_user_execute_nothing_any_more() {
 }
 
 #[test]
+fn subscribers_that_lose_a_channel_are_closed_and_no_others() {
+    let (mut server, admin, client) = server(&["resetchannels", "&news.*", "&a*", "&b"]);
+    let denied = "-NOPERM No permissions to access a channel\r\n";
+    assert_eq!(server.call(client, &["SUBSCRIBE", "news.1", "c"]), denied);
+    assert_eq!(server.call(client, &["PSUBSCRIBE", "news.1*"]), denied);
+    assert_eq!(server.call(client, &["PUBLISH", "c", "x"]), denied);
+    assert!(server.call(client, &["PSUBSCRIBE", "news.*"]).starts_with("*3\r\n$10\r\npsubscribe"));
+    assert!(server.call(client, &["SUBSCRIBE", "abc", "b"]).starts_with("*3\r\n$9\r\nsubscribe"));
+    let others = server.connect(1);
+    server.call(others, &["AUTH", "u", "p"]);
+    let subscribers = |server: &mut Server| {
+        server.call(admin, &["CLIENT", "LIST", "USER", "u"]).matches(" user=u ").count()
+    };
+    for rules in [&["-get"][..], &["&more"], &["resetchannels", "&news.*", "&abc", "&b"]] {
+        set(&mut server, admin, rules);
+        assert_eq!(subscribers(&mut server), 2, "{rules:?}");
+    }
+    set(&mut server, admin, &["resetchannels", "&news.*", "&abc"]);
+    assert_eq!(subscribers(&mut server), 1, "the one that is subscribed to `b` is closed");
+    server.turn_once(client, b"PING\r\n");
+    assert_eq!(server.take_output(client), "");
+    assert_eq!(server.call(others, &["STRLEN", "k"]), ":0\r\n");
+}
+
+#[test]
 fn the_default_user_stands_for_all_who_have_not_authenticated() {
     let (mut server, admin, _) = server(&[]);
     let early = server.connect(1);

@@ -86,6 +86,11 @@ impl Connection {
         self.state.is_open() && self.input.is_empty() && self.session.is_authenticated
     }
 
+    /// True if it may be sent what is no reply: it is not about to be closed, and was not killed.
+    pub(crate) fn may_be_pushed(&self) -> bool {
+        !self.state.is_closing() && !self.session.client.is_killed()
+    }
+
     /// True if a turn could do something for it: there are requests or the rest of a reply.
     pub(crate) fn has_work(&self) -> bool {
         !self.input.is_empty() || self.session.has_pending_reply()

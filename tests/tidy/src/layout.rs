@@ -49,8 +49,8 @@ const fn room(
 
 /// Rooms of the engine. Slots are below shared state, which holds one of each, and locks are in
 /// `access`, because they judge expiries by the worker's clock:
-/// docs/decisions/rooms-of-the-engine.md. Users are below slots: a blocked client is judged by its own.
-/// `Shared` is no forbidden name in handlers: a long string
+/// docs/decisions/rooms-of-the-engine.md. Users are below slots: a blocked client is judged by its
+/// own. `Shared` is no forbidden name in handlers: a long string
 /// is a `NewValue::Shared`, and shared state cannot be imported there.
 const ENGINE: &[Room] = &[
     room(

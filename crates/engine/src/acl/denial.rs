@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::error::{CommandError, until_nul};
 
-/// What of a call is not permitted. Of what several selectors deny, the greatest is reported.
+/// Part of a call that is not permitted. Of several selectors' denials the greatest is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// A database.
@@ -19,7 +19,7 @@ pub enum Reason {
 /// A denied call: what of it, and the argument that is to blame; 0 for none in particular.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Denial {
-    /// What is not permitted.
+    /// Part that is not permitted.
     pub reason: Reason,
     /// Index of the argument.
     pub argument: usize,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::denial::Reason;
 use crate::limits::{ACL_LOG_OBJECT_BYTES_MAX, ACL_LOG_SCANNED_MAX, ACL_LOG_WINDOW_MS};
 
-/// What was denied.
+/// Denied request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// Name and password.
@@ -54,7 +54,7 @@ impl Context {
 pub struct LogEntry {
     /// Number of times.
     pub count: u64,
-    /// What was denied.
+    /// Denied request.
     pub denied: Denied,
     /// Way by which it came.
     pub context: Context,

@@ -37,6 +37,7 @@ pub use rules::{ChannelsOfNewUsers, RuleError};
 pub(crate) use rules::{Rules, UnclosedSelector};
 pub use selector::{Call, Selector};
 pub use user::{BriefReads, User};
+pub(crate) use users::Replaced;
 pub use users::{Account, DEFAULT_NAME, Users};
 
 /// True if a text has a byte that no user's name and no pattern may have: white space as C's

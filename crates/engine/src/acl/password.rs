@@ -53,7 +53,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A random password of so many bits, rounded up to whole digits; none when the system has no
+/// A random password of this number of bits, rounded up to whole digits; none when the system has no
 /// random numbers.
 pub(crate) fn generate(bits: usize) -> Option<String> {
     let digits = bits.div_ceil(4);

@@ -28,7 +28,7 @@ impl Access {
     }
 }
 
-/// What follows the literal prefix of a pattern.
+/// Rest of a pattern behind its literal prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// Nothing: the pattern is the key.

@@ -13,7 +13,8 @@ use super::has_spaces;
 use super::patterns::{Access, KeyPattern};
 use super::rules::{ChannelsOfNewUsers, RuleError};
 use crate::command::{
-    Categories, Command, CommandId, CommandTable, Databases, KeyAccesses, KeyPositions,
+    Categories, Command, CommandId, CommandTable, DatabasePositions, Databases, KeyAccesses,
+    KeyPositions,
 };
 use crate::glob;
 
@@ -35,7 +36,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of a command with arguments on a database of so many.
+    /// A call of a command with arguments on one of `database_count` databases.
     #[must_use]
     pub fn new(
         (id, command): (CommandId, &'static Command),
@@ -52,21 +53,24 @@ impl<'a> Call<'a> {
         self.keys.get_or_init(|| self.command.key_accesses(self.args).unwrap_or_default())
     }
 
-    /// The first database that it touches and `allowed` lacks: index of the argument that numbers
-    /// it, or 0. With a number that is none of a database nothing is done: that is the handler's to
-    /// complain about.
+    /// A database that it touches and `allowed` lacks: index of the argument that numbers it, or 0.
     fn denied_database(&self, allowed: &AllowedDatabases) -> Option<usize> {
-        let mut positions = KeyPositions::new();
         let is_selected_denied =
             || self.command.is_about_data() && !allowed.contains(self.database);
+        let selected = || is_selected_denied().then_some(0);
         match self.command.databases {
-            Databases::All => return Some(0),
-            Databases::Selected => return is_selected_denied().then_some(0),
-            Databases::AlsoNumbered(_) if is_selected_denied() => return Some(0),
-            Databases::AlsoNumbered(find) | Databases::Numbered(find) => {
-                find(self.args, &mut positions);
-            }
+            Databases::All => Some(0),
+            Databases::Selected => selected(),
+            Databases::Numbered(find) => self.denied_number(find, allowed),
+            Databases::AlsoNumbered(find) => self.denied_number(find, allowed).or_else(selected),
         }
+    }
+
+    /// Index of the argument that numbers a database which `allowed` lacks. With a number that is
+    /// none of a database nothing is done: that is the handler's to complain about.
+    fn denied_number(&self, find: DatabasePositions, allowed: &AllowedDatabases) -> Option<usize> {
+        let mut positions = KeyPositions::new();
+        find(self.args, &mut positions);
         let number_at = |&position: &usize| {
             let argument = (position < self.args.len()).then(|| self.args.get(position))?;
             let number = usize::try_from(parse_integer(argument)?).ok()?;
@@ -173,6 +177,16 @@ impl Selector {
                 true => **allowed == *channel,
                 false => glob::matches(allowed, channel, false),
             })
+    }
+
+    /// True if it allows all channels.
+    pub(super) fn has_all_channels(&self) -> bool {
+        self.has_all_channels
+    }
+
+    /// Patterns of channels that it allows, all apart.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &[u8]> {
+        self.channels.iter().map(|channel| &**channel)
     }
 
     /// True if any key may be read: keys that elements name, and no argument.

@@ -10,7 +10,8 @@ fn users() -> Users {
 fn set(users: &Users, name: &str, rules: &str) -> Result<(), RuleError> {
     let words: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
     let rules = Rules::of(&words).expect("no selector is left open");
-    users.set(name.as_bytes(), ChannelsOfNewUsers::None, &rules).map_err(|(_, error)| error)
+    let set = users.set(name.as_bytes(), ChannelsOfNewUsers::None, &rules);
+    set.map(drop).map_err(|(_, error)| error)
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Users.
 
+use std::collections::HashSet;
+
 use super::denial::{Denial, Reason};
 use super::password::PasswordHash;
 use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
@@ -131,7 +133,7 @@ impl User {
     ///
     /// # Errors
     ///
-    /// What is denied: of several selectors' denials the greatest.
+    /// The denial: of several selectors' the greatest.
     #[inline]
     pub fn check(&self, call: &Call<'_>) -> Result<(), Denial> {
         if self.is_unrestricted { Ok(()) } else { self.check_selectors(call) }
@@ -154,6 +156,21 @@ impl User {
     pub fn may_discover_keys(&self, call: &Call<'_>) -> bool {
         let allows = |selector: &Selector| selector.reads_any_key() && selector.check(call).is_ok();
         self.is_unrestricted || self.selectors.iter().any(allows)
+    }
+
+    /// True if it may be subscribed to a channel or a pattern.
+    #[must_use]
+    pub fn may_subscribe(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))
+    }
+
+    /// True if it has all patterns of channels that it had before: its subscriptions stay.
+    pub(super) fn keeps_channels_of(&self, before: &User) -> bool {
+        let has_all = |user: &User| user.selectors.iter().any(Selector::has_all_channels);
+        let channels = |user: &User| -> HashSet<Box<[u8]>> {
+            user.selectors.iter().flat_map(Selector::channels).map(Box::from).collect()
+        };
+        has_all(self) || !has_all(before) && channels(before).is_subset(&channels(self))
     }
 
     /// Hashes of its passwords, as digits.

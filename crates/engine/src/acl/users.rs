@@ -39,14 +39,26 @@ impl Account {
         self.is_deleted.load(Ordering::Acquire)
     }
 
-    fn set(&self, user: User) {
-        *self.user.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(user);
+    /// Replaces the user; true if it lost channels.
+    fn set(&self, user: User) -> bool {
+        let mut own = self.user.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *own, Arc::new(user));
+        !own.keeps_channels_of(&before)
     }
 
     fn delete(&self) {
         // Release: pairs with the Acquire in `is_deleted`.
         self.is_deleted.store(true, Ordering::Release);
     }
+}
+
+/// Accounts whose clients are concerned when all users are replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Replaced {
+    /// Accounts that are gone.
+    pub(crate) deleted: Vec<Arc<Account>>,
+    /// Accounts of users who lost channels.
+    pub(crate) revoked: Vec<Arc<Account>>,
 }
 
 type Accounts = HashMap<Box<[u8]>, Arc<Account>>;
@@ -123,7 +135,8 @@ impl Users {
         self.find(name).filter(|account| account.user().accepts(password))
     }
 
-    /// Makes or changes a user by rules: all of them or none.
+    /// Makes or changes a user by rules: all of them or none. Returns the account of one who lost
+    /// channels: the caller ends its clients that are subscribed to any of these.
     ///
     /// # Errors
     ///
@@ -133,7 +146,7 @@ impl Users {
         name: &[u8],
         channels: ChannelsOfNewUsers,
         rules: &'r Rules<'_>,
-    ) -> Result<(), (&'r [u8], RuleError)> {
+    ) -> Result<Option<Arc<Account>>, (&'r [u8], RuleError)> {
         // Held throughout, so that of two changes of one user none is lost.
         let mut accounts = self.write();
         let known = accounts.get(name);
@@ -142,12 +155,15 @@ impl Users {
             None => User::new(self.commands, name, channels),
         };
         let user = before.with_rules(self.commands, channels, rules)?;
-        match known {
-            Some(account) => account.set(user),
-            None => drop(accounts.insert(name.into(), Account::new(user))),
-        }
+        let revoked = match known {
+            Some(account) => account.set(user).then(|| Arc::clone(account)),
+            None => {
+                accounts.insert(name.into(), Account::new(user));
+                None
+            }
+        };
         self.changed();
-        Ok(())
+        Ok(revoked)
     }
 
     /// A user made by rules, which is not among the users yet.
@@ -175,19 +191,21 @@ impl Users {
     }
 
     /// Puts users in the place of all. Without one for connections that have not authenticated,
-    /// that one may do everything. Returns the accounts that were deleted: the caller ends their
-    /// clients.
+    /// that one may do everything. The caller ends clients of accounts that are gone or lost
+    /// channels.
     #[must_use]
-    pub(crate) fn replace(&self, users: Vec<User>) -> Vec<Arc<Account>> {
+    pub(crate) fn replace(&self, users: Vec<User>) -> Replaced {
         let mut accounts = self.write();
         let mut former = std::mem::take(&mut *accounts);
-        let default = User::everything(self.commands, DEFAULT_NAME);
-        for user in std::iter::once(default).chain(users) {
+        let mut revoked = Vec::new();
+        let is_default = |user: &User| *user.name == *DEFAULT_NAME;
+        let default =
+            (!users.iter().any(is_default)).then(|| User::everything(self.commands, DEFAULT_NAME));
+        for user in users.into_iter().chain(default) {
             let name = user.name.clone();
-            let kept = former.remove(&name).or_else(|| accounts.get(&name).cloned());
-            let account = match kept {
+            let account = match former.remove(&name) {
                 Some(account) => {
-                    account.set(user);
+                    revoked.extend(account.set(user).then(|| Arc::clone(&account)));
                     account
                 }
                 None => Account::new(user),
@@ -197,7 +215,7 @@ impl Users {
         let deleted: Vec<Arc<Account>> = former.into_values().collect();
         deleted.iter().for_each(|account| account.delete());
         self.changed();
-        deleted
+        Replaced { deleted, revoked }
     }
 
     /// Changes users and adds others, as a server's start does; the others stay.
@@ -205,7 +223,7 @@ impl Users {
         let mut accounts = self.write();
         for user in users {
             match accounts.get(&user.name) {
-                Some(account) => account.set(user),
+                Some(account) => drop(account.set(user)),
                 None => drop(accounts.insert(user.name.clone(), Account::new(user))),
             }
         }

@@ -6,7 +6,7 @@ pub(crate) use super::arguments::{
 };
 pub(crate) use super::declaration::{Categories, Command, Flags, Group, Scope};
 pub(crate) use super::keys::{KeyFlags, KeySpec};
-pub(crate) use super::touched::Databases;
+pub(crate) use super::touched::{Channels, Databases};
 
 pub(crate) const WRITE: Flags = Flags::WRITE;
 pub(crate) const READONLY: Flags = Flags::READONLY;

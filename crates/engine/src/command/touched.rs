@@ -1,5 +1,4 @@
-//! What a command touches besides the data of its keys: accesses, channels, databases. Access
-//! control asks for it.
+//! Keys, channels and databases that a call touches, and how: what access control asks for.
 
 use smallvec::SmallVec;
 use tidemill_resp::request::ArgumentView;

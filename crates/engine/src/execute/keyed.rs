@@ -319,8 +319,7 @@ fn register(
 ) {
     let waiter = Arc::new(Waiter::new(
         shared.next_waiter_id(),
-        (worker.index, session.id()),
-        Arc::clone(session.account()),
+        (worker.index, session.id(), Arc::clone(session.account())),
         session.database,
         (command, OwnedArguments::new(args.iter())),
         protocol,

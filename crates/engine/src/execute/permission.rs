@@ -15,7 +15,7 @@ use crate::worker::Worker;
 ///
 /// # Errors
 ///
-/// What is denied; it is noted.
+/// The denial; it is noted.
 #[inline(never)]
 pub(super) fn check<E>(
     executor: &mut Executor<'_, '_, E>,
@@ -47,7 +47,7 @@ pub(super) fn check<E>(
 ///
 /// # Errors
 ///
-/// What is denied, by which user; it is noted.
+/// The denial and the user; it is noted.
 pub(super) fn check_waiter(
     shared: &Shared,
     worker: &Worker,

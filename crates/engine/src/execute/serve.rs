@@ -58,6 +58,11 @@ fn serve_key<'k>(
         let Some(waiter) = lock.side().first_waiter(ready.database, &ready.key) else {
             return unit;
         };
+        if waiter.account.is_deleted() {
+            // Its connection is about to be closed: it takes nothing from those behind it.
+            let _ = waiter.end();
+            continue;
+        }
         if !is_of_use(shared, worker, &unit, found, &waiter) {
             return unit;
         }

@@ -6,7 +6,6 @@
 //! simple to understand, and such transactions are rare.
 
 use smallvec::SmallVec;
-use tidemill_resp::request::ArgumentView;
 use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
 
@@ -93,10 +92,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     let mut reply_end = None;
     for (index, queued) in transaction.queued.iter().enumerate() {
         let (mark, before) = (executor.reply.mark(), executor.reply.len());
-        let call = (queued.id, &queued.arguments.view());
-        if is_permitted(executor, call) {
-            unit = run_inner(executor, unit, call, gate.as_ref());
-        }
+        unit = run_queued(executor, unit, queued, gate.as_ref());
         executor.keep_places(before, transaction.queued.len() - index - 1);
         let now_ns = shared.clock.monotonic_ns();
         let called = (queued.id, shared.commands.command(queued.id));
@@ -122,20 +118,22 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     Step::Done
 }
 
-/// True if the session's user may still call a queued command, which is answered otherwise: rules
-/// may have changed since it was queued, by a command of this transaction too.
-fn is_permitted<E: Enter>(
-    executor: &mut Executor<'_, '_, E>,
-    (id, args): (CommandId, &ArgumentView<'_>),
-) -> bool {
-    if executor.session.is_unrestricted {
-        return true;
-    }
-    let checked = permission::check(executor, (id, args), Context::Multi);
-    if let Err(denial) = checked {
+/// Runs a queued command, if the session's user may still call it: rules may have changed since it
+/// was queued, by a command of this transaction too.
+fn run_queued<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    unit: Unit<'k>,
+    queued: &Queued,
+    alone: Option<&ClosedGate<'_>>,
+) -> Unit<'k> {
+    let call = (queued.id, &queued.arguments.view());
+    if !executor.session.is_unrestricted
+        && let Err(denial) = permission::check(executor, call, Context::Multi)
+    {
         executor.error(&denial.error_in_exec());
+        return unit;
     }
-    checked.is_ok()
+    run_inner(executor, unit, call, alone)
 }
 
 /// True if a transaction publishes messages by command.

@@ -276,13 +276,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             let request = &batch.requests[index];
             let view = batch.view(index, input);
             let before = self.reply.len();
-            let is_brief = request.is_brief_read
-                && match reads_briefly {
-                    BriefReads::All => true,
-                    BriefReads::Some => self.may_read_briefly(request),
-                    BriefReads::None => false,
-                };
-            let (step, is_full) = if is_brief {
+            let (step, is_full) = if self.is_brief(request, reads_briefly) {
                 match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
@@ -359,9 +353,20 @@ impl<E: Enter> Executor<'_, '_, E> {
         if is_brief { session.brief_reads } else { BriefReads::None }
     }
 
-    /// True if the session's user, whose own rules allow all keys, may send a brief read.
+    /// True if a request is one of the brief reads.
+    #[inline]
+    fn is_brief(&self, request: &Request, reads: BriefReads) -> bool {
+        request.is_brief_read
+            && match reads {
+                BriefReads::All => true,
+                BriefReads::Some => self.is_allowed_on_all_keys(request),
+                BriefReads::None => false,
+            }
+    }
+
+    /// True if the session's user, whose own rules allow all keys, may send a read.
     #[inline(never)]
-    fn may_read_briefly(&self, request: &Request) -> bool {
+    fn is_allowed_on_all_keys(&self, request: &Request) -> bool {
         request.id.is_some_and(|id| self.session.user().allows_on_all_keys(id))
     }
 

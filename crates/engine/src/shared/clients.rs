@@ -1,12 +1,13 @@
 //! The connected clients, as others may see them: `CLIENT LIST`, `CLIENT KILL`, `INFO clients`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::acl::{Account, DEFAULT_NAME};
+use crate::acl::{Account, DEFAULT_NAME, User};
 use crate::limits::SESSION_BYTES;
+use crate::pubsub::TopicKind;
 use crate::slots::registry::WatchFlag;
 use crate::slots::waiter::Waiter;
 use crate::telemetry::stats::Counter;
@@ -89,6 +90,8 @@ pub struct Client {
     pub unsent_bytes: AtomicU64,
     /// Account that it has authenticated for; none before, for the default user's.
     account: Mutex<Option<Arc<Account>>>,
+    /// Topics that it subscribes to, for those who take permissions away.
+    topics: Mutex<HashSet<(TopicKind, Box<[u8]>)>>,
     /// Wait of its blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
     /// Set when a key that it watches changes.
@@ -120,18 +123,38 @@ impl Client {
         *self.account.lock().unwrap_or_else(PoisonError::into_inner) = account;
     }
 
-    /// True if it acts in the name of this account's user.
-    #[must_use]
-    pub(crate) fn is_of(&self, account: &Arc<Account>) -> bool {
-        let own = self.account.lock().unwrap_or_else(PoisonError::into_inner);
-        own.as_ref().is_some_and(|own| Arc::ptr_eq(own, account))
+    /// Account that it has authenticated for; none before, for the default user's.
+    pub(crate) fn account(&self) -> Option<Arc<Account>> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn topics(&self) -> MutexGuard<'_, HashSet<(TopicKind, Box<[u8]>)>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It subscribes to a topic.
+    pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &[u8]) {
+        self.topics().insert((kind, name.into()));
+    }
+
+    /// It subscribes to a topic no more.
+    pub(crate) fn note_unsubscribed(&self, kind: TopicKind, name: &[u8]) {
+        self.topics().remove(&(kind, name.into()));
+    }
+
+    /// True if a user may be subscribed to all that it subscribes to.
+    pub(crate) fn may_stay_subscribed(&self, user: &User) -> bool {
+        let is_allowed = |(kind, name): &(TopicKind, Box<[u8]>)| {
+            user.may_subscribe(name, *kind == TopicKind::Pattern)
+        };
+        self.topics().iter().all(is_allowed)
     }
 
     /// Name of the user in whose name it acts.
     #[must_use]
     pub fn user_name(&self) -> Vec<u8> {
-        let own = self.account.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        own.map_or_else(|| DEFAULT_NAME.to_vec(), |account| account.user().name().to_vec())
+        self.account()
+            .map_or_else(|| DEFAULT_NAME.to_vec(), |account| account.user().name().to_vec())
     }
 
     /// The letters of what it said it can do (`CLIENT CAPA`).
@@ -286,6 +309,7 @@ impl Clients {
             parsed_memory_bytes: AtomicU64::new(0),
             unsent_bytes: AtomicU64::new(0),
             account: Mutex::default(),
+            topics: Mutex::default(),
             waiter: Mutex::default(),
             watch: Mutex::default(),
         });

@@ -64,7 +64,7 @@ pub struct Shared {
     pub clock: Box<dyn Clock>,
     /// Users and what they may do.
     pub users: Users,
-    /// What was denied to them.
+    /// Requests that were denied to them.
     pub acl_log: AclLog,
     /// Logs of slow commands, large requests and large replies.
     pub command_logs: CommandLogs,

@@ -67,8 +67,7 @@ impl Waiter {
     #[must_use]
     pub fn new(
         id: u64,
-        (worker, session): (usize, u64),
-        account: Arc<Account>,
+        (worker, session, account): (usize, u64, Arc<Account>),
         database: usize,
         (command, arguments): (&'static Command, OwnedArguments),
         protocol: Protocol,

@@ -163,12 +163,15 @@ impl Session {
         &self.account
     }
 
-    /// Picks up changes of users. To be called before requests are executed that were read since.
+    /// Picks up changes of users; true if there may be any. To be called before requests are
+    /// executed that were read since.
     #[inline]
-    pub fn refresh_user(&mut self, users: &Users) {
-        if users.version() != self.users_version {
+    pub fn refresh_user(&mut self, users: &Users) -> bool {
+        let is_changed = users.version() != self.users_version;
+        if is_changed {
             self.resolve_user(users);
         }
+        is_changed
     }
 
     #[cold]

@@ -31,6 +31,7 @@ pub(crate) fn subscribe(
         receivers.drain(&shared.lanes, index);
         receivers.add((id, protocol), kind, name);
     });
+    session.client.note_subscribed(kind, name);
     session.show_subscriptions(worker.receivers.subscriptions(id));
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn unsubscribe(
         receivers.drain(&shared.lanes, index);
         receivers.remove(id, kind, name);
     });
+    session.client.note_unsubscribed(kind, name);
     session.show_subscriptions(worker.receivers.subscriptions(id));
 }
 
@@ -69,6 +71,7 @@ pub(crate) fn unsubscribe_all(shared: &Shared, worker: &mut Worker, session: &mu
             let name: Arc<[u8]> = name;
             let receivers = &mut worker.receivers;
             shared.pubsub.unsubscribe((kind, &name), index, || receivers.remove(id, kind, &name));
+            session.client.note_unsubscribed(kind, &name);
         }
     }
     session.show_subscriptions([0; 3]);

@@ -101,7 +101,7 @@ fn a_blocked_client_is_judged_when_it_is_served() {
         assert_eq!(server.call(admin, &["RPUSH", "list", "v"]), ":1\r\n");
         assert!(server.take_output(client).starts_with("-NOPERM "), "{rules:?}");
         assert!(!server.is_blocked(client));
-        // Who is refused takes nothing from those behind.
+        // A refused client takes nothing from those behind.
         assert_eq!(server.take_output(next), "*2\r\n$4\r\nlist\r\n$1\r\nv\r\n");
     }
 }
@@ -123,7 +123,7 @@ fn keys_that_elements_name_need_permission_on_all_keys() {
     set(&mut server, admin, &["%R~*"]);
     assert_eq!(server.call(client, &["SORT", "a", "BY", "w_*"]), sorted);
     assert_eq!(server.call(client, &["SORT", "a", "STORE", "b"]), NO_KEY);
-    // What one command may does not stay for the next.
+    // The permission of one command does not stay for the next.
     set(&mut server, admin, &["resetkeys", "~a"]);
     assert_eq!(server.call(client, &["SORT", "a", "BY", "w_*"]), denied("BY"));
 }
@@ -135,6 +135,15 @@ fn clients_of_a_deleted_user_execute_nothing_any_more() {
     server.turn_once(client, b"SET a 1\r\n");
     assert_eq!(server.take_output(client), "");
     assert_eq!(server.call(admin, &["GET", "a"]), "$-1\r\n");
+    // A blocked one takes nothing any more, although its connection is not closed yet.
+    set(&mut server, admin, &["on", ">p", "+@all", "allkeys"]);
+    let blocked = server.connect(1);
+    server.call(blocked, &["AUTH", "u", "p"]);
+    assert_eq!(server.call(blocked, &["BLPOP", "list", "0"]), "");
+    server.call(admin, &["ACL", "DELUSER", "u"]);
+    server.call(admin, &["RPUSH", "list", "v"]);
+    assert_eq!(server.take_output(blocked), "");
+    assert_eq!(server.call(admin, &["LLEN", "list"]), ":1\r\n");
     // The caller's own connection has its reply, and nothing behind it.
     set(&mut server, admin, &["on", ">p", "+@all", "allkeys"]);
     let own = server.connect(0);
@@ -142,6 +151,31 @@ fn clients_of_a_deleted_user_execute_nothing_any_more() {
     server.turn_once(own, b"ACL DELUSER u\r\nSET a 1\r\n");
     assert_eq!(server.take_output(own), ":1\r\n");
     assert_eq!(server.call(admin, &["GET", "a"]), "$-1\r\n");
+}
+
+#[test]
+fn subscribers_that_lose_a_channel_are_closed_and_no_others() {
+    let (mut server, admin, client) = server(&["resetchannels", "&news.*", "&a*", "&b"]);
+    let denied = "-NOPERM No permissions to access a channel\r\n";
+    assert_eq!(server.call(client, &["SUBSCRIBE", "news.1", "c"]), denied);
+    assert_eq!(server.call(client, &["PSUBSCRIBE", "news.1*"]), denied);
+    assert_eq!(server.call(client, &["PUBLISH", "c", "x"]), denied);
+    assert!(server.call(client, &["PSUBSCRIBE", "news.*"]).starts_with("*3\r\n$10\r\npsubscribe"));
+    assert!(server.call(client, &["SUBSCRIBE", "abc", "b"]).starts_with("*3\r\n$9\r\nsubscribe"));
+    let others = server.connect(1);
+    server.call(others, &["AUTH", "u", "p"]);
+    let subscribers = |server: &mut Server| {
+        server.call(admin, &["CLIENT", "LIST", "USER", "u"]).matches(" user=u ").count()
+    };
+    for rules in [&["-get"][..], &["&more"], &["resetchannels", "&news.*", "&abc", "&b"]] {
+        set(&mut server, admin, rules);
+        assert_eq!(subscribers(&mut server), 2, "{rules:?}");
+    }
+    set(&mut server, admin, &["resetchannels", "&news.*", "&abc"]);
+    assert_eq!(subscribers(&mut server), 1, "the one that is subscribed to `b` is closed");
+    server.turn_once(client, b"PING\r\n");
+    assert_eq!(server.take_output(client), "");
+    assert_eq!(server.call(others, &["STRLEN", "k"]), ":0\r\n");
 }
 
 #[test]

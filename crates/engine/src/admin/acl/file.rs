@@ -22,9 +22,9 @@ pub(super) fn load(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let channels = ChannelsOfNewUsers::of(&cx.worker.settings);
     let made = acl::load(users, &path, channels, |path| cx.shared.host.read_users(path))
         .map_err(|errors| CommandError::Bytes([&b"ERR "[..], &errors.concat()].concat()))?;
-    let deleted = users.replace(made);
+    let replaced = users.replace(made);
     cx.session.refresh_user(users);
-    close_clients(cx, &deleted);
+    close_clients(cx, &replaced);
     cx.reply.ok();
     Ok(())
 }

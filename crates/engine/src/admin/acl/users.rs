@@ -7,7 +7,8 @@ use crate::access::options::integer;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::acl::{
-    Account, ChannelsOfNewUsers, DEFAULT_NAME, Rules, UnclosedSelector, generate, has_spaces,
+    Account, ChannelsOfNewUsers, DEFAULT_NAME, Replaced, Rules, UnclosedSelector, generate,
+    has_spaces,
 };
 use crate::error::CommandError;
 use crate::slots::mailbox::Message;
@@ -27,12 +28,14 @@ pub(super) fn setuser(cx: &mut SessionCx<'_, '_>) -> Outcome {
         CommandError::quoting(before, words[index], "'.")
     })?;
     let channels = ChannelsOfNewUsers::of(&cx.worker.settings);
-    cx.shared.users.set(name, channels, &rules).map_err(|(rule, reason)| {
+    let revoked = cx.shared.users.set(name, channels, &rules).map_err(|(rule, reason)| {
         let after = format!("': {}", reason.text());
         CommandError::quoting("ERR Error in ACL SETUSER modifier '", rule, &after)
     })?;
     // Requests behind this one in the same turn are judged by the new rules.
     cx.session.refresh_user(&cx.shared.users);
+    let revoked = revoked.into_iter().collect();
+    close_clients(cx, &Replaced { revoked, ..Replaced::default() });
     cx.reply.ok();
     Ok(())
 }
@@ -44,19 +47,26 @@ pub(super) fn deluser(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
     let deleted: Vec<Arc<Account>> =
         names().filter_map(|name| cx.shared.users.delete(name)).collect();
-    close_clients(cx, &deleted);
-    cx.reply.integer(deleted.len() as i64);
+    let count = deleted.len();
+    close_clients(cx, &Replaced { deleted, ..Replaced::default() });
+    cx.reply.integer(count as i64);
     Ok(())
 }
 
-/// Ends the clients of deleted accounts: they execute nothing any more once this returns, but the
-/// caller's own connection is closed behind the reply.
-pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, deleted: &[Arc<Account>]) {
-    if deleted.is_empty() {
+/// Ends the clients of deleted accounts, and those that are subscribed to channels which their user
+/// lost: they execute nothing and get nothing any more once this returns, but the caller's own
+/// connection is closed behind the reply.
+pub(super) fn close_clients(cx: &mut SessionCx<'_, '_>, replaced: &Replaced) {
+    let Replaced { deleted, revoked } = replaced;
+    if deleted.is_empty() && revoked.is_empty() {
         return;
     }
     for client in cx.shared.clients.all() {
-        if !deleted.iter().any(|account| client.is_of(account)) {
+        let account = client.account();
+        let account = account.as_ref().unwrap_or(cx.shared.users.default_account());
+        let is_among = |all: &[Arc<Account>]| all.iter().any(|one| Arc::ptr_eq(one, account));
+        let is_revoked = || is_among(revoked) && !client.may_stay_subscribed(&account.user());
+        if !is_among(deleted) && !is_revoked() {
             continue;
         }
         if client.id == cx.session.id() {

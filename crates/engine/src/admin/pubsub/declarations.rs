@@ -18,6 +18,7 @@ const NOT_KEY: &[KeyFlags] = &[KeyFlags::NOT_KEY];
 pub(super) const SUBSCRIBE: Command = SUBSCRIBER
     .command("subscribe", -2, "2.0.0", "Subscribes to channels.")
     .complexity("O(N) where N is the number of channels to subscribe to.")
+    .channels(Channels::all())
     .arguments(&[string("channel").multiple()]);
 
 pub(super) const UNSUBSCRIBE: Command = SUBSCRIBER
@@ -28,6 +29,7 @@ pub(super) const UNSUBSCRIBE: Command = SUBSCRIBER
 pub(super) const PSUBSCRIBE: Command = SUBSCRIBER
     .command("psubscribe", -2, "2.0.0", "Subscribes to all channels that match patterns.")
     .complexity("O(N) where N is the number of patterns to subscribe to.")
+    .channels(Channels::patterns())
     .arguments(&[pattern("pattern").multiple()]);
 
 pub(super) const PUNSUBSCRIBE: Command = SUBSCRIBER
@@ -38,6 +40,7 @@ pub(super) const PUNSUBSCRIBE: Command = SUBSCRIBER
 pub(super) const SSUBSCRIBE: Command = SUBSCRIBER
     .command("ssubscribe", -2, "7.0.0", "Subscribes to shard channels.")
     .complexity("O(N) where N is the number of shard channels to subscribe to.")
+    .channels(Channels::all())
     .keys(&[KeySpec::all(NOT_KEY)])
     .arguments(&[string("shardchannel").multiple()]);
 
@@ -53,12 +56,14 @@ pub(super) const PUBLISH: Command = PUBLISHER
         "O(N+M) where N is the number of clients subscribed to the receiving channel and M is \
          the number of subscribed patterns that begin like the channel",
     )
+    .channels(Channels::first())
     .arguments(&[string("channel"), string("message")]);
 
 pub(super) const SPUBLISH: Command = PUBLISHER
     .command("spublish", 3, "7.0.0", "Sends a message to the subscribers of a shard channel.")
     .complexity("O(N) where N is the number of clients subscribed to the receiving shard channel.")
     .keys(&[KeySpec::first(NOT_KEY)])
+    .channels(Channels::first())
     .arguments(&[string("shardchannel"), string("message")]);
 
 pub(super) const PUBSUB: Command = CHANNELS.container(

@@ -46,6 +46,12 @@ fn subscribe(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {
         subscriptions::subscribe(cx.shared, cx.worker, cx.session, protocol, (kind, name));
         confirm(cx, kind, kind.subscribed_name(), Some(name));
     }
+    // Behind the notes about its topics: who takes a channel away at this moment meets these, or is
+    // seen here.
+    let is_changed = cx.session.refresh_user(&cx.shared.users);
+    if is_changed && !cx.session.client.may_stay_subscribed(cx.session.user()) {
+        cx.session.close_after_reply = true;
+    }
     Ok(())
 }
 

@@ -147,7 +147,7 @@ pub(super) const RESTORE: Command = GENERIC
          into sorted sets is O(log(N)).",
     )
     .flags(&[WRITE, DENYOOM])
-    .categories(&[Categories::DANGEROUS])
+    .categories(&[Categories::DANGEROUS, Categories::KEYSPACE])
     .keys(&[KeySpec::first(&[OW, UPDATE])])
     .arguments(&[
         key("key"),

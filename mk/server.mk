@@ -51,6 +51,12 @@ soak: soak-rcu
 soak-rcu:
 	TIDEMILL_TORTURE_SECONDS=$${TIDEMILL_TORTURE_SECONDS:-60} $(CARGO) test -p tidemill-rcu --locked --quiet --release --test all
 
+# Models of sorted trees and of sorted sets: TIDEMILL_TREE_STEPS (10^6) random steps each.
+soak: soak-tree
+.PHONY: soak-tree
+soak-tree:
+	TIDEMILL_TREE_STEPS=$${TIDEMILL_TREE_STEPS:-1000000} $(CARGO) test -p tidemill-store --locked --quiet --release --lib tree::
+
 .PHONY: mutants
 mutants: ## lists changes of the code that no test of its crate notices (PART=statistics, ...); hours; scripts/mutants
 	@scripts/mutants $(PART)

@@ -19,13 +19,20 @@ use crate::heap::Heap;
 pub(crate) struct Arena {
     fresh: SmallVec<[Link; 8]>,
     replaced: SmallVec<[Link; 8]>,
+    /// Roots of published subtrees that were taken out whole.
+    replaced_trees: Vec<Link>,
     base: Option<Root>,
 }
 
 impl Arena {
     /// Arena of an edit that begins from a published root.
     pub(crate) fn from(base: Option<Root>) -> Arena {
-        Arena { fresh: SmallVec::new(), replaced: SmallVec::new(), base }
+        Arena {
+            fresh: SmallVec::new(),
+            replaced: SmallVec::new(),
+            replaced_trees: Vec::new(),
+            base,
+        }
     }
 
     /// Published root that the edit began from.
@@ -59,12 +66,26 @@ impl Arena {
     }
 
     /// Takes out a node with everything below it.
+    ///
+    /// Without a look below a published node: a fresh node is reached by way of fresh ones only, so
+    /// that nothing below is fresh, and what was replaced below is linked no more.
     pub(crate) fn discard_tree(&mut self, link: Link) {
         let node = link.node();
-        if !node.is_leaf() {
-            node.children().iter().for_each(|child| self.discard_tree(child.link));
+        if node.is_leaf() {
+            return self.discard(link);
         }
+        if !link.is_fresh() {
+            self.replaced_trees.push(link);
+            return;
+        }
+        node.children().iter().for_each(|child| self.discard_tree(child.link));
         self.discard(link);
+    }
+
+    /// Number of published nodes and subtrees that the edit took out.
+    #[cfg(test)]
+    pub(crate) fn replaced_count(&self) -> usize {
+        self.replaced.len() + self.replaced_trees.len()
     }
 
     /// Ends the edit: from here on its nodes may be published.
@@ -76,6 +97,7 @@ impl Arena {
             root: root.map(Root),
             fresh: std::mem::take(&mut self.fresh),
             replaced: std::mem::take(&mut self.replaced),
+            replaced_trees: std::mem::take(&mut self.replaced_trees),
             fresh_bytes: bytes,
             heap,
         }
@@ -106,6 +128,7 @@ pub struct Built<'h> {
     root: Option<Root>,
     fresh: SmallVec<[Link; 8]>,
     replaced: SmallVec<[Link; 8]>,
+    replaced_trees: Vec<Link>,
     fresh_bytes: usize,
     heap: &'h Heap,
 }
@@ -131,6 +154,10 @@ impl Built<'_> {
             // SAFETY: by the caller's promise this node is unlinked; it is in the list once, and
             // any thread may free it.
             self.heap.retire_node(unsafe { Garbage::new(link.as_pointer(), bytes, free_node) });
+        }
+        for link in self.replaced_trees.drain(..) {
+            // SAFETY: as above, for a subtree that no other list holds a node of.
+            unsafe { Root(link).retire(self.heap) };
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::leaf::used_bytes;
 use super::limits::CHILD_COUNT_MAX;
-use super::node::{Link, Node, Totals};
+use super::node::{Link, Node, Totals, flags};
 use super::order::{Order, sums};
 use super::update::is_underfull;
 
@@ -18,14 +18,20 @@ pub(crate) fn check_tree<O: Order>(root: Link, check_leaf: &mut CheckLeaf<'_>) -
     check_node::<O>(root.node(), 0, None, check_leaf)
 }
 
+/// Asserts that a node belongs to no edit.
+pub(crate) fn assert_is_finished(node: Node<'_>) {
+    assert_eq!(node.header().fresh, 0, "a finished node is not fresh");
+}
+
 fn check_node<O: Order>(
     node: Node<'_>,
     from: u64,
     to: Option<u64>,
     check_leaf: &mut CheckLeaf<'_>,
 ) -> Totals {
-    assert_eq!(node.header().fresh, 0, "a finished node is not fresh");
+    assert_is_finished(node);
     assert!(node.len() > 0, "a node holds something");
+    assert!(!node.has(flags::COMPOSITE), "only a root has parts");
     if node.is_leaf() {
         assert!(used_bytes(node) <= node.header().capacity as usize);
         let starts: Vec<usize> = (0..=node.len()).map(|index| node.start(index)).collect();

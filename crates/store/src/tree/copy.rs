@@ -33,7 +33,7 @@ fn copy_tree(arena: &mut Arena, link: Link) -> Link {
 }
 
 /// Copies one node as it is.
-fn copy_node(arena: &mut Arena, link: Link) -> Link {
+pub(super) fn copy_node(arena: &mut Arena, link: Link) -> Link {
     let header = link.header();
     let payload_bytes = header.capacity as usize - HEADER_BYTES;
     let copy = arena.allocate(header.level, header.flags, payload_bytes);

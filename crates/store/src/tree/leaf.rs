@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::limits::NODE_BYTES_MAX;
-use super::node::{HEADER_BYTES, Link, Node, NodeHeader, flags};
+use super::node::{BASE_BYTES, HEADER_BYTES, Link, Node, NodeHeader, Stride, flags};
 
 /// Element to insert, in pieces that are stored end to end.
 ///
@@ -14,16 +14,20 @@ pub(crate) fn parts_bytes(parts: Parts<'_>) -> usize {
 }
 
 /// Bytes of a leaf of `count` elements, its header and table included.
-pub(crate) fn leaf_bytes(data_bytes: usize, count: usize) -> usize {
-    HEADER_BYTES + payload_bytes(data_bytes, count)
+pub(crate) fn leaf_bytes(special: u8, data_bytes: usize, count: usize) -> usize {
+    HEADER_BYTES + payload_bytes(special, data_bytes, count)
 }
 
 /// Bytes that a leaf needs for its elements, its header and table included.
 pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
-    leaf_bytes(leaf.header().used as usize, leaf.len())
+    let header = leaf.header();
+    leaf_bytes(header.flags, header.used as usize, leaf.len())
 }
 
-fn payload_bytes(data_bytes: usize, count: usize) -> usize {
+fn payload_bytes(special: u8, data_bytes: usize, count: usize) -> usize {
+    if let Some(stride) = Stride::of(special) {
+        return data_bytes + if stride.has_base() { BASE_BYTES } else { 0 };
+    }
     // The table stays aligned because capacities are even.
     data_bytes.next_multiple_of(2) + entry_bytes(data_bytes, count) * count.saturating_sub(1)
 }
@@ -37,7 +41,7 @@ fn is_wide(data_bytes: usize, count: usize) -> bool {
     count > 1 && data_bytes > usize::from(u16::MAX)
 }
 
-/// Writer of a new leaf, element by element.
+/// Writer of a new leaf, element by element; a fixed one needs its base as well, if it has one.
 pub(crate) struct LeafWriter {
     link: Link,
     written: usize,
@@ -52,9 +56,10 @@ impl LeafWriter {
         data_bytes: usize,
         count: usize,
     ) -> LeafWriter {
-        let wide = if is_wide(data_bytes, count) { flags::WIDE } else { 0 };
+        let is_fixed = special & flags::FIXED != 0;
+        let wide = if !is_fixed && is_wide(data_bytes, count) { flags::WIDE } else { 0 };
         let special = special & !flags::WIDE | wide;
-        let link = arena.allocate(0, special, payload_bytes(data_bytes, count));
+        let link = arena.allocate(0, special, payload_bytes(special, data_bytes, count));
         let len = u16::try_from(count).expect("leaves are split before they hold so many elements");
         link.set_header(NodeHeader { used: data_bytes as u32, len, ..link.header() });
         LeafWriter { link, written: 0, index: 0 }
@@ -66,6 +71,11 @@ impl LeafWriter {
         }
         self.written = write_parts(self.link, self.written, parts);
         self.index += 1;
+    }
+
+    /// Sets the base of a fixed leaf that has one.
+    pub(crate) fn set_base(&mut self, base: u64) {
+        set_base(self.link, base);
     }
 
     pub(crate) fn finish(self) -> Link {
@@ -92,8 +102,27 @@ fn write_bytes(link: Link, offset: usize, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
 }
 
+/// Sets the base of a fresh fixed leaf.
+fn set_base(link: Link, base: u64) {
+    debug_assert!(link.is_fresh());
+    debug_assert!(Stride::of(link.header().flags).is_some_and(Stride::has_base));
+    // SAFETY: the leaf was allocated with room for a base at its end, and a fresh node has no
+    // readers.
+    unsafe { link.base_address().write(base) };
+}
+
+/// Gives a new leaf the base of the one it was made from, if it has one.
+fn copy_base(source: Node<'_>, target: Link) {
+    if Stride::of(source.header().flags).is_some_and(Stride::has_base) {
+        set_base(target, source.base());
+    }
+}
+
 fn set_start(link: Link, index: usize, start: usize) {
     let header = link.header();
+    if header.flags & flags::FIXED != 0 {
+        return;
+    }
     if header.flags & flags::WIDE != 0 {
         let at = link.payload(header.capacity as usize - HEADER_BYTES - 4 * index).cast::<u32>();
         // SAFETY: a wide leaf was allocated with four bytes for each element but the first.
@@ -123,18 +152,22 @@ pub(crate) fn splice(
     let inserted_bytes = inserted.map_or(0, parts_bytes);
     let used = header.used as usize - (cut_end - cut_start) + inserted_bytes;
     let len = leaf.len() - removed + usize::from(inserted.is_some());
-    if header.flags & flags::WIDE != 0 || is_wide(used, len) {
+    let is_fixed = header.flags & flags::FIXED != 0;
+    if header.flags & flags::WIDE != 0 || !is_fixed && is_wide(used, len) {
         return splice_slowly(arena, leaf, at, removed, inserted);
     }
-    let payload = payload_bytes(used, len);
+    let payload = payload_bytes(header.flags, used, len);
     let in_place = link.is_fresh() && HEADER_BYTES + payload <= header.capacity as usize;
     let target = if in_place { link } else { arena.allocate(0, header.flags, payload) };
     let moved = header.used as usize - cut_end;
     let (source, end) = (link.payload(cut_end), target.payload(cut_start + inserted_bytes));
     // SAFETY: `moved` bytes follow both addresses within their allocations; they may overlap.
     unsafe { std::ptr::copy(source, end, moved) };
-    move_starts(link, target, at, removed, len, cut_start + inserted_bytes, cut_end);
+    if !is_fixed {
+        move_starts(link, target, at, removed, len, cut_start + inserted_bytes, cut_end);
+    }
     if target != link {
+        copy_base(leaf, target);
         write_bytes(target, 0, &leaf.data()[..cut_start]);
     }
     target.set_header(NodeHeader { used: used as u32, len: len as u16, ..target.header() });
@@ -216,7 +249,8 @@ impl<'a> LeafPlan<'a> {
     pub(crate) fn bytes(&self) -> usize {
         let cut = self.leaf.start(self.at + self.removed) - self.leaf.start(self.at);
         let kept = self.leaf.header().used as usize - cut;
-        leaf_bytes(kept + self.inserted.map_or(0, parts_bytes), self.len())
+        let data_bytes = kept + self.inserted.map_or(0, parts_bytes);
+        leaf_bytes(self.leaf.header().flags, data_bytes, self.len())
     }
 
     pub(crate) fn element_bytes(&self, index: usize) -> usize {
@@ -225,11 +259,19 @@ impl<'a> LeafPlan<'a> {
 
     /// Passes element `index` of the planned leaf to `read`.
     pub(crate) fn with<T>(&self, index: usize, read: impl FnOnce(Parts<'_>) -> T) -> T {
+        match (self.source(index), self.inserted) {
+            (Some(index), _) => read(&[self.leaf.element(index)]),
+            (None, inserted) => read(inserted.unwrap_or_default()),
+        }
+    }
+
+    /// Index in the present leaf of element `index` of the planned one; none for the inserted one.
+    pub(crate) fn source(&self, index: usize) -> Option<usize> {
         match self.inserted {
-            Some(parts) if index == self.at => read(parts),
-            Some(_) if index > self.at => read(&[self.leaf.element(index - 1 + self.removed)]),
-            None if index >= self.at => read(&[self.leaf.element(index + self.removed)]),
-            _ => read(&[self.leaf.element(index)]),
+            Some(_) if index == self.at => None,
+            Some(_) if index > self.at => Some(index - 1 + self.removed),
+            None if index >= self.at => Some(index + self.removed),
+            _ => Some(index),
         }
     }
 
@@ -250,11 +292,13 @@ impl<'a> LeafPlan<'a> {
         let special = self.leaf.header().flags;
         let mut writer = LeafWriter::new(arena, special, data_bytes, chosen().count());
         chosen().for_each(|index| self.with(index, |parts| writer.push(parts)));
-        writer.finish()
+        let built = writer.finish();
+        copy_base(self.leaf, built);
+        built
     }
 }
 
-/// New leaf of one element.
+/// New leaf of one element, without a base.
 pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
     let mut writer = LeafWriter::new(arena, special, parts_bytes(parts), 1);
     writer.push(parts);
@@ -262,14 +306,19 @@ pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
 }
 
 /// Merges two neighbours into one leaf, if one node can hold both.
+///
+/// Both have lengths of their own or the same stride, without a base: leaves with bases are merged
+/// by the owner of the tree, who knows their meaning.
 pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
     let (first, second) = (left.node(), right.node());
     let data_bytes = first.data().len() + second.data().len();
     let count = first.len() + second.len();
-    if leaf_bytes(data_bytes, count) > NODE_BYTES_MAX {
+    let special = first.header().flags | second.header().flags;
+    debug_assert!(Stride::of(first.header().flags) == Stride::of(second.header().flags));
+    debug_assert!(!Stride::of(special).is_some_and(Stride::has_base));
+    if leaf_bytes(special, data_bytes, count) > NODE_BYTES_MAX {
         return None;
     }
-    let special = first.header().flags | second.header().flags;
     let mut writer = LeafWriter::new(arena, special, data_bytes, count);
     for leaf in [first, second] {
         (0..leaf.len()).for_each(|index| writer.push(&[leaf.element(index)]));

@@ -7,18 +7,22 @@
 //! the replaced nodes; readers of the old root go on undisturbed.
 //!
 //! Value types differ in what a position counts, in what an expiry is and in how neighbours are
-//! merged: see [`order::Order`]. The order of a tree is in the keys of the children alone, so that
-//! lists (order by position, no keys) and hashes (order by hash) share every line that keeps a tree
-//! balanced.
+//! merged: see [`order::Order`]. The order of a tree is in the bounds of the children alone, so that
+//! lists (order by position, no keys), hashes (order by hash) and sorted trees (order by number and
+//! tie, also within leaves) share every line that keeps a tree balanced. A value may be made of
+//! several trees under one root: see [`composite`].
 //!
 //! It is not a general map: it has no locks and no reader registration of its own. One writer at a
 //! time edits a collection, and readers hold a `Section` for as long as they look.
 #![allow(unsafe_code)]
 
 pub(crate) mod arena;
+pub(crate) mod build;
 pub(crate) mod check;
+pub(crate) mod composite;
 mod copy;
 pub(crate) mod cursor;
+pub(crate) mod cut;
 mod free;
 pub(crate) mod inner;
 pub(crate) mod leaf;
@@ -26,8 +30,13 @@ pub(crate) mod limits;
 pub(crate) mod node;
 pub(crate) mod order;
 mod root;
+pub(crate) mod separator;
+pub(crate) mod sorted;
 pub(crate) mod split;
 pub(crate) mod update;
+
+#[cfg(test)]
+mod tests;
 
 pub use arena::Built;
 pub use root::Root;

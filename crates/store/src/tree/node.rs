@@ -3,12 +3,18 @@
 //! ```text
 //! leaf    | header | element 0 | element 1 | ... | free | ... | start of 2 | start of 1 |
 //! inner   | header | totals | child 0 | child 1 | ... | free |
+//! fixed   | header | element 0 | element 1 | ... | free | base |
+//! ties    | header | totals | child 0 | child 1 | ... | ends of ties | ties | free |
 //! ```
 //!
 //! The table of a leaf grows from the end of the allocation towards the elements, so that adding
 //! one moves nothing. The first element starts at zero and the last ends where the elements end: a
 //! leaf of one element needs no table, which keeps small hashes small and lets one element of any
 //! size fill a node.
+//!
+//! A leaf whose elements all have one length of a few (*fixed*) has no table. An inner node whose
+//! children are told apart by more than their keys (*ties*) has the further bytes of the bounds
+//! behind the children, each with two bytes for its end; see [`super::separator`].
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -18,6 +24,9 @@ use crate::prefetch::prefetch;
 
 pub(crate) const HEADER_BYTES: usize = size_of::<NodeHeader>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
+
+/// Bytes of the base of a fixed leaf.
+pub(crate) const BASE_BYTES: usize = size_of::<u64>();
 
 /// Alignment of every node: that of the children's pointers.
 const ALIGNMENT: usize = 8;
@@ -29,8 +38,9 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub(crate) mod flags {
     /// An element of the leaf may carry an expiry.
     pub(crate) const EXPIRES: u8 = 1;
-    /// The root of a list whose first and last child are leaves, whatever the height between them.
-    pub(crate) const ENDS: u8 = 2;
+    /// The node is the root of several trees, and its level says nothing: see
+    /// [`composite`](super::super::composite).
+    pub(crate) const COMPOSITE: u8 = 2;
     /// The leaf is a run of zero bytes; its payload is the run's length.
     pub(crate) const ZEROS: u8 = 4;
     /// The leaf's table has four bytes per entry: only elements that the order cannot separate make
@@ -38,6 +48,62 @@ pub(crate) mod flags {
     pub(crate) const WIDE: u8 = 8;
     /// The elements of a set's leaf are not in ascending order.
     pub(crate) const UNSORTED: u8 = 16;
+    /// A bound of the inner node's children has tie bytes. In a leaf the bit is part of a stride.
+    pub(crate) const TIES: u8 = 64;
+    /// All elements of the leaf have the length that `STRIDE_SHIFT` encodes, and it has no table.
+    pub(crate) const FIXED: u8 = 32;
+    /// Position of the two bits with the length of a fixed leaf's elements.
+    pub(super) const STRIDE_SHIFT: u32 = 6;
+}
+
+/// Length of all elements of a leaf without a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stride {
+    /// Two bytes; the leaf has a base.
+    Two = 0,
+    /// Four bytes; the leaf has a base.
+    Four = 1,
+    /// Eight bytes.
+    Eight = 2,
+    /// Twelve bytes.
+    Twelve = 3,
+}
+
+impl Stride {
+    /// Number of bytes.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Stride::Two => 2,
+            Stride::Four => 4,
+            Stride::Eight => 8,
+            Stride::Twelve => 12,
+        }
+    }
+
+    /// Flags of a leaf of such elements.
+    pub(crate) const fn flags(self) -> u8 {
+        flags::FIXED | (self as u8) << flags::STRIDE_SHIFT
+    }
+
+    /// Stride of a leaf with these flags; none if its elements have lengths of their own.
+    #[inline]
+    pub(crate) fn of(flags: u8) -> Option<Stride> {
+        if flags & flags::FIXED == 0 {
+            return None;
+        }
+        Some(match flags >> flags::STRIDE_SHIFT {
+            0 => Stride::Two,
+            1 => Stride::Four,
+            2 => Stride::Eight,
+            _ => Stride::Twelve,
+        })
+    }
+
+    /// True if leaves of this stride have a base: a number, common to all their elements, that the
+    /// owner of the tree gives a meaning.
+    pub(crate) fn has_base(self) -> bool {
+        matches!(self, Stride::Two | Stride::Four)
+    }
 }
 
 #[repr(C)]
@@ -109,14 +175,14 @@ impl Totals {
     }
 }
 
-/// Child as its parent stores it.
+/// Child of an inner node; as its parent stores it, if the key is a `u64`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Child {
+pub(crate) struct Child<K = u64> {
     pub(crate) link: Link,
     pub(crate) measure: u64,
     /// Lower bound of the order below; without meaning for the first child.
-    pub(crate) key: u64,
+    pub(crate) key: K,
 }
 
 /// Pointer to a node.
@@ -220,6 +286,12 @@ impl Link {
         unsafe { self.0.as_ptr().cast::<u8>().add(HEADER_BYTES + offset) }
     }
 
+    /// Address of a fixed leaf's base, which is aligned because capacities are multiples of 16.
+    #[inline]
+    pub(crate) fn base_address(self) -> *mut u64 {
+        self.payload(self.header().capacity as usize - HEADER_BYTES - BASE_BYTES).cast()
+    }
+
     /// Address of the table of narrow starts with `count` entries; the entry of element 1 is the
     /// last of them.
     #[inline]
@@ -296,6 +368,9 @@ impl<'a> Node<'a> {
         if index == len {
             return header.used as usize;
         }
+        if let Some(stride) = Stride::of(header.flags) {
+            return stride.bytes() * index;
+        }
         if header.flags & flags::WIDE != 0 {
             let at = self.link.payload(header.capacity as usize - HEADER_BYTES - 4 * index);
             // SAFETY: the table of a wide leaf has `len - 1` entries of four bytes.
@@ -310,11 +385,11 @@ impl<'a> Node<'a> {
     #[inline]
     pub(crate) fn ends(self) -> Ends<'a> {
         let header = self.header();
-        let wide = header.flags & flags::WIDE != 0;
+        let narrow = header.flags & (flags::WIDE | flags::FIXED) == 0;
         let len = usize::from(header.len);
-        let stored = if wide { 0 } else { len.saturating_sub(1) };
-        // SAFETY: a leaf that is not wide has a table of `stored` entries, which do not change for
-        // `'a`.
+        let stored = if narrow { len.saturating_sub(1) } else { 0 };
+        // SAFETY: a leaf that is neither wide nor fixed has a table of `stored` entries, which do
+        // not change for `'a`.
         let starts = unsafe { std::slice::from_raw_parts(self.link.table(stored), stored) };
         Ends { leaf: self, starts: starts.iter(), rest: stored + 1..len + 1 }
     }
@@ -333,6 +408,25 @@ impl<'a> Node<'a> {
         // SAFETY: an inner node holds `len` children behind its totals, and they do not change for
         // `'a`.
         unsafe { std::slice::from_raw_parts(first, self.len()) }
+    }
+
+    /// Payload of an inner node behind its children: ties, or the meta bytes of a composite root.
+    #[inline]
+    pub(crate) fn behind_children(self) -> &'a [u8] {
+        let children_bytes = self.len() * size_of::<Child>();
+        let bytes = self.header().used as usize - children_bytes;
+        let first = self.link.payload(TOTALS_BYTES + children_bytes);
+        // SAFETY: `used` bytes of an inner node's payload behind the totals are initialized and do
+        // not change for `'a`; the children are the first of them.
+        unsafe { std::slice::from_raw_parts(first, bytes) }
+    }
+
+    /// Base of a fixed leaf that has one.
+    #[inline]
+    pub(crate) fn base(self) -> u64 {
+        debug_assert!(Stride::of(self.header().flags).is_some_and(Stride::has_base));
+        // SAFETY: the last eight bytes of such a leaf are its base, written when it was made.
+        unsafe { self.link.base_address().read() }
     }
 
     /// The sums of an inner node.

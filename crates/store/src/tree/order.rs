@@ -4,9 +4,13 @@ use super::arena::Arena;
 use super::leaf;
 use super::limits::LEAF_BYTES_MIN;
 use super::node::{Expiries, Link, Node, Totals};
+use super::separator::Separator;
 
 /// Interpretation of leaves by a value type.
 pub(crate) trait Order {
+    /// Lower bound of a child: `u64`, or `TiedKey` where numbers alone do not order the elements.
+    type Key: Separator;
+
     /// Number of positions in a leaf.
     fn measure(leaf: Node<'_>) -> u64 {
         leaf.len() as u64

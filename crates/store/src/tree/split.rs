@@ -35,7 +35,7 @@ pub(crate) fn split(
         keys.iter().enumerate().map(|(index, &key)| (key, plan.element_bytes(index))).collect();
     sorted.sort_unstable_by_key(|&(key, _)| key);
     let mut bounds: SmallVec<[u64; 4]> = SmallVec::from_slice(&[first_key]);
-    match best_cut(&sorted, bias) {
+    match best_cut(plan.leaf.header().flags, &sorted, bias) {
         Some(bound) => bounds.push(bound),
         None => bounds.extend(bounds_around(&sorted, keys[plan.at])),
     }
@@ -48,15 +48,15 @@ pub(crate) fn split(
 }
 
 /// Key at which to split in two so that both halves fit into a node, if there is one.
-fn best_cut(sorted: &[(u64, usize)], bias: Bias) -> Option<u64> {
+fn best_cut(special: u8, sorted: &[(u64, usize)], bias: Bias) -> Option<u64> {
     let total: usize = sorted.iter().map(|&(_, bytes)| bytes).sum();
     let mut left = 0;
     let mut best: Option<(usize, u64)> = None;
     for count in 1..sorted.len() {
         left += sorted[count - 1].1;
         let key = sorted[count].0;
-        let left_bytes = leaf_bytes(left, count);
-        let right_bytes = leaf_bytes(total - left, sorted.len() - count);
+        let left_bytes = leaf_bytes(special, left, count);
+        let right_bytes = leaf_bytes(special, total - left, sorted.len() - count);
         if key == sorted[count - 1].0 || left_bytes.max(right_bytes) > NODE_BYTES_MAX {
             continue;
         }

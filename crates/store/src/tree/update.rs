@@ -11,6 +11,7 @@ use super::inner;
 use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
 use super::node::{Child, Expiries, Link, Node, Totals};
 use super::order::{Order, sums};
+use super::separator::Separator;
 
 /// Inner node on the path, and the child that was taken.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +28,8 @@ pub(crate) struct TreePath {
     steps: SmallVec<[Step; 8]>,
 }
 
-/// Nodes that replace a child, each with its key; the key of the first is ignored.
-pub(crate) type Pieces = SmallVec<[(Link, u64); 3]>;
+/// Nodes that replace a child, each with its bound; that of the first is ignored.
+pub(crate) type Pieces<K = u64> = SmallVec<[(Link, K); 3]>;
 
 impl TreePath {
     /// Descends from `root`, `choose` returning the index of the child to take; returns the leaf
@@ -58,28 +59,37 @@ impl TreePath {
     /// Replaces the leaf that the path leads to by `pieces`, and returns the new root.
     ///
     /// The caller discards the leaf itself, or uses it as one of the pieces.
-    pub(crate) fn replace<O: Order>(self, arena: &mut Arena, mut pieces: Pieces) -> Option<Link> {
+    pub(crate) fn replace<O: Order>(
+        self,
+        arena: &mut Arena,
+        mut pieces: Pieces<O::Key>,
+    ) -> Option<Link> {
         for step in self.steps.into_iter().rev() {
             pieces = replace_child::<O>(arena, step, &pieces);
         }
-        let mut root = match pieces.len() {
-            0 => return None,
-            1 => pieces[0].0,
-            _ => new_root::<O>(arena, &pieces),
-        };
-        while !root.node().is_leaf() && root.node().len() == 1 {
-            let only = root.node().children()[0].link;
-            arena.discard(root);
-            root = only;
-        }
-        Some(root)
+        root_of::<O>(arena, &pieces)
     }
 }
 
-fn new_root<O: Order>(arena: &mut Arena, pieces: &Pieces) -> Link {
+/// Root of the nodes that replace the old one; at most as many as a node holds.
+pub(crate) fn root_of<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) -> Option<Link> {
+    let mut root = match pieces {
+        [] => return None,
+        [(only, _)] => *only,
+        _ => new_root::<O>(arena, pieces),
+    };
+    while !root.node().is_leaf() && root.node().len() == 1 {
+        let only = root.node().children()[0].link;
+        arena.discard(root);
+        root = only;
+    }
+    Some(root)
+}
+
+fn new_root<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) -> Link {
     let level = pieces[0].0.header().level + 1;
-    let children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
-    let mut root = inner::build(arena, level, 0, &children);
+    let children: SmallVec<[Child<O::Key>; 3]> = pieces.iter().map(child_of::<O>).collect();
+    let mut root = inner::build(arena, level, &children);
     sum_up::<O>(root);
     for index in (0..children.len()).rev() {
         root = join_underfull::<O>(arena, root, index);
@@ -87,16 +97,19 @@ fn new_root<O: Order>(arena: &mut Arena, pieces: &Pieces) -> Link {
     root
 }
 
-fn child_of<O: Order>(&(link, key): &(Link, u64)) -> Child {
+pub(super) fn child_of<O: Order>(&(link, key): &(Link, O::Key)) -> Child<O::Key> {
     Child { link, measure: sums::<O>(link.node()).measure, key }
 }
 
 /// Replaces one child, and returns the nodes that replace its parent.
-fn replace_child<O: Order>(arena: &mut Arena, step: Step, pieces: &Pieces) -> Pieces {
-    let mut children: SmallVec<[Child; 3]> = pieces.iter().map(child_of::<O>).collect();
-    let old = step.node.node().children()[step.index];
+fn replace_child<O: Order>(
+    arena: &mut Arena,
+    step: Step,
+    pieces: &Pieces<O::Key>,
+) -> Pieces<O::Key> {
+    let mut children: SmallVec<[Child<O::Key>; 3]> = pieces.iter().map(child_of::<O>).collect();
     if let Some(first) = children.first_mut() {
-        first.key = old.key;
+        first.key = O::Key::read(step.node.node(), step.index);
     }
     let totals = totals_after::<O>(step, &children);
     let mut node = inner::splice(arena, step.node, step.index, 1, &children);
@@ -117,22 +130,21 @@ fn replace_child<O: Order>(arena: &mut Arena, step: Step, pieces: &Pieces) -> Pi
             Pieces::new()
         }
         len if len > CHILD_COUNT_MAX => split::<O>(arena, node, step.index),
-        _ => Pieces::from_iter([(node, 0)]),
+        _ => Pieces::from_iter([(node, O::Key::of_key(0))]),
     }
 }
 
-fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces {
-    let (left, right) = inner::split(arena, node, at);
+fn split<O: Order>(arena: &mut Arena, node: Link, at: usize) -> Pieces<O::Key> {
+    let (left, right, bound) = inner::split::<O::Key>(arena, node, at);
     sum_up::<O>(left);
     sum_up::<O>(right);
-    let key = right.node().children()[0].key;
-    Pieces::from_iter([(left, 0), (right, key)])
+    Pieces::from_iter([(left, O::Key::of_key(0)), (right, bound)])
 }
 
 /// Sums of the parent after its child was replaced, without a look at the other children.
 ///
 /// None if the child that expires first or last may be gone: then only all children together tell.
-fn totals_after<O: Order>(step: Step, children: &[Child]) -> Option<Totals> {
+fn totals_after<O: Order>(step: Step, children: &[Child<O::Key>]) -> Option<Totals> {
     let mut totals = step.node.node().totals();
     totals.measure -= step.node.node().children()[step.index].measure;
     totals.bytes -= step.before.bytes;
@@ -162,7 +174,11 @@ pub(crate) fn sum_up<O: Order>(link: Link) {
 
 /// Merges the child at `index` with its neighbours for as long as it is underfull and they fit into
 /// one node.
-fn join_underfull<O: Order>(arena: &mut Arena, mut node: Link, mut index: usize) -> Link {
+pub(super) fn join_underfull<O: Order>(
+    arena: &mut Arena,
+    mut node: Link,
+    mut index: usize,
+) -> Link {
     loop {
         let children = node.node().children();
         if index >= children.len() || !is_underfull::<O>(children[index].link.node()) {
@@ -198,13 +214,15 @@ fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
             return None;
         }
         let seam = left.link.node().len() - 1;
+        let right = inner::child::<O::Key>(node.node(), index + 1);
         let merged = inner::merge(arena, left.link, &right);
         sum_up::<O>(merged);
         // Two underfull nodes of different parents may be neighbours now.
         join_underfull::<O>(arena, merged, seam)
     };
     let sums = sums::<O>(merged.node());
-    let child = Child { link: merged, measure: sums.measure, key: left.key };
+    let key = O::Key::read(node.node(), index);
+    let child = Child { link: merged, measure: sums.measure, key };
     let totals = node.node().totals();
     let node = inner::splice(arena, node, index, 2, &[child]);
     inner::set_totals(node, Totals { bytes: totals.bytes - bytes_before + sums.bytes, ..totals });

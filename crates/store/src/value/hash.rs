@@ -28,6 +28,8 @@ use crate::tree::{Built, Root};
 struct Fields;
 
 impl Order for Fields {
+    type Key = u64;
+
     fn expiries(leaf: Node<'_>) -> Expiries {
         if !leaf.has(flags::EXPIRES) {
             return Expiries::NONE;

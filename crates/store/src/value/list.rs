@@ -4,7 +4,7 @@
 //! first leaf, the tree of all leaves between, the last leaf.
 //!
 //! ```text
-//!             root: ENDS
+//!          composite root
 //!           /     |      \
 //!       first   middle    last        pushes and pops copy one end leaf and the root
 //!       leaf    tree      leaf        a full end leaf moves into the tree as it is
@@ -24,23 +24,24 @@ use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::tree::arena::Arena;
 use crate::tree::check::check_tree;
+use crate::tree::composite;
 use crate::tree::cursor::{Cursor, leaf_at};
+use crate::tree::cut::cut;
 use crate::tree::inner;
 use crate::tree::leaf::{self, LeafPlan, Parts};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
-use crate::tree::node::{Child, Expiries, Link, Node, Totals, flags};
+use crate::tree::node::{Child, Expiries, Link, Node, Totals};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Pieces, TreePath, sum_up};
+use crate::tree::update::{Pieces, TreePath};
 use crate::tree::{Built, Root};
 
 /// Order of elements by position.
 struct Positions;
 
-impl Order for Positions {}
-
-/// Level of a root with two ends: it only has to differ from a leaf's.
-const ENDS_LEVEL: u8 = 1;
+impl Order for Positions {
+    type Key = u64;
+}
 
 fn length(link: Link) -> u64 {
     sums::<Positions>(link.node()).measure
@@ -96,22 +97,17 @@ impl<'g> List<'g> {
     /// Asserts the invariants of the tree, in time linear in the length. For tests.
     #[doc(hidden)]
     pub fn check(&self) {
-        let root = self.root.link();
+        let check_part = |part: Link| check_tree::<Positions>(part, &mut |_, _, _| {});
         if self.root.is_leaf() {
-            check_tree::<Positions>(root, &mut |_, _, _| {});
+            check_part(self.root.link());
             return;
         }
+        composite::check(self.root, |_, part| check_part(part));
         let children = self.root.children();
-        assert!(self.root.has(flags::ENDS) && matches!(children.len(), 2 | 3));
+        assert!(matches!(children.len(), 2 | 3));
         assert!(children[0].link.node().is_leaf());
         assert!(children[children.len() - 1].link.node().is_leaf());
-        let mut bytes = u64::from(self.root.header().capacity);
-        for child in children {
-            let sums = check_tree::<Positions>(child.link, &mut |_, _, _| {});
-            assert_eq!(sums.measure, child.measure);
-            bytes += sums.bytes;
-        }
-        assert_eq!(bytes, self.bytes());
+        assert_eq!(self.len(), children.iter().map(|child| child.measure).sum::<u64>());
     }
 
     /// Element at `index`, counted from the front.
@@ -256,7 +252,7 @@ impl<'h> ListEdit<'h> {
             edit.bytes = Some(root.node().bytes());
             return edit;
         }
-        debug_assert!(root.node().has(flags::ENDS));
+        debug_assert!(composite::is_composite(root.node()));
         let children = root.node().children();
         edit.ends = Some(root);
         edit.first = Some(children[0]);
@@ -349,15 +345,15 @@ impl<'h> ListEdit<'h> {
         true
     }
 
-    /// Removes the elements of positions `start..end`; in time linear in their number, leaf by
-    /// leaf.
+    /// Removes the elements of positions `start..end`. The time does not depend on their number.
     pub fn remove_range(&mut self, start: u64, end: u64) {
         let mut left = end.min(self.len()).saturating_sub(start);
         while left > 0 {
             let Some((part, within)) = self.locate(start) else { return };
-            if part == Part::Middle && within == 0 && left >= self.part_len(Part::Middle) {
-                left -= self.part_len(Part::Middle);
-                self.drop_middle();
+            if part == Part::Middle {
+                let count = left.min(self.part_len(Part::Middle) - within);
+                self.cut_middle(within, within + count);
+                left -= count;
                 continue;
             }
             let Some(root) = self.part(part) else { return };
@@ -383,16 +379,17 @@ impl<'h> ListEdit<'h> {
             [] => None,
             [only] => Some(only.link),
             children => {
-                let root = inner::build(&mut self.arena, ENDS_LEVEL, flags::ENDS, children);
-                match self.bytes {
+                let totals = match self.bytes {
                     Some(bytes) => {
                         let measure = children.iter().map(|child| child.measure).sum();
-                        let totals = Totals { measure, bytes, expiries: Expiries::NONE };
-                        inner::set_totals(root, totals);
+                        Totals { measure, bytes, expiries: Expiries::NONE }
                     }
-                    None => sum_up::<Positions>(root),
-                }
-                Some(root)
+                    None => children
+                        .iter()
+                        .map(|child| sums::<Positions>(child.link.node()))
+                        .fold(Totals::OF_NOTHING, Totals::and),
+                };
+                Some(composite::build(&mut self.arena, children, totals, &[]))
             }
         };
         self.arena.finish(root, self.heap)
@@ -422,11 +419,12 @@ impl<'h> ListEdit<'h> {
         None
     }
 
-    fn drop_middle(&mut self) {
+    fn cut_middle(&mut self, start: u64, end: u64) {
+        self.changed = true;
+        self.bytes = None;
         if let Some(middle) = self.middle.take() {
-            self.changed = true;
-            self.bytes = None;
-            self.arena.discard_tree(middle.link);
+            let rest = cut::<Positions>(&mut self.arena, middle.link, start, end);
+            self.middle = rest.map(child);
         }
         self.restore();
         self.join_ends();

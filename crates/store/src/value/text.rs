@@ -27,6 +27,8 @@ use crate::tree::{Built, Root};
 struct Bytes;
 
 impl Order for Bytes {
+    type Key = u64;
+
     fn measure(leaf: Node<'_>) -> u64 {
         chunk_of(leaf).len()
     }

@@ -12,7 +12,9 @@ use crate::value::named::{Named, elements};
 #[derive(Debug)]
 pub(super) struct Members;
 
-impl Order for Members {}
+impl Order for Members {
+    type Key = u64;
+}
 
 impl Named for Members {
     type Name<'a> = Member<'a>;

@@ -1,0 +1,235 @@
+//! Trees whose leaves are sorted as well: search, rank, single changes.
+//!
+//! Elements are ordered by their [`Place`] and each is there once, so that a leaf is searched in
+//! halves and may be split between any two elements. A tree whose bounds are plain numbers
+//! (`Key = u64`) may hold several elements of one number, but never parts them.
+
+use super::arena::Arena;
+use super::inner;
+use super::leaf::{self, LeafPlan, Parts};
+use super::node::{Link, Node, flags};
+use super::order::Order;
+use super::separator::{Place, Separator, StoredTie, stored_tie};
+use super::split::{Bias, split};
+use super::update::{Pieces, TreePath};
+
+/// Order whose leaves are sorted.
+pub(crate) trait Sorted: Order {
+    /// Place of an element; without a tie if bounds are plain numbers.
+    fn place(leaf: Node<'_>, index: usize) -> Place<'_>;
+}
+
+/// Leaf that holds a place, or would hold it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located<'g> {
+    pub(crate) leaf: Node<'g>,
+    /// Index of the first element of the leaf that is not before the place.
+    pub(crate) index: usize,
+    /// Number of elements of the tree before the place.
+    pub(crate) rank: u64,
+    /// True if the element at the index is at the place.
+    pub(crate) is_present: bool,
+}
+
+/// Finds a place from the root, and counts the elements before it.
+pub(crate) fn locate<'g, S: Sorted>(root: Link, place: Place<'_>) -> Located<'g> {
+    let (mut node, mut rank) = (root.node(), 0);
+    while !node.is_leaf() {
+        let index = find_child::<S>(node, place);
+        let children = node.children();
+        children[index].link.prefetch();
+        rank += children[..index].iter().map(|child| child.measure).sum::<u64>();
+        node = children[index].link.node();
+    }
+    let found = search::<S>(node, place);
+    let index = found.unwrap_or_else(|index| index);
+    Located { leaf: node, index, rank: rank + index as u64, is_present: found.is_ok() }
+}
+
+/// Leaf that holds a place, or would hold it.
+pub(crate) fn leaf_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Node<'g> {
+    let mut node = root.node();
+    while !node.is_leaf() {
+        node = node.children()[find_child::<S>(node, place)].link.node();
+        node.link().prefetch();
+    }
+    node
+}
+
+/// Index of the element at a place of a leaf, or of the first one behind it.
+pub(crate) fn search<S: Sorted>(leaf: Node<'_>, place: Place<'_>) -> Result<usize, usize> {
+    let index = partition(0..leaf.len(), |index| S::place(leaf, index) < place);
+    let is_present = index < leaf.len() && S::place(leaf, index) == place;
+    if is_present { Ok(index) } else { Err(index) }
+}
+
+/// First index of a range for which `is_before` does not hold, as it holds for a part at the front.
+pub(crate) fn partition(range: std::ops::Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Index of the child whose range holds a place.
+#[inline]
+pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
+    if !S::Key::TIED || !node.has(flags::TIES) {
+        return inner::find_key(node, place.key);
+    }
+    let children = node.children();
+    let first = 1 + children[1..].partition_point(|child| child.key < place.key);
+    let end = first + children[first..].partition_point(|child| child.key == place.key);
+    let is_bound_within = |index: usize| match stored_tie(node, index) {
+        StoredTie::Bytes(tie) => tie <= place.tie,
+        StoredTie::FirstBelow => first_below::<S>(children[index].link) <= place,
+    };
+    partition(first..end, is_bound_within) - 1
+}
+
+/// Place of the first element below a node.
+fn first_below<'a, S: Sorted>(link: Link) -> Place<'a> {
+    let mut node = link.node();
+    while !node.is_leaf() {
+        node = node.children()[0].link.node();
+    }
+    S::place(node, 0)
+}
+
+/// Descends to the leaf that holds a place, or would hold it.
+pub(crate) fn descend<S: Sorted>(root: Link, place: Place<'_>) -> (TreePath, Link) {
+    TreePath::descend::<S>(root, |node| find_child::<S>(node, place))
+}
+
+/// Inserts an element of a place, or replaces the one that is there. True if it is new.
+///
+/// A tree without elements gets a leaf with the flags `special`.
+pub(crate) fn put<S: Sorted>(
+    arena: &mut Arena,
+    root: &mut Option<Link>,
+    special: u8,
+    place: Place<'_>,
+    element: Parts<'_>,
+) -> bool {
+    let Some(link) = *root else {
+        *root = Some(leaf::single(arena, special, element));
+        return true;
+    };
+    let (path, leaf) = descend::<S>(link, place);
+    let found = search::<S>(leaf.node(), place);
+    let (at, removed) = found.map_or_else(|at| (at, 0), |at| (at, 1));
+    let plan = LeafPlan { leaf: leaf.node(), at, removed, inserted: Some(element) };
+    *root = carry_out::<S>(arena, path, &plan, place);
+    found.is_err()
+}
+
+/// Removes the element of a place. False if there is none.
+pub(crate) fn remove<S: Sorted>(
+    arena: &mut Arena,
+    root: &mut Option<Link>,
+    place: Place<'_>,
+) -> bool {
+    let Some(link) = *root else { return false };
+    let (path, leaf) = descend::<S>(link, place);
+    let Ok(at) = search::<S>(leaf.node(), place) else { return false };
+    let plan = LeafPlan { leaf: leaf.node(), at, removed: 1, inserted: None };
+    *root = carry_out::<S>(arena, path, &plan, place);
+    true
+}
+
+/// Carries out the change of a leaf that a path leads to, and returns the new root. `place` is that
+/// of the inserted element.
+pub(crate) fn carry_out<S: Sorted>(
+    arena: &mut Arena,
+    path: TreePath,
+    plan: &LeafPlan<'_>,
+    place: Place<'_>,
+) -> Option<Link> {
+    let pieces = if plan.len() == 0 {
+        arena.discard(plan.leaf.link());
+        Pieces::new()
+    } else if plan.fits() {
+        Pieces::from_iter([(plan.splice(arena), S::Key::of_key(0))])
+    } else {
+        let pieces = split_leaf::<S>(arena, plan, place);
+        arena.discard(plan.leaf.link());
+        pieces
+    };
+    path.replace::<S>(arena, pieces)
+}
+
+/// Splits a leaf that would be too large.
+fn split_leaf<S: Sorted>(
+    arena: &mut Arena,
+    plan: &LeafPlan<'_>,
+    place: Place<'_>,
+) -> Pieces<S::Key> {
+    let bias = match plan.at {
+        at if at + 1 == plan.len() => Bias::Append,
+        0 => Bias::Prepend,
+        _ => Bias::Middle,
+    };
+    let pieces = if S::Key::TIED {
+        split(arena, plan, bias, 0, |index| index as u64)
+    } else {
+        split(arena, plan, bias, 0, |index| match plan.source(index) {
+            Some(index) => S::place(plan.leaf, index).key,
+            None => place.key,
+        })
+    };
+    let mut bounded = Pieces::from_iter([(pieces[0].0, S::Key::of_key(0))]);
+    for pair in pieces.windows(2) {
+        let (left, right) = (pair[0].0.node(), pair[1].0.node());
+        bounded.push((pair[1].0, bound_between::<S>(left, right)));
+    }
+    bounded
+}
+
+/// Bound between two leaves that follow each other.
+pub(crate) fn bound_between<S: Sorted>(left: Node<'_>, right: Node<'_>) -> S::Key {
+    S::Key::between(S::place(left, left.len() - 1), S::place(right, 0))
+}
+
+/// Asserts that the elements of a finished tree are sorted and that a search finds each of them.
+/// In addition to [`check_tree`](super::check::check_tree). For tests.
+///
+/// # Panics
+///
+/// When it is not so.
+pub(crate) fn check_sorted<S: Sorted>(root: Link) {
+    let mut last: Option<Place<'_>> = None;
+    check_below::<S>(root.node(), &mut last);
+}
+
+fn check_below<'n, S: Sorted>(node: Node<'n>, last: &mut Option<Place<'n>>) {
+    if node.is_leaf() {
+        assert!(
+            node.len() == 1
+                || leaf::used_bytes(node) <= super::limits::NODE_BYTES_MAX
+                || !S::Key::TIED,
+            "a leaf of several elements is small"
+        );
+        for index in 0..node.len() {
+            let place = S::place(node, index);
+            let is_sorted = last.is_none_or(|last| last < place || !S::Key::TIED && last == place);
+            assert!(is_sorted, "elements are sorted");
+            *last = Some(place);
+        }
+        return;
+    }
+    for (index, child) in node.children().iter().enumerate() {
+        if index > 0 {
+            let left = last.expect("the children before hold elements");
+            let right = first_below::<S>(child.link);
+            assert!(find_child::<S>(node, left) < index, "a bound is above all before it");
+            assert!(find_child::<S>(node, right) >= index, "a bound is not above its child");
+        }
+        check_below::<S>(child.link.node(), last);
+    }
+}

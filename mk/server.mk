@@ -55,7 +55,7 @@ soak-rcu:
 soak: soak-tree
 .PHONY: soak-tree
 soak-tree:
-	TIDEMILL_TREE_STEPS=$${TIDEMILL_TREE_STEPS:-1000000} $(CARGO) test -p tidemill-store --locked --quiet --release --lib tree::
+	TIDEMILL_TREE_STEPS=$${TIDEMILL_TREE_STEPS:-1000000} $(CARGO) test -p tidemill-store --locked --quiet --release --lib -- tree:: sorted_set::
 
 .PHONY: mutants
 mutants: ## lists changes of the code that no test of its crate notices (PART=statistics, ...); hours; scripts/mutants

@@ -63,6 +63,7 @@ pub(crate) fn meta(root: Node<'_>) -> &[u8] {
 pub(crate) fn check(root: Node<'_>, mut check_part: impl FnMut(u64, Link) -> Totals) {
     assert_is_finished(root);
     assert!(is_composite(root) && root.len() <= PART_COUNT_MAX);
+    assert!(meta(root).len() <= META_BYTES_MAX);
     let mut bytes = 0;
     for part in root.children() {
         let totals = check_part(part.key, part.link);

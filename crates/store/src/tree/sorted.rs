@@ -19,20 +19,17 @@ pub(crate) trait Sorted: Order {
     fn place(leaf: Node<'_>, index: usize) -> Place<'_>;
 }
 
-/// Leaf that holds a place, or would hold it.
+/// Result of [`locate`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Located<'g> {
-    pub(crate) leaf: Node<'g>,
-    /// Index of the first element of the leaf that is not before the place.
-    pub(crate) index: usize,
-    /// Number of elements of the tree before the place.
+pub(crate) struct Located {
+    /// Number of elements before the place.
     pub(crate) rank: u64,
-    /// True if the element at the index is at the place.
+    /// True if there is an element at the place.
     pub(crate) is_present: bool,
 }
 
 /// Finds a place from the root, and counts the elements before it.
-pub(crate) fn locate<'g, S: Sorted>(root: Link, place: Place<'_>) -> Located<'g> {
+pub(crate) fn locate<S: Sorted>(root: Link, place: Place<'_>) -> Located {
     let (mut node, mut rank) = (root.node(), 0);
     while !node.is_leaf() {
         let index = find_child::<S>(node, place);
@@ -43,7 +40,7 @@ pub(crate) fn locate<'g, S: Sorted>(root: Link, place: Place<'_>) -> Located<'g>
     }
     let found = search::<S>(node, place);
     let index = found.unwrap_or_else(|index| index);
-    Located { leaf: node, index, rank: rank + index as u64, is_present: found.is_ok() }
+    Located { rank: rank + index as u64, is_present: found.is_ok() }
 }
 
 /// Leaf that holds a place, or would hold it.
@@ -154,7 +151,8 @@ pub(crate) fn carry_out<S: Sorted>(
     let pieces = if plan.len() == 0 {
         arena.discard(plan.leaf.link());
         Pieces::new()
-    } else if plan.fits() {
+    } else if plan.inserted.is_none() || plan.fits() {
+        // A leaf that is too large without an insertion holds elements that cannot be parted.
         Pieces::from_iter([(plan.splice(arena), S::Key::of_key(0))])
     } else {
         let pieces = split_leaf::<S>(arena, plan, place);

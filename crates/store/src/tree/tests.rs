@@ -180,9 +180,9 @@ impl<S: Sorted> Model<S> {
         let rank = expected.unwrap_or_else(|index| index);
         assert_eq!(found.rank, rank as u64);
         let leaf = sorted::leaf_of::<S>(root.link(), place_of(element));
-        assert_eq!(leaf.link(), found.leaf.link());
-        if found.is_present {
-            assert_eq!(found.leaf.element(found.index), element);
+        match sorted::search::<S>(leaf, place_of(element)) {
+            Ok(index) => assert_eq!(leaf.element(index), element),
+            Err(_) => assert!(!found.is_present),
         }
         if rank < self.elements.len() {
             let (mut cursor, within) = Cursor::at_position(root.link(), rank as u64);

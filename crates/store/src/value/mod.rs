@@ -29,6 +29,7 @@ mod kind;
 pub mod list;
 mod named;
 pub mod set;
+pub mod sorted_set;
 pub mod text;
 
 pub use self::collection::{Collection, TreeEdit};

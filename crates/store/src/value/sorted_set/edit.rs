@@ -1,0 +1,289 @@
+//! Edits of sorted sets.
+
+use std::marker::PhantomData;
+
+use crate::hash::Seed;
+use crate::heap::Heap;
+use crate::tree::arena::Arena;
+use crate::tree::build::Builder;
+use crate::tree::composite;
+use crate::tree::cut::cut;
+use crate::tree::node::{Child, Expiries, Link, Totals};
+use crate::tree::order::sums;
+use crate::tree::separator::Place;
+use crate::tree::sorted;
+use crate::tree::{Built, Root};
+use crate::value::collection::TreeEdit;
+
+use super::index::{self, Hashes, Hint};
+use super::score;
+use super::view::{self, INDEX, Item, SCORES, Scores, SortedSet};
+
+/// Leaves of the score tree beyond which there is an index.
+const LEAVES_WITHOUT_INDEX_MAX: usize = 4;
+
+/// Leaves of the score tree from which on downwards the index is dropped.
+const LEAVES_WITH_INDEX_MIN: usize = 2;
+
+/// Elements of the index that are removed at a time with a range of members.
+const REMOVED_AT_A_TIME: usize = 1024;
+
+/// Next version of a sorted set, under construction. Scores are never NaN.
+#[derive(Debug)]
+pub struct SortedSetEdit<'h> {
+    arena: Arena,
+    heap: &'h Heap,
+    seed: &'h Seed,
+    /// Published composite root, until the first change makes it part of the old version.
+    composite: Option<Link>,
+    scores: Option<Link>,
+    index: Option<Link>,
+    changed: bool,
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
+    marker: PhantomData<*const ()>,
+}
+
+impl<'h> SortedSetEdit<'h> {
+    /// A new, empty sorted set.
+    #[must_use]
+    pub fn create(seed: &'h Seed, heap: &'h Heap) -> SortedSetEdit<'h> {
+        SortedSetEdit {
+            arena: Arena::default(),
+            heap,
+            seed,
+            composite: None,
+            scores: None,
+            index: None,
+            changed: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// Next version of the sorted set under `root`; of an empty one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a `SortedSetEdit` with this seed, is the current version of its key, and no
+    /// other code edits or retires it until this edit and the tree it built are gone.
+    #[must_use]
+    pub unsafe fn new(root: Option<Root>, seed: &'h Seed, heap: &'h Heap) -> SortedSetEdit<'h> {
+        let mut edit = SortedSetEdit::create(seed, heap);
+        edit.arena = Arena::from(root);
+        if let Some(root) = root.map(|root| root.link().node()) {
+            let (scores, index) = view::parts_of(root);
+            edit.scores = Some(scores);
+            edit.index = index;
+            edit.composite = composite::is_composite(root).then(|| root.link());
+        }
+        edit
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.scores.map_or(0, |scores| sums::<Scores>(scores.node()).measure)
+    }
+
+    /// True if no member is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_none()
+    }
+
+    /// The sorted set as edited so far, but for its own count of bytes; none if it is empty.
+    #[must_use]
+    pub fn view(&self) -> Option<SortedSet<'_>> {
+        self.scores.map(|scores| SortedSet::of_parts(scores, self.index, self.seed))
+    }
+
+    /// Score of a member as edited so far.
+    #[must_use]
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.view()?.score(member)
+    }
+
+    /// Sets the score of a member, which is added if it is new. Returns its old score.
+    pub fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        self.update(member, |_| Some(score))
+    }
+
+    /// Sets the score of a member to what `change` makes of the old one, with one lookup; none
+    /// leaves everything as it is. Returns the old score.
+    ///
+    /// A score that is equal to the old one leaves that, also where one is zero and the other minus
+    /// zero.
+    pub fn update(
+        &mut self,
+        member: &[u8],
+        change: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Option<f64> {
+        let old = self.score(member);
+        let new = change(old).filter(|&new| Some(new) != old);
+        if let Some(new) = new {
+            self.write(member, old, new);
+        }
+        old
+    }
+
+    /// Removes a member, and returns its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let score = self.score(member)?;
+        self.changed = true;
+        sorted::remove::<Scores>(&mut self.arena, &mut self.scores, view::place(score, member));
+        if let Some(index) = self.index {
+            let hint = Hint { hash: index::hash_of(self.seed, member), score };
+            self.index = index::remove(&mut self.arena, index, hint);
+        }
+        self.drop_small_index();
+        Some(score)
+    }
+
+    /// Removes the members of ranks `start..end`; ranks behind the end are left out.
+    ///
+    /// In logarithmic time without an index, else also in time linear in their number, or in that
+    /// of the others if those are fewer.
+    pub fn remove_range(&mut self, start: u64, end: u64) {
+        let Some(scores) = self.scores else { return };
+        let (len, end) = (self.len(), end.min(self.len()));
+        if start >= end {
+            return;
+        }
+        self.changed = true;
+        let removed = end - start;
+        let is_rebuilt = removed > len / 2;
+        if !is_rebuilt {
+            self.remove_hints(start, end);
+        }
+        self.scores = cut::<Scores>(&mut self.arena, scores, start, end);
+        if is_rebuilt && let Some(index) = self.index.take() {
+            self.arena.discard_tree(index);
+            self.add_index_if_long();
+        }
+        self.drop_small_index();
+    }
+
+    /// Fills an empty set with distinct members, which it sorts. Each node is written once.
+    pub fn fill(&mut self, items: &mut [Item<'_>]) {
+        debug_assert!(self.is_empty());
+        items.sort_unstable_by(|left, right| place_of(left).cmp(&place_of(right)));
+        let mut builder = Builder::<Scores>::new(0);
+        for item in items.iter() {
+            let parts: [&[u8]; 2] = [&score::encode(item.score), item.member];
+            builder.push(&mut self.arena, place_of(item), &parts);
+        }
+        self.scores = builder.finish(&mut self.arena);
+        self.changed = true;
+        self.add_index_if_long();
+    }
+
+    /// Ends the edit.
+    pub fn finish(mut self) -> Built<'h> {
+        if !self.changed {
+            let root = self.composite.or(self.scores);
+            return self.arena.finish(root, self.heap);
+        }
+        if let Some(composite) = self.composite {
+            self.arena.discard(composite);
+        }
+        let root = match (self.scores, self.index) {
+            (Some(scores), Some(index)) => {
+                let of_scores = sums::<Scores>(scores.node());
+                let of_index = sums::<Hashes>(index.node());
+                let parts = [
+                    Child { link: scores, measure: of_scores.measure, key: SCORES },
+                    Child { link: index, measure: of_index.measure, key: INDEX },
+                ];
+                let bytes = of_scores.bytes + of_index.bytes;
+                let totals = Totals { measure: of_scores.measure, bytes, expiries: Expiries::NONE };
+                Some(composite::build(&mut self.arena, &parts, totals, &[]))
+            }
+            (scores, _) => scores,
+        };
+        self.arena.finish(root, self.heap)
+    }
+
+    /// Writes a score, of which the old one is known.
+    fn write(&mut self, member: &[u8], old: Option<f64>, new: f64) {
+        self.changed = true;
+        if let Some(old) = old {
+            let place = view::place(old, member);
+            sorted::remove::<Scores>(&mut self.arena, &mut self.scores, place);
+        }
+        let parts: [&[u8]; 2] = [&score::encode(new), member];
+        let place = view::place(new, member);
+        sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
+        let Some(index) = self.index else { return self.add_index_if_long() };
+        let hash = index::hash_of(self.seed, member);
+        self.index = match old {
+            Some(old) => index::replace(&mut self.arena, index, Hint { hash, score: old }, new),
+            None => Some(index::insert(&mut self.arena, index, Hint { hash, score: new })),
+        };
+    }
+
+    /// Removes the elements of the index for the members of a range of ranks.
+    fn remove_hints(&mut self, mut start: u64, end: u64) {
+        while let (true, Some(view), Some(mut index)) = (start < end, self.view(), self.index) {
+            let count = (end - start).min(REMOVED_AT_A_TIME as u64);
+            let items = view.iter_from(start).take(count as usize);
+            let hints: Vec<Hint> = items.map(|item| self.hint(&item)).collect();
+            for hint in hints {
+                let Some(rest) = index::remove(&mut self.arena, index, hint) else { break };
+                index = rest;
+            }
+            self.index = Some(index);
+            start += count;
+        }
+    }
+
+    fn hint(&self, item: &Item<'_>) -> Hint {
+        Hint { hash: index::hash_of(self.seed, item.member), score: item.score }
+    }
+
+    /// Builds the index of a set that has none and needs one.
+    fn add_index_if_long(&mut self) {
+        if !self.scores.is_some_and(is_long) {
+            return;
+        }
+        let Some(view) = self.view() else { return };
+        let mut hints: Vec<Hint> = view.iter().map(|item| self.hint(&item)).collect();
+        self.index = index::build(&mut self.arena, &mut hints);
+    }
+
+    /// Drops the index of a set that became small; with some distance to where it is built.
+    fn drop_small_index(&mut self) {
+        if self.scores.is_some_and(|scores| leaf_count_reaches(scores, LEAVES_WITH_INDEX_MIN + 1)) {
+            return;
+        }
+        if let Some(index) = self.index.take() {
+            self.arena.discard_tree(index);
+        }
+    }
+}
+
+fn place_of<'a>(item: &Item<'a>) -> Place<'a> {
+    view::place(item.score, item.member)
+}
+
+/// True if a score tree needs an index.
+pub(super) fn is_long(scores: Link) -> bool {
+    leaf_count_reaches(scores, LEAVES_WITHOUT_INDEX_MAX + 1)
+}
+
+/// True if a tree has at least `count` leaves, of a few.
+fn leaf_count_reaches(root: Link, count: usize) -> bool {
+    match root.header().level {
+        0 => count <= 1,
+        1 => root.node().len() >= count,
+        _ => true,
+    }
+}
+
+impl<'h> TreeEdit<'h> for SortedSetEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
+    }
+}

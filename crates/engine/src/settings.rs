@@ -70,6 +70,10 @@ pub struct Settings {
     pub compression: Compression,
     /// `rdb-version-check`: whether `RESTORE` takes payloads of unknown versions.
     pub version_check: VersionCheck,
+    /// `zset-max-listpack-entries`: members beyond which a sorted set is called a skip list.
+    pub sorted_set_listpack_entries_max: u64,
+    /// `zset-max-listpack-value`: bytes of a member beyond which a sorted set is called a skip list.
+    pub sorted_set_listpack_value_bytes_max: usize,
     /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
     /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).
     pub command_logs: [LogLimits; 3],
@@ -115,6 +119,8 @@ impl Default for Settings {
             set_listpack_value_bytes_max: 64,
             compression: Compression::Lzf,
             version_check: VersionCheck::Strict,
+            sorted_set_listpack_entries_max: 128,
+            sorted_set_listpack_value_bytes_max: 64,
             command_logs: [10_000, 1 << 20, 1 << 20]
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,

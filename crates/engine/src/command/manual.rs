@@ -35,12 +35,13 @@ what there is: no replica and no log. `MODULE` knows the subcommands of a server
 ";
 
 /// Families of the manual, in its order.
-const FAMILIES: [(Group, &str); 9] = [
+const FAMILIES: [(Group, &str); 10] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bitmaps"),
     (Group::List, "Lists"),
     (Group::Hash, "Hashes"),
     (Group::Set, "Sets"),
+    (Group::SortedSet, "Sorted sets"),
     (Group::Generic, "Keys of any type"),
     (Group::Transactions, "Transactions"),
     (Group::Connection, "Connections"),

@@ -165,6 +165,8 @@ impl Configuration {
                 "relaxed" => VersionCheck::Relaxed,
                 _ => VersionCheck::Strict,
             },
+            sorted_set_listpack_entries_max: self.number("zset-max-listpack-entries"),
+            sorted_set_listpack_value_bytes_max: self.number("zset-max-listpack-value"),
             command_logs: [
                 self.log_limits(
                     "commandlog-execution-slower-than",

@@ -27,6 +27,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::key::HANDLERS,
     handlers::list::HANDLERS,
     handlers::set::HANDLERS,
+    handlers::sorted_set::HANDLERS,
     handlers::string::HANDLERS,
     admin::acl::HANDLERS,
     admin::connection::HANDLERS,

@@ -9,4 +9,5 @@ pub(crate) mod hash;
 pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod set;
+pub(crate) mod sorted_set;
 pub(crate) mod string;

@@ -24,5 +24,6 @@ mod reads_beside_writes;
 mod registrations;
 mod restored;
 mod sets;
+mod sorted_sets;
 mod turns;
 mod waits;

@@ -9,7 +9,6 @@ const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noe
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
 const NO_DEFRAG: &str = "`activedefrag` is refused";
-const NO_SORTED_SETS: &str = "there are no sorted sets";
 const NEVER_IN_ENCODING: &str = "values have one layout; OBJECT ENCODING does not depend on it";
 const POLICIES: &[&str] = &[
     "volatile-lru",
@@ -112,11 +111,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         ANY,
         "Members up to which a sorted set calls itself `listpack`.",
     )
-    .aliases(&["zset-max-ziplist-entries"])
-    .without_effect(NO_SORTED_SETS),
+    .aliases(&["zset-max-ziplist-entries"]),
     memory("zset-max-listpack-value", "64", 0, "Bytes of a member up to which it does.")
-        .aliases(&["zset-max-ziplist-value"])
-        .without_effect(NO_SORTED_SETS),
+        .aliases(&["zset-max-ziplist-value"]),
     memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse.")
         .without_effect("there are no HyperLogLogs"),
     memory("stream-node-max-bytes", "4096", 0, "Bytes of a stream's node.")

@@ -1,0 +1,188 @@
+//! Declarations of the commands on sorted sets: a row each, then what differs from the family.
+
+use crate::command::prelude::*;
+
+const SORTED_SET: Command = Command::keyed(Group::SortedSet, Categories::SORTED_SET);
+
+const LIMIT: Argument =
+    block("limit", &[integer("offset"), integer("count")]).token("LIMIT").optional();
+
+const WITHSCORES: Argument = word("WITHSCORES").named("withscores").optional();
+
+pub(super) const ZADD: Command = SORTED_SET
+    .command("zadd", -4, "1.2.0", "Adds members to a sorted set, or changes their scores.")
+    .complexity(
+        "O(log(N)) for each item added, where N is the number of elements in the sorted \
+         set.",
+    )
+    .flags(&[WRITE, DENYOOM, FAST])
+    .keys(&[KeySpec::first(&[RW, UPDATE])])
+    .arguments(&[
+        key("key"),
+        one_of("condition", &[word("NX"), word("XX")]).optional().since("3.0.2"),
+        one_of("comparison", &[word("GT"), word("LT")]).optional().since("6.2.0"),
+        word("CH").named("change").optional().since("3.0.2"),
+        word("INCR").named("increment").optional().since("3.0.2"),
+        block("data", &[double("score"), string("member")]).multiple(),
+    ]);
+
+pub(super) const ZINCRBY: Command = SORTED_SET
+    .command("zincrby", 4, "1.2.0", "Adds to the score of a member.")
+    .complexity("O(log(N)) where N is the number of elements in the sorted set.")
+    .flags(&[WRITE, DENYOOM, FAST])
+    .keys(&[KeySpec::first(&[RW, ACCESS, UPDATE])])
+    .arguments(&[key("key"), integer("increment"), string("member")]);
+
+pub(super) const ZCARD: Command = SORTED_SET
+    .command("zcard", 2, "1.2.0", "Counts the members.")
+    .flags(&[READONLY, FAST])
+    .keys(&[KeySpec::first(&[RO])])
+    .arguments(&[key("key")]);
+
+pub(super) const ZSCORE: Command = SORTED_SET
+    .command("zscore", 3, "1.2.0", "Answers the score of a member.")
+    .flags(&[READONLY, FAST])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key"), string("member")]);
+
+pub(super) const ZMSCORE: Command = SORTED_SET
+    .command("zmscore", -3, "6.2.0", "Answers the scores of members.")
+    .complexity("O(N) where N is the number of members being requested.")
+    .flags(&[READONLY, FAST])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key"), string("member").multiple()]);
+
+pub(super) const ZRANK: Command = SORTED_SET
+    .command("zrank", -3, "2.0.0", "Answers the rank of a member, by ascending scores.")
+    .complexity("O(log(N))")
+    .flags(&[READONLY, FAST])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key"), string("member"), word("WITHSCORE").named("withscore").optional()]);
+
+pub(super) const ZREVRANK: Command =
+    ZRANK.command("zrevrank", -3, "2.0.0", "Answers the rank of a member, by descending scores.");
+
+pub(super) const ZCOUNT: Command = SORTED_SET
+    .command("zcount", 4, "2.0.0", "Counts the members with scores in a range.")
+    .complexity("O(log(N)) with N being the number of elements in the sorted set.")
+    .flags(&[READONLY, FAST])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key"), double("min"), double("max")]);
+
+pub(super) const ZLEXCOUNT: Command = ZCOUNT
+    .command("zlexcount", 4, "2.8.9", "Counts the members in a range of their names.")
+    .arguments(&[key("key"), string("min"), string("max")]);
+
+pub(super) const ZRANGE: Command = SORTED_SET
+    .command("zrange", -4, "1.2.0", "Answers a range of members.")
+    .complexity(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number \
+         of elements returned.",
+    )
+    .flags(&[READONLY])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[
+        key("key"),
+        string("start"),
+        string("stop"),
+        one_of("sortby", &[word("BYSCORE"), word("BYLEX")]).optional().since("6.2.0"),
+        word("REV").named("rev").optional().since("6.2.0"),
+        LIMIT.since("6.2.0"),
+        WITHSCORES,
+    ]);
+
+pub(super) const ZREVRANGE: Command = ZRANGE
+    .command(
+        "zrevrange",
+        -4,
+        "1.2.0",
+        "Answers a range of members by their ranks, in descending order.",
+    )
+    .arguments(&[key("key"), integer("start"), integer("stop"), WITHSCORES]);
+
+pub(super) const ZRANGEBYSCORE: Command = ZRANGE
+    .command("zrangebyscore", -4, "1.0.5", "Answers a range of members by their scores.")
+    .complexity(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number \
+         of elements being returned. If M is constant (e.g. always asking for the \
+         first 10 elements with LIMIT), you can consider it O(log(N)).",
+    )
+    .arguments(&[key("key"), double("min"), double("max"), WITHSCORES.since("2.0.0"), LIMIT]);
+
+pub(super) const ZREVRANGEBYSCORE: Command = ZRANGEBYSCORE
+    .command(
+        "zrevrangebyscore",
+        -4,
+        "2.2.0",
+        "Answers a range of members by their scores, in descending order.",
+    )
+    .arguments(&[key("key"), double("max"), double("min"), WITHSCORES, LIMIT]);
+
+pub(super) const ZRANGEBYLEX: Command = ZRANGEBYSCORE
+    .command("zrangebylex", -4, "2.8.9", "Answers a range of members by their names.")
+    .arguments(&[key("key"), string("min"), string("max"), LIMIT]);
+
+pub(super) const ZREVRANGEBYLEX: Command = ZRANGEBYLEX
+    .command(
+        "zrevrangebylex",
+        -4,
+        "2.8.9",
+        "Answers a range of members by their names, in descending order.",
+    )
+    .arguments(&[key("key"), string("max"), string("min"), LIMIT]);
+
+pub(super) const ZREM: Command = SORTED_SET
+    .command("zrem", -3, "1.2.0", "Removes members.")
+    .complexity(
+        "O(M*log(N)) with N being the number of elements in the sorted set and M the number \
+         of elements to be removed.",
+    )
+    .flags(&[WRITE, FAST])
+    .keys(&[KeySpec::first(&[RW, DELETE])])
+    .arguments(&[key("key"), string("member").multiple()]);
+
+pub(super) const ZREMRANGEBYRANK: Command = SORTED_SET
+    .command("zremrangebyrank", 4, "2.0.0", "Removes a range of members by their ranks.")
+    .complexity(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number \
+         of elements removed by the operation.",
+    )
+    .flags(&[WRITE])
+    .keys(&[KeySpec::first(&[RW, DELETE])])
+    .arguments(&[key("key"), integer("start"), integer("stop")]);
+
+pub(super) const ZREMRANGEBYSCORE: Command = ZREMRANGEBYRANK
+    .command("zremrangebyscore", 4, "1.2.0", "Removes a range of members by their scores.")
+    .arguments(&[key("key"), double("min"), double("max")]);
+
+pub(super) const ZREMRANGEBYLEX: Command = ZREMRANGEBYRANK
+    .command("zremrangebylex", 4, "2.8.9", "Removes a range of members by their names.")
+    .arguments(&[key("key"), string("min"), string("max")]);
+
+pub(super) const ZPOPMIN: Command = SORTED_SET
+    .command("zpopmin", -2, "5.0.0", "Takes the members with the lowest scores.")
+    .complexity(
+        "O(log(N)*M) with N being the number of elements in the sorted set, and M being the \
+         number of elements popped.",
+    )
+    .flags(&[WRITE, FAST])
+    .keys(&[KeySpec::first(&[RW, ACCESS, DELETE])])
+    .arguments(&[key("key"), integer("count").optional()]);
+
+pub(super) const ZPOPMAX: Command =
+    ZPOPMIN.command("zpopmax", -2, "5.0.0", "Takes the members with the highest scores.");
+
+pub(super) const ZMPOP: Command = SORTED_SET
+    .command("zmpop", -4, "7.0.0", "Takes members from the first sorted set that has some.")
+    .complexity(
+        "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of \
+         elements in the sorted set, and M being the number of elements popped.",
+    )
+    .flags(&[WRITE, MOVABLEKEYS])
+    .keys(&[KeySpec::counted(1, &[RW, ACCESS, DELETE])])
+    .arguments(&[
+        integer("numkeys"),
+        key("key").multiple(),
+        one_of("where", &[word("MIN"), word("MAX")]),
+        integer("count").token("COUNT").optional(),
+    ]);

@@ -1,0 +1,41 @@
+//! Commands on sorted sets.
+
+mod add;
+mod bounds;
+mod declarations;
+mod pieces;
+mod pop;
+mod range;
+mod read;
+mod remove;
+
+use crate::access::handler::Handler;
+use crate::command::Command;
+
+use declarations::*;
+
+/// Commands of the family, subcommands included, with their handlers.
+pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
+    (&ZADD, Handler::Keyed(add::zadd)),
+    (&ZINCRBY, Handler::Keyed(add::zincrby)),
+    (&ZCARD, Handler::Keyed(read::zcard)),
+    (&ZSCORE, Handler::Keyed(read::zscore)),
+    (&ZMSCORE, Handler::Keyed(read::zmscore)),
+    (&ZRANK, Handler::Keyed(read::zrank)),
+    (&ZREVRANK, Handler::Keyed(read::zrank)),
+    (&ZCOUNT, Handler::Keyed(read::zcount)),
+    (&ZLEXCOUNT, Handler::Keyed(read::zlexcount)),
+    (&ZRANGE, Handler::Keyed(range::zrange)),
+    (&ZREVRANGE, Handler::Keyed(range::zrange)),
+    (&ZRANGEBYSCORE, Handler::Keyed(range::zrange)),
+    (&ZREVRANGEBYSCORE, Handler::Keyed(range::zrange)),
+    (&ZRANGEBYLEX, Handler::Keyed(range::zrange)),
+    (&ZREVRANGEBYLEX, Handler::Keyed(range::zrange)),
+    (&ZREM, Handler::Keyed(remove::zrem)),
+    (&ZREMRANGEBYRANK, Handler::Keyed(remove::zremrange)),
+    (&ZREMRANGEBYSCORE, Handler::Keyed(remove::zremrange)),
+    (&ZREMRANGEBYLEX, Handler::Keyed(remove::zremrange)),
+    (&ZPOPMIN, Handler::Keyed(pop::zpop)),
+    (&ZPOPMAX, Handler::Keyed(pop::zpop)),
+    (&ZMPOP, Handler::Keyed(pop::zmpop)),
+];

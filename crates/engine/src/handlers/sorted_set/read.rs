@@ -1,0 +1,83 @@
+//! Reading scores, ranks and counts.
+
+use tidemill_store::value::sorted_set::SortedSet;
+
+use super::bounds::{Bounds, By};
+use crate::access::context::Cx;
+use crate::access::options::is;
+use crate::access::outcome::Outcome;
+use crate::error::CommandError;
+
+pub(super) fn zcard(cx: &mut Cx<'_, '_>) -> Outcome {
+    let length = cx.read_as::<SortedSet<'_>>(cx.arg(1))?.map_or(0, |set| set.len());
+    cx.reply.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn zscore(cx: &mut Cx<'_, '_>) -> Outcome {
+    let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
+    let member = cx.arg(2);
+    reply_score(cx, set.and_then(|set| set.score(member)));
+    Ok(())
+}
+
+pub(super) fn zmscore(cx: &mut Cx<'_, '_>) -> Outcome {
+    let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
+    let args = cx.args;
+    cx.reply.array(args.len() - 2);
+    for member in args.iter().skip(2) {
+        reply_score(cx, set.and_then(|set| set.score(member)));
+    }
+    Ok(())
+}
+
+fn reply_score(cx: &mut Cx<'_, '_>, score: Option<f64>) {
+    match score {
+        Some(score) => cx.reply.double(score),
+        None => cx.reply.null(),
+    }
+}
+
+/// `ZRANK` and `ZREVRANK`.
+pub(super) fn zrank(cx: &mut Cx<'_, '_>) -> Outcome {
+    if cx.args.len() > 4 {
+        return Err(CommandError::Arity(cx.command.name.into()).into());
+    }
+    let with_score = cx.args.len() == 4;
+    if with_score && !is(cx.arg(3), "WITHSCORE") {
+        return Err(CommandError::Syntax.into());
+    }
+    let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
+    let found = set.and_then(|set| {
+        let (rank, score) = set.rank(cx.arg(2))?;
+        let is_from_end = cx.command.name == "zrevrank";
+        Some((if is_from_end { set.len() - 1 - rank } else { rank }, score))
+    });
+    match found {
+        Some((rank, score)) if with_score => {
+            cx.reply.array(2);
+            cx.reply.integer(rank as i64);
+            cx.reply.double(score);
+        }
+        Some((rank, _)) => cx.reply.integer(rank as i64),
+        None if with_score => cx.reply.null_array(),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn zcount(cx: &mut Cx<'_, '_>) -> Outcome {
+    count(cx, By::Score)
+}
+
+pub(super) fn zlexcount(cx: &mut Cx<'_, '_>) -> Outcome {
+    count(cx, By::Member)
+}
+
+fn count(cx: &mut Cx<'_, '_>, by: By) -> Outcome {
+    let bounds = Bounds::parse(by, cx.arg(2), cx.arg(3))?;
+    let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
+    let ranks = set.map_or(0..0, |set| bounds.ranks(set, false));
+    cx.reply.integer((ranks.end - ranks.start) as i64);
+    Ok(())
+}

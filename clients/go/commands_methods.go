@@ -3149,7 +3149,7 @@ func (c Commands) XTrim(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["XTRIM"])
 }
 
-// ZAdd runs ZADD: Adds one or more members to a sorted set, or updates their scores. Creates the key if it doesn't exist.
+// ZAdd runs ZADD: Adds members to a sorted set, or changes their scores.
 //
 // Since 1.2.0.
 func (c Commands) ZAdd(ctx context.Context, key string, args ...any) Reply {
@@ -3161,7 +3161,7 @@ func (c Commands) ZAdd(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZADD"])
 }
 
-// ZCard runs ZCARD: Returns the number of members in a sorted set.
+// ZCard runs ZCARD: Counts the members.
 //
 // Since 1.2.0.
 func (c Commands) ZCard(ctx context.Context, key string) Reply {
@@ -3170,7 +3170,7 @@ func (c Commands) ZCard(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["ZCARD"])
 }
 
-// ZCount runs ZCOUNT: Returns the count of members in a sorted set that have scores within a range.
+// ZCount runs ZCOUNT: Counts the members with scores in a range.
 //
 // Since 2.0.0.
 func (c Commands) ZCount(ctx context.Context, key string, minValue any, maxValue any) Reply {
@@ -3213,7 +3213,7 @@ func (c Commands) ZDiffStore(ctx context.Context, destination string, keys ...st
 	return c.runner.run(ctx, r, commandTable["ZDIFFSTORE"])
 }
 
-// ZIncrBy runs ZINCRBY: Increments the score of a member in a sorted set.
+// ZIncrBy runs ZINCRBY: Adds to the score of a member.
 //
 // Since 1.2.0.
 func (c Commands) ZIncrBy(ctx context.Context, key string, increment any, member any) Reply {
@@ -3274,7 +3274,7 @@ func (c Commands) ZInterStore(ctx context.Context, destination string, keys []st
 	return c.runner.run(ctx, r, commandTable["ZINTERSTORE"])
 }
 
-// ZLexCount runs ZLEXCOUNT: Returns the number of members in a sorted set within a lexicographical range.
+// ZLexCount runs ZLEXCOUNT: Counts the members in a range of their names.
 //
 // Since 2.8.9.
 func (c Commands) ZLexCount(ctx context.Context, key string, minValue any, maxValue any) Reply {
@@ -3289,7 +3289,7 @@ func (c Commands) ZLexCount(ctx context.Context, key string, minValue any, maxVa
 	return c.runner.run(ctx, r, commandTable["ZLEXCOUNT"])
 }
 
-// ZMPop runs ZMPOP: Returns the highest- or lowest-scoring members from one or more sorted sets after removing them. Deletes the sorted set if the last member was popped.
+// ZMPop runs ZMPOP: Takes members from the first sorted set that has some.
 //
 // Since 7.0.0.
 func (c Commands) ZMPop(ctx context.Context, keys []string, args ...any) Reply {
@@ -3304,7 +3304,7 @@ func (c Commands) ZMPop(ctx context.Context, keys []string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZMPOP"])
 }
 
-// ZMScore runs ZMSCORE: Returns the score of one or more members in a sorted set.
+// ZMScore runs ZMSCORE: Answers the scores of members.
 //
 // Since 6.2.0.
 func (c Commands) ZMScore(ctx context.Context, key string, members ...any) Reply {
@@ -3316,7 +3316,7 @@ func (c Commands) ZMScore(ctx context.Context, key string, members ...any) Reply
 	return c.runner.run(ctx, r, commandTable["ZMSCORE"])
 }
 
-// ZPopMax runs ZPOPMAX: Returns the highest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.
+// ZPopMax runs ZPOPMAX: Takes the members with the highest scores.
 //
 // Since 5.0.0.
 func (c Commands) ZPopMax(ctx context.Context, key string, args ...any) Reply {
@@ -3328,7 +3328,7 @@ func (c Commands) ZPopMax(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZPOPMAX"])
 }
 
-// ZPopMin runs ZPOPMIN: Returns the lowest-scoring members from a sorted set after removing them. Deletes the sorted set if the last member was popped.
+// ZPopMin runs ZPOPMIN: Takes the members with the lowest scores.
 //
 // Since 5.0.0.
 func (c Commands) ZPopMin(ctx context.Context, key string, args ...any) Reply {
@@ -3352,7 +3352,7 @@ func (c Commands) ZRandMember(ctx context.Context, key string, args ...any) Repl
 	return c.runner.run(ctx, r, commandTable["ZRANDMEMBER"])
 }
 
-// ZRange runs ZRANGE: Returns members in a sorted set within a range of indexes.
+// ZRange runs ZRANGE: Answers a range of members.
 //
 // Since 1.2.0.
 func (c Commands) ZRange(ctx context.Context, key string, start any, stop any, args ...any) Reply {
@@ -3370,7 +3370,7 @@ func (c Commands) ZRange(ctx context.Context, key string, start any, stop any, a
 	return c.runner.run(ctx, r, commandTable["ZRANGE"])
 }
 
-// ZRangeByLex runs ZRANGEBYLEX: Returns members in a sorted set within a lexicographical range.
+// ZRangeByLex runs ZRANGEBYLEX: Answers a range of members by their names.
 //
 // Since 2.8.9.
 func (c Commands) ZRangeByLex(ctx context.Context, key string, minValue any, maxValue any, args ...any) Reply {
@@ -3388,7 +3388,7 @@ func (c Commands) ZRangeByLex(ctx context.Context, key string, minValue any, max
 	return c.runner.run(ctx, r, commandTable["ZRANGEBYLEX"])
 }
 
-// ZRangeByScore runs ZRANGEBYSCORE: Returns members in a sorted set within a range of scores.
+// ZRangeByScore runs ZRANGEBYSCORE: Answers a range of members by their scores.
 //
 // Since 1.0.5.
 func (c Commands) ZRangeByScore(ctx context.Context, key string, minValue any, maxValue any, args ...any) Reply {
@@ -3425,7 +3425,7 @@ func (c Commands) ZRangeStore(ctx context.Context, dst string, src string, minVa
 	return c.runner.run(ctx, r, commandTable["ZRANGESTORE"])
 }
 
-// ZRank runs ZRANK: Returns the index of a member in a sorted set ordered by ascending scores.
+// ZRank runs ZRANK: Answers the rank of a member, by ascending scores.
 //
 // Since 2.0.0.
 func (c Commands) ZRank(ctx context.Context, key string, member any, args ...any) Reply {
@@ -3440,7 +3440,7 @@ func (c Commands) ZRank(ctx context.Context, key string, member any, args ...any
 	return c.runner.run(ctx, r, commandTable["ZRANK"])
 }
 
-// ZRem runs ZREM: Removes one or more members from a sorted set. Deletes the sorted set if all members were removed.
+// ZRem runs ZREM: Removes members.
 //
 // Since 1.2.0.
 func (c Commands) ZRem(ctx context.Context, key string, members ...any) Reply {
@@ -3452,7 +3452,7 @@ func (c Commands) ZRem(ctx context.Context, key string, members ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZREM"])
 }
 
-// ZRemRangeByLex runs ZREMRANGEBYLEX: Removes members in a sorted set within a lexicographical range. Deletes the sorted set if all members were removed.
+// ZRemRangeByLex runs ZREMRANGEBYLEX: Removes a range of members by their names.
 //
 // Since 2.8.9.
 func (c Commands) ZRemRangeByLex(ctx context.Context, key string, minValue any, maxValue any) Reply {
@@ -3467,7 +3467,7 @@ func (c Commands) ZRemRangeByLex(ctx context.Context, key string, minValue any, 
 	return c.runner.run(ctx, r, commandTable["ZREMRANGEBYLEX"])
 }
 
-// ZRemRangeByRank runs ZREMRANGEBYRANK: Removes members in a sorted set within a range of indexes. Deletes the sorted set if all members were removed.
+// ZRemRangeByRank runs ZREMRANGEBYRANK: Removes a range of members by their ranks.
 //
 // Since 2.0.0.
 func (c Commands) ZRemRangeByRank(ctx context.Context, key string, start int64, stop int64) Reply {
@@ -3478,7 +3478,7 @@ func (c Commands) ZRemRangeByRank(ctx context.Context, key string, start int64, 
 	return c.runner.run(ctx, r, commandTable["ZREMRANGEBYRANK"])
 }
 
-// ZRemRangeByScore runs ZREMRANGEBYSCORE: Removes members in a sorted set within a range of scores. Deletes the sorted set if all members were removed.
+// ZRemRangeByScore runs ZREMRANGEBYSCORE: Removes a range of members by their scores.
 //
 // Since 1.2.0.
 func (c Commands) ZRemRangeByScore(ctx context.Context, key string, minValue any, maxValue any) Reply {
@@ -3493,7 +3493,7 @@ func (c Commands) ZRemRangeByScore(ctx context.Context, key string, minValue any
 	return c.runner.run(ctx, r, commandTable["ZREMRANGEBYSCORE"])
 }
 
-// ZRevRange runs ZREVRANGE: Returns members in a sorted set within a range of indexes in reverse order.
+// ZRevRange runs ZREVRANGE: Answers a range of members by their ranks, in descending order.
 //
 // Since 1.2.0.
 func (c Commands) ZRevRange(ctx context.Context, key string, start int64, stop int64, args ...any) Reply {
@@ -3507,7 +3507,7 @@ func (c Commands) ZRevRange(ctx context.Context, key string, start int64, stop i
 	return c.runner.run(ctx, r, commandTable["ZREVRANGE"])
 }
 
-// ZRevRangeByLex runs ZREVRANGEBYLEX: Returns members in a sorted set within a lexicographical range in reverse order.
+// ZRevRangeByLex runs ZREVRANGEBYLEX: Answers a range of members by their names, in descending order.
 //
 // Since 2.8.9.
 func (c Commands) ZRevRangeByLex(ctx context.Context, key string, maxValue any, minValue any, args ...any) Reply {
@@ -3525,7 +3525,7 @@ func (c Commands) ZRevRangeByLex(ctx context.Context, key string, maxValue any, 
 	return c.runner.run(ctx, r, commandTable["ZREVRANGEBYLEX"])
 }
 
-// ZRevRangeByScore runs ZREVRANGEBYSCORE: Returns members in a sorted set within a range of scores in reverse order.
+// ZRevRangeByScore runs ZREVRANGEBYSCORE: Answers a range of members by their scores, in descending order.
 //
 // Since 2.2.0.
 func (c Commands) ZRevRangeByScore(ctx context.Context, key string, maxValue any, minValue any, args ...any) Reply {
@@ -3543,7 +3543,7 @@ func (c Commands) ZRevRangeByScore(ctx context.Context, key string, maxValue any
 	return c.runner.run(ctx, r, commandTable["ZREVRANGEBYSCORE"])
 }
 
-// ZRevRank runs ZREVRANK: Returns the index of a member in a sorted set ordered by descending scores.
+// ZRevRank runs ZREVRANK: Answers the rank of a member, by descending scores.
 //
 // Since 2.0.0.
 func (c Commands) ZRevRank(ctx context.Context, key string, member any, args ...any) Reply {
@@ -3573,7 +3573,7 @@ func (c Commands) ZScan(ctx context.Context, key string, cursor any, args ...any
 	return c.runner.run(ctx, r, commandTable["ZSCAN"])
 }
 
-// ZScore runs ZSCORE: Returns the score of a member in a sorted set.
+// ZScore runs ZSCORE: Answers the score of a member.
 //
 // Since 1.2.0.
 func (c Commands) ZScore(ctx context.Context, key string, member any) Reply {

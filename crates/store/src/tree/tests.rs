@@ -1,5 +1,5 @@
-//! Sorted trees against a sorted vector, step by step: with ties, with plain numbers, with leaves of
-//! one stride.
+//! Sorted trees against a sorted vector, step by step: with ties, with plain numbers, with leaves
+//! of one stride.
 //!
 //! `TIDEMILL_TREE_STEPS` sets the number of steps of each model; `make soak` takes 10^6.
 

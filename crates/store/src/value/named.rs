@@ -19,7 +19,7 @@ use crate::tree::update::{Pieces, TreePath};
 use crate::tree::{Built, Root};
 
 /// Order of elements by the keys of their names.
-pub(super) trait Named: Order {
+pub(super) trait Named: Order<Key = u64> {
     /// Name of an element.
     type Name<'a>: Copy;
 

@@ -72,7 +72,8 @@ pub struct Settings {
     pub version_check: VersionCheck,
     /// `zset-max-listpack-entries`: members beyond which a sorted set is called a skip list.
     pub sorted_set_listpack_entries_max: u64,
-    /// `zset-max-listpack-value`: bytes of a member beyond which a sorted set is called a skip list.
+    /// `zset-max-listpack-value`: bytes of a member beyond which a sorted set is called a skip
+    /// list.
     pub sorted_set_listpack_value_bytes_max: usize,
     /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
     /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).

@@ -73,7 +73,7 @@ fn zadd_adds_updates_and_refuses_as_its_options_say() {
 }
 
 #[test]
-fn the_encoding_follows_count_length_and_the_first_arguments() {
+fn the_encoding_follows_the_members_and_the_arguments() {
     let (mut server, client) = server();
     let long = "m".repeat(65);
     let same: String = (0..129).map(|_| " 1 a").collect();
@@ -84,6 +84,8 @@ fn the_encoding_follows_count_length_and_the_first_arguments() {
         &[
             (&format!("ZADD first 1 {long}"), ":1"),
             ("OBJECT ENCODING first", "$8 skiplist"),
+            (&format!("ZADD last 1 a 1 {long}"), ":2"),
+            ("OBJECT ENCODING last", "$8 skiplist"),
             (&format!("ZADD same{same}"), ":1"),
             ("OBJECT ENCODING same", "$8 skiplist"),
             (&format!("ZADD many{many}"), ":128"),
@@ -98,6 +100,11 @@ fn the_encoding_follows_count_length_and_the_first_arguments() {
             ("ZADD few 3 c", ":1"),
             ("OBJECT ENCODING few", "$8 skiplist"),
             ("TYPE few", "+zset"),
+            ("ZADD kept 1 a", ":1"),
+            ("ZADD kept XX 1 b 1 c", ":0"),
+            ("OBJECT ENCODING kept", "$8 listpack"),
+            ("ZADD kept XX 1 b 1 c 1 d", ":0"),
+            ("OBJECT ENCODING kept", "$8 skiplist"),
         ],
     );
 }
@@ -152,6 +159,11 @@ fn ranges_are_bounded_limited_and_reversed() {
             ("ZRANGE k -inf +inf BYSCORE LIMIT -1 5", "*0"),
             ("ZRANGE k -inf +inf BYSCORE LIMIT 1 -5", "*2 $1 b $1 c"),
             ("ZRANGE k + - BYLEX REV LIMIT 1 1", "*1 $1 b"),
+            ("CONFIG SET zset-max-listpack-entries 0", "+OK"),
+            ("ZADD s 1 a 2 b 3 c", ":3"),
+            ("ZRANGE s -inf +inf BYSCORE LIMIT -2 5", "*2 $1 b $1 c"),
+            ("ZRANGE s +inf -inf BYSCORE REV LIMIT -2 1", "*1 $1 b"),
+            ("ZRANGE s -inf +inf BYSCORE LIMIT -4 5", "*0"),
             ("ZREVRANGEBYSCORE k +inf -inf WITHSCORES LIMIT 2 9", "*2 $1 a $1 1"),
             ("ZRANGE k [a [b BYSCORE BYLEX", "-ERR syntax error"),
             (

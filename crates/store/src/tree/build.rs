@@ -14,7 +14,7 @@ use super::update::{child_of, sum_up};
 /// Builder of a tree whose elements come in their order: each node is written once and full.
 ///
 /// It keeps one leaf and at most 40 nodes of each level, and takes some 20 ns per element, where
-/// single insertions descend for each. Leaves with a base are not built by it.
+/// single insertions descend for each.
 #[derive(Debug)]
 pub(crate) struct Builder<S: Sorted> {
     /// Flags of the leaves.

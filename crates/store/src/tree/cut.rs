@@ -24,8 +24,8 @@ pub(crate) fn cut<O: Order>(arena: &mut Arena, root: Link, start: u64, end: u64)
     root_of::<O>(arena, &[(rest, O::Key::of_key(0))])
 }
 
-/// Cuts below one node, of whose positions `start..end` are some, and returns the node that replaces
-/// it.
+/// Cuts below one node, of whose positions `start..end` are some, and returns the node that
+/// replaces it.
 fn cut_node<O: Order>(arena: &mut Arena, link: Link, start: u64, end: u64) -> Option<Link> {
     let node = link.node();
     if end - start == sums::<O>(node).measure {

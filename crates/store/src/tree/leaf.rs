@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::limits::NODE_BYTES_MAX;
-use super::node::{BASE_BYTES, HEADER_BYTES, Link, Node, NodeHeader, Stride, flags};
+use super::node::{HEADER_BYTES, Link, Node, NodeHeader, Stride, flags};
 
 /// Element to insert, in pieces that are stored end to end.
 ///
@@ -25,8 +25,8 @@ pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
 }
 
 fn payload_bytes(special: u8, data_bytes: usize, count: usize) -> usize {
-    if let Some(stride) = Stride::of(special) {
-        return data_bytes + if stride.has_base() { BASE_BYTES } else { 0 };
+    if special & flags::FIXED != 0 {
+        return data_bytes;
     }
     // The table stays aligned because capacities are even.
     data_bytes.next_multiple_of(2) + entry_bytes(data_bytes, count) * count.saturating_sub(1)
@@ -41,7 +41,7 @@ fn is_wide(data_bytes: usize, count: usize) -> bool {
     count > 1 && data_bytes > usize::from(u16::MAX)
 }
 
-/// Writer of a new leaf, element by element; a fixed one needs its base as well, if it has one.
+/// Writer of a new leaf, element by element.
 pub(crate) struct LeafWriter {
     link: Link,
     written: usize,
@@ -73,12 +73,6 @@ impl LeafWriter {
         self.index += 1;
     }
 
-    /// Sets the base of a fixed leaf that has one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "leaves with bases hold sets of integers"))]
-    pub(crate) fn set_base(&mut self, base: u64) {
-        set_base(self.link, base);
-    }
-
     pub(crate) fn finish(self) -> Link {
         debug_assert_eq!(self.written, self.link.header().used as usize);
         debug_assert_eq!(self.index, self.link.node().len());
@@ -101,22 +95,6 @@ fn write_bytes(link: Link, offset: usize, bytes: &[u8]) {
     let at = link.payload(offset);
     // SAFETY: the range lies within the allocation, and the bytes do not lie in a fresh node.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-}
-
-/// Sets the base of a fresh fixed leaf.
-fn set_base(link: Link, base: u64) {
-    debug_assert!(link.is_fresh());
-    debug_assert!(Stride::of(link.header().flags).is_some_and(Stride::has_base));
-    // SAFETY: the leaf was allocated with room for a base at its end, and a fresh node has no
-    // readers.
-    unsafe { link.base_address().write(base) };
-}
-
-/// Gives a new leaf the base of the one it was made from, if it has one.
-fn copy_base(source: Node<'_>, target: Link) {
-    if Stride::of(source.header().flags).is_some_and(Stride::has_base) {
-        set_base(target, source.base());
-    }
 }
 
 fn set_start(link: Link, index: usize, start: usize) {
@@ -168,7 +146,6 @@ pub(crate) fn splice(
         move_starts(link, target, at, removed, len, cut_start + inserted_bytes, cut_end);
     }
     if target != link {
-        copy_base(leaf, target);
         write_bytes(target, 0, &leaf.data()[..cut_start]);
     }
     target.set_header(NodeHeader { used: used as u32, len: len as u16, ..target.header() });
@@ -293,13 +270,11 @@ impl<'a> LeafPlan<'a> {
         let special = self.leaf.header().flags;
         let mut writer = LeafWriter::new(arena, special, data_bytes, chosen().count());
         chosen().for_each(|index| self.with(index, |parts| writer.push(parts)));
-        let built = writer.finish();
-        copy_base(self.leaf, built);
-        built
+        writer.finish()
     }
 }
 
-/// New leaf of one element, without a base.
+/// New leaf of one element.
 pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
     let mut writer = LeafWriter::new(arena, special, parts_bytes(parts), 1);
     writer.push(parts);
@@ -308,15 +283,13 @@ pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
 
 /// Merges two neighbours into one leaf, if one node can hold both.
 ///
-/// Both have lengths of their own or the same stride, without a base: leaves with bases are merged
-/// by the owner of the tree, who knows their meaning.
+/// Both have lengths of their own, or the same stride.
 pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
     let (first, second) = (left.node(), right.node());
     let data_bytes = first.data().len() + second.data().len();
     let count = first.len() + second.len();
     let special = first.header().flags | second.header().flags;
     debug_assert!(Stride::of(first.header().flags) == Stride::of(second.header().flags));
-    debug_assert!(!Stride::of(special).is_some_and(Stride::has_base));
     if leaf_bytes(special, data_bytes, count) > NODE_BYTES_MAX {
         return None;
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! leaf    | header | element 0 | element 1 | ... | free | ... | start of 2 | start of 1 |
 //! inner   | header | totals | child 0 | child 1 | ... | free |
-//! fixed   | header | element 0 | element 1 | ... | free | base |
+//! fixed   | header | element 0 | element 1 | ... | free |
 //! ties    | header | totals | child 0 | child 1 | ... | ends of ties | ties | free |
 //! ```
 //!
@@ -24,9 +24,6 @@ use crate::prefetch::prefetch;
 
 pub(crate) const HEADER_BYTES: usize = size_of::<NodeHeader>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
-
-/// Bytes of the base of a fixed leaf.
-pub(crate) const BASE_BYTES: usize = size_of::<u64>();
 
 /// Alignment of every node: that of the children's pointers.
 const ALIGNMENT: usize = 8;
@@ -59,9 +56,9 @@ pub(crate) mod flags {
 /// Length of all elements of a leaf without a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stride {
-    /// Two bytes; the leaf has a base.
+    /// Two bytes.
     Two = 0,
-    /// Four bytes; the leaf has a base.
+    /// Four bytes.
     Four = 1,
     /// Eight bytes.
     Eight = 2,
@@ -97,12 +94,6 @@ impl Stride {
             2 => Stride::Eight,
             _ => Stride::Twelve,
         })
-    }
-
-    /// True if leaves of this stride have a base: a number, common to all their elements, that the
-    /// owner of the tree gives a meaning.
-    pub(crate) fn has_base(self) -> bool {
-        matches!(self, Stride::Two | Stride::Four)
     }
 }
 
@@ -286,12 +277,6 @@ impl Link {
         unsafe { self.0.as_ptr().cast::<u8>().add(HEADER_BYTES + offset) }
     }
 
-    /// Address of a fixed leaf's base, which is aligned because capacities are multiples of 16.
-    #[inline]
-    pub(crate) fn base_address(self) -> *mut u64 {
-        self.payload(self.header().capacity as usize - HEADER_BYTES - BASE_BYTES).cast()
-    }
-
     /// Address of the table of narrow starts with `count` entries; the entry of element 1 is the
     /// last of them.
     #[inline]
@@ -419,14 +404,6 @@ impl<'a> Node<'a> {
         // SAFETY: `used` bytes of an inner node's payload behind the totals are initialized and do
         // not change for `'a`; the children are the first of them.
         unsafe { std::slice::from_raw_parts(first, bytes) }
-    }
-
-    /// Base of a fixed leaf that has one.
-    #[inline]
-    pub(crate) fn base(self) -> u64 {
-        debug_assert!(Stride::of(self.header().flags).is_some_and(Stride::has_base));
-        // SAFETY: the last eight bytes of such a leaf are its base, written when it was made.
-        unsafe { self.link.base_address().read() }
     }
 
     /// The sums of an inner node.

@@ -110,18 +110,16 @@ struct Addition {
 }
 
 impl Addition {
-    /// A new set is sized by the number of its arguments and by the first member.
+    /// The number of arguments counts, as many members as they may be in the end.
     fn new(
         options: Options,
         limits: Limits,
         old: Option<EntryRef<'_>>,
         pairs: &[Pair<'_>],
-    ) -> Self {
-        let is_skiplist = match (old, pairs) {
-            (Some(entry), _) => entry.encoding() == Encoding::Skiplist,
-            (None, [(_, first), ..]) => limits.are_exceeded(pairs.len() as u64, first),
-            (None, []) => false,
-        };
+    ) -> Addition {
+        let is_exceeded = |(_, member): &Pair<'_>| limits.are_exceeded(pairs.len() as u64, member);
+        let is_skiplist = old.is_some_and(|entry| entry.encoding() == Encoding::Skiplist)
+            || pairs.iter().any(is_exceeded);
         Addition { options, limits, is_skiplist, added_count: 0, updated_count: 0, score: None }
     }
 
@@ -184,6 +182,9 @@ fn add(
     })?;
     if addition.change_count() > 0 {
         cx.count_changes(addition.change_count());
+    } else if old.is_some_and(|entry| entry.encoding() != addition.encoding()) {
+        // As in Valkey, which makes room before it looks for the members.
+        cx.edit(key).set_encoding(addition.encoding());
     }
     Ok(addition)
 }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use tidemill_resp::encode::Protocol;
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_store::value::sorted_set::{Item, SortedSet};
+use tidemill_store::{Encoding, Kind};
 
 use super::bounds::{Bounds, By};
 use super::pieces::SortedSetElements;
@@ -19,7 +20,8 @@ struct Options {
     by: By,
     is_descending: bool,
     with_scores: bool,
-    /// Members left out at the start; none are answered when negative.
+    /// Members left out at the start. When negative, as many are answered from the end at most, and
+    /// of a listpack none.
     offset: i64,
     /// Members answered at most; all when negative.
     count: i64,
@@ -75,12 +77,18 @@ impl Options {
     }
 
     /// Ranks that the limit leaves of a range.
-    fn limited(self, ranks: Range<u64>) -> Range<u64> {
+    fn limited(self, ranks: Range<u64>, encoding: Encoding) -> Range<u64> {
         let len = ranks.end - ranks.start;
         if self.by == By::Rank {
             return ranks;
         }
-        let skipped = u64::try_from(self.offset).unwrap_or(u64::MAX).min(len);
+        let skipped = match u64::try_from(self.offset) {
+            Ok(offset) => offset.min(len),
+            Err(_) if encoding == Encoding::Skiplist => {
+                len.checked_sub(self.offset.unsigned_abs()).unwrap_or(len)
+            }
+            Err(_) => len,
+        };
         let count = u64::try_from(self.count).unwrap_or(u64::MAX).min(len - skipped);
         if self.is_descending {
             let end = ranks.end - skipped;
@@ -114,7 +122,7 @@ impl Shape {
         count as usize * if self == Shape::Flat { 2 } else { 1 }
     }
 
-    pub(super) fn write(self, reply: &mut tidemill_resp::encode::ReplyBuffer, item: Item<'_>) {
+    pub(super) fn write(self, reply: &mut ReplyBuffer, item: Item<'_>) {
         if self == Shape::Pairs {
             reply.array(2);
         }
@@ -133,11 +141,13 @@ pub(super) fn zrange(cx: &mut Cx<'_, '_>) -> Outcome {
         std::mem::swap(&mut min, &mut max);
     }
     let bounds = Bounds::parse(options.by, min, max)?;
-    let Some(set) = cx.read_as::<SortedSet<'_>>(cx.arg(1))? else {
+    let entry = cx.read_kind(cx.arg(1), Kind::SortedSet)?;
+    let set = entry.and_then(|entry| Some((entry, entry.view::<SortedSet<'_>>(cx.seed())?)));
+    let Some((entry, set)) = set else {
         cx.reply.array(0);
         return Ok(());
     };
-    let ranks = options.limited(bounds.ranks(set, options.is_descending));
+    let ranks = options.limited(bounds.ranks(set, options.is_descending), entry.encoding());
     let count = ranks.end - ranks.start;
     let version = cx.pin(cx.arg(1), count, (set.len(), set.bytes()))?;
     let shape = if options.with_scores { Shape::with_scores(cx) } else { Shape::Members };

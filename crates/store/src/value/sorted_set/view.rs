@@ -190,7 +190,7 @@ impl<'g> SortedSet<'g> {
 
     /// Number of members before `member` in the order of bytes; for sets whose scores are equal.
     ///
-    /// Where scores differ the members are in no order, and some number of them is returned.
+    /// Members of different scores are in no order; some number of them is returned then.
     #[must_use]
     pub fn members_below(&self, member: &[u8]) -> u64 {
         self.count_members(member, |found, bound| found < bound)

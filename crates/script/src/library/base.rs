@@ -60,9 +60,9 @@ fn assert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     }
     if vm.has(args, 1) {
         let text = vm.check_text(args, 1)?;
-        return Err(vm.plain_error(&text));
+        return Err(vm.fail(&text));
     }
-    Err(vm.plain_error(b"assertion failed!"))
+    Err(vm.fail("assertion failed!"))
 }
 
 fn collectgarbage(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {

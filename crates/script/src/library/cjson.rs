@@ -245,7 +245,7 @@ impl Encoder {
         depth: usize,
     ) -> Result<(), Stop> {
         if depth > vm.settings.json.encode_depth_max.min(JSON_DEPTH_MAX) {
-            return Err(vm.fail(format!("Cannot serialise, excessive depth ({depth})")));
+            return Err(vm.fail(format!("Cannot serialise, excessive nesting ({depth})")));
         }
         match array_length(vm, table)? {
             Some(length) if length > 0 => {

@@ -86,8 +86,10 @@ impl Reader {
     fn enter(&mut self, vm: &mut Vm) -> Result<(), Stop> {
         self.depth += 1;
         if self.depth > self.depth_max {
-            let depth = self.depth;
-            return Err(vm.fail(format!("Found too many nested data structures ({depth})")));
+            let (depth, at) = (self.depth, self.at);
+            let text =
+                format!("Found too many nested data structures ({depth}) at character {at}");
+            return Err(vm.fail(text));
         }
         Ok(())
     }

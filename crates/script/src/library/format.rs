@@ -60,6 +60,9 @@ pub(super) fn format(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, S
             continue;
         }
         argument += 1;
+        if argument >= args.count {
+            return Err(vm.argument_error(argument + 1, "no value"));
+        }
         let (spec, letter) = conversion(vm, &format, at)?;
         at = letter + 1;
         convert(vm, args, argument, spec, format.get(letter).copied(), &mut out)?;

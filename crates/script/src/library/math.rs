@@ -12,7 +12,8 @@ pub(crate) struct Random(u64);
 
 impl Default for Random {
     fn default() -> Self {
-        Self::seeded(0)
+        // The state with which a server begins.
+        Self(0x1234_abcd_330e)
     }
 }
 
@@ -70,7 +71,9 @@ fn clock(_: &mut Vm, host: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
 }
 
 fn binary(vm: &mut Vm, args: Args, function: fn(f64, f64) -> f64) -> Result<Ret, Stop> {
-    let (a, b) = (vm.check_number(args, 0)?, vm.check_number(args, 1)?);
+    // C evaluates the second argument first, so its error is the one that scripts see.
+    let b = vm.check_number(args, 1)?;
+    let a = vm.check_number(args, 0)?;
     Ok(Ret::One(Value::Number(function(a, b))))
 }
 
@@ -108,8 +111,9 @@ fn split(number: f64) -> (f64, i32) {
 }
 
 fn ldexp(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let exponent = vm.check_integer(args, 1)? as i32;
     let number = vm.check_number(args, 0)?;
-    let exponent = (vm.check_integer(args, 1)? as i32).clamp(-2200, 2200);
+    let exponent = exponent.clamp(-2200, 2200);
     // In halves, so that neither factor overflows alone.
     let third = exponent / 3;
     let power = 2.0_f64.powi(third);

@@ -237,11 +237,20 @@ fn command_number(number: f64) -> Vec<u8> {
     }
     let text = format!("{number:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    match exponent.parse::<i32>().unwrap_or(0) {
-        -4..=20 => format!("{number}").into_bytes(),
-        exponent if exponent > 0 => format!("{mantissa}e+{exponent}").into_bytes(),
-        exponent => format!("{mantissa}e{exponent}").into_bytes(),
+    let exponent = exponent.parse::<i32>().unwrap_or(0);
+    // Digits, and the power of ten of the last one.
+    let digit_count = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
+    let power = exponent - digit_count + 1;
+    let is_decimal = if power >= 0 {
+        exponent < digit_count + 7
+    } else {
+        power > -7 || exponent.abs() < 4
+    };
+    if is_decimal {
+        return format!("{number}").into_bytes();
     }
+    let sign = if exponent > 0 { "+" } else { "" };
+    format!("{mantissa}e{sign}{exponent}").into_bytes()
 }
 
 fn call(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {

@@ -173,14 +173,14 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let mut layout = Layout::new(vm.check_text(args, 0)?);
     let data = vm.check_text(args, 1)?;
     let position = vm.integer_or(args, 2, 1)?;
-    if position < 1 {
+    if position == 0 {
         return Err(vm.argument_error(3, "offset must be 1 or greater"));
     }
-    let mut at = position as usize - 1;
+    let mut at = (position as usize).wrapping_sub(1);
     let mut values: Vec<Value> = Vec::new();
     while let Some(option) = layout.next_option() {
         let mut bytes = layout.option_size(vm, option)?;
-        at += layout.padding(at, option, bytes);
+        at = at.wrapping_add(layout.padding(at, option, bytes));
         if bytes > data.len() || at > data.len() - bytes {
             return Err(too_short(vm));
         }
@@ -225,7 +225,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         }
         at += bytes;
     }
-    values.push(Value::Number((at + 1) as f64));
+    values.push(Value::Number(at.wrapping_add(1) as i64 as f64));
     vm.results = values;
     Ok(Ret::Many)
 }
@@ -261,9 +261,9 @@ fn size(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         let bytes = layout.option_size(vm, option)?;
         total += layout.padding(total, option, bytes);
         match option {
-            b's' => return Err(vm.argument_error(1, "option 's' has variable size")),
+            b's' => return Err(vm.argument_error(1, "option 's' has no fixed size")),
             b'c' if bytes == 0 => {
-                return Err(vm.argument_error(1, "option 'c0' has variable size"));
+                return Err(vm.argument_error(1, "option 'c0' has no fixed size"));
             }
             _ if !option.is_ascii_alphanumeric() => layout.control(vm, option)?,
             _ => {}

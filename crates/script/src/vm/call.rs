@@ -214,7 +214,7 @@ impl Vm {
         match native {
             Native::Pcall => {
                 if count == 0 {
-                    return Err(self.argument_error(1, "value expected"));
+                    return self.protect_nothing(at, wanted);
                 }
                 self.protect(host, at, count - 1, wanted, None)
             }
@@ -230,6 +230,16 @@ impl Vm {
             Native::Yield => self.yield_values(at, count, wanted),
             Native::Plain(_) => Ok(Called::Done),
         }
+    }
+
+    /// `pcall` without a function: Valkey's own calls the result that it has prepared.
+    fn protect_nothing(&mut self, at: usize, wanted: i32) -> Result<Called, Stop> {
+        let text = self.string(b"attempt to call a boolean value")?;
+        self.ensure_stack(at + 2)?;
+        self.stack[at] = Value::Bool(false);
+        self.stack[at + 1] = text;
+        self.deliver(at, 2, wanted)?;
+        Ok(Called::Done)
     }
 
     /// Calls the value behind `at` so that errors become results.
@@ -445,6 +455,13 @@ impl Vm {
                     Err(Stop::Error(_)) => self.string(b"error in error handling")?,
                     Err(other) => return Err(other),
                 };
+            }
+            if let (Kind::Protected(None), Value::Table(table)) = (self.frames[index].kind, value)
+                && let text @ Value::Str(_) =
+                    self.heap.table(table).get(Value::Str(self.names.err))
+            {
+                // Valkey's `pcall` gives the text of an error that is a table.
+                value = text;
             }
             let (at, wanted) = (self.frames[index].at, self.frames[index].wanted);
             self.close_upvalues(at);

@@ -150,7 +150,7 @@ impl Vm {
             !self.parents.is_empty() && self.has_call_site && self.frames.iter().all(is_lua);
         if !may_yield {
             let text = b"attempt to yield across metamethod/C-call boundary";
-            return Err(self.operation_error(text));
+            return Err(self.plain_error(text));
         }
         let values = self.stack[at + 1..at + 1 + count].to_vec();
         self.frames.push(Frame {

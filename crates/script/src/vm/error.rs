@@ -23,7 +23,7 @@ fn changes(ins: Ins, register: usize) -> bool {
         Op::SelfIndex => register == a || register == a + 1,
         Op::Vararg => register >= a,
         Op::SetGlobal | Op::SetUpvalue | Op::SetTable | Op::Jump | Op::Eq | Op::Lt | Op::Le
-        | Op::Test | Op::Return | Op::SetList | Op::Close => false,
+        | Op::Return | Op::SetList | Op::Close => false,
         _ => register == a,
     }
 }

@@ -55,17 +55,26 @@ struct Strings {
     count: usize,
 }
 
-/// Hash of a string as Lua 5.1 has it: the order of `pairs` depends on it.
+fn murmur_block(block: u32) -> u32 {
+    block.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593)
+}
+
+/// MurmurHash3 of 32 bits with the length as its seed: the order of `pairs` in Valkey 9.1.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
-    let mut hash = bytes.len() as u32;
-    let step = 1;
-    let mut at = bytes.len();
-    while at >= step {
-        let byte = u32::from(bytes[at - 1]);
-        hash ^= (hash << 5).wrapping_add(hash >> 2).wrapping_add(byte);
-        at -= step;
+    let length = bytes.len() as u32;
+    let mut hash = length;
+    let (blocks, tail) = bytes.as_chunks::<4>();
+    for block in blocks {
+        hash ^= murmur_block(u32::from_le_bytes(*block));
+        hash = hash.rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
     }
-    hash
+    let mut last = [0; 4];
+    last[..tail.len()].copy_from_slice(tail);
+    hash ^= murmur_block(u32::from_le_bytes(last));
+    hash ^= length;
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
 }
 
 /// Code of a function.
@@ -237,9 +246,7 @@ impl Heap {
 
     #[inline]
     pub(crate) fn bytes(&self, string: Str) -> &[u8] {
-        self.strings.slots[string.index as usize]
-            .as_ref()
-            .map_or(&[], |slot| &slot.bytes)
+        self.strings.slots[string.index as usize].as_ref().map_or(&[], |slot| &slot.bytes)
     }
 
     pub(crate) fn new_table(&mut self) -> Result<TableId, OutOfMemory> {
@@ -247,7 +254,11 @@ impl Heap {
         self.tables.insert(Table::new()).map(TableId)
     }
 
-    pub(crate) fn sized_table(&mut self, array: usize, hash: usize) -> Result<TableId, OutOfMemory> {
+    pub(crate) fn sized_table(
+        &mut self,
+        array: usize,
+        hash: usize,
+    ) -> Result<TableId, OutOfMemory> {
         let id = self.new_table()?;
         let Self { tables, budget, .. } = self;
         tables.at_mut(id.0).reserve(array, hash, budget).map_err(|_| OutOfMemory)?;

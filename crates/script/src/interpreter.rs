@@ -407,9 +407,8 @@ impl Interpreter {
         let mut functions = Vec::new();
         for registration in registrations {
             let kept = self.keep(registration.callback);
-            let script = kept.map_err(|OutOfMemory| {
-                LoadError::Failed(plain_error(b"ERR not enough memory"))
-            })?;
+            let script = kept
+                .map_err(|OutOfMemory| LoadError::Failed(plain_error(b"ERR not enough memory")))?;
             functions.push(Function {
                 name: registration.name,
                 description: registration.description,

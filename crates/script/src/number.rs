@@ -35,9 +35,8 @@ pub(crate) fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
         at += 1;
     }
     let rest = &text[at..];
-    let starts = |word: &[u8]| {
-        rest.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
-    };
+    let starts =
+        |word: &[u8]| rest.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
     if starts(b"infinity") {
         return Some((sign * f64::INFINITY, at + 8));
     }
@@ -194,9 +193,8 @@ impl Format {
     fn finish(&self, out: &mut Vec<u8>, number: f64, body: Option<String>) {
         let sign = self.sign(number.is_sign_negative());
         let is_finite = body.is_some();
-        let mut body = body.unwrap_or_else(|| {
-            if number.is_nan() { "nan".to_owned() } else { "inf".to_owned() }
-        });
+        let mut body = body
+            .unwrap_or_else(|| if number.is_nan() { "nan".to_owned() } else { "inf".to_owned() });
         if self.is_upper {
             body.make_ascii_uppercase();
         }
@@ -231,8 +229,7 @@ impl Format {
             let (mantissa, exponent) = scientific(number, precision - 1);
             let is_fixed = exponent >= -4 && exponent < precision as i32;
             let decimals = (precision as i32 - 1 - exponent).max(0) as usize;
-            let mut text =
-                if is_fixed { format!("{:.decimals$}", number.abs()) } else { mantissa };
+            let mut text = if is_fixed { format!("{:.decimals$}", number.abs()) } else { mantissa };
             if self.is_alternate {
                 if !text.contains('.') {
                     text.push('.');

@@ -247,12 +247,7 @@ impl Table {
         self.resize(size, total - in_array, budget)
     }
 
-    fn resize(
-        &mut self,
-        array: usize,
-        hash: usize,
-        budget: &mut Budget,
-    ) -> Result<(), SetError> {
+    fn resize(&mut self, array: usize, hash: usize, budget: &mut Budget) -> Result<(), SetError> {
         let node_count = if hash == 0 { 0 } else { hash.next_power_of_two() };
         let before = self.bytes();
         let after = array * size_of::<Value>() + node_count * size_of::<Node>();

@@ -422,8 +422,7 @@ impl Draft {
         if exp.has_jumps() {
             let (mut load_false, mut load_true) = (NO_JUMP, NO_JUMP);
             if self.needs_value(exp.if_true) || self.needs_value(exp.if_false) {
-                let over =
-                    if matches!(exp.form, Form::Jump(_)) { NO_JUMP } else { self.jump()? };
+                let over = if matches!(exp.form, Form::Jump(_)) { NO_JUMP } else { self.jump()? };
                 self.label();
                 load_false = self.emit(Op::LoadBool, register, 0, 1)? as i32;
                 self.label();
@@ -691,7 +690,11 @@ impl Draft {
                     _ => (right.if_true, left.if_true),
                 };
                 self.concat(&mut list, other)?;
-                if op == Binary::And { right.if_false = list } else { right.if_true = list }
+                if op == Binary::And {
+                    right.if_false = list
+                } else {
+                    right.if_true = list
+                }
                 *left = *right;
                 Ok(())
             }
@@ -734,5 +737,9 @@ pub(super) enum Binary {
     Concat,
     Arithmetic(Op),
     /// A comparison; `a > b` is `b < a`.
-    Compare { op: Op, expected: bool, is_swapped: bool },
+    Compare {
+        op: Op,
+        expected: bool,
+        is_swapped: bool,
+    },
 }

@@ -230,13 +230,8 @@ impl Parser<'_> {
         let mut table = Exp::new(Form::Open(at));
         self.generate(|draft| draft.to_next(&mut table))?;
         let Form::Register(register) = table.form else { return Ok(table) };
-        let mut state = Constructor {
-            table: register,
-            item: None,
-            array_count: 0,
-            hash_count: 0,
-            to_store: 0,
-        };
+        let mut state =
+            Constructor { table: register, item: None, array_count: 0, hash_count: 0, to_store: 0 };
         self.expect_char(b'{')?;
         while self.token() != Token::Char(b'}') {
             self.close_item(&mut state)?;

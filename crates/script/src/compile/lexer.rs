@@ -228,7 +228,11 @@ impl<'s> Lexer<'s> {
             b'>' if self.is_next(b'=') => Token::Ge,
             b'~' if self.is_next(b'=') => Token::Ne,
             b'.' if self.is_next(b'.') => {
-                if self.is_next(b'.') { Token::Dots } else { Token::Concat }
+                if self.is_next(b'.') {
+                    Token::Dots
+                } else {
+                    Token::Concat
+                }
             }
             b'.' if self.peek().is_some_and(|next| next.is_ascii_digit()) => {
                 self.at -= 1;
@@ -317,10 +321,13 @@ impl<'s> Lexer<'s> {
                 return Err(self.error_near_text(b"unfinished string", b"<eof>"));
             };
             match byte {
-                b'\n' | b'\r' => return Err(self.raw_error(b"unfinished string")),
+                b'\n' | b'\r' => {
+                    text.insert(0, quote);
+                    return Err(self.error_near_text(b"unfinished string", &text));
+                }
                 b'\\' => {
                     self.at += 1;
-                    self.escape(&mut text)?;
+                    self.escape(quote, &mut text)?;
                 }
                 _ => {
                     self.at += 1;
@@ -333,7 +340,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn escape(&mut self, text: &mut Vec<u8>) -> Result<(), SyntaxError> {
+    fn escape(&mut self, quote: u8, text: &mut Vec<u8>) -> Result<(), SyntaxError> {
         let Some(byte) = self.peek() else { return Ok(()) };
         let plain = match byte {
             b'a' => 7,
@@ -356,7 +363,8 @@ impl<'s> Lexer<'s> {
                     self.at += 1;
                 }
                 let Ok(code) = u8::try_from(code) else {
-                    return Err(self.raw_error(b"escape sequence too large"));
+                    text.insert(0, quote);
+                    return Err(self.error_near_text(b"escape sequence too large", text));
                 };
                 text.push(code);
                 return Ok(());

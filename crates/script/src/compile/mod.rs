@@ -206,8 +206,7 @@ impl Parser<'_> {
             if !is_base {
                 // The innermost block that holds the variable has to close it.
                 let block = draft.blocks.iter_mut().rev();
-                if let Some(block) = block.into_iter().find(|block| block.first_local <= register)
-                {
+                if let Some(block) = block.into_iter().find(|block| block.first_local <= register) {
                     block.has_upvalue = true;
                 }
             }

@@ -307,11 +307,8 @@ impl Parser<'_> {
                 break;
             }
         }
-        let (mut exp, count) = if self.is_next(Token::Char(b'='))? {
-            self.list()?
-        } else {
-            (Exp::new(Form::Void), 0)
-        };
+        let (mut exp, count) =
+            if self.is_next(Token::Char(b'='))? { self.list()? } else { (Exp::new(Form::Void), 0) };
         self.adjust(locals.len(), count, &mut exp)?;
         self.activate(&locals);
         Ok(())
@@ -458,4 +455,3 @@ impl super::Draft {
         at
     }
 }
-

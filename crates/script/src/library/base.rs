@@ -43,11 +43,7 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 }
 
 /// Answer to the use of a global variable that does not exist.
-pub(super) fn undefined_global(
-    vm: &mut Vm,
-    _: &mut dyn Host,
-    args: Args,
-) -> Result<Ret, Stop> {
+pub(super) fn undefined_global(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let name = vm.text_of(vm.arg(args, 1)).unwrap_or_default();
     let begin = b"Script attempted to access nonexistent global variable '";
     Err(vm.fail([begin.as_slice(), &name, b"'"].concat()))

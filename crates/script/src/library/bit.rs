@@ -7,9 +7,18 @@ use crate::value::Value;
 use crate::vm::{Args, Ret, Stop, Vm};
 
 const FUNCTIONS: Functions = &[
-    ("tobit", tobit), ("bnot", bnot), ("band", band), ("bor", bor), ("bxor", bxor),
-    ("lshift", lshift), ("rshift", rshift), ("arshift", arshift), ("rol", rol), ("ror", ror),
-    ("bswap", bswap), ("tohex", tohex),
+    ("tobit", tobit),
+    ("bnot", bnot),
+    ("band", band),
+    ("bor", bor),
+    ("bxor", bxor),
+    ("lshift", lshift),
+    ("rshift", rshift),
+    ("arshift", arshift),
+    ("rol", rol),
+    ("ror", ror),
+    ("bswap", bswap),
+    ("tohex", tohex),
 ];
 
 pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {

@@ -87,8 +87,7 @@ impl Reader {
         self.depth += 1;
         if self.depth > self.depth_max {
             let (depth, at) = (self.depth, self.at);
-            let text =
-                format!("Found too many nested data structures ({depth}) at character {at}");
+            let text = format!("Found too many nested data structures ({depth}) at character {at}");
             return Err(vm.fail(text));
         }
         Ok(())
@@ -198,11 +197,8 @@ impl Reader {
     }
 
     fn word(&mut self) -> Token {
-        let words: [(&[u8], Token); 3] = [
-            (b"true", Token::Bool(true)),
-            (b"false", Token::Bool(false)),
-            (b"null", Token::Null),
-        ];
+        let words: [(&[u8], Token); 3] =
+            [(b"true", Token::Bool(true)), (b"false", Token::Bool(false)), (b"null", Token::Null)];
         for (word, token) in words {
             if self.text[self.at..].starts_with(word) {
                 self.at += word.len();
@@ -284,9 +280,9 @@ impl Reader {
 
     fn hexadecimal(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 4)?;
-        digits.iter().try_fold(0, |value, digit| {
-            Some(value * 16 + char::from(*digit).to_digit(16)?)
-        })
+        digits
+            .iter()
+            .try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))
     }
 
     /// Appends the character of a `\u`; a pair of them above U+FFFF.

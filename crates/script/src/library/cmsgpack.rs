@@ -278,9 +278,8 @@ fn read(
     let length = text.len();
     let (limit, offset) = (i64::from(limit as i32), i64::from(offset as i32));
     if offset < 0 || limit < 0 {
-        let text = format!(
-            "Invalid request to unpack with offset of {offset} and limit of {length}."
-        );
+        let text =
+            format!("Invalid request to unpack with offset of {offset} and limit of {length}.");
         return Err(vm.fail(text));
     }
     if offset as usize > length {

@@ -150,4 +150,3 @@ fn quote(text: &[u8], out: &mut Vec<u8>) {
     }
     out.push(b'"');
 }
-

@@ -50,11 +50,7 @@ fn class_matches(byte: u8, class: u8) -> bool {
 }
 
 impl<'t> Matcher<'t> {
-    pub(super) fn new(
-        text: &'t [u8],
-        pattern: &'t [u8],
-        ask: &'t mut dyn FnMut() -> bool,
-    ) -> Self {
+    pub(super) fn new(text: &'t [u8], pattern: &'t [u8], ask: &'t mut dyn FnMut() -> bool) -> Self {
         Self {
             text,
             pattern,
@@ -290,8 +286,7 @@ impl<'t> Matcher<'t> {
     }
 
     fn balanced(&mut self, at: usize, item: usize) -> Matched {
-        let (Some(open), Some(close)) = (self.pattern.get(item), self.pattern.get(item + 1))
-        else {
+        let (Some(open), Some(close)) = (self.pattern.get(item), self.pattern.get(item + 1)) else {
             return Err(Trouble::Text("unbalanced pattern"));
         };
         if self.text.get(at) != Some(open) {

@@ -241,11 +241,8 @@ fn command_number(number: f64) -> Vec<u8> {
     // Digits, and the power of ten of the last one.
     let digit_count = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
     let power = exponent - digit_count + 1;
-    let is_decimal = if power >= 0 {
-        exponent < digit_count + 7
-    } else {
-        power > -7 || exponent.abs() < 4
-    };
+    let is_decimal =
+        if power >= 0 { exponent < digit_count + 7 } else { power > -7 || exponent.abs() < 4 };
     if is_decimal {
         return format!("{number}").into_bytes();
     }
@@ -261,12 +258,7 @@ fn pcall(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     execute(vm, host, args, false)
 }
 
-fn execute(
-    vm: &mut Vm,
-    host: &mut dyn Host,
-    args: Args,
-    raises: bool,
-) -> Result<Ret, Stop> {
+fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result<Ret, Stop> {
     let is_plain = args.count > 0
         && args.count <= INLINE_ARGUMENTS
         && vm.args_slice(args).iter().all(|value| matches!(value, Value::Str(_)));

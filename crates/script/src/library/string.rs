@@ -181,12 +181,7 @@ fn match_(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     find_or_match(vm, host, args, false)
 }
 
-fn find_or_match(
-    vm: &mut Vm,
-    host: &mut dyn Host,
-    args: Args,
-    is_find: bool,
-) -> Result<Ret, Stop> {
+fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) -> Result<Ret, Stop> {
     let text = vm.check_text(args, 0)?;
     let pattern = vm.check_text(args, 1)?;
     let start = relative(vm.integer_or(args, 2, 1)?, text.len()) - 1;

@@ -43,8 +43,7 @@ impl Layout {
         let mut number = 0_i32;
         while let Some(digit) = self.format.get(self.at).filter(|digit| digit.is_ascii_digit()) {
             let next = number.checked_mul(10);
-            let Some(next) = next.and_then(|next| next.checked_add(i32::from(digit - b'0')))
-            else {
+            let Some(next) = next.and_then(|next| next.checked_add(i32::from(digit - b'0'))) else {
                 return Err(vm.fail("integral size overflow"));
             };
             number = next;

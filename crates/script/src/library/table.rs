@@ -135,8 +135,7 @@ fn remove(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 fn sort(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let length = vm.heap.table(table).len() as i64;
-    let comparator =
-        if vm.has(args, 1) { Some(vm.check_function(args, 1)?) } else { None };
+    let comparator = if vm.has(args, 1) { Some(vm.check_function(args, 1)?) } else { None };
     let mut sorter = Sorter { table, comparator, steps: 0 };
     let pinned = vm.pinned.len();
     let outcome = sorter.sort(vm, host, 1, length);
@@ -187,13 +186,7 @@ impl Sorter {
         Ok(is_less)
     }
 
-    fn sort(
-        &mut self,
-        vm: &mut Vm,
-        host: &mut dyn Host,
-        low: i64,
-        high: i64,
-    ) -> Result<(), Stop> {
+    fn sort(&mut self, vm: &mut Vm, host: &mut dyn Host, low: i64, high: i64) -> Result<(), Stop> {
         let (mut low, mut high) = (low, high);
         while low < high {
             self.order(vm, host, low, high)?;

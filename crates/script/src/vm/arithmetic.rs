@@ -96,10 +96,7 @@ impl Vm {
         for _ in 0..CHAIN_MAX {
             let handler = if let Value::Table(table) = value {
                 let target = self.heap.table(table);
-                if target.metatable.is_none()
-                    || target.is_readonly
-                    || !target.get(key).is_nil()
-                {
+                if target.metatable.is_none() || target.is_readonly || !target.get(key).is_nil() {
                     return self.raw_set(table, key, item);
                 }
                 let handler = self.metamethod(value, self.names.newindex);

@@ -5,9 +5,7 @@ use std::rc::Rc;
 use super::{ALL, Args, Frame, Kind, Native, Ret, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::{Host, Interrupt};
-use crate::limits::{
-    CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT,
-};
+use crate::limits::{CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT};
 use crate::program::Proto;
 use crate::value::{FunctionId, UpvalueId, Value};
 
@@ -134,10 +132,9 @@ impl Vm {
         let handler = self.metamethod(value, self.names.call);
         if !matches!(handler, Value::Function(_)) {
             let base = self.frames.last().map_or(0, |frame| frame.base);
-            let is_named = !self.in_native
-                && self.frames.last().is_some_and(|frame| frame.proto.is_some());
-            let register =
-                if is_named { at.wrapping_sub(base) as u32 } else { crate::program::RK };
+            let is_named =
+                !self.in_native && self.frames.last().is_some_and(|frame| frame.proto.is_some());
+            let register = if is_named { at.wrapping_sub(base) as u32 } else { crate::program::RK };
             return Err(self.type_error("call", register, value));
         }
         self.ensure_stack(at + count + 2)?;
@@ -457,8 +454,7 @@ impl Vm {
                 };
             }
             if let (Kind::Protected(None), Value::Table(table)) = (self.frames[index].kind, value)
-                && let text @ Value::Str(_) =
-                    self.heap.table(table).get(Value::Str(self.names.err))
+                && let text @ Value::Str(_) = self.heap.table(table).get(Value::Str(self.names.err))
             {
                 // Valkey's `pcall` gives the text of an error that is a table.
                 value = text;

@@ -183,8 +183,8 @@ impl Vm {
         self.close_upvalues(0);
         self.frames.clear();
         self.switch_back(Status::Dead);
-        let is_wrapped = self.frames.last().map(|frame| frame.kind)
-            == Some(Kind::Resumer { is_wrapped: true });
+        let is_wrapped =
+            self.frames.last().map(|frame| frame.kind) == Some(Kind::Resumer { is_wrapped: true });
         if !is_wrapped {
             return self.hand_over(false, &[error]).map(Ok);
         }
@@ -204,8 +204,11 @@ impl Vm {
             status,
         };
         if let Some(thread) = std::mem::replace(&mut self.current, parent) {
-            *self.heap.thread_mut(thread) =
-                if status == Status::Dead { ThreadState { status, ..Default::default() } } else { left };
+            *self.heap.thread_mut(thread) = if status == Status::Dead {
+                ThreadState { status, ..Default::default() }
+            } else {
+                left
+            };
         }
     }
 

@@ -22,8 +22,16 @@ fn changes(ins: Ins, register: usize) -> bool {
         Op::Call | Op::TailCall => register >= a,
         Op::SelfIndex => register == a || register == a + 1,
         Op::Vararg => register >= a,
-        Op::SetGlobal | Op::SetUpvalue | Op::SetTable | Op::Jump | Op::Eq | Op::Lt | Op::Le
-        | Op::Return | Op::SetList | Op::Close => false,
+        Op::SetGlobal
+        | Op::SetUpvalue
+        | Op::SetTable
+        | Op::Jump
+        | Op::Eq
+        | Op::Lt
+        | Op::Le
+        | Op::Return
+        | Op::SetList
+        | Op::Close => false,
         _ => register == a,
     }
 }
@@ -73,9 +81,7 @@ impl Vm {
                 self.name_of(proto, ins.b as usize, pc, depth + 1)
             }
             Op::GetTable => Some(("field", named(ins.c))),
-            Op::GetUpvalue => {
-                Some(("upvalue", *proto.upvalue_names.get(ins.b as usize)?))
-            }
+            Op::GetUpvalue => Some(("upvalue", *proto.upvalue_names.get(ins.b as usize)?)),
             Op::SelfIndex => Some(("method", named(ins.c))),
             _ => None,
         }

@@ -96,12 +96,7 @@ impl Vm {
         outcome
     }
 
-    fn run(
-        &mut self,
-        host: &mut dyn Host,
-        floor: Floor,
-        mut active: Active,
-    ) -> Result<(), Stop> {
+    fn run(&mut self, host: &mut dyn Host, floor: Floor, mut active: Active) -> Result<(), Stop> {
         macro_rules! arithmetic {
             ($ins:ident, $a:ident, $b:ident => $result:expr) => {{
                 let left = self.operand(&active, $ins.b);
@@ -210,8 +205,7 @@ impl Vm {
                 Op::Call => {
                     self.step(host, active.pc)?;
                     self.save_pc(active.pc);
-                    let count =
-                        if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
+                    let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize - 1 };
                     let called = self.begin_call(host, a, count, ins.c as i32 - 1)?;
                     if called == Called::Done && self.is_same_frame(&active) {
                         self.collect_if_due();
@@ -347,8 +341,7 @@ impl Vm {
         let count = if ins.b == 0 { available } else { ins.b as usize - 1 };
         self.ensure_stack(a + count)?;
         for index in 0..count {
-            let value =
-                if index < available { self.stack[first + index] } else { Value::Nil };
+            let value = if index < available { self.stack[first + index] } else { Value::Nil };
             self.stack[a + index] = value;
         }
         if ins.b == 0 {
@@ -515,12 +508,7 @@ impl Vm {
     }
 
     #[inline]
-    fn compare(
-        &mut self,
-        host: &mut dyn Host,
-        active: &Active,
-        ins: Ins,
-    ) -> Result<bool, Stop> {
+    fn compare(&mut self, host: &mut dyn Host, active: &Active, ins: Ins) -> Result<bool, Stop> {
         let left = self.operand(active, ins.b);
         let right = self.operand(active, ins.c);
         if let (Value::Number(a), Value::Number(b)) = (left, right) {

@@ -72,7 +72,9 @@ enum Kind {
     /// `pcall`, or `xpcall` with its handler.
     Protected(Option<Value>),
     /// `coroutine.resume`, or a wrapped coroutine.
-    Resumer { is_wrapped: bool },
+    Resumer {
+        is_wrapped: bool,
+    },
 }
 
 /// An active function.
@@ -424,12 +426,7 @@ impl Vm {
     }
 
     /// Sets an entry without metamethods.
-    pub(crate) fn raw_set(
-        &mut self,
-        table: TableId,
-        key: Value,
-        value: Value,
-    ) -> Result<(), Stop> {
+    pub(crate) fn raw_set(&mut self, table: TableId, key: Value, value: Value) -> Result<(), Stop> {
         if self.heap.table(table).is_readonly {
             return Err(self.operation_error(b"Attempt to modify a readonly table"));
         }

@@ -51,9 +51,7 @@ impl Host for Store {
                     .collect(),
             ),
             (b"incrby", 3) => self.increment(arguments[1], arguments[2]),
-            (b"del", 2) => {
-                Reply::Integer(i64::from(self.strings.remove(arguments[1]).is_some()))
-            }
+            (b"del", 2) => Reply::Integer(i64::from(self.strings.remove(arguments[1]).is_some())),
             (b"echo" | b"ping" | b"set" | b"get" | b"mget" | b"incrby" | b"del", _) => {
                 Reply::Error(b"ERR Wrong number of args calling command from script".to_vec())
             }

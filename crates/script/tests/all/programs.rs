@@ -10,26 +10,80 @@ pub struct Programs {
 const NAMES: [&str; 5] = ["a", "b", "c", "t", "s"];
 
 const ATOMS: [&str; 24] = [
-    "1", "0", "-1", "2.5", "1e15", "'10'", "'x'", "''", "nil", "true", "false", "{}", "{1,2,3}",
-    "{x=1,y='z'}", "t.x", "t[1]", "#t", "#s", "s", "ARGV[1]", "KEYS[1]", "1e300", "-0.5", "7",
+    "1",
+    "0",
+    "-1",
+    "2.5",
+    "1e15",
+    "'10'",
+    "'x'",
+    "''",
+    "nil",
+    "true",
+    "false",
+    "{}",
+    "{1,2,3}",
+    "{x=1,y='z'}",
+    "t.x",
+    "t[1]",
+    "#t",
+    "#s",
+    "s",
+    "ARGV[1]",
+    "KEYS[1]",
+    "1e300",
+    "-0.5",
+    "7",
 ];
 
-const OPERATORS: [&str; 15] = [
-    "+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or",
-];
+const OPERATORS: [&str; 15] =
+    ["+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or"];
 
 const CALLS: [&str; 44] = [
-    "tostring(@)", "tonumber(@)", "tonumber(@,16)", "type(@)", "#(@)", "-(@)", "not @",
-    "math.floor(@)", "math.max(@,@)", "math.fmod(@,@)", "math.abs(@)", "math.random(@)",
-    "string.rep(@,3)", "string.sub(@,@)", "string.sub(@,@,@)", "string.upper(@)",
-    "string.format('%5.1f|%d|%s',@,@,@)", "string.format('%g %x %q',@,@,@)", "string.byte(@)",
-    "string.find(@,@)", "string.gsub(@,@,@)", "string.match(@,'(%w+)')", "string.len(@)",
-    "string.reverse(@)", "select('#',@,@)", "select(2,@,@)", "unpack({@,@,@})",
-    "table.concat({@,@},',')", "cjson.encode(@)", "cjson.encode({@,{k=@}})",
-    "pcall(cjson.decode,@)", "cmsgpack.pack(@,@)", "pcall(cmsgpack.unpack,@)",
-    "struct.pack('>I2i4',@,@)", "pcall(struct.unpack,'<hB',@)", "bit.band(@,@)", "bit.tohex(@)",
-    "bit.lshift(@,@)", "pcall(function() return @ end)", "(function(...) return ... end)(@,@)",
-    "redis.sha1hex(@)", "next({@,k=@})", "rawequal(@,@)", "redis.pcall('echo',@)",
+    "tostring(@)",
+    "tonumber(@)",
+    "tonumber(@,16)",
+    "type(@)",
+    "#(@)",
+    "-(@)",
+    "not @",
+    "math.floor(@)",
+    "math.max(@,@)",
+    "math.fmod(@,@)",
+    "math.abs(@)",
+    "math.random(@)",
+    "string.rep(@,3)",
+    "string.sub(@,@)",
+    "string.sub(@,@,@)",
+    "string.upper(@)",
+    "string.format('%5.1f|%d|%s',@,@,@)",
+    "string.format('%g %x %q',@,@,@)",
+    "string.byte(@)",
+    "string.find(@,@)",
+    "string.gsub(@,@,@)",
+    "string.match(@,'(%w+)')",
+    "string.len(@)",
+    "string.reverse(@)",
+    "select('#',@,@)",
+    "select(2,@,@)",
+    "unpack({@,@,@})",
+    "table.concat({@,@},',')",
+    "cjson.encode(@)",
+    "cjson.encode({@,{k=@}})",
+    "pcall(cjson.decode,@)",
+    "cmsgpack.pack(@,@)",
+    "pcall(cmsgpack.unpack,@)",
+    "struct.pack('>I2i4',@,@)",
+    "pcall(struct.unpack,'<hB',@)",
+    "bit.band(@,@)",
+    "bit.tohex(@)",
+    "bit.lshift(@,@)",
+    "pcall(function() return @ end)",
+    "(function(...) return ... end)(@,@)",
+    "redis.sha1hex(@)",
+    "next({@,k=@})",
+    "rawequal(@,@)",
+    "redis.pcall('echo',@)",
 ];
 
 impl Programs {
@@ -80,12 +134,7 @@ impl Programs {
         let text = match kind {
             0..=2 => format!("{}={} ", self.pick(&NAMES), self.expression()),
             3 => format!("t[{}]={} ", self.expression(), self.expression()),
-            4 => format!(
-                "if {} then {}else {}end ",
-                self.expression(),
-                self.block(),
-                self.block()
-            ),
+            4 => format!("if {} then {}else {}end ", self.expression(), self.block(), self.block()),
             5 if self.loops < 2 => {
                 self.loops += 1;
                 let text = format!("for i=1,3 do r[#r+1]=i {}end ", self.block());

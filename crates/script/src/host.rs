@@ -1,0 +1,42 @@
+//! The caller of a script: what scripts reach beyond their own values.
+
+use crate::reply::Reply;
+
+/// Answer to the question if a run may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The run goes on.
+    Continue,
+    /// The run ends its turn; it goes on with `Interpreter::resume`.
+    Suspend,
+    /// The run ends with an error that `pcall` does not catch.
+    Kill(&'static str),
+}
+
+/// Protocol of the replies that a script receives, as `redis.setresp` sets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2.
+    #[default]
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// What a run asks of its caller. All methods run on the thread of the run.
+pub trait Host {
+    /// Executes a command. An error of the command is a `Reply::Error`.
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Reply;
+
+    /// Called about every 10,000 calls and backward jumps.
+    fn interrupt(&mut self) -> Interrupt;
+
+    /// Writes to the server's log; levels are 0 (debug) to 3 (warning).
+    fn log(&mut self, level: u8, message: &[u8]);
+
+    /// True if the user may run a command; `None` if there is no such command.
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool>;
+
+    /// CPU time of the process, seconds, for `os.clock`.
+    fn cpu_seconds(&mut self) -> f64;
+}

@@ -1,0 +1,425 @@
+//! Runs of scripts and functions.
+
+use crate::heap::{Code, OutOfMemory};
+use crate::host::{Host, Interrupt, Protocol};
+use crate::library::{self, Registration, Settings, reply_of_value};
+use crate::reply::Reply;
+use crate::shebang::{Flags, Shebang};
+use crate::value::Value;
+use crate::vm::{Stop, Vm};
+
+/// Names and versions that scripts see in `redis` and `server`.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// `SERVER_NAME`.
+    pub server_name: String,
+    /// `VALKEY_VERSION`.
+    pub version: String,
+    /// `VALKEY_VERSION_NUM`.
+    pub version_number: u32,
+    /// `REDIS_VERSION`.
+    pub redis_version: String,
+    /// `REDIS_VERSION_NUM`.
+    pub redis_version_number: u32,
+}
+
+/// A compiled script, or a function of a library. It belongs to the interpreter that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script(u64);
+
+/// A suspended run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run(u64);
+
+/// A failed run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// Text of the error, with its code.
+    pub message: Vec<u8>,
+    /// Chunk and line at which it was raised.
+    pub place: Option<(Vec<u8>, u32)>,
+    /// The error came from a command, which has counted it.
+    pub is_counted: bool,
+    /// The run was killed.
+    pub is_killed: bool,
+}
+
+/// State of a run after a turn.
+#[derive(Debug, PartialEq)]
+pub enum Progress {
+    /// The run has ended.
+    Done(Reply),
+    /// The run has failed.
+    Failed(ScriptError),
+    /// The run goes on with `Interpreter::resume`.
+    Suspended(Run),
+}
+
+/// A function that a library has registered.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its description.
+    pub description: Option<Vec<u8>>,
+    /// Its flags.
+    pub flags: Flags,
+    /// The function.
+    pub script: Script,
+}
+
+/// The reason for which a library is not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The source is not valid; the message of the compiler.
+    Syntax(Vec<u8>),
+    /// The source failed when it was run.
+    Failed(ScriptError),
+}
+
+/// State of a suspended run beyond the machine's.
+struct Suspension {
+    run: u64,
+    settings: Settings,
+    keys: Value,
+    arguments: Value,
+    protocol_of_client: Protocol,
+}
+
+/// An interpreter: one thread, one heap, any number of compiled scripts and suspended runs.
+pub struct Interpreter {
+    vm: Vm,
+    /// Names of `KEYS` and `ARGV` are set; libraries of functions have none.
+    suspended: Vec<Suspension>,
+    next_number: u64,
+    run_bytes_max: usize,
+    base_bytes: usize,
+}
+
+/// Answers no command: the host of a library that is being loaded.
+struct Loading<'h> {
+    host: &'h mut dyn Host,
+}
+
+impl Host for Loading<'_> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Reply {
+        Reply::Error(b"ERR server.call can only be called inside a script invocation".to_vec())
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        match self.host.interrupt() {
+            Interrupt::Suspend => Interrupt::Continue,
+            other => other,
+        }
+    }
+
+    fn log(&mut self, level: u8, message: &[u8]) {
+        self.host.log(level, message);
+    }
+
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+        self.host.may_run(arguments)
+    }
+
+    fn cpu_seconds(&mut self) -> f64 {
+        self.host.cpu_seconds()
+    }
+}
+
+impl Interpreter {
+    /// An interpreter for scripts, whose runs may each hold so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the limit is too low for the libraries, some 100 KiB.
+    pub fn for_scripts(identity: &Identity, run_bytes_max: usize) -> Result<Self, ScriptError> {
+        Self::new(identity, run_bytes_max, false)
+    }
+
+    /// An interpreter for libraries of functions. Commands are refused while one is loaded.
+    ///
+    /// # Errors
+    ///
+    /// When the limit is too low for the libraries, some 100 KiB.
+    pub fn for_functions(identity: &Identity, run_bytes_max: usize) -> Result<Self, ScriptError> {
+        Self::new(identity, run_bytes_max, true)
+    }
+
+    fn new(
+        identity: &Identity,
+        run_bytes_max: usize,
+        is_for_functions: bool,
+    ) -> Result<Self, ScriptError> {
+        let made = Vm::new(run_bytes_max).and_then(|mut vm| {
+            library::open(&mut vm, identity, is_for_functions)?;
+            Ok(vm)
+        });
+        let vm = made.map_err(|OutOfMemory| plain_error(b"ERR not enough memory"))?;
+        let base_bytes = vm.heap.budget.used_bytes;
+        Ok(Self { vm, suspended: Vec::new(), next_number: 0, run_bytes_max, base_bytes })
+    }
+
+    /// Bytes of scripts, libraries and suspended runs, garbage included.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.vm.heap.budget.used_bytes
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn make_room(&mut self) {
+        self.vm.heap.budget.limit_bytes = usize::MAX;
+        let runs = self.suspended.len() + 1;
+        let held = self.base_bytes;
+        self.vm.heap.budget.limit_bytes =
+            held.saturating_add(self.run_bytes_max.saturating_mul(runs));
+        let limit = self.vm.heap.budget.limit_bytes;
+        if self.vm.heap.budget.used_bytes > limit / 2 {
+            self.vm.collect();
+        }
+    }
+
+    /// Compiles a script; a shebang is skipped, and lines keep their numbers.
+    ///
+    /// # Errors
+    ///
+    /// The message of the compiler, with chunk and line.
+    pub fn compile(&mut self, source: &[u8]) -> Result<Script, Vec<u8>> {
+        self.compile_as(source, b"user_script")
+    }
+
+    fn compile_as(&mut self, source: &[u8], chunk: &[u8]) -> Result<Script, Vec<u8>> {
+        self.make_room();
+        let skipped = Shebang::parse(source).map_or(0, |shebang| shebang.length);
+        let source = &source[skipped..];
+        if source.first() == Some(&0x1b) {
+            return Err(b"attempt to load chunk with wrong mode".to_vec());
+        }
+        let before = self.vm.heap.budget.used_bytes;
+        let heap = &mut self.vm.heap;
+        let proto = crate::compile::compile(heap, source, chunk).map_err(|error| error.0)?;
+        let code_bytes = source.len() * 2;
+        heap.budget.add(code_bytes);
+        let function = heap.new_function(Code::Lua(proto, Box::new([])));
+        let script = function
+            .map_err(|OutOfMemory| ())
+            .and_then(|function| self.keep(Value::Function(function)).map_err(|_| ()))
+            .map_err(|()| b"not enough memory".to_vec())?;
+        self.base_bytes += self.vm.heap.budget.used_bytes.saturating_sub(before);
+        Ok(script)
+    }
+
+    fn keep(&mut self, function: Value) -> Result<Script, OutOfMemory> {
+        let number = self.number();
+        let scripts = self.vm.scripts;
+        self.vm
+            .heap
+            .set(scripts, Value::Number(number as f64), function)
+            .map_err(|_| OutOfMemory)?;
+        Ok(Script(number))
+    }
+
+    /// Forgets a script. Runs of it go on.
+    pub fn forget(&mut self, script: Script) {
+        let scripts = self.vm.scripts;
+        // An existing entry is overwritten, which needs no memory.
+        let _ = self.vm.heap.set(scripts, Value::Number(script.0 as f64), Value::Nil);
+        self.vm.collect();
+        let suspended = self.suspended.len();
+        if suspended == 0 {
+            self.base_bytes = self.vm.heap.budget.used_bytes;
+        }
+    }
+
+    /// Runs a script with the globals `KEYS` and `ARGV`.
+    pub fn start(
+        &mut self,
+        script: Script,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        protocol_of_client: Protocol,
+        host: &mut dyn Host,
+    ) -> Progress {
+        self.begin(script, keys, arguments, protocol_of_client, host, true)
+    }
+
+    /// Calls a function of a library with its two tables.
+    pub fn call(
+        &mut self,
+        function: Script,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        protocol_of_client: Protocol,
+        host: &mut dyn Host,
+    ) -> Progress {
+        self.begin(function, keys, arguments, protocol_of_client, host, false)
+    }
+
+    fn begin(
+        &mut self,
+        script: Script,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+        protocol_of_client: Protocol,
+        host: &mut dyn Host,
+        are_globals: bool,
+    ) -> Progress {
+        self.make_room();
+        self.vm.settings = Settings::default();
+        let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
+        let tables = self.texts(keys).and_then(|keys| Ok((keys, self.texts(arguments)?)));
+        let Ok((keys, arguments)) = tables else {
+            return Progress::Failed(plain_error(b"ERR not enough memory"));
+        };
+        let outcome = if are_globals {
+            self.set_globals(keys, arguments);
+            self.vm.start(host, function, &[])
+        } else {
+            self.vm.start(host, function, &[keys, arguments])
+        };
+        self.finish(host, outcome, (keys, arguments), protocol_of_client)
+    }
+
+    fn texts(&mut self, texts: &[&[u8]]) -> Result<Value, OutOfMemory> {
+        let table = self.vm.heap.sized_table(texts.len(), 0)?;
+        // The table is reachable while its strings are made, since nothing collects here.
+        for (index, text) in texts.iter().enumerate() {
+            let text = Value::Str(self.vm.heap.string(text)?);
+            self.vm.heap.set_index(table, index + 1, text)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn set_globals(&mut self, keys: Value, arguments: Value) {
+        let globals = self.vm.globals;
+        for (name, value) in [(b"KEYS".as_slice(), keys), (b"ARGV", arguments)] {
+            // The entry exists from the first run on.
+            let _ = self.vm.heap.set_name(globals, name, value);
+        }
+    }
+
+    /// Goes on with a suspended run.
+    pub fn resume(&mut self, run: Run, host: &mut dyn Host) -> Progress {
+        self.make_room();
+        let number = run.0;
+        let (Some(index), Some(parked)) = (
+            self.suspended.iter().position(|suspension| suspension.run == number),
+            self.vm.parked.iter().position(|(parked, _)| *parked == number),
+        ) else {
+            return Progress::Failed(plain_error(b"ERR no such run"));
+        };
+        let suspension = self.suspended.swap_remove(index);
+        let (_, parked) = self.vm.parked.swap_remove(parked);
+        self.vm.unpark(parked);
+        self.vm.settings = suspension.settings;
+        let tables = (suspension.keys, suspension.arguments);
+        self.set_globals(tables.0, tables.1);
+        let outcome = self.vm.go_on(host);
+        self.finish(host, outcome, tables, suspension.protocol_of_client)
+    }
+
+    /// Ends a suspended run without a result.
+    pub fn abandon(&mut self, run: Run) {
+        let number = run.0;
+        self.suspended.retain(|suspension| suspension.run != number);
+        self.vm.parked.retain(|(parked, _)| *parked != number);
+        self.vm.collect();
+    }
+
+    fn finish(
+        &mut self,
+        host: &mut dyn Host,
+        outcome: Result<Value, Stop>,
+        tables: (Value, Value),
+        protocol_of_client: Protocol,
+    ) -> Progress {
+        let progress = match outcome {
+            Ok(value) => Progress::Done(reply_of_value(&self.vm, value, 0)),
+            Err(Stop::Error(value)) => Progress::Failed(self.error_of(host, value, false)),
+            Err(Stop::Killed(value)) => Progress::Failed(self.error_of(host, value, true)),
+            Err(Stop::Suspended) => {
+                let run = self.number();
+                let mut parked = self.vm.park();
+                parked.keep(&[tables.0, tables.1]);
+                self.vm.parked.push((run, parked));
+                self.suspended.push(Suspension {
+                    run,
+                    settings: std::mem::take(&mut self.vm.settings),
+                    keys: tables.0,
+                    arguments: tables.1,
+                    protocol_of_client,
+                });
+                Progress::Suspended(Run(run))
+            }
+        };
+        self.vm.reset();
+        progress
+    }
+
+    fn error_of(&mut self, host: &mut dyn Host, value: Value, is_killed: bool) -> ScriptError {
+        let place = self.vm.error_place.take();
+        let mut error = ScriptError { message: Vec::new(), place, is_counted: false, is_killed };
+        self.vm.reset();
+        if let Value::Table(table) = value {
+            error.message = match self.vm.heap.name(table, b"err") {
+                Value::Str(text) => self.vm.heap.bytes(text).to_vec(),
+                _ => b"ERR unknown error".to_vec(),
+            };
+            error.is_counted = self.vm.heap.name(table, b"ignore_error_stats_update").is_truthy();
+            return error;
+        }
+        let shown = self.vm.display(host, value).ok().and_then(|text| self.vm.text_of(text));
+        error.message = [b"ERR ".as_slice(), &shown.unwrap_or_default()].concat();
+        error
+    }
+
+    /// Runs the source of a library and collects the functions that it registers.
+    ///
+    /// # Errors
+    ///
+    /// When it does not compile, or fails when it is run; the host ends one that takes too long.
+    pub fn load(&mut self, source: &[u8], host: &mut dyn Host) -> Result<Vec<Function>, LoadError> {
+        let script = self.compile_as(source, b"user_function").map_err(LoadError::Syntax)?;
+        self.vm.settings = Settings::default();
+        let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
+        let mut loading = Loading { host };
+        let outcome = self.vm.start(&mut loading, function, &[]);
+        let registrations = std::mem::take(&mut self.vm.settings.server.registrations);
+        let kept = match outcome {
+            Ok(_) => self.keep_all(registrations),
+            Err(Stop::Error(value)) => {
+                Err(LoadError::Failed(self.error_of(&mut loading, value, false)))
+            }
+            Err(Stop::Killed(value)) => {
+                Err(LoadError::Failed(self.error_of(&mut loading, value, true)))
+            }
+            Err(Stop::Suspended) => Err(LoadError::Failed(plain_error(b"ERR suspended"))),
+        };
+        self.vm.reset();
+        self.forget(script);
+        kept
+    }
+
+    fn keep_all(&mut self, registrations: Vec<Registration>) -> Result<Vec<Function>, LoadError> {
+        let mut functions = Vec::new();
+        for registration in registrations {
+            let kept = self.keep(registration.callback);
+            let script = kept
+                .map_err(|OutOfMemory| LoadError::Failed(plain_error(b"ERR not enough memory")))?;
+            functions.push(Function {
+                name: registration.name,
+                description: registration.description,
+                flags: registration.flags,
+                script,
+            });
+        }
+        Ok(functions)
+    }
+}
+
+fn plain_error(message: &[u8]) -> ScriptError {
+    ScriptError { message: message.to_vec(), place: None, is_counted: false, is_killed: false }
+}

@@ -1,0 +1,152 @@
+//! `string.format`.
+
+use super::arguments::integer_of;
+use crate::host::Host;
+use crate::number::Format;
+use crate::vm::{Args, Ret, Stop, Vm};
+
+/// Reads a conversion behind its `%`; the second result is the place of its letter.
+fn conversion(vm: &mut Vm, format: &[u8], start: usize) -> Result<(Format, usize), Stop> {
+    let mut spec = Format::default();
+    let mut at = start;
+    while let Some(flag) = format.get(at).filter(|flag| b"-+ #0".contains(flag)) {
+        match flag {
+            b'-' => spec.is_left = true,
+            b'+' => spec.has_plus = true,
+            b' ' => spec.has_space = true,
+            b'#' => spec.is_alternate = true,
+            _ => spec.is_zero = true,
+        }
+        at += 1;
+    }
+    if at - start >= 6 {
+        return Err(vm.fail("invalid format (repeated flags)"));
+    }
+    let mut digits = |at: &mut usize| {
+        let mut number = 0;
+        for _ in 0..2 {
+            if let Some(digit) = format.get(*at).filter(|digit| digit.is_ascii_digit()) {
+                number = number * 10 + usize::from(digit - b'0');
+                *at += 1;
+            }
+        }
+        number
+    };
+    spec.width = digits(&mut at);
+    if format.get(at) == Some(&b'.') {
+        at += 1;
+        spec.precision = Some(digits(&mut at));
+    }
+    if format.get(at).is_some_and(u8::is_ascii_digit) {
+        return Err(vm.fail("invalid format (width or precision too long)"));
+    }
+    Ok((spec, at))
+}
+
+pub(super) fn format(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let format = vm.check_text(args, 0)?;
+    let mut out = Vec::new();
+    let mut argument = 0;
+    let mut at = 0;
+    while let Some(byte) = format.get(at).copied() {
+        at += 1;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        if format.get(at) == Some(&b'%') {
+            out.push(b'%');
+            at += 1;
+            continue;
+        }
+        argument += 1;
+        if argument >= args.count {
+            return Err(vm.argument_error(argument + 1, "no value"));
+        }
+        let (spec, letter) = conversion(vm, &format, at)?;
+        at = letter + 1;
+        convert(vm, args, argument, spec, format.get(letter).copied(), &mut out)?;
+        vm.check_room(out.len())?;
+    }
+    vm.string_of(out).map(Ret::One)
+}
+
+fn convert(
+    vm: &mut Vm,
+    args: Args,
+    argument: usize,
+    spec: Format,
+    letter: Option<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let spec = Format { is_upper: letter.is_some_and(|l| l.is_ascii_uppercase()), ..spec };
+    match letter {
+        Some(b'c') => {
+            let byte = vm.check_number(args, argument)? as i64 as u8;
+            spec.pad(out, b"", &[byte], false);
+        }
+        Some(b'd' | b'i') => {
+            let number = integer_of(vm.check_number(args, argument)?);
+            spec.integer(out, number);
+        }
+        Some(b'o' | b'u' | b'x' | b'X') => {
+            let number = unsigned_of(vm.check_number(args, argument)?);
+            let base = match letter {
+                Some(b'o') => 8,
+                Some(b'u') => 10,
+                _ => 16,
+            };
+            spec.unsigned(out, number, base);
+        }
+        Some(b'e' | b'E') => spec.exponential(out, vm.check_number(args, argument)?),
+        Some(b'f') => spec.fixed(out, vm.check_number(args, argument)?),
+        Some(b'g' | b'G') => spec.general(out, vm.check_number(args, argument)?),
+        Some(b'q') => {
+            let text = vm.check_text(args, argument)?;
+            quote(&text, out);
+        }
+        Some(b's') => {
+            let text = vm.check_text(args, argument)?;
+            if spec.precision.is_none() && text.len() >= 100 {
+                out.extend_from_slice(&text);
+            } else {
+                // C's own conversion ends at a zero byte.
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+                let end = end.min(spec.precision.unwrap_or(usize::MAX));
+                spec.pad(out, b"", &text[..end], false);
+            }
+        }
+        other => {
+            let shown: Vec<u8> = other.into_iter().collect();
+            let begin = b"invalid option '%".as_slice();
+            return Err(vm.fail([begin, &shown, b"' to 'format'"].concat()));
+        }
+    }
+    Ok(())
+}
+
+/// Conversion of a number to an unsigned integer as C does it on x86-64.
+fn unsigned_of(number: f64) -> u64 {
+    if number < 9.223_372_036_854_775_8e18 {
+        integer_of(number) as u64
+    } else if number < 1.844_674_407_370_955_2e19 {
+        number as u64
+    } else if number.is_nan() {
+        1 << 63
+    } else {
+        0
+    }
+}
+
+fn quote(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for byte in text {
+        match byte {
+            b'"' | b'\\' | b'\n' => out.extend_from_slice(&[b'\\', *byte]),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0 => out.extend_from_slice(b"\\000"),
+            other => out.push(*other),
+        }
+    }
+    out.push(b'"');
+}

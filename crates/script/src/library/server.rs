@@ -1,0 +1,523 @@
+//! `redis` and `server`: commands, conversions of replies, functions that need no command.
+
+use super::{Functions, register};
+use crate::heap::OutOfMemory;
+use crate::host::{Host, Protocol};
+use crate::limits::REPLY_DEPTH_MAX;
+use crate::reply::Reply;
+use crate::shebang::Flags;
+use crate::value::{TableId, Value};
+use crate::vm::{Args, Ret, Stop, Vm};
+
+/// A function that a library registers while it is loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    pub(crate) name: Vec<u8>,
+    pub(crate) description: Option<Vec<u8>>,
+    pub(crate) flags: Flags,
+    pub(crate) callback: Value,
+}
+
+/// State of the run beyond its values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) protocol: Protocol,
+    pub(crate) registrations: Vec<Registration>,
+}
+
+const SHARED: Functions = &[
+    ("log", log),
+    ("setresp", setresp),
+    ("sha1hex", sha1hex),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+];
+
+const COMMANDS: Functions = &[
+    ("call", call),
+    ("pcall", pcall),
+    ("set_repl", set_repl),
+    ("replicate_commands", replicate_commands),
+    ("breakpoint", breakpoint),
+    ("debug", debug),
+    ("acl_check_cmd", acl_check_cmd),
+];
+
+pub(super) fn open(
+    vm: &mut Vm,
+    identity: &crate::Identity,
+    is_loading: bool,
+) -> Result<(), OutOfMemory> {
+    let table = vm.heap.new_table()?;
+    register(vm, table, SHARED)?;
+    register(vm, table, COMMANDS)?;
+    if is_loading {
+        for (name, _) in COMMANDS.iter().filter(|(name, _)| *name != "acl_check_cmd") {
+            vm.heap.set_name(table, name.as_bytes(), Value::Nil)?;
+        }
+        register(vm, table, &[("register_function", register_function)])?;
+    }
+    let numbers = [
+        ("LOG_DEBUG", 0.0),
+        ("LOG_VERBOSE", 1.0),
+        ("LOG_NOTICE", 2.0),
+        ("LOG_WARNING", 3.0),
+        ("REPL_NONE", 0.0),
+        ("REPL_AOF", 1.0),
+        ("REPL_SLAVE", 2.0),
+        ("REPL_REPLICA", 2.0),
+        ("REPL_ALL", 3.0),
+        ("REDIS_VERSION_NUM", f64::from(identity.redis_version_number)),
+        ("VALKEY_VERSION_NUM", f64::from(identity.version_number)),
+    ];
+    for (name, number) in numbers {
+        super::set_number(vm, table, name, number)?;
+    }
+    super::set_text(vm, table, "REDIS_VERSION", &identity.redis_version)?;
+    super::set_text(vm, table, "VALKEY_VERSION", &identity.version)?;
+    super::set_text(vm, table, "SERVER_NAME", &identity.server_name)?;
+    let globals = vm.globals;
+    vm.heap.set_name(globals, b"redis", Value::Table(table))?;
+    vm.heap.set_name(globals, b"server", Value::Table(table))?;
+    register(
+        vm,
+        globals,
+        &[("__redis__err__handler", error_handler), ("__server__err__handler", error_handler)],
+    )
+}
+
+fn table_of(vm: &mut Vm, name: &[u8], text: Value) -> Result<Value, Stop> {
+    let table = vm.table(0, 1)?;
+    let name = vm.string(name)?;
+    vm.raw_set(table, name, text)?;
+    Ok(Value::Table(table))
+}
+
+/// The error that commands and checks of arguments raise: a table.
+fn error_value(vm: &mut Vm, text: &[u8], is_counted: bool) -> Result<Value, Stop> {
+    let text = vm.string(text)?;
+    let error = table_of(vm, b"err", text)?;
+    if is_counted && let Value::Table(table) = error {
+        let name = vm.string(b"ignore_error_stats_update")?;
+        vm.raw_set(table, name, Value::Bool(true))?;
+    }
+    Ok(error)
+}
+
+fn raise(vm: &mut Vm, text: &str) -> Stop {
+    match error_value(vm, format!("ERR {text}").as_bytes(), false) {
+        Ok(value) => Stop::Error(value),
+        Err(stop) => stop,
+    }
+}
+
+fn error_handler(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let value = vm.arg(args, 0);
+    if matches!(value, Value::Table(_)) {
+        return Ok(Ret::One(value));
+    }
+    let shown = vm.display(host, value)?;
+    let text = [b"ERR ".as_slice(), &vm.text_of(shown).unwrap_or_default()].concat();
+    error_value(vm, &text, false).map(Ret::One)
+}
+
+fn error_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let Value::Str(text) = vm.arg(args, 0) else {
+        let text = b"ERR wrong number or type of arguments";
+        return error_value(vm, text, false).map(Ret::One);
+    };
+    let text = vm.heap.bytes(text).to_vec();
+    if args.count != 1 {
+        let text = b"ERR wrong number or type of arguments";
+        return error_value(vm, text, false).map(Ret::One);
+    }
+    // A text with a minus sign brings its own code.
+    let text = match text.strip_prefix(b"-") {
+        Some(rest) => rest.to_vec(),
+        None if text.contains(&b' ') => text,
+        None => [b"ERR ".as_slice(), &text].concat(),
+    };
+    error_value(vm, text.trim_ascii_end(), false).map(Ret::One)
+}
+
+fn status_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    match vm.arg(args, 0) {
+        text @ Value::Str(_) if args.count == 1 => table_of(vm, b"ok", text).map(Ret::One),
+        _ => error_value(vm, b"ERR wrong number or type of arguments", false).map(Ret::One),
+    }
+}
+
+fn sha1hex(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if args.count != 1 {
+        return Err(raise(vm, "wrong number of arguments"));
+    }
+    let text = vm.text_of(vm.arg(args, 0)).unwrap_or_default();
+    let digest = sha1_smol::Sha1::from(&text).digest().to_string();
+    vm.string(digest.as_bytes()).map(Ret::One)
+}
+
+fn log(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if args.count < 2 {
+        return Err(raise(vm, "server.log() requires two arguments or more."));
+    }
+    let Some(level) = vm.to_number(vm.arg(args, 0)) else {
+        return Err(raise(vm, "First argument must be a number (log level)."));
+    };
+    let Some(level) = u8::try_from(level as i64).ok().filter(|level| *level <= 3) else {
+        return Err(raise(vm, "Invalid log level."));
+    };
+    let texts = (1..args.count).filter_map(|index| vm.text_of(vm.arg(args, index)));
+    let message = texts.collect::<Vec<_>>().join(b" ".as_slice());
+    host.log(level, &message);
+    Ok(Ret::None)
+}
+
+fn setresp(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if args.count != 1 {
+        return Err(raise(vm, "server.setresp() requires one argument."));
+    }
+    vm.settings.server.protocol = match vm.to_number(vm.arg(args, 0)).map(|number| number as i64) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        _ => return Err(raise(vm, "RESP version must be 2 or 3.")),
+    };
+    Ok(Ret::None)
+}
+
+fn set_repl(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if args.count != 1 {
+        return Err(raise(vm, "server.set_repl() requires one argument."));
+    }
+    match vm.to_number(vm.arg(args, 0)).map_or(0, |number| number as i64) {
+        0..=3 => Ok(Ret::None),
+        _ => Err(raise(
+            vm,
+            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        )),
+    }
+}
+
+fn replicate_commands(_: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
+    Ok(Ret::One(Value::Bool(true)))
+}
+
+fn breakpoint(_: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
+    Ok(Ret::One(Value::Bool(false)))
+}
+
+fn debug(_: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
+    Ok(Ret::None)
+}
+
+/// Arguments of a command; `Err` holds the text of the refusal.
+fn command(vm: &Vm, args: Args) -> Result<Vec<Vec<u8>>, &'static str> {
+    if args.count == 0 {
+        return Err("Please specify at least one argument for this call");
+    }
+    let argument = |value: &Value| match *value {
+        Value::Str(text) => Some(vm.heap.bytes(text).to_vec()),
+        Value::Number(number) => Some(command_number(number)),
+        _ => None,
+    };
+    let arguments: Option<Vec<_>> = vm.args_slice(args).iter().map(argument).collect();
+    arguments.ok_or("Command arguments must be strings or integers")
+}
+
+/// A number as an argument of a command: an integer, or the shortest text that reads back equal.
+fn command_number(number: f64) -> Vec<u8> {
+    let integer = number as i64;
+    if integer as f64 == number && integer != i64::MAX {
+        return integer.to_string().into_bytes();
+    }
+    if number.is_nan() {
+        return if number.is_sign_negative() { b"-nan".to_vec() } else { b"nan".to_vec() };
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { b"inf".to_vec() } else { b"-inf".to_vec() };
+    }
+    let text = format!("{number:e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent = exponent.parse::<i32>().unwrap_or(0);
+    // Digits, and the power of ten of the last one.
+    let digit_count = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
+    let power = exponent - digit_count + 1;
+    let is_decimal =
+        if power >= 0 { exponent < digit_count + 7 } else { power > -7 || exponent.abs() < 4 };
+    if is_decimal {
+        return format!("{number}").into_bytes();
+    }
+    let sign = if exponent > 0 { "+" } else { "" };
+    format!("{mantissa}e{sign}{exponent}").into_bytes()
+}
+
+fn call(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    execute(vm, host, args, true)
+}
+
+fn pcall(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    execute(vm, host, args, false)
+}
+
+fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result<Ret, Stop> {
+    let is_plain = args.count > 0
+        && args.count <= INLINE_ARGUMENTS
+        && vm.args_slice(args).iter().all(|value| matches!(value, Value::Str(_)));
+    let protocol = vm.settings.server.protocol;
+    let reply = if is_plain {
+        let mut arguments: [&[u8]; INLINE_ARGUMENTS] = [&[]; INLINE_ARGUMENTS];
+        for (place, value) in arguments.iter_mut().zip(vm.args_slice(args)) {
+            if let Value::Str(text) = value {
+                *place = vm.heap.bytes(*text);
+            }
+        }
+        host.call(&arguments[..args.count], protocol)
+    } else {
+        match command(vm, args) {
+            Ok(arguments) => {
+                let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+                host.call(&arguments, protocol)
+            }
+            Err(text) if raises => return Err(raise(vm, text)),
+            Err(text) => {
+                let text = format!("ERR {text}");
+                return error_value(vm, text.as_bytes(), false).map(Ret::One);
+            }
+        }
+    };
+    let is_error = matches!(reply, Reply::Error(_));
+    let value = value_of_reply(vm, &reply, 0)?;
+    if is_error && raises {
+        return Err(Stop::Error(value));
+    }
+    Ok(Ret::One(value))
+}
+
+/// Arguments of a command that need no allocation.
+const INLINE_ARGUMENTS: usize = 8;
+
+fn acl_check_cmd(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let arguments = match command(vm, args) {
+        Ok(arguments) => arguments,
+        Err(text) => return Err(raise(vm, text)),
+    };
+    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    match host.may_run(&arguments) {
+        Some(may_run) => Ok(Ret::One(Value::Bool(may_run))),
+        None => Err(raise(vm, "Invalid command passed to server.acl_check_cmd()")),
+    }
+}
+
+/// A reply as a script sees it.
+pub(crate) fn value_of_reply(vm: &mut Vm, reply: &Reply, depth: usize) -> Result<Value, Stop> {
+    if depth > REPLY_DEPTH_MAX {
+        return Err(vm.fail("reached lua stack limit"));
+    }
+    let is_resp3 = vm.settings.server.protocol == Protocol::Resp3;
+    match reply {
+        Reply::Null if is_resp3 => Ok(Value::Nil),
+        Reply::Null => Ok(Value::Bool(false)),
+        Reply::Integer(number) => Ok(Value::Number(*number as f64)),
+        Reply::Bulk(text) => vm.string(text),
+        Reply::Bool(flag) => Ok(Value::Bool(*flag)),
+        Reply::Error(text) => error_value(vm, text, true),
+        Reply::Status(text) => {
+            let text = vm.string(text)?;
+            table_of(vm, b"ok", text)
+        }
+        Reply::Double(number) => table_of(vm, b"double", Value::Number(*number)),
+        Reply::BigNumber(text) => {
+            let text = vm.string(text)?;
+            table_of(vm, b"big_number", text)
+        }
+        Reply::Verbatim { format, text } => {
+            let inner = vm.table(0, 2)?;
+            for (name, text) in [(b"string".as_slice(), text), (b"format", format)] {
+                let (name, text) = (vm.string(name)?, vm.string(text)?);
+                vm.raw_set(inner, name, text)?;
+            }
+            table_of(vm, b"verbatim_string", Value::Table(inner))
+        }
+        Reply::Array(items) => {
+            let table = vm.table(items.len(), 0)?;
+            for (index, item) in items.iter().enumerate() {
+                let value = value_of_reply(vm, item, depth + 1)?;
+                vm.raw_set(table, Value::Number((index + 1) as f64), value)?;
+            }
+            Ok(Value::Table(table))
+        }
+        Reply::Map(entries) => {
+            let table = vm.table(0, entries.len())?;
+            for (key, item) in entries {
+                let key = value_of_reply(vm, key, depth + 1)?;
+                let value = value_of_reply(vm, item, depth + 1)?;
+                if !key.is_nil() {
+                    vm.raw_set(table, key, value)?;
+                }
+            }
+            table_of(vm, b"map", Value::Table(table))
+        }
+        Reply::Set(items) => {
+            let table = vm.table(0, items.len())?;
+            for item in items {
+                let key = value_of_reply(vm, item, depth + 1)?;
+                if !key.is_nil() {
+                    vm.raw_set(table, key, Value::Bool(true))?;
+                }
+            }
+            table_of(vm, b"set", Value::Table(table))
+        }
+    }
+}
+
+/// A text on one line.
+fn on_one_line(text: Vec<u8>) -> Vec<u8> {
+    let plain = |byte| if byte == b'\r' || byte == b'\n' { b' ' } else { byte };
+    text.into_iter().map(plain).collect()
+}
+
+/// A script's result as a reply.
+pub(crate) fn reply_of_value(vm: &Vm, value: Value, depth: usize) -> Reply {
+    match value {
+        Value::Str(text) => Reply::Bulk(vm.heap.bytes(text).to_vec()),
+        Value::Number(number) => Reply::Integer(super::arguments::integer_of(number)),
+        Value::Bool(flag) if vm.settings.server.protocol == Protocol::Resp3 => Reply::Bool(flag),
+        Value::Bool(true) => Reply::Integer(1),
+        Value::Table(table) if depth < REPLY_DEPTH_MAX => reply_of_table(vm, table, depth),
+        Value::Table(_) => Reply::Error(b"ERR reached lua stack limit".to_vec()),
+        _ => Reply::Null,
+    }
+}
+
+fn reply_of_table(vm: &Vm, table: TableId, depth: usize) -> Reply {
+    let member = |name: &[u8]| vm.heap.name(table, name);
+    let text = |name: &[u8]| match member(name) {
+        Value::Str(text) => Some(on_one_line(vm.heap.bytes(text).to_vec())),
+        _ => None,
+    };
+    if let Some(text) = text(b"err") {
+        return Reply::Error(text);
+    }
+    if let Some(text) = text(b"ok") {
+        return Reply::Status(text);
+    }
+    if let Value::Number(number) = member(b"double") {
+        return Reply::Double(number);
+    }
+    if let Value::Table(map) = member(b"map") {
+        let entries = vm.heap.table(map).entries();
+        let pair = |(key, value)| {
+            (reply_of_value(vm, key, depth + 1), reply_of_value(vm, value, depth + 1))
+        };
+        return Reply::Map(entries.map(pair).collect());
+    }
+    if let Value::Table(set) = member(b"set") {
+        let entries = vm.heap.table(set).entries();
+        return Reply::Set(entries.map(|(key, _)| reply_of_value(vm, key, depth + 1)).collect());
+    }
+    if let Some(digits) = text(b"big_number") {
+        return Reply::BigNumber(digits);
+    }
+    if let Value::Table(verbatim) = member(b"verbatim_string")
+        && let Value::Str(text) = vm.heap.name(verbatim, b"string")
+        && let Value::Str(format) = vm.heap.name(verbatim, b"format")
+    {
+        let (text, format) = (vm.heap.bytes(text).to_vec(), vm.heap.bytes(format).to_vec());
+        return Reply::Verbatim { format, text };
+    }
+    let mut items = Vec::new();
+    for index in 1.. {
+        let value = vm.heap.table(table).get_index(index);
+        if value.is_nil() {
+            break;
+        }
+        items.push(reply_of_value(vm, value, depth + 1));
+    }
+    Reply::Array(items)
+}
+
+/// `register_function(name, callback)` or `register_function{function_name=..., ...}`.
+fn register_function(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let registration = match args.count {
+        1 => named_registration(vm, vm.arg(args, 0)),
+        2 => match (vm.arg(args, 0), vm.arg(args, 1)) {
+            (Value::Str(name), callback @ Value::Function(_)) => {
+                Ok(registration(vm.heap.bytes(name).to_vec(), callback))
+            }
+            (Value::Str(_), _) => {
+                Err("second argument to server.register_function must be a function")
+            }
+            _ => Err("first argument to server.register_function must be a string"),
+        },
+        _ => Err("wrong number of arguments to server.register_function"),
+    };
+    match registration {
+        Ok(registration) => {
+            let pinned = registration.callback;
+            vm.pinned.push(pinned);
+            vm.settings.server.registrations.push(registration);
+            Ok(Ret::None)
+        }
+        Err(text) => Err(raise(vm, text)),
+    }
+}
+
+fn registration(name: Vec<u8>, callback: Value) -> Registration {
+    Registration { name, description: None, flags: Flags::default(), callback }
+}
+
+fn named_registration(vm: &Vm, value: Value) -> Result<Registration, &'static str> {
+    let Value::Table(table) = value else {
+        return Err("calling server.register_function with a single argument is only applicable \
+                    to Lua table (representing named arguments).");
+    };
+    let (mut name, mut callback) = (None, None);
+    let (mut description, mut flags) = (None, Flags::default());
+    for (key, value) in vm.heap.table(table).entries() {
+        let Value::Str(key) = key else {
+            return Err("named argument key given to server.register_function is not a string");
+        };
+        match (vm.heap.bytes(key), value) {
+            (b"function_name", Value::Str(text)) => name = Some(vm.heap.bytes(text).to_vec()),
+            (b"function_name", _) => {
+                return Err("function_name argument given to server.register_function must be \
+                            a string");
+            }
+            (b"description", Value::Str(text)) => {
+                description = Some(vm.heap.bytes(text).to_vec());
+            }
+            (b"description", _) => {
+                return Err("description argument given to server.register_function must be a \
+                            string");
+            }
+            (b"callback", Value::Function(_)) => callback = Some(value),
+            (b"callback", _) => {
+                return Err("callback argument given to server.register_function must be a \
+                            function");
+            }
+            (b"flags", Value::Table(list)) => flags = flags_of(vm, list)?,
+            (b"flags", _) => {
+                return Err("flags argument to server.register_function must be a table \
+                            representing function flags");
+            }
+            _ => return Err("unknown argument given to server.register_function"),
+        }
+    }
+    let name = name.ok_or("server.register_function must get a function name argument")?;
+    let callback = callback.ok_or("server.register_function must get a callback argument")?;
+    Ok(Registration { name, description, flags, callback })
+}
+
+fn flags_of(vm: &Vm, list: TableId) -> Result<Flags, &'static str> {
+    let mut flags = 0;
+    for index in 1.. {
+        match vm.heap.table(list).get_index(index) {
+            Value::Nil => break,
+            Value::Str(name) => {
+                let flag = Flags::of_name(vm.heap.bytes(name));
+                flags |= flag.ok_or("unknown flag given")?;
+            }
+            _ => return Err("unknown flag given"),
+        }
+    }
+    Ok(Flags(flags))
+}

@@ -1,0 +1,356 @@
+//! `string`: bytes, patterns, replacement.
+
+use super::pattern::{Capture, Matcher, Trouble};
+use super::{Functions, library, native};
+use crate::heap::OutOfMemory;
+use crate::host::Host;
+use crate::value::{FunctionId, TableId, Value};
+use crate::vm::{Args, Native, Ret, Stop, Vm};
+
+const FUNCTIONS: Functions = &[
+    ("byte", byte),
+    ("char", char),
+    ("dump", dump),
+    ("find", find),
+    ("format", super::format::format),
+    ("gfind", gmatch),
+    ("gmatch", gmatch),
+    ("gsub", gsub),
+    ("len", len),
+    ("lower", lower),
+    ("match", match_),
+    ("rep", rep),
+    ("reverse", reverse),
+    ("sub", sub),
+    ("upper", upper),
+];
+
+pub(super) fn open(vm: &mut Vm) -> Result<TableId, OutOfMemory> {
+    library(vm, "string", FUNCTIONS)
+}
+
+/// Place in a text: negative ones count from its end.
+fn relative(position: i64, length: usize) -> i64 {
+    let position = if position < 0 { position.saturating_add(length as i64 + 1) } else { position };
+    position.max(0)
+}
+
+fn byte(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = vm.check_str(args, 0)?;
+    let length = vm.heap.bytes(text).len();
+    let first = relative(vm.integer_or(args, 1, 1)?, length);
+    let last = relative(vm.integer_or(args, 2, first)?, length).min(length as i64);
+    let first = first.max(1);
+    if first > last {
+        return Ok(Ret::None);
+    }
+    if last - first + 1 > crate::limits::UNPACK_VALUES_MAX as i64 {
+        return Err(vm.fail("string slice too long"));
+    }
+    let bytes = &vm.heap.bytes(text)[first as usize - 1..last as usize];
+    vm.results = bytes.iter().map(|byte| Value::Number(f64::from(*byte))).collect();
+    Ok(Ret::Many)
+}
+
+fn char(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let mut text = Vec::with_capacity(args.count);
+    for index in 0..args.count {
+        match u8::try_from(vm.check_integer(args, index)? as i32) {
+            Ok(byte) => text.push(byte),
+            Err(_) => return Err(vm.argument_error(index + 1, "invalid value")),
+        }
+    }
+    vm.string_of(text).map(Ret::One)
+}
+
+/// Bytecode is not given out, and none is loaded.
+fn dump(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    vm.check_function(args, 0)?;
+    Err(vm.fail("unable to dump given function"))
+}
+
+fn len(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = vm.check_str(args, 0)?;
+    Ok(Ret::One(Value::Number(vm.heap.bytes(text).len() as f64)))
+}
+
+fn mapped(vm: &mut Vm, args: Args, change: fn(&mut [u8])) -> Result<Ret, Stop> {
+    let mut text = vm.check_text(args, 0)?;
+    change(&mut text);
+    vm.string_of(text).map(Ret::One)
+}
+
+fn lower(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    mapped(vm, args, <[u8]>::make_ascii_lowercase)
+}
+
+fn upper(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    mapped(vm, args, <[u8]>::make_ascii_uppercase)
+}
+
+fn reverse(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    mapped(vm, args, <[u8]>::reverse)
+}
+
+fn rep(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = vm.check_text(args, 0)?;
+    let count = usize::try_from(vm.check_integer(args, 1)? as i32).unwrap_or(0);
+    vm.check_room(text.len().saturating_mul(count))?;
+    vm.string_of(text.repeat(count)).map(Ret::One)
+}
+
+fn sub(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = vm.check_str(args, 0)?;
+    let length = vm.heap.bytes(text).len();
+    let first = relative(vm.check_integer(args, 1)?, length).max(1) as usize;
+    let last = relative(vm.integer_or(args, 2, -1)?, length).min(length as i64) as usize;
+    if first > last {
+        return vm.string(b"").map(Ret::One);
+    }
+    let part = vm.heap.bytes(text)[first - 1..last].to_vec();
+    vm.string_of(part).map(Ret::One)
+}
+
+/// Extents of a match: begin, end, captures.
+struct Found {
+    start: usize,
+    end: usize,
+    captures: Vec<Capture>,
+}
+
+/// Looks for the first match at a place or behind it.
+fn search(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    text: &[u8],
+    pattern: &[u8],
+    from: usize,
+    is_single: bool,
+) -> Result<Option<Found>, Stop> {
+    let is_anchored = pattern.first() == Some(&b'^') && !is_single || is_single;
+    let skip = usize::from(pattern.first() == Some(&b'^') && !is_single);
+    let mut killed = None;
+    let mut ask = || match vm.interrupt_native(host) {
+        Ok(()) => true,
+        Err(stop) => {
+            killed = Some(stop);
+            false
+        }
+    };
+    let mut matcher = Matcher::new(text, pattern, &mut ask);
+    let mut start = from;
+    let outcome = loop {
+        match matcher.run(start, skip) {
+            Ok(Some(end)) => {
+                let captures = matcher.captures[..matcher.level].to_vec();
+                break Ok(Some(Found { start, end, captures }));
+            }
+            Ok(None) if start < text.len() && !is_anchored => start += 1,
+            Ok(None) => break Ok(None),
+            Err(trouble) => break Err(trouble),
+        }
+    };
+    match outcome {
+        Ok(found) => Ok(found),
+        Err(Trouble::Text(text)) => Err(vm.fail(text)),
+        Err(Trouble::Steps) => Err(killed.unwrap_or_else(|| vm.fail("pattern too complex"))),
+    }
+}
+
+fn capture_value(vm: &mut Vm, text: &[u8], capture: Capture) -> Result<Value, Stop> {
+    match capture {
+        Capture::Range(start, end) => vm.string(&text[start..end]),
+        Capture::Position(at) => Ok(Value::Number((at + 1) as f64)),
+        Capture::Open(_) => Err(vm.fail("unfinished capture")),
+    }
+}
+
+/// Values of all captures, or the whole match if there are none.
+fn captured(vm: &mut Vm, text: &[u8], found: &Found, whole: bool) -> Result<Vec<Value>, Stop> {
+    if found.captures.is_empty() && whole {
+        return Ok(vec![vm.string(&text[found.start..found.end])?]);
+    }
+    found.captures.iter().map(|capture| capture_value(vm, text, *capture)).collect()
+}
+
+fn find(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    find_or_match(vm, host, args, true)
+}
+
+fn match_(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    find_or_match(vm, host, args, false)
+}
+
+fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) -> Result<Ret, Stop> {
+    let text = vm.check_text(args, 0)?;
+    let pattern = vm.check_text(args, 1)?;
+    let start = relative(vm.integer_or(args, 2, 1)?, text.len()) - 1;
+    let start = start.clamp(0, text.len() as i64) as usize;
+    let is_special = |byte: &u8| b"^$*+?.([%-".contains(byte);
+    if is_find && (vm.arg(args, 3).is_truthy() || !pattern.iter().any(is_special)) {
+        let found = position(&text[start..], &pattern);
+        let Some(offset) = found else { return Ok(Ret::One(Value::Nil)) };
+        let first = (start + offset) as f64;
+        let last = first + pattern.len() as f64;
+        vm.results = vec![Value::Number(first + 1.0), Value::Number(last)];
+        return Ok(Ret::Many);
+    }
+    let Some(found) = search(vm, host, &text, &pattern, start, false)? else {
+        return Ok(Ret::One(Value::Nil));
+    };
+    let captures = captured(vm, &text, &found, !is_find)?;
+    vm.results.clear();
+    if is_find {
+        vm.results.push(Value::Number((found.start + 1) as f64));
+        vm.results.push(Value::Number(found.end as f64));
+    }
+    vm.results.extend(captures);
+    Ok(Ret::Many)
+}
+
+/// First place of a text in another one.
+fn position(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    if wanted.is_empty() {
+        return Some(0);
+    }
+    memchr::memmem::find(text, wanted)
+}
+
+fn gmatch(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = Value::Str(vm.check_str(args, 0)?);
+    let pattern = Value::Str(vm.check_str(args, 1)?);
+    let state = [text, pattern, Value::Number(0.0)];
+    match native(vm, Native::Plain(gmatch_step), &state) {
+        Ok(id) => Ok(Ret::One(Value::Function(id))),
+        Err(_) => Err(vm.out_of_memory()),
+    }
+}
+
+fn gmatch_step(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let Value::Function(id) = vm.running_function(args) else { return Ok(Ret::None) };
+    let id: FunctionId = id;
+    let (Value::Str(text), Value::Str(pattern), Value::Number(from)) =
+        (vm.native_state(id, 0), vm.native_state(id, 1), vm.native_state(id, 2))
+    else {
+        return Ok(Ret::None);
+    };
+    let text = vm.heap.bytes(text).to_vec();
+    let pattern = vm.heap.bytes(pattern).to_vec();
+    let mut start = from as usize;
+    while start <= text.len() {
+        if let Some(found) = search(vm, host, &text, &pattern, start, true)? {
+            let next = found.end + usize::from(found.end == start);
+            vm.set_native_state(id, 2, Value::Number(next as f64));
+            vm.results = captured(vm, &text, &found, true)?;
+            return Ok(Ret::Many);
+        }
+        start += 1;
+    }
+    Ok(Ret::None)
+}
+
+fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    let text = vm.check_text(args, 0)?;
+    let pattern = vm.check_text(args, 1)?;
+    let replacement = vm.arg(args, 2);
+    let is_usable = matches!(
+        replacement,
+        Value::Number(_) | Value::Str(_) | Value::Table(_) | Value::Function(_)
+    );
+    let count_max = vm.integer_or(args, 3, text.len() as i64 + 1)?;
+    if !is_usable {
+        return Err(vm.argument_error(3, "string/function/table expected"));
+    }
+    let skip = usize::from(pattern.first() == Some(&b'^'));
+    let mut out = Vec::new();
+    let (mut at, mut count) = (0, 0);
+    while count < count_max {
+        let found = search(vm, host, &text, &pattern[skip..], at, true)?;
+        if let Some(found) = &found {
+            count += 1;
+            replace(vm, host, &text, found, replacement, &mut out)?;
+        }
+        match found {
+            Some(found) if found.end > at => at = found.end,
+            _ if at < text.len() => {
+                out.push(text[at]);
+                at += 1;
+            }
+            _ => break,
+        }
+        vm.check_room(out.len())?;
+        if skip == 1 {
+            break;
+        }
+    }
+    out.extend_from_slice(&text[at.min(text.len())..]);
+    vm.check_room(out.len())?;
+    let result = vm.string_of(out)?;
+    vm.results = vec![result, Value::Number(count as f64)];
+    Ok(Ret::Many)
+}
+
+fn replace(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    text: &[u8],
+    found: &Found,
+    replacement: Value,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let value = match replacement {
+        Value::Table(_) => {
+            let key = captured(vm, text, found, true)?[0];
+            vm.index(host, replacement, key, crate::program::RK)?
+        }
+        Value::Function(_) => {
+            let values = captured(vm, text, found, true)?;
+            vm.call_one(host, replacement, &values)?
+        }
+        _ => return expand(vm, text, found, replacement, out),
+    };
+    if !value.is_truthy() {
+        out.extend_from_slice(&text[found.start..found.end]);
+        return Ok(());
+    }
+    match vm.text_of(value) {
+        Some(bytes) => out.extend_from_slice(&bytes),
+        None => {
+            let kind = value.type_name();
+            return Err(vm.fail(format!("invalid replacement value (a {kind})")));
+        }
+    }
+    Ok(())
+}
+
+/// Appends a replacement text, with `%1` for captures.
+fn expand(
+    vm: &mut Vm,
+    text: &[u8],
+    found: &Found,
+    replacement: Value,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let replacement = vm.text_of(replacement).unwrap_or_default();
+    let mut bytes = replacement.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte != b'%' {
+            out.push(*byte);
+            continue;
+        }
+        match bytes.next().copied().unwrap_or(0) {
+            b'0' => out.extend_from_slice(&text[found.start..found.end]),
+            digit @ b'1'..=b'9' => {
+                let index = usize::from(digit - b'1');
+                let value = match found.captures.get(index) {
+                    Some(capture) => capture_value(vm, text, *capture)?,
+                    None if index == 0 => vm.string(&text[found.start..found.end])?,
+                    None => return Err(vm.fail("invalid capture index")),
+                };
+                out.extend_from_slice(&vm.text_of(value).unwrap_or_default());
+            }
+            other => out.push(other),
+        }
+    }
+    Ok(())
+}

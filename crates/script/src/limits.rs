@@ -1,0 +1,66 @@
+//! Limits of the language and of its libraries.
+
+/// Frames of Lua functions that may be active at once in one coroutine; deeper calls raise
+/// "stack overflow", as `LUAI_MAXCALLS` of Lua 5.1.
+pub const CALLS_MAX: usize = 20_000;
+
+/// Values on the stack of one coroutine.
+pub const STACK_VALUES_MAX: usize = 1_000_000;
+
+/// Nested calls between library functions and Lua: metamethods, comparators, replacements.
+/// Each one uses the stack of the thread.
+pub const NESTED_CALLS_MAX: usize = 100;
+
+/// Coroutines that have resumed each other.
+pub const RESUMED_MAX: usize = 190;
+
+/// Nesting of blocks, functions and expressions in a source, as `LUAI_MAXCCALLS` of Lua 5.1.
+pub const SYNTAX_DEPTH_MAX: usize = 200;
+
+/// Local variables of a function.
+pub const LOCALS_MAX: usize = 200;
+
+/// Upvalues of a function.
+pub const UPVALUES_MAX: usize = 60;
+
+/// Registers of a function.
+pub const REGISTERS_MAX: usize = 250;
+
+/// Items that a table constructor gathers in registers before it stores them.
+pub const ITEMS_PER_FLUSH: u32 = 50;
+
+/// Constants of a function, and the longest jump.
+pub const CONSTANTS_MAX: usize = (1 << 18) - 1;
+
+/// Captures of a pattern.
+pub const CAPTURES_MAX: usize = 32;
+
+/// Nesting of one match, in items of its pattern.
+pub const PATTERN_DEPTH_MAX: usize = 4_000;
+
+/// Steps of a match between two questions to the host.
+pub const PATTERN_STEPS_PER_INTERRUPT: u64 = 1 << 20;
+
+/// Values that one call of `unpack` may return.
+pub const UNPACK_VALUES_MAX: usize = 7_990;
+
+/// Nesting of values that `cmsgpack` packs; deeper tables become nil.
+pub const MSGPACK_DEPTH_MAX: usize = 16;
+
+/// Nesting of a packed value that `cmsgpack` reads.
+pub const MSGPACK_NESTING_MAX: usize = 1_000;
+
+/// Nesting of a reply that becomes a value, and of a value that becomes a reply.
+pub const REPLY_DEPTH_MAX: usize = 100;
+
+/// Highest depth that a script may set for `cjson`.
+pub const JSON_DEPTH_MAX: usize = 1_000;
+
+/// Bytes of a table without entries, of a function, of a coroutine, as they are accounted.
+pub const OBJECT_BYTES: usize = 96;
+
+/// Live bytes under which no collection of garbage begins.
+pub const COLLECT_BYTES_MIN: usize = 1 << 20;
+
+/// Calls and backward jumps between two questions to the host.
+pub const STEPS_PER_INTERRUPT: u32 = 10_000;

@@ -1,0 +1,35 @@
+//! Replies between scripts and their caller.
+
+/// A reply of a command to a script, or of a script to its client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// No value: null bulk string, null array or RESP3's null.
+    Null,
+    /// Simple string.
+    Status(Vec<u8>),
+    /// Error, with its code, without the minus sign.
+    Error(Vec<u8>),
+    /// Integer.
+    Integer(i64),
+    /// Bulk string.
+    Bulk(Vec<u8>),
+    /// Boolean of RESP3.
+    Bool(bool),
+    /// Double of RESP3.
+    Double(f64),
+    /// Big number of RESP3, its digits.
+    BigNumber(Vec<u8>),
+    /// Verbatim string of RESP3.
+    Verbatim {
+        /// Three characters.
+        format: Vec<u8>,
+        /// The text.
+        text: Vec<u8>,
+    },
+    /// Array.
+    Array(Vec<Reply>),
+    /// Map of RESP3.
+    Map(Vec<(Reply, Reply)>),
+    /// Set of RESP3.
+    Set(Vec<Reply>),
+}

@@ -1,0 +1,116 @@
+//! Runs: suspension, several at once, functions of libraries, shebangs.
+
+use crate::harness::{Store, answer, identity, interpreter, run, shown};
+use tidemill_script::{Flags, Interpreter, LoadError, Progress, Protocol, Reply, Shebang};
+
+const LONG: &[u8] = b"local function f(n) local s=0 for i=1,n do s=s+i%7 end return s end \
+    local co=coroutine.wrap(function() while true do coroutine.yield(f(20000)) end end) \
+    local s=0 for i=1,5 do s=s+co() s=s+select(2,pcall(f,10000)) end return {s,KEYS[1],ARGV[1]}";
+
+#[test]
+fn suspended_run_answers_as_one_that_is_not() {
+    let keys: [&[u8]; 1] = [b"k"];
+    let mut plain = Store::default();
+    let whole = run(&mut interpreter(), &mut plain, LONG, &keys, &[b"v"]);
+    let mut host = Store { suspend_every: Some(1), ..Store::default() };
+    let sliced = run(&mut interpreter(), &mut host, LONG, &keys, &[b"v"]);
+    assert!(host.interrupts > 10);
+    assert_eq!(shown(&whole), shown(&sliced));
+}
+
+#[test]
+fn runs_of_one_interpreter_take_turns_with_values_of_their_own() {
+    let mut interpreter = interpreter();
+    let script = interpreter.compile(LONG).expect("it compiles");
+    let mut host = Store { suspend_every: Some(1), ..Store::default() };
+    let names: [&[u8]; 3] = [b"one", b"two", b"three"];
+    let mut waiting: Vec<_> = names
+        .iter()
+        .map(|name| interpreter.start(script, &[name], &[name], Protocol::Resp2, &mut host))
+        .collect();
+    let mut answers = Vec::new();
+    while !waiting.is_empty() {
+        match waiting.remove(0) {
+            Progress::Suspended(run) => waiting.push(interpreter.resume(run, &mut host)),
+            Progress::Done(reply) => answers.push(reply),
+            Progress::Failed(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(answers.len(), 3);
+    for (reply, name) in answers.iter().zip(names) {
+        let Reply::Array(items) = reply else { panic!("{reply:?}") };
+        assert_eq!(items[1], Reply::Bulk(name.to_vec()));
+        assert_eq!(items[2], Reply::Bulk(name.to_vec()));
+    }
+}
+
+#[test]
+fn abandoned_run_frees_its_memory() {
+    let mut interpreter = interpreter();
+    let source = b"local t={} for i=1,100000 do t[i]={} end while true do end";
+    let script = interpreter.compile(source).expect("it compiles");
+    let mut host = Store { suspend_every: Some(30), ..Store::default() };
+    let Progress::Suspended(run) = interpreter.start(script, &[], &[], Protocol::Resp2, &mut host)
+    else {
+        panic!("it has no end");
+    };
+    let held = interpreter.used_bytes();
+    interpreter.abandon(run);
+    assert!(interpreter.used_bytes() < held / 10);
+}
+
+#[test]
+fn nothing_of_a_run_reaches_the_next_one() {
+    let mut interpreter = interpreter();
+    let mut next = |source: &str| {
+        shown(&run(&mut interpreter, &mut Store::default(), source.as_bytes(), &[], &[]))
+    };
+    next("KEYS.x=1 math.randomseed(5) cjson.encode_invalid_numbers('on') redis.setresp(3)");
+    assert_eq!(next("return KEYS.x"), "nil");
+    assert_eq!(next("return {tostring(math.random()),true}"), "[$0.39646477363839 :1]");
+    assert!(next("return select(2,pcall(cjson.encode,1/0))").contains("must not be"));
+}
+
+#[test]
+fn library_registers_its_functions() {
+    let mut interpreter = Interpreter::for_functions(&identity(), 64 << 20).expect("libraries fit");
+    let source = b"#!lua name=mylib\n\
+        local n=0\n\
+        server.register_function('f', function(keys,args) n=n+1 return {keys[1],args[1],n} end)\n\
+        redis.register_function{function_name='g', callback=function() return redis.call('ping') \
+        end, flags={'no-writes'}, description='d'}";
+    let mut host = Store::default();
+    let functions = interpreter.load(source, &mut host).expect("it loads");
+    assert_eq!(functions.len(), 2);
+    assert_eq!(functions[1].flags, Flags(Flags::NO_WRITES));
+    assert_eq!(functions[1].description.as_deref(), Some(b"d".as_slice()));
+    let f = functions[0].script;
+    for expected in 1..3 {
+        let progress = interpreter.call(f, &[b"k"], &[b"a"], Protocol::Resp2, &mut host);
+        let items =
+            vec![Reply::Bulk(b"k".to_vec()), Reply::Bulk(b"a".to_vec()), Reply::Integer(expected)];
+        assert_eq!(progress, Progress::Done(Reply::Array(items)));
+    }
+}
+
+#[test]
+fn library_that_fails_or_has_no_end_registers_nothing() {
+    let mut interpreter = Interpreter::for_functions(&identity(), 64 << 20).expect("libraries fit");
+    let mut host = Store { interrupts_max: Some(3), ..Store::default() };
+    let endless = interpreter.load(b"#!lua name=x\nwhile true do end", &mut host);
+    assert!(matches!(endless, Err(LoadError::Failed(error)) if error.is_killed));
+    let mut host = Store::default();
+    let broken = interpreter.load(b"#!lua name=x\nx y", &mut host);
+    let text = b"user_function:2: '=' expected near 'y'".to_vec();
+    assert!(matches!(broken, Err(LoadError::Syntax(found)) if found == text));
+}
+
+#[test]
+fn shebang_keeps_the_numbers_of_lines() {
+    let source = "#!lua flags=no-writes,allow-stale\nlocal x\nerror('here')";
+    assert_eq!(answer(source), "-ERR user_script:3: here script: on @user_script:3.");
+    let shebang = Shebang::parse(source.as_bytes()).expect("it has one");
+    assert_eq!(shebang.engine, b"lua");
+    let option = (b"flags".to_vec(), b"no-writes,allow-stale".to_vec());
+    assert_eq!(shebang.options, vec![option]);
+}

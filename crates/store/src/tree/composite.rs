@@ -10,8 +10,8 @@
 //! have the meaning that the type gives them.
 //!
 //! Nothing here balances: an edit takes the parts out, changes each with the functions of its
-//! order, and builds a new root. Walks by position work on a composite whose parts follow each other
-//! in one order, as those of a list do.
+//! order, and builds a new root. Walks by position work on a composite whose parts follow each
+//! other in one order, as those of a list do.
 
 use super::arena::Arena;
 use super::check::assert_is_finished;

@@ -8,9 +8,9 @@
 //!
 //! Value types differ in what a position counts, in what an expiry is and in how neighbours are
 //! merged: see [`order::Order`]. The order of a tree is in the bounds of the children alone, so
-//! that lists (order by position, no keys), hashes (order by hash) and sorted trees (order by number
-//! and tie, also within leaves) share every line that keeps a tree balanced. A value may be made of
-//! several trees under one root: see [`composite`].
+//! that lists (order by position, no keys), hashes (order by hash) and sorted trees (order by
+//! number and tie, also within leaves) share every line that keeps a tree balanced. A value may be
+//! made of several trees under one root: see [`composite`].
 //!
 //! It is not a general map: it has no locks and no reader registration of its own. One writer at a
 //! time edits a collection, and readers hold a `Section` for as long as they look.

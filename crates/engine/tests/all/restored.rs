@@ -63,7 +63,7 @@ impl Client {
 fn payloads_are_those_of_valkey() {
     let mut client = Client::new();
     // Made with Valkey 9.1.2.
-    let cases: [(&str, &str, &[u8]); 10] = [
+    let cases: [(&str, &str, &[u8]); 12] = [
         ("SET i 123", "i", b"\x00\xc0{P\x00\x87\xc8\x9ap\x9e(\x00M"),
         ("SET big 1099511627776", "big", b"\x00\r1099511627776P\x00\x13\xff\x08o'\r+\xa3"),
         (
@@ -88,6 +88,19 @@ fn payloads_are_those_of_valkey() {
             "HSET hh a zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
             "hh",
             b"\x04\x01\x01a\xc3\t@A\x01zz\xe04\x00\x01zzP\x00\xe7#\x8dr\x14\xf6\xd1\x0c",
+        ),
+        (
+            "ZADD z 1 a 1.5 b -3e20 c 1e-7 d 12345678901234567 e",
+            "z",
+            b"\x1155\x00\x00\x00\n\x00\x81c\x02\x86-3e+20\x07\x81d\x02\x841e-7\x05\x81a\x02\x01\
+              \x01\x81b\x02\x831.5\x04\x81e\x02\xf4\x88Kk]T\xdc+\x00\t\xffP\x00\x0e\xb3\xff\x95\
+              \x12\xcd|?",
+        ),
+        (
+            "ZADD zz 1.5 zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz 2 y",
+            "zz",
+            b"\x05\x02\x01y\x00\x00\x00\x00\x00\x00\x00@\xc3\t@A\x01zz\xe04\x00\x01zz\x00\x00\x00\
+              \x00\x00\x00\xf8?P\x00V>i\xc5G\x0b\xd5#",
         ),
         (
             "SADD si 70000 1 2",
@@ -132,6 +145,8 @@ fn what_is_dumped_is_restored() {
         ),
         ("HSET h a 1 b 2".to_owned(), "h", "HGETALL"),
         (format!("HSET hl a {long}"), "hl", "HGETALL"),
+        ("ZADD z 1 a 1.5 b -inf c 0.1 d".to_owned(), "z", "ZRANGE"),
+        (format!("ZADD zl 1 a -2.25 b 3 {long}"), "zl", "ZRANGE"),
         ("SADD si 1 2 70000".to_owned(), "si", "SMEMBERS"),
         ("SADD sl a 1 300".to_owned(), "sl", "SMEMBERS"),
         (format!("SADD sh a 1 {long} -99999999999"), "sh", "SMEMBERS"),
@@ -139,6 +154,7 @@ fn what_is_dumped_is_restored() {
         client.call(&make);
         let show = |key: &str| match show {
             "LRANGE" => format!("LRANGE {key} 0 -1"),
+            "ZRANGE" => format!("ZRANGE {key} 0 -1 WITHSCORES"),
             other => format!("{other} {key}"),
         };
         let payload = client.dump(key);

@@ -9,6 +9,7 @@ use tidemill_rdb::{Text, payload};
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::{Member, Set};
+use tidemill_store::value::sorted_set::SortedSet;
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use crate::access::context::Cx;
@@ -41,7 +42,11 @@ fn payload_of(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Payload {
         Kind::List => entry.view::<List<'_>>(seed).map(|list| list_payload(cx, entry, list)),
         Kind::Hash => entry.view::<Hash<'_>>(seed).map(|hash| hash_payload(cx, entry, hash)),
         Kind::Set => entry.view::<Set<'_>>(seed).map(|set| set_payload(cx, entry, set)),
-        Kind::SortedSet | Kind::Stream => None,
+        Kind::SortedSet => {
+            let set = entry.view::<SortedSet<'_>>(seed);
+            set.map(|set| sorted_set_payload(cx, entry, set))
+        }
+        Kind::Stream => None,
     };
     payload.unwrap_or_else(|| Err(unsupported(entry.kind())))
 }
@@ -97,6 +102,20 @@ fn set_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, set: Set<'_>) -> Payload {
     encode(cx, entry, |encoder, place| match entry.encoding() {
         Encoding::Listpack => encoder.set_listpack(place, members),
         _ => encoder.set(place, set.len(), members),
+    })
+}
+
+/// Valkey writes a skip list from its highest score on.
+fn sorted_set_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, set: SortedSet<'_>) -> Payload {
+    encode(cx, entry, |encoder, place| match entry.encoding() {
+        Encoding::Listpack => {
+            let members = set.iter().map(|item| (item.member, item.score));
+            encoder.sorted_set_listpack(place, members)
+        }
+        _ => {
+            let members = set.iter_back_from(set.len() - 1).map(|item| (item.member, item.score));
+            encoder.sorted_set(place, set.len(), members)
+        }
     })
 }
 

@@ -10,6 +10,7 @@ use tidemill_resp::request::ArgumentView;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::Set;
+use tidemill_store::value::sorted_set::SortedSet;
 use tidemill_store::{Encoding, Kind};
 
 use super::dump::unsupported;
@@ -172,7 +173,7 @@ fn put(
         ValueType::List => put_list(cx, key, (payload, encoding), expiry),
         ValueType::Hash => put_hash(cx, key, (payload, encoding), expiry),
         ValueType::Set => put_set(cx, key, (payload, encoding), expiry),
-        ValueType::SortedSet => Err(unsupported(Kind::SortedSet)),
+        ValueType::SortedSet => put_sorted_set(cx, key, (payload, encoding), expiry),
         ValueType::Stream => Err(unsupported(Kind::Stream)),
     }
 }
@@ -313,6 +314,37 @@ fn put_set(
             encoding = thresholds.for_restored(stored, set.len());
         }
         Ok(expiry.with(encoding))
+    })?;
+    Ok(())
+}
+
+fn put_sorted_set(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    (payload, stored): (Payload<'_>, ValueEncoding),
+    expiry: Expiry,
+) -> Result<(), CommandError> {
+    let room = cx.room();
+    let entries_max = cx.settings().sorted_set_listpack_entries_max;
+    let value_bytes_max = cx.settings().sorted_set_listpack_value_bytes_max;
+    // Valkey looks at the lengths of what was not packed.
+    let is_packed =
+        matches!(stored, ValueEncoding::SortedSetListpack | ValueEncoding::SortedSetZiplist);
+    let mut is_skip_list = false;
+    cx.edit(key).replace_as::<SortedSet<'_>>(EVENT, |set| {
+        decode(room, payload, |item| {
+            let Item::SortedSetMember { member, score } = item else { return Err(BAD_DATA) };
+            is_skip_list |= !is_packed && member.len() > value_bytes_max;
+            if set.set(member, score).is_some() {
+                return Err(BAD_DATA);
+            }
+            Ok(member.len() as u64)
+        })?;
+        if set.is_empty() {
+            return Err(BAD_DATA);
+        }
+        let is_skip_list = is_skip_list || set.len() > entries_max;
+        Ok(expiry.with(if is_skip_list { Encoding::Skiplist } else { Encoding::Listpack }))
     })?;
     Ok(())
 }

@@ -17,6 +17,7 @@ ALLOWED = {
     "tidemill-rcu": set(),
     "tidemill-resp": set(),
     "tidemill-rdb": {"resp"},
+    "tidemill-script": set(),
     "tidemill-host": set(),
     "tidemill-testkit": {"engine"},
     "tidemill-tidy": set(),

@@ -23,7 +23,7 @@ pub enum Protocol {
     Resp3,
 }
 
-/// What a run asks of its caller. All methods run on the thread of the run.
+/// The caller of a run. All methods run on the thread of the run.
 pub trait Host {
     /// Executes a command. An error of the command is a `Reply::Error`.
     fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Reply;

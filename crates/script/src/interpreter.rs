@@ -2,8 +2,9 @@
 
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Host, Interrupt, Protocol};
-use crate::library::{self, Registration, Settings, reply_of_value};
+use crate::library::{self, reply_of_value};
 use crate::reply::Reply;
+use crate::settings::{Registration, Settings};
 use crate::shebang::{Flags, Shebang};
 use crate::value::Value;
 use crate::vm::{Stop, Vm};
@@ -89,7 +90,6 @@ struct Suspension {
 /// An interpreter: one thread, one heap, any number of compiled scripts and suspended runs.
 pub struct Interpreter {
     vm: Vm,
-    /// Names of `KEYS` and `ARGV` are set; libraries of functions have none.
     suspended: Vec<Suspension>,
     next_number: u64,
     run_bytes_max: usize,
@@ -127,7 +127,7 @@ impl Host for Loading<'_> {
 }
 
 impl Interpreter {
-    /// An interpreter for scripts, whose runs may each hold so many bytes.
+    /// An interpreter for scripts, each of whose runs may hold `run_bytes_max`.
     ///
     /// # Errors
     ///

@@ -17,6 +17,7 @@ mod limits;
 mod number;
 mod program;
 mod reply;
+mod settings;
 mod shebang;
 mod table;
 mod value;

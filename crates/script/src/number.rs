@@ -23,7 +23,7 @@ fn is_space(byte: &u8) -> bool {
 /// Reads a whole text as a number: decimal, hexadecimal, `inf` and `nan`, with white space around.
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     let (number, length) = parse_prefix(text)?;
-    text[length..].iter().all(|byte| is_space(byte)).then_some(number)
+    text[length..].iter().all(is_space).then_some(number)
 }
 
 /// Reads the number at the begin of a text as `strtod` does; also tells its length.

@@ -115,5 +115,4 @@ pub(crate) struct Proto {
     /// The function has an implicit parameter `arg`.
     pub(crate) needs_arg: bool,
     pub(crate) register_count: u8,
-    pub(crate) line: u32,
 }

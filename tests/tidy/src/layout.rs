@@ -110,7 +110,7 @@ pub const CRATES: &[CrateLayout] = &[
     layout("crates/persist", &[], &[NET]),
     layout("crates/replication", &[], &[FILES, NET, TIME]),
     layout("crates/cluster", &[], &[FILES, NET, TIME]),
-    layout("crates/script", &[], &[FILES]),
+    layout("crates/script", &[], &[FILES, NET, TIME]),
     layout("crates/server", &[], &[]),
     layout("crates/host", &[], &[]),
     layout("crates/bench", &[], &[]),

@@ -412,7 +412,7 @@ impl Draft {
         Ok(())
     }
 
-    fn to_register(&mut self, exp: &mut Exp, register: u8) -> Result<(), Excess> {
+    fn place_in(&mut self, exp: &mut Exp, register: u8) -> Result<(), Excess> {
         self.discharge_to(exp, register)?;
         if let Form::Jump(jump) = exp.form {
             let mut list = exp.if_true;
@@ -437,34 +437,34 @@ impl Draft {
         Ok(())
     }
 
-    pub(super) fn to_next(&mut self, exp: &mut Exp) -> Result<(), Excess> {
+    pub(super) fn place_in_next(&mut self, exp: &mut Exp) -> Result<(), Excess> {
         self.discharge(exp)?;
         self.free_exp(exp);
         self.reserve(1)?;
-        self.to_register(exp, self.free - 1)
+        self.place_in(exp, self.free - 1)
     }
 
-    pub(super) fn to_any(&mut self, exp: &mut Exp) -> Result<u8, Excess> {
+    pub(super) fn place_anywhere(&mut self, exp: &mut Exp) -> Result<u8, Excess> {
         self.discharge(exp)?;
         if let Form::Register(register) = exp.form {
             if !exp.has_jumps() {
                 return Ok(register);
             }
             if usize::from(register) >= self.active.len() {
-                self.to_register(exp, register)?;
+                self.place_in(exp, register)?;
                 return Ok(register);
             }
         }
-        self.to_next(exp)?;
+        self.place_in_next(exp)?;
         Ok(self.free - 1)
     }
 
-    pub(super) fn to_value(&mut self, exp: &mut Exp) -> Result<(), Excess> {
-        if exp.has_jumps() { self.to_any(exp).map(|_| ()) } else { self.discharge(exp) }
+    pub(super) fn settle_value(&mut self, exp: &mut Exp) -> Result<(), Excess> {
+        if exp.has_jumps() { self.place_anywhere(exp).map(|_| ()) } else { self.discharge(exp) }
     }
 
-    pub(super) fn to_operand(&mut self, exp: &mut Exp) -> Result<u32, Excess> {
-        self.to_value(exp)?;
+    pub(super) fn operand(&mut self, exp: &mut Exp) -> Result<u32, Excess> {
+        self.settle_value(exp)?;
         let index = match exp.form {
             Form::Nil => Some(self.constant(ConstantKey::Nil, Value::Nil)?),
             Form::True => Some(self.constant(ConstantKey::Bool(true), Value::Bool(true))?),
@@ -479,7 +479,7 @@ impl Draft {
                 exp.form = Form::Constant(index);
                 Ok(RK + index)
             }
-            _ => Ok(u32::from(self.to_any(exp)?)),
+            _ => Ok(u32::from(self.place_anywhere(exp)?)),
         }
     }
 
@@ -487,18 +487,18 @@ impl Draft {
         match target.form {
             Form::Local(register) => {
                 self.free_exp(exp);
-                return self.to_register(exp, register);
+                return self.place_in(exp, register);
             }
             Form::Upvalue(index) => {
-                let register = self.to_any(exp)?;
+                let register = self.place_anywhere(exp)?;
                 self.emit(Op::SetUpvalue, register, u32::from(index), 0)?;
             }
             Form::Global(name) => {
-                let register = self.to_any(exp)?;
+                let register = self.place_anywhere(exp)?;
                 self.emit(Op::SetGlobal, register, name, 0)?;
             }
             Form::Indexed(table, key) => {
-                let value = self.to_operand(exp)?;
+                let value = self.operand(exp)?;
                 self.emit(Op::SetTable, table, key, value)?;
             }
             _ => {}
@@ -508,11 +508,11 @@ impl Draft {
     }
 
     pub(super) fn method(&mut self, exp: &mut Exp, key: &mut Exp) -> Result<(), Excess> {
-        let object = self.to_any(exp)?;
+        let object = self.place_anywhere(exp)?;
         self.free_exp(exp);
         let function = self.free;
         self.reserve(2)?;
-        let name = self.to_operand(key)?;
+        let name = self.operand(key)?;
         self.emit(Op::SelfIndex, function, u32::from(object), name)?;
         self.free_exp(key);
         exp.form = Form::Register(function);
@@ -603,7 +603,7 @@ impl Draft {
     }
 
     pub(super) fn index(&mut self, table: &mut Exp, key: &mut Exp) -> Result<(), Excess> {
-        let operand = self.to_operand(key)?;
+        let operand = self.operand(key)?;
         if let Form::Register(register) = table.form {
             table.form = Form::Indexed(register, operand);
         }
@@ -631,8 +631,8 @@ impl Draft {
             return Ok(());
         }
         let is_unary = matches!(op, Op::Unm | Op::Len);
-        let second = if is_unary { 0 } else { self.to_operand(right)? };
-        let first = self.to_operand(left)?;
+        let second = if is_unary { 0 } else { self.operand(right)? };
+        let first = self.operand(left)?;
         if first > second && !is_unary {
             self.free_exp(left);
             self.free_exp(right);
@@ -653,12 +653,12 @@ impl Draft {
             Op::Not => self.not(exp),
             Op::Unm => {
                 if exp.is_numeral().is_none() {
-                    self.to_any(exp)?;
+                    self.place_anywhere(exp)?;
                 }
                 self.arithmetic(op, exp, &mut zero, line)
             }
             _ => {
-                self.to_any(exp)?;
+                self.place_anywhere(exp)?;
                 self.arithmetic(op, exp, &mut zero, line)
             }
         }
@@ -669,9 +669,9 @@ impl Draft {
         match op {
             Binary::And => self.go_if_true(left),
             Binary::Or => self.go_if_false(left),
-            Binary::Concat => self.to_next(left),
+            Binary::Concat => self.place_in_next(left),
             Binary::Arithmetic(_) if left.is_numeral().is_some() => Ok(()),
-            _ => self.to_operand(left).map(|_| ()),
+            _ => self.operand(left).map(|_| ()),
         }
     }
 
@@ -699,7 +699,7 @@ impl Draft {
                 Ok(())
             }
             Binary::Concat => {
-                self.to_value(right)?;
+                self.settle_value(right)?;
                 if let Form::Open(at) = right.form
                     && self.code[at].op == Op::Concat
                 {
@@ -709,13 +709,13 @@ impl Draft {
                     left.form = right.form;
                     return Ok(());
                 }
-                self.to_next(right)?;
+                self.place_in_next(right)?;
                 self.arithmetic(Op::Concat, left, right, line)
             }
             Binary::Arithmetic(op) => self.arithmetic(op, left, right, line),
             Binary::Compare { op, expected, is_swapped } => {
-                let mut first = self.to_operand(left)?;
-                let mut second = self.to_operand(right)?;
+                let mut first = self.operand(left)?;
+                let mut second = self.operand(right)?;
                 self.free_exp(right);
                 self.free_exp(left);
                 if is_swapped {

@@ -131,7 +131,7 @@ impl Parser<'_> {
             match self.token() {
                 Token::Char(b'.') => self.field(&mut exp)?,
                 Token::Char(b'[') => {
-                    self.generate(|draft| draft.to_any(&mut exp))?;
+                    self.generate(|draft| draft.place_anywhere(&mut exp))?;
                     let mut key = self.bracketed_key()?;
                     self.generate(|draft| draft.index(&mut exp, &mut key))?;
                 }
@@ -143,7 +143,7 @@ impl Parser<'_> {
                     self.arguments(&mut exp)?;
                 }
                 Token::Char(b'(' | b'{') | Token::Text(_) => {
-                    self.generate(|draft| draft.to_next(&mut exp))?;
+                    self.generate(|draft| draft.place_in_next(&mut exp))?;
                     self.arguments(&mut exp)?;
                 }
                 _ => return Ok(exp),
@@ -153,7 +153,7 @@ impl Parser<'_> {
 
     /// The member behind a dot or a colon.
     pub(super) fn field(&mut self, exp: &mut Exp) -> Result<()> {
-        self.generate(|draft| draft.to_any(exp))?;
+        self.generate(|draft| draft.place_anywhere(exp))?;
         self.advance()?;
         let name = self.name()?;
         let mut key = self.string_exp(name)?;
@@ -163,7 +163,7 @@ impl Parser<'_> {
     fn bracketed_key(&mut self) -> Result<Exp> {
         self.advance()?;
         let mut key = self.expression()?;
-        self.generate(|draft| draft.to_value(&mut key))?;
+        self.generate(|draft| draft.settle_value(&mut key))?;
         self.expect_char(b']')?;
         Ok(key)
     }
@@ -198,7 +198,7 @@ impl Parser<'_> {
                 0
             } else {
                 if last.form != Form::Void {
-                    draft.to_next(&mut last)?;
+                    draft.place_in_next(&mut last)?;
                 }
                 u32::from(draft.free) - u32::from(base)
             };
@@ -216,7 +216,7 @@ impl Parser<'_> {
         let mut exp = self.expression()?;
         let mut count = 1;
         while self.is_next(Token::Char(b','))? {
-            self.generate(|draft| draft.to_next(&mut exp))?;
+            self.generate(|draft| draft.place_in_next(&mut exp))?;
             exp = self.expression()?;
             count += 1;
         }
@@ -228,7 +228,7 @@ impl Parser<'_> {
         let line = self.lexer.line;
         let at = self.generate(|draft| draft.emit(Op::NewTable, 0, 0, 0))?;
         let mut table = Exp::new(Form::Open(at));
-        self.generate(|draft| draft.to_next(&mut table))?;
+        self.generate(|draft| draft.place_in_next(&mut table))?;
         let Form::Register(register) = table.form else { return Ok(table) };
         let mut state =
             Constructor { table: register, item: None, array_count: 0, hash_count: 0, to_store: 0 };
@@ -276,11 +276,11 @@ impl Parser<'_> {
         let free = self.draft().free;
         state.hash_count += 1;
         self.expect_char(b'=')?;
-        let key = self.generate(|draft| draft.to_operand(&mut key))?;
+        let key = self.generate(|draft| draft.operand(&mut key))?;
         let mut value = self.expression()?;
         let table = state.table;
         self.generate(|draft| {
-            let value = draft.to_operand(&mut value)?;
+            let value = draft.operand(&mut value)?;
             draft.emit(Op::SetTable, table, key, value)?;
             draft.free = free;
             Ok(())
@@ -290,7 +290,7 @@ impl Parser<'_> {
     fn close_item(&mut self, state: &mut Constructor) -> Result<()> {
         let Some(mut item) = state.item.take() else { return Ok(()) };
         self.generate(|draft| {
-            draft.to_next(&mut item)?;
+            draft.place_in_next(&mut item)?;
             if state.to_store == ITEMS_PER_FLUSH {
                 store(draft, state, false)?;
             }
@@ -312,7 +312,7 @@ impl Parser<'_> {
             }
             other => {
                 if let Some(mut item) = other {
-                    draft.to_next(&mut item)?;
+                    draft.place_in_next(&mut item)?;
                 }
                 store(draft, state, false)
             }

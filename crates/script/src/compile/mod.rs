@@ -275,7 +275,6 @@ impl Parser<'_> {
             is_vararg: draft.is_vararg,
             needs_arg: draft.needs_arg,
             register_count: draft.register_count,
-            line: draft.line,
         }))
     }
 

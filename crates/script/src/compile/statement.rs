@@ -198,14 +198,14 @@ impl Parser<'_> {
             self.next_value()?;
         } else {
             let mut one = Exp::new(Form::Number(1.0));
-            self.generate(|draft| draft.to_next(&mut one))?;
+            self.generate(|draft| draft.place_in_next(&mut one))?;
         }
         self.for_body(base, line, &controls, &[variable], true)
     }
 
     fn next_value(&mut self) -> Result<()> {
         let mut exp = self.expression()?;
-        self.generate(|draft| draft.to_next(&mut exp))
+        self.generate(|draft| draft.place_in_next(&mut exp))
     }
 
     fn generic_for(&mut self, first: Str, _line: u32) -> Result<()> {
@@ -326,7 +326,7 @@ impl Parser<'_> {
                 return Ok(());
             }
             if exp.form != Form::Void {
-                draft.to_next(exp)?;
+                draft.place_in_next(exp)?;
             }
             if targets > count {
                 let from = draft.free;
@@ -354,9 +354,9 @@ impl Parser<'_> {
                     return Ok((base, RK));
                 }
                 if expressions == 1 {
-                    return Ok((draft.to_any(&mut exp)?, 1));
+                    return Ok((draft.place_anywhere(&mut exp)?, 1));
                 }
-                draft.to_next(&mut exp)?;
+                draft.place_in_next(&mut exp)?;
                 Ok((base, expressions as u32))
             })?;
         }

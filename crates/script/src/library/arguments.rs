@@ -6,7 +6,7 @@ use crate::vm::{Args, Stop, Vm};
 /// Conversion of a number to an integer as C does it on x86-64.
 #[inline]
 pub(super) fn integer_of(number: f64) -> i64 {
-    if (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&number) {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number) {
         number as i64
     } else {
         i64::MIN

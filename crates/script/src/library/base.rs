@@ -1,6 +1,6 @@
 //! Basic functions.
 
-use super::{Functions, native, register};
+use super::registry::{Functions, native, register};
 use crate::heap::{Code, OutOfMemory};
 use crate::host::Host;
 use crate::limits::UNPACK_VALUES_MAX;
@@ -31,7 +31,7 @@ const FUNCTIONS: Functions = &[
 pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
     let globals = vm.globals;
     vm.heap.set_name(globals, b"_G", Value::Table(globals))?;
-    super::set_text(vm, globals, "_VERSION", "Lua 5.1")?;
+    super::registry::set_text(vm, globals, "_VERSION", "Lua 5.1")?;
     register(vm, globals, FUNCTIONS)?;
     let special = [("pcall", Native::Pcall), ("xpcall", Native::Xpcall)];
     for (name, function) in special {

@@ -1,50 +1,14 @@
 //! `cjson`: settings and encoding.
 
-use super::{Functions, cjson_read, library};
+use super::cjson_read;
+use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::limits::JSON_DEPTH_MAX;
 use crate::number::Format;
+use crate::settings::{Invalid, Json};
 use crate::value::{TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
-
-/// Treatment of infinity and NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Invalid {
-    Refused,
-    Allowed,
-    Null,
-}
-
-/// Settings that scripts change.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    sparse_converts: bool,
-    sparse_ratio: i64,
-    sparse_safe: i64,
-    encode_depth_max: usize,
-    pub(super) decode_depth_max: usize,
-    precision: usize,
-    keeps_buffer: bool,
-    encode_invalid: Invalid,
-    pub(super) decode_invalid: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            sparse_converts: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_depth_max: JSON_DEPTH_MAX,
-            decode_depth_max: JSON_DEPTH_MAX,
-            precision: 14,
-            keeps_buffer: true,
-            encode_invalid: Invalid::Refused,
-            decode_invalid: true,
-        }
-    }
-}
 
 const FUNCTIONS: Functions = &[
     ("encode", encode),
@@ -66,14 +30,14 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 
 fn fill(vm: &mut Vm, table: TableId) -> Result<(), OutOfMemory> {
     vm.heap.set_name(table, b"null", Value::Null)?;
-    super::set_text(vm, table, "_NAME", "cjson")?;
-    super::set_text(vm, table, "_VERSION", "2.1.0")
+    super::registry::set_text(vm, table, "_NAME", "cjson")?;
+    super::registry::set_text(vm, table, "_VERSION", "2.1.0")
 }
 
 /// A table with the same functions; the settings are shared.
 fn new(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
     let made = vm.heap.new_table().and_then(|table| {
-        super::register(vm, table, FUNCTIONS)?;
+        super::registry::register(vm, table, FUNCTIONS)?;
         fill(vm, table)?;
         Ok(table)
     });
@@ -93,7 +57,7 @@ fn integer_option(
     args: Args,
     index: usize,
     range: (i64, i64),
-    place: fn(&mut Settings) -> &mut i64,
+    place: fn(&mut Json) -> &mut i64,
 ) -> Result<Value, Stop> {
     if vm.has(args, index) {
         let value = i64::from(vm.check_integer(args, index)? as i32);
@@ -140,7 +104,7 @@ fn size_option(
     vm: &mut Vm,
     args: Args,
     range: (usize, usize),
-    place: fn(&mut Settings) -> &mut usize,
+    place: fn(&mut Json) -> &mut usize,
 ) -> Result<Ret, Stop> {
     check_count(vm, args, 1)?;
     if vm.has(args, 0) {

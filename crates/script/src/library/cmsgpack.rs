@@ -1,6 +1,6 @@
 //! `cmsgpack`.
 
-use super::{Functions, library};
+use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::limits::{MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, UNPACK_VALUES_MAX};
@@ -16,10 +16,10 @@ const FUNCTIONS: Functions = &[
 
 pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
     let table = library(vm, "cmsgpack", FUNCTIONS)?;
-    super::set_text(vm, table, "_NAME", "cmsgpack")?;
-    super::set_text(vm, table, "_VERSION", "lua-cmsgpack 0.4.0")?;
-    super::set_text(vm, table, "_COPYRIGHT", "Copyright (C) 2012, Redis Ltd.")?;
-    super::set_text(vm, table, "_DESCRIPTION", "MessagePack C implementation for Lua")
+    super::registry::set_text(vm, table, "_NAME", "cmsgpack")?;
+    super::registry::set_text(vm, table, "_VERSION", "lua-cmsgpack 0.4.0")?;
+    super::registry::set_text(vm, table, "_COPYRIGHT", "Copyright (C) 2012, Redis Ltd.")?;
+    super::registry::set_text(vm, table, "_DESCRIPTION", "MessagePack C implementation for Lua")
 }
 
 fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -99,7 +99,7 @@ impl Packer {
         }
         let bytes = integer.to_be_bytes();
         let (code, count) = match integer {
-            0..=127 | -32..=-1 => (None, 1),
+            -32..=127 => (None, 1),
             128..=0xff => (Some(0xcc), 1),
             0x100..=0xffff => (Some(0xcd), 2),
             0x1_0000..=0xffff_ffff => (Some(0xce), 4),

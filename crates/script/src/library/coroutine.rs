@@ -1,6 +1,6 @@
 //! `coroutine`.
 
-use super::{Functions, library, native};
+use super::registry::{Functions, library, native};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::value::Value;

@@ -22,7 +22,7 @@ fn conversion(vm: &mut Vm, format: &[u8], start: usize) -> Result<(Format, usize
     if at - start >= 6 {
         return Err(vm.fail("invalid format (repeated flags)"));
     }
-    let mut digits = |at: &mut usize| {
+    let digits = |at: &mut usize| {
         let mut number = 0;
         for _ in 0..2 {
             if let Some(digit) = format.get(*at).filter(|digit| digit.is_ascii_digit()) {
@@ -127,9 +127,9 @@ fn convert(
 
 /// Conversion of a number to an unsigned integer as C does it on x86-64.
 fn unsigned_of(number: f64) -> u64 {
-    if number < 9.223_372_036_854_775_8e18 {
+    if number < 9_223_372_036_854_775_808.0 {
         integer_of(number) as u64
-    } else if number < 1.844_674_407_370_955_2e19 {
+    } else if number < 18_446_744_073_709_551_616.0 {
         number as u64
     } else if number.is_nan() {
         1 << 63

@@ -1,33 +1,11 @@
 //! `math` and `os.clock`.
 
-use super::{Functions, library};
+use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
+use crate::settings::Random;
 use crate::value::Value;
 use crate::vm::{Args, Ret, Stop, Vm};
-
-/// `drand48` with a seed of its own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random(u64);
-
-impl Default for Random {
-    fn default() -> Self {
-        // The state with which a server begins.
-        Self(0x1234_abcd_330e)
-    }
-}
-
-impl Random {
-    fn seeded(seed: i32) -> Self {
-        Self(u64::from(seed as u32) << 16 | 0x330e)
-    }
-
-    /// Number below 2^31.
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
-        (self.0 >> 17) as u32
-    }
-}
 
 macro_rules! functions {
     ($($name:ident => $body:expr),* $(,)?) => {
@@ -79,9 +57,9 @@ const FUNCTIONS: Functions = &[
 
 pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
     let table = library(vm, "math", FUNCTIONS)?;
-    super::set_number(vm, table, "pi", std::f64::consts::PI)?;
-    super::set_number(vm, table, "huge", f64::INFINITY)?;
-    super::register(vm, table, &[("mod", fmod)])
+    super::registry::set_number(vm, table, "pi", std::f64::consts::PI)?;
+    super::registry::set_number(vm, table, "huge", f64::INFINITY)?;
+    super::registry::register(vm, table, &[("mod", fmod)])
 }
 
 pub(super) fn open_os(vm: &mut Vm) -> Result<(), OutOfMemory> {

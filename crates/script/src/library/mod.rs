@@ -13,55 +13,18 @@ mod coroutine;
 mod format;
 mod math;
 mod pattern;
+mod registry;
 mod server;
 mod string;
 mod structs;
 mod table;
 
-use crate::heap::{Code, OutOfMemory};
-use crate::value::{FunctionId, TableId, Value};
-use crate::vm::{Native, NativeFn, Vm};
+use crate::heap::OutOfMemory;
+use crate::value::Value;
+use crate::vm::{Native, Vm};
+use registry::native;
 
-pub(crate) use server::{Registration, reply_of_value};
-
-/// Names and functions of a library.
-type Functions = &'static [(&'static str, NativeFn)];
-
-/// State of libraries that a script may change. A new run begins with the default.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
-    pub(crate) json: cjson::Settings,
-    pub(crate) random: math::Random,
-    pub(crate) server: server::State,
-}
-
-fn native(vm: &mut Vm, native: Native, state: &[Value]) -> Result<FunctionId, OutOfMemory> {
-    vm.heap.new_function(Code::Native(native, state.into()))
-}
-
-fn register(vm: &mut Vm, table: TableId, functions: Functions) -> Result<(), OutOfMemory> {
-    for (name, function) in functions {
-        let id = native(vm, Native::Plain(*function), &[])?;
-        vm.heap.set_name(table, name.as_bytes(), Value::Function(id))?;
-    }
-    Ok(())
-}
-
-fn library(vm: &mut Vm, name: &str, functions: Functions) -> Result<TableId, OutOfMemory> {
-    let table = vm.heap.new_table()?;
-    register(vm, table, functions)?;
-    vm.heap.set_name(vm.globals, name.as_bytes(), Value::Table(table))?;
-    Ok(table)
-}
-
-fn set_text(vm: &mut Vm, table: TableId, name: &str, text: &str) -> Result<(), OutOfMemory> {
-    let text = Value::Str(vm.heap.string(text.as_bytes())?);
-    vm.heap.set_name(table, name.as_bytes(), text)
-}
-
-fn set_number(vm: &mut Vm, table: TableId, name: &str, number: f64) -> Result<(), OutOfMemory> {
-    vm.heap.set_name(table, name.as_bytes(), Value::Number(number))
-}
+pub(crate) use server::reply_of_value;
 
 /// Fills the globals. The order of the steps decides about the order of `pairs(_G)`.
 pub(crate) fn open(

@@ -1,29 +1,14 @@
 //! `redis` and `server`: commands, conversions of replies, functions that need no command.
 
-use super::{Functions, register};
+use super::registry::{Functions, register};
 use crate::heap::OutOfMemory;
 use crate::host::{Host, Protocol};
 use crate::limits::REPLY_DEPTH_MAX;
 use crate::reply::Reply;
+use crate::settings::Registration;
 use crate::shebang::Flags;
 use crate::value::{TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
-
-/// A function that a library registers while it is loaded.
-#[derive(Clone, Debug)]
-pub(crate) struct Registration {
-    pub(crate) name: Vec<u8>,
-    pub(crate) description: Option<Vec<u8>>,
-    pub(crate) flags: Flags,
-    pub(crate) callback: Value,
-}
-
-/// State of the run beyond its values.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct State {
-    pub(crate) protocol: Protocol,
-    pub(crate) registrations: Vec<Registration>,
-}
 
 const SHARED: Functions = &[
     ("log", log),
@@ -71,11 +56,11 @@ pub(super) fn open(
         ("VALKEY_VERSION_NUM", f64::from(identity.version_number)),
     ];
     for (name, number) in numbers {
-        super::set_number(vm, table, name, number)?;
+        super::registry::set_number(vm, table, name, number)?;
     }
-    super::set_text(vm, table, "REDIS_VERSION", &identity.redis_version)?;
-    super::set_text(vm, table, "VALKEY_VERSION", &identity.version)?;
-    super::set_text(vm, table, "SERVER_NAME", &identity.server_name)?;
+    super::registry::set_text(vm, table, "REDIS_VERSION", &identity.redis_version)?;
+    super::registry::set_text(vm, table, "VALKEY_VERSION", &identity.version)?;
+    super::registry::set_text(vm, table, "SERVER_NAME", &identity.server_name)?;
     let globals = vm.globals;
     vm.heap.set_name(globals, b"redis", Value::Table(table))?;
     vm.heap.set_name(globals, b"server", Value::Table(table))?;

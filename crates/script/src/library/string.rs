@@ -1,7 +1,7 @@
 //! `string`: bytes, patterns, replacement.
 
 use super::pattern::{Capture, Matcher, Trouble};
-use super::{Functions, library, native};
+use super::registry::{Functions, library, native};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::value::{FunctionId, TableId, Value};
@@ -127,7 +127,7 @@ fn search(
     from: usize,
     is_single: bool,
 ) -> Result<Option<Found>, Stop> {
-    let is_anchored = pattern.first() == Some(&b'^') && !is_single || is_single;
+    let is_anchored = is_single || pattern.first() == Some(&b'^');
     let skip = usize::from(pattern.first() == Some(&b'^') && !is_single);
     let mut killed = None;
     let mut ask = || match vm.interrupt_native(host) {

@@ -1,6 +1,6 @@
 //! `struct`: binary layouts.
 
-use super::{Functions, library};
+use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::value::Value;
@@ -161,7 +161,7 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 /// Bits of a number as C's conversions to 64-bit integers leave them.
 fn integer_bits(number: f64) -> u64 {
     let signed = super::arguments::integer_of(number) as u64;
-    if number < 9.223_372_036_854_775_8e18 { signed } else { number as u64 }
+    if number < 9_223_372_036_854_775_808.0 { signed } else { number as u64 }
 }
 
 fn too_short(vm: &mut Vm) -> Stop {

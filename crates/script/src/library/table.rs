@@ -1,6 +1,6 @@
 //! `table`.
 
-use super::{Functions, library};
+use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
 use crate::value::{TableId, Value};

@@ -209,7 +209,7 @@ pub(crate) struct Vm {
     pub(crate) pinned: Vec<Value>,
     /// Several results of a library function.
     pub(crate) results: Vec<Value>,
-    pub(crate) settings: crate::library::Settings,
+    pub(crate) settings: crate::settings::Settings,
     stack: Vec<Value>,
     /// End of the values that an open call, return or list takes.
     top: usize,
@@ -267,7 +267,7 @@ impl Vm {
             string_metatable,
             pinned: Vec::new(),
             results: Vec::new(),
-            settings: crate::library::Settings::default(),
+            settings: crate::settings::Settings::default(),
             stack: Vec::new(),
             top: 0,
             frames: Vec::new(),

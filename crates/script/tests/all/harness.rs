@@ -61,7 +61,10 @@ impl Host for Store {
 
     fn interrupt(&mut self) -> Interrupt {
         self.interrupts += 1;
-        if self.interrupts_max.is_some_and(|most| self.interrupts > most) {
+        if let Some(most) = self.interrupts_max
+            && self.interrupts > most
+        {
+            assert!(self.interrupts < most + 1_000, "a killed run goes on");
             return Interrupt::Kill("Script killed by user with SCRIPT KILL.");
         }
         if self.suspend_every.is_some_and(|every| self.interrupts.is_multiple_of(every)) {

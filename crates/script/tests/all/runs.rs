@@ -114,3 +114,30 @@ fn shebang_keeps_the_numbers_of_lines() {
     let option = (b"flags".to_vec(), b"no-writes,allow-stale".to_vec());
     assert_eq!(shebang.options, vec![option]);
 }
+
+#[test]
+fn suspended_runs_keep_their_values_through_collections() {
+    let source = b"local t={} for i=1,5000 do t[i]={ARGV[1]..i} for j=1,20 do \
+        local garbage={tostring(i*j)} end end \
+        local n=0 for i=1,5000 do if t[i][1]==ARGV[1]..i then n=n+1 end end return {n,KEYS[1]}";
+    let mut interpreter = interpreter();
+    let script = interpreter.compile(source).expect("it compiles");
+    let mut host = Store { suspend_every: Some(1), ..Store::default() };
+    let names: [&[u8]; 3] = [b"one", b"two", b"three"];
+    let mut waiting: Vec<_> = names
+        .iter()
+        .map(|name| interpreter.start(script, &[name], &[name], Protocol::Resp2, &mut host))
+        .collect();
+    let mut answers = Vec::new();
+    while !waiting.is_empty() {
+        match waiting.remove(0) {
+            Progress::Suspended(run) => waiting.push(interpreter.resume(run, &mut host)),
+            Progress::Done(reply) => answers.push(reply),
+            Progress::Failed(error) => panic!("{error:?}"),
+        }
+    }
+    for (reply, name) in answers.iter().zip(names) {
+        let items = vec![Reply::Integer(5000), Reply::Bulk(name.to_vec())];
+        assert_eq!(*reply, Reply::Array(items));
+    }
+}

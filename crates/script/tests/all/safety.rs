@@ -136,8 +136,8 @@ fn depth_has_a_limit_everywhere() {
     ends_with_error("local function f() return 1+f() end return f()", "stack overflow");
     let pattern = "local p=('(a?)'):rep(10)..('a?'):rep(20000) return ('a'):rep(30000):find(p)";
     ends_with_error(pattern, "pattern too complex");
-    let source = "local t=setmetatable({},{}) getmetatable(t).__index=function(t,k) return t[k] end \
-                  return t.x";
+    let source = "local t=setmetatable({},{}) \
+                  getmetatable(t).__index=function(t,k) return t[k] end return t.x";
     ends_with_error(source, "stack overflow");
     let source = "local function f() return pcall(f) end return f()";
     assert!(!answer(source).is_empty());

@@ -173,6 +173,17 @@ func TestMessages_AreOrderedAndNotLost(t *testing.T) {
 	}
 }
 
+// subscribe subscribes to channels, and takes the confirmations.
+func subscribe(t *testing.T, conn *wire.Conn, channels []string) {
+	t.Helper()
+	do(t, conn, append([]string{"SUBSCRIBE"}, channels...)...)
+	for range channels[1:] {
+		if _, err := conn.Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // checkMessages publishes and subscribes side by side and judges what everybody received.
 func checkMessages(t *testing.T, server *instance.Server, seed int64) {
 	var whole, passing []*journal
@@ -199,11 +210,7 @@ func checkMessages(t *testing.T, server *instance.Server, seed int64) {
 		if byPattern {
 			do(t, conn, "PSUBSCRIBE", "ch*")
 		} else {
-			do(t, conn, append([]string{"SUBSCRIBE"}, all...)...)
-			for range all[1:] {
-				_, err := conn.Receive()
-				failed(err)
-			}
+			subscribe(t, conn, all)
 		}
 		listeners.Go(func() { failed(listen(conn, j, byPattern)) })
 	}
@@ -221,11 +228,7 @@ func checkMessages(t *testing.T, server *instance.Server, seed int64) {
 			j = newJournal(fmt.Sprintf("publisher %d", id))
 			own = append(own, j)
 			do(t, conn, "HELLO", "3")
-			do(t, conn, append([]string{"SUBSCRIBE"}, all...)...)
-			for range all[1:] {
-				_, err := conn.Receive()
-				failed(err)
-			}
+			subscribe(t, conn, all)
 		}
 		publishing.Go(func() {
 			count, err := publish(conn, id, seed, j)

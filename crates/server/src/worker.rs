@@ -9,8 +9,9 @@
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
 //! `log_lines`, and beside this folder `gather` and `balance`. Owners do not import the event loop.
 //! Its methods coordinate them: an iteration is in this file, its parts are in `messages`,
-//! `accept`, `moving`, `turns`, `receive`, `send`, `pushes`, `ending`, `unauthenticated` and `tick`. To add
-//! state, give it to the owner that it concerns, or write an owner and add a field.
+//! `accept`, `moving`, `turns`, `receive`, `send`, `pushes`, `ending`,
+//! `unauthenticated` and `tick`. To add state, give it to the owner that it concerns, or write an
+//! owner and add a field.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -83,7 +83,7 @@ const ENGINE: &[Room] = &[
     room("worker", &["shared", "pubsub", "slots", "acl", "telemetry"], &[]),
     room("tracking", &["shared", "pubsub", "slots", "telemetry"], &[]),
     room("shared", &["pubsub", "slots", "acl", "telemetry"], &[]),
-    room("pubsub", &["slots"], &["Message"]),
+    room("pubsub", &["slots"], &[]),
     room("slots", &["acl", "telemetry"], &[]),
     room("acl", &["telemetry"], &[]),
     room("telemetry", &[], &[]),

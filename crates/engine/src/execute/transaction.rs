@@ -62,11 +62,6 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         return Step::Done;
     }
     let shared = executor.shared;
-    if shared.lanes.is_any_crowded() && publishes(shared, &transaction) {
-        // Under its locks it will not wait.
-        executor.session.transaction = Some(transaction);
-        return Step::Wait(WaitTarget::Lane);
-    }
     let Exclusion { mut unit, gate, token, publishes_several } =
         match exclude(executor, &transaction) {
             Ok(exclusion) => exclusion,
@@ -166,6 +161,10 @@ fn exclude<'k, E: Enter>(
     transaction: &Transaction,
 ) -> Result<Exclusion<'k>, WaitTarget> {
     let shared: &'k Shared = executor.shared;
+    if shared.lanes.is_any_crowded() && publishes(shared, transaction) {
+        // Under its locks it will not wait.
+        return Err(WaitTarget::Lane);
+    }
     let Footprint { slots, publishes_several } = footprint(executor, transaction);
     let is_whole =
         transaction.queued.iter().map(|queued| shared.commands.command(queued.id)).any(|command| {

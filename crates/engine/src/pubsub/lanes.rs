@@ -2,7 +2,7 @@
 //!
 //! Anybody posts into a lane, under any lock, without waiting. The worker takes all of it at once.
 //! It is woken only if it sleeps: it says so before it waits for events, looks into its lane once
-//! more, and whoever posts looks whether it sleeps. One of the two sees the other.
+//! more, and a thread that posts looks whether it sleeps. One of the two sees the other.
 //!
 //! A lane is bounded. Over [`CROWDED_LANE_BYTES`] commands that publish wait, see
 //! [`WaitTarget::Lane`](crate::slots::parking::WaitTarget). What is posted under locks does not

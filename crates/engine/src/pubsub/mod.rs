@@ -4,7 +4,7 @@
 //! ([`lanes`]). The worker takes its lane once per iteration, encodes each message once per topic
 //! and protocol, appends it to its *receivers* ([`receivers`]) and writes once per connection.
 //!
-//! Who subscribes to what is known twice. The [`registry`] knows, for all workers, how many
+//! Subscriptions are known twice. The [`registry`] knows, for all workers, how many
 //! subscribers each worker has of a channel or a pattern; the receivers of a worker know which of
 //! its sessions they are. Both change together under the lock of the channel's stripe, or of the
 //! patterns, and `PUBLISH` posts under the stripe of its channel. From this follows what is

@@ -43,7 +43,7 @@ fn key(pattern: &[u8]) -> Key<'_> {
     if prefix_bytes > 0 {
         return Key::Prefix(&pattern[..prefix_bytes]);
     }
-    // Where a class or an escape ends is the matcher's business.
+    // The end of a class or an escape is known to the matcher alone.
     let is_plain = !pattern.iter().any(|byte| matches!(byte, b'[' | b'\\'));
     let literal = pattern.iter().rev().take_while(|byte| !is_special(byte));
     Key::ReversedSuffix(if is_plain { literal.copied().collect() } else { Box::default() })

@@ -52,7 +52,7 @@ pub enum PublishError {
 pub enum Pressure {
     /// It is an error, and nothing is published.
     Refuse,
-    /// Its receivers are disconnected: whoever publishes holds locks, or cannot be refused.
+    /// Its receivers are disconnected: the publisher holds locks, or cannot be refused.
     CutOff,
 }
 
@@ -61,7 +61,7 @@ pub enum Pressure {
 pub struct PubSub {
     seed: Seed,
     stripes: Box<[Mutex<Stripe>]>,
-    /// Channels with subscribers, counted by hash. 255 stands for that many or more, until nobody
+    /// Channels with subscribers, counted by hash. 255 is that many or more, until nobody
     /// listens to any channel of the stripe.
     heard: Box<[AtomicU8]>,
     patterns: RwLock<PatternIndex>,
@@ -336,7 +336,7 @@ mod tests {
     fn nothing_is_left_of_channels_that_nobody_listens_to() {
         let (pubsub, lanes) = parts(1);
         let names: Vec<String> = (0..300_000).map(|number| format!("c{number}")).collect();
-        // So many that some bytes of those heard are at their end.
+        // Several channels per byte of those heard.
         let kind = TopicKind::Channel;
         for repeat in 0..2 {
             for name in &names {

@@ -23,8 +23,8 @@ impl Cx<'_, '_> {
         }
     }
 
-    /// Tells of a key that an entry is about to be put under by [`Edit::put_entry`]: as in Valkey it
-    /// is told before anything else, and counts as new when it takes another one's place.
+    /// Tells of a key that an entry is about to be put under by [`Edit::put_entry`]: as in Valkey,
+    /// it is told before anything else, and counts as new when it takes another one's place.
     ///
     /// [`Edit::put_entry`]: super::Edit::put_entry
     pub(crate) fn new_key_event(&mut self, database: usize, key: &[u8]) {

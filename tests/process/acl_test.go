@@ -50,10 +50,10 @@ func TestACL_FileOfUsers(t *testing.T) {
 			before := described(t, conn)
 
 			write("user app on +nope\nuser\n")
-			errors := fmt.Sprintf("ERR %[1]s:1: Error in applying operation '+nope': Unknown command "+
-				"or category name in ACL. %[1]s:2 should start with user keyword followed by the "+
-				"username. WARNING: ACL errors detected, no change to the previously active ACL rules "+
-				"was performed", file)
+			errors := fmt.Sprintf("ERR %[1]s:1: Error in applying operation '+nope': "+
+				"Unknown command or category name in ACL. %[1]s:2 should start with user "+
+				"keyword followed by the username. WARNING: ACL errors detected, no change "+
+				"to the previously active ACL rules was performed", file)
 			expectText(t, string(do(t, conn, "ACL", "LOAD").Text), errors)
 			expectText(t, described(t, conn), before)
 
@@ -114,9 +114,13 @@ func TestACL_ConfigRewriteKeepsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(written), "\n")
-	if lines[0] != "# first" || !strings.HasPrefix(lines[1], "user app on #") || lines[2] != "# second" ||
-		!strings.HasPrefix(lines[3], "user default on nopass") || !strings.HasPrefix(lines[4], "user new on") {
-		t.Errorf("rewritten as\n%s", written)
+	beginnings := []string{
+		"# first", "user app on #", "# second", "user default on nopass", "user new on",
+	}
+	for number, beginning := range beginnings {
+		if !strings.HasPrefix(lines[number], beginning) {
+			t.Errorf("line %d begins with no %q:\n%s", number+1, beginning, written)
+		}
 	}
 	expectText(t, described(t, start()), want)
 }
@@ -177,8 +181,8 @@ func TestACL_WrongDeclarationsRefuseTheStart(t *testing.T) {
 	}
 }
 
-// Clients of a deleted user are closed, idle ones and blocked ones too, and are gone for CLIENT LIST
-// once the deletion is answered.
+// Clients of a deleted user are closed, idle ones and blocked ones too, and are gone for CLIENT
+// LIST once the deletion is answered.
 func TestACL_DeletedUsersClientsAreClosed(t *testing.T) {
 	for _, kind := range kindsWithUsers {
 		t.Run(string(kind), func(t *testing.T) {
@@ -204,7 +208,8 @@ func TestACL_DeletedUsersClientsAreClosed(t *testing.T) {
 			if reply := do(t, conn, "ACL", "DELUSER", "app"); reply.Int() != 1 {
 				t.Errorf("ACL DELUSER answered %s", reply)
 			}
-			if list := string(do(t, conn, "CLIENT", "LIST").Text); strings.Contains(list, "user=app") {
+			list = string(do(t, conn, "CLIENT", "LIST").Text)
+			if strings.Contains(list, "user=app") {
 				t.Errorf("CLIENT LIST: %s", list)
 			}
 			for _, client := range clients {

@@ -53,8 +53,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A random password of this number of bits, rounded up to whole digits; none when the system has no
-/// random numbers.
+/// A random password of this number of bits, rounded up to whole digits; none when the system has
+/// no random numbers.
 pub(crate) fn generate(bits: usize) -> Option<String> {
     let digits = bits.div_ceil(4);
     let mut bytes = vec![0; digits.div_ceil(2)];

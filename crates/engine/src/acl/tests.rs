@@ -201,7 +201,8 @@ fn wrong_declarations_refuse_the_start_with_file_line_and_reason() {
         (
             "aclfile u.acl\n",
             Some(
-                "# no comments\nuser b on\nuser b off\nuser c >p +nope bogus <none +no2\nuser d (~x\n",
+                "# no comments\nuser b on\nuser b off\nuser c >p +nope bogus <none +no2\n\
+                 user d (~x\n",
             ),
             vec![
                 "u.acl:1 should start with user keyword followed by the username.".to_owned(),

@@ -1,7 +1,8 @@
 //! Keyspace events as messages: `notify-keyspace-events`.
 //!
 //! An event of a change is published under the lock of the key's slot, behind the change: a
-//! subscriber that reads the key finds what the event tells. That a key was missed is published once the read counts.
+//! subscriber that reads the key finds what the event tells. That a key was missed is published
+//! once the read counts.
 
 use std::fmt::Write;
 

@@ -29,7 +29,8 @@ impl<F: Flavour> EventLoop<F> {
                 self.execution.reply_mut().clear();
                 self.close_for_output(index);
             }
-            // One that is to be closed once its replies are sent, or was killed, is sent nothing else.
+            // One that is to be closed once its replies are sent, or was killed, is sent nothing
+            // else.
             Some(index) if self.connections[index].may_be_pushed() => {
                 if !self.execution.reply_mut().is_empty() {
                     self.send_replies(index);

@@ -173,7 +173,7 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if std::mem::take(&mut cx.session.is_monitor) {
         cx.shared.monitors.remove(cx.session.id());
         cx.session.client.is_monitor.store(false, Ordering::Relaxed);
-        // What it was shown comes before the answer.
+        // Lines that were taken for it come before the answer.
         cx.worker.receivers.drain(&cx.shared.lanes, cx.worker.index);
         cx.worker.receivers.take_inbox(cx.session.id(), cx.reply);
     }

@@ -430,3 +430,20 @@ fn waits_take_no_more_than_n_log_n() {
     );
     assert!(report.is_empty(), "{}", report.join("\n"));
 }
+
+#[test]
+fn logins_among_n_users_take_no_more_than_n_log_n() {
+    let mut report = Vec::new();
+    compare(
+        "n logins among n users",
+        |count| {
+            let rules = |number| format!("ACL SETUSER user{number} on >p +@read -@dangerous ~a*");
+            let users: Vec<_> = (0..count).map(|number| words(&rules(number))).collect();
+            let logins: Vec<_> =
+                (0..count).map(|number| words(&format!("AUTH user{number} p"))).collect();
+            measure_requests(&users, &logins)
+        },
+        &mut report,
+    );
+    assert!(report.is_empty(), "{}", report.join("\n"));
+}

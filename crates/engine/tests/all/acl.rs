@@ -1,7 +1,5 @@
 //! Ways by which a command reaches its keys, each with a user who may not.
 
-use std::time::Instant;
-
 use super::harness::Server;
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
@@ -198,33 +196,4 @@ fn the_default_user_stands_for_all_who_have_not_authenticated() {
     let denied = "-NOPERM User default has no permissions to run the 'ping' command\r\n";
     assert_eq!(server.call(late, &["PING"]), denied);
     assert_eq!(server.call(early, &["PING"]), denied);
-}
-
-#[test]
-fn ten_thousand_users_are_found_as_fast_as_ten() {
-    let mut server = Server::new(1, 1_000_000);
-    let (admin, client) = (server.connect(0), server.connect(0));
-    let mut names: Vec<String> = Vec::new();
-    let fill = |server: &mut Server, names: &mut Vec<String>, count: usize| {
-        while names.len() < count {
-            let name = format!("user{}", names.len());
-            let rules = ["on", ">p", "+@read", "-@dangerous", "+set", "~a*", "%R~b*"];
-            let words = [&["ACL", "SETUSER", &name], &rules[..]].concat();
-            assert_eq!(server.call(admin, &words), OK);
-            names.push(name);
-        }
-    };
-    let logins_ns = |server: &mut Server, names: &[String]| {
-        let begin = Instant::now();
-        for name in names.iter().cycle().step_by(7).take(2_000) {
-            assert_eq!(server.call(client, &["AUTH", name, "p"]), OK);
-        }
-        begin.elapsed().as_nanos()
-    };
-    fill(&mut server, &mut names, 10);
-    let few = (0..3).map(|_| logins_ns(&mut server, &names)).min().expect("three");
-    fill(&mut server, &mut names, 10_000);
-    let many = (0..3).map(|_| logins_ns(&mut server, &names)).min().expect("three");
-    assert!(many < 8 * few, "2,000 logins took {few} ns among 10 users, {many} ns among 10,000");
-    assert!(server.call(admin, &["ACL", "USERS"]).starts_with("*10001\r\n"));
 }

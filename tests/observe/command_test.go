@@ -11,8 +11,6 @@ import (
 // missingSubcommands belong to what is not there: client tracking, users of one's own, modules.
 var missingSubcommands = []string{
 	"client|tracking",
-	"acl|cat", "acl|deluser", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|load",
-	"acl|log", "acl|save", "acl|setuser",
 	"module|load", "module|loadex", "module|unload",
 }
 

@@ -9,7 +9,7 @@
 //! [`WaitTarget::Lane`](crate::slots::parking::WaitTarget). What is posted under locks does not
 //! wait; from [`LANE_BYTES_MAX`] on it is dropped, and its receivers are noted as cut off: their
 //! worker disconnects them instead of letting them miss a message unnoticed. So a lane holds those
-//! bytes at most, and a note for each topic that the worker has subscribers of.
+//! bytes at most, and a note for each topic that has subscribers.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -29,6 +29,8 @@ pub struct Publication {
     /// Kind of its channel: no pattern.
     pub(super) kind: TopicKind,
     pub(super) channel: Arc<[u8]>,
+    /// True if the channel has subscribers, not only patterns that it matches.
+    pub(super) is_subscribed: bool,
     pub(super) payload: Bytes,
     /// Patterns with subscribers that the channel matches.
     pub(super) patterns: Box<[Arc<[u8]>]>,
@@ -74,7 +76,10 @@ impl CutOff {
                 self.sessions.insert(*session);
             }
             Delivery::Message(message) => {
-                self.topics.insert((message.kind, Arc::clone(&message.channel)));
+                // Without this a listener to a pattern of all channels had a note for each of them.
+                if message.is_subscribed {
+                    self.topics.insert((message.kind, Arc::clone(&message.channel)));
+                }
                 let patterns = message.patterns.iter();
                 self.topics
                     .extend(patterns.map(|pattern| (TopicKind::Pattern, Arc::clone(pattern))));

@@ -279,8 +279,8 @@ impl Session {
     }
 
     /// True if the session has nothing going on that ties it to its worker: it may be moved. What a
-    /// monitor or a subscriber gets is in the lane of its worker, or in the inbox that it has there;
-    /// it may still be when the last subscription has ended.
+    /// monitor or a subscriber gets is in the lane of its worker or in its inbox there, also for a
+    /// moment after the last subscription has ended.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         let receives = self.is_monitor || self.is_subscriber || self.may_have_pushes;

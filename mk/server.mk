@@ -66,14 +66,18 @@ soak: mutants
 planted: ## each planted bug must make a test fail; scripts/planted NAME... runs some
 	@scripts/planted
 
-# Models of one crate each: the RCU grace period; the slot word and the expiry floor of the store.
+# Models of one crate each: the RCU grace period; the slot word and the expiry floor of the store;
+# the handshake of a sleeping worker with those that post for it.
 .PHONY: test-loom
-test-loom: ## loom models, every interleaving within bounds; PART=rcu or store for one of them
-ifneq ($(PART),store)
+test-loom: ## loom models, every interleaving within bounds; PART=rcu, store or engine for one of them
+ifeq ($(filter store engine,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-rcu --locked --quiet --release --target-dir target/loom --test all
 endif
-ifneq ($(PART),rcu)
+ifeq ($(filter rcu engine,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --locked --lib --release --target-dir target/loom -- word::model
+endif
+ifeq ($(filter rcu store,$(PART)),)
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-engine --locked --lib --target-dir target/loom -- handshake::model
 endif
 
 test-loom-%: ; @$(MAKE) --no-print-directory test-loom PART=$*

@@ -169,6 +169,10 @@ pub const HEARD_BYTES: usize = 64 * 1024;
 const _: () =
     assert!(HEARD_BYTES.is_multiple_of(PUBSUB_STRIPES) && PUBSUB_STRIPES.is_power_of_two());
 
+/// Memory of a subscription beside the name, about: its places in the maps of the client, of the
+/// worker's receivers and of the registry.
+pub const SUBSCRIPTION_BYTES: usize = 256;
+
 /// Bytes in a worker's lane above which commands that publish wait.
 pub const CROWDED_LANE_BYTES: usize = 64 << 20;
 

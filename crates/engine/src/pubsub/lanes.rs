@@ -2,21 +2,23 @@
 //!
 //! Anybody posts into a lane, under any lock, without waiting. The worker takes all of it at once.
 //! It is woken only if it sleeps: it says so before it waits for events, looks into its lane once
-//! more, and a thread that posts looks whether it sleeps. One of the two sees the other.
+//! more, and a thread that posts looks whether it sleeps. One of the two sees the other, see
+//! [`handshake`].
 //!
 //! A lane is bounded. Over [`CROWDED_LANE_BYTES`] commands that publish wait, see
 //! [`WaitTarget::Lane`](crate::slots::parking::WaitTarget). What is posted under locks does not
 //! wait; from [`LANE_BYTES_MAX`] on it is dropped, and its receivers are noted as cut off: their
 //! worker disconnects them instead of letting them miss a message unnoticed. So a lane holds those
-//! bytes at most, and a note for each topic that the worker has subscribers of.
+//! bytes at most, and a note for each topic that has subscribers.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use self::handshake::Handshake;
 use super::TopicKind;
 use crate::limits::{CROWDED_LANE_BYTES, DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
 use crate::slots::mailbox::Mailboxes;
@@ -27,6 +29,8 @@ pub struct Publication {
     /// Kind of its channel: no pattern.
     pub(super) kind: TopicKind,
     pub(super) channel: Arc<[u8]>,
+    /// True if the channel has subscribers, not only patterns that it matches.
+    pub(super) is_subscribed: bool,
     pub(super) payload: Bytes,
     /// Patterns with subscribers that the channel matches.
     pub(super) patterns: Box<[Arc<[u8]>]>,
@@ -72,7 +76,10 @@ impl CutOff {
                 self.sessions.insert(*session);
             }
             Delivery::Message(message) => {
-                self.topics.insert((message.kind, Arc::clone(&message.channel)));
+                // Without this a listener to a pattern of all channels had a note for each of them.
+                if message.is_subscribed {
+                    self.topics.insert((message.kind, Arc::clone(&message.channel)));
+                }
                 let patterns = message.patterns.iter();
                 self.topics
                     .extend(patterns.map(|pattern| (TopicKind::Pattern, Arc::clone(pattern))));
@@ -94,11 +101,7 @@ struct Lane {
     queue: Mutex<Queue>,
     /// Bytes in the queue. Written under its lock.
     bytes: AtomicUsize,
-    /// True if something was posted since the worker took its lane. Written under the queue's
-    /// lock.
-    has_posts: AtomicBool,
-    /// True while the worker sleeps, or is about to and has not looked into its lane yet.
-    is_asleep: AtomicBool,
+    handshake: Handshake,
 }
 
 impl Lane {
@@ -138,7 +141,7 @@ impl Lanes {
             lane.bytes.store(bytes, Ordering::Relaxed);
             queue.deliveries.push_back(delivery);
         }
-        lane.has_posts.store(true, Ordering::Relaxed);
+        lane.handshake.note_posts();
         drop(queue);
         self.wake(worker);
     }
@@ -148,18 +151,13 @@ impl Lanes {
         let lane = &self.lanes[worker];
         let mut queue = lane.queue();
         queue.cut_off.topics.extend(topics);
-        lane.has_posts.store(true, Ordering::Relaxed);
+        lane.handshake.note_posts();
         drop(queue);
         self.wake(worker);
     }
 
     fn wake(&self, worker: usize) {
-        let lane = &self.lanes[worker];
-        // SeqCst: pairs with the fence in `begin_sleep`. Either the load below sees the store
-        // before that fence, or the load behind that fence sees the store before this one.
-        fence(Ordering::SeqCst);
-        // Relaxed: nothing is read by way of it. The swap lets one of several wake the worker.
-        if lane.is_asleep.load(Ordering::Relaxed) && lane.is_asleep.swap(false, Ordering::Relaxed) {
+        if self.lanes[worker].handshake.claims_wake_up() {
             self.mailboxes.notify(worker);
         }
     }
@@ -169,39 +167,27 @@ impl Lanes {
     #[must_use]
     #[inline]
     pub fn begin_sleep(&self, worker: usize) -> bool {
-        let lane = &self.lanes[worker];
-        // Relaxed, both: ordered by the fence.
-        lane.is_asleep.store(true, Ordering::Relaxed);
-        // SeqCst: pairs with the fence in `wake`.
-        fence(Ordering::SeqCst);
-        let is_empty = !lane.has_posts.load(Ordering::Relaxed);
-        if !is_empty {
-            lane.is_asleep.store(false, Ordering::Relaxed);
-        }
-        is_empty
+        self.lanes[worker].handshake.begin_sleep()
     }
 
     /// The worker does not wait any more.
     #[inline]
     pub fn end_sleep(&self, worker: usize) {
-        // Relaxed: a wake-up that comes too late is one too many.
-        self.lanes[worker].is_asleep.store(false, Ordering::Relaxed);
+        self.lanes[worker].handshake.end_sleep();
     }
 
     /// Moves everything that was posted for a worker behind `taken`, in order; returns the
     /// receivers that are cut off.
     #[inline]
     pub(super) fn take(&self, worker: usize, taken: &mut VecDeque<Delivery>) -> Option<CutOff> {
-        // Relaxed: what this thread posted itself it sees. Of others' posts it sees those that
-        // happened before something that it has seen; another one keeps it from sleeping.
-        self.lanes[worker].has_posts.load(Ordering::Relaxed).then(|| self.take_posts(worker, taken))
+        self.lanes[worker].handshake.has_posts().then(|| self.take_posts(worker, taken))
     }
 
     #[cold]
     fn take_posts(&self, worker: usize, taken: &mut VecDeque<Delivery>) -> CutOff {
         let lane = &self.lanes[worker];
         let mut queue = lane.queue();
-        lane.has_posts.store(false, Ordering::Relaxed);
+        lane.handshake.note_taken();
         lane.bytes.store(0, Ordering::Relaxed);
         if taken.is_empty() {
             std::mem::swap(taken, &mut queue.deliveries);
@@ -228,5 +214,6 @@ impl Lanes {
 /// A topic by its kind and name.
 pub(super) type Topic = (TopicKind, Arc<[u8]>);
 
+mod handshake;
 #[cfg(test)]
 mod tests;

@@ -238,11 +238,14 @@ impl PubSub {
         if receivers == 0 {
             return Ok(0);
         }
+        let is_subscribed = direct.is_some();
         let name = direct.map_or_else(|| Arc::from(channel), |(name, _)| Arc::clone(name));
         let patterns: Box<[Arc<[u8]>]> = matching.into_iter().cloned().collect();
         match try_copy(payload) {
             Some(payload) => {
-                let publication = Arc::new(Publication { kind, channel: name, payload, patterns });
+                let publication =
+                    Publication { kind, channel: name, is_subscribed, payload, patterns };
+                let publication = Arc::new(publication);
                 for &worker in &workers {
                     lanes.post(worker, Delivery::Message(Arc::clone(&publication)));
                 }
@@ -250,8 +253,9 @@ impl PubSub {
             None if pressure == Pressure::Refuse => return Err(PublishError::NoMemory),
             None => {
                 let of_pattern = |pattern: &Arc<[u8]>| (TopicKind::Pattern, Arc::clone(pattern));
+                let of_channel = is_subscribed.then_some((kind, name));
                 let topics: Vec<Topic> =
-                    patterns.iter().map(of_pattern).chain([(kind, name)]).collect();
+                    patterns.iter().map(of_pattern).chain(of_channel).collect();
                 for &worker in &workers {
                     lanes.cut_off(worker, topics.iter().cloned());
                 }
@@ -295,6 +299,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::limits::{DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
     use crate::slots::mailbox::{Mailboxes, Notify};
 
     struct Silent;
@@ -410,6 +415,24 @@ mod tests {
         let first = order(0);
         assert_eq!(first.len(), 3 * MESSAGES as usize);
         (1..WORKERS).for_each(|worker| assert!(first == order(worker), "one order"));
+    }
+
+    #[test]
+    fn full_lane_notes_topics_with_subscribers_only() {
+        let (pubsub, lanes) = parts(1);
+        for topic in [(TopicKind::Pattern, &b"c*"[..]), (TopicKind::Channel, b"c0")] {
+            pubsub.subscribe(topic, 0, |_| ());
+        }
+        let bytes = vec![0; LANE_BYTES_MAX - DELIVERY_OVERHEAD_BYTES].into();
+        lanes.post(0, Delivery::Line { session: 1, bytes });
+        for number in 0..100 {
+            let channel = format!("c{number}");
+            let topic = (TopicKind::Channel, channel.as_bytes());
+            pubsub.publish(&lanes, topic, b"", Pressure::CutOff).expect("none is refused");
+        }
+        let mut taken = VecDeque::new();
+        let cut_off = lanes.take(0, &mut taken).expect("there are notes");
+        assert_eq!((taken.len(), cut_off.topics.len()), (1, 2));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acl::{Account, DEFAULT_NAME, User};
-use crate::limits::SESSION_BYTES;
+use crate::limits::{SESSION_BYTES, SUBSCRIPTION_BYTES};
 use crate::pubsub::TopicKind;
 use crate::slots::registry::WatchFlag;
 use crate::slots::waiter::Waiter;
@@ -56,8 +56,9 @@ pub struct Client {
     pub watched: AtomicU64,
     /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
     pub subscriptions: [AtomicU64; 3],
-    /// Memory of the watched keys, and of the wait in a blocking command, registrations included.
-    registered_bytes: [AtomicU64; 2],
+    /// Memory of the watched keys, of the wait in a blocking command, and of the topics that it
+    /// subscribes to, registrations included.
+    registered_bytes: [AtomicU64; 3],
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
     /// True while its command waits until a pause is over.
@@ -134,12 +135,17 @@ impl Client {
 
     /// It subscribes to a topic.
     pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &[u8]) {
-        self.topics().insert((kind, name.into()));
+        if self.topics().insert((kind, name.into())) {
+            // Relaxed, here and below: for others' information only.
+            self.registered_bytes[2].fetch_add(topic_bytes(name), Ordering::Relaxed);
+        }
     }
 
     /// It subscribes to a topic no more.
     pub(crate) fn note_unsubscribed(&self, kind: TopicKind, name: &[u8]) {
-        self.topics().remove(&(kind, name.into()));
+        if self.topics().remove(&(kind, name.into())) {
+            self.registered_bytes[2].fetch_sub(topic_bytes(name), Ordering::Relaxed);
+        }
     }
 
     /// True if a user may be subscribed to all that it subscribes to.
@@ -192,17 +198,15 @@ impl Client {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         // Relaxed: for others' information only.
-        let [watched_bytes, waiting_bytes] = &self.registered_bytes;
         let piled_up = [
             &self.pending_memory_bytes,
             &self.parsed_memory_bytes,
             &self.queued_bytes,
             &self.unsent_bytes,
-            watched_bytes,
-            waiting_bytes,
         ]
         .map(|bytes| bytes.load(Ordering::Relaxed));
-        (size_of::<Client>() + SESSION_BYTES) as u64 + piled_up.iter().sum::<u64>()
+        let own_bytes = (size_of::<Client>() + SESSION_BYTES) as u64;
+        own_bytes + piled_up.iter().sum::<u64>() + self.registered_bytes()
     }
 
     /// Wait of its blocking command, if it is in one.
@@ -234,7 +238,7 @@ impl Client {
         self.registered_bytes[0].store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Memory of its registrations: watched keys and the keys of a wait.
+    /// Memory of its registrations: watched keys, the keys of a wait, topics.
     #[must_use]
     pub fn registered_bytes(&self) -> u64 {
         // Relaxed: for others' information only.
@@ -250,6 +254,11 @@ impl Client {
     pub fn change_texts(&self, change: impl FnOnce(&mut ClientTexts)) {
         change(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Memory of a subscription: the name here and, as if nobody shared it, in the registry.
+fn topic_bytes(name: &[u8]) -> u64 {
+    (2 * name.len() + SUBSCRIPTION_BYTES) as u64
 }
 
 /// Addresses and descriptor of a client's connection.

@@ -279,10 +279,12 @@ impl Session {
     }
 
     /// True if the session has nothing going on that ties it to its worker: it may be moved. What a
-    /// monitor or a subscriber gets is in the lane of its worker.
+    /// monitor or a subscriber gets is in the lane of its worker or in its inbox there, also for a
+    /// moment after the last subscription has ended.
     #[must_use]
     pub fn is_movable(&self) -> bool {
-        self.waiter.is_none() && self.lock_attempts == 0 && !self.is_monitor && !self.is_subscriber
+        let receives = self.is_monitor || self.is_subscriber || self.may_have_pushes;
+        self.waiter.is_none() && self.lock_attempts == 0 && !receives
     }
 
     /// The selected database.

@@ -53,6 +53,24 @@ fn message_of_a_transaction_reaches_a_subscription_that_it_ends() {
 }
 
 #[test]
+fn session_stays_with_its_worker_while_its_inbox_may_have_something() {
+    let mut server = Server::new(2, NOW_MS);
+    let client = server.connect(0);
+    server.call(client, &["HELLO", "3"]);
+    assert!(server.is_movable(client));
+    server.call(client, &["SUBSCRIBE", "c"]);
+    server.call(client, &["MULTI"]);
+    server.call(client, &["PUBLISH", "c", "m"]);
+    server.call(client, &["UNSUBSCRIBE"]);
+    let _ = server.turn_once(client, b"EXEC\r\n");
+    assert!(!server.take_output(client).contains("message"), "it is in the inbox");
+    assert!(!server.is_movable(client));
+    let _ = server.turn_once(client, b"PING\r\n");
+    assert_eq!(text(&server.take_output(client)), ">3 $7 message $1 c $1 m +PONG ");
+    assert!(server.is_movable(client));
+}
+
+#[test]
 fn what_was_posted_precedes_the_end_of_a_subscription() {
     let mut server = Server::new(2, NOW_MS);
     let (subscriber, publisher) = (server.connect(0), server.connect(1));

@@ -158,4 +158,10 @@ fn what_a_client_registers_counts_as_its_memory() {
     assert!(bytes() >= idle + 16_384, "the argument, and the slot's copy of the key");
     server.call(other, &["RPUSH", "x", "value"]);
     assert_eq!(bytes(), idle);
+    for (begin, end) in [("SUBSCRIBE", "UNSUBSCRIBE"), ("PSUBSCRIBE", "RESET")] {
+        server.call(client, &[begin, &long, &long]);
+        assert!((idle + 16_384..idle + 32_768).contains(&bytes()), "{begin}");
+        server.call(client, &[end]);
+        assert_eq!(bytes(), idle, "{end}");
+    }
 }

@@ -231,6 +231,11 @@ impl Server {
         self.connections[&connection].session.is_blocked()
     }
 
+    /// True if another worker may take a connection's session over.
+    pub fn is_movable(&self, connection: u64) -> bool {
+        self.connections[&connection].session.is_movable()
+    }
+
     /// Sends one command and returns what has come back until nothing more happens; empty for a
     /// client that waits.
     pub fn call(&mut self, connection: u64, words: &[&str]) -> String {

@@ -197,7 +197,7 @@ func (c Commands) BRPopLPush(ctx context.Context, source string, destination str
 	return c.runner.run(ctx, r, commandTable["BRPOPLPUSH"])
 }
 
-// BZMPop runs BZMPOP: Removes and returns a member by score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.
+// BZMPop runs BZMPOP: Takes members from the first sorted set that has some; waits for them.
 //
 // Since 7.0.0.
 func (c Commands) BZMPop(ctx context.Context, timeout float64, keys []string, args ...any) Reply {
@@ -213,7 +213,7 @@ func (c Commands) BZMPop(ctx context.Context, timeout float64, keys []string, ar
 	return c.runner.run(ctx, r, commandTable["BZMPOP"])
 }
 
-// BZPopMax runs BZPOPMAX: Removes and returns the member with the highest score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.
+// BZPopMax runs BZPOPMAX: Takes the member with the highest score of the first sorted set that has one; waits for it.
 //
 // Since 5.0.0.
 func (c Commands) BZPopMax(ctx context.Context, keys []string, timeout float64) Reply {
@@ -225,7 +225,7 @@ func (c Commands) BZPopMax(ctx context.Context, keys []string, timeout float64) 
 	return c.runner.run(ctx, r, commandTable["BZPOPMAX"])
 }
 
-// BZPopMin runs BZPOPMIN: Removes and returns the member with the lowest score from one or more sorted sets. Blocks until a member is available otherwise. Deletes the sorted set if the last element was popped.
+// BZPopMin runs BZPOPMIN: Takes the member with the lowest score of the first sorted set that has one; waits for it.
 //
 // Since 5.0.0.
 func (c Commands) BZPopMin(ctx context.Context, keys []string, timeout float64) Reply {
@@ -3185,7 +3185,7 @@ func (c Commands) ZCount(ctx context.Context, key string, minValue any, maxValue
 	return c.runner.run(ctx, r, commandTable["ZCOUNT"])
 }
 
-// ZDiff runs ZDIFF: Returns the difference between multiple sorted sets.
+// ZDiff runs ZDIFF: Answers the members of a sorted set that no other has.
 //
 // Since 6.2.0.
 func (c Commands) ZDiff(ctx context.Context, keys []string, args ...any) Reply {
@@ -3200,7 +3200,7 @@ func (c Commands) ZDiff(ctx context.Context, keys []string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZDIFF"])
 }
 
-// ZDiffStore runs ZDIFFSTORE: Stores the difference of multiple sorted sets in a key.
+// ZDiffStore runs ZDIFFSTORE: Stores the members of a sorted set that no other has.
 //
 // Since 6.2.0.
 func (c Commands) ZDiffStore(ctx context.Context, destination string, keys ...string) Reply {
@@ -3228,7 +3228,7 @@ func (c Commands) ZIncrBy(ctx context.Context, key string, increment any, member
 	return c.runner.run(ctx, r, commandTable["ZINCRBY"])
 }
 
-// ZInter runs ZINTER: Returns the intersect of multiple sorted sets.
+// ZInter runs ZINTER: Answers the members that all of several sorted sets have.
 //
 // Since 6.2.0.
 func (c Commands) ZInter(ctx context.Context, keys []string, args ...any) Reply {
@@ -3243,7 +3243,7 @@ func (c Commands) ZInter(ctx context.Context, keys []string, args ...any) Reply 
 	return c.runner.run(ctx, r, commandTable["ZINTER"])
 }
 
-// ZInterCard runs ZINTERCARD: Returns the number of members of the intersect of multiple sorted sets.
+// ZInterCard runs ZINTERCARD: Counts the members that all of several sorted sets have.
 //
 // Since 7.0.0.
 func (c Commands) ZInterCard(ctx context.Context, keys []string, args ...any) Reply {
@@ -3258,7 +3258,7 @@ func (c Commands) ZInterCard(ctx context.Context, keys []string, args ...any) Re
 	return c.runner.run(ctx, r, commandTable["ZINTERCARD"])
 }
 
-// ZInterStore runs ZINTERSTORE: Stores the intersect of multiple sorted sets in a key.
+// ZInterStore runs ZINTERSTORE: Stores the members that all of several sorted sets have.
 //
 // Since 2.0.0.
 func (c Commands) ZInterStore(ctx context.Context, destination string, keys []string, args ...any) Reply {
@@ -3340,7 +3340,7 @@ func (c Commands) ZPopMin(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZPOPMIN"])
 }
 
-// ZRandMember runs ZRANDMEMBER: Returns one or more random members from a sorted set.
+// ZRandMember runs ZRANDMEMBER: Answers random members.
 //
 // Since 6.2.0.
 func (c Commands) ZRandMember(ctx context.Context, key string, args ...any) Reply {
@@ -3406,7 +3406,7 @@ func (c Commands) ZRangeByScore(ctx context.Context, key string, minValue any, m
 	return c.runner.run(ctx, r, commandTable["ZRANGEBYSCORE"])
 }
 
-// ZRangeStore runs ZRANGESTORE: Stores a range of members from sorted set in a key.
+// ZRangeStore runs ZRANGESTORE: Stores a range of members.
 //
 // Since 6.2.0.
 func (c Commands) ZRangeStore(ctx context.Context, dst string, src string, minValue any, maxValue any, args ...any) Reply {
@@ -3558,7 +3558,7 @@ func (c Commands) ZRevRank(ctx context.Context, key string, member any, args ...
 	return c.runner.run(ctx, r, commandTable["ZREVRANK"])
 }
 
-// ZScan runs ZSCAN: Iterates over members and scores of a sorted set.
+// ZScan runs ZSCAN: Walks the members step by step.
 //
 // Since 2.8.0.
 func (c Commands) ZScan(ctx context.Context, key string, cursor any, args ...any) Reply {
@@ -3585,7 +3585,7 @@ func (c Commands) ZScore(ctx context.Context, key string, member any) Reply {
 	return c.runner.run(ctx, r, commandTable["ZSCORE"])
 }
 
-// ZUnion runs ZUNION: Returns the union of multiple sorted sets.
+// ZUnion runs ZUNION: Answers the members that any of several sorted sets has.
 //
 // Since 6.2.0.
 func (c Commands) ZUnion(ctx context.Context, keys []string, args ...any) Reply {
@@ -3600,7 +3600,7 @@ func (c Commands) ZUnion(ctx context.Context, keys []string, args ...any) Reply 
 	return c.runner.run(ctx, r, commandTable["ZUNION"])
 }
 
-// ZUnionStore runs ZUNIONSTORE: Stores the union of multiple sorted sets in a key.
+// ZUnionStore runs ZUNIONSTORE: Stores the members that any of several sorted sets has.
 //
 // Since 2.0.0.
 func (c Commands) ZUnionStore(ctx context.Context, destination string, keys []string, args ...any) Reply {

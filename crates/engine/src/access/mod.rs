@@ -11,6 +11,7 @@ pub(crate) mod found_keys;
 pub mod handler;
 pub(crate) mod help;
 pub(crate) mod key_hashes;
+pub(crate) mod key_wait;
 pub mod locks;
 pub(crate) mod options;
 pub mod outcome;

@@ -62,6 +62,29 @@ pub fn format_double(value: f64) -> FormattedDouble {
     out
 }
 
+/// Prints a float with 17 significant digits at most, as C's `%.17g`: more than format_double takes
+/// for most, with which Valkey prints scores while a hash table of them is walked.
+#[must_use]
+pub fn format_double_17_digits(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return format_double(value).as_str().to_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let (significand, exponent) = scientific.split_once('e').expect("it was asked for");
+    let exponent: i32 = exponent.parse().expect("an exponent is an integer");
+    if (-4..17).contains(&exponent) {
+        let decimals = (16 - exponent) as usize;
+        return without_zeros(&format!("{value:.decimals$}")).to_owned();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_zeros(significand), exponent.abs())
+}
+
+/// A text without the zeros at the end of its fraction.
+fn without_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
 fn write_double(value: f64, out: &mut FormattedDouble) -> std::fmt::Result {
     if value.is_nan() {
         return out.write_str("nan");

@@ -1,6 +1,9 @@
 //! Numbers read and printed, compared with Valkey 9.1's answers.
 
-use super::{format_double, format_long_double, parse_double, parse_integer, parse_long_double};
+use super::{
+    format_double, format_double_17_digits, format_long_double, parse_double, parse_integer,
+    parse_long_double,
+};
 
 #[test]
 fn integers_have_one_spelling() {
@@ -57,6 +60,29 @@ fn doubles_are_read_and_printed_as_in_zadd_and_zscore() {
     ] {
         let value = parse_double(text.as_bytes()).expect(text);
         assert_eq!(format_double(value).as_str(), expected, "{text}");
+    }
+}
+
+#[test]
+fn doubles_have_17_digits_at_most_as_in_zscan() {
+    for (value, expected) in [
+        (0.1, "0.10000000000000001"),
+        (3e-7, "2.9999999999999999e-07"),
+        (1e-4, "0.0001"),
+        (1e-5, "1.0000000000000001e-05"),
+        (1e16, "10000000000000000"),
+        (1e17, "1e+17"),
+        (-2.5, "-2.5"),
+        (1e300, "1.0000000000000001e+300"),
+        (5e-324, "4.9406564584124654e-324"),
+        (123456789.125, "123456789.125"),
+        // Half way between two: to the even one.
+        (f64::powi(0.5, 25), "2.9802322387695312e-08"),
+        (f64::INFINITY, "inf"),
+        (f64::NEG_INFINITY, "-inf"),
+        (-0.0, "-0"),
+    ] {
+        assert_eq!(format_double_17_digits(value), expected);
     }
 }
 

@@ -13,7 +13,8 @@ use tidemill_resp::request::ArgumentView;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::Set;
-use tidemill_store::{EntryRef, Kind, StringValue};
+use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_store::{Encoding, EntryRef, Kind, StringValue};
 
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
@@ -277,6 +278,9 @@ fn elements_of<'e>(
         elements.extend(list.iter());
         return Ok(elements);
     }
+    if let Some(set) = entry.view::<SortedSet<'_>>(seed) {
+        return memory::collect(set.iter().map(|item| item.member));
+    }
     let set = entry.view::<Set<'_>>(seed).ok_or(CommandError::WrongType)?;
     set::texts(set, integers)
 }
@@ -286,6 +290,7 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
     let (seed, mut integers) = (cx.seed(), Vec::new());
     let entry = cx.read(cx.arg(1));
     let elements = elements_of(entry, seed, &mut integers)?;
+    unpack(cx, entry)?;
     if options.is_unsorted && is_without_order(entry) {
         // A stored list must not depend on the order in which a set happens to be.
         let is_stored = options.store.is_some();
@@ -323,6 +328,21 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Calls a sorted set a skip list, as Valkey makes one to sort it.
+fn unpack(cx: &mut Cx<'_, '_>, entry: Option<EntryRef<'_>>) -> Result<(), Box<Stop>> {
+    let is_packed = |entry: EntryRef<'_>| {
+        entry.kind() == Kind::SortedSet && entry.encoding() == Encoding::Listpack
+    };
+    if entry.is_some_and(is_packed) {
+        if cx.is_optimistic() {
+            return Err(Box::new(Stop::NeedLocks));
+        }
+        let key = cx.arg(1);
+        cx.edit(key).set_encoding(Encoding::Skiplist);
     }
     Ok(())
 }

@@ -5,9 +5,10 @@ use tidemill_store::value::list::List;
 
 use super::encoding::{Limit, after_removal};
 use super::look::End;
-use super::pop::{remove, timeout_us, wait};
+use super::pop::remove;
 use super::push::push_elements;
 use crate::access::context::Cx;
+use crate::access::key_wait::{timeout_us, wait};
 use crate::access::outcome::Outcome;
 use crate::blocking::TimeoutReply;
 use crate::commit::{Event, EventClass};
@@ -132,5 +133,5 @@ fn wait_to_move(cx: &mut Cx<'_, '_>, timeout_us: u64) -> Outcome {
         cx.reply.null();
         return Ok(());
     }
-    wait(cx, 1..2, &[2], timeout_us, TimeoutReply::NullArray)
+    wait(cx, (Kind::List, 1..2), &[2], timeout_us, TimeoutReply::NullArray)
 }

@@ -1,6 +1,5 @@
 //! Taking elements from the ends.
 
-use tidemill_resp::number::{parse_double, parse_long_double};
 use tidemill_store::Kind;
 use tidemill_store::value::list::List;
 
@@ -8,10 +7,10 @@ use super::encoding::{Limit, after_removal};
 use super::look::End;
 use super::pieces::ListElements;
 use crate::access::context::{Cx, Edit};
+use crate::access::key_wait::{timeout_us, wait};
 use crate::access::options::{integer, is};
-use crate::access::outcome::{Outcome, Stop};
-use crate::blocking::{Block, TimeoutReply};
-use crate::command::KeyPositions;
+use crate::access::outcome::Outcome;
+use crate::blocking::TimeoutReply;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::long_reply::LongReply;
@@ -213,7 +212,7 @@ pub(super) fn blmpop(cx: &mut Cx<'_, '_>) -> Outcome {
     if take_from_first(cx, keys.clone(), end, count, reply_many)? {
         return Ok(());
     }
-    wait(cx, keys, &[], timeout_us, TimeoutReply::NullArray)
+    wait(cx, (Kind::List, keys), &[], timeout_us, TimeoutReply::NullArray)
 }
 
 /// `BLPOP` and `BRPOP`.
@@ -224,52 +223,5 @@ pub(super) fn bpop(cx: &mut Cx<'_, '_>) -> Outcome {
     if take_from_first(cx, 1..last, end, 1, reply_pair)? {
         return Ok(());
     }
-    wait(cx, 1..last, &[], timeout_us, TimeoutReply::NullArray)
-}
-
-/// Waits for the keys, or answers null where waiting is not allowed.
-pub(super) fn wait(
-    cx: &mut Cx<'_, '_>,
-    keys: std::ops::Range<usize>,
-    also: &[usize],
-    timeout_us: u64,
-    on_timeout: TimeoutReply,
-) -> Outcome {
-    if !cx.may_block() {
-        on_timeout.write(cx.reply);
-        return Ok(());
-    }
-    Err(Box::new(Stop::Block(Block {
-        keys: keys.collect(),
-        also: KeyPositions::from_slice(also),
-        kind: Kind::List,
-        timeout_us,
-        on_timeout,
-    })))
-}
-
-/// A timeout in seconds, as microseconds; 0 is for ever.
-pub(super) fn timeout_us(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
-    let Some(seconds) = parse_double(argument) else {
-        // A number that only a wider type can hold is a number too.
-        return Err(match parse_long_double(argument) {
-            Some(_) if argument.starts_with(b"-") => "ERR timeout is negative",
-            Some(_) => "ERR timeout is out of range",
-            None => "ERR timeout is not a float or out of range",
-        }
-        .into());
-    };
-    let milliseconds = seconds * 1000.0;
-    if milliseconds > i64::MAX as f64 {
-        return Err("ERR timeout is out of range".into());
-    }
-    if milliseconds < 0.0 {
-        return Err("ERR timeout is negative".into());
-    }
-    // Valkey waits whole milliseconds, rounded up, and refuses a time that its clock cannot show.
-    let milliseconds = milliseconds.ceil() as u64;
-    if milliseconds > i64::MAX as u64 - cx.now_ms() {
-        return Err("ERR timeout is out of range".into());
-    }
-    Ok(milliseconds.saturating_mul(1000))
+    wait(cx, (Kind::List, 1..last), &[], timeout_us, TimeoutReply::NullArray)
 }

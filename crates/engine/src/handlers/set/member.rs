@@ -37,7 +37,7 @@ pub(super) fn text_bytes(member: Member<'_>) -> usize {
 }
 
 /// Passes the text of a member to `read`.
-pub(super) fn with_text<T>(member: Member<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
+pub(in crate::handlers) fn with_text<T>(member: Member<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
     match member {
         Member::String(text) => read(text),
         Member::Integer(value) => {
@@ -61,7 +61,7 @@ pub(in crate::handlers) fn texts<'t>(
 }
 
 /// As [`texts`], of any members.
-pub(super) fn texts_of<'t>(
+pub(in crate::handlers) fn texts_of<'t>(
     members: impl Iterator<Item = Member<'t>> + Clone,
     integers: &'t mut Vec<u8>,
 ) -> Result<Vec<&'t [u8]>, CommandError> {

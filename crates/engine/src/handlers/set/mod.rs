@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub(super) use encoding::Thresholds;
-pub(super) use member::{member_of, texts};
+pub(super) use member::{member_of, texts, texts_of, with_text};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

@@ -4,6 +4,7 @@ use tidemill_resp::number::parse_double;
 use tidemill_store::value::sorted_set::{SortedSet, SortedSetEdit};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
+use super::encoding::{Limits, encoding};
 use crate::access::context::Cx;
 use crate::access::options::is;
 use crate::access::outcome::Outcome;
@@ -73,28 +74,6 @@ impl Options {
     }
 }
 
-/// Sizes up to which a sorted set calls itself `listpack`.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    entries_max: u64,
-    value_bytes_max: usize,
-}
-
-impl Limits {
-    fn of(cx: &Cx<'_, '_>) -> Limits {
-        let settings = cx.settings();
-        Limits {
-            entries_max: settings.sorted_set_listpack_entries_max,
-            value_bytes_max: settings.sorted_set_listpack_value_bytes_max,
-        }
-    }
-
-    /// True if a set that is about to have `count` members with this one among them is too large.
-    fn are_exceeded(self, count: u64, member: &[u8]) -> bool {
-        count > self.entries_max || member.len() > self.value_bytes_max
-    }
-}
-
 /// Score and member as they are given.
 type Pair<'a> = (f64, &'a [u8]);
 
@@ -158,7 +137,7 @@ impl Addition {
     }
 
     fn encoding(&self) -> Encoding {
-        if self.is_skiplist { Encoding::Skiplist } else { Encoding::Listpack }
+        encoding(self.is_skiplist)
     }
 }
 

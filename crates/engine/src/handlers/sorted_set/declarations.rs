@@ -186,3 +186,154 @@ pub(super) const ZMPOP: Command = SORTED_SET
         one_of("where", &[word("MIN"), word("MAX")]),
         integer("count").token("COUNT").optional(),
     ]);
+
+const OF_BLOCKING_POPS: &str = "O(log(N)) with N being the number of elements in the sorted set.";
+
+pub(super) const BZPOPMIN: Command = SORTED_SET
+    .command(
+        "bzpopmin",
+        -3,
+        "5.0.0",
+        "Takes the member with the lowest score of the first sorted set that has one; waits \
+         for it.",
+    )
+    .complexity(OF_BLOCKING_POPS)
+    .flags(&[WRITE, BLOCKING, FAST])
+    .keys(&[KeySpec::range(1, -2, &[RW, ACCESS, DELETE])])
+    .arguments(&[key("key").multiple(), double("timeout")]);
+
+pub(super) const BZPOPMAX: Command = BZPOPMIN.command(
+    "bzpopmax",
+    -3,
+    "5.0.0",
+    "Takes the member with the highest score of the first sorted set that has one; waits for it.",
+);
+
+pub(super) const BZMPOP: Command = ZMPOP
+    .command(
+        "bzmpop",
+        -5,
+        "7.0.0",
+        "Takes members from the first sorted set that has some; waits for them.",
+    )
+    .more_flags(&[BLOCKING])
+    .keys(&[KeySpec::counted(2, &[RW, ACCESS, DELETE])])
+    .arguments(&[
+        double("timeout"),
+        integer("numkeys"),
+        key("key").multiple(),
+        one_of("where", &[word("MIN"), word("MAX")]),
+        integer("count").token("COUNT").optional(),
+    ]);
+
+pub(super) const ZSCAN: Command = SORTED_SET
+    .command("zscan", -3, "2.8.0", "Walks the members step by step.")
+    .complexity(
+        "O(1) for every call. O(N) for a complete iteration, including enough command calls for \
+         the cursor to return back to 0. N is the number of elements inside the collection.",
+    )
+    .flags(&[READONLY])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[
+        key("key"),
+        integer("cursor"),
+        pattern("pattern").token("MATCH").optional(),
+        integer("count").token("COUNT").optional(),
+        word("NOSCORES").named("noscores").optional(),
+    ])
+    .tips(&["nondeterministic_output"]);
+
+pub(super) const ZRANDMEMBER: Command = SORTED_SET
+    .command("zrandmember", -2, "6.2.0", "Answers random members.")
+    .complexity("O(N) where N is the number of members returned")
+    .flags(&[READONLY])
+    .keys(&[KeySpec::first(&[RO, ACCESS])])
+    .arguments(&[key("key"), block("options", &[integer("count"), WITHSCORES]).optional()])
+    .tips(&["nondeterministic_output"]);
+
+pub(super) const ZRANGESTORE: Command = SORTED_SET
+    .command("zrangestore", -5, "6.2.0", "Stores a range of members.")
+    .complexity(
+        "O(log(N)+M) with N being the number of elements in the sorted set and M the number of \
+         elements stored into the destination key.",
+    )
+    .flags(&[WRITE, DENYOOM])
+    .keys(&[KeySpec::first(&[OW, UPDATE]), KeySpec::one(2, &[RO, ACCESS])])
+    .arguments(&[
+        key("dst"),
+        key_of(1, "src"),
+        string("min"),
+        string("max"),
+        one_of("sortby", &[word("BYSCORE"), word("BYLEX")]).optional(),
+        word("REV").named("rev").optional(),
+        LIMIT,
+    ]);
+
+const WEIGHTS: Argument = integer("weight").token("WEIGHTS").optional().multiple();
+
+const AGGREGATE: Argument =
+    one_of("aggregate", &[word("SUM"), word("MIN"), word("MAX")]).token("AGGREGATE").optional();
+
+const OF_INTERSECTIONS: &str = "O(N*K)+O(M*log(M)) worst case with N being the smallest input \
+                                sorted set, K being the number of input sorted sets and M being \
+                                the number of elements in the resulting sorted set.";
+
+const OF_DIFFERENCES: &str = "O(L + (N-K)log(N)) worst case where L is the total number of \
+                              elements in all the sets, N is the size of the first set, and K is \
+                              the size of the result set.";
+
+pub(super) const ZUNION: Command = SORTED_SET
+    .command("zunion", -3, "6.2.0", "Answers the members that any of several sorted sets has.")
+    .complexity(
+        "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being \
+         the number of elements in the resulting sorted set.",
+    )
+    .flags(&[READONLY, MOVABLEKEYS])
+    .keys(&[KeySpec::counted(1, &[RO, ACCESS])])
+    .arguments(&[integer("numkeys"), key("key").multiple(), WEIGHTS, AGGREGATE, WITHSCORES]);
+
+pub(super) const ZINTER: Command = ZUNION
+    .command("zinter", -3, "6.2.0", "Answers the members that all of several sorted sets have.")
+    .complexity(OF_INTERSECTIONS);
+
+pub(super) const ZDIFF: Command = ZUNION
+    .command("zdiff", -3, "6.2.0", "Answers the members of a sorted set that no other has.")
+    .complexity(OF_DIFFERENCES)
+    .arguments(&[integer("numkeys"), key("key").multiple(), WITHSCORES]);
+
+pub(super) const ZINTERCARD: Command = ZUNION
+    .command("zintercard", -3, "7.0.0", "Counts the members that all of several sorted sets have.")
+    .complexity(
+        "O(N*K) worst case with N being the smallest input sorted set, K being the number of \
+         input sorted sets.",
+    )
+    .arguments(&[
+        integer("numkeys"),
+        key("key").multiple(),
+        integer("limit").token("LIMIT").optional(),
+    ]);
+
+pub(super) const ZUNIONSTORE: Command = SORTED_SET
+    .command("zunionstore", -4, "2.0.0", "Stores the members that any of several sorted sets has.")
+    .complexity(
+        "O(N)+O(M log(M)) with N being the sum of the sizes of the input sorted sets, and M being \
+         the number of elements in the resulting sorted set.",
+    )
+    .flags(&[WRITE, DENYOOM, MOVABLEKEYS])
+    .keys(&[KeySpec::first(&[OW, UPDATE]), KeySpec::counted(2, &[RO, ACCESS])])
+    .arguments(&[
+        key("destination"),
+        integer("numkeys"),
+        key_of(1, "key").multiple(),
+        WEIGHTS,
+        AGGREGATE,
+    ]);
+
+pub(super) const ZINTERSTORE: Command = ZUNIONSTORE
+    .command("zinterstore", -4, "2.0.0", "Stores the members that all of several sorted sets have.")
+    .complexity(OF_INTERSECTIONS);
+
+pub(super) const ZDIFFSTORE: Command = ZUNIONSTORE
+    .command("zdiffstore", -4, "6.2.0", "Stores the members of a sorted set that no other has.")
+    .complexity(OF_DIFFERENCES)
+    .arguments(&[key("destination"), integer("numkeys"), key_of(1, "key").multiple()]);

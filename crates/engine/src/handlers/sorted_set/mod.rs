@@ -2,12 +2,16 @@
 
 mod add;
 mod bounds;
+mod combine;
 mod declarations;
+mod encoding;
 mod pieces;
 mod pop;
+mod random;
 mod range;
 mod read;
 mod remove;
+mod store;
 
 use crate::access::handler::Handler;
 use crate::command::Command;
@@ -38,4 +42,17 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&ZPOPMIN, Handler::Keyed(pop::zpop)),
     (&ZPOPMAX, Handler::Keyed(pop::zpop)),
     (&ZMPOP, Handler::Keyed(pop::zmpop)),
+    (&BZPOPMIN, Handler::Keyed(pop::bzpop)),
+    (&BZPOPMAX, Handler::Keyed(pop::bzpop)),
+    (&BZMPOP, Handler::Keyed(pop::bzmpop)),
+    (&ZSCAN, Handler::Keyed(read::zscan)),
+    (&ZRANDMEMBER, Handler::Keyed(random::zrandmember)),
+    (&ZRANGESTORE, Handler::Keyed(range::zrangestore)),
+    (&ZINTERCARD, Handler::Keyed(combine::zintercard)),
+    (&ZUNION, Handler::Keyed(combine::combine)),
+    (&ZUNIONSTORE, Handler::Keyed(combine::combine_and_store)),
+    (&ZINTER, Handler::Keyed(combine::combine)),
+    (&ZINTERSTORE, Handler::Keyed(combine::combine_and_store)),
+    (&ZDIFF, Handler::Keyed(combine::combine)),
+    (&ZDIFFSTORE, Handler::Keyed(combine::combine_and_store)),
 ];

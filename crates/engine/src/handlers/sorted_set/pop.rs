@@ -8,8 +8,10 @@ use tidemill_store::value::sorted_set::{Item, SortedSet};
 use super::pieces::SortedSetElements;
 use super::range::Shape;
 use crate::access::context::{Cx, Edit};
+use crate::access::key_wait::{timeout_us, wait};
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
+use crate::blocking::TimeoutReply;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
 use crate::long_reply::LongReply;
@@ -127,11 +129,18 @@ fn positive(argument: &[u8], error: &'static str) -> Result<u64, CommandError> {
     Ok(number.filter(|&number| number > 0).ok_or(error)?)
 }
 
-pub(super) fn zmpop(cx: &mut Cx<'_, '_>) -> Outcome {
-    let key_count = positive(cx.arg(1), "ERR numkeys should be greater than 0")?;
+/// The arguments of `ZMPOP` and `BZMPOP` from the number of keys on.
+struct ManyArguments {
+    keys: Range<usize>,
+    end: End,
+    count: u64,
+}
+
+fn many_arguments(cx: &Cx<'_, '_>, first: usize) -> Result<ManyArguments, CommandError> {
+    let key_count = positive(cx.arg(first), "ERR numkeys should be greater than 0")?;
     let where_index = usize::try_from(key_count)
         .ok()
-        .and_then(|count| count.checked_add(2))
+        .and_then(|count| count.checked_add(first + 1))
         .filter(|&index| index < cx.args.len())
         .ok_or(CommandError::Syntax)?;
     let end = End::parse(cx.arg(where_index))?;
@@ -140,25 +149,73 @@ pub(super) fn zmpop(cx: &mut Cx<'_, '_>) -> Outcome {
         2 if is(cx.arg(where_index + 1), "COUNT") => {
             positive(cx.arg(where_index + 2), "ERR count should be greater than 0")?
         }
-        _ => return Err(count_error(cx, where_index + 1).into()),
+        _ => return Err(count_error(cx, where_index + 1)),
     };
-    for key in cx.candidate_keys(2, where_index) {
+    Ok(ManyArguments { keys: first + 1..where_index, end, count })
+}
+
+/// Takes members from the first sorted set that exists; `false` when there is none.
+fn take_from_first(
+    cx: &mut Cx<'_, '_>,
+    keys: Range<usize>,
+    end: End,
+    count: u64,
+    reply: fn(&mut Cx<'_, '_>, &[u8], &[Item<'_>]),
+) -> Result<bool, CommandError> {
+    for key in cx.candidate_keys(keys.start, keys.end) {
         if cx.edit(key).entry_of(Kind::SortedSet)?.is_none() {
             continue;
         }
         let taken = take(cx, key, end, count)?;
-        cx.reply.array(2);
-        cx.reply.bulk(key);
-        cx.reply.array(taken.len());
-        taken.iter().for_each(|&item| Shape::Pairs.write(cx.reply, item));
+        reply(cx, key, &taken);
         if cx.is_journaled() {
             let name: &[u8] = if end == End::Min { b"ZPOPMIN" } else { b"ZPOPMAX" };
             cx.propagate([name, key, taken.len().to_string().as_bytes()]);
         }
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+fn reply_many(cx: &mut Cx<'_, '_>, key: &[u8], taken: &[Item<'_>]) {
+    cx.reply.array(2);
+    cx.reply.bulk(key);
+    cx.reply.array(taken.len());
+    taken.iter().for_each(|&item| Shape::Pairs.write(cx.reply, item));
+}
+
+fn reply_flat(cx: &mut Cx<'_, '_>, key: &[u8], taken: &[Item<'_>]) {
+    cx.reply.array(1 + 2 * taken.len());
+    cx.reply.bulk(key);
+    taken.iter().for_each(|&item| Shape::Flat.write(cx.reply, item));
+}
+
+pub(super) fn zmpop(cx: &mut Cx<'_, '_>) -> Outcome {
+    let ManyArguments { keys, end, count } = many_arguments(cx, 1)?;
+    if !take_from_first(cx, keys, end, count, reply_many)? {
+        cx.reply.null_array();
+    }
+    Ok(())
+}
+
+pub(super) fn bzmpop(cx: &mut Cx<'_, '_>) -> Outcome {
+    let ManyArguments { keys, end, count } = many_arguments(cx, 2)?;
+    let timeout_us = timeout_us(cx, cx.arg(1))?;
+    if take_from_first(cx, keys.clone(), end, count, reply_many)? {
         return Ok(());
     }
-    cx.reply.null_array();
-    Ok(())
+    wait(cx, (Kind::SortedSet, keys), &[], timeout_us, TimeoutReply::NullArray)
+}
+
+/// `BZPOPMIN` and `BZPOPMAX`.
+pub(super) fn bzpop(cx: &mut Cx<'_, '_>) -> Outcome {
+    let last = cx.args.len() - 1;
+    let timeout_us = timeout_us(cx, cx.arg(last))?;
+    let end = if cx.command.name == "bzpopmin" { End::Min } else { End::Max };
+    if take_from_first(cx, 1..last, end, 1, reply_flat)? {
+        return Ok(());
+    }
+    wait(cx, (Kind::SortedSet, 1..last), &[], timeout_us, TimeoutReply::NullArray)
 }
 
 /// Error of options that are not `COUNT count`: that of the count, if it comes first.

@@ -1,4 +1,4 @@
-//! `ZRANGE` and its older forms, which have its options fixed.
+//! `ZRANGE`, `ZRANGESTORE`, and the older forms, which have the options fixed.
 
 use std::ops::Range;
 
@@ -7,12 +7,15 @@ use tidemill_store::value::sorted_set::{Item, SortedSet};
 use tidemill_store::{Encoding, Kind};
 
 use super::bounds::{Bounds, By};
+use super::encoding::Limits;
 use super::pieces::SortedSetElements;
+use super::store::store;
 use crate::access::context::Cx;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
 use crate::long_reply::LongReply;
+use crate::memory;
 
 /// Options of a range.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +31,13 @@ struct Options {
 }
 
 impl Options {
-    /// Reads the options behind the bounds. Each is known to `ZRANGE`; of its forms, the name says
-    /// the order and the direction.
-    fn parse(cx: &Cx<'_, '_>) -> Result<Options, CommandError> {
+    /// Reads the options from argument `index` on, behind the bounds. Each is known to `ZRANGE`; of
+    /// its forms, the name says the order and the direction.
+    fn parse(cx: &Cx<'_, '_>, mut index: usize) -> Result<Options, CommandError> {
         let form = cx.command.name;
+        let is_stored = form == "zrangestore";
         let (mut by, mut is_descending) = match form {
-            "zrange" => (None, false),
+            "zrange" | "zrangestore" => (None, false),
             "zrevrange" => (Some(By::Rank), true),
             "zrangebyscore" => (Some(By::Score), false),
             "zrevrangebyscore" => (Some(By::Score), true),
@@ -42,10 +46,9 @@ impl Options {
         };
         let is_general = by.is_none();
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
-        let mut index = 4;
         while index < cx.args.len() {
             let option = cx.arg(index);
-            if is(option, "WITHSCORES") {
+            if !is_stored && is(option, "WITHSCORES") {
                 with_scores = true;
             } else if is(option, "LIMIT") && index + 2 < cx.args.len() {
                 offset = integer(cx.arg(index + 1))?;
@@ -74,6 +77,14 @@ impl Options {
             );
         }
         Ok(Options { by, is_descending, with_scores, offset, count })
+    }
+
+    /// Reads the bounds of a range, as it is walked.
+    fn bounds<'a>(self, start: &'a [u8], stop: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
+        if self.is_descending && self.by != By::Rank {
+            return Bounds::parse(self.by, stop, start);
+        }
+        Bounds::parse(self.by, start, stop)
     }
 
     /// Ranks that the limit leaves of a range.
@@ -133,14 +144,10 @@ impl Shape {
     }
 }
 
-/// All forms of `ZRANGE`.
+/// All forms of `ZRANGE` that answer members.
 pub(super) fn zrange(cx: &mut Cx<'_, '_>) -> Outcome {
-    let options = Options::parse(cx)?;
-    let (mut min, mut max) = (cx.arg(2), cx.arg(3));
-    if options.is_descending && options.by != By::Rank {
-        std::mem::swap(&mut min, &mut max);
-    }
-    let bounds = Bounds::parse(options.by, min, max)?;
+    let options = Options::parse(cx, 4)?;
+    let bounds = options.bounds(cx.arg(2), cx.arg(3))?;
     let entry = cx.read_kind(cx.arg(1), Kind::SortedSet)?;
     let set = entry.and_then(|entry| Some((entry, entry.view::<SortedSet<'_>>(cx.seed())?)));
     let Some((entry, set)) = set else {
@@ -158,4 +165,32 @@ pub(super) fn zrange(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     elements.items(set, 0..count).for_each(|item| shape.write(cx.reply, item));
     Ok(())
+}
+
+pub(super) fn zrangestore(cx: &mut Cx<'_, '_>) -> Outcome {
+    let options = Options::parse(cx, 5)?;
+    let bounds = options.bounds(cx.arg(3), cx.arg(4))?;
+    let limits = Limits::of(cx);
+    let (seed, source) = (cx.seed(), cx.arg(2));
+    let entry = cx.edit(source).counted().entry_of(Kind::SortedSet)?;
+    let mut items = Vec::new();
+    let mut is_skiplist = false;
+    if let Some(entry) = entry
+        && let Some(set) = entry.view::<SortedSet<'_>>(seed)
+    {
+        let ranks = options.limited(bounds.ranks(set, options.is_descending), entry.encoding());
+        let count = ranks.end - ranks.start;
+        let elements = SortedSetElements::of(ranks, options.is_descending, Shape::Members);
+        items = memory::collect(elements.items(set, 0..count))?;
+        // The length of a range of ranks is known before it is walked.
+        is_skiplist = options.by == By::Rank && count > limits.entries_max;
+    }
+    for (item, count) in items.iter_mut().zip(1..) {
+        is_skiplist |= limits.are_exceeded(count, item.member);
+        if !is_skiplist {
+            // A listpack has one zero.
+            item.score += 0.0;
+        }
+    }
+    store(cx, cx.arg(1), items, is_skiplist, "zrangestore")
 }

@@ -1,12 +1,16 @@
 //! Reading scores, ranks and counts.
 
-use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_resp::number::{format_double, format_double_17_digits};
+use tidemill_store::value::sorted_set::{Item, SortedSet};
+use tidemill_store::{Encoding, Kind};
 
 use super::bounds::{Bounds, By};
 use crate::access::context::Cx;
-use crate::access::options::is;
+use crate::access::options::{ScanOptions, is, parse_cursor};
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
+use crate::glob;
+use crate::memory;
 
 pub(super) fn zcard(cx: &mut Cx<'_, '_>) -> Outcome {
     let length = cx.read_as::<SortedSet<'_>>(cx.arg(1))?.map_or(0, |set| set.len());
@@ -79,5 +83,50 @@ fn count(cx: &mut Cx<'_, '_>, by: By) -> Outcome {
     let set = cx.read_as::<SortedSet<'_>>(cx.arg(1))?;
     let ranks = set.map_or(0..0, |set| bounds.ranks(set, false));
     cx.reply.integer((ranks.end - ranks.start) as i64);
+    Ok(())
+}
+
+pub(super) fn zscan(cx: &mut Cx<'_, '_>) -> Outcome {
+    let cursor = parse_cursor(cx.arg(2))?;
+    let entry = cx.read_kind(cx.arg(1), Kind::SortedSet)?;
+    let set = entry.and_then(|entry| Some((entry, entry.view::<SortedSet<'_>>(cx.seed())?)));
+    let Some((entry, set)) = set else {
+        // Without a sorted set nobody looks at the options.
+        cx.reply.array(2);
+        cx.reply.bulk("0");
+        cx.reply.array(0);
+        return Ok(());
+    };
+    let ScanOptions { pattern, count, names_only } = ScanOptions::parse(cx.args, Some("NOSCORES"))?;
+    let mut found: Vec<Item<'_>> = Vec::new();
+    let mut noted = Ok(());
+    let visit = |item| {
+        let Item { member, .. } = item;
+        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, member, false));
+        if is_wanted && noted.is_ok() {
+            noted = memory::push(&mut found, item);
+        }
+    };
+    let is_small = entry.encoding() == Encoding::Listpack;
+    let next = match is_small {
+        false => set.scan(cursor, count, visit),
+        // A small encoding is walked in one step, as in Valkey.
+        true => {
+            set.iter().for_each(visit);
+            0
+        }
+    };
+    noted?;
+    cx.reply.array(2);
+    cx.reply.bulk(next.to_string());
+    cx.reply.array(found.len() * if names_only { 1 } else { 2 });
+    for item in found {
+        cx.reply.bulk(item.member);
+        match (names_only, is_small) {
+            (true, _) => {}
+            (false, true) => cx.reply.bulk(format_double(item.score).as_str()),
+            (false, false) => cx.reply.bulk(format_double_17_digits(item.score)),
+        }
+    }
     Ok(())
 }

@@ -1,0 +1,60 @@
+//! Waiting for keys: the timeout, and the wait.
+
+use std::ops::Range;
+
+use tidemill_resp::number::{parse_double, parse_long_double};
+use tidemill_store::Kind;
+
+use super::context::Cx;
+use super::outcome::{Outcome, Stop};
+use crate::blocking::{Block, TimeoutReply};
+use crate::command::KeyPositions;
+use crate::error::CommandError;
+
+/// Waits until one of the keys at some positions is of a kind, or answers null where waiting is not
+/// allowed.
+pub(crate) fn wait(
+    cx: &mut Cx<'_, '_>,
+    (kind, keys): (Kind, Range<usize>),
+    also: &[usize],
+    timeout_us: u64,
+    on_timeout: TimeoutReply,
+) -> Outcome {
+    if !cx.may_block() {
+        on_timeout.write(cx.reply);
+        return Ok(());
+    }
+    Err(Box::new(Stop::Block(Block {
+        keys: keys.collect(),
+        also: KeyPositions::from_slice(also),
+        kind,
+        timeout_us,
+        on_timeout,
+    })))
+}
+
+/// A timeout in seconds, as microseconds; 0 is for ever.
+pub(crate) fn timeout_us(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
+    let Some(seconds) = parse_double(argument) else {
+        // A number that only a wider type can hold is a number too.
+        return Err(match parse_long_double(argument) {
+            Some(_) if argument.starts_with(b"-") => "ERR timeout is negative",
+            Some(_) => "ERR timeout is out of range",
+            None => "ERR timeout is not a float or out of range",
+        }
+        .into());
+    };
+    let milliseconds = seconds * 1000.0;
+    if milliseconds > i64::MAX as f64 {
+        return Err("ERR timeout is out of range".into());
+    }
+    if milliseconds < 0.0 {
+        return Err("ERR timeout is negative".into());
+    }
+    // Valkey waits whole milliseconds, rounded up, and refuses a time that its clock cannot show.
+    let milliseconds = milliseconds.ceil() as u64;
+    if milliseconds > i64::MAX as u64 - cx.now_ms() {
+        return Err("ERR timeout is out of range".into());
+    }
+    Ok(milliseconds.saturating_mul(1000))
+}

@@ -55,6 +55,8 @@ var comparisons = map[string]comparison{
 	"memory|usage":    sameShape, // what takes how much is each server's own
 	"command|list":    listedByValkey,
 	"dump":            samePayload,
+	"sort":            sortedAsFound,
+	"sort_ro":         sortedAsFound,
 }
 
 // equal compares two replies to one call, those inside EXEC included: queued are the calls that
@@ -155,6 +157,21 @@ func sameMultiset(a, b []wire.Reply, stride int) bool {
 
 func unordered(_ Call, a, b wire.Reply) bool {
 	return a.Kind == b.Kind && a.Null == b.Null && sameMultiset(a.Items, b.Items, 1)
+}
+
+// sortedAsFound leaves out the order, and which elements a limit takes, when the last pattern of BY
+// asks for no order: that of a set which is a hash table is each server's own.
+func sortedAsFound(call Call, a, b wire.Reply) bool {
+	asFound := false
+	for index, argument := range call.Arguments[:len(call.Arguments)-1] {
+		if strings.EqualFold(string(argument), "BY") {
+			asFound = !bytes.Contains(call.Arguments[index+1], []byte("*"))
+		}
+	}
+	if call.mentions("LIMIT") {
+		return asFound && sameShape(call, a, b)
+	}
+	return asFound && unordered(call, a, b)
 }
 
 func unorderedPairs(_ Call, a, b wire.Reply) bool {

@@ -62,13 +62,14 @@ const (
 	payloadHash         = 4
 	payloadIntset       = 11
 	payloadListNodes    = 18
+	payloadSetListpack  = 20
 	payloadHashExpiring = 22
 )
 
 // samePayload compares what DUMP answers. A hash table is written in the order of its buckets, and
 // each text in it by itself, so its bytes are as many; expiries differ by the moment of the call.
 // How a long list is cut into nodes, and how wide the integers of an intset are, depends on what
-// was in them before.
+// was in them before; so does the order of a set in a listpack that was made of a hash table.
 func samePayload(_ Call, a, b wire.Reply) bool {
 	if a.Kind != b.Kind || a.Null || b.Null || len(a.Text) < 2 || len(b.Text) < 2 ||
 		a.Text[0] != b.Text[0] {
@@ -77,7 +78,7 @@ func samePayload(_ Call, a, b wire.Reply) bool {
 	switch a.Text[0] {
 	case payloadSet, payloadHash, payloadHashExpiring:
 		return len(a.Text) == len(b.Text)
-	case payloadIntset:
+	case payloadIntset, payloadSetListpack:
 		return true
 	case payloadListNodes:
 		return a.Text[1] > 1 || b.Text[1] > 1

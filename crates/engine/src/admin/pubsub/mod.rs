@@ -41,10 +41,14 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
 ];
 
 fn subscribe(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {
-    for name in cx.args.iter().skip(1) {
+    for (index, name) in cx.args.iter().skip(1).enumerate() {
         let protocol = cx.reply.protocol();
         subscriptions::subscribe(cx.shared, cx.worker, cx.session, protocol, (kind, name));
-        confirm(cx, kind, kind.subscribed_name(), Some(name));
+        if index == 0 {
+            take_earlier_messages(cx);
+        }
+        // Messages of the first topics wait until the last one is confirmed.
+        confirm(cx, kind.subscribed_name(), Some(name), subscription_count(cx, kind));
     }
     // Behind the notes about its topics: who takes a channel away at this moment meets these, or is
     // seen here.
@@ -56,37 +60,44 @@ fn subscribe(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {
 }
 
 fn unsubscribe(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {
-    if cx.args.len() > 1 {
-        for name in cx.args.iter().skip(1) {
-            unsubscribe_one(cx, kind, name);
-        }
-        return Ok(());
+    let names: Vec<Arc<[u8]>> = match cx.args.len() {
+        1 => cx.worker.receivers.topics(cx.session.id(), kind),
+        _ => cx.args.iter().skip(1).map(Arc::from).collect(),
+    };
+    let mut counts = Vec::with_capacity(names.len());
+    for name in &names {
+        subscriptions::unsubscribe(cx.shared, cx.worker, cx.session, (kind, name));
+        counts.push(subscription_count(cx, kind));
     }
-    let all: Vec<Arc<[u8]>> = cx.worker.receivers.topics(cx.session.id(), kind);
-    for name in &all {
-        unsubscribe_one(cx, kind, name);
+    take_earlier_messages(cx);
+    if names.is_empty() {
+        confirm(cx, kind.unsubscribed_name(), None, subscription_count(cx, kind));
     }
-    if all.is_empty() {
-        confirm(cx, kind, kind.unsubscribed_name(), None);
+    for (name, count) in names.iter().zip(counts) {
+        confirm(cx, kind.unsubscribed_name(), Some(name), count);
     }
     Ok(())
 }
 
-fn unsubscribe_one(cx: &mut SessionCx<'_, '_>, kind: TopicKind, name: &[u8]) {
-    subscriptions::unsubscribe(cx.shared, cx.worker, cx.session, (kind, name));
-    confirm(cx, kind, kind.unsubscribed_name(), Some(name));
-}
-
-/// Confirms a subscription or its end, behind the messages that came before. It is a push, which
-/// `CLIENT REPLY` does not silence; messages themselves do not come between the replies of a
-/// transaction.
-fn confirm(cx: &mut SessionCx<'_, '_>, kind: TopicKind, what: &str, name: Option<&[u8]>) {
-    let (id, protocol) = (cx.session.id(), cx.reply.protocol());
-    let [channels, patterns, shard_channels] = cx.worker.receivers.subscriptions(id);
-    let count = match kind {
+/// Number of subscriptions that a confirmation tells.
+fn subscription_count(cx: &SessionCx<'_, '_>, kind: TopicKind) -> usize {
+    let [channels, patterns, shard_channels] = cx.worker.receivers.subscriptions(cx.session.id());
+    match kind {
         TopicKind::ShardChannel => shard_channels,
         TopicKind::Channel | TopicKind::Pattern => channels + patterns,
-    };
+    }
+}
+
+/// Puts the messages so far before the confirmations, which follow each other without a message
+/// between them. Messages do not come between the replies of a transaction.
+fn take_earlier_messages(cx: &mut SessionCx<'_, '_>) {
+    if cx.session.reply_mode == ReplyMode::On && !cx.in_transaction {
+        cx.worker.receivers.take_inbox(cx.session.id(), cx.reply);
+    }
+}
+
+/// Confirms a subscription or its end. It is a push, which `CLIENT REPLY` does not silence.
+fn confirm(cx: &mut SessionCx<'_, '_>, what: &str, name: Option<&[u8]>, count: usize) {
     let write = |reply: &mut ReplyBuffer| {
         reply.push(3);
         reply.bulk(what);
@@ -96,14 +107,12 @@ fn confirm(cx: &mut SessionCx<'_, '_>, kind: TopicKind, what: &str, name: Option
         }
         reply.integer(count as i64);
     };
-    if cx.session.reply_mode != ReplyMode::On {
-        cx.session.may_have_pushes = true;
-        return cx.worker.receivers.push_own((id, protocol), write);
+    if cx.session.reply_mode == ReplyMode::On {
+        return write(cx.reply);
     }
-    if !cx.in_transaction {
-        cx.worker.receivers.take_inbox(id, cx.reply);
-    }
-    write(cx.reply);
+    cx.session.may_have_pushes = true;
+    let (id, protocol) = (cx.session.id(), cx.reply.protocol());
+    cx.worker.receivers.push_own((id, protocol), write);
 }
 
 fn publish(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {

@@ -31,7 +31,9 @@ var comparisons = map[string]comparison{
 	"scan":            scanned,
 	"sscan":           scanned,
 	"hscan":           scanned,
+	"zscan":           scanned,
 	"hrandfield":      sameShape,
+	"zrandmember":     sameShape,
 	"randomkey":       sameShape,
 	"ttl":             closeTimes(clockToleranceMs / 1000),
 	"pttl":            closeTimes(clockToleranceMs),
@@ -198,7 +200,8 @@ func scanned(call Call, a, b wire.Reply) bool {
 		return true
 	}
 	stride := 1
-	if call.Name == "hscan" && !call.mentions("NOVALUES") {
+	if call.Name == "hscan" && !call.mentions("NOVALUES") ||
+		call.Name == "zscan" && !call.mentions("NOSCORES") {
 		stride = 2
 	}
 	return sameMultiset(elements[0].Items, elements[1].Items, stride)

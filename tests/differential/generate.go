@@ -54,9 +54,10 @@ var weights = map[string]int{
 	"quit": 2, "reset": 15, "client|kill": 90, "client|pause": 8, "client|reply": 20, "hello": 30,
 	"auth":   30,
 	"select": 30, "swapdb": 30, "flushall": 10, "flushdb": 10, "move": 50,
+	"bzpopmin": 30, "bzpopmax": 30, "bzmpop": 40, "zpopmin": 50, "zpopmax": 50, "zmpop": 50,
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
 	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
-	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "get": 150, "setex": 60,
+	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "zadd": 400, "get": 150, "setex": 60,
 	"append":   150,
 	"hsetex":   200,
 	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
@@ -146,6 +147,7 @@ func closingCalls() []Call {
 		add("lrange", key, "0", "-1")
 		add("hgetall", key)
 		add("smembers", key)
+		add("zrange", key, "0", "-1", "WITHSCORES")
 	}
 	return calls
 }
@@ -285,7 +287,8 @@ func (g *generator) mixed(command *Command, options []Argument) [][]generatedVal
 // repetitions is small, but collections must sometimes outgrow their compact encodings.
 func (g *generator) repetitions(command *Command) int {
 	switch choice := g.random.IntN(300); {
-	case choice == 0 && slices.Contains([]string{"hset", "rpush", "lpush", "sadd"}, command.Name):
+	case choice == 0 && slices.Contains([]string{"hset", "rpush", "lpush", "sadd",
+		"zadd"}, command.Name):
 		return 100 + g.random.IntN(500)
 	case choice < 20:
 		return 4 + g.random.IntN(9)

@@ -76,9 +76,9 @@ func hazardous(call Call) bool {
 		return false
 	}
 	switch call.Name {
-	case "blpop", "brpop", "blmove", "brpoplpush":
+	case "blpop", "brpop", "blmove", "brpoplpush", "bzpopmin", "bzpopmax":
 		return waitsLong(arguments[len(arguments)-1])
-	case "blmpop":
+	case "blmpop", "bzmpop":
 		return waitsLong(arguments[0])
 	case "wait", "waitaof":
 		milliseconds, err := strconv.ParseInt(string(arguments[len(arguments)-1]), 10, 64)

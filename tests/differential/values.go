@@ -14,11 +14,13 @@ var keys = []string{
 	"l0", "l1", "l2", "{tag}l3", "l\x00\xfe4",
 	"h0", "h1", "{tag}h2", "h\r\n3",
 	"m0", "m1", "m2", "{tag}m3", "m\x00\xfd",
+	"z0", "z1", "{tag}z2", "z\x00\xfc",
 	"", "any", strings.Repeat("long", 40),
 }
 
 var familyKeys = map[string][2]int{
 	"string": {0, 6}, "bitmap": {0, 6}, "list": {6, 11}, "hash": {11, 15}, "set": {15, 20},
+	"sorted-set": {20, 24},
 }
 
 var (
@@ -40,7 +42,10 @@ var (
 		"9223372036854775", "1.5"}
 	unixSeconds = []string{"4102444800", "33177117420", "1", "1000000000"}
 	unixMillis  = []string{"4102444800000", "33177117420000", "1", "1000000000000"}
-	patterns    = []string{"*", "s*", "?0", "[a-l]*", "[^s]*", "{tag}*", "nothing", "\\s0", "*\\",
+	// ends of ranges of ranks, scores and members
+	bounds = []string{"0", "-1", "1", "-3", "5", "(0", "(1.5", "-inf", "+inf", "-2", "-", "+", "", "((1",
+		"[b", "(foo", "nan", "1e400", "abc"}
+	patterns = []string{"*", "s*", "?0", "[a-l]*", "[^s]*", "{tag}*", "nothing", "\\s0", "*\\",
 		"[", "", "**", "[s-a]0", "f*"}
 	encodings = []string{"u1", "u2", "u8", "u13", "u32", "u63", "i1", "i5", "i8", "i16", "i33",
 		"i64"}
@@ -88,6 +93,9 @@ func (g *generator) value(command *Command, argument *Argument) string {
 		if argument.Name == "timeout" {
 			return mostly(g.random, 6, []string{"0.001", "0.002", ".001"},
 				[]string{"-1", "abc", "1e400", ""})
+		}
+		if argument.Name == "min" || argument.Name == "max" {
+			return mostly(g.random, 3, bounds, floats)
 		}
 		return mostly(g.random, 8, floats, notFloats)
 	}
@@ -170,7 +178,7 @@ func counts(command *Command) (usual, odd []string) {
 	case command.Name == "spop":
 		// nothing, or all: which members go otherwise is chance (see showsFault)
 		return []string{"0", "1000", "9223372036854775807"}, []string{"-1", "abc"}
-	case command.Name == "sintercard":
+	case command.Name == "sintercard" || command.Name == "zintercard":
 		return []string{"0", "1", "2", "100"}, []string{"-1", "abc"}
 	case strings.HasSuffix(command.Name, "scan"):
 		return []string{"1000", "5000"}, []string{"1", "3", "0", "-1", "abc"}
@@ -202,6 +210,8 @@ func (g *generator) text(name string) string {
 			[]string{"", "f\x00\r\n", g.blob(), fmt.Sprint("f", random.IntN(50))})
 	case "member":
 		return mostly(random, 3, members, []string{g.content(), strconv.Itoa(random.IntN(300))})
+	case "min", "max", "start", "stop":
+		return mostly(random, 12, bounds, []string{g.content()})
 	case "element", "pivot":
 		return mostly(random, 3, words, []string{g.content()})
 	case "comparison-value":
@@ -211,8 +221,8 @@ func (g *generator) text(name string) string {
 	case "encoding":
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":
-		return mostly(random, 5, []string{"string", "list", "hash", "set", "STRING"},
-			[]string{"zset", "stream", "nothing", ""})
+		return mostly(random, 5, []string{"string", "list", "hash", "set", "zset",
+			"STRING"}, []string{"stream", "nothing", ""})
 	case "addr", "laddr", "not-addr", "not-laddr", "old-format":
 		return pick(random, []string{"127.0.0.1:1", "127.0.0.1:0", "nonsense", ""})
 	case "ip", "not-ip":

@@ -195,6 +195,10 @@ pub(super) fn zadd(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn zincrby(cx: &mut Cx<'_, '_>) -> Outcome {
+    // As in `ZADD`, an option is no increment.
+    if Options::parse(cx).1 > 2 {
+        return Err(CommandError::Syntax.into());
+    }
     let options = Options { is_increment: true, ..Options::default() };
     let (key, member) = (cx.arg(1), cx.arg(3));
     let pair = (score_argument(cx.arg(2))?, member);

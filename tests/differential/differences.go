@@ -99,7 +99,8 @@ func showsFault(call Call, watches bool) bool {
 		}
 		count, err := strconv.ParseInt(string(call.Arguments[2]), 10, 64)
 		return err == nil && count > 0 && count < 1000
-	case call.mentions("BYLEX") || strings.HasSuffix(call.Name, "bylex") || call.Name == "zlexcount":
+	case call.mentions("BYLEX") || strings.HasSuffix(call.Name, "bylex") ||
+		call.Name == "zlexcount":
 		// Members of different scores are in no order by name: which of them a search meets is each
 		// server's own.
 		return slices.ContainsFunc(call.Arguments[1:], func(argument []byte) bool {

@@ -12,9 +12,9 @@ import (
 const payloadFolder = "../../crates/rdb/fuzz/corpus/payloads"
 
 // payloadNames are those of the types that RESTORE knows. Lists of several nodes are not among
-// them: when they become a listpack again depends on the nodes, which Tidemill does not keep. Nor are
-// packed sorted sets whose members are out of order or whose scores have more digits than they need:
-// Valkey keeps both.
+// them: when they become a listpack again depends on the nodes, which Tidemill does not keep.
+// Nor are packed sorted sets whose members are out of order or whose scores have more digits than
+// they need: Valkey keeps both.
 var payloadNames = []string{
 	"valkey-9.1-int", "valkey-9.1-int32", "valkey-9.1-text", "valkey-9.1-lzf", "length-64",
 	"valkey-9.1-list", "redis-7.0-list", "list", "list-ziplist",

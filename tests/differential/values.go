@@ -43,8 +43,8 @@ var (
 	unixSeconds = []string{"4102444800", "33177117420", "1", "1000000000"}
 	unixMillis  = []string{"4102444800000", "33177117420000", "1", "1000000000000"}
 	// ends of ranges of ranks, scores and members
-	bounds = []string{"0", "-1", "1", "-3", "5", "(0", "(1.5", "-inf", "+inf", "-2", "-", "+", "", "((1",
-		"[b", "(foo", "nan", "1e400", "abc"}
+	bounds = []string{"0", "-1", "1", "-3", "5", "(0", "(1.5", "-inf", "+inf", "-2", "-", "+", "",
+		"((1", "[b", "(foo", "nan", "1e400", "abc"}
 	patterns = []string{"*", "s*", "?0", "[a-l]*", "[^s]*", "{tag}*", "nothing", "\\s0", "*\\",
 		"[", "", "**", "[s-a]0", "f*"}
 	encodings = []string{"u1", "u2", "u8", "u13", "u32", "u63", "i1", "i5", "i8", "i16", "i33",

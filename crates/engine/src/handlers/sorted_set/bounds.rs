@@ -15,8 +15,8 @@ pub(super) struct ScoreBound {
 }
 
 impl ScoreBound {
-    /// Reads a bound: a number up to a zero byte, behind `(` if it is exclusive. Nothing is 0, and a
-    /// number that is too large is infinite.
+    /// Reads a bound: a number up to a zero byte, behind `(` if it is exclusive. Nothing is 0,
+    /// and a number that is too large is infinite.
     fn parse(text: &[u8]) -> Result<ScoreBound, CommandError> {
         let text = text.split(|&byte| byte == 0).next().unwrap_or(text);
         let exclusive = text.strip_prefix(b"(");

@@ -4,10 +4,12 @@
 //! They are no reads of one moment: each slot is read as it is when its turn comes.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
+use tidemill_resp::number::format_double;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::{Member, Set};
+use tidemill_store::value::sorted_set::SortedSet;
 use tidemill_store::{EntryRef, Section};
 
 use crate::access::expiry::SlotJudge;
@@ -34,6 +36,14 @@ impl Digest {
         self.0.copy_from_slice(sum.as_ref());
     }
 
+    /// Takes in two values that belong together.
+    fn add_pair(&mut self, first: &[u8], second: &[u8]) {
+        let mut pair = Digest::default();
+        pair.append(first);
+        pair.append(second);
+        self.add(&pair.0);
+    }
+
     /// Takes in type, value and the presence of an expiry.
     fn append_value(&mut self, entry: EntryRef<'_>, seed: &Seed) -> Result<(), CommandError> {
         self.append(&(entry.kind() as u32).to_be_bytes());
@@ -46,13 +56,12 @@ impl Digest {
                 Member::String(text) => self.add(text),
                 Member::Integer(value) => self.add(value.to_string().as_bytes()),
             });
-        } else if let Some(hash) = entry.view::<Hash<'_>>(seed) {
-            for field in hash.iter() {
-                let mut pair = Digest::default();
-                pair.append(field.field);
-                pair.append(field.value);
-                self.add(&pair.0);
+        } else if let Some(set) = entry.view::<SortedSet<'_>>(seed) {
+            for item in set.iter() {
+                self.add_pair(item.member, format_double(item.score).as_str().as_bytes());
             }
+        } else if let Some(hash) = entry.view::<Hash<'_>>(seed) {
+            hash.iter().for_each(|field| self.add_pair(field.field, field.value));
         }
         if entry.expires_at_ms().is_some() {
             self.add(b"!!expire!!");

@@ -49,10 +49,14 @@ func (c *Cluster) runDivided(ctx context.Context, b *Batch) []Reply {
 	}
 	until := time.Now().Add(c.options.ConnectWait)
 	for {
-		earlier := slices.Clone(replies)
+		// Of these items alone: others' replies may be written meanwhile.
+		earlier := make([]Reply, len(pending))
+		for n, item := range pending {
+			earlier[n] = replies[item.index]
+		}
 		c.sendParts(ctx, b.flags, pending, replies)
-		for _, item := range pending {
-			replies[item.index] = keepUnknown(earlier[item.index], replies[item.index])
+		for n, item := range pending {
+			replies[item.index] = keepUnknown(earlier[n], replies[item.index])
 		}
 		pending = slices.DeleteFunc(pending, func(item batchItem) bool {
 			return !c.pendsAgain(ctx, item, &replies[item.index])

@@ -10,7 +10,8 @@ import sys
 
 ALLOWED = {
     "tidemill": {"server", "bench", "host"},
-    "tidemill-server": {"engine", "store", "rcu", "resp", "host"},
+    "tidemill-server": {"persist", "engine", "store", "rcu", "resp", "host"},
+    "tidemill-persist": {"engine", "store", "rcu", "resp", "rdb"},
     "tidemill-engine": {"store", "rcu", "resp", "rdb"},
     "tidemill-store": {"rcu"},
     "tidemill-bench": {"resp", "host"},

@@ -9,15 +9,15 @@ use tidemill_rdb::encode::Compression;
 use crate::commit::EventClass;
 use crate::telemetry::command_log::LogLimits;
 
-/// Clients that may run `DEBUG`.
+/// Clients that may do what is dangerous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DebugCommand {
+pub enum AllowedClients {
     /// Nobody.
-    Never,
+    Nobody,
     /// Clients on this host.
     Local,
     /// Everybody.
-    Always,
+    All,
 }
 
 /// How often a worker announces a quiescent state, for flavours in which readers announce.
@@ -51,7 +51,9 @@ pub struct Settings {
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
     /// `enable-debug-command`: who may run `DEBUG`.
-    pub debug_command: DebugCommand,
+    pub debug_command: AllowedClients,
+    /// `enable-protected-configs`: who may change protected directives by `CONFIG SET`.
+    pub protected_configs: AllowedClients,
     /// `hash-max-listpack-entries`: fields beyond which a hash is called a hash table.
     pub hash_listpack_entries_max: u64,
     /// `hash-max-listpack-value`: bytes of a field or value beyond which a hash is called a hash
@@ -111,7 +113,8 @@ impl Default for Settings {
             maxmemory_bytes: 0,
             retired_bytes_max: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
-            debug_command: DebugCommand::Never,
+            debug_command: AllowedClients::Nobody,
+            protected_configs: AllowedClients::Nobody,
             hash_listpack_entries_max: 512,
             hash_listpack_value_bytes_max: 64,
             list_listpack_size_max: -2,

@@ -80,7 +80,7 @@ pub(crate) fn prepare(start: &Start) -> Result<Prepared, String> {
 /// Text for the operator: what could not be done, and why.
 pub(crate) fn run(start: &Start, prepared: Prepared) -> Result<(), String> {
     log::info!(
-        "Tidemill version={}, bits={}, commit={}, pid={}, just started",
+        "Tidemill version={}, bits={}, commit={}, just started, PID: {}",
         env!("CARGO_PKG_VERSION"),
         usize::BITS,
         start.commit,
@@ -127,6 +127,7 @@ fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAd
         log::info!("{advice}");
     }
     log::info!("No persistence is configured: a restart loses all data");
+    log::info!("Server initialized");
     for address in addresses {
         log::info!("Ready to accept connections tcp {address}");
     }
@@ -241,7 +242,7 @@ fn shared_state(
     let options = &start.config;
     let configuration = start
         .configuration
-        .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())])
+        .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())], false)
         .map_err(|error| error.to_string())?;
     let shared = Shared::new(SharedSpec {
         commands: tidemill_engine::execute::commands(),

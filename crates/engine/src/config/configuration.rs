@@ -113,11 +113,16 @@ impl Configuration {
     }
 
     /// Another configuration with all changes of a CONFIG SET. Names are checked before values, as
-    /// Valkey does it, so that an unknown name is reported even behind a wrong value.
+    /// Valkey does it, so that an unknown name is reported even behind a wrong value. Protected
+    /// directives are changed only if `may_change_protected`.
     ///
     /// # Errors
     /// [`SetError`] for the first thing that is wrong; nothing is changed then.
-    pub fn with_changes(&self, changes: &[(&[u8], &[u8])]) -> Result<Configuration, SetError> {
+    pub fn with_changes(
+        &self,
+        changes: &[(&[u8], &[u8])],
+        may_change_protected: bool,
+    ) -> Result<Configuration, SetError> {
         let mut named: Vec<(usize, &str)> = Vec::with_capacity(changes.len());
         for (name, _) in changes {
             let (index, own_name) = std::str::from_utf8(name)
@@ -128,12 +133,14 @@ impl Configuration {
                 |reason: &str| SetError::Failed { name: name.to_vec(), reason: reason.to_owned() };
             match directive_at(index).change {
                 Change::AtStart => return Err(failed("can't set immutable config")),
-                Change::Protected => return Err(failed("can't set protected config")),
+                Change::Protected if !may_change_protected => {
+                    return Err(failed("can't set protected config"));
+                }
                 // An alias beside its directive is no duplicate in Valkey: the later one counts.
-                Change::Live if named.iter().any(|(_, earlier)| *earlier == own_name) => {
+                _ if named.iter().any(|(_, earlier)| *earlier == own_name) => {
                     return Err(failed("duplicate parameter"));
                 }
-                Change::Live => named.push((index, own_name)),
+                Change::Live | Change::Protected => named.push((index, own_name)),
             }
         }
         let mut next = self.clone();

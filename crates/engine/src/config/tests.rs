@@ -49,7 +49,7 @@ fn set(configuration: &Configuration, changes: &[(&str, &str)]) -> Result<Config
     let changes: Vec<(&[u8], &[u8])> =
         changes.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     configuration
-        .with_changes(&changes)
+        .with_changes(&changes, false)
         .map_err(|error| String::from_utf8_lossy(&error.wire()).into_owned())
 }
 
@@ -309,6 +309,16 @@ fn an_include_of_itself_ends() {
         let found = faults(load_file("include a.conf\n".repeat(count).leak()));
         assert!(found.len() == 1 && found[0].contains("nested more than"), "{found:?}");
     }
+}
+
+#[test]
+fn protected_directives_are_changed_by_who_may() {
+    let before = Configuration::default();
+    let changes: [(&[u8], &[u8]); 1] = [(b"dbfilename", b"other.rdb")];
+    before.with_changes(&changes, false).expect_err("the client may not");
+    let after = before.with_changes(&changes, true).expect("the client may");
+    assert_eq!(after.value("dbfilename"), Some("other.rdb"));
+    after.with_changes(&[(b"daemonize", b"yes")], true).expect_err("immutable for everybody");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tidemill_rdb::encode::Compression;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{DebugCommand, Quiescent, Settings};
+use crate::settings::{AllowedClients, Quiescent, Settings};
 use crate::telemetry::command_log::LogLimits;
 
 /// Values that the server reads. Taken from a [`Configuration`] at start and after a change; shared
@@ -146,11 +146,8 @@ impl Configuration {
             maxmemory_bytes: self.number("maxmemory"),
             retired_bytes_max: self.number("rcu-retired-max"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
-            debug_command: match self.text("enable-debug-command") {
-                "yes" => DebugCommand::Always,
-                "local" => DebugCommand::Local,
-                _ => DebugCommand::Never,
-            },
+            debug_command: self.clients("enable-debug-command"),
+            protected_configs: self.clients("enable-protected-configs"),
             hash_listpack_entries_max: self.number("hash-max-listpack-entries"),
             hash_listpack_value_bytes_max: self.number("hash-max-listpack-value"),
             list_listpack_size_max: self.number("list-max-listpack-size"),
@@ -201,6 +198,14 @@ impl Configuration {
 
     fn text(&self, name: &str) -> &str {
         self.stored(name).expect("a name of the table")
+    }
+
+    fn clients(&self, name: &str) -> AllowedClients {
+        match self.text(name) {
+            "yes" => AllowedClients::All,
+            "local" => AllowedClients::Local,
+            _ => AllowedClients::Nobody,
+        }
     }
 
     fn flag(&self, name: &str) -> bool {

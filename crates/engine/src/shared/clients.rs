@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::acl::{Account, DEFAULT_NAME, User};
 use crate::limits::{SESSION_BYTES, SUBSCRIPTION_BYTES};
 use crate::pubsub::TopicKind;
+use crate::settings::AllowedClients;
 use crate::slots::registry::WatchFlag;
 use crate::slots::waiter::Waiter;
 use crate::telemetry::stats::Counter;
@@ -105,6 +106,16 @@ impl Client {
     pub fn is_local(&self) -> bool {
         // A text that is no address is the path of a Unix socket.
         self.address.parse::<SocketAddr>().map_or(true, |address| address.ip().is_loopback())
+    }
+
+    /// True if it is one of the clients that may do something.
+    #[must_use]
+    pub fn is_among(&self, allowed: AllowedClients) -> bool {
+        match allowed {
+            AllowedClients::Nobody => false,
+            AllowedClients::Local => self.is_local(),
+            AllowedClients::All => true,
+        }
     }
 
     /// True if it subscribes to a channel or a pattern.

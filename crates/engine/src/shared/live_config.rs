@@ -48,14 +48,16 @@ impl LiveConfig {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Changes directives that the host is ready for: all or none.
+    /// Changes directives that the host is ready for, protected ones if the client may: all or
+    /// none.
     pub(super) fn change(
         &self,
         (host, users): (&dyn Host, &Users),
         changes: &[(&[u8], &[u8])],
+        may_change_protected: bool,
     ) -> Result<(), SetError> {
         let mut current = self.current();
-        let next = current.configuration.with_changes(changes)?;
+        let next = current.configuration.with_changes(changes, may_change_protected)?;
         let changed: Vec<&str> = next.changed_among(changes, &current.configuration).collect();
         host.prepare(&next, &changed)
             .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;

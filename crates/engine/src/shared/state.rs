@@ -199,8 +199,12 @@ impl Shared {
     /// # Errors
     ///
     /// [`SetError`] for the first that cannot be changed so.
-    pub fn configure(&self, changes: &[(&[u8], &[u8])]) -> Result<(), SetError> {
-        self.config.change((&*self.host, &self.users), changes)
+    pub fn configure(
+        &self,
+        changes: &[(&[u8], &[u8])],
+        may_change_protected: bool,
+    ) -> Result<(), SetError> {
+        self.config.change((&*self.host, &self.users), changes, may_change_protected)
     }
 
     /// True if something was found expired that `clock` may have found alive.

@@ -22,7 +22,10 @@ pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
     let changes: Vec<(&[u8], &[u8])> =
         (2..cx.args.len()).step_by(2).map(|index| (cx.arg(index), cx.arg(index + 1))).collect();
-    cx.shared.configure(&changes).map_err(|error| CommandError::Bytes(error.wire()))?;
+    let may_change_protected = cx.session.client.is_among(cx.worker.settings.protected_configs);
+    cx.shared
+        .configure(&changes, may_change_protected)
+        .map_err(|error| CommandError::Bytes(error.wire()))?;
     // Requests behind this one in the same turn run under the new settings.
     cx.worker.refresh_settings(cx.shared);
     cx.session.refresh_user(&cx.shared.users);

@@ -14,15 +14,9 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
-use crate::settings::DebugCommand;
 
 pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let is_allowed = match cx.worker.settings.debug_command {
-        DebugCommand::Never => false,
-        DebugCommand::Local => cx.session.client.is_local(),
-        DebugCommand::Always => true,
-    };
-    if !is_allowed {
+    if !cx.session.client.is_among(cx.worker.settings.debug_command) {
         return Err("ERR DEBUG command not allowed. If the enable-debug-command option is set to \
                     \"local\", you can run it from a local connection, otherwise you need to set \
                     this option in the configuration file, and then restart the server."

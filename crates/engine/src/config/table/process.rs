@@ -59,6 +59,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect("the title is left alone"),
     flag("crash-log-enabled", true, "Logs a report on a crash.")
         .without_effect("a panic is always reported"),
+    flag("enable-debug-assert", false, "Checks more while it runs.")
+        .at_start()
+        .without_effect("checks of this kind are part of the tests"),
     flag("crash-memcheck-enabled", true, "Tests memory on a crash.")
         .without_effect("memory is not tested"),
     text("ignore-warnings", "", "Warnings not to stop for.")
@@ -84,23 +87,22 @@ pub(super) const DIRECTIVES: &[Directive] = &[
              evidence",
         ),
     Directive::new("shutdown-on-sigint", Kind::Choices(SIGNALS), "default", "What SIGINT does.")
-        .only(&["default", "nosave"], "the server shuts down without saving"),
+        .only(&["default", "nosave", "force"], "the server shuts down without saving"),
     Directive::new("shutdown-on-sigterm", Kind::Choices(SIGNALS), "default", "What SIGTERM does.")
-        .only(&["default", "nosave"], "the server shuts down without saving"),
+        .only(&["default", "nosave", "force"], "the server shuts down without saving"),
     integer("shutdown-timeout", "10", 0, I32, "Seconds a shutdown waits for replicas.")
         .without_effect("there are no replicas"),
     choice("enable-debug-command", "no", DEBUG, "Whether DEBUG is allowed.").at_start(),
     choice("enable-module-command", "no", DEBUG, "Whether MODULE is allowed.")
         .at_start()
-        .only(&["no"], NO_MODULES),
+        .without_effect(NO_MODULES),
     choice(
         "enable-protected-configs",
         "no",
         DEBUG,
         "Whether CONFIG SET may change protected directives.",
     )
-    .at_start()
-    .only(&["no"], "they can be changed at start only"),
+    .at_start(),
     flag("extended-redis-compatibility", false, "Pretends to be Redis.")
         .only(&["no"], "the server says what it is"),
     text("locale-collate", "", "Locale of SORT ALPHA.")

@@ -926,7 +926,7 @@ func (c Commands) FunctionStats(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION STATS"])
 }
 
-// GeoAdd runs GEOADD: Adds one or more members to a geospatial index. The key is created if it doesn't exist.
+// GeoAdd runs GEOADD: Adds members with their positions, or moves them.
 //
 // Since 3.2.0.
 func (c Commands) GeoAdd(ctx context.Context, key string, args ...any) Reply {
@@ -938,7 +938,7 @@ func (c Commands) GeoAdd(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["GEOADD"])
 }
 
-// GeoDist runs GEODIST: Returns the distance between two members of a geospatial index.
+// GeoDist runs GEODIST: Answers the distance of two members.
 //
 // Since 3.2.0.
 func (c Commands) GeoDist(ctx context.Context, key string, member1 any, member2 any, args ...any) Reply {
@@ -956,7 +956,7 @@ func (c Commands) GeoDist(ctx context.Context, key string, member1 any, member2 
 	return c.runner.run(ctx, r, commandTable["GEODIST"])
 }
 
-// GeoHash runs GEOHASH: Returns members from a geospatial index as geohash strings.
+// GeoHash runs GEOHASH: Answers the positions of members as geohashes.
 //
 // Since 3.2.0.
 func (c Commands) GeoHash(ctx context.Context, key string, args ...any) Reply {
@@ -968,7 +968,7 @@ func (c Commands) GeoHash(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["GEOHASH"])
 }
 
-// GeoPos runs GEOPOS: Returns the longitude and latitude of members from a geospatial index.
+// GeoPos runs GEOPOS: Answers the positions of members.
 //
 // Since 3.2.0.
 func (c Commands) GeoPos(ctx context.Context, key string, args ...any) Reply {
@@ -980,7 +980,7 @@ func (c Commands) GeoPos(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["GEOPOS"])
 }
 
-// GeoRadius runs GEORADIUS: Queries a geospatial index for members within a distance from a coordinate, optionally stores the result.
+// GeoRadius runs GEORADIUS: Answers or stores the members around a position.
 //
 // Since 3.2.0.
 func (c Commands) GeoRadius(ctx context.Context, key string, longitude float64, latitude float64, radius float64, args ...any) Reply {
@@ -995,7 +995,7 @@ func (c Commands) GeoRadius(ctx context.Context, key string, longitude float64, 
 	return c.runner.run(ctx, r, commandTable["GEORADIUS"])
 }
 
-// GeoRadiusByMember runs GEORADIUSBYMEMBER: Queries a geospatial index for members within a distance from a member, optionally stores the result.
+// GeoRadiusByMember runs GEORADIUSBYMEMBER: Answers or stores the members around one of them.
 //
 // Since 3.2.0.
 func (c Commands) GeoRadiusByMember(ctx context.Context, key string, member any, radius float64, args ...any) Reply {
@@ -1011,7 +1011,7 @@ func (c Commands) GeoRadiusByMember(ctx context.Context, key string, member any,
 	return c.runner.run(ctx, r, commandTable["GEORADIUSBYMEMBER"])
 }
 
-// GeoRadiusByMemberRo runs GEORADIUSBYMEMBER_RO: Returns members from a geospatial index that are within a distance from a member.
+// GeoRadiusByMemberRo runs GEORADIUSBYMEMBER_RO: Answers the members around one of them.
 //
 // Since 3.2.10.
 func (c Commands) GeoRadiusByMemberRo(ctx context.Context, key string, member any, radius float64, args ...any) Reply {
@@ -1027,7 +1027,7 @@ func (c Commands) GeoRadiusByMemberRo(ctx context.Context, key string, member an
 	return c.runner.run(ctx, r, commandTable["GEORADIUSBYMEMBER_RO"])
 }
 
-// GeoRadiusRo runs GEORADIUS_RO: Returns members from a geospatial index that are within a distance from a coordinate.
+// GeoRadiusRo runs GEORADIUS_RO: Answers the members around a position.
 //
 // Since 3.2.10.
 func (c Commands) GeoRadiusRo(ctx context.Context, key string, longitude float64, latitude float64, radius float64, args ...any) Reply {
@@ -1042,7 +1042,7 @@ func (c Commands) GeoRadiusRo(ctx context.Context, key string, longitude float64
 	return c.runner.run(ctx, r, commandTable["GEORADIUS_RO"])
 }
 
-// GeoSearch runs GEOSEARCH: Queries a geospatial index for members inside an area of a box, circle, or a polygon.
+// GeoSearch runs GEOSEARCH: Answers the members within a circle, box or polygon.
 //
 // Since 6.2.0.
 func (c Commands) GeoSearch(ctx context.Context, key string, args ...any) Reply {
@@ -1054,7 +1054,7 @@ func (c Commands) GeoSearch(ctx context.Context, key string, args ...any) Reply 
 	return c.runner.run(ctx, r, commandTable["GEOSEARCH"])
 }
 
-// GeoSearchStore runs GEOSEARCHSTORE: Queries a geospatial index for members inside an area of a box, a circle, or a polygon, optionally stores the result.
+// GeoSearchStore runs GEOSEARCHSTORE: Stores the members within a circle, box or polygon.
 //
 // Since 6.2.0.
 func (c Commands) GeoSearchStore(ctx context.Context, destination string, source string, args ...any) Reply {

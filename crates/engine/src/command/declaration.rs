@@ -140,7 +140,9 @@ groups! {
     Bitmap = "bitmap", false;
     Connection = "connection", false;
     Generic = "generic", false;
+    Geo = "geo", true;
     Hash = "hash", true;
+    HyperLogLog = "hyperloglog", false;
     List = "list", true;
     PubSub = "pubsub", false;
     Server = "server", false;
@@ -264,11 +266,18 @@ impl Command {
         self.more_keys.is_some() || self.keys.len() > 1 || !self.keys.iter().all(is_one)
     }
 
+    /// True if a specification finds keys itself: one that only tells clients about them roughly is
+    /// left to the finder.
+    pub(super) fn follows(&self, spec: &KeySpec) -> bool {
+        self.more_keys.is_none() || !spec.flags.contains(KeyFlags::VARIABLE_FLAGS)
+    }
+
     /// The positions of all keys among the arguments, or `None` when the arguments do not fit.
     #[must_use]
     pub fn key_positions(&self, args: &ArgumentView<'_>) -> Option<KeyPositions> {
         let mut positions = KeyPositions::new();
-        if !self.keys.iter().all(|spec| spec.positions(args, &mut positions)) {
+        let mut specs = self.keys.iter().filter(|spec| self.follows(spec));
+        if !specs.all(|spec| spec.positions(args, &mut positions)) {
             return None;
         }
         if let Some(more_keys) = self.more_keys {

@@ -133,6 +133,13 @@ impl KeySpec {
         KeySpec::of(Start::Index(index), Find::Count { count: 0, first: 1, step: 1 }, flags)
     }
 
+    /// One key behind a word, which is looked for from argument `from` on.
+    #[must_use]
+    pub const fn behind(word: &'static str, from: i32, flags: &[KeyFlags]) -> KeySpec {
+        let find = Find::Range { last: 0, step: 1, limit: 0 };
+        KeySpec::of(Start::Keyword(word, from), find, flags)
+    }
+
     /// Keys that no rule finds.
     #[must_use]
     pub const fn unknown(flags: &[KeyFlags]) -> KeySpec {

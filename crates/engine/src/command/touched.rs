@@ -80,7 +80,7 @@ impl Command {
         let own = self.key_flags.map(|flags_of| flags_of(args));
         for (index, spec) in self.keys.iter().enumerate() {
             let mut positions = KeyPositions::new();
-            if !spec.positions(args, &mut positions) {
+            if self.follows(spec) && !spec.positions(args, &mut positions) {
                 return None;
             }
             // Keys that no specification describes belong to the last one.
@@ -90,7 +90,7 @@ impl Command {
             if spec.flags.contains(KeyFlags::NOT_KEY) {
                 continue;
             }
-            let flags = own.unwrap_or(spec.flags);
+            let flags = own.unwrap_or(spec.flags.difference(KeyFlags::VARIABLE_FLAGS));
             accesses.extend(positions.iter().map(|&position| KeyAccess { position, flags }));
         }
         Some(accesses)

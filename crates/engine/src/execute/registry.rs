@@ -23,6 +23,7 @@ const CONTAINERS: &[&[&Command]] = &[
 /// Handlers of all families, those of subcommands included.
 const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::bitmap::HANDLERS,
+    handlers::geo::HANDLERS,
     handlers::hash::HANDLERS,
     handlers::key::HANDLERS,
     handlers::list::HANDLERS,

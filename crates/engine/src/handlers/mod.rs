@@ -5,6 +5,7 @@
 //! folder with these, and a line in `execute/registry.rs`.
 
 pub(crate) mod bitmap;
+pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod key;
 pub(crate) mod list;

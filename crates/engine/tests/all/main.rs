@@ -15,6 +15,7 @@ mod answered;
 mod config_beside_valkey;
 mod expired_for_all;
 mod field_expiry;
+mod geo;
 mod hash_random;
 mod journal;
 mod journal_numbers;

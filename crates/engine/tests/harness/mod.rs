@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod beside;
 pub mod seat;
 pub mod valkey;
 

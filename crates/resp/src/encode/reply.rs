@@ -197,6 +197,14 @@ impl ReplyBuffer {
         }
     }
 
+    /// A floating-point number whose digits are given. RESP2: a string.
+    pub fn double_text(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b',', digits),
+        }
+    }
+
     /// A truth value. RESP2: 1 or 0.
     #[inline]
     pub fn boolean(&mut self, value: bool) {

@@ -277,25 +277,17 @@ pub(super) fn getkeys(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn getkeysandflags(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let (command, words, positions) = called(cx)?;
+    let (command, words, _) = called(cx)?;
     let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
-    cx.reply.array(positions.len());
-    for (index, spec) in command.keys.iter().enumerate() {
-        let mut of_spec = KeyPositions::new();
-        // The whole command's positions were found, so those of each specification are.
-        let _ = spec.positions(&owned.view(), &mut of_spec);
-        // Keys that no specification describes belong to the last one.
-        if let Some(more_keys) = command.more_keys.filter(|_| index + 1 == command.keys.len()) {
-            more_keys(&owned.view(), &mut of_spec);
-        }
-        let flags = command.key_flags.map_or(spec.flags, |flags_of| flags_of(&owned.view()));
-        let names = flags.names();
-        for position in of_spec {
-            cx.reply.array(2);
-            cx.reply.bulk(words[position]);
-            cx.reply.set(names.len());
-            names.iter().for_each(|name| cx.reply.simple_string(name));
-        }
+    // The positions were found, so the arguments fit.
+    let accesses = command.key_accesses(&owned.view()).unwrap_or_default();
+    cx.reply.array(accesses.len());
+    for access in accesses {
+        let names = access.flags.names();
+        cx.reply.array(2);
+        cx.reply.bulk(words[access.position]);
+        cx.reply.set(names.len());
+        names.iter().for_each(|name| cx.reply.simple_string(name));
     }
     Ok(())
 }

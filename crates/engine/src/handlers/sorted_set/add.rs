@@ -14,12 +14,13 @@ use crate::memory;
 
 /// Options of `ZADD`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
-    if_absent: bool,
-    if_present: bool,
+pub(in crate::handlers) struct Options {
+    pub(in crate::handlers) if_absent: bool,
+    pub(in crate::handlers) if_present: bool,
     if_greater: bool,
     if_less: bool,
-    counts_updates: bool,
+    /// The reply counts members whose score changed, too.
+    pub(in crate::handlers) counts_updates: bool,
     is_increment: bool,
 }
 
@@ -75,7 +76,7 @@ impl Options {
 }
 
 /// Score and member as they are given.
-type Pair<'a> = (f64, &'a [u8]);
+pub(in crate::handlers) type Pair<'a> = (f64, &'a [u8]);
 
 /// A sorted set to which members are added.
 struct Addition {
@@ -184,7 +185,17 @@ pub(super) fn zadd(cx: &mut Cx<'_, '_>) -> Outcome {
     for index in (first..args.len()).step_by(2) {
         pairs.push((score_argument(args.get(index))?, args.get(index + 1)));
     }
-    let addition = add(cx, args.get(1), options, &pairs)?;
+    add_and_answer(cx, args.get(1), options, &pairs)
+}
+
+/// Adds members and answers as `ZADD` does.
+pub(in crate::handlers) fn add_and_answer(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    options: Options,
+    pairs: &[Pair<'_>],
+) -> Outcome {
+    let addition = add(cx, key, options, pairs)?;
     match addition.score {
         Some(score) if options.is_increment => cx.reply.double(score),
         None if options.is_increment => cx.reply.null(),

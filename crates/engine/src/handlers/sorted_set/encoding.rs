@@ -6,13 +6,13 @@ use crate::access::context::Cx;
 
 /// Sizes up to which a sorted set calls itself `listpack`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(in crate::handlers) struct Limits {
     pub(super) entries_max: u64,
     value_bytes_max: usize,
 }
 
 impl Limits {
-    pub(super) fn of(cx: &Cx<'_, '_>) -> Limits {
+    pub(in crate::handlers) fn of(cx: &Cx<'_, '_>) -> Limits {
         let settings = cx.settings();
         Limits {
             entries_max: settings.sorted_set_listpack_entries_max,
@@ -21,7 +21,7 @@ impl Limits {
     }
 
     /// True if a set that is about to have `count` members with this one among them is too large.
-    pub(super) fn are_exceeded(self, count: u64, member: &[u8]) -> bool {
+    pub(in crate::handlers) fn are_exceeded(self, count: u64, member: &[u8]) -> bool {
         count > self.entries_max || member.len() > self.value_bytes_max
     }
 }

@@ -13,6 +13,10 @@ mod read;
 mod remove;
 mod store;
 
+pub(super) use add::{Options as AddOptions, add_and_answer};
+pub(super) use encoding::Limits;
+pub(super) use store::store;
+
 use crate::access::handler::Handler;
 use crate::command::Command;
 

@@ -10,7 +10,7 @@ use crate::limits::ELEMENT_OVERHEAD_BYTES;
 
 /// Puts a sorted set of distinct members under a key and answers their number; without members
 /// there will be no key.
-pub(super) fn store(
+pub(in crate::handlers) fn store(
     cx: &mut Cx<'_, '_>,
     target: &[u8],
     mut items: Vec<Item<'_>>,

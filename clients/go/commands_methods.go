@@ -1957,7 +1957,7 @@ func (c Commands) PExpireTime(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["PEXPIRETIME"])
 }
 
-// PfAdd runs PFADD: Adds elements to a HyperLogLog key. Creates the key if it doesn't exist.
+// PfAdd runs PFADD: Adds elements to a HyperLogLog.
 //
 // Since 2.8.9.
 func (c Commands) PfAdd(ctx context.Context, key string, args ...any) Reply {
@@ -1969,7 +1969,7 @@ func (c Commands) PfAdd(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["PFADD"])
 }
 
-// PfCount runs PFCOUNT: Returns the approximated cardinality of the set(s) observed by the HyperLogLog key(s).
+// PfCount runs PFCOUNT: Estimates how many different elements were added.
 //
 // Since 2.8.9.
 func (c Commands) PfCount(ctx context.Context, keys ...string) Reply {
@@ -1980,7 +1980,7 @@ func (c Commands) PfCount(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["PFCOUNT"])
 }
 
-// PfMerge runs PFMERGE: Merges one or more HyperLogLog values into a single key.
+// PfMerge runs PFMERGE: Adds what was added to other HyperLogLogs.
 //
 // Since 2.8.9.
 func (c Commands) PfMerge(ctx context.Context, destkey string, args ...any) Reply {

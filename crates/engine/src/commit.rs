@@ -91,7 +91,7 @@ impl EventClass {
 }
 
 /// One keyspace event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Its class.
     pub class: EventClass,
@@ -102,6 +102,9 @@ pub struct Event {
 }
 
 impl Event {
+    /// None: a change that watchers and the journal learn of, and no event tells.
+    pub const SILENT: Event = Event::new(EventClass::empty(), "");
+
     /// An event.
     #[must_use]
     pub const fn new(class: EventClass, name: &'static str) -> Event {

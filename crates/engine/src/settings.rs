@@ -72,6 +72,8 @@ pub struct Settings {
     pub compression: Compression,
     /// `rdb-version-check`: whether `RESTORE` takes payloads of unknown versions.
     pub version_check: VersionCheck,
+    /// `hll-sparse-max-bytes`: bytes beyond which the registers of a HyperLogLog are dense.
+    pub sparse_hyperloglog_bytes_max: u64,
     /// `zset-max-listpack-entries`: members beyond which a sorted set is called a skip list.
     pub sorted_set_listpack_entries_max: u64,
     /// `zset-max-listpack-value`: bytes of a member beyond which a sorted set is called a skip
@@ -123,6 +125,7 @@ impl Default for Settings {
             set_listpack_value_bytes_max: 64,
             compression: Compression::Lzf,
             version_check: VersionCheck::Strict,
+            sparse_hyperloglog_bytes_max: 3000,
             sorted_set_listpack_entries_max: 128,
             sorted_set_listpack_value_bytes_max: 64,
             command_logs: [10_000, 1 << 20, 1 << 20]

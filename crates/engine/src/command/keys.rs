@@ -93,6 +93,9 @@ pub struct KeySpec {
     pub find: Find,
     /// Anything to know about the rule.
     pub notes: Option<&'static str>,
+    /// The arguments may end before the first key. Valkey knows no such rule: `PFMERGE key` has no
+    /// keys for it, and is checked by no ACL.
+    pub may_be_none: bool,
 }
 
 /// Positions of keys among the arguments.
@@ -100,7 +103,7 @@ pub type KeyPositions = SmallVec<[usize; 4]>;
 
 impl KeySpec {
     const fn of(start: Start, find: Find, flags: &[KeyFlags]) -> KeySpec {
-        KeySpec { flags: KeyFlags::all_of(flags), start, find, notes: None }
+        KeySpec { flags: KeyFlags::all_of(flags), start, find, notes: None, may_be_none: false }
     }
 
     /// One key, the first argument.
@@ -163,11 +166,17 @@ impl KeySpec {
         KeySpec { notes: Some(notes), ..self }
     }
 
+    /// There need not be any such key.
+    #[must_use]
+    pub const fn may_be_none(self) -> KeySpec {
+        KeySpec { may_be_none: true, ..self }
+    }
+
     /// Appends the positions of this rule's keys; `false` when the arguments do not fit the rule.
     #[must_use]
     pub fn positions(&self, args: &ArgumentView<'_>, into: &mut KeyPositions) -> bool {
         let Some(start) = self.start_of(args) else {
-            return matches!(self.start, Start::Keyword(..) | Start::Unknown);
+            return self.may_be_none || matches!(self.start, Start::Keyword(..) | Start::Unknown);
         };
         match self.find {
             Find::Range { last, step, limit } => {

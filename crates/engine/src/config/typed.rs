@@ -162,6 +162,7 @@ impl Configuration {
                 "relaxed" => VersionCheck::Relaxed,
                 _ => VersionCheck::Strict,
             },
+            sparse_hyperloglog_bytes_max: self.number("hll-sparse-max-bytes"),
             sorted_set_listpack_entries_max: self.number("zset-max-listpack-entries"),
             sorted_set_listpack_value_bytes_max: self.number("zset-max-listpack-value"),
             command_logs: [

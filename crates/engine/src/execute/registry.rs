@@ -25,6 +25,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::bitmap::HANDLERS,
     handlers::geo::HANDLERS,
     handlers::hash::HANDLERS,
+    handlers::hyperloglog::HANDLERS,
     handlers::key::HANDLERS,
     handlers::list::HANDLERS,
     handlers::set::HANDLERS,

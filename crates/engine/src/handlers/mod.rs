@@ -7,6 +7,7 @@
 pub(crate) mod bitmap;
 pub(crate) mod geo;
 pub(crate) mod hash;
+pub(crate) mod hyperloglog;
 pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod set;

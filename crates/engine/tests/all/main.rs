@@ -17,6 +17,7 @@ mod expired_for_all;
 mod field_expiry;
 mod geo;
 mod hash_random;
+mod hyperloglog;
 mod journal;
 mod journal_numbers;
 mod many_keys;

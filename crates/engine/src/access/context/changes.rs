@@ -115,6 +115,8 @@ impl Cx<'_, '_> {
         if is_new {
             self.new_key_event(database, key);
         }
-        self.event(database, key, event);
+        if event != Event::SILENT {
+            self.event(database, key, event);
+        }
     }
 }

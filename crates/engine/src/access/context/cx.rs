@@ -155,6 +155,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         matches!(self.access, Access::Optimistic(_))
     }
 
+    /// True if keys may be changed.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.access, Access::Locked(_))
+    }
+
     /// Gives the locks back: the command goes on with what was found under them, where nothing was
     /// changed.
     pub(crate) fn go_on_with(&mut self, found: FoundKeys<'g>) {

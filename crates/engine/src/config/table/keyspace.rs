@@ -114,8 +114,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     .aliases(&["zset-max-ziplist-entries"]),
     memory("zset-max-listpack-value", "64", 0, "Bytes of a member up to which it does.")
         .aliases(&["zset-max-ziplist-value"]),
-    memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse.")
-        .without_effect("there are no HyperLogLogs"),
+    memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse."),
     memory("stream-node-max-bytes", "4096", 0, "Bytes of a stream's node.")
         .without_effect(NEVER_IN_ENCODING),
     integer("stream-node-max-entries", "100", 0, ANY, "Entries of a stream's node.")

@@ -1,0 +1,112 @@
+//! Registers, and what an element does to one.
+
+/// Bits of an element's hash that number its register.
+const INDEX_BITS: u32 = 14;
+
+/// Registers of a HyperLogLog.
+pub(super) const REGISTER_COUNT: usize = 1 << INDEX_BITS;
+
+/// Bits of the hash whose zeros are counted; a register is at most one more.
+pub(super) const COUNTED_BITS: u32 = u64::BITS - INDEX_BITS;
+
+/// Bits of a dense register.
+const REGISTER_BITS: usize = 6;
+
+/// Largest value of a dense register.
+pub(super) const REGISTER_MAX: u8 = (1 << REGISTER_BITS) - 1;
+
+/// Bytes of all dense registers.
+pub(super) const DENSE_BYTES: usize = REGISTER_COUNT * REGISTER_BITS / 8;
+
+/// Trace of an element: its register, and the value that this has at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trace {
+    pub(super) register: usize,
+    pub(super) value: u8,
+}
+
+impl Trace {
+    pub(super) fn of(element: &[u8]) -> Trace {
+        let hash = murmur2(element, 0xadc8_3b19);
+        let counted = hash >> INDEX_BITS | 1 << COUNTED_BITS;
+        Trace {
+            register: hash as usize % REGISTER_COUNT,
+            value: counted.trailing_zeros() as u8 + 1,
+        }
+    }
+}
+
+/// MurmurHash2, the variant of 64 bits.
+fn murmur2(bytes: &[u8], seed: u64) -> u64 {
+    const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
+    const SHIFT: u32 = 47;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(FACTOR);
+    for word in words {
+        let mut word = u64::from_le_bytes(*word).wrapping_mul(FACTOR);
+        word ^= word >> SHIFT;
+        hash = (hash ^ word.wrapping_mul(FACTOR)).wrapping_mul(FACTOR);
+    }
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+    }
+    hash ^= hash >> SHIFT;
+    hash = hash.wrapping_mul(FACTOR);
+    hash ^ hash >> SHIFT
+}
+
+/// First byte of a dense register, and the bit of it that the register begins at.
+fn place(register: usize) -> (usize, usize) {
+    (register * REGISTER_BITS / 8, register * REGISTER_BITS % 8)
+}
+
+/// Value of a dense register of which `byte` gives the bytes.
+pub(super) fn dense_value(register: usize, byte: impl Fn(usize) -> u8) -> u8 {
+    let (first, shift) = place(register);
+    // The last register ends with the last byte.
+    let second = if shift + REGISTER_BITS > 8 { byte(first + 1) } else { 0 };
+    (u16::from_le_bytes([byte(first), second]) >> shift) as u8 & REGISTER_MAX
+}
+
+/// Sets a dense register, whose bytes are read by `byte`: returns the first of its bytes, its new
+/// bytes and their number.
+pub(super) fn with_dense_value(
+    register: usize,
+    value: u8,
+    byte: impl Fn(usize) -> u8,
+) -> (usize, [u8; 2], usize) {
+    let (first, shift) = place(register);
+    let count = if shift + REGISTER_BITS > 8 { 2 } else { 1 };
+    let second = if count == 2 { byte(first + 1) } else { 0 };
+    let old = u16::from_le_bytes([byte(first), second]);
+    let new = old & !(u16::from(REGISTER_MAX) << shift) | u16::from(value) << shift;
+    (first, new.to_le_bytes(), count)
+}
+
+/// Sets a register among all dense ones.
+pub(super) fn set_dense(registers: &mut [u8], register: usize, value: u8) {
+    let (first, bytes, count) = with_dense_value(register, value, |at| registers[at]);
+    registers[first..first + count].copy_from_slice(&bytes[..count]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_registers_do_not_touch_each_other() {
+        let mut registers = vec![0; DENSE_BYTES];
+        let mut model = vec![0; REGISTER_COUNT];
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..100_000 {
+            let (register, value) = (random.usize(..REGISTER_COUNT), random.u8(..=REGISTER_MAX));
+            set_dense(&mut registers, register, value);
+            model[register] = value;
+        }
+        for (register, &value) in model.iter().enumerate() {
+            assert_eq!(dense_value(register, |at| registers[at]), value);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The string of a HyperLogLog: header and registers.
+//!
+//! ```text
+//! "HYLL" | encoding | 3 bytes unused | estimate: 8 bytes | registers
+//! ```
+//!
+//! The highest bit of the estimate says that it is outdated.
+
+use std::borrow::Cow;
+
+use tidemill_store::{EntryRef, Kind, StringValue};
+
+use super::estimate::Histogram;
+use super::registers::{DENSE_BYTES, REGISTER_COUNT, Trace, dense_value, set_dense};
+use super::sparse::{self, Raised};
+use crate::error::CommandError;
+use crate::memory;
+
+pub(super) const HEADER_BYTES: usize = 16;
+
+const MAGIC: &[u8; 4] = b"HYLL";
+const ENCODING_AT: usize = 4;
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+
+/// Offset of the estimate.
+pub(super) const ESTIMATE_AT: usize = 8;
+
+/// Offset of the byte that says that the estimate is outdated.
+pub(super) const OUTDATED_AT: usize = HEADER_BYTES - 1;
+
+/// Its mark.
+pub(super) const OUTDATED: u8 = 0x80;
+
+/// Sparse registers that are all zero.
+const ALL_ZERO: [u8; 2] = [0x7f, 0xff];
+
+const CORRUPT: &str = "INVALIDOBJ Corrupted HLL object detected";
+
+/// Error for runs that are not of all registers.
+pub(super) fn corrupt() -> CommandError {
+    CORRUPT.into()
+}
+
+/// Registers of a stored HyperLogLog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Dense,
+    Sparse,
+}
+
+/// Stored HyperLogLog. Its runs need not be valid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sketch<'g> {
+    pub(super) value: StringValue<'g>,
+    pub(super) encoding: Encoding,
+    header: [u8; HEADER_BYTES],
+}
+
+impl<'g> Sketch<'g> {
+    /// # Errors
+    ///
+    /// [`CommandError::WrongType`] or its variant for strings that are no HyperLogLogs.
+    pub(super) fn of(entry: EntryRef<'g>) -> Result<Sketch<'g>, CommandError> {
+        if entry.kind() != Kind::String {
+            return Err(CommandError::WrongType);
+        }
+        let sketch = entry.string().and_then(Sketch::of_string);
+        sketch.ok_or("WRONGTYPE Key is not a valid HyperLogLog string value.".into())
+    }
+
+    fn of_string(value: StringValue<'g>) -> Option<Sketch<'g>> {
+        let header = header_of(value)?;
+        let encoding = match header[ENCODING_AT] {
+            DENSE if value.len() == (HEADER_BYTES + DENSE_BYTES) as u64 => Encoding::Dense,
+            SPARSE => Encoding::Sparse,
+            _ => return None,
+        };
+        header.starts_with(MAGIC).then_some(Sketch { value, encoding, header })
+    }
+
+    /// Estimate that is kept in the string, unless it is outdated.
+    pub(super) fn kept_estimate(&self) -> Option<u64> {
+        let estimate =
+            self.header[ESTIMATE_AT..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        estimate.filter(|_| self.header[OUTDATED_AT] & OUTDATED == 0)
+    }
+
+    /// True if the estimate is marked as outdated.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.header[OUTDATED_AT] & OUTDATED != 0
+    }
+
+    /// Byte of the dense registers.
+    pub(super) fn dense_byte(&self, at: usize) -> u8 {
+        let at = HEADER_BYTES + at;
+        match self.value {
+            StringValue::Plain(bytes) => bytes[at],
+            StringValue::Chunks(text) => text.get(at as u64).unwrap_or(0),
+        }
+    }
+
+    /// True if an element of this trace would change a dense register.
+    pub(super) fn is_raised_by(&self, trace: Trace) -> bool {
+        trace.value > dense_value(trace.register, |at| self.dense_byte(at))
+    }
+
+    /// The string, in one piece.
+    pub(super) fn contiguous(&self) -> Result<Cow<'g, [u8]>, CommandError> {
+        memory::contiguous(self.value)
+    }
+
+    /// Histogram of the registers.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn histogram(&self) -> Result<Histogram, CommandError> {
+        let bytes = self.contiguous()?;
+        let registers = &bytes[HEADER_BYTES..];
+        if self.encoding == Encoding::Dense {
+            return Ok(Histogram::of_dense(registers));
+        }
+        let mut histogram = Histogram::new();
+        let is_whole = sparse::visit(registers, |_, run| histogram.add(run.value, run.len));
+        if is_whole { Ok(histogram) } else { Err(corrupt()) }
+    }
+
+    /// Raises values, one per register, to those of this one.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn merge_into(&self, values: &mut [u8]) -> Result<(), CommandError> {
+        let bytes = self.contiguous()?;
+        let registers = &bytes[HEADER_BYTES..];
+        let raise = |values: &mut [u8], to: u8| {
+            values.iter_mut().for_each(|value| *value = to.max(*value));
+        };
+        if self.encoding == Encoding::Dense {
+            for register in 0..REGISTER_COUNT {
+                let value = dense_value(register, |at| registers[at]);
+                raise(&mut values[register..=register], value);
+            }
+            return Ok(());
+        }
+        let visit =
+            |first: usize, run: sparse::Run| raise(&mut values[first..first + run.len], run.value);
+        if sparse::visit(registers, visit) { Ok(()) } else { Err(corrupt()) }
+    }
+}
+
+fn header_of(value: StringValue<'_>) -> Option<[u8; HEADER_BYTES]> {
+    match value {
+        StringValue::Plain(bytes) => bytes.first_chunk().copied(),
+        StringValue::Chunks(text) => {
+            let mut header = [0; HEADER_BYTES];
+            for (byte, position) in header.iter_mut().zip(0..) {
+                *byte = text.get(position)?;
+            }
+            Some(header)
+        }
+    }
+}
+
+/// HyperLogLog that is being changed, as a whole string.
+#[derive(Debug)]
+pub(super) enum Draft {
+    Sparse { header: [u8; HEADER_BYTES], runs: Vec<u8> },
+    Dense(Vec<u8>),
+}
+
+impl Draft {
+    /// Without any element. Its estimate is marked as outdated once it is finished.
+    pub(super) fn empty() -> Draft {
+        let mut header = [0; HEADER_BYTES];
+        header[..MAGIC.len()].copy_from_slice(MAGIC);
+        header[ENCODING_AT] = SPARSE;
+        Draft::Sparse { header, runs: ALL_ZERO.to_vec() }
+    }
+
+    /// Copy of a stored one.
+    pub(super) fn of(sketch: &Sketch<'_>) -> Result<Draft, CommandError> {
+        let bytes = memory::copy(sketch.value)?;
+        Ok(match sketch.encoding {
+            Encoding::Dense => Draft::Dense(bytes),
+            Encoding::Sparse => {
+                let mut runs = bytes;
+                runs.drain(..HEADER_BYTES);
+                Draft::Sparse { header: sketch.header, runs }
+            }
+        })
+    }
+
+    /// Raises the register of a trace; true if it was smaller. `sparse_bytes_max` is the length up
+    /// to which a string stays sparse.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn raise(
+        &mut self,
+        trace: Trace,
+        sparse_bytes_max: u64,
+    ) -> Result<bool, CommandError> {
+        if let Draft::Sparse { runs, .. } = self {
+            let len = (HEADER_BYTES + runs.len()) as u64;
+            let room = sparse_bytes_max.saturating_sub(len).min(runs.len() as u64 + 8) as usize;
+            match sparse::raise(runs, trace, room).ok_or_else(corrupt)? {
+                Raised::Not => return Ok(false),
+                Raised::Yes => return Ok(true),
+                Raised::NeedsDense => self.make_dense()?,
+            }
+        }
+        let Draft::Dense(bytes) = self else { return Ok(false) };
+        let registers = &mut bytes[HEADER_BYTES..];
+        let is_raised = trace.value > dense_value(trace.register, |at| registers[at]);
+        if is_raised {
+            set_dense(registers, trace.register, trace.value);
+        }
+        Ok(is_raised)
+    }
+
+    /// Makes the registers dense, if they are not.
+    ///
+    /// # Errors
+    ///
+    /// [`corrupt`].
+    pub(super) fn make_dense(&mut self) -> Result<(), CommandError> {
+        let Draft::Sparse { header, runs } = self else { return Ok(()) };
+        let mut bytes = memory::zeros(HEADER_BYTES + DENSE_BYTES)?;
+        bytes[..HEADER_BYTES].copy_from_slice(header);
+        bytes[ENCODING_AT] = DENSE;
+        let registers = &mut bytes[HEADER_BYTES..];
+        let is_whole = sparse::visit(runs, |first, run| {
+            (first..first + run.len).for_each(|register| set_dense(registers, register, run.value));
+        });
+        if !is_whole {
+            return Err(corrupt());
+        }
+        *self = Draft::Dense(bytes);
+        Ok(())
+    }
+
+    /// Marks the estimate as outdated.
+    pub(super) fn mark_outdated(&mut self) {
+        match self {
+            Draft::Sparse { header, .. } => header[OUTDATED_AT] |= OUTDATED,
+            Draft::Dense(bytes) => bytes[OUTDATED_AT] |= OUTDATED,
+        }
+    }
+}

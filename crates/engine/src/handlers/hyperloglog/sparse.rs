@@ -1,0 +1,194 @@
+//! Sparse registers: runs of equal ones, in the order of the registers.
+//!
+//! ```text
+//! 00nnnnnn           n + 1 registers are zero, 64 at most
+//! 01nnnnnn nnnnnnnn  n + 1 registers are zero, 16,384 at most
+//! 1vvvvvnn           n + 1 registers are v + 1: up to 4 of a value up to 32
+//! ```
+//!
+//! How runs are split and joined decides the bytes, and is Valkey's.
+
+use smallvec::SmallVec;
+
+use super::registers::{REGISTER_COUNT, Trace};
+
+/// Largest value of a sparse register.
+const VALUE_MAX: u8 = 32;
+
+/// Registers of a run that are not zero, at most.
+const VALUE_RUN_MAX: usize = 4;
+
+/// Registers of a run of zeros that takes one byte, at most.
+const SHORT_ZEROS_MAX: usize = 64;
+
+/// Runs that are looked at for joining, beginning before the one that changed.
+const JOINED_RUNS_MAX: usize = 5;
+
+/// Marks of the first byte of a run.
+const IS_VALUES: u8 = 0x80;
+const IS_LONG_ZEROS: u8 = 0x40;
+
+/// Run of equal registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Zero, or a value up to 32.
+    pub(super) value: u8,
+    /// Number of registers; not zero.
+    pub(super) len: usize,
+    /// Number of bytes: 1 or 2.
+    pub(super) bytes: usize,
+}
+
+impl Run {
+    /// Run at the start of bytes. The second byte of a run that is cut off counts as zero.
+    fn first(bytes: &[u8]) -> Option<Run> {
+        let &head = bytes.first()?;
+        Some(if head & IS_VALUES != 0 {
+            Run { value: (head >> 2 & 0x1f) + 1, len: usize::from(head & 3) + 1, bytes: 1 }
+        } else if head & IS_LONG_ZEROS != 0 {
+            let low = bytes.get(1).copied().unwrap_or(0);
+            Run { value: 0, len: (usize::from(head & 0x3f) << 8 | usize::from(low)) + 1, bytes: 2 }
+        } else {
+            Run { value: 0, len: usize::from(head) + 1, bytes: 1 }
+        })
+    }
+}
+
+/// Runs of sparse registers.
+pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = Run> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let run = Run::first(rest)?;
+        rest = rest.get(run.bytes..).unwrap_or_default();
+        Some(run)
+    })
+}
+
+/// Passes runs to `visit` with their first registers; false if they are not of all registers, of
+/// which some may have been visited.
+#[must_use]
+pub(super) fn visit(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> bool {
+    let mut first = 0;
+    for run in runs(bytes) {
+        if first + run.len > REGISTER_COUNT {
+            return false;
+        }
+        visit(first, run);
+        first += run.len;
+    }
+    first == REGISTER_COUNT
+}
+
+/// Result of raising a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Raised {
+    /// It was as large already.
+    Not,
+    Yes,
+    /// The registers have to become dense first.
+    NeedsDense,
+}
+
+/// Raises the register of a trace. `room` is the number of bytes that may be added. None if the
+/// runs end before the register.
+pub(super) fn raise(bytes: &mut Vec<u8>, trace: Trace, room: usize) -> Option<Raised> {
+    if trace.value > VALUE_MAX {
+        return Some(Raised::NeedsDense);
+    }
+    let (mut at, mut before, mut first) = (0, 0, 0);
+    let run = loop {
+        let run = Run::first(bytes.get(at..)?)?;
+        if trace.register < first + run.len {
+            break run;
+        }
+        before = at;
+        at += run.bytes;
+        first += run.len;
+    };
+    if run.value >= trace.value {
+        return Some(Raised::Not);
+    }
+    let (len_before, len_behind) = (trace.register - first, first + run.len - 1 - trace.register);
+    let mut parts: SmallVec<[u8; 8]> = SmallVec::new();
+    push_run(&mut parts, run.value, len_before);
+    push_run(&mut parts, trace.value, 1);
+    push_run(&mut parts, run.value, len_behind);
+    if parts.len().saturating_sub(run.bytes) > room {
+        return Some(Raised::NeedsDense);
+    }
+    let end = bytes.len().min(at + run.bytes);
+    bytes.splice(at..end, parts);
+    join(bytes, before);
+    Some(Raised::Yes)
+}
+
+/// Appends a run, unless it is empty.
+fn push_run(parts: &mut SmallVec<[u8; 8]>, value: u8, len: usize) {
+    match len.checked_sub(1) {
+        None => {}
+        Some(less_one) if value > 0 => parts.push(values(value, less_one + 1)),
+        Some(less_one) if len <= SHORT_ZEROS_MAX => parts.push(less_one as u8),
+        Some(less_one) => parts.extend([IS_LONG_ZEROS | (less_one >> 8) as u8, less_one as u8]),
+    }
+}
+
+fn values(value: u8, len: usize) -> u8 {
+    IS_VALUES | (value - 1) << 2 | (len - 1) as u8
+}
+
+/// Joins runs of equal values, of the few from `at` on.
+fn join(bytes: &mut Vec<u8>, mut at: usize) {
+    for _ in 0..JOINED_RUNS_MAX {
+        let Some(run) = bytes.get(at..).and_then(Run::first) else { return };
+        let next = bytes.get(at + run.bytes..).and_then(Run::first);
+        match next.filter(|next| run.value > 0 && next.value == run.value) {
+            Some(next) if run.len + next.len <= VALUE_RUN_MAX => {
+                bytes[at + 1] = values(run.value, run.len + next.len);
+                bytes.remove(at);
+            }
+            _ => at += run.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_raised_as_in_a_plain_array() {
+        let mut random = fastrand::Rng::with_seed(9);
+        for round in 0..200 {
+            let mut bytes = vec![0x7f, 0xff];
+            let mut model = vec![0; REGISTER_COUNT];
+            // Few registers, side by side, so that runs are split and joined.
+            let span = 1 << (round % 14 + 1);
+            for _ in 0..400 {
+                let register = (random.usize(..span) + round * 77) % REGISTER_COUNT;
+                let trace = Trace { register, value: random.u8(1..=3) };
+                let raised = raise(&mut bytes, trace, usize::MAX);
+                let is_raised = trace.value > model[register];
+                assert_eq!(raised, Some(if is_raised { Raised::Yes } else { Raised::Not }));
+                model[register] = model[register].max(trace.value);
+            }
+            let is_whole = visit(&bytes, |first, run| {
+                assert!(model[first..first + run.len].iter().all(|&value| value == run.value));
+            });
+            assert!(is_whole);
+        }
+    }
+
+    #[test]
+    fn runs_of_any_bytes_are_looked_at_without_panic() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for _ in 0..200_000 {
+            let mut bytes: Vec<u8> = (0..random.usize(..12)).map(|_| random.u8(..)).collect();
+            let _ = visit(&bytes, |first, run| assert!(first + run.len <= REGISTER_COUNT));
+            let register = random.usize(..REGISTER_COUNT);
+            let trace = Trace { register, value: random.u8(1..=51) };
+            if raise(&mut bytes, trace, 3).is_none() {
+                assert!(!visit(&bytes, |_, _| {}));
+            }
+        }
+    }
+}

@@ -126,18 +126,33 @@ pub(crate) fn put<S: Sorted>(
     found.is_err()
 }
 
-/// Removes the element of a place. False if there is none.
-pub(crate) fn remove<S: Sorted>(
-    arena: &mut Arena,
-    root: &mut Option<Link>,
-    place: Place<'_>,
-) -> bool {
-    let Some(link) = *root else { return false };
-    let (path, leaf) = descend::<S>(link, place);
-    let Ok(at) = search::<S>(leaf.node(), place) else { return false };
-    let plan = LeafPlan { leaf: leaf.node(), at, removed: 1, inserted: None };
-    *root = carry_out::<S>(arena, path, &plan, place);
-    true
+/// Element of a tree, with the path to it.
+#[derive(Debug)]
+pub(crate) struct FoundElement {
+    path: TreePath,
+    leaf: Link,
+    at: usize,
+}
+
+impl FoundElement {
+    /// Leaf of the element and its index there.
+    pub(crate) fn leaf_and_index<'n>(&self) -> (Node<'n>, usize) {
+        (self.leaf.node(), self.at)
+    }
+
+    /// Removes the element, whose tree was not changed since, and returns the new root.
+    pub(crate) fn remove<S: Sorted>(self, arena: &mut Arena) -> Option<Link> {
+        let plan = LeafPlan { leaf: self.leaf.node(), at: self.at, removed: 1, inserted: None };
+        // Without an insertion, the place of one is not asked for.
+        carry_out::<S>(arena, self.path, &plan, Place::first_of(0))
+    }
+}
+
+/// Finds the element of a place, to be removed.
+pub(crate) fn find<S: Sorted>(root: Link, place: Place<'_>) -> Option<FoundElement> {
+    let (path, leaf) = descend::<S>(root, place);
+    let at = search::<S>(leaf.node(), place).ok()?;
+    Some(FoundElement { path, leaf, at })
 }
 
 /// Carries out the change of a leaf that a path leads to, and returns the new root. `place` is that

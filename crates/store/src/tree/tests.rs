@@ -114,7 +114,10 @@ impl<S: Sorted> Model<S> {
     }
 
     fn remove(&mut self, element: &[u8]) {
-        let removed = self.edit(|arena, root| sorted::remove::<S>(arena, root, place_of(element)));
+        let removed = self.edit(|arena, root| {
+            let found = root.and_then(|link| sorted::find::<S>(link, place_of(element)));
+            found.map(|found| *root = found.remove::<S>(arena)).is_some()
+        });
         let index = self.index_of(element);
         assert_eq!(removed, index.is_ok());
         if let Ok(index) = index {

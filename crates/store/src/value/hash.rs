@@ -333,47 +333,76 @@ impl<'h> HashEdit<'h> {
         self.view()?.get(field)
     }
 
+    /// Looks a field up, to be changed by what is there.
+    pub fn place<'e>(&'e mut self, field: &'e [u8]) -> FieldPlace<'e, 'h> {
+        let place = self.tree.place_of(field);
+        FieldPlace { tree: &mut self.tree, field, place }
+    }
+
     /// Sets a field's value and expiry (none: it never expires). True if the field is new.
     ///
     /// An existing field keeps its place in the order, a new one goes to the end.
     pub fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
-        let place = self.tree.place_of(field);
-        let is_new = place.as_ref().and_then(Place::element).is_none();
-        self.write(place, field, value, expires_at_ms);
-        is_new
+        self.place(field).set(value, expires_at_ms)
     }
 
     /// Sets or clears the expiry of a field, leaving its value. False if the field is not there.
     pub fn set_expiry(&mut self, field: &[u8], expires_at_ms: Option<u64>) -> bool {
-        let place = self.tree.place_of(field);
-        let Some(element) = place.as_ref().and_then(Place::element) else { return false };
-        // Copied, because the old place of the value may be overwritten while the new one is
-        // written.
-        let value = decode(element).value.to_vec();
-        self.write(place, field, &value, expires_at_ms);
-        true
+        self.place(field).set_expiry(expires_at_ms)
     }
 
     /// Removes a field. False if it is not there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(place) = self.tree.place_of(field) else { return false };
-        self.tree.remove(place)
+        self.place(field).remove()
     }
 
     /// Ends the edit.
     pub fn finish(self) -> Built<'h> {
         self.tree.finish()
     }
+}
 
-    fn write(
-        &mut self,
-        place: Option<Place>,
-        field: &[u8],
-        value: &[u8],
-        expires_at_ms: Option<u64>,
-    ) {
+/// Field of a hash that is being edited, looked up once. Dropping it changes nothing.
+#[derive(Debug)]
+pub struct FieldPlace<'e, 'h> {
+    tree: &'e mut NamedEdit<'h, Fields>,
+    field: &'e [u8],
+    place: Option<Place>,
+}
+
+impl FieldPlace<'_, '_> {
+    /// Value and expiry of the field, if it is there.
+    #[must_use]
+    pub fn get(&self) -> Option<Field<'_>> {
+        let Entry { value, expires_at_ms, .. } = decode(self.place.as_ref()?.element()?);
+        Some(Field { value, expires_at_ms })
+    }
+
+    /// As [`HashEdit::set`].
+    pub fn set(self, value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        let is_new = self.place.as_ref().and_then(Place::element).is_none();
+        self.write(value, expires_at_ms);
+        is_new
+    }
+
+    /// As [`HashEdit::set_expiry`].
+    pub fn set_expiry(self, expires_at_ms: Option<u64>) -> bool {
+        // Copied, because the old place of the value may be overwritten while the new one is
+        // written.
+        let Some(value) = self.get().map(|found| found.value.to_vec()) else { return false };
+        self.write(&value, expires_at_ms);
+        true
+    }
+
+    /// As [`HashEdit::remove`].
+    pub fn remove(self) -> bool {
+        self.place.is_some_and(|place| self.tree.remove(place))
+    }
+
+    fn write(self, value: &[u8], expires_at_ms: Option<u64>) {
         let special = if expires_at_ms.is_some() { flags::EXPIRES } else { 0 };
-        self.tree.write(place, special, &[&prefix(field, expires_at_ms), field, value]);
+        let prefix = prefix(self.field, expires_at_ms);
+        self.tree.write(self.place, special, &[&prefix, self.field, value]);
     }
 }
 

@@ -3,7 +3,7 @@
 //! one of them finds it gone nevertheless. When the time of all is over, the hash goes as a whole,
 //! in constant time.
 
-use tidemill_store::value::hash::{Field, Hash, HashEdit};
+use tidemill_store::value::hash::{Field, FieldPlace, Hash, HashEdit};
 use tidemill_store::{Encoding, Kind};
 
 use crate::access::context::Cx;
@@ -22,83 +22,108 @@ pub(super) const DELETED_EVENT: Event = Event::new(EventClass::HASH, "hdel");
 /// A hash that is being changed.
 pub(super) struct Change<'e, 'h> {
     edit: &'e mut HashEdit<'h>,
-    room: Room<'e>,
     /// The clock, if fields may be left whose time is over by it.
     due_clock: Option<ExpiryClock>,
     expired: &'e mut Vec<Vec<u8>>,
     entries_max: u64,
+    tally: Tally<'e>,
+}
+
+/// Consequences of the changes of fields.
+struct Tally<'e> {
+    room: Room<'e>,
     value_bytes_max: usize,
     is_table: bool,
     change_count: u64,
     sets_expiry: bool,
 }
 
-impl Change<'_, '_> {
-    /// A field, if it is there and its time is not over.
-    pub(super) fn get(&mut self, field: &[u8]) -> Option<Field<'_>> {
+impl<'e, 'h> Change<'e, 'h> {
+    /// Looks a field up, to be changed by what is there.
+    pub(super) fn place<'c>(&'c mut self, field: &'c [u8]) -> FieldChange<'c, 'h, 'e> {
         self.expire(field);
-        self.edit.get(field)
+        FieldChange { place: self.edit.place(field), field, tally: &mut self.tally }
     }
 
     /// Deletes a field whose time is over, so that the journal tells of it before the command does
     /// something to it.
     fn expire(&mut self, field: &[u8]) {
-        if let Some(clock) = self.due_clock
-            && let Some(found) = self.edit.get(field)
-            && found.expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms))
-        {
-            self.edit.remove(field);
+        let Some(clock) = self.due_clock else { return };
+        let place = self.edit.place(field);
+        let expires_at_ms = place.get().and_then(|found| found.expires_at_ms);
+        if expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms)) {
+            place.remove();
             self.expired.push(field.to_vec());
         }
     }
 
     /// Sets a field; tells whether it is new.
     pub(super) fn set(&mut self, field: &[u8], value: &[u8], expires_at_ms: Option<u64>) -> bool {
-        self.expire(field);
-        self.change_count += 1;
-        self.is_table |= field.len().max(value.len()) > self.value_bytes_max;
-        self.note_expiry(expires_at_ms);
-        self.edit.set(field, value, expires_at_ms)
+        self.place(field).set(value, expires_at_ms)
     }
 
-    /// Sets or clears the expiry of a field that [`Change::get`] found.
+    /// Removes a field; tells whether it was there.
+    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        self.place(field).remove()
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.tally.is_table || self.edit.len() > self.entries_max {
+            Encoding::Hashtable
+        } else {
+            Encoding::Listpack
+        }
+    }
+}
+
+/// A field that is being changed, looked up once. Its time is not over.
+pub(super) struct FieldChange<'c, 'h, 't> {
+    place: FieldPlace<'c, 'h>,
+    field: &'c [u8],
+    tally: &'c mut Tally<'t>,
+}
+
+impl FieldChange<'_, '_, '_> {
+    /// The field, if it is there.
+    pub(super) fn get(&self) -> Option<Field<'_>> {
+        self.place.get()
+    }
+
+    /// Sets the field; tells whether it is new.
+    pub(super) fn set(self, value: &[u8], expires_at_ms: Option<u64>) -> bool {
+        self.tally.change_count += 1;
+        self.tally.is_table |= self.field.len().max(value.len()) > self.tally.value_bytes_max;
+        self.tally.note_expiry(expires_at_ms);
+        self.place.set(value, expires_at_ms)
+    }
+
+    /// Sets or clears the expiry of a field that is there.
     ///
     /// # Errors
     ///
     /// [`CommandError::NoMemory`] when there is none for a copy of the field: it is stored with its
     /// expiry.
-    pub(super) fn set_expiry(
-        &mut self,
-        field: &[u8],
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), CommandError> {
-        let bytes = self.edit.get(field).map_or(0, |found| found.value.len());
-        self.room.check((field.len() + bytes) as u64)?;
-        self.change_count += 1;
-        self.note_expiry(expires_at_ms);
-        self.edit.set_expiry(field, expires_at_ms);
+    pub(super) fn set_expiry(self, expires_at_ms: Option<u64>) -> Result<(), CommandError> {
+        let bytes = self.get().map_or(0, |found| found.value.len());
+        self.tally.room.check((self.field.len() + bytes) as u64)?;
+        self.tally.change_count += 1;
+        self.tally.note_expiry(expires_at_ms);
+        self.place.set_expiry(expires_at_ms);
         Ok(())
     }
 
+    /// Removes the field; tells whether it was there.
+    pub(super) fn remove(self) -> bool {
+        let was_there = self.place.remove();
+        self.tally.change_count += u64::from(was_there);
+        was_there
+    }
+}
+
+impl Tally<'_> {
     fn note_expiry(&mut self, expires_at_ms: Option<u64>) {
         self.sets_expiry |= expires_at_ms.is_some();
         self.is_table |= expires_at_ms.is_some();
-    }
-
-    /// Removes a field; tells whether it was there.
-    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        self.expire(field);
-        let was_there = self.edit.remove(field);
-        self.change_count += u64::from(was_there);
-        was_there
-    }
-
-    fn encoding(&self) -> Encoding {
-        if self.is_table || self.edit.len() > self.entries_max {
-            Encoding::Hashtable
-        } else {
-            Encoding::Listpack
-        }
     }
 }
 
@@ -137,16 +162,18 @@ pub(super) fn change<T>(
         let mut changing = Change {
             due_clock: due_clock.filter(|_| expired.len() == REAPED_FIELDS_MAX),
             edit: hash,
-            room,
             expired: &mut expired,
             entries_max,
-            value_bytes_max,
-            is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
-            change_count: 0,
-            sets_expiry: false,
+            tally: Tally {
+                room,
+                value_bytes_max,
+                is_table: old.is_some_and(|entry| entry.encoding() == Encoding::Hashtable),
+                change_count: 0,
+                sets_expiry: false,
+            },
         };
         result = Some(change(&mut changing)?);
-        (sets_expiry, change_count) = (changing.sets_expiry, changing.change_count);
+        (sets_expiry, change_count) = (changing.tally.sets_expiry, changing.tally.change_count);
         Ok((change_count > 0).then(|| (changing.encoding(), ())))
     })?;
     if published.is_some() {

@@ -88,16 +88,16 @@ pub(super) fn hexpire(cx: &mut Cx<'_, '_>) -> Outcome {
     let event = Event::new(EventClass::HASH, event_name);
     let codes = change(cx, key, event, |hash| {
         let codes = range.clone().map(|index| {
-            let field = args.get(index);
-            let Some(found) = hash.get(field) else { return Ok(NO_FIELD) };
+            let place = hash.place(args.get(index));
+            let Some(found) = place.get() else { return Ok(NO_FIELD) };
             if !conditions.are_met(found.expires_at_ms, at_ms) {
                 return Ok(NOT_SET);
             }
             if clock.has_come(at_ms) {
-                hash.remove(field);
+                place.remove();
                 return Ok(DELETED);
             }
-            hash.set_expiry(field, Some(at_ms))?;
+            place.set_expiry(Some(at_ms))?;
             Ok(SET)
         });
         codes.collect::<Result<Vec<i64>, CommandError>>()
@@ -154,12 +154,13 @@ pub(super) fn hpersist(cx: &mut Cx<'_, '_>) -> Outcome {
     let event = Event::new(EventClass::HASH, "hpersist");
     let codes = change(cx, args.get(1), event, |hash| {
         let codes = range.map(|index| {
-            let field = args.get(index);
-            Ok(match hash.get(field).map(|found| found.expires_at_ms) {
+            let place = hash.place(args.get(index));
+            let expiry = place.get().map(|found| found.expires_at_ms);
+            Ok(match expiry {
                 None => -2,
                 Some(None) => -1,
                 Some(Some(_)) => {
-                    hash.set_expiry(field, None)?;
+                    place.set_expiry(None)?;
                     1
                 }
             })

@@ -113,17 +113,17 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
     let room = cx.room();
     let values = change(cx, key, Event::new(EventClass::HASH, name), |hash| {
         let values = range.clone().map(|index| {
-            let field = args.get(index);
-            let Some(found) = hash.get(field) else { return Ok(None) };
+            let place = hash.place(args.get(index));
+            let Some(found) = place.get() else { return Ok(None) };
             let (value, old_ms) = (memory::concat(&[found.value])?, found.expires_at_ms);
             match expiry {
                 Expiry::Default | Expiry::Keep => {}
                 Expiry::Remove if old_ms.is_none() => {}
-                Expiry::Remove => hash.set_expiry(field, None)?,
+                Expiry::Remove => place.set_expiry(None)?,
                 Expiry::At(_) if is_over => {
-                    hash.remove(field);
+                    place.remove();
                 }
-                Expiry::At(at_ms) => hash.set_expiry(field, Some(at_ms))?,
+                Expiry::At(at_ms) => place.set_expiry(Some(at_ms))?,
             }
             Ok(Some(value))
         });
@@ -206,7 +206,7 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
         let mut names = range.clone().step_by(2).map(|index| args.get(index));
         let is_met = match conditions.fields {
             None => true,
-            Some(wanted) => names.all(|field| hash.get(field).is_some() == wanted),
+            Some(wanted) => names.all(|field| hash.place(field).get().is_some() == wanted),
         };
         if !is_met {
             return Ok(false);
@@ -221,8 +221,9 @@ pub(super) fn hsetex(cx: &mut Cx<'_, '_>) -> Outcome {
                     hash.set(field, value, Some(at_ms));
                 }
                 Expiry::Keep => {
-                    let kept = hash.get(field).and_then(|found| found.expires_at_ms);
-                    hash.set(field, value, kept);
+                    let place = hash.place(field);
+                    let kept = place.get().and_then(|found| found.expires_at_ms);
+                    place.set(value, kept);
                 }
                 Expiry::Default | Expiry::Remove => {
                     hash.set(field, value, None);
@@ -251,9 +252,10 @@ pub(super) fn hgetdel(cx: &mut Cx<'_, '_>) -> Outcome {
     let room = cx.room();
     let values = change(cx, key, DELETED_EVENT, |hash| {
         let values = range.clone().map(|index| {
-            let Some(found) = hash.get(args.get(index)) else { return Ok(None) };
+            let place = hash.place(args.get(index));
+            let Some(found) = place.get() else { return Ok(None) };
             let value = memory::concat(&[found.value])?;
-            hash.remove(args.get(index));
+            place.remove();
             Ok(Some(value))
         });
         answerable(room, values.collect::<Result<_, CommandError>>()?)

@@ -31,9 +31,10 @@ pub(super) fn hset(cx: &mut Cx<'_, '_>) -> Outcome {
 pub(super) fn hsetnx(cx: &mut Cx<'_, '_>) -> Outcome {
     let (key, field, value) = (cx.arg(1), cx.arg(2), cx.arg(3));
     let is_set = change(cx, key, SET_EVENT, |hash| {
-        let is_absent = hash.get(field).is_none();
+        let place = hash.place(field);
+        let is_absent = place.get().is_none();
         if is_absent {
-            hash.set(field, value, None);
+            place.set(value, None);
         }
         Ok(is_absent)
     })?;
@@ -55,7 +56,8 @@ pub(super) fn hincrby(cx: &mut Cx<'_, '_>) -> Outcome {
     let amount = integer(cx.arg(3))?;
     let event = Event::new(EventClass::HASH, "hincrby");
     let sum = change(cx, key, event, |hash| {
-        let old = hash.get(field);
+        let place = hash.place(field);
+        let old = place.get();
         let value = match &old {
             Some(old) => parse_integer(old.value).ok_or("ERR hash value is not an integer")?,
             None => 0,
@@ -64,7 +66,7 @@ pub(super) fn hincrby(cx: &mut Cx<'_, '_>) -> Outcome {
         let expires_at_ms = expiry_of(old);
         let mut text = Vec::with_capacity(20);
         format_integer(sum, &mut text);
-        hash.set(field, &text, expires_at_ms);
+        place.set(&text, expires_at_ms);
         Ok(sum)
     })?;
     cx.reply.integer(sum);
@@ -83,7 +85,8 @@ pub(super) fn hincrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let event = Event::new(EventClass::HASH, "hincrbyfloat");
     let (text, expires_at_ms) = change(cx, key, event, |hash| {
-        let old = hash.get(field);
+        let place = hash.place(field);
+        let old = place.get();
         let value = match &old {
             Some(old) => parse_long_double(old.value).ok_or("ERR hash value is not a float")?,
             None => 0.into(),
@@ -94,7 +97,7 @@ pub(super) fn hincrbyfloat(cx: &mut Cx<'_, '_>) -> Outcome {
         }
         let expires_at_ms = expiry_of(old);
         let text = format_long_double(sum);
-        hash.set(field, text.as_bytes(), expires_at_ms);
+        place.set(text.as_bytes(), expires_at_ms);
         Ok((text, expires_at_ms))
     })?;
     cx.reply.bulk(text.as_bytes());

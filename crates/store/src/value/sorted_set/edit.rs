@@ -11,7 +11,7 @@ use crate::tree::cut::cut;
 use crate::tree::node::{Child, Expiries, Link, Totals};
 use crate::tree::order::sums;
 use crate::tree::separator::Place;
-use crate::tree::sorted;
+use crate::tree::sorted::{self, FoundElement};
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
 
@@ -117,22 +117,23 @@ impl<'h> SortedSetEdit<'h> {
         member: &[u8],
         change: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Option<f64> {
-        let old = self.score(member);
-        let new = change(old).filter(|&new| Some(new) != old);
-        if let Some(new) = new {
-            self.write(member, old, new);
+        let hash = self.hash_of(member);
+        let found = self.find(member, hash);
+        let old = found.as_ref().map(|&(score, _)| score);
+        if let Some(new) = change(old).filter(|&new| Some(new) != old) {
+            self.write(member, hash, found, new);
         }
         old
     }
 
     /// Removes a member, and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let score = self.score(member)?;
+        let hash = self.hash_of(member);
+        let (score, element) = self.find(member, hash)?;
         self.changed = true;
-        sorted::remove::<Scores>(&mut self.arena, &mut self.scores, view::place(score, member));
-        if let Some(index) = self.index {
-            let hint = Hint { hash: index::hash_of(self.seed, member), score };
-            self.index = index::remove(&mut self.arena, index, hint);
+        self.scores = element.remove::<Scores>(&mut self.arena);
+        if let (Some(index), Some(hash)) = (self.index, hash) {
+            self.index = index::remove(&mut self.arena, index, Hint { hash, score });
         }
         self.drop_small_index();
         Some(score)
@@ -202,18 +203,45 @@ impl<'h> SortedSetEdit<'h> {
         self.arena.finish(root, self.heap)
     }
 
-    /// Writes a score, of which the old one is known.
-    fn write(&mut self, member: &[u8], old: Option<f64>, new: f64) {
-        self.changed = true;
-        if let Some(old) = old {
-            let place = view::place(old, member);
-            sorted::remove::<Scores>(&mut self.arena, &mut self.scores, place);
+    /// Hash of a member, if there is an index that has it.
+    fn hash_of(&self, member: &[u8]) -> Option<u32> {
+        self.index.map(|_| index::hash_of(self.seed, member))
+    }
+
+    /// A member's score and its element in the score tree.
+    fn find(&self, member: &[u8], hash: Option<u32>) -> Option<(f64, FoundElement)> {
+        let scores = self.scores?;
+        let find = |score| {
+            let element = sorted::find::<Scores>(scores, view::place(score, member))?;
+            let (leaf, index) = element.leaf_and_index();
+            // A score that the index tells may be another member's, whose zero has the other sign.
+            Some((view::item(leaf, index).score, element))
+        };
+        match (self.index, hash) {
+            (Some(index), Some(hash)) => index::scores_of(index, hash).find_map(find),
+            _ => find(self.score(member)?),
         }
+    }
+
+    /// Writes a score in the place of the one that was found.
+    fn write(
+        &mut self,
+        member: &[u8],
+        hash: Option<u32>,
+        found: Option<(f64, FoundElement)>,
+        new: f64,
+    ) {
+        self.changed = true;
+        let old = found.map(|(score, element)| {
+            self.scores = element.remove::<Scores>(&mut self.arena);
+            score
+        });
         let parts: [&[u8]; 2] = [&score::encode(new), member];
         let place = view::place(new, member);
         sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
-        let Some(index) = self.index else { return self.add_index_if_long() };
-        let hash = index::hash_of(self.seed, member);
+        let (Some(index), Some(hash)) = (self.index, hash) else {
+            return self.add_index_if_long();
+        };
         self.index = match old {
             Some(old) => index::replace(&mut self.arena, index, Hint { hash, score: old }, new),
             None => Some(index::insert(&mut self.arena, index, Hint { hash, score: new })),

@@ -60,7 +60,7 @@ pub struct Item<'g> {
 }
 
 #[inline]
-fn item(leaf: Node<'_>, index: usize) -> Item<'_> {
+pub(super) fn item(leaf: Node<'_>, index: usize) -> Item<'_> {
     let (score, member) = score::decode(leaf.element(index));
     Item { member, score }
 }

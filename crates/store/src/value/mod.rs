@@ -30,6 +30,7 @@ pub mod list;
 mod named;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod text;
 
 pub use self::collection::{Collection, TreeEdit};

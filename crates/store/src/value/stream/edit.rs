@@ -1,0 +1,332 @@
+//! Edits of streams.
+
+use std::marker::PhantomData;
+
+use smallvec::SmallVec;
+
+use crate::heap::Heap;
+use crate::tree::arena::Arena;
+use crate::tree::node::Link;
+use crate::tree::{Built, Root};
+use crate::value::collection::TreeEdit;
+
+use super::directory::{self, Consumer, DirectoryEdit, Group, SCHEMAS};
+use super::entries::{self, Head, StoredId};
+use super::id::StreamId;
+use super::listpack::{LastNode, NodeLimits};
+use super::number::{self, Bytes};
+use super::parts::{Parts, StreamState};
+use super::pending::{self, Pending};
+use super::value::FieldValue;
+use super::view::Stream;
+use super::{SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX};
+
+/// Next version of a stream, under construction. A stream without entries exists.
+///
+/// Texts that are given to an edit must not be those of its own view.
+#[derive(Debug)]
+pub struct StreamEdit<'h> {
+    arena: Arena,
+    heap: &'h Heap,
+    /// Published root, until the first change makes it part of the old version.
+    root: Option<Link>,
+    parts: Parts,
+    // Not `Send`: an edit belongs to the thread whose heap it counts in.
+    marker: PhantomData<*const ()>,
+}
+
+impl<'h> StreamEdit<'h> {
+    /// A new stream without entries.
+    #[must_use]
+    pub fn create(heap: &'h Heap) -> StreamEdit<'h> {
+        StreamEdit {
+            arena: Arena::default(),
+            heap,
+            root: None,
+            parts: Parts::EMPTY,
+            marker: PhantomData,
+        }
+    }
+
+    /// Next version of the stream under `root`; a new one, if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `root` came from a `StreamEdit`, is the current version of its key, and no other code edits
+    /// or retires it until this edit and the tree it built are gone.
+    #[must_use]
+    pub unsafe fn new(root: Option<Root>, heap: &'h Heap) -> StreamEdit<'h> {
+        let mut edit = StreamEdit::create(heap);
+        edit.arena = Arena::from(root);
+        if let Some(root) = root {
+            edit.root = Some(root.link());
+            edit.parts = Parts::of(root.link().node());
+        }
+        edit
+    }
+
+    /// The stream as edited so far, but for its own count of bytes.
+    #[must_use]
+    pub fn view(&self) -> Stream<'_> {
+        Stream::of_parts(self.parts)
+    }
+
+    /// State besides entries and groups.
+    #[must_use]
+    pub fn state(&self) -> StreamState {
+        self.parts.meta.state
+    }
+
+    /// Sets the state besides entries and groups. The last id must not be less than that of an
+    /// entry that is there.
+    pub fn set_state(&mut self, state: StreamState) {
+        debug_assert!(self.view().last_entry_id().is_none_or(|last| last <= state.last_id));
+        self.change().meta.state = state;
+    }
+
+    /// Adds an entry with a greater id than the last one, which is this one then.
+    pub fn push<'a>(
+        &mut self,
+        id: StreamId,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        limits: NodeLimits,
+    ) {
+        debug_assert!(id > self.parts.meta.state.last_id);
+        if self.view().is_empty() {
+            self.begin(id);
+        }
+        let mut names = SmallVec::<[u8; 256]>::new();
+        push_names(&mut names, fields.clone());
+        let schema = self.schema_of(&names);
+        let meta = &mut self.change().meta;
+        let text_bytes = fields.clone().map(|(name, value)| (name.len() + value.len()) as u64);
+        let starts_node = meta.last_node.is_full(text_bytes.sum(), limits);
+        if starts_node {
+            meta.last_node = LastNode::default();
+        }
+        meta.last_node.add(id, schema, fields.clone());
+        meta.state.last_id = id;
+        meta.state.entries_added += 1;
+        let base_ms = meta.base_ms;
+        let stored_id = StoredId::of(id, base_ms).expect("no entry is before the first");
+        let mut prefix = Bytes::from_slice(stored_id.bytes());
+        number::push(&mut prefix, Head { schema, starts_node }.number());
+        self.push_element(&prefix, if schema == 0 { &names } else { &[] }, fields);
+    }
+
+    fn push_element<'a>(
+        &mut self,
+        prefix: &[u8],
+        names: &[u8],
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    ) {
+        let values = fields.map(|(_, value)| FieldValue::of(value));
+        // Heads of all values end to end, and where each ends.
+        let mut heads = Bytes::new();
+        let mut ends = SmallVec::<[usize; 8]>::new();
+        for value in values.clone() {
+            value.push_head(&mut heads);
+            ends.push(heads.len());
+        }
+        let mut element: SmallVec<[&[u8]; 18]> = smallvec::smallvec![prefix, names];
+        let mut start = 0;
+        for (value, end) in values.zip(ends) {
+            element.push(&heads[start..end]);
+            element.push(value.text());
+            start = end;
+        }
+        entries::push(&mut self.arena, &mut self.parts, &element);
+    }
+
+    /// Begins anew with the first of all entries that are there: ids count from its milliseconds,
+    /// and schemas that no entry has any more are dropped.
+    fn begin(&mut self, id: StreamId) {
+        let meta = &mut self.change().meta;
+        meta.base_ms = id.ms;
+        meta.last_node = LastNode::default();
+        self.directory().remove_all(SCHEMAS);
+    }
+
+    /// Number of the schema with some names; 0 if there is none and is not to be one.
+    fn schema_of(&mut self, names: &[u8]) -> u64 {
+        if names.len() > SCHEMA_BYTES_MAX {
+            return 0;
+        }
+        let directory = self.parts.directory;
+        let latest = self.parts.meta.last_node.schema;
+        if latest != 0 && directory::schema_names(directory, latest) == names {
+            return latest;
+        }
+        let mut count = 0;
+        for (schema, known) in directory::schemas(directory) {
+            if known == names {
+                return schema;
+            }
+            count += 1;
+        }
+        if count == SCHEMA_COUNT_MAX {
+            return 0;
+        }
+        self.directory().add_schema(count + 1, names);
+        count + 1
+    }
+
+    /// Removes an entry. False if there is none of the id.
+    pub fn remove(&mut self, id: StreamId) -> bool {
+        let found = entries::find(&self.parts, id);
+        if !found.is_present {
+            return false;
+        }
+        self.change();
+        entries::remove(&mut self.arena, &mut self.parts, found.rank);
+        true
+    }
+
+    /// Removes the first `count` entries, or all. The time does not depend on their number.
+    pub fn remove_first(&mut self, count: u64) {
+        if count > 0 {
+            self.change();
+            entries::remove_first(&mut self.arena, &mut self.parts, count);
+        }
+    }
+
+    /// Creates a group without consumers; none if there is one of the name.
+    pub fn create_group(
+        &mut self,
+        name: &[u8],
+        last_id: StreamId,
+        entries_read: Option<u64>,
+    ) -> Option<Group> {
+        if self.view().group(name).is_some() {
+            return None;
+        }
+        let group = Group { number: self.draw_number(), last_id, entries_read };
+        self.directory().set_group(name, group);
+        Some(group)
+    }
+
+    /// Sets what a group of a name has.
+    pub fn set_group(&mut self, name: &[u8], group: Group) {
+        self.directory().set_group(name, group);
+    }
+
+    /// Removes a group with its consumers and pending entries. False if there is none.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let Some(group) = self.view().group(name) else { return false };
+        let consumers = self.view().consumers(group.number);
+        let consumers: Vec<u64> = consumers.map(|(_, consumer)| consumer.number).collect();
+        for consumer in consumers {
+            self.directory().remove(consumer, &[]);
+            pending::remove_all(&mut self.arena, &mut self.parts.by_consumer, consumer);
+        }
+        pending::remove_all(&mut self.arena, &mut self.parts.by_group, group.number);
+        let mut directory = self.directory();
+        directory.remove_all(group.number);
+        directory.remove(directory::GROUPS, name);
+        true
+    }
+
+    /// Creates a consumer of a group; the group has none of the name.
+    pub fn create_consumer(
+        &mut self,
+        group: u64,
+        name: &[u8],
+        seen_at_ms: i64,
+        active_at_ms: i64,
+    ) -> Consumer {
+        let consumer = Consumer { number: self.draw_number(), seen_at_ms, active_at_ms };
+        self.directory().add_consumer(group, name, consumer);
+        consumer
+    }
+
+    /// Sets what a consumer of a name has.
+    pub fn set_consumer(&mut self, name: &[u8], consumer: Consumer) {
+        self.directory().set_consumer(name, consumer);
+    }
+
+    /// Removes a consumer of a group with its pending entries, and returns their number; none if
+    /// there is no such consumer.
+    pub fn remove_consumer(&mut self, group: u64, name: &[u8]) -> Option<u64> {
+        let consumer = self.view().consumer(group, name)?.number;
+        let count = self.view().consumer_pending_count(consumer);
+        let mut start = Some(StreamId::MIN);
+        // One by one: what an edit walks over does not change meanwhile.
+        while let Some(id) =
+            start.and_then(|start| self.view().consumer_pending_from(consumer, start).next())
+        {
+            pending::remove_of_group(&mut self.arena, &mut self.parts, group, id);
+            start = id.next();
+        }
+        pending::remove_all(&mut self.arena, &mut self.parts.by_consumer, consumer);
+        let mut directory = self.directory();
+        directory.remove(group, name);
+        directory.remove(consumer, &[]);
+        Some(count)
+    }
+
+    /// Sets a pending entry of a group, in the place of the one of the id that there may be.
+    pub fn set_pending(&mut self, group: u64, id: StreamId, pending: Pending) {
+        self.change();
+        pending::set(&mut self.arena, &mut self.parts, group, id, pending);
+    }
+
+    /// Removes a pending entry of a group, and returns it.
+    pub fn remove_pending(&mut self, group: u64, id: StreamId) -> Option<Pending> {
+        self.change();
+        pending::remove(&mut self.arena, &mut self.parts, group, id)
+    }
+
+    /// Ends the edit.
+    pub fn finish(mut self) -> Built<'h> {
+        let root = match self.root {
+            Some(root) => root,
+            None => self.parts.build(&mut self.arena),
+        };
+        self.arena.finish(Some(root), self.heap)
+    }
+
+    /// The parts, for a change.
+    fn change(&mut self) -> &mut Parts {
+        if let Some(root) = self.root.take() {
+            self.arena.discard(root);
+        }
+        &mut self.parts
+    }
+
+    fn directory(&mut self) -> DirectoryEdit<'_> {
+        self.change();
+        DirectoryEdit { arena: &mut self.arena, root: &mut self.parts.directory }
+    }
+
+    fn draw_number(&mut self) -> u64 {
+        let next = &mut self.change().meta.next_owner;
+        *next += 1;
+        *next - 1
+    }
+}
+
+/// Appends names with their count, as a schema and an entry without one have them.
+fn push_names<'a>(
+    bytes: &mut SmallVec<[u8; 256]>,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+) {
+    let mut number = Bytes::new();
+    number::push(&mut number, fields.clone().count() as u64);
+    bytes.extend_from_slice(&number);
+    for (name, _) in fields {
+        number.clear();
+        number::push(&mut number, name.len() as u64);
+        bytes.extend_from_slice(&number);
+        bytes.extend_from_slice(name);
+    }
+}
+
+impl<'h> TreeEdit<'h> for StreamEdit<'h> {
+    fn base(&self) -> Option<Root> {
+        self.arena.base()
+    }
+
+    fn finish(self) -> Built<'h> {
+        self.finish()
+    }
+}

@@ -67,17 +67,21 @@ planted: ## each planted bug must make a test fail; scripts/planted NAME... runs
 	@scripts/planted
 
 # Models of one crate each: the RCU grace period; the slot word and the expiry floor of the store;
-# the handshake of a sleeping worker with those that post for it.
+# the handshake of a sleeping worker with those that post for it; readers of the journal beside its
+# merge.
 .PHONY: test-loom
-test-loom: ## loom models, every interleaving within bounds; PART=rcu, store or engine for one of them
-ifeq ($(filter store engine,$(PART)),)
+test-loom: ## loom models, every interleaving within bounds; PART=rcu, store, engine or journal for one of them
+ifeq ($(filter store engine journal,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-rcu --locked --quiet --release --target-dir target/loom --test all
 endif
-ifeq ($(filter rcu engine,$(PART)),)
+ifeq ($(filter rcu engine journal,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --locked --lib --release --target-dir target/loom -- word::model
 endif
-ifeq ($(filter rcu store,$(PART)),)
+ifeq ($(filter rcu store journal,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-engine --locked --lib --target-dir target/loom -- handshake::model
+endif
+ifeq ($(filter rcu store engine,$(PART)),)
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-journal --locked --lib --release --target-dir target/loom -- model
 endif
 
 test-loom-%: ; @$(MAKE) --no-print-directory test-loom PART=$*

@@ -10,9 +10,10 @@ import sys
 
 ALLOWED = {
     "tidemill": {"server", "bench", "host"},
-    "tidemill-server": {"persist", "engine", "store", "rcu", "resp", "host"},
-    "tidemill-persist": {"engine", "store", "rcu", "resp", "rdb"},
-    "tidemill-engine": {"store", "rcu", "resp", "rdb"},
+    "tidemill-server": {"persist", "engine", "journal", "store", "rcu", "resp", "host"},
+    "tidemill-persist": {"engine", "journal", "store", "rcu", "resp", "rdb"},
+    "tidemill-engine": {"store", "rcu", "resp", "rdb", "journal"},
+    "tidemill-journal": set(),
     "tidemill-store": {"rcu"},
     "tidemill-bench": {"resp", "host"},
     "tidemill-rcu": set(),

@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use bitflags::bitflags;
-use tidemill_resp::request::{ArgumentView, OwnedArguments};
+pub use tidemill_journal::{Record, RecordNumber};
+use tidemill_resp::request::{
+    ArgumentView, Arguments, Limits, OwnedArguments, Progress, RequestParser,
+};
 use tidemill_store::gate::ClosedGate;
 
 bitflags! {
@@ -124,18 +127,6 @@ pub trait KeyspaceEvents: Send + Sync + 'static {
     fn event(&self, database: usize, key: &[u8], event: Event);
 }
 
-/// One command in a journal record: what to run again to have the same effect.
-#[derive(Debug)]
-pub struct Effect {
-    /// The database that it ran in.
-    pub database: usize,
-    /// The command and its arguments.
-    pub arguments: OwnedArguments,
-}
-
-/// Place of a record in the journal. Ascending without gaps.
-pub type RecordNumber = u64;
-
 /// Receiver of effects, for an append-only file or replicas.
 pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// Takes the next number, for a record that the same worker appends soon: before it takes
@@ -145,11 +136,31 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
 
     /// Appends the record of a number that a worker took: the effects of one unit, which are
     /// applied together or not at all. It is empty when nothing came of the change for which the
-    /// number was taken.
+    /// number was taken. The journal leaves the record empty.
     ///
     /// Called under the locks of all slots that the record changes, so the numbers of one slot's
     /// records, and those of one worker's, ascend in the order of the calls. Must not block.
-    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>);
+    fn append(&self, worker: usize, number: RecordNumber, record: &mut Record);
+
+    /// True if the journal is so late that a worker is to begin no further write. Asked before a
+    /// command's first lock.
+    fn is_crowded(&self, _worker: usize) -> bool {
+        false
+    }
+}
+
+impl Journal for tidemill_journal::Journal {
+    fn number(&self) -> RecordNumber {
+        self.allocate()
+    }
+
+    fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
+        self.push(worker, number, record);
+    }
+
+    fn is_crowded(&self, worker: usize) -> bool {
+        self.is_crowded(worker)
+    }
 }
 
 bitflags! {
@@ -225,9 +236,11 @@ impl fmt::Debug for Sinks {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Effects of the commands of this record that are done.
-    record: Vec<Effect>,
-    /// Effect of the present command in its own words; otherwise it is the command itself.
-    explicit: Option<Vec<Effect>>,
+    record: Record,
+    /// Effect of the present command in its own words, if `is_explicit`; otherwise it is the
+    /// command itself.
+    explicit: Record,
+    is_explicit: bool,
 }
 
 impl Effects {
@@ -235,38 +248,56 @@ impl Effects {
     pub(crate) fn push<'a>(
         &mut self,
         database: usize,
-        arguments: impl IntoIterator<Item = &'a [u8]>,
+        arguments: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
     ) {
-        let effect = Effect { database, arguments: OwnedArguments::new(arguments) };
-        self.explicit.get_or_insert_default().push(effect);
+        self.is_explicit = true;
+        self.explicit.push(database, arguments);
     }
 
     /// An effect beside the command's own.
     pub(crate) fn push_beside<'a>(
         &mut self,
         database: usize,
-        arguments: impl IntoIterator<Item = &'a [u8]>,
+        arguments: impl IntoIterator<Item = &'a [u8], IntoIter: Clone>,
     ) {
-        self.record.push(Effect { database, arguments: OwnedArguments::new(arguments) });
+        self.record.push(database, arguments);
     }
 
     /// End of a command that made `changes` changes: without any it has no effect.
     pub(crate) fn end_command(&mut self, database: usize, args: &ArgumentView<'_>, changes: u64) {
-        let explicit = self.explicit.take();
-        if changes == 0 {
-            return;
-        }
-        match explicit {
-            Some(effects) => self.record.extend(effects),
-            None => {
-                self.record.push(Effect { database, arguments: OwnedArguments::new(args.iter()) });
-            }
+        match (changes, std::mem::take(&mut self.is_explicit)) {
+            (0, _) => self.explicit.clear(usize::MAX),
+            (_, true) => self.record.append(&mut self.explicit),
+            (_, false) => self.record.push(database, args.iter()),
         }
     }
 
-    /// The record of everything since the last call.
-    pub(crate) fn take(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.record)
+    /// The record of everything since it was last taken or appended to a journal.
+    pub(crate) fn record(&mut self) -> &mut Record {
+        &mut self.record
+    }
+}
+
+/// One command in a journal record: what to run again to have the same effect.
+#[derive(Debug)]
+pub struct Effect {
+    /// The database that it ran in.
+    pub database: usize,
+    /// The command and its arguments.
+    pub arguments: OwnedArguments,
+}
+
+impl Effect {
+    /// # Panics
+    ///
+    /// When the effect is no command.
+    fn of_encoded(effect: tidemill_journal::Effect<'_>) -> Effect {
+        let mut arguments = Arguments::new();
+        let limits = Limits::default();
+        let parsed = RequestParser::new().parse(effect.bytes, &limits, &mut arguments);
+        assert!(matches!(parsed, Ok(Progress::Complete { .. })), "an effect is one command");
+        let arguments = OwnedArguments::new(arguments.view(effect.bytes).iter());
+        Effect { database: effect.database, arguments }
     }
 }
 
@@ -305,9 +336,11 @@ impl Journal for MemoryJournal {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn append(&self, _worker: usize, number: RecordNumber, record: Vec<Effect>) {
+    fn append(&self, _worker: usize, number: RecordNumber, record: &mut Record) {
+        let effects = record.effects().map(Effect::of_encoded).collect();
+        record.clear(0);
         let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        let former = records.insert(number, record);
+        let former = records.insert(number, effects);
         assert!(former.is_none(), "number {number} was used twice");
     }
 }
@@ -317,7 +350,11 @@ impl<J: Journal> Journal for std::sync::Arc<J> {
         J::number(self)
     }
 
-    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>) {
+    fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
         J::append(self, worker, number, record);
+    }
+
+    fn is_crowded(&self, worker: usize) -> bool {
+        J::is_crowded(self, worker)
     }
 }

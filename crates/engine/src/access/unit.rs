@@ -17,7 +17,7 @@ use tidemill_resp::request::ArgumentView;
 use tidemill_store::{EntryRef, SlotLock, SlotNumber};
 
 use crate::access::locks::LockSet;
-use crate::commit::{Effect, Effects, Journal, RecordNumber};
+use crate::commit::{Effects, Journal, Record, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
@@ -49,7 +49,7 @@ struct Notes<'k> {
     /// Replies to served clients, with their workers.
     served: Vec<(usize, Message)>,
     /// Records of concealed units that are done, by the order of their numbers to come.
-    concealed: Vec<Vec<Effect>>,
+    concealed: Vec<Record>,
 }
 
 impl<'k> Unit<'k> {
@@ -240,13 +240,13 @@ impl<'k> Notes<'k> {
     #[cold]
     fn end_record(&mut self, worker: usize, is_concealed: bool) {
         let Some(journal) = self.journal else { return };
-        let record = self.effects.take();
+        let record = self.effects.record();
         match self.number.take() {
             Some(number) => journal.append(worker, number, record),
             None if record.is_empty() => {}
             None => {
                 debug_assert!(is_concealed, "a change that was seen has a number");
-                self.concealed.push(record);
+                self.concealed.push(std::mem::take(record));
             }
         }
     }
@@ -255,8 +255,8 @@ impl<'k> Notes<'k> {
     #[cold]
     fn end(self, worker: usize) -> Vec<(usize, Message)> {
         if let Some(journal) = self.journal {
-            for record in self.concealed {
-                journal.append(worker, journal.number(), record);
+            for mut record in self.concealed {
+                journal.append(worker, journal.number(), &mut record);
             }
         }
         self.served

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use tidemill_engine::commit::{
-    ActiveSinks, Effect, Event, Journal, KeyspaceEvents, MemoryJournal, RecordNumber, Sinks,
+    ActiveSinks, Effect, Event, Journal, KeyspaceEvents, MemoryJournal, Record, RecordNumber, Sinks,
 };
 use tidemill_engine::config::Configuration;
 use tidemill_engine::shared::{Shared, SharedSpec};
@@ -109,7 +109,7 @@ impl Journal for Looking {
         self.journal.number()
     }
 
-    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>) {
+    fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
         self.journal.append(worker, number, record);
     }
 }

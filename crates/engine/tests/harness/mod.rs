@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::clock::Clock;
 use tidemill_engine::commit::{
-    ActiveSinks, Effect, Event, Journal, KeyspaceEvents, MemoryJournal, RecordNumber, Sinks,
+    ActiveSinks, Event, Journal, KeyspaceEvents, MemoryJournal, Record, RecordNumber, Sinks,
 };
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute::{self, Batch, Next, Requests, Turn, run_turn};
@@ -67,7 +67,7 @@ impl Journal for NotingJournal {
         self.journal.number()
     }
 
-    fn append(&self, worker: usize, number: RecordNumber, record: Vec<Effect>) {
+    fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
         self.departures.lock().expect("no panic").push(Left::Record);
         self.journal.append(worker, number, record);
     }

@@ -209,7 +209,7 @@ impl<'a> ArgumentView<'a> {
     }
 
     /// All arguments in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let bytes = self.bytes;
         self.spans.iter().map(move |span| &bytes[span.start..span.start + span.length])
     }

@@ -33,7 +33,10 @@ impl Cx<'_, '_> {
 
     /// Effect of the command for the journal, in place of the command as it came. May be called
     /// several times.
-    pub fn propagate<'b>(&mut self, arguments: impl IntoIterator<Item = &'b [u8]>) {
+    pub fn propagate<'b>(
+        &mut self,
+        arguments: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
+    ) {
         let database = self.database;
         if let Some(effects) = self.unit().effects() {
             effects.push(database, arguments);
@@ -44,7 +47,7 @@ impl Cx<'_, '_> {
     pub(crate) fn propagate_beside<'b>(
         &mut self,
         database: usize,
-        arguments: impl IntoIterator<Item = &'b [u8]>,
+        arguments: impl IntoIterator<Item = &'b [u8], IntoIter: Clone>,
     ) {
         if let Some(effects) = self.unit().effects() {
             effects.push_beside(database, arguments);

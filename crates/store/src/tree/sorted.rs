@@ -155,6 +155,17 @@ pub(crate) fn find<S: Sorted>(root: Link, place: Place<'_>) -> Option<FoundEleme
     Some(FoundElement { path, leaf, at })
 }
 
+/// Removes the element of a place. False if there is none.
+pub(crate) fn remove<S: Sorted>(
+    arena: &mut Arena,
+    root: &mut Option<Link>,
+    place: Place<'_>,
+) -> bool {
+    let Some(found) = root.and_then(|root| find::<S>(root, place)) else { return false };
+    *root = found.remove::<S>(arena);
+    true
+}
+
 /// Carries out the change of a leaf that a path leads to, and returns the new root. `place` is that
 /// of the inserted element.
 pub(crate) fn carry_out<S: Sorted>(

@@ -34,6 +34,12 @@ test-harness: ## the end-to-end tests with Valkey in the server's place: shows t
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability
 	scripts/planted --self-test
 
+.PHONY: valkey-suite
+valkey-suite: build-server ## Valkey's own Tcl suite with Tidemill in the server's place, 7 minutes; UNITS="types unit/multi" for some
+	python3 tests/valkey/run.py $(UNITS)
+
+soak: valkey-suite
+
 soak: test-asan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal

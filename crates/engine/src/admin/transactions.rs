@@ -28,7 +28,8 @@ fn multi(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.session.transaction.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
     }
-    cx.session.transaction = Some(Box::<Transaction>::default());
+    let database = cx.session.database;
+    cx.session.transaction = Some(Box::new(Transaction { database, ..Transaction::default() }));
     cx.session.show_transaction();
     cx.reply.ok();
     Ok(())

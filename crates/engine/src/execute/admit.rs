@@ -7,6 +7,7 @@ use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use super::executor::Executor;
 use super::measure::request_bytes;
 use super::permission;
+use crate::access::options::database;
 use crate::access::unwatch::unwatch;
 use crate::acl::Context;
 use crate::command::{Command, CommandId, Flags, Scope};
@@ -237,6 +238,11 @@ fn enqueue<E>(
         count_rejected(executor, id);
         return Err(CommandError::NoMemory(request_bytes(args) as u64));
     };
+    if command.name == "select"
+        && let Ok(index) = database(args.get(1), executor.shared.keyspace.database_count())
+    {
+        transaction.database = index;
+    }
     transaction.queued_bytes += arguments.allocated_bytes();
     transaction.queued.push(Queued { id, arguments });
     executor.session.show_transaction();

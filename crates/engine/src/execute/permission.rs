@@ -25,7 +25,9 @@ pub(super) fn check<E>(
     let shared = executor.shared;
     let command = shared.commands.command(id);
     let (session, database_count) = (&mut *executor.session, shared.keyspace.database_count());
-    let call = Call::new((id, command), args, session.database, database_count);
+    let queue = session.transaction.as_ref();
+    let database = queue.map_or(session.database, |transaction| transaction.database);
+    let call = Call::new((id, command), args, database, database_count);
     let checked = session.user().check(&call);
     if let Err(denial) = checked {
         let name = session.user().name();

@@ -30,6 +30,8 @@ pub(crate) struct Transaction {
     pub(crate) queued: Vec<Queued>,
     /// Memory that the queued commands' arguments take.
     pub(crate) queued_bytes: usize,
+    /// Database that the next command will run in, as the queued `SELECT`s leave it.
+    pub(crate) database: usize,
     /// A command could not be queued: `EXEC` will refuse.
     pub(crate) is_aborted: bool,
 }

@@ -453,6 +453,45 @@ fn the_log_is_valkeys() {
     assert_eq!(entries(&ours), entries(&theirs));
 }
 
+#[test]
+fn queued_commands_are_judged_in_the_database_that_they_will_run_in() {
+    let Some(mut both) = Both::start("acl-queued-select") else { return };
+    for line in [
+        "ACL SETUSER u on nopass (db=0,1 +@all -@read ~*) (db=2,3 +@all -@write ~*)",
+        "AUTH u x",
+        "MULTI",
+        "SET k 1",
+        "GET k",
+        "DISCARD",
+        "MULTI",
+        "SET k 1",
+        "SELECT 2",
+        "GET k",
+        "SELECT 0",
+        "SET k 2",
+        "EXEC",
+        "GET k",
+        "MULTI",
+        "SELECT 2",
+        "DISCARD",
+        "SET k 3",
+        "MULTI",
+        "SELECT 2",
+        "SET k 1",
+        "EXEC",
+        "MULTI",
+        "SELECT 4",
+        "SELECT 99",
+        "SELECT x",
+        "GET k",
+        "EXEC",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        both.ask(&words);
+    }
+    both.assert_equal();
+}
+
 /// Names and categories in the reply to `COMMAND`, subcommands included.
 fn categories(commands: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     let Value::Array(commands) = commands else { panic!("no list: {commands:?}") };

@@ -118,7 +118,8 @@ fn what_set_answers_is_valkeys() {
                 Value::Error(error) => String::from_utf8_lossy(&error).into_owned(),
                 _ => their_value(&mut stream, directive.name),
             };
-            let ours = match defaults.with_changes(&[(directive.name.as_bytes(), value.as_bytes())], false)
+            let ours = match defaults
+                .with_changes(&[(directive.name.as_bytes(), value.as_bytes())], false)
             {
                 Err(error) => String::from_utf8_lossy(&error.wire()).into_owned(),
                 Ok(changed) => changed.value(directive.name).expect("it was set").to_owned(),

@@ -128,7 +128,9 @@ pub(super) fn hello(cx: &mut SessionCx<'_, '_>) -> Outcome {
         change_name(cx, name);
     }
     set_protocol(cx, protocol);
-    cx.reply.map(7);
+    let configuration = cx.shared.configuration();
+    let zone = configuration.value("availability-zone").filter(|zone| !zone.is_empty());
+    cx.reply.map(7 + usize::from(zone.is_some()));
     cx.reply.bulk("server");
     cx.reply.bulk("redis");
     cx.reply.bulk("version");
@@ -143,6 +145,10 @@ pub(super) fn hello(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.bulk("master");
     cx.reply.bulk("modules");
     cx.reply.array(0);
+    if let Some(zone) = zone {
+        cx.reply.bulk("availability_zone");
+        cx.reply.bulk(zone);
+    }
     Ok(())
 }
 

@@ -101,7 +101,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .at_start()
         .only(&["0"], "sockets are not marked"),
     text("bind-source-addr", "", "Address of outgoing connections.").without_effect(OUTGOING),
-    text("availability-zone", "", "Zone told to clients.").only(&[""], "clients are not told"),
+    text("availability-zone", "", "Zone of the server, told to clients by HELLO and INFO."),
     integer(
         "tracking-table-max-keys",
         "1000000",

@@ -20,7 +20,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     secret("primaryauth", "Password for the primary.")
         .aliases(&["masterauth"])
         .without_effect(NONE),
-    text("primaryuser", "", "User for the primary.").aliases(&["masteruser"]).without_effect(NONE),
+    secret("primaryuser", "User for the primary.").aliases(&["masteruser"]).without_effect(NONE),
     memory(
         "repl-backlog-size",
         "10485760",

@@ -1,0 +1,87 @@
+"""Valkey's source tree, of which the Tcl suite is a part, from Debian's source package.
+
+`fetch` returns its folder, build/tools/valkey-VERSION; it downloads what is not there yet. TIDEMILL_VALKEY_SOURCE
+names a tree that is there already.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# Debian keeps the newest version of each suite only, so later ones of the same series are taken too.
+SERIES = "9.1."
+SUITES = ["forky", "sid"]
+PACKAGE = "valkey"
+
+
+class Unavailable(Exception):
+    """The source cannot be had here; the text says why and what to do."""
+
+
+def site():
+    """Address of the mirror from which apt takes Debian's packages here."""
+    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages"],
+                             capture_output=True, text=True, check=True).stdout
+    sites = [line.split()[0] for line in targets.splitlines() if "security" not in line]
+    if not sites:
+        raise Unavailable("apt has no lists; run apt-get update")
+    return sites[0].rstrip("/")
+
+
+def download(directory):
+    """Downloads the source package into a directory, by lists and a configuration of its own."""
+    (directory / "state/lists/partial").mkdir(parents=True)
+    (directory / "cache/archives/partial").mkdir(parents=True)
+    keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    sources = "".join(f"deb-src [signed-by={keyring}] {site()} {suite} main\n" for suite in SUITES)
+    (directory / "sources.list").write_text(sources)
+    apt = ["-qq", "-o", f"Dir::State={directory}/state", "-o", "Dir::State::status=/var/lib/dpkg/status",
+           "-o", f"Dir::Cache={directory}/cache", "-o", f"Dir::Etc::sourcelist={directory}/sources.list",
+           "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Sandbox::User=root"]
+    subprocess.run(["apt-get", *apt, "update"], check=True, stdin=subprocess.DEVNULL)
+    shown = subprocess.run(["apt-cache", *apt, "showsrc", PACKAGE], capture_output=True, text=True, check=True).stdout
+    versions = [version for version in re.findall(r"^Version: (\S+)$", shown, re.MULTILINE) if version.startswith(SERIES)]
+    if not versions:
+        raise Unavailable(f"Debian's {' and '.join(SUITES)} have no {PACKAGE} {SERIES}x")
+    subprocess.run(["apt-get", *apt, "source", "--download-only", f"{PACKAGE}={versions[0]}"], check=True, cwd=directory,
+                   stdin=subprocess.DEVNULL)
+    return next(directory.glob(f"{PACKAGE}_*.orig.tar.*")), versions[0].split("-")[0]
+
+
+def fetch():
+    """The source tree's folder.
+
+    Raises Unavailable.
+    """
+    named = os.environ.get("TIDEMILL_VALKEY_SOURCE")
+    if named:
+        return pathlib.Path(named)
+    tools = ROOT / "build/tools"
+    present = sorted(tools.glob(f"valkey-{SERIES}*/.complete"))
+    if present:
+        return present[-1].parent
+    tools.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="valkey-source-") as scratch:
+        try:
+            archive, version = download(pathlib.Path(scratch))
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Unavailable(f"Debian's source package of Valkey cannot be downloaded ({error}); name a source tree in "
+                              "TIDEMILL_VALKEY_SOURCE") from error
+        target = tools / f"valkey-{version}"
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir()
+        subprocess.run(["tar", "-xf", archive, "-C", target, "--strip-components=1"], check=True)
+        (target / ".complete").touch()
+    return target
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch())
+    except Unavailable as reason:
+        sys.exit(str(reason))

@@ -32,4 +32,5 @@ pub mod shared;
 pub mod slots;
 pub mod system_error;
 pub mod telemetry;
+pub mod use_stamp;
 pub mod worker;

@@ -60,7 +60,8 @@ pub const SYNC_FLUSH_ROUNDS_MAX: usize = 100_000;
 /// how much.
 pub const RETIRED_MEMORY_SHARE: u64 = 8;
 
-/// Bytes that each worker may have retired at least, when `rcu-retired-max` does not say how much.
+/// Bytes that all workers together may have retired at least, when `rcu-retired-max` does not say
+/// how much.
 pub const RETIRED_BYTES_MIN: u64 = 64 << 20;
 
 /// Bytes of a retired piece from which on only bytes count, and not pieces: what a list keeps of
@@ -140,14 +141,39 @@ pub const SORT_LOOKUPS_MAX: usize = 256;
 /// Different codes of error replies that are counted.
 pub const ERROR_CODES_MAX: usize = 128;
 
-/// Microseconds that one call of the sweep for expired keys takes at most, by and large.
+/// Buckets of a slot that one sample looks through for a key that may be evicted.
+pub const SAMPLED_BUCKETS_MAX: usize = 32;
+
+/// Slots that are drawn for each key of a sample, at most: some have none any more.
+pub const SAMPLE_DRAWS_PER_KEY: usize = 4;
+
+/// Evictions between two looks at the clock, as in Valkey.
+pub const EVICTIONS_BETWEEN_CLOCKS: usize = 16;
+
+/// Attempts in a row to evict a key that fail because all that were sampled were used meanwhile, or
+/// are in slots that are taken, before the session waits.
+pub const EVICTION_ATTEMPTS_MAX: usize = 16;
+
+/// Microseconds after which a session that waits for an eviction by others tries again.
+pub const EVICTION_RETRY_US: u64 = 500;
+
+/// Microseconds for which a worker does not look for keys to evict between commands, when there
+/// were none, or none could be evicted.
+pub const EVICTION_PAUSE_US: u64 = 100_000;
+
+/// Microseconds that one call of the sweep for expired keys takes at most, by and large: a quarter
+/// of the time between two calls while much has expired, as Valkey's.
 pub const SWEEP_US_MAX: u64 = 1000;
+
+/// Microseconds that each further step of `active-expire-effort` adds: 2 % of the time.
+pub const SWEEP_US_PER_EFFORT: u64 = 80;
 
 /// Buckets or slots that the sweep looks at between two readings of the clock.
 pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
 
-/// Share of expired entries among those met at which the sweep goes on soon, as its denominator.
-pub const SWEEP_BUSY_SHARE: usize = 10;
+/// Percent of expired entries among those met beyond which the sweep goes on soon; each further step
+/// of `active-expire-effort` takes one off.
+pub const SWEEP_BUSY_PERCENT: usize = 10;
 
 /// Expired fields of one hash that one command, beside those it names, or one step of the sweep
 /// deletes at most. A hash of which every field has expired goes as a whole, however many there

@@ -5,9 +5,11 @@
 
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::encode::Compression;
+use tidemill_store::KeyClass;
 
 use crate::commit::EventClass;
 use crate::telemetry::command_log::LogLimits;
+use crate::use_stamp::FrequencyScale;
 
 /// Clients that may do what is dangerous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,44 @@ pub enum Quiescent {
     Command,
 }
 
+/// Keys that eviction prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionOrder {
+    /// The longest idle first.
+    LeastRecentlyUsed,
+    /// The least frequently used first.
+    LeastFrequentlyUsed,
+    /// Any.
+    Random,
+    /// The first to expire first.
+    TimeToLive,
+}
+
+/// `maxmemory-policy` but `noeviction`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvictionPolicy {
+    /// Keys that may be evicted.
+    pub keys: KeyClass,
+    /// Order of their eviction.
+    pub order: EvictionOrder,
+}
+
+impl EvictionPolicy {
+    /// The policy of a name; none for `noeviction`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<EvictionPolicy> {
+        let (keys, order) = name.split_once('-')?;
+        let keys = if keys == "allkeys" { KeyClass::All } else { KeyClass::Expiring };
+        let order = match order {
+            "lru" => EvictionOrder::LeastRecentlyUsed,
+            "lfu" => EvictionOrder::LeastFrequentlyUsed,
+            "ttl" => EvictionOrder::TimeToLive,
+            _ => EvictionOrder::Random,
+        };
+        Some(EvictionPolicy { keys, order })
+    }
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -45,6 +85,18 @@ pub struct Settings {
     pub acl_log_entries_max: usize,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
+    /// `active-expire-effort`, from 1 on.
+    pub expire_effort: u64,
+    /// `maxmemory-policy`; none is `noeviction`.
+    pub eviction_policy: Option<EvictionPolicy>,
+    /// `maxmemory-samples`: keys compared per eviction.
+    pub eviction_samples: usize,
+    /// `maxmemory-eviction-tenacity`: see [`Settings::eviction_us_max`].
+    pub eviction_tenacity: u32,
+    /// `lazyfree-lazy-eviction`: evicted keys are journaled as `UNLINK`.
+    pub evicts_lazily: bool,
+    /// `lfu-log-factor` and `lfu-decay-time`.
+    pub frequency_scale: FrequencyScale,
     /// `rcu-retired-max`: retired bytes of all workers beyond which writers wait; 0 goes by the
     /// memory.
     pub retired_bytes_max: u64,
@@ -96,6 +148,23 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// True if uses of keys are counted.
+    #[must_use]
+    pub fn counts_uses(&self) -> bool {
+        let order = self.eviction_policy.map(|policy| policy.order);
+        order == Some(EvictionOrder::LeastFrequentlyUsed)
+    }
+
+    /// Microseconds that eviction takes before other clients have their turn, by Valkey's formula.
+    #[must_use]
+    pub fn eviction_us_max(&self) -> u64 {
+        match self.eviction_tenacity {
+            tenacity @ ..=10 => 50 * u64::from(tenacity),
+            tenacity @ 11..100 => (500.0 * 1.15_f64.powi(tenacity as i32 - 10)) as u64,
+            100.. => u64::MAX,
+        }
+    }
+
     /// True if events of a class are published.
     #[must_use]
     #[inline]
@@ -113,6 +182,12 @@ impl Default for Settings {
             users_file: None,
             acl_log_entries_max: 128,
             maxmemory_bytes: 0,
+            expire_effort: 1,
+            eviction_policy: None,
+            eviction_samples: 5,
+            eviction_tenacity: 10,
+            evicts_lazily: true,
+            frequency_scale: FrequencyScale { log_factor: 10, decay_minutes: 1 },
             retired_bytes_max: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
             debug_command: AllowedClients::Nobody,

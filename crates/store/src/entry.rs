@@ -30,6 +30,7 @@ use triomphe::ThinArc;
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::limits::{INLINE_VALUE_BYTES_MAX, PACKED_KEY_BYTES_MAX};
+use crate::size_class::size_class;
 use crate::tree::Root;
 use crate::value::text::Text;
 use crate::value::{Collection, Encoding, Kind};
@@ -248,7 +249,8 @@ impl OwnedEntry {
         // SAFETY: the size is never zero.
         let memory = unsafe { alloc(layout) };
         let Some(pointer) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        heap.allocated(layout.size());
+        let bytes = size_class(layout.size());
+        heap.allocated(bytes);
         let header = EntryHeader {
             recency: AtomicU32::new(spec.recency),
             kind: spec.kind as u8 | storage << 4,
@@ -271,7 +273,7 @@ impl OwnedEntry {
         writer.append(spec.key);
         writer.append(inline);
         debug_assert!(writer.offset <= layout.size());
-        OwnedEntry { pointer, bytes: layout.size() + value_bytes }
+        OwnedEntry { pointer, bytes: bytes + value_bytes }
     }
 
     /// Bytes of the entry and of its value.
@@ -293,7 +295,7 @@ impl OwnedEntry {
     pub fn discard(self, heap: &Heap) {
         let entry = self.as_ref();
         let shared =
-            if entry.storage() == SHARED { entry.total_bytes() } else { entry.entry_bytes() };
+            if entry.storage() == SHARED { entry.total_bytes() } else { entry.counted_bytes() };
         heap.discarded(shared);
     }
 
@@ -587,17 +589,23 @@ impl<'g> EntryRef<'g> {
         self.header().recency.store(recency, Ordering::Relaxed);
     }
 
-    /// Bytes of the entry alone, without a value that is stored outside.
+    /// Bytes of the entry alone, without a value that is stored outside, as they are counted: by
+    /// the allocator's size class.
+    fn counted_bytes(self) -> usize {
+        size_class(self.entry_bytes())
+    }
+
+    /// Bytes that the entry alone has, without a value that is stored outside.
     #[must_use]
     pub fn entry_bytes(self) -> usize {
         let header = self.header();
         layout(header.flags, self.storage(), self.key_length(), self.inline_length()).size()
     }
 
-    /// Bytes of the entry and of its value.
+    /// Bytes of the entry and of its value, as they are counted.
     #[must_use]
     pub fn total_bytes(self) -> usize {
-        self.entry_bytes()
+        self.counted_bytes()
             + match self.value() {
                 Value::String(bytes) if self.storage() == SHARED => shared_bytes(bytes.len()),
                 Value::String(_) => 0,
@@ -626,9 +634,10 @@ fn layout(flags: u8, storage: u8, key_bytes: usize, inline_bytes: usize) -> Layo
     Layout::from_size_align(size, 8).expect("a key is far shorter than the address space")
 }
 
-/// Bytes of a shared string of `length` bytes: reference count, length, content.
+/// Bytes of a shared string of `length` bytes, as they are counted: reference count, length,
+/// content.
 fn shared_bytes(length: usize) -> usize {
-    (2 * size_of::<usize>() + length).next_multiple_of(8)
+    size_class(2 * size_of::<usize>() + length)
 }
 
 /// # Safety
@@ -696,7 +705,7 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
             bytes
         }
     };
-    let entry_bytes = entry.entry_bytes();
+    let entry_bytes = entry.counted_bytes();
     // SAFETY: by the caller's promise no thread can newly reach the entry.
     heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
     entry_bytes + value_bytes

@@ -12,6 +12,7 @@ mod database;
 mod detached;
 mod lock;
 mod publish;
+mod sample;
 
 use std::cell::UnsafeCell;
 use std::fmt;

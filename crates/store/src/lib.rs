@@ -23,6 +23,7 @@ mod new_string;
 pub mod pin;
 mod prefetch;
 mod primitive;
+mod size_class;
 pub mod slot;
 mod table;
 mod tree;
@@ -42,7 +43,7 @@ pub use keyspace::{
 pub use member::{Guard, Member, Section};
 pub use new_string::NewString;
 pub use slot::SlotNumber;
-pub use table::TableShape;
+pub use table::{KeyClass, TableShape};
 pub use tree::{Built, Root};
 pub use value::{Collection, Encoding, Kind, TreeEdit};
 pub use version::Version;

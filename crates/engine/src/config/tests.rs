@@ -256,7 +256,6 @@ fn what_does_not_exist_stops_the_start() {
         "cluster-enabled yes",
         "loadmodule /x.so",
         "rename-command FLUSHALL \"\"",
-        "maxmemory-policy allkeys-lru",
         "min-replicas-to-write 1",
         "activedefrag yes",
     ] {

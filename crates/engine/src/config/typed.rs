@@ -6,8 +6,9 @@ use tidemill_rdb::encode::Compression;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, Quiescent, Settings};
+use crate::settings::{AllowedClients, EvictionPolicy, Quiescent, Settings};
 use crate::telemetry::command_log::LogLimits;
+use crate::use_stamp::FrequencyScale;
 
 /// Values that the server reads. Taken from a [`Configuration`] at start and after a change; shared
 /// as an `Arc`.
@@ -144,6 +145,15 @@ impl Configuration {
             users_file: self.path("aclfile"),
             acl_log_entries_max: self.number("acllog-max-len"),
             maxmemory_bytes: self.number("maxmemory"),
+            expire_effort: self.number("active-expire-effort"),
+            eviction_policy: EvictionPolicy::of_name(self.text("maxmemory-policy")),
+            eviction_samples: self.number("maxmemory-samples"),
+            eviction_tenacity: self.number("maxmemory-eviction-tenacity"),
+            evicts_lazily: self.flag("lazyfree-lazy-eviction"),
+            frequency_scale: FrequencyScale {
+                log_factor: self.number("lfu-log-factor"),
+                decay_minutes: self.number("lfu-decay-time"),
+            },
             retired_bytes_max: self.number("rcu-retired-max"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
             debug_command: self.clients("enable-debug-command"),

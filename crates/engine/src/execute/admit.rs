@@ -8,21 +8,25 @@ use super::executor::Executor;
 use super::measure::request_bytes;
 use super::permission;
 use crate::access::options::database;
+use crate::access::section::Enter;
 use crate::access::unwatch::unwatch;
 use crate::acl::Context;
 use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
+use crate::slots::parking::WaitTarget;
 use crate::worker::session::Queued;
 
 /// Way of an admissible request.
 pub(crate) enum Admitted {
     Run(CommandId, &'static Command),
     Queued,
+    /// It runs, or is queued, once keys have been evicted.
+    Waiting(WaitTarget),
 }
 
 /// Checks a request; queues it in a transaction.
 #[inline]
-pub(crate) fn admit<E>(
+pub(crate) fn admit<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     id: Option<CommandId>,
     args: &ArgumentView<'_>,
@@ -40,14 +44,14 @@ pub(crate) fn admit<E>(
                 denial.error(executor.session.user().name(), command)
             })?;
         }
-        permit(executor, id, command)?;
-        Ok((id, command))
+        permit(executor, id, command).map(|target| (id, command, target))
     });
     match resolved {
-        Ok((id, command)) if executor.session.transaction.is_some() => {
+        Ok((_, _, Some(target))) => Ok(Admitted::Waiting(target)),
+        Ok((id, command, None)) if executor.session.transaction.is_some() => {
             enqueue(executor, id, command, args)
         }
-        Ok((id, command)) => Ok(Admitted::Run(id, command)),
+        Ok((id, command, None)) => Ok(Admitted::Run(id, command)),
         Err(error) => Err(reject(executor, id, error)),
     }
 }
@@ -157,16 +161,21 @@ fn count_rejected<E>(executor: &Executor<'_, '_, E>, id: CommandId) {
 /// Commands that touch data: not for a session that watches others.
 const DATA: Flags = Flags::READONLY.union(Flags::WRITE).union(Flags::MAY_REPLICATE);
 
+/// Ok if a command may run as things are, or the target that it has to wait for first.
 #[inline]
-fn permit<E>(
-    executor: &Executor<'_, '_, E>,
+fn permit<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
     id: CommandId,
     command: &'static Command,
-) -> Result<(), CommandError> {
+) -> Result<Option<WaitTarget>, CommandError> {
+    let mut target = None;
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
-    } else if executor.worker.out_of_memory && command.flags.contains(Flags::DENYOOM) {
-        CommandError::OutOfMemory
+    } else if executor.worker.is_limited()
+        && command.flags.contains(Flags::DENYOOM)
+        && let Err(error) = executor.make_room().map(|wanted| target = wanted)
+    {
+        error
     } else if executor.session.is_subscriber && is_refused_to_subscribers(executor, command) {
         CommandError::err(format_args!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
@@ -174,7 +183,7 @@ fn permit<E>(
             command.name
         ))
     } else {
-        return Ok(());
+        return Ok(target);
     };
     count_rejected(executor, id);
     Err(error)

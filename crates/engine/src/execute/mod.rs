@@ -7,9 +7,11 @@
 //! for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. Notes
 //! on commands are in [`measure`], lack of memory is in [`shortage`]; keys that expire unread are
 //! swept away beside all that ([`sweep`]).
+//! [`evict`] makes room in `maxmemory` before a command runs.
 
 mod admit;
 mod batch;
+mod evict;
 mod executor;
 pub mod keyed;
 mod look_ahead;
@@ -25,6 +27,7 @@ pub mod turn;
 mod unit;
 
 pub use batch::Batch;
+pub use evict::relieve;
 pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};
 pub use measure::note_unblocked;
 pub use registry::commands;

@@ -15,8 +15,8 @@ use crate::access::locks::LockSet;
 use crate::access::section::ReadSide;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{
-    FIELDS_PER_SWEEP_STEP, SWEEP_BUSY_SHARE, SWEEP_STEPS_BETWEEN_CLOCKS,
-    SWEEP_STEPS_PER_BUCKET_MAX, SWEEP_US_MAX,
+    FIELDS_PER_SWEEP_STEP, SWEEP_BUSY_PERCENT, SWEEP_STEPS_BETWEEN_CLOCKS,
+    SWEEP_STEPS_PER_BUCKET_MAX, SWEEP_US_MAX, SWEEP_US_PER_EFFORT,
 };
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -42,10 +42,12 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
         return false;
     }
     let start_us = shared.clock.monotonic_us();
+    let further_effort = worker.settings.expire_effort.saturating_sub(1);
+    let us_max = SWEEP_US_MAX + further_effort * SWEEP_US_PER_EFFORT;
     let mut met = Met::default();
     let mut is_over = false;
     let mut databases_left = shared.keyspace.databases_end().max(1) + 1;
-    while !is_over && shared.clock.monotonic_us() - start_us < SWEEP_US_MAX {
+    while !is_over && shared.clock.monotonic_us() - start_us < us_max {
         reader.section(&mut |section| {
             let end = met.steps + SWEEP_STEPS_BETWEEN_CLOCKS;
             while met.steps < end {
@@ -64,7 +66,8 @@ pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) ->
     stats.sweeps_cut_short.add(u64::from(!is_over));
     stats.swept_entries.set(met.entries as u64);
     stats.swept_expired.set(met.expired as u64);
-    met.leaves_fields || !is_over && met.expired * SWEEP_BUSY_SHARE > met.entries
+    let busy_percent = SWEEP_BUSY_PERCENT.saturating_sub(further_effort as usize);
+    met.leaves_fields || !is_over && met.expired * 100 > met.entries * busy_percent
 }
 
 /// Looks at one bucket, or skips a slot in which nothing expires; behind the last slot, goes on to

@@ -54,7 +54,12 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         executor.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }
-    if let Err(reason) = check_memory(executor, &transaction) {
+    let admitted = check_memory(executor, &transaction);
+    if let Ok(Some(target)) = admitted {
+        executor.session.transaction = Some(transaction);
+        return Step::Wait(target);
+    }
+    if let Err(reason) = admitted {
         unwatch(executor.shared, executor.worker, executor.session, None);
         executor.worker.stats(executor.shared).command(id).rejected.add(1);
         let text = [b"EXECABORT Transaction discarded because of: ", &*reason.wire()].concat();
@@ -139,20 +144,24 @@ fn publishes(shared: &Shared, transaction: &Transaction) -> bool {
 }
 
 /// Ok if the commands may take memory, and there is some for what they store and for the least
-/// that they answer.
+/// that they answer; or the target to wait for first.
 fn check_memory<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     transaction: &Transaction,
-) -> Result<(), CommandError> {
+) -> Result<Option<WaitTarget>, CommandError> {
     let denied = |queued: &Queued| {
         executor.shared.commands.command(queued.id).flags.contains(Flags::DENYOOM)
     };
-    if executor.worker.out_of_memory && transaction.queued.iter().any(denied) {
-        return Err(CommandError::OutOfMemory);
+    if executor.worker.is_limited()
+        && transaction.queued.iter().any(denied)
+        && let Some(target) = executor.make_room()?
+    {
+        return Ok(Some(target));
     }
     let bytes = transaction.queued_bytes as u64;
     Room::of(executor.shared).check(bytes + bytes / 4)?;
-    executor.make_places(transaction.queued.len())
+    executor.make_places(transaction.queued.len())?;
+    Ok(None)
 }
 
 /// Locks what the transaction touches, or stops everybody else if it touches everything.

@@ -487,6 +487,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 let retry_us = shared.clock.monotonic_us() + LANE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));
             }
+            WaitTarget::Eviction { until_us } => return Next::WakeUp(WakeUp::At(until_us)),
             WaitTarget::Pause => return Next::WakeUp(WakeUp::PauseEnd),
             WaitTarget::Memory => return Next::WakeUp(WakeUp::Memory),
         };
@@ -515,6 +516,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 self.reply.queued();
                 Step::Done
             }
+            Ok(admit::Admitted::Waiting(target)) => Step::Wait(target),
             Err(error) => {
                 self.error(&error);
                 Step::Done

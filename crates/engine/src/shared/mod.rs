@@ -7,11 +7,13 @@ mod error_counts;
 mod host;
 mod lazy_free;
 mod live_config;
+pub(crate) mod memory_limit;
 pub mod monitor;
 mod pause;
 mod state;
 
 pub use host::{AllocatorMemory, Host};
 pub use lazy_free::PendingFrees;
+pub use memory_limit::MemoryLimit;
 pub use pause::PauseMode;
 pub use state::{Shared, SharedSpec};

@@ -28,6 +28,7 @@ use crate::shared::error_counts::ErrorCounts;
 use crate::shared::host::Host;
 use crate::shared::lazy_free::{LazyFree, PendingFrees};
 use crate::shared::live_config::LiveConfig;
+use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
 use crate::slots::mailbox::{Mailboxes, Notify};
@@ -82,6 +83,8 @@ pub struct Shared {
     /// True once a field of any hash was given an expiry.
     has_expiring_fields: AtomicBool,
     lazy_free: LazyFree,
+    /// Account of `maxmemory`.
+    pub memory_limit: Arc<MemoryLimit>,
     peak_bytes: AtomicU64,
     /// Memory that the server may have, as of its start.
     memory_bytes: u64,
@@ -164,6 +167,7 @@ impl Shared {
             expiry_floor: ExpiryFloor::default(),
             has_expiring_fields: AtomicBool::new(false),
             lazy_free: LazyFree::default(),
+            memory_limit: Arc::default(),
             peak_bytes: AtomicU64::new(0),
             memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
@@ -263,6 +267,9 @@ impl Shared {
     /// they are not freed yet.
     pub fn note_detached(&self, detached: &[Detached]) {
         self.lazy_free.note_detached(detached);
+        // The workers that allocated them have claimed them, and count them as live for ever.
+        let bytes = detached.iter().map(|detached| detached.bytes).sum::<u64>();
+        self.memory_limit.adjust(-bytes.cast_signed());
     }
 
     /// Frees flushed databases that nobody can reach any more; takes time in proportion to their
@@ -348,7 +355,7 @@ impl Shared {
         }
         let known = [settings.maxmemory_bytes, self.memory_bytes];
         let limit = known.into_iter().filter(|&bytes| bytes > 0).min().unwrap_or(0);
-        (limit / RETIRED_MEMORY_SHARE / workers).max(RETIRED_BYTES_MIN)
+        (limit / RETIRED_MEMORY_SHARE).max(RETIRED_BYTES_MIN) / workers
     }
 
     /// The most of [`Shared::used_bytes`] that was seen, now included. Looked at ten times a second
@@ -412,6 +419,7 @@ impl Shared {
         self.errors.reset();
         self.stats.iter().for_each(WorkerStats::reset);
         self.lazy_free.reset();
+        self.memory_limit.reset_stats();
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

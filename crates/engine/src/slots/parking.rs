@@ -27,6 +27,12 @@ pub enum WaitTarget {
     Pause,
     /// Memory that the session's worker has to free first.
     Memory,
+    /// Memory within `maxmemory`, until a time in monotonic microseconds: keys are evicted by others
+    /// meanwhile.
+    Eviction {
+        /// When the session tries again.
+        until_us: u64,
+    },
     /// Room in the lane of a worker that has much to deliver: see
     /// [`Lanes::is_crowded`](crate::pubsub::lanes::Lanes::is_crowded). The session tries again
     /// after a while.
@@ -88,7 +94,8 @@ impl Parking {
             | WaitTarget::Gate
             | WaitTarget::Pause
             | WaitTarget::Memory
-            | WaitTarget::Lane => 0,
+            | WaitTarget::Lane
+            | WaitTarget::Eviction { .. } => 0,
         };
         &self.stripes[index % self.stripes.len()]
     }

@@ -92,6 +92,8 @@ pub struct WorkerStats {
     pub expired_keys: Counter,
     /// Hash fields deleted because they expired.
     pub expired_fields: Counter,
+    /// Keys deleted to make room for others.
+    pub evicted_keys: Counter,
     /// Changes of the dataset.
     pub changes: Counter,
     /// Error replies.
@@ -168,6 +170,7 @@ impl WorkerStats {
             keyspace_misses: Counter::default(),
             expired_keys: Counter::default(),
             expired_fields: Counter::default(),
+            evicted_keys: Counter::default(),
             changes: Counter::default(),
             error_replies: Counter::default(),
             live_bytes: Counter::default(),
@@ -215,6 +218,7 @@ impl WorkerStats {
             &self.keyspace_misses,
             &self.expired_keys,
             &self.expired_fields,
+            &self.evicted_keys,
             &self.error_replies,
             &self.input_bytes,
             &self.output_bytes,

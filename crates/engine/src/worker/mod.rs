@@ -4,6 +4,9 @@
 
 pub(crate) mod called;
 mod events;
+pub(crate) mod eviction;
+pub(crate) mod key_ranges;
+mod lease;
 pub(crate) mod registrations;
 pub(crate) mod run;
 pub mod session;

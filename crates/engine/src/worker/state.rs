@@ -6,9 +6,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use tidemill_rcu::Limits;
 use tidemill_resp::request::Heads;
-use tidemill_store::{Heap, KeyHash};
+use tidemill_store::{EntryRef, Heap, KeyHash};
 
 use super::called::Called;
+use super::eviction::Eviction;
+use super::key_ranges::KeyRanges;
+use super::lease::Lease;
 use super::run::Run;
 use super::sweep;
 use crate::commit::EventClass;
@@ -20,6 +23,7 @@ use crate::shared::Shared;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
 use crate::slots::waiter::Deadlines;
 use crate::telemetry::stats::WorkerStats;
+use crate::use_stamp::UseStamp;
 use crate::worker::registrations::Ended;
 
 /// A key that a read found expired; it is deleted after the reply, as a write of its own.
@@ -79,8 +83,23 @@ pub struct Worker {
     settings_version: u64,
     now_us: u64,
     ahead_ms: u64,
-    /// True if the dataset has outgrown `maxmemory`, as of the last boundary.
-    pub(crate) out_of_memory: bool,
+    /// Memory that it has claimed of `maxmemory`.
+    pub(crate) lease: Lease,
+    /// Bytes of its clients' buffers, as of its last tick.
+    client_bytes: i64,
+    pub(crate) eviction: Eviction,
+    /// True if more memory is in use than `maxmemory` and keys can be evicted: the worker goes on
+    /// with that in its next iteration.
+    evicts_soon: bool,
+    /// Slots with keys, for `RANDOMKEY`.
+    pub(crate) random_keys: KeyRanges,
+    /// Value of the recency field of a key that is used now and whose uses are not counted;
+    /// [`UseStamp::NEVER`] if uses are counted.
+    use_stamp: UseStamp,
+    /// True if uses are counted: under an LFU policy.
+    counts_uses: bool,
+    /// Address of the key whose use by a write was counted last; never read from.
+    counted_write: usize,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
     /// holds no lock, which it is woken for when the slot is released.
@@ -123,7 +142,14 @@ impl Worker {
             settings_version: shared.settings_version(),
             now_us: shared.clock.unix_us(),
             ahead_ms: shared.clock.ahead_ms(),
-            out_of_memory: false,
+            lease: Lease::new(Arc::clone(&shared.memory_limit)),
+            client_bytes: 0,
+            eviction: Eviction::default(),
+            evicts_soon: false,
+            random_keys: KeyRanges::default(),
+            use_stamp: UseStamp::NEVER,
+            counts_uses: false,
+            counted_write: 0,
             expired: Vec::new(),
             postponed: ReadyKeys::default(),
             postponed_is_due: false,
@@ -152,7 +178,7 @@ impl Worker {
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
-        self.refresh_memory(shared);
+        self.lease.settle(self.used_bytes());
         if !self.ended.is_empty() {
             self.ended.retry(shared);
         }
@@ -165,10 +191,31 @@ impl Worker {
         self.ended.len()
     }
 
-    /// Looks whether the dataset has outgrown `maxmemory`.
-    pub(crate) fn refresh_memory(&mut self, shared: &Shared) {
-        let limit = self.settings.maxmemory_bytes;
-        self.out_of_memory = limit > 0 && shared.live_bytes() > limit;
+    /// Bytes that count for `maxmemory`: live data that this worker allocated, less what it retired
+    /// of any worker's, and its clients' buffers.
+    pub(crate) fn used_bytes(&self) -> i64 {
+        self.heap.live_bytes() + self.client_bytes
+    }
+
+    /// Counts the buffers of the worker's clients.
+    pub fn set_client_bytes(&mut self, bytes: u64) {
+        self.client_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    }
+
+    /// True if `maxmemory` is set.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.lease.is_limited()
+    }
+
+    /// True if the worker has keys to evict in its next iteration, with no sleep before.
+    #[must_use]
+    pub fn evicts_soon(&self) -> bool {
+        self.evicts_soon
+    }
+
+    pub(crate) fn set_evicts_soon(&mut self, evicts_soon: bool) {
+        self.evicts_soon = evicts_soon;
     }
 
     /// Picks up settings that were changed.
@@ -178,12 +225,15 @@ impl Worker {
             self.settings_version = shared.settings_version();
             self.settings = shared.settings();
             self.apply_settings(shared);
-            self.refresh_memory(shared);
         }
     }
 
     fn apply_settings(&mut self, shared: &Shared) {
         self.notes_misses = self.settings.publishes(EventClass::MISS);
+        self.counts_uses = self.settings.counts_uses();
+        self.refresh_use_stamp();
+        let (limit_bytes, used) = (self.settings.maxmemory_bytes, self.used_bytes());
+        self.lease.set_limit(limit_bytes, shared.worker_count(), used);
         let bytes = usize::try_from(shared.retired_bytes_max(&self.settings)).unwrap_or(usize::MAX);
         self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
     }
@@ -192,6 +242,13 @@ impl Worker {
     pub fn refresh_clock(&mut self, shared: &Shared) {
         self.now_us = self.now_us.max(shared.clock.unix_us());
         self.ahead_ms = shared.clock.ahead_ms();
+        self.refresh_use_stamp();
+    }
+
+    #[inline]
+    fn refresh_use_stamp(&mut self) {
+        let counted = UseStamp::NEVER;
+        self.use_stamp = if self.counts_uses { counted } else { UseStamp::new(self.now_s()) };
     }
 
     /// A key that somebody waits for may be there: it is looked at as soon as this worker holds no
@@ -258,10 +315,60 @@ impl Worker {
         self.now_us
     }
 
-    /// The recency that a key used now gets: seconds.
+    /// Unix time in seconds, as of the last boundary.
     #[must_use]
-    pub fn recency(&self) -> u32 {
-        (self.now_us / 1_000_000) as u32
+    pub fn now_s(&self) -> u64 {
+        self.now_us / 1_000_000
+    }
+
+    /// Recency field of a key that is written in the place of `former`, whose use was noted.
+    #[inline]
+    pub(crate) fn written_recency(&self, former: Option<EntryRef<'_>>) -> u32 {
+        if self.counts_uses { self.counted_recency(former) } else { self.use_stamp.field() }
+    }
+
+    #[cold]
+    fn counted_recency(&self, former: Option<EntryRef<'_>>) -> u32 {
+        former.map_or(UseStamp::new(self.now_s()).field(), EntryRef::recency)
+    }
+
+    /// True if uses of keys are counted.
+    #[inline(always)]
+    pub(crate) fn counts_uses(&self) -> bool {
+        self.counts_uses
+    }
+
+    /// Notes that an entry is used.
+    #[inline(always)]
+    pub(crate) fn note_use(&mut self, entry: EntryRef<'_>) {
+        // Stored only when the second changed, so that readers of a hot key share its line.
+        if entry.recency() != self.use_stamp.field() {
+            if self.counts_uses {
+                self.count_use(entry);
+            } else {
+                entry.set_recency(self.use_stamp.field());
+            }
+        }
+    }
+
+    /// Counts a use of an entry that is about to be changed: once, however often the command looks
+    /// at it before it does.
+    #[cold]
+    pub(crate) fn count_write(&mut self, entry: EntryRef<'_>) {
+        let address = entry.key().as_ptr().addr();
+        if std::mem::replace(&mut self.counted_write, address) != address {
+            self.count_use(entry);
+        }
+    }
+
+    /// Counts a use of an entry. Of two at the same moment one may be lost.
+    #[cold]
+    fn count_use(&mut self, entry: EntryRef<'_>) {
+        let (now_s, before) = (self.now_s(), UseStamp::of_field(entry.recency()));
+        let after = before.used(now_s, self.settings.frequency_scale, &mut self.random);
+        if after != before {
+            entry.set_recency(after.field());
+        }
     }
 
     /// Counts a lookup of a key.
@@ -297,5 +404,12 @@ impl Worker {
     #[must_use]
     pub fn stats<'k>(&self, shared: &'k Shared) -> &'k WorkerStats {
         &shared.stats[self.index]
+    }
+}
+
+impl Drop for Worker {
+    /// Its clients are gone, and what it allocated stays.
+    fn drop(&mut self) {
+        self.lease.give_back(self.heap.live_bytes());
     }
 }

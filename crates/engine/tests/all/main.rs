@@ -13,6 +13,7 @@ mod acl_beside_valkey;
 mod acl_matrix;
 mod answered;
 mod config_beside_valkey;
+mod eviction;
 mod expired_for_all;
 mod field_expiry;
 mod geo;

@@ -365,6 +365,11 @@ impl Server {
         execute::end_session(&self.shared, &mut self.seats[state.seat].worker, state.session);
     }
 
+    /// Ends the last worker, which has no connections.
+    pub fn end_worker(&mut self) {
+        drop(self.seats.pop());
+    }
+
     /// A worker, and the server's state.
     pub fn worker(&mut self, index: usize) -> (&mut Worker, &Arc<Shared>) {
         (&mut self.seats[index].worker, &self.shared)
@@ -428,6 +433,7 @@ impl Server {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);
         });
+        execute::relieve(shared, worker, &mut seat.reader);
         seat.worker.receivers.begin_sending(&shared.lanes, index);
         while seat.worker.receivers.collect() {
             while let Some(dirty) = seat.worker.receivers.next_dirty() {

@@ -85,6 +85,9 @@ fn traffic(shared: &Shared, out: &mut Exposition) {
         ("tidemill_fields_expired_total", "Hash fields deleted because they expired.", |stats| {
             &stats.expired_fields
         }),
+        ("tidemill_keys_evicted_total", "Keys deleted to make room for others.", |stats| {
+            &stats.evicted_keys
+        }),
         ("tidemill_changes_total", "Changes of the dataset.", |stats| &stats.changes),
         ("tidemill_sessions_parked_total", "Times a session waited for a slot.", |stats| {
             &stats.parked

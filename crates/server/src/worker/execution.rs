@@ -154,13 +154,14 @@ impl<F: Flavour> Execution<F> {
     }
 
     /// Does the engine's work between the commands of clients: deletes expired keys, serves
-    /// postponed waiters, sweeps.
+    /// postponed waiters, evicts keys while too much memory is in use.
     pub(super) fn between_commands(&mut self, shared: &Shared) {
         let Execution { worker, reader, .. } = self;
         reader.section(&mut |section| {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);
         });
+        execute::relieve(shared, worker, reader);
     }
 
     /// Sweeps for expired keys if it is time to.
@@ -181,6 +182,9 @@ impl<F: Flavour> Execution<F> {
     /// Latest end of the worker's next wait for events, in monotonic microseconds.
     #[inline]
     pub(super) fn look_again_us(&self, now_us: u64) -> u64 {
+        if self.worker.evicts_soon() {
+            return now_us;
+        }
         let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
         if !self.worker.heap.retired().is_empty() {
             until_us = until_us.min(now_us + RECLAIM_MS * 1000);

@@ -35,6 +35,7 @@ impl<F: Flavour> EventLoop<F> {
         if self.config.client_memory_bytes_max > 0 {
             self.evict_clients();
         }
+        self.count_client_memory();
         if self.config.timeout_seconds > 0 {
             self.close_idle(u64::from(self.config.timeout_seconds) * 1000);
         }
@@ -64,6 +65,15 @@ impl<F: Flavour> EventLoop<F> {
             log::debug!("Closing idle client");
             self.close(index);
         }
+    }
+
+    /// Counts the buffers of clients for `maxmemory`, while it is set.
+    fn count_client_memory(&mut self) {
+        let bytes = match self.execution.worker().is_limited() {
+            true => self.connections.iter().map(|(_, client)| client.memory_bytes()).sum(),
+            false => 0,
+        };
+        self.execution.worker_mut().set_client_bytes(bytes);
     }
 
     /// Disconnects the largest clients while all together take too much.

@@ -16,6 +16,7 @@ use crate::member::Section;
 use super::segment::SegmentWord;
 use crate::heap::Heap;
 use crate::limits::DIRECTORY_DEPTH_MAX;
+use crate::size_class::size_class;
 
 /// Set in a word that refers to a directory; its depth is then in the bits of a segment's bucket
 /// count.
@@ -73,7 +74,7 @@ impl<'g> Directory<'g> {
         memory.extend(std::iter::once(1 << depth).chain(words).map(AtomicU64::new));
         debug_assert_eq!(memory.len(), (1 << depth) + 1);
         let memory = memory.into_boxed_slice();
-        heap.allocated(size_of_val(&*memory));
+        heap.allocated(size_class(size_of_val(&*memory)));
         let start = NonNull::from(Box::leak(memory)).cast::<AtomicU64>();
         // SAFETY: the memory holds the length and at least two words.
         let first = unsafe { start.add(1) };
@@ -115,7 +116,7 @@ impl<'g> Directory<'g> {
     }
 
     pub(super) fn bytes(self) -> usize {
-        ((1 << self.depth) + 1) * size_of::<AtomicU64>()
+        size_class(((1 << self.depth) + 1) * size_of::<AtomicU64>())
     }
 
     /// Word for a hash from which the bits that led to this directory were shifted out.
@@ -156,23 +157,24 @@ impl<'g> Directory<'g> {
     ///
     /// No reference to the directory may be left.
     pub(super) unsafe fn free(self) -> usize {
+        let bytes = self.bytes();
         // SAFETY: the caller's promise.
-        unsafe { free_directory(self.first) }
+        unsafe { free_directory(self.first) };
+        bytes
     }
 }
 
-/// Frees a directory and returns its bytes.
+/// Frees a directory.
 ///
 /// # Safety
 ///
 /// `first` comes from [`Directory::allocate`], and no reference to the directory may be left.
-unsafe fn free_directory(first: NonNull<AtomicU64>) -> usize {
+unsafe fn free_directory(first: NonNull<AtomicU64>) {
     // SAFETY: the length precedes the first word.
     let start = unsafe { first.sub(1) };
     // SAFETY: as above. Relaxed: the length never changes.
     let length = unsafe { start.as_ref() }.load(Ordering::Relaxed) as usize;
     let memory = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), length + 1);
     // SAFETY: this is the box that `allocate` leaked.
-    let memory = unsafe { Box::from_raw(memory) };
-    size_of_val(&*memory)
+    drop(unsafe { Box::from_raw(memory) });
 }

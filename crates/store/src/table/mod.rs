@@ -28,6 +28,7 @@
 
 mod bucket;
 mod directory;
+mod key_class;
 mod known;
 mod rebuild;
 mod root;
@@ -35,6 +36,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+pub use key_class::KeyClass;
 pub(crate) use root::Table;
 pub use root::TableShape;
 pub(crate) use segment::Position;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::member::Section;
 
 use super::directory::{Directory, Target, target};
+use super::key_class::KeyClass;
 use super::segment::{Position, SegmentWord};
 use crate::entry::{self, EntryRef};
 use crate::hash::Seed;
@@ -269,6 +270,21 @@ impl Table {
     ) -> Option<u64> {
         let segment = self.segment_of(from, section)?;
         segment.visit_bucket(from, granularity, seed, section, visit).or_else(|| segment.end())
+    }
+
+    /// Visits the entries of `keys` in the bucket that holds `from`, and returns a hash
+    /// in the next one, which is the first behind the last.
+    pub(crate) fn sample_bucket<'g>(
+        &self,
+        from: u64,
+        keys: KeyClass,
+        seed: &Seed,
+        section: Section<'g>,
+        visit: &mut dyn FnMut(EntryRef<'g>),
+    ) -> u64 {
+        let Some(segment) = self.segment_of(from, section) else { return 0 };
+        let next = segment.sample_bucket(from, keys, seed, section, visit);
+        next.or_else(|| segment.end()).unwrap_or(0)
     }
 
     /// All entries.

@@ -20,6 +20,7 @@ use tidemill_rcu::Garbage;
 use crate::member::Section;
 
 use super::bucket::{BUCKET_COUNT_MAX, BUCKET_ENTRIES, Bucket, POINTER_BITS, POINTER_MASK};
+use super::key_class::KeyClass;
 use super::known::{KnownHash, TAG_BITS, Tail};
 use crate::entry::EntryRef;
 use crate::hash::{Seed, hash};
@@ -27,6 +28,7 @@ use crate::heap::Heap;
 use crate::key::NO_PLACE;
 use crate::limits::{SCAN_GRANULARITY_MAX, SEGMENT_BUCKETS_MAX, SEGMENT_DEPTH_MAX};
 use crate::prefetch::prefetch;
+use crate::size_class::size_class;
 
 /// Set in the word of an entry that expires. Entries are aligned to eight bytes.
 const EXPIRES: u64 = 1;
@@ -223,7 +225,7 @@ impl SegmentWord {
     }
 
     pub(super) fn bytes(self) -> usize {
-        Self::layout(self.home_count(), self.overflow_count()).size()
+        size_class(Self::layout(self.home_count(), self.overflow_count()).size())
     }
 
     pub(crate) fn entry_count(self) -> usize {
@@ -433,7 +435,7 @@ impl SegmentWord {
         // SAFETY: the size is never zero.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(pointer) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        heap.allocated(layout.size());
+        heap.allocated(size_class(layout.size()));
         let header = SegmentHeader {
             entry_count: AtomicU32::new(0),
             home_count: home_count as u32,
@@ -443,6 +445,24 @@ impl SegmentWord {
         // SAFETY: fresh memory, aligned to 64, larger than a header.
         unsafe { pointer.cast::<SegmentHeader>().write(header) };
         SegmentWord::new(pointer, depth, home_count)
+    }
+
+    /// Visits the entries of `keys` in the home bucket of `from`, none of which is loaded for it, and
+    /// returns the first hash of the next bucket, if there is one in the segment.
+    pub(crate) fn sample_bucket<'g>(
+        self,
+        from: u64,
+        keys: KeyClass,
+        seed: &Seed,
+        section: Section<'g>,
+        visit: &mut dyn FnMut(EntryRef<'g>),
+    ) -> Option<u64> {
+        let index = bucket_index(from, self.depth(), self.home_count());
+        self.chain(index, seed, section)
+            .filter(|word| keys == KeyClass::All || word & EXPIRES != 0)
+            .filter_map(|word| entry_of(word, section))
+            .for_each(visit);
+        (index + 1 < self.home_count()).then(|| self.first_hash(index + 1))
     }
 
     /// All entries, in no particular order.

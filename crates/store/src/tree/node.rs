@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::prefetch::prefetch;
+use crate::size_class::size_class;
 
 pub(crate) const HEADER_BYTES: usize = size_of::<NodeHeader>();
 pub(crate) const TOTALS_BYTES: usize = size_of::<Totals>();
@@ -199,6 +200,7 @@ impl Link {
 
     /// Allocates a node without elements.
     pub(crate) fn allocate(level: u8, flags: u8, bytes: usize) -> Link {
+        // Its whole size class, so that no byte is lost to rounding.
         let capacity = size_class(bytes);
         let layout = layout(capacity);
         // SAFETY: the layout's size is at least that of the header.
@@ -283,18 +285,6 @@ impl Link {
     pub(crate) fn table(self, count: usize) -> *mut u16 {
         self.payload(self.header().capacity as usize - HEADER_BYTES - 2 * count).cast()
     }
-}
-
-/// Rounds up to the size classes of common allocators (jemalloc, mimalloc), so that no byte is lost
-/// to rounding.
-fn size_class(bytes: usize) -> usize {
-    let step = match bytes {
-        0..=128 => 16,
-        129..=1024 => bytes.next_power_of_two() / 8,
-        _ => 64,
-    };
-    // A division takes as long as the allocator's fast path: the steps are powers of two.
-    (bytes + step - 1) & !(step - 1)
 }
 
 fn layout(capacity: usize) -> Layout {
@@ -441,21 +431,5 @@ impl Iterator for Ends<'_> {
             Some(&start) => Some(usize::from(start)),
             None => self.rest.next().map(|index| self.leaf.start(index)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn size_classes_waste_at_most_a_fifth_past_the_smallest() {
-        for bytes in 17..5000 {
-            let class = size_class(bytes);
-            assert!(class >= bytes && class.is_multiple_of(16));
-            assert!(bytes < 64 || (class - bytes) * 4 < bytes, "{bytes} -> {class}");
-        }
-        assert_eq!(size_class(1000), 1024);
-        assert_eq!(size_class(29), 32);
     }
 }

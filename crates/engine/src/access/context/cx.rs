@@ -185,10 +185,10 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         self.shared.keyspace.database_count()
     }
 
-    /// Recency that a key used now gets, s.
+    /// Unix time in seconds by which uses of keys are stamped.
     #[must_use]
-    pub fn recency(&self) -> u32 {
-        self.worker.recency()
+    pub(crate) fn use_s(&self) -> u64 {
+        self.worker.now_s()
     }
 
     /// Notes that a field gets an expiry: the sweep looks for such from now on.

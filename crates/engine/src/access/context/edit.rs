@@ -31,11 +31,24 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         let key_hash = self.key_hash(key);
         let section = self.section;
         let found = self.access.lock(key_hash.slot).find(database, key_hash, key, section);
+        if self.worker.counts_uses() && self.touch {
+            self.count_write(found);
+        }
         let mut edit = Edit { cx: self, database, key, key_hash, found };
         if edit.found.is_some_and(|found| edit.cx.is_expired(found.entry)) {
             edit.expire();
         }
         edit
+    }
+}
+
+impl Cx<'_, '_> {
+    /// Counts a use of what is about to be changed.
+    #[cold]
+    fn count_write(&mut self, found: Option<Found<'_>>) {
+        if let Some(found) = found {
+            self.worker.count_write(found.entry);
+        }
     }
 }
 
@@ -137,7 +150,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             kind: new.kind,
             encoding: new.encoding,
             expires_at_ms: new.expires_at_ms,
-            recency: self.cx.worker.recency(),
+            recency: self.cx.worker.written_recency(self.entry()),
             value: new.value,
         };
         OwnedEntry::new(spec, &self.cx.worker.heap)
@@ -146,6 +159,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     /// Puts an entry that was built for this key in the place of whatever is there. The key is new
     /// even then: that is told by [`Cx::new_key_event`].
     pub fn put_entry(self, entry: OwnedEntry, event: Event) {
+        entry.as_ref().set_recency(self.cx.worker.written_recency(None));
         self.put_built(entry, event, false);
     }
 
@@ -287,7 +301,7 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     pub fn set_encoding(self, encoding: Encoding) {
         let Edit { cx, database, key_hash, found, .. } = self;
         let found = found.expect("only an existing key is encoded anew");
-        let recency = cx.worker.recency();
+        let recency = cx.worker.written_recency(Some(found.entry));
         let heap = &cx.worker.heap;
         let lock = cx.access.lock(key_hash.slot);
         lock.set_encoding(database, key_hash.hash, found, encoding, recency, heap);
@@ -300,6 +314,18 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
             self.cx.note_missed(self.database, self.key);
         }
         self
+    }
+
+    /// Evicts the key: deletes it to make room for others. The deletion is journaled by itself.
+    pub(crate) fn evict(self) {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let is_lazy = cx.worker.settings.evicts_lazily;
+        let edit = Edit { cx: &mut *cx, database, key, key_hash, found };
+        if edit.remove(Event::new(EventClass::EVICTED, "evicted")) {
+            let word: &[u8] = if is_lazy { b"UNLINK" } else { b"DEL" };
+            cx.propagate_beside(database, [word, key]);
+            cx.worker.stats(cx.shared).evicted_keys.add(1);
+        }
     }
 
     /// Deletes the key because its time is over.
@@ -342,6 +368,6 @@ fn tree_spec<'v>(
         hash: key_hash.hash,
         encoding,
         expires_at_ms: found.and_then(|found| found.entry.expires_at_ms()),
-        recency: worker.recency(),
+        recency: worker.written_recency(found.map(|found| found.entry)),
     }
 }

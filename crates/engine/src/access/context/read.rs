@@ -115,11 +115,9 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
 
     /// Notes that an entry was used.
     #[inline]
-    pub fn touch(&self, entry: EntryRef<'_>) {
-        let now = self.worker.recency();
-        // Stored only when the second changed, so that readers of a hot key share its line.
-        if self.touch && entry.recency() != now {
-            entry.set_recency(now);
+    pub fn touch(&mut self, entry: EntryRef<'_>) {
+        if self.touch {
+            self.worker.note_use(entry);
         }
     }
 

@@ -77,8 +77,6 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>
         unit.note_changes(keys.max(1));
         detached
     })?;
-    // Flushed data is no longer live: later commands of the same transaction may write.
-    cx.worker.refresh_memory(cx.shared);
     if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
         free_now(cx);
     }

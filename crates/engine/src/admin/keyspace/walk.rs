@@ -6,7 +6,7 @@
 //! there: `KEYS` keeps what it has found, `SCAN` answers it.
 
 use rand_xoshiro::rand_core::Rng;
-use tidemill_store::{EntryRef, Kind, Section, SlotNumber};
+use tidemill_store::{EntryRef, KeyClass, Kind, Section, SlotNumber};
 
 use crate::access::expiry::SlotJudge;
 use crate::access::locks::spin;
@@ -321,14 +321,12 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
         let mut is_empty = false;
         let mut outcome = Ok(());
         cx.reader.section(&mut |section| {
-            let count = shared.keyspace.key_count(database, section);
-            is_empty = count == 0;
-            if is_empty {
-                return;
-            }
+            let slots = &mut cx.worker.random_keys;
+            is_empty = !slots.refresh(shared, database..database + 1, KeyClass::All, section);
+            let Some((_, slot)) = slots.draw(shared, random[0], section) else { return };
             let walk = Walk { shared, worker: &*cx.worker, database };
             outcome =
-                random_entry(&walk, reading, (random, count), section).map(|drawn| match drawn {
+                random_entry(&walk, reading, (random, slot), section).map(|drawn| match drawn {
                     Some((entry, true)) => note_expired(cx.worker, shared, database, entry),
                     Some((entry, false)) => found = Some(entry.key().into()),
                     None => {}
@@ -349,11 +347,8 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// A slot by its share of the keys, then one of the slot's buckets, then one of its entries, and
-/// whether its time is over.
-///
-/// Counts are as they are at this moment, which may be within a change of several slots: they only
-/// choose the slot.
+/// One of the buckets of a slot that was drawn by its share of the keys, then one of its entries,
+/// and whether its time is over.
 ///
 /// # Errors
 ///
@@ -361,24 +356,16 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn random_entry<'k: 'g, 'g>(
     walk: &Walk<'k, '_>,
     reading: Reading,
-    (random, count): ([u64; 2], u64),
+    (random, slot): ([u64; 2], SlotNumber),
     section: Section<'g>,
 ) -> Result<Option<(EntryRef<'g>, bool)>, WaitTarget> {
     let Walk { shared, database, .. } = *walk;
-    let mut rank = random[0] % count;
-    let slot = SlotNumber::all().find(|&slot| {
-        let keys = u64::from(shared.keyspace.slot_key_count(database, slot, section));
-        let is_here = rank < keys;
-        rank = rank.saturating_sub(keys);
-        is_here
-    });
-    let Some(slot) = slot else { return Ok(None) };
     let (keyspace, granularity) = (&shared.keyspace, CURSOR_GRANULARITY);
     read_slot(walk, slot, reading, |judge| {
         let mut entries = Vec::new();
         let visit = &mut |entry| entries.push(entry);
         keyspace.visit_bucket(database, slot, random[1], granularity, section, visit);
-        let entry = *entries.get((random[0] >> 32) as usize % entries.len().max(1))?;
+        let entry = *entries.get(random[0] as u32 as usize % entries.len().max(1))?;
         Some((entry, judge.is_over(entry)))
     })
 }

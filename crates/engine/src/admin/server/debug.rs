@@ -14,6 +14,7 @@ use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
+use crate::use_stamp::UseStamp;
 
 pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if !cx.session.client.is_among(cx.worker.settings.debug_command) {
@@ -60,7 +61,7 @@ fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
 fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
     let key_hash = shared.keyspace.key_hash(key);
-    let (now_s, is_fast) = (cx.worker.recency(), cx.args.len() == 4 && is(cx.arg(3), "FAST"));
+    let (now_s, is_fast) = (cx.worker.now_s(), cx.args.len() == 4 && is(cx.arg(3), "FAST"));
     let mut line = None;
     cx.reader.section(&mut |section| {
         let word = shared.keyspace.word(key_hash.slot);
@@ -78,12 +79,13 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 entry.total_bytes().saturating_sub(entry.key().len())
             ),
         };
+        let stamp = UseStamp::of_field(entry.recency());
         line = Some(format!(
             "Value at:{:p} refcount:1 encoding:{}{length} lru:{} lru_seconds_idle:{}",
             entry.key().as_ptr(),
             entry.encoding().name(),
-            entry.recency() & LRU_MASK,
-            now_s.wrapping_sub(entry.recency()),
+            stamp.second(),
+            stamp.idle_s(now_s),
         ));
     });
     let line = line.ok_or(CommandError::from("ERR no such key"))?;
@@ -109,9 +111,6 @@ fn listpack(cx: &mut SessionCx<'_, '_>) -> Outcome {
         Some(_) => Err("ERR Not a listpack encoded object.".into()),
     }
 }
-
-/// Valkey's clock of uses has 24 bits.
-const LRU_MASK: u32 = (1 << 24) - 1;
 
 /// Whatever is not a number other than 0 switches off, as in Valkey.
 fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {

@@ -163,7 +163,7 @@ fn server(cx: &SessionCx<'_, '_>, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> 
     lines.line("uptime_in_days", uptime_s / 86_400);
     lines.line("hz", 10);
     lines.line("configured_hz", setting("hz"));
-    lines.line("lru_clock", cx.worker.recency() & 0x00ff_ffff);
+    lines.line("lru_clock", cx.worker.now_s() & 0x00ff_ffff);
     lines.line("executable", fact("executable"));
     lines.line("config_file", fact("config_file"));
     lines.line("availability_zone", setting("availability-zone"));
@@ -265,7 +265,8 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("total_system_memory_human", human(system));
     lines.line("maxmemory", limit);
     lines.line("maxmemory_human", human(limit));
-    lines.line("maxmemory_policy", "noeviction");
+    let configuration = shared.configuration();
+    lines.line("maxmemory_policy", configuration.value("maxmemory-policy").unwrap_or_default());
     for (name, part, whole) in [
         ("allocator_frag", allocator.active_bytes, allocator.allocated_bytes),
         ("allocator_rss", allocator.resident_bytes, allocator.active_bytes),
@@ -275,6 +276,8 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
         lines.line(&format!("{name}_ratio"), format_args!("{:.2}", ratio(part, whole)));
         lines.line(&format!("{name}_bytes"), part as i64 - whole as i64);
     }
+    // Data that readers still need, or that a thread frees, is in use and is nobody's.
+    lines.line("mem_not_counted_for_evict", used.saturating_sub(live));
     let clients = shared.clients.all();
     lines.line(
         "mem_clients_normal",
@@ -305,6 +308,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         ("keyspace_hits", |stats| &stats.keyspace_hits),
         ("keyspace_misses", |stats| &stats.keyspace_misses),
         ("total_error_replies", |stats| &stats.error_replies),
+        ("evicted_keys", |stats| &stats.evicted_keys),
         ("evicted_clients", |stats| &stats.evicted_clients),
         ("client_query_buffer_limit_disconnections", |stats| &stats.query_limit_disconnections),
         ("client_output_buffer_limit_disconnections", |stats| &stats.output_limit_disconnections),
@@ -337,7 +341,10 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("acl_access_denied_channel", sum(shared, |stats| &stats.denied_channels));
     lines.line("acl_access_denied_tls_cert", 0);
     lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
-    lines.line("evicted_keys", 0);
+    lines.line("evicted_scripts", 0);
+    let (exceeded_us, now_us) = shared.memory_limit.exceeded_us(shared.clock.monotonic_us());
+    lines.line("total_eviction_exceeded_time", exceeded_us / 1000);
+    lines.line("current_eviction_exceeded_time", now_us / 1000);
     for (name, kind) in [
         ("pubsub_channels", TopicKind::Channel),
         ("pubsub_patterns", TopicKind::Pattern),

@@ -5,7 +5,6 @@ use tidemill_store::limits::DATABASES_MAX;
 use super::super::directive::{Directive, Kind};
 use super::builders::{ANY, I32, choice, flag, integer, memory, text};
 
-const NO_EVICTION: &str = "keys are not evicted: `maxmemory-policy` accepts `noeviction` only";
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
 const NO_DEFRAG: &str = "`activedefrag` is refused";
@@ -34,18 +33,22 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "maxmemory",
         "0",
         0,
-        "Bytes of live data beyond which writes are refused; 0 for no limit.",
+        "Bytes of live data and of clients' buffers beyond which keys are evicted, or writes \
+         refused; 0 for no limit. What waits for readers or for a background thread to be freed \
+         does not count: `rcu-retired-max` bounds it.",
     ),
-    choice("maxmemory-policy", "noeviction", POLICIES, "Which keys make room for new ones.")
-        .only(&["noeviction"], "keys are not evicted"),
-    integer("maxmemory-samples", "5", 1, 64, "Keys compared per eviction.")
-        .without_effect(NO_EVICTION),
-    integer("maxmemory-eviction-tenacity", "10", 0, 100, "Effort of eviction.")
-        .without_effect(NO_EVICTION),
-    integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows.")
-        .without_effect(NO_EVICTION),
-    integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one.")
-        .without_effect(NO_EVICTION),
+    choice("maxmemory-policy", "noeviction", POLICIES, "Which keys make room for new ones."),
+    integer("maxmemory-samples", "5", 1, 64, "Keys compared per eviction."),
+    integer(
+        "maxmemory-eviction-tenacity",
+        "10",
+        0,
+        100,
+        "Time that eviction takes before other clients have their turn: 50 us each up to 10, 15 % \
+         more with each above, no bound with 100.",
+    ),
+    integer("lfu-log-factor", "10", 0, I32, "How slowly a key's frequency grows."),
+    integer("lfu-decay-time", "1", 0, I32, "Minutes after which a key's frequency drops by one."),
     integer(
         "hz",
         "10",
@@ -55,8 +58,14 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     )
     .clamped(1, 500)
     .without_effect("workers do their periodic work ten times a second"),
-    integer("active-expire-effort", "1", 1, 10, "Effort of the sweep for expired keys.")
-        .without_effect("the sweep has one effort"),
+    integer(
+        "active-expire-effort",
+        "1",
+        1,
+        10,
+        "Effort of the sweep for expired keys: each step gives it 2 % of the time more, from 25 % \
+         on, while more than 10 % of what it meets has expired, each step 1 % less.",
+    ),
     Directive::new(
         "notify-keyspace-events",
         Kind::KeyspaceEvents,
@@ -124,8 +133,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         true,
         "FLUSHALL and FLUSHDB free in the background by default.",
     ),
-    flag("lazyfree-lazy-eviction", true, "Eviction frees in the background.")
-        .without_effect(ALWAYS_LAZY),
+    flag(
+        "lazyfree-lazy-eviction",
+        true,
+        "Evicted keys are journaled as UNLINK and not as DEL. Memory is freed after a grace period \
+         in any case.",
+    ),
     flag("lazyfree-lazy-expire", true, "Expiry frees in the background.")
         .without_effect(ALWAYS_LAZY),
     flag("lazyfree-lazy-server-del", true, "Overwriting frees in the background.")

@@ -91,8 +91,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "0",
         0,
         "Bytes that were replaced or deleted, of all workers together, beyond which writers wait \
-         for readers; 0 takes an eighth of `maxmemory` or of the machine's memory, and 64 MiB per \
-         worker at least.",
+         for readers; 0 takes an eighth of `maxmemory` or of the machine's memory, and 64 MiB at \
+         least.",
     ),
     integer("metrics-port", "0", 0, PORT, "Port that serves metrics over HTTP; 0 for none.")
         .at_start(),

@@ -5,6 +5,7 @@ use tidemill_store::EntryRef;
 use crate::access::context::Cx;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
+use crate::use_stamp::UseStamp;
 
 fn entry<'g>(cx: &mut Cx<'_, 'g>) -> Option<EntryRef<'g>> {
     cx.inspect(cx.arg(2))
@@ -19,24 +20,35 @@ pub(super) fn encoding(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn freq(cx: &mut Cx<'_, '_>) -> Outcome {
-    if entry(cx).is_none() {
+    let Some(entry) = entry(cx) else {
         cx.reply.null();
         return Ok(());
+    };
+    if !cx.settings().counts_uses() {
+        return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                    Please note that when switching between policies at runtime LRU and LFU data \
+                    will take some time to adjust."
+            .into());
     }
-    Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
-         that when switching between policies at runtime LRU and LFU data will take some time to \
-         adjust."
-        .into())
+    let stamp = UseStamp::of_field(entry.recency());
+    let frequency = stamp.frequency(cx.use_s(), cx.settings().frequency_scale);
+    cx.reply.integer(i64::from(frequency));
+    Ok(())
 }
 
 pub(super) fn idletime(cx: &mut Cx<'_, '_>) -> Outcome {
-    match entry(cx) {
-        Some(entry) => {
-            let idle_s = cx.recency().wrapping_sub(entry.recency());
-            cx.reply.integer(i64::from(idle_s));
-        }
-        None => cx.reply.null(),
+    let Some(entry) = entry(cx) else {
+        cx.reply.null();
+        return Ok(());
+    };
+    if cx.settings().counts_uses() {
+        return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note \
+                    that when switching between policies at runtime LRU and LFU data will take \
+                    some time to adjust."
+            .into());
     }
+    let idle_s = UseStamp::of_field(entry.recency()).idle_s(cx.use_s());
+    cx.reply.integer(i64::from(idle_s));
     Ok(())
 }
 

@@ -24,6 +24,7 @@ use crate::handlers::set::{Thresholds, member_of};
 use crate::handlers::string::put_string;
 use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
+use crate::use_stamp::UseStamp;
 
 const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
 
@@ -39,8 +40,7 @@ struct Options {
     replaces: bool,
     is_absolute: bool,
     idle_s: Option<u64>,
-    /// A frequency is given, which counts only under an LFU policy.
-    has_frequency: bool,
+    frequency: Option<u8>,
 }
 
 impl Options {
@@ -53,17 +53,17 @@ impl Options {
             match next {
                 _ if is(option, "REPLACE") => options.replaces = true,
                 _ if is(option, "ABSTTL") => options.is_absolute = true,
-                Some(next) if is(option, "IDLETIME") && !options.has_frequency => {
+                Some(next) if is(option, "IDLETIME") && options.frequency.is_none() => {
                     let idle_s = u64::try_from(integer(next)?);
                     let invalid = "ERR Invalid IDLETIME value, must be >= 0";
                     options.idle_s = Some(idle_s.map_err(|_| CommandError::from(invalid))?);
                     index += 1;
                 }
                 Some(next) if is(option, "FREQ") && options.idle_s.is_none() => {
-                    if u8::try_from(integer(next)?).is_err() {
-                        return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
-                    }
-                    options.has_frequency = true;
+                    let frequency = u8::try_from(integer(next)?);
+                    let invalid = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+                    let frequency = frequency.map_err(|_| CommandError::from(invalid))?;
+                    options.frequency = Some(frequency);
                     index += 1;
                 }
                 _ => return Err(CommandError::Syntax),
@@ -71,6 +71,16 @@ impl Options {
             index += 1;
         }
         Ok(options)
+    }
+
+    /// Use of the key, if it is not that of a new one: its frequency under an LFU policy, otherwise
+    /// its idle time.
+    fn stamp(&self, cx: &Cx<'_, '_>) -> Option<UseStamp> {
+        let now_s = cx.use_s();
+        if cx.settings().counts_uses() {
+            return self.frequency.map(|frequency| UseStamp::with_frequency(now_s, frequency));
+        }
+        self.idle_s.map(|idle_s| UseStamp::new(now_s.saturating_sub(idle_s)))
     }
 }
 
@@ -119,12 +129,10 @@ pub(super) fn restore(cx: &mut Cx<'_, '_>) -> Outcome {
         Expiry::At(at_ms) if !options.is_absolute => propagate_absolute(cx, at_ms),
         Expiry::At(_) | Expiry::None => {}
     }
-    if let Some(idle_s) = options.idle_s {
-        let idle_s = u32::try_from(idle_s).unwrap_or(u32::MAX);
-        let used_at = cx.recency().saturating_sub(idle_s);
-        if let Some(entry) = cx.edit(key).entry() {
-            entry.set_recency(used_at);
-        }
+    if let Some(stamp) = options.stamp(cx)
+        && let Some(entry) = cx.edit(key).entry()
+    {
+        entry.set_recency(stamp.field());
     }
     cx.reply.ok();
     Ok(())

@@ -72,16 +72,16 @@ soak: mutants
 planted: ## each planted bug must make a test fail; scripts/planted NAME... runs some
 	@scripts/planted
 
-# Models of one crate each: the RCU grace period; the slot word and the expiry floor of the store;
-# the handshake of a sleeping worker with those that post for it; readers of the journal beside its
-# merge.
+# Models of one crate each: the RCU grace period; the slot word, the expiry floor and changes in
+# place of the store; the handshake of a sleeping worker with those that post for it; readers of the
+# journal beside its merge.
 .PHONY: test-loom
 test-loom: ## loom models, every interleaving within bounds; PART=rcu, store, engine or journal for one of them
 ifeq ($(filter store engine journal,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-rcu --locked --quiet --release --target-dir target/loom --test all
 endif
 ifeq ($(filter rcu engine journal,$(PART)),)
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --locked --lib --release --target-dir target/loom -- word::model
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-store --locked --lib --release --target-dir target/loom -- model::
 endif
 ifeq ($(filter rcu store journal,$(PART)),)
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tidemill-engine --locked --lib --target-dir target/loom -- handshake::model

@@ -517,6 +517,26 @@ impl<'g> EntryRef<'g> {
         self.root().filter(|_| self.kind() == kind)
     }
 
+    /// True if the value may change without its entry: a leaf of its tree may be replaced by
+    /// another. What is read of two leaves is of one moment then only if the slot's word is
+    /// unchanged.
+    ///
+    /// Sets and sorted sets do not change so: each of their changes is one of several leaves, or of
+    /// the number of members.
+    #[must_use]
+    #[inline]
+    pub fn changes_in_place(self) -> bool {
+        const KINDS: u64 = 1 << Kind::String as u8 | 1 << Kind::List as u8 | 1 << Kind::Hash as u8;
+        KINDS << (TREE << 4) >> (self.header().kind & 63) & 1 != 0
+    }
+
+    /// True if the value is a tree of one leaf, which never changes.
+    #[must_use]
+    #[inline]
+    pub fn is_one_leaf(self) -> bool {
+        self.root().is_some_and(|root| root.link().node().is_leaf())
+    }
+
     /// Prefetches the root of the value's tree, if it is one.
     #[inline]
     pub(crate) fn prefetch_root(self) {

@@ -1,9 +1,10 @@
 //! The keyspace of Tidemill: slots, tables, entries and value types.
 //!
 //! Readers walk it under userspace RCU: everything that a reader can reach is immutable, but for
-//! one recency field per entry. A write builds the new version, publishes one pointer and retires
-//! the old one. Three properties follow: reads take no lock and write no shared memory, long reads
-//! are consistent, and the pre-image of a snapshot is a pointer.
+//! one recency field per entry and the links between the nodes of large collections. A write builds
+//! what is new, publishes one pointer and retires what that replaces. Three properties follow: reads
+//! take no lock and write no shared memory, long reads are consistent, and the pre-image of a
+//! snapshot is a pointer.
 //!
 //! The crate has no clock, no replies and no notion of commands. The engine decides which locks to
 //! take and what to write; the store makes each step safe beside any number of readers.
@@ -42,6 +43,7 @@ pub use keyspace::{
 };
 pub use member::{Guard, Member, Section};
 pub use new_string::NewString;
+pub use pin::Pin;
 pub use slot::SlotNumber;
 pub use table::{KeyClass, TableShape};
 pub use tree::{Built, Root};

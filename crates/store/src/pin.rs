@@ -22,15 +22,31 @@
 //! gate later: the pin happens before its look at the numbers. A node that was retired before
 //! cannot be reached from a root that is current now.
 //!
+//! For the same reason a writer that finds no living pin, under the slot's lock, may replace a leaf
+//! of the tree where it is: no version of that tree is pinned, and those that were are not read any
+//! more (the model is in `model.rs`).
+//!
 //! The numbers are the process's and not a keyspace's: a heap does not know whose nodes it retires,
 //! and keeping another keyspace's nodes for a while does no harm. Reference counts in nodes were
 //! rejected: each write would count up all children of the nodes that it copies.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+#[cfg(all(test, loom))]
+mod model;
 
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicUsize;
+
+use crate::primitive::{AtomicU64, Mutex, Ordering};
+
+#[cfg(not(loom))]
 static PINS: Pins = Pins::new();
+
+// The models have their own: those of the process are never used under loom.
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref PINS: Pins = Pins::new();
+}
 
 /// Pins of one process, and the bytes of garbage that waits for them.
 #[derive(Debug)]
@@ -45,7 +61,18 @@ struct Pins {
 }
 
 impl Pins {
+    #[cfg(not(loom))]
     const fn new() -> Pins {
+        Pins {
+            next: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
+            alive: Mutex::new(BTreeSet::new()),
+            garbage_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    #[cfg(loom)]
+    fn new() -> Pins {
         Pins {
             next: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
@@ -78,8 +105,12 @@ impl Pins {
         // `next` then, and `oldest` does not pass it while it lives. A pin that is not seen is of a
         // version without the retired node.
         let next = self.next.load(Ordering::Relaxed);
-        // Acquire: as in `is_over`, for memory that is retired at once.
+        // Acquire: as in `is_over`, for memory that is retired, or a leaf that is replaced, at once.
         (self.oldest.load(Ordering::Acquire) < next).then_some(next)
+    }
+
+    fn none_is_alive(&self) -> bool {
+        self.stamp().is_none()
     }
 
     fn is_over(&self, stamp: u64) -> bool {
@@ -92,6 +123,12 @@ impl Pins {
 #[inline]
 pub(crate) fn stamp() -> Option<u64> {
     PINS.stamp()
+}
+
+/// True if no version is pinned that a tree may belong to whose slot's lock the caller holds.
+#[inline]
+pub(crate) fn none_is_alive() -> bool {
+    PINS.none_is_alive()
 }
 
 /// True if no version is left that may contain the memory with this stamp.
@@ -118,9 +155,9 @@ pub fn pinned_garbage_bytes() -> usize {
     PINS.garbage_bytes.load(Ordering::Relaxed)
 }
 
-/// Number of a living pin; dropping it ends the pin.
+/// Number of a living pin; dropping it ends the pin. Takes a mutex that is held for moments only.
 #[derive(Debug)]
-pub(crate) struct Pin(u64);
+pub struct Pin(u64);
 
 impl Pin {
     pub(crate) fn begin() -> Pin {

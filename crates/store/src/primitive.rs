@@ -1,8 +1,13 @@
-//! The atomics of the slot protocol: the standard library's, or loom's under `--cfg loom`.
+//! The atomics of the slot protocol and of pins: the standard library's, or loom's under `--cfg loom`.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
+};
 
+#[cfg(loom)]
+pub(crate) use loom::sync::Mutex;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

@@ -20,6 +20,9 @@
 //!   answer a value that never was. Changes of one publication do not matter: the entry was in the
 //!   table when its pointer was loaded, or when a resize replaced the segment that the lookup had
 //!   begun to read; there the read takes effect;
+//! - a hit of a tree counts so if what is read of it is one leaf, once. What is read of several
+//!   leaves, or counted by positions, is of one moment only if the word is *unchanged*
+//!   ([`Word::is_unchanged`]): a publication may replace a leaf below roots that are older;
 //! - a *miss* counts only if both words are equal and their version is even
 //!   ([`Word::confirms_miss`]);
 //! - a hit that is *found expired* counts only as [`ExpiryFloor`] says.

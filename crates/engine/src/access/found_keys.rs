@@ -2,12 +2,13 @@
 //!
 //! A read that was disturbed takes the locks of its slots. A command that takes long would keep
 //! writers waiting for all of that time, so it keeps the locks only while its keys are looked up.
-//! Entries and all that hangs from them never change once they are published, and the read section
-//! keeps them: what was found is of one moment, whatever is published afterwards.
+//! The read section keeps what was found, and entries never change. Of collections that may change
+//! under their entries, the versions are pinned under the locks. So all of it is of one moment,
+//! whatever is published afterwards.
 
 use std::ptr;
 
-use tidemill_store::EntryRef;
+use tidemill_store::{EntryRef, Pin};
 
 use crate::expiry_clock::ExpiryClock;
 
@@ -22,17 +23,30 @@ pub(crate) struct FoundKeys<'g> {
     next: usize,
     lacked_any: bool,
     clock: ExpiryClock,
+    /// Keeps the found versions, where they could change.
+    pin: Option<Pin>,
 }
 
 impl<'g> FoundKeys<'g> {
     /// Nothing found yet in a database; `clock` was taken under the locks.
     pub(crate) fn new(database: usize, count: usize, clock: ExpiryClock) -> FoundKeys<'g> {
-        FoundKeys { database, keys: Vec::with_capacity(count), next: 0, lacked_any: false, clock }
+        let keys = Vec::with_capacity(count);
+        FoundKeys { database, keys, next: 0, lacked_any: false, clock, pin: None }
     }
 
     /// Adds a key of the arguments, and its entry when there is one that has not expired.
     pub(crate) fn add(&mut self, key: &[u8], entry: Option<EntryRef<'g>>) {
         self.keys.push((ptr::from_ref(key), entry));
+    }
+
+    /// True if a found collection may change under its entry, unless it is pinned.
+    pub(crate) fn need_pin(&self) -> bool {
+        self.keys.iter().any(|(_, entry)| entry.is_some_and(EntryRef::changes_in_place))
+    }
+
+    /// Takes a pin, which began under the locks of all slots.
+    pub(crate) fn keep(&mut self, pin: Pin) {
+        self.pin = Some(pin);
     }
 
     /// True if all that is read of the entries is settled: a field that expires may be judged only

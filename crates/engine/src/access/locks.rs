@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tidemill_store::gate::Seat;
-use tidemill_store::{EntryRef, SlotLock, SlotNumber};
+use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
@@ -133,6 +133,11 @@ impl<'k> LockSet<'k> {
     pub fn mark_held(&mut self) {
         self.locks.iter_mut().for_each(SlotLock::mark_held);
         self.held = true;
+    }
+
+    /// Pins the current versions of all collections in its slots; none without slots.
+    pub(crate) fn pin_all(&mut self) -> Option<Pin> {
+        self.locks.first_mut().map(SlotLock::pin_all)
     }
 
     /// Adds a slot without waiting, if it is free or locked by this set already; tells whether it

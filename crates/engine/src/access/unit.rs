@@ -14,7 +14,7 @@
 //! locks of the unit that served it ([`Unit::succeed`]) and may add to them.
 
 use tidemill_resp::request::ArgumentView;
-use tidemill_store::{EntryRef, SlotLock, SlotNumber};
+use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::access::locks::LockSet;
 use crate::commit::{Effects, Journal, Record, RecordNumber};
@@ -90,6 +90,11 @@ impl<'k> Unit<'k> {
             self.notes().take_number();
         }
         self.locks.lock(slot)
+    }
+
+    /// Pins the current versions of all collections in its slots; none without slots.
+    pub(crate) fn pin_all(&mut self) -> Option<Pin> {
+        self.locks.pin_all()
     }
 
     /// Adds a slot; waits for it if the locks may: see [`LockSet::add`].

@@ -183,6 +183,9 @@ fn read_found<E: Enter>(
     if !found.is_settled() {
         return Err(Box::new(Stop::NeedLocks));
     }
+    if found.need_pin() {
+        found.keep(cx.pin_all());
+    }
     // The locks go. Nothing was changed under them.
     cx.go_on_with(found);
     let outcome = handler(&mut cx);

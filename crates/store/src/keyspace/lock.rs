@@ -10,6 +10,7 @@ use crate::entry::{self, Disposal, EntryRef, Marks, OwnedEntry};
 use crate::heap::Heap;
 use crate::key::KeyHash;
 use crate::member::Section;
+use crate::pin::Pin;
 use crate::slot::SlotNumber;
 use crate::table::Position;
 use crate::version::Version;
@@ -76,7 +77,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         unsafe { side.as_mut() }
     }
 
-    fn word(&self) -> &SlotWord {
+    pub(super) fn word(&self) -> &SlotWord {
         self.keyspace.word(self.slot)
     }
 
@@ -144,6 +145,13 @@ impl<'k, S: Default> SlotLock<'k, S> {
         self.word().end_change();
         database.count(self.slot, 1, Marks::default(), marks);
         database.count_bytes(self.slot, entry_bytes + table_bytes);
+    }
+
+    /// Pins the current versions of all collections in all slots that the calling thread has
+    /// locked, this one among them: what is found there does not change while the pin lives.
+    #[must_use]
+    pub fn pin_all(&mut self) -> Pin {
+        Pin::begin()
     }
 
     /// Pins the current version of a collection; none when the value is not a tree.

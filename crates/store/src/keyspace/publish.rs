@@ -7,6 +7,8 @@ use super::lock::{Found, SlotLock};
 use crate::entry::{Disposal, EntryRef, EntrySpec, EntryTarget, NewValue, OwnedEntry, TreeValue};
 use crate::heap::Heap;
 use crate::member::Section;
+use crate::pin;
+use crate::tree::BuiltLeaf;
 use crate::value::{Collection, Encoding, TreeEdit};
 
 /// Edit of a collection, together with the entry that the collection belongs to.
@@ -94,16 +96,46 @@ impl<S: Default> SlotLock<'_, S> {
         section: Section<'_>,
         heap: &'h Heap,
     ) -> Published {
-        let Editing { edit, found } = editing;
+        let Editing { mut edit, found } = editing;
         let root = found.and_then(|found| found.entry.root_of(C::KIND));
         assert!(edit.base() == root, "an edit is published where it began");
         if let Some(found) = found {
             assert!(found.is_current(), "an edit ends before the next one of the same key begins");
+            if root.is_some()
+                && self.may_publish_in_place()
+                && keeps_entry(found.entry, &spec, edit.has_volatile_items())
+                && let Some(leaf) = edit.finish_leaf()
+            {
+                self.publish_leaf(found, leaf, spec.recency);
+                return Published::Present;
+            }
         }
         // The old tree's nodes are shared with the new one or retired with it; an old plain string
         // is not.
         let disposal = if root.is_some() { Disposal::KeepValue } else { Disposal::RetireValue };
         self.publish::<C>(database, found, edit, disposal, spec, section, heap)
+    }
+
+    /// True if a leaf of the tree under a current entry may be replaced where it is: nothing reads
+    /// an older version of the tree but optimistic reads, which are judged by the slot's word.
+    ///
+    /// The one place of this decision. It is made under the slot's lock, as pins begin: a pin of
+    /// this tree is seen here, or it begins behind the change. What else keeps versions of trees
+    /// has to be asked here.
+    fn may_publish_in_place(&self) -> bool {
+        pin::none_is_alive()
+    }
+
+    /// Publishes a leaf in the tree under a current entry. The entry stays.
+    fn publish_leaf(&mut self, found: Found<'_>, leaf: BuiltLeaf<'_>, recency: u32) {
+        assert!(found.entry.changes_in_place(), "readers expect it of these types only");
+        self.word().begin_change();
+        // SAFETY: the edit began from the entry's tree, which is current as the entry is. The lock
+        // is held, and the version is odd. A tree is of one entry only: copies are deep. No version
+        // is pinned, as `may_publish_in_place` found under this lock.
+        unsafe { leaf.publish() };
+        self.word().end_change();
+        found.entry.set_recency(recency);
     }
 
     /// Publishes a value that was built from nothing in place of the key's present value, if any.
@@ -219,6 +251,12 @@ impl<S: Default> SlotLock<'_, S> {
         self.remove(database, hash, found, disposal, section, heap);
         entry
     }
+}
+
+/// True if an entry can stay when its tree changes.
+fn keeps_entry(entry: EntryRef<'_>, spec: &TreeSpec<'_>, has_volatile_items: bool) -> bool {
+    let is_same = entry.encoding() == spec.encoding && entry.expires_at_ms() == spec.expires_at_ms;
+    is_same && entry.marks().has_volatile_items == has_volatile_items
 }
 
 /// Entry with another one's value, but its own key and expiry, and the disposal of the value when

@@ -1,16 +1,23 @@
 //! The nodes of one edit: those it made and may still change, and those it replaced.
 //!
-//! A published node is never written. An edit copies it once and from then on changes the copy in
+//! An edit writes no published node. An edit copies it once and from then on changes the copy in
 //! place, so that a thousand pushes of one command copy a path once. A node is fresh if it has an
 //! index in the edit's list, kept in the node: the test is one load, and a fresh node that is
 //! dropped again leaves the list without a search.
+//!
+//! An edit that so far has only replaced one leaf by another with the same sums *defers* the copies
+//! of the nodes above: [`Arena::finish_leaf`] lets the leaf be published alone. Whatever else
+//! happens to the edit settles first: the path is copied then.
 
 use smallvec::SmallVec;
 use tidemill_rcu::Garbage;
 
 use super::free::free_node;
 use super::node::{HEADER_BYTES, Link};
+use super::order::Order;
 use super::root::Root;
+use super::separator::Separator;
+use super::update::{Pieces, TreePath};
 use crate::heap::Heap;
 
 /// Nodes that an unfinished edit made and replaced. Dropping it frees those it made and leaves the
@@ -22,6 +29,23 @@ pub(crate) struct Arena {
     /// Roots of published subtrees that were taken out whole.
     replaced_trees: Vec<Link>,
     base: Option<Root>,
+    deferred: Option<Deferred>,
+}
+
+/// Leaf that an edit has replaced by one with the same sums, where nothing above was copied yet.
+#[derive(Debug)]
+struct Deferred {
+    place: LeafPlace,
+    old: Link,
+    new: Link,
+    path: TreePath,
+}
+
+/// Place of a leaf: a published inner node, and the index of the child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeafPlace {
+    pub(crate) parent: Link,
+    pub(crate) index: usize,
 }
 
 impl Arena {
@@ -32,7 +56,36 @@ impl Arena {
             replaced: SmallVec::new(),
             replaced_trees: Vec::new(),
             base,
+            deferred: None,
         }
+    }
+
+    /// True if the edit has done nothing but to put `new` in the place of the published leaf `old`.
+    pub(super) fn has_only_replaced(&self, old: Link, new: Link) -> bool {
+        self.base.is_some()
+            && self.fresh.as_slice() == [new]
+            && self.replaced.as_slice() == [old]
+            && self.replaced_trees.is_empty()
+    }
+
+    /// Defers the copies of the nodes above a leaf, of which [`Arena::has_only_replaced`] holds and
+    /// whose sums are those of the old one. `path` leads to the leaf, in a tree whose root may be a
+    /// part of the value.
+    pub(crate) fn defer(&mut self, place: LeafPlace, (old, new): (Link, Link), path: TreePath) {
+        debug_assert!(self.deferred.is_none() && self.has_only_replaced(old, new));
+        self.deferred = Some(Deferred { place, old, new, path });
+    }
+
+    /// True if copies are deferred.
+    #[inline]
+    pub(crate) fn defers(&self) -> bool {
+        self.deferred.is_some()
+    }
+
+    /// Makes the copies that were deferred, and returns the new root of that tree.
+    pub(crate) fn settle<O: Order>(&mut self) -> Option<Link> {
+        let Deferred { new, path, .. } = self.deferred.take()?;
+        path.replace::<O>(self, Pieces::from_iter([(new, O::Key::of_key(0))]))
     }
 
     /// Published root that the edit began from.
@@ -78,7 +131,7 @@ impl Arena {
             self.replaced_trees.push(link);
             return;
         }
-        node.children().iter().for_each(|child| self.discard_tree(child.link));
+        node.children().iter().for_each(|child| self.discard_tree(child.link()));
         self.discard(link);
     }
 
@@ -90,6 +143,7 @@ impl Arena {
 
     /// Ends the edit: from here on its nodes may be published.
     pub(crate) fn finish(mut self, root: Option<Link>, heap: &Heap) -> Built<'_> {
+        assert!(!self.defers(), "an edit settles before it is finished");
         let bytes = self.fresh.iter().map(|link| link.header().capacity as usize).sum();
         self.fresh.iter().for_each(|link| link.set_fresh(0));
         heap.allocated(bytes);
@@ -101,6 +155,60 @@ impl Arena {
             fresh_bytes: bytes,
             heap,
         }
+    }
+}
+
+impl Arena {
+    /// Ends an edit that has only replaced one leaf by another with the same sums; none of any
+    /// other, which goes on.
+    pub(crate) fn finish_leaf<'h>(&mut self, heap: &'h Heap) -> Option<BuiltLeaf<'h>> {
+        let Deferred { place, old, new, .. } = self.deferred.take()?;
+        self.fresh.clear();
+        self.replaced.clear();
+        new.set_fresh(0);
+        Some(BuiltLeaf { place, old, new: Some(new), heap })
+    }
+}
+
+/// Leaf to publish in the place of one with the same sums: [`BuiltLeaf::publish`].
+///
+/// Dropped instead, it frees the leaf, and the collection stays as it was.
+#[derive(Debug)]
+#[must_use = "a leaf that is not published is freed"]
+pub struct BuiltLeaf<'h> {
+    place: LeafPlace,
+    old: Link,
+    new: Option<Link>,
+    heap: &'h Heap,
+}
+
+impl BuiltLeaf<'_> {
+    /// Publishes the leaf, and retires the one that it replaces.
+    ///
+    /// # Safety
+    ///
+    /// The collection that the edit began from is current, in a slot whose lock the caller holds
+    /// and whose word has an odd version; no other current collection has a node of it; no version
+    /// of it is pinned.
+    ///
+    /// # Panics
+    ///
+    /// When the leaf is not where the edit found it.
+    pub(crate) unsafe fn publish(mut self) {
+        let Some(new) = self.new.take() else { return };
+        self.place.parent.replace_child(self.place.index, self.old, new);
+        self.heap.allocated(new.header().capacity as usize);
+        let bytes = self.old.header().capacity as usize;
+        // SAFETY: the leaf was just unlinked, once, from the one current collection that has it,
+        // and any thread may free it.
+        let garbage = unsafe { Garbage::new(self.old.as_pointer(), bytes, free_node) };
+        self.heap.retire_node(garbage);
+    }
+}
+
+impl Drop for BuiltLeaf<'_> {
+    fn drop(&mut self) {
+        free_all(self.new.as_slice());
     }
 }
 

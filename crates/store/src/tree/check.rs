@@ -55,14 +55,14 @@ fn check_children<O: Order>(
     for (index, child) in children.iter().enumerate() {
         let low = if index == 0 { from } else { child.key };
         let high = children.get(index + 1).map(|next| next.key).or(to);
-        let sums = check_node::<O>(child.link.node(), low, high, check_leaf);
-        assert_eq!(child.link.header().level + 1, node.header().level, "all leaves at one depth");
+        let sums = check_node::<O>(child.link().node(), low, high, check_leaf);
+        assert_eq!(child.link().header().level + 1, node.header().level, "all leaves at one depth");
         assert_eq!(child.measure, sums.measure, "a parent knows what its child measures");
         totals = totals.and(sums);
     }
     assert_eq!(node.totals(), totals, "a node's totals are the sums over its children");
     for pair in children.windows(2) {
-        let crumbs = pair.iter().all(|child| is_underfull::<O>(child.link.node()));
+        let crumbs = pair.iter().all(|child| is_underfull::<O>(child.link().node()));
         assert!(!crumbs, "two neighbours that hold little are joined");
     }
 }

@@ -16,7 +16,7 @@
 use super::arena::Arena;
 use super::check::assert_is_finished;
 use super::inner;
-use super::node::{Child, Link, Node, Totals, flags};
+use super::node::{Child, Link, Node, StoredChild, Totals, flags};
 
 /// Most parts of a value.
 pub(crate) const PART_COUNT_MAX: usize = 5;
@@ -45,7 +45,7 @@ pub(crate) fn is_composite(root: Node<'_>) -> bool {
 #[inline]
 pub(crate) fn part(root: Node<'_>, role: u64) -> Option<Child> {
     debug_assert!(is_composite(root));
-    root.children().iter().find(|child| child.key == role).copied()
+    root.children().iter().find(|child| child.key == role).map(StoredChild::child)
 }
 
 /// Meta bytes of a root.
@@ -66,7 +66,7 @@ pub(crate) fn check(root: Node<'_>, mut check_part: impl FnMut(u64, Link) -> Tot
     assert!(meta(root).len() <= META_BYTES_MAX);
     let mut bytes = 0;
     for part in root.children() {
-        let totals = check_part(part.key, part.link);
+        let totals = check_part(part.key, part.link());
         assert_eq!(totals.measure, part.measure, "a root knows what its part measures");
         bytes += totals.bytes;
     }

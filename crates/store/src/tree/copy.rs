@@ -25,7 +25,7 @@ fn copy_tree(arena: &mut Arena, link: Link) -> Link {
     let node = link.node();
     if !node.is_leaf() {
         for (index, child) in node.children().iter().enumerate() {
-            let below = copy_tree(arena, child.link);
+            let below = copy_tree(arena, child.link());
             inner::set_link(copy, index, below);
         }
     }

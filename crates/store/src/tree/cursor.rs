@@ -69,7 +69,7 @@ impl<'g> Cursor<'g> {
 
     fn enter(&mut self, node: Node<'g>, index: usize) {
         self.steps.push((node, index));
-        self.leaf = node.children()[index].link.node();
+        self.leaf = node.children()[index].link().node();
         self.leaf.link().prefetch();
     }
 
@@ -89,7 +89,7 @@ pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
     let (mut node, mut rest) = (root.node(), position);
     while !node.is_leaf() {
         let (index, within) = inner::find_position(node, rest);
-        node = node.children()[index].link.node();
+        node = node.children()[index].link().node();
         node.link().prefetch();
         rest = within;
     }
@@ -101,7 +101,7 @@ pub(crate) fn leaf_at<'g>(root: Link, position: u64) -> (Node<'g>, u64) {
 pub(crate) fn leaf_of<'g>(root: Link, key: u64) -> Node<'g> {
     let mut node = root.node();
     while !node.is_leaf() {
-        node = node.children()[inner::find_key(node, key)].link.node();
+        node = node.children()[inner::find_key(node, key)].link().node();
         node.link().prefetch();
     }
     node

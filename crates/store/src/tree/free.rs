@@ -31,7 +31,7 @@ pub(crate) unsafe fn free_tree(pointer: NonNull<u8>) {
     if !node.is_leaf() {
         for child in node.children() {
             // SAFETY: a child belongs to one tree only, and the caller gave the whole tree.
-            unsafe { free_tree(child.link.as_pointer()) };
+            unsafe { free_tree(child.link().as_pointer()) };
         }
     }
     // SAFETY: the caller's promise.

@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use super::arena::Arena;
 use super::limits::CHILD_COUNT_MAX;
-use super::node::{Child, HEADER_BYTES, Link, Node, NodeHeader, TOTALS_BYTES, Totals, flags};
+use super::node::{
+    Child, HEADER_BYTES, Link, Node, NodeHeader, StoredChild, TOTALS_BYTES, Totals, flags,
+};
 use super::separator::Separator;
 
 /// Children of one node, or of one that is about to be split.
@@ -25,7 +27,7 @@ pub(crate) fn splice<K: Separator>(
     }
     let header = link.header();
     let len = usize::from(header.len) - removed + inserted.len();
-    let payload_bytes = TOTALS_BYTES + len * size_of::<Child>();
+    let payload_bytes = TOTALS_BYTES + len * size_of::<StoredChild>();
     let room = header.capacity as usize - HEADER_BYTES;
     let target = if link.is_fresh() && payload_bytes <= room {
         link
@@ -109,7 +111,7 @@ pub(super) fn build_with<K: Separator>(
     children: &[Child<K>],
     behind: &[u8],
 ) -> Link {
-    let payload_bytes = TOTALS_BYTES + children.len() * size_of::<Child>() + behind.len();
+    let payload_bytes = TOTALS_BYTES + children.len() * size_of::<StoredChild>() + behind.len();
     let link = arena.allocate(level, flags, payload_bytes);
     write_children(link, 0, children);
     write_behind(link, children.len(), 0, behind);
@@ -156,7 +158,7 @@ fn read_children<K: Separator>(node: Node<'_>, range: std::ops::Range<usize>) ->
 
 /// Child of a node with its bound.
 pub(crate) fn child<K: Separator>(node: Node<'_>, index: usize) -> Child<K> {
-    let Child { link, measure, .. } = node.children()[index];
+    let Child { link, measure, .. } = node.children()[index].child();
     Child { link, measure, key: K::read(node, index) }
 }
 
@@ -167,7 +169,7 @@ fn has_ties<K: Separator>(children: &[Child<K>]) -> bool {
 
 fn tied_payload_bytes<K: Separator>(children: &[Child<K>]) -> usize {
     let ties = children.iter().map(|child| child.key.tie().stored().len()).sum::<usize>();
-    TOTALS_BYTES + children.len() * (size_of::<Child>() + 2) + ties
+    TOTALS_BYTES + children.len() * (size_of::<StoredChild>() + 2) + ties
 }
 
 /// Writes all children of a fresh node with their ties; its flags tell afterwards if there are any.
@@ -195,23 +197,24 @@ fn write_tied<K: Separator>(link: Link, children: &[Child<K>]) {
 /// Writes children of a fresh node from `at` on, without their ties.
 fn write_children<K: Separator>(link: Link, at: usize, children: &[Child<K>]) {
     debug_assert!(link.is_fresh());
-    let bytes = (at + children.len()) * size_of::<Child>();
+    let bytes = (at + children.len()) * size_of::<StoredChild>();
     assert!(HEADER_BYTES + TOTALS_BYTES + bytes <= link.header().capacity as usize);
     // SAFETY: `at` children fit into the node.
     let first = unsafe { children_address(link).add(at) };
     for (index, child) in children.iter().enumerate() {
         // SAFETY: the node has room for the children, as was asserted.
         let place = unsafe { first.add(index) };
-        let key = child.key.key();
+        let Child { link, measure, .. } = *child;
+        let stored = StoredChild::new(Child { link, measure, key: child.key.key() });
         // SAFETY: as above, and a fresh node has no readers.
-        unsafe { place.write(Child { link: child.link, measure: child.measure, key }) };
+        unsafe { place.write(stored) };
     }
 }
 
 /// Writes bytes of a fresh node behind its `len` children, from `offset` on.
 fn write_behind(link: Link, len: usize, offset: usize, bytes: &[u8]) {
     debug_assert!(link.is_fresh());
-    let start = TOTALS_BYTES + len * size_of::<Child>() + offset;
+    let start = TOTALS_BYTES + len * size_of::<StoredChild>() + offset;
     assert!(HEADER_BYTES + start + bytes.len() <= link.header().capacity as usize);
     let at = link.payload(start);
     // SAFETY: the range lies within the allocation, and the bytes do not lie in this node.
@@ -228,20 +231,19 @@ pub(crate) fn set_link(link: Link, index: usize, child: Link) {
     debug_assert!(link.is_fresh() && index < link.node().len());
     // SAFETY: the index lies below the node's length.
     let at = unsafe { children_address(link).add(index) };
-    // SAFETY: the child was written when the node was built.
-    let old = unsafe { at.read() };
+    let old = link.node().children()[index].child();
     // SAFETY: a fresh node has no readers.
-    unsafe { at.write(Child { link: child, ..old }) };
+    unsafe { at.write(StoredChild::new(Child { link: child, ..old })) };
 }
 
 /// Sets the number of children of a fresh node, and that of the bytes behind them.
 fn set_len(link: Link, len: usize, behind_bytes: usize) {
     let len_small = u16::try_from(len).expect("an inner node has few children");
-    let used = (len * size_of::<Child>() + behind_bytes) as u32;
+    let used = (len * size_of::<StoredChild>() + behind_bytes) as u32;
     link.set_header(NodeHeader { used, len: len_small, ..link.header() });
 }
 
-fn children_address(link: Link) -> *mut Child {
+fn children_address(link: Link) -> *mut StoredChild {
     link.payload(TOTALS_BYTES).cast()
 }
 

@@ -2,7 +2,7 @@
 
 use crate::limits::ELEMENT_BYTES_MAX;
 
-use super::node::{Child, HEADER_BYTES, TOTALS_BYTES};
+use super::node::{HEADER_BYTES, StoredChild, TOTALS_BYTES};
 
 /// Largest allocation of a node that holds more than one element, in bytes.
 ///
@@ -28,8 +28,9 @@ pub(crate) const ELEMENT_OVERHEAD_BYTES_MAX: usize = 256;
 /// Payload of a full chunk of a text, in bytes.
 pub(crate) const CHUNK_BYTES: usize = NODE_BYTES_MAX - HEADER_BYTES;
 
-const _: () =
-    assert!(HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<Child>() <= NODE_BYTES_MAX);
+const _: () = assert!(
+    HEADER_BYTES + TOTALS_BYTES + CHILD_COUNT_MAX * size_of::<StoredChild>() <= NODE_BYTES_MAX
+);
 // The longest field and the longest value with their lengths and expiry, and the rounding to a size
 // class.
 const _: () =

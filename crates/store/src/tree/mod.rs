@@ -2,9 +2,13 @@
 //!
 //! A tree is one pointer to its root node. Leaves pack elements end to end; inner nodes hold, per
 //! child, the number of its elements (or bytes of a text) and the lower bound of its range of the
-//! order. Published nodes never change: an edit copies the nodes on its path, changes the copies,
-//! and returns a new root (path copying). The caller publishes it with one store and then retires
-//! the replaced nodes; readers of the old root go on undisturbed.
+//! order. An edit copies the nodes on its path, changes the copies, and returns a new root (path
+//! copying). The caller publishes it with one store and then retires the replaced nodes; readers of
+//! the old root go on undisturbed.
+//!
+//! An edit that only replaces one leaf by another with the same sums may return that leaf instead,
+//! which is then published in the old one's place ([`arena`]). Of a published node nothing but such
+//! a link ever changes; readers of several leaves have to ask the slot's word whether it did.
 //!
 //! Value types differ in what a position counts, in what an expiry is and in how neighbours are
 //! merged: see [`order::Order`]. The order of a tree is in the bounds of the children alone, so
@@ -38,5 +42,5 @@ pub(crate) mod update;
 #[cfg(test)]
 mod tests;
 
-pub use arena::Built;
+pub use arena::{Built, BuiltLeaf};
 pub use root::Root;

@@ -19,6 +19,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::prefetch::prefetch;
 use crate::size_class::size_class;
@@ -167,14 +168,47 @@ impl Totals {
     }
 }
 
-/// Child of an inner node; as its parent stores it, if the key is a `u64`.
-#[repr(C)]
+/// Child of an inner node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Child<K = u64> {
     pub(crate) link: Link,
     pub(crate) measure: u64,
     /// Lower bound of the order below; without meaning for the first child.
     pub(crate) key: K,
+}
+
+/// Child as an inner node stores it.
+///
+/// The link of a published node may be replaced, by [`Link::replace_child`] alone; measure and key
+/// stay as they are.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct StoredChild {
+    link: AtomicPtr<NodeHeader>,
+    pub(crate) measure: u64,
+    pub(crate) key: u64,
+}
+
+impl StoredChild {
+    pub(super) fn new(Child { link, measure, key }: Child) -> StoredChild {
+        StoredChild { link: AtomicPtr::new(link.0.as_ptr()), measure, key }
+    }
+
+    /// The node, as it is now.
+    #[inline]
+    pub(crate) fn link(&self) -> Link {
+        // Acquire: pairs with the Release of `replace_child`; the leaf that is seen is whole.
+        let pointer = self.link.load(Ordering::Acquire);
+        debug_assert!(!pointer.is_null());
+        // SAFETY: only links are stored, and none is null.
+        Link(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// The child as it is now.
+    #[inline]
+    pub(crate) fn child(&self) -> Child {
+        Child { link: self.link(), measure: self.measure, key: self.key }
+    }
 }
 
 /// Pointer to a node.
@@ -247,6 +281,21 @@ impl Link {
     #[inline]
     pub(crate) fn node<'a>(self) -> Node<'a> {
         Node { link: self, marker: PhantomData }
+    }
+
+    /// Publishes `new` in the place of the child `old` of a published inner node. Only for the owner
+    /// of the slot's lock, between the odd and the even version of the slot's word.
+    ///
+    /// # Panics
+    ///
+    /// When the child is not `old`.
+    pub(super) fn replace_child(self, index: usize, old: Link, new: Link) {
+        let link = &self.node().children()[index].link;
+        // Relaxed: only owners of the lock store.
+        let present = link.load(Ordering::Relaxed);
+        assert!(present == old.0.as_ptr(), "a leaf is replaced where the edit found it");
+        // Release: pairs with the Acquire of `StoredChild::link`.
+        link.store(new.0.as_ptr(), Ordering::Release);
     }
 
     /// Prefetches the part of a root that every access reads: its header, and the ends of a list or
@@ -377,18 +426,18 @@ impl<'a> Node<'a> {
 
     /// The children of an inner node.
     #[inline]
-    pub(crate) fn children(self) -> &'a [Child] {
+    pub(crate) fn children(self) -> &'a [StoredChild] {
         debug_assert!(!self.is_leaf());
-        let first = self.link.payload(TOTALS_BYTES).cast::<Child>();
-        // SAFETY: an inner node holds `len` children behind its totals, and they do not change for
-        // `'a`.
+        let first = self.link.payload(TOTALS_BYTES).cast::<StoredChild>();
+        // SAFETY: an inner node holds `len` children behind its totals, of which only the links,
+        // which are atomic, change for `'a`.
         unsafe { std::slice::from_raw_parts(first, self.len()) }
     }
 
     /// Payload of an inner node behind its children: ties, or the meta bytes of a composite root.
     #[inline]
     pub(crate) fn behind_children(self) -> &'a [u8] {
-        let children_bytes = self.len() * size_of::<Child>();
+        let children_bytes = self.len() * size_of::<StoredChild>();
         let bytes = self.header().used as usize - children_bytes;
         let first = self.link.payload(TOTALS_BYTES + children_bytes);
         // SAFETY: `used` bytes of an inner node's payload behind the totals are initialized and do

@@ -34,9 +34,9 @@ pub(crate) fn locate<S: Sorted>(root: Link, place: Place<'_>) -> Located {
     while !node.is_leaf() {
         let index = find_child::<S>(node, place);
         let children = node.children();
-        children[index].link.prefetch();
+        children[index].link().prefetch();
         rank += children[..index].iter().map(|child| child.measure).sum::<u64>();
-        node = children[index].link.node();
+        node = children[index].link().node();
     }
     let found = search::<S>(node, place);
     let index = found.unwrap_or_else(|index| index);
@@ -47,7 +47,7 @@ pub(crate) fn locate<S: Sorted>(root: Link, place: Place<'_>) -> Located {
 pub(crate) fn leaf_of<'g, S: Sorted>(root: Link, place: Place<'_>) -> Node<'g> {
     let mut node = root.node();
     while !node.is_leaf() {
-        node = node.children()[find_child::<S>(node, place)].link.node();
+        node = node.children()[find_child::<S>(node, place)].link().node();
         node.link().prefetch();
     }
     node
@@ -85,7 +85,7 @@ pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
     let end = first + children[first..].partition_point(|child| child.key == place.key);
     let is_bound_within = |index: usize| match stored_tie(node, index) {
         StoredTie::Bytes(tie) => tie <= place.tie,
-        StoredTie::FirstBelow => first_below::<S>(children[index].link) <= place,
+        StoredTie::FirstBelow => first_below::<S>(children[index].link()) <= place,
     };
     partition(first..end, is_bound_within) - 1
 }
@@ -94,7 +94,7 @@ pub(crate) fn find_child<S: Sorted>(node: Node<'_>, place: Place<'_>) -> usize {
 fn first_below<'a, S: Sorted>(link: Link) -> Place<'a> {
     let mut node = link.node();
     while !node.is_leaf() {
-        node = node.children()[0].link.node();
+        node = node.children()[0].link().node();
     }
     S::place(node, 0)
 }
@@ -250,10 +250,10 @@ fn check_below<'n, S: Sorted>(node: Node<'n>, last: &mut Option<Place<'n>>) {
     for (index, child) in node.children().iter().enumerate() {
         if index > 0 {
             let left = last.expect("the children before hold elements");
-            let right = first_below::<S>(child.link);
+            let right = first_below::<S>(child.link());
             assert!(find_child::<S>(node, left) < index, "a bound is above all before it");
             assert!(find_child::<S>(node, right) >= index, "a bound is not above its child");
         }
-        check_below::<S>(child.link.node(), last);
+        check_below::<S>(child.link().node(), last);
     }
 }

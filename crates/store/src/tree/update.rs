@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::arena::Arena;
+use super::arena::{Arena, LeafPlace};
 use super::inner;
 use super::limits::{CHILD_COUNT_MAX, CHILD_COUNT_MIN};
 use super::node::{Child, Expiries, Link, Node, Totals};
@@ -42,7 +42,7 @@ impl TreePath {
         let mut link = root;
         while !link.node().is_leaf() {
             let index = choose(link.node());
-            let child = link.node().children()[index].link;
+            let child = link.node().children()[index].link();
             child.prefetch();
             path.steps.push(Step { node: link, index, before: sums::<O>(child.node()) });
             link = child;
@@ -54,6 +54,24 @@ impl TreePath {
     pub(crate) fn key(&self) -> u64 {
         let step = self.steps.iter().rev().find(|step| step.index > 0);
         step.map_or(0, |step| step.node.node().children()[step.index].key)
+    }
+
+    /// As [`TreePath::replace`] in the tree of `root`; but if one leaf takes the place of another
+    /// with the same sums, and the edit has done nothing else, the copies above are deferred.
+    pub(crate) fn replace_or_defer<O: Order>(
+        self,
+        arena: &mut Arena,
+        (root, old): (Link, Link),
+        pieces: Pieces<O::Key>,
+    ) -> Option<Link> {
+        if let (Some(step), [(new, _)]) = (self.steps.last(), pieces.as_slice())
+            && may_be_deferred::<O>(arena, (old, *new), step.before)
+        {
+            let place = LeafPlace { parent: step.node, index: step.index };
+            arena.defer(place, (old, *new), self);
+            return Some(root);
+        }
+        self.replace::<O>(arena, pieces)
     }
 
     /// Replaces the leaf that the path leads to by `pieces`, and returns the new root.
@@ -71,6 +89,19 @@ impl TreePath {
     }
 }
 
+/// True if an edit has only replaced the leaf `old`, whose sums were `before`, by one that nothing
+/// above it can tell from that.
+pub(crate) fn may_be_deferred<O: Order>(
+    arena: &Arena,
+    (old, new): (Link, Link),
+    before: Totals,
+) -> bool {
+    arena.has_only_replaced(old, new)
+        && sums::<O>(new.node()) == before
+        // Otherwise it may have to be merged with a neighbour.
+        && (!O::is_underfull(new.node()) || O::is_underfull(old.node()))
+}
+
 /// Root of the nodes that replace the old one; at most as many as a node holds.
 pub(crate) fn root_of<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) -> Option<Link> {
     let mut root = match pieces {
@@ -79,7 +110,7 @@ pub(crate) fn root_of<O: Order>(arena: &mut Arena, pieces: &[(Link, O::Key)]) ->
         _ => new_root::<O>(arena, pieces),
     };
     while !root.node().is_leaf() && root.node().len() == 1 {
-        let only = root.node().children()[0].link;
+        let only = root.node().children()[0].link();
         arena.discard(root);
         root = only;
     }
@@ -168,7 +199,7 @@ fn totals_after<O: Order>(step: Step, children: &[Child<O::Key>]) -> Option<Tota
 /// Sets the sums of a fresh inner node from its children.
 pub(crate) fn sum_up<O: Order>(link: Link) {
     let children = link.node().children().iter();
-    let sums = children.map(|child| sums::<O>(child.link.node()));
+    let sums = children.map(|child| sums::<O>(child.link().node()));
     inner::set_totals(link, sums.fold(Totals::OF_NOTHING, Totals::and));
 }
 
@@ -181,7 +212,7 @@ pub(super) fn join_underfull<O: Order>(
 ) -> Link {
     loop {
         let children = node.node().children();
-        if index >= children.len() || !is_underfull::<O>(children[index].link.node()) {
+        if index >= children.len() || !is_underfull::<O>(children[index].link().node()) {
             return node;
         }
         if index + 1 < children.len()
@@ -205,7 +236,8 @@ pub(crate) fn is_underfull<O: Order>(node: Node<'_>) -> bool {
 
 /// Merges the children at `index` and `index + 1` of a fresh node, if one node can hold both.
 fn join<O: Order>(arena: &mut Arena, node: Link, index: usize) -> Option<Link> {
-    let (left, right) = (node.node().children()[index], node.node().children()[index + 1]);
+    let children = node.node().children();
+    let (left, right) = (children[index].child(), children[index + 1].child());
     let bytes_before = left.link.node().bytes() + right.link.node().bytes();
     let merged = if left.link.node().is_leaf() {
         O::merge(arena, left.link, right.link)?

@@ -3,7 +3,7 @@
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
-use crate::tree::{Built, Root};
+use crate::tree::{Built, BuiltLeaf, Root};
 
 use super::kind::Kind;
 
@@ -18,7 +18,8 @@ use super::kind::Kind;
 ///
 /// No two implementations have the same [`Collection::KIND`]; `view` and `edit` accept every root
 /// that an edit of this type built with the same seed; and of the edit, `base` is the root that it
-/// began from and `finish` builds a tree of this type that is of no other value.
+/// began from, `finish` builds a tree of this type that is of no other value, and `finish_leaf` a
+/// leaf of the tree under `base`.
 pub unsafe trait Collection {
     /// Type of the entry's value.
     const KIND: Kind;
@@ -66,6 +67,15 @@ pub trait TreeEdit<'h> {
 
     /// Ends the edit.
     fn finish(self) -> Built<'h>;
+
+    /// Ends an edit that has only replaced one leaf by another of the same measure, bytes and
+    /// expiry, which may be published alone; none of any other, which goes on.
+    ///
+    /// A type whose edits return some is one of those that
+    /// [`EntryRef::changes_in_place`](crate::EntryRef::changes_in_place) names.
+    fn finish_leaf(&mut self) -> Option<BuiltLeaf<'h>> {
+        None
+    }
 
     /// True if an element expires, or has expired and was not removed yet: the sweep looks for
     /// entries with such.

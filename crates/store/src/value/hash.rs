@@ -21,7 +21,7 @@ use crate::tree::check::check_tree;
 use crate::tree::leaf::{self, Parts};
 use crate::tree::node::{Expiries, Link, NEVER, Node, flags};
 use crate::tree::order::{Order, sums};
-use crate::tree::{Built, Root};
+use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of fields by hash.
 #[derive(Debug)]
@@ -267,7 +267,7 @@ fn due_below<'g>(node: Node<'g>, now_ms: u64, visit: &mut impl FnMut(Entry<'g>) 
     if node.totals().expiries.first > now_ms {
         return true;
     }
-    node.children().iter().all(|child| due_below(child.link.node(), now_ms, visit))
+    node.children().iter().all(|child| due_below(child.link().node(), now_ms, visit))
 }
 
 /// Fields of a hash, each once.
@@ -323,13 +323,14 @@ impl<'h> HashEdit<'h> {
 
     /// The hash as edited so far; none if it is empty.
     #[must_use]
-    pub fn view(&self) -> Option<Hash<'_>> {
+    pub fn view(&mut self) -> Option<Hash<'_>> {
+        self.tree.settle();
         self.tree.root().map(|root| Hash { root, seed: self.tree.seed() })
     }
 
     /// Value and expiry of a field as edited so far.
     #[must_use]
-    pub fn get(&self, field: &[u8]) -> Option<Field<'_>> {
+    pub fn get(&mut self, field: &[u8]) -> Option<Field<'_>> {
         self.view()?.get(field)
     }
 
@@ -432,6 +433,10 @@ impl<'h> TreeEdit<'h> for HashEdit<'h> {
 
     fn finish(self) -> Built<'h> {
         self.finish()
+    }
+
+    fn finish_leaf(&mut self) -> Option<BuiltLeaf<'h>> {
+        self.tree.finish_leaf()
     }
 
     fn has_volatile_items(&self) -> bool {

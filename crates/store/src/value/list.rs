@@ -22,7 +22,7 @@ use super::collection::{Collection, TreeEdit};
 use super::kind::Kind;
 use crate::hash::Seed;
 use crate::heap::Heap;
-use crate::tree::arena::Arena;
+use crate::tree::arena::{Arena, LeafPlace};
 use crate::tree::check::check_tree;
 use crate::tree::composite;
 use crate::tree::cursor::{Cursor, leaf_at};
@@ -30,11 +30,11 @@ use crate::tree::cut::cut;
 use crate::tree::inner;
 use crate::tree::leaf::{self, LeafPlan, Parts};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
-use crate::tree::node::{Child, Expiries, Link, Node, Totals};
+use crate::tree::node::{Child, Expiries, Link, Node, StoredChild, Totals};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Pieces, TreePath};
-use crate::tree::{Built, Root};
+use crate::tree::update::{Pieces, TreePath, may_be_deferred};
+use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of elements by position.
 struct Positions;
@@ -58,7 +58,7 @@ fn child(link: Link) -> Child {
 }
 
 /// A part that is not a single leaf, and its children.
-fn inner_part<'n>(part: Option<Child>) -> Option<(Link, &'n [Child])> {
+fn inner_part<'n>(part: Option<Child>) -> Option<(Link, &'n [StoredChild])> {
     let link = part?.link;
     (!link.node().is_leaf()).then(|| (link, link.node().children()))
 }
@@ -105,8 +105,8 @@ impl<'g> List<'g> {
         composite::check(self.root, |_, part| check_part(part));
         let children = self.root.children();
         assert!(matches!(children.len(), 2 | 3));
-        assert!(children[0].link.node().is_leaf());
-        assert!(children[children.len() - 1].link.node().is_leaf());
+        assert!(children[0].link().node().is_leaf());
+        assert!(children[children.len() - 1].link().node().is_leaf());
         assert_eq!(self.len(), children.iter().map(|child| child.measure).sum::<u64>());
     }
 
@@ -215,6 +215,8 @@ pub struct ListEdit<'h> {
     /// a change of one end does not look at the other parts, which are in no cache.
     bytes: Option<u64>,
     changed: bool,
+    /// Part with a leaf whose change is deferred.
+    deferred: Option<Part>,
     // Not `Send`: an edit belongs to the thread whose heap it counts in.
     marker: PhantomData<*const ()>,
 }
@@ -232,6 +234,7 @@ impl<'h> ListEdit<'h> {
             last: None,
             bytes: Some(0),
             changed: false,
+            deferred: None,
             marker: PhantomData,
         }
     }
@@ -255,9 +258,9 @@ impl<'h> ListEdit<'h> {
         debug_assert!(composite::is_composite(root.node()));
         let children = root.node().children();
         edit.ends = Some(root);
-        edit.first = Some(children[0]);
-        edit.middle = (children.len() == 3).then(|| children[1]);
-        edit.last = children.last().copied();
+        edit.first = Some(children[0].child());
+        edit.middle = (children.len() == 3).then(|| children[1].child());
+        edit.last = children.last().map(StoredChild::child);
         edit.bytes = Some(root.node().totals().bytes);
         edit
     }
@@ -283,14 +286,16 @@ impl<'h> ListEdit<'h> {
 
     /// Element at `index` as edited so far.
     #[must_use]
-    pub fn get(&self, index: u64) -> Option<&[u8]> {
+    pub fn get(&mut self, index: u64) -> Option<&[u8]> {
+        self.settle();
         let (part, within) = self.locate(index)?;
         let (leaf, within) = leaf_at(self.part(part)?.link, within);
         Some(leaf.element(within as usize))
     }
 
     /// All elements from front to back as edited so far.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.settle();
         [self.first, self.middle, self.last].into_iter().flatten().flat_map(|part| {
             let (cursor, _) = Cursor::at_position(part.link, 0);
             Elements { cursor, next: 0 }
@@ -366,6 +371,7 @@ impl<'h> ListEdit<'h> {
 
     /// Ends the edit.
     pub fn finish(mut self) -> Built<'h> {
+        self.settle();
         if !self.changed {
             let root = self.ends.or(self.last.map(|last| last.link));
             return self.arena.finish(root, self.heap);
@@ -403,6 +409,14 @@ impl<'h> ListEdit<'h> {
         }
     }
 
+    fn part_mut(&mut self, part: Part) -> &mut Option<Child> {
+        match part {
+            Part::First => &mut self.first,
+            Part::Middle => &mut self.middle,
+            Part::Last => &mut self.last,
+        }
+    }
+
     fn part_len(&self, part: Part) -> u64 {
         self.part(part).map_or(0, |child| child.measure)
     }
@@ -420,6 +434,7 @@ impl<'h> ListEdit<'h> {
     }
 
     fn cut_middle(&mut self, start: u64, end: u64) {
+        self.settle();
         self.changed = true;
         self.bytes = None;
         if let Some(middle) = self.middle.take() {
@@ -432,7 +447,7 @@ impl<'h> ListEdit<'h> {
 
     /// Replaces `removed` elements of one leaf, from a position of a part on, by at most one.
     fn splice(&mut self, part: Part, position: u64, removed: usize, inserted: Option<&[u8]>) {
-        self.changed = true;
+        self.settle();
         let pieces = inserted.map(|element| [element]);
         let inserted = pieces.as_ref().map(|pieces| pieces.as_slice());
         let old = self.part(part).map(|old| old.link);
@@ -441,6 +456,11 @@ impl<'h> ListEdit<'h> {
             Some(root) => splice_at(&mut self.arena, root, position, removed, inserted),
             None => inserted.map(|parts| leaf::single(&mut self.arena, 0, parts)),
         };
+        if self.defers(part, old, new) {
+            self.deferred = Some(part);
+            return;
+        }
+        self.changed = true;
         self.bytes = self.bytes.map(|all| all - bytes_before + new.map_or(0, bytes));
         let new = new.map(child);
         match part {
@@ -459,6 +479,42 @@ impl<'h> ListEdit<'h> {
         if removed > 0 {
             self.join_ends();
         }
+    }
+
+    /// True if the copies above a changed leaf are deferred, those of the root with the ends
+    /// included.
+    fn defers(&mut self, part: Part, old: Option<Link>, new: Option<Link>) -> bool {
+        if let (Some(parent), Some(old), Some(new)) = (self.ends, old, new)
+            && !self.changed
+            && old.node().is_leaf()
+            && may_be_deferred::<Positions>(&self.arena, (old, new), sums::<Positions>(old.node()))
+        {
+            let last = parent.node().len() - 1;
+            let index = match part {
+                Part::First => 0,
+                Part::Middle => 1,
+                Part::Last => last,
+            };
+            let place = LeafPlace { parent, index };
+            self.arena.defer(place, (old, new), TreePath::default());
+        }
+        self.arena.defers()
+    }
+
+    /// Makes the copies that were deferred.
+    #[inline]
+    fn settle(&mut self) {
+        if let Some(part) = self.deferred.take() {
+            self.settle_part(part);
+        }
+    }
+
+    fn settle_part(&mut self, part: Part) {
+        self.changed = true;
+        let bytes_before = self.part(part).map_or(0, |old| bytes(old.link));
+        let new = self.arena.settle::<Positions>();
+        self.bytes = self.bytes.map(|all| all - bytes_before + new.map_or(0, bytes));
+        *self.part_mut(part) = new.map(child);
     }
 
     /// Gives the list its ends again after a change: takes a missing end out of the middle.
@@ -480,8 +536,8 @@ impl<'h> ListEdit<'h> {
     fn move_split_last(&mut self) {
         let Some((root, leaves)) = inner_part(self.last) else { return };
         let (last, others) = leaves.split_last().expect("an inner node has children");
-        self.last = Some(*last);
-        others.iter().for_each(|leaf| self.attach(End::Back, leaf.link));
+        self.last = Some(last.child());
+        others.iter().for_each(|leaf| self.attach(End::Back, leaf.link()));
         self.arena.discard(root);
     }
 
@@ -489,8 +545,8 @@ impl<'h> ListEdit<'h> {
     fn move_split_first(&mut self) {
         let Some((root, leaves)) = inner_part(self.first) else { return };
         let (first, others) = leaves.split_first().expect("an inner node has children");
-        self.first = Some(*first);
-        others.iter().rev().for_each(|leaf| self.attach(End::Front, leaf.link));
+        self.first = Some(first.child());
+        others.iter().rev().for_each(|leaf| self.attach(End::Front, leaf.link()));
         self.arena.discard(root);
     }
 
@@ -556,6 +612,11 @@ impl<'h> TreeEdit<'h> for ListEdit<'h> {
     fn finish(self) -> Built<'h> {
         self.finish()
     }
+
+    fn finish_leaf(&mut self) -> Option<BuiltLeaf<'h>> {
+        self.deferred = None;
+        self.arena.finish_leaf(self.heap)
+    }
 }
 
 /// Replaces elements of the leaf at `position` of a plain tree, and returns the new root.
@@ -588,7 +649,7 @@ fn splice_at(
         arena.discard(link);
         pieces
     };
-    path.replace::<Positions>(arena, pieces)
+    path.replace_or_defer::<Positions>(arena, (root, link), pieces)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,9 @@
 //! unsafe { built.retire_replaced() };
 //! ```
 //!
+//! An edit that replaced one leaf alone may be published without a new root instead
+//! ([`TreeEdit::finish_leaf`]).
+//!
 //! An edit that is dropped, or whose `Built` is dropped, leaves no trace. Types hold bytes only:
 //! expiry, the encoding that a command reports and the journal are the engine's.
 //!

@@ -16,7 +16,7 @@ use crate::tree::node::{Link, Node};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{Pieces, TreePath};
-use crate::tree::{Built, Root};
+use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of elements by the keys of their names.
 pub(super) trait Named: Order<Key = u64> {
@@ -191,9 +191,18 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         self.seed
     }
 
-    /// Root as edited so far; none if no element is left.
+    /// Root as edited so far; none if no element is left. Only its sums may be read unless the
+    /// edit was settled.
     pub(super) fn root(&self) -> Option<Node<'_>> {
         self.root.map(Link::node)
+    }
+
+    /// Makes the copies that were deferred: from here on, the whole tree is as edited so far.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if self.arena.defers() {
+            self.root = self.arena.settle::<N>();
+        }
     }
 
     /// Number of elements.
@@ -202,7 +211,8 @@ impl<'h, N: Named> NamedEdit<'h, N> {
     }
 
     /// Place of a name; none in an empty collection.
-    pub(super) fn place_of(&self, name: N::Name<'_>) -> Option<Place> {
+    pub(super) fn place_of(&mut self, name: N::Name<'_>) -> Option<Place> {
+        self.settle();
         let root = self.root?;
         let (path, link) = if root.node().is_leaf() {
             (TreePath::default(), root)
@@ -236,7 +246,8 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         };
         let is_part = pieces.len() > 1;
         pieces.iter().for_each(|&(piece, _)| N::set_flags(piece, special, is_part));
-        self.root = path.replace::<N>(&mut self.arena, pieces);
+        let root = self.root.unwrap_or(link);
+        self.root = path.replace_or_defer::<N>(&mut self.arena, (root, link), pieces);
     }
 
     /// Removes the element at a place; false if there is none.
@@ -254,8 +265,14 @@ impl<'h, N: Named> NamedEdit<'h, N> {
     }
 
     /// Ends the edit.
-    pub(super) fn finish(self) -> Built<'h> {
+    pub(super) fn finish(mut self) -> Built<'h> {
+        self.settle();
         self.arena.finish(self.root, self.heap)
+    }
+
+    /// As [`TreeEdit::finish_leaf`](super::TreeEdit::finish_leaf).
+    pub(super) fn finish_leaf(&mut self) -> Option<BuiltLeaf<'h>> {
+        self.arena.finish_leaf(self.heap)
     }
 }
 

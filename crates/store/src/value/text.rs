@@ -21,7 +21,7 @@ use crate::tree::limits::{CHUNK_BYTES, LEAF_BYTES_MIN};
 use crate::tree::node::{HEADER_BYTES, Link, Node, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::update::{Pieces, TreePath};
-use crate::tree::{Built, Root};
+use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of bytes by position.
 struct Bytes;
@@ -259,7 +259,8 @@ impl<'h> TextEdit<'h> {
 
     /// The text as edited so far; none if it is empty.
     #[must_use]
-    pub fn view(&self) -> Option<Text<'_>> {
+    pub fn view(&mut self) -> Option<Text<'_>> {
+        self.settle();
         self.root.map(|root| Text { root: root.node() })
     }
 
@@ -291,8 +292,17 @@ impl<'h> TextEdit<'h> {
     }
 
     /// Ends the edit.
-    pub fn finish(self) -> Built<'h> {
+    pub fn finish(mut self) -> Built<'h> {
+        self.settle();
         self.arena.finish(self.root, self.heap)
+    }
+
+    /// Makes the copies that were deferred.
+    #[inline]
+    fn settle(&mut self) {
+        if self.arena.defers() {
+            self.root = self.arena.settle::<Bytes>();
+        }
     }
 
     fn descend(root: Link, position: u64) -> (TreePath, Link, u64) {
@@ -308,6 +318,7 @@ impl<'h> TextEdit<'h> {
     /// Appends the bytes for which the last chunk has room, or a new chunk; returns the number of
     /// bytes.
     fn append_some(&mut self, bytes: &[u8]) -> usize {
+        self.settle();
         let first = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let Some(root) = self.root else {
             self.root = Some(leaf::single(&mut self.arena, 0, &[first]));
@@ -328,6 +339,7 @@ impl<'h> TextEdit<'h> {
     }
 
     fn append_zeros(&mut self, count: u64) {
+        self.settle();
         let run = zeros(&mut self.arena, count);
         let Some(root) = self.root else {
             self.root = Some(run);
@@ -340,6 +352,7 @@ impl<'h> TextEdit<'h> {
 
     /// Writes the bytes that lie in the chunk at `position`; returns their number.
     fn write_some(&mut self, position: u64, bytes: &[u8]) -> usize {
+        self.settle();
         let Some(root) = self.root else { return 0 };
         let (path, link, within) = TextEdit::descend(root, position);
         let chunk = chunk_of(link.node());
@@ -347,7 +360,8 @@ impl<'h> TextEdit<'h> {
         let bytes = &bytes[..bytes.len().min(room)];
         let Chunk::Zeros(count) = chunk else {
             let piece = leaf::overwrite(&mut self.arena, link, within as usize, bytes);
-            self.root = path.replace::<Bytes>(&mut self.arena, Pieces::from_iter([(piece, 0)]));
+            let pieces = Pieces::from_iter([(piece, 0)]);
+            self.root = path.replace_or_defer::<Bytes>(&mut self.arena, (root, link), pieces);
             return bytes.len();
         };
         if bytes.iter().all(|&byte| byte == 0) {
@@ -419,5 +433,9 @@ impl<'h> TreeEdit<'h> for TextEdit<'h> {
 
     fn finish(self) -> Built<'h> {
         self.finish()
+    }
+
+    fn finish_leaf(&mut self) -> Option<BuiltLeaf<'h>> {
+        self.arena.finish_leaf(self.heap)
     }
 }

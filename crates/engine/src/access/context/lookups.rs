@@ -8,30 +8,31 @@ use tidemill_store::word::Word;
 use crate::expiry_clock::ExpiryClock;
 use crate::shared::Shared;
 
-/// A lookup without a lock: the slot's word before it, and whether there was an entry.
+/// A lookup without a lock: the slot's word before it, and whether there was an entry of which all
+/// that is read is of one moment by itself.
 ///
-/// Slot and hit share a word: small fields that are written one by one and then copied together
+/// Slot and flag share a word: small fields that are written one by one and then copied together
 /// hold the processor up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     before: Word,
-    slot_and_hit: u64,
+    slot_and_flag: u64,
 }
 
 impl Seen {
     #[inline(always)]
-    pub(super) fn new(slot: SlotNumber, before: Word, is_hit: bool) -> Seen {
-        Seen { before, slot_and_hit: (slot.index() as u64) << 1 | u64::from(is_hit) }
+    pub(super) fn new(slot: SlotNumber, before: Word, is_whole_hit: bool) -> Seen {
+        Seen { before, slot_and_flag: (slot.index() as u64) << 1 | u64::from(is_whole_hit) }
     }
 
     #[inline(always)]
     pub(super) fn slot(&self) -> SlotNumber {
-        SlotNumber::from_index((self.slot_and_hit >> 1) as usize).expect("it was one before")
+        SlotNumber::from_index((self.slot_and_flag >> 1) as usize).expect("it was one before")
     }
 
     #[inline(always)]
-    pub(super) fn is_hit(&self) -> bool {
-        self.slot_and_hit & 1 == 1
+    pub(super) fn is_whole_hit(&self) -> bool {
+        self.slot_and_flag & 1 == 1
     }
 }
 
@@ -49,6 +50,14 @@ impl Sightings {
         match self {
             Sightings::None => *self = Sightings::One(seen),
             _ => self.push_another(seen),
+        }
+    }
+
+    /// Of the only lookup, which found an entry, one leaf is read.
+    #[inline(always)]
+    pub(super) fn reads_one_leaf(&mut self) {
+        if let Sightings::One(seen) = self {
+            seen.slot_and_flag |= 1;
         }
     }
 
@@ -103,7 +112,7 @@ impl Lookups {
         let now = |seen: &Seen| shared.keyspace.word(seen.slot()).load_after();
         let changed = match &self.seen {
             Sightings::None => None,
-            Sightings::One(seen) if seen.is_hit() => {
+            Sightings::One(seen) if seen.is_whole_hit() => {
                 (!seen.before.confirms_hit(now(seen))).then_some(seen)
             }
             Sightings::One(seen) => (!seen.before.is_unchanged(now(seen))).then_some(seen),

@@ -1,7 +1,7 @@
-//! Pinning of the version that a reply in pieces is made from: see
-//! [`long_reply`](crate::long_reply).
+//! Pinning of the versions that a command reads without locks: of the one that a reply in pieces is
+//! made from, see [`long_reply`](crate::long_reply), and of those that were found under locks.
 
-use tidemill_store::Version;
+use tidemill_store::{Pin, Version};
 
 use crate::access::context::{Access, Cx};
 use crate::access::outcome::{Outcome, Stop};
@@ -44,6 +44,15 @@ impl Cx<'_, '_> {
         let lock = locks.lock(key_hash.slot).expect("the slots of all keys are locked");
         let found = lock.find(database, key_hash, key, section);
         Ok(found.and_then(|found| lock.pin(database, key_hash.hash, found)))
+    }
+
+    /// Pins the current versions of all collections whose slots the command has locked.
+    ///
+    /// # Panics
+    ///
+    /// Without locks.
+    pub(crate) fn pin_all(&mut self) -> Pin {
+        self.access.unit().pin_all().expect("a command that pins has locked its keys")
     }
 
     /// Answers the first piece of a reply whose header was answered, and leaves the rest to the

@@ -102,7 +102,8 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
             Access::Optimistic(lookups) => {
                 let before = keyspace.word(key_hash.slot).load();
                 let entry = keyspace.find(database, key_hash, key, self.section);
-                lookups.seen.push(Seen::new(key_hash.slot, before, entry.is_some()));
+                let is_whole = entry.is_some_and(|entry| !entry.changes_in_place());
+                lookups.seen.push(Seen::new(key_hash.slot, before, is_whole));
                 entry
             }
         }?;
@@ -167,7 +168,27 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         key: &[u8],
     ) -> Result<Option<C::View<'g>>, CommandError> {
         let entry = self.read_kind(key, C::KIND)?;
+        self.note_one_leaf(entry);
         Ok(entry.and_then(|entry| entry.view::<C>(self.seed())))
+    }
+
+    /// Notes that all of a collection is one leaf, which never changes.
+    #[inline(always)]
+    fn note_one_leaf(&mut self, entry: Option<EntryRef<'_>>) {
+        if entry.is_some_and(EntryRef::is_one_leaf) {
+            self.reads_one_leaf();
+        }
+    }
+
+    /// Declares that of the collection that was just found, the command reads one leaf and looks
+    /// for it once, by a key or field and not by a position. Nothing else is read; so the read is
+    /// of one moment also when the slot changes meanwhile: see
+    /// docs/internals/consistency.md, Reads of collections.
+    #[inline(always)]
+    pub(crate) fn reads_one_leaf(&mut self) {
+        if let Access::Optimistic(lookups) = &mut self.access {
+            lookups.seen.reads_one_leaf();
+        }
     }
 
     /// As [`Cx::read_as`], without counting as a use, a hit or a miss.
@@ -179,10 +200,12 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         &mut self,
         key: &[u8],
     ) -> Result<Option<C::View<'g>>, CommandError> {
-        match self.peek(key) {
-            Some(entry) if entry.kind() != C::KIND => Err(CommandError::WrongType),
-            found => Ok(found.and_then(|entry| entry.view::<C>(self.seed()))),
+        let found = self.peek(key);
+        if found.is_some_and(|entry| entry.kind() != C::KIND) {
+            return Err(CommandError::WrongType);
         }
+        self.note_one_leaf(found);
+        Ok(found.and_then(|entry| entry.view::<C>(self.seed())))
     }
 
     /// Checks what an optimistic handler saw.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::{OwnedArguments, RequestParser};
-use tidemill_store::Member;
 use tidemill_store::hash::Seed;
+use tidemill_store::{Encoding, Heap, Member, Section};
 
 use super::{Access, Caller, Verdict};
 use crate::access::key_hashes::KeyHashes;
@@ -153,4 +153,93 @@ fn a_read_of_one_key_or_of_none_that_expires_counts_whatever_expires_meanwhile()
         let verdict = Engine::with(KEYS).verdict(read, found_expired_in(20_000));
         assert_eq!(verdict, Verdict::Valid, "{read}");
     }
+}
+
+/// Keys of one slot: collections of several leaves, collections of one, and a string without
+/// chunks.
+fn collections() -> String {
+    let members = |prefix: &str| {
+        let member = |number: u32| format!(" {prefix}{number}-{}", "x".repeat(20));
+        (0..200).map(member).collect::<String>()
+    };
+    let pairs = |prefix: &str| {
+        let pair = |number: u32| format!(" {prefix}{number} {}", "x".repeat(20));
+        (0..200).map(pair).collect::<String>()
+    };
+    [
+        format!("HSET {{t}}hash{}", pairs("f")),
+        format!("RPUSH {{t}}list{}", members("e")),
+        format!("SADD {{t}}set{}", members("m")),
+        format!("ZADD {{t}}sorted{}", (0..200).map(|n| format!(" {n} m{n}")).collect::<String>()),
+        "SETRANGE {t}text 5000 end".into(),
+        "HSET {t}fields a 1 b 2".into(),
+        "RPUSH {t}few a b c".into(),
+        "SET {t}plain v".into(),
+    ]
+    .map(|command| command + "\r\n")
+    .concat()
+}
+
+/// A change of the slot, of one publication.
+fn published(shared: &Shared) {
+    let key = b"{t}plain";
+    // SAFETY: the engine is alive, and frees nothing during the test.
+    let section = unsafe { Section::assume() };
+    // Its garbage is never freed.
+    let heap = Heap::new();
+    let hash = shared.keyspace.key_hash(key);
+    let mut lock = shared.keyspace.try_lock(hash.slot).expect("nobody else locks");
+    let found = lock.find(0, hash, key, section).expect("the key is there");
+    lock.set_encoding(0, hash.hash, found, Encoding::Raw, 0, &heap);
+}
+
+#[test]
+fn a_read_of_several_leaves_is_stale_once_its_slot_has_changed() {
+    let mut engine = Engine::with(&collections());
+    for read in [
+        "LINDEX {t}list 150",
+        "LRANGE {t}list 10 150",
+        "LPOS {t}list none",
+        "SORT_RO {t}list ALPHA",
+        "HMGET {t}hash f1 f100",
+        "HGETALL {t}hash",
+        "HKEYS {t}hash",
+        "HVALS {t}hash",
+        "HSCAN {t}hash 0",
+        "HRANDFIELD {t}hash 5",
+        "HTTL {t}hash FIELDS 2 f1 f100",
+        "GET {t}text",
+        "GETRANGE {t}text 0 -1",
+        "GETBIT {t}text 7",
+        "BITCOUNT {t}text",
+        "STRLEN {t}text",
+        "DUMP {t}hash",
+        "MGET {t}plain {t}text",
+    ] {
+        assert_eq!(engine.verdict(read, |_| {}), Verdict::Valid, "{read}");
+        let verdict = engine.verdict(read, published);
+        assert!(matches!(verdict, Verdict::Stale(_)), "{read}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_read_of_one_leaf_counts_whatever_was_published_in_its_slot() {
+    let mut engine = Engine::with(&collections());
+    for read in [
+        "HGET {t}hash f1",
+        "HGET {t}hash none",
+        "HEXISTS {t}hash f1",
+        "HSTRLEN {t}hash f1",
+        "HGETALL {t}fields",
+        "LRANGE {t}few 0 -1",
+        "GET {t}plain",
+        "SMEMBERS {t}set",
+        "SISMEMBER {t}set m1",
+        "ZRANGE {t}sorted 0 -1",
+        "ZSCORE {t}sorted m1",
+    ] {
+        assert_eq!(engine.verdict(read, published), Verdict::Valid, "{read}");
+    }
+    let missing = engine.verdict("HGET {t}none f1", published);
+    assert!(matches!(missing, Verdict::Stale(_)), "{missing:?}");
 }

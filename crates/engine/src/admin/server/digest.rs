@@ -1,7 +1,8 @@
 //! `DEBUG DIGEST` and `DIGEST-VALUE`: checksums of data, equal to Valkey's for equal data, by which
 //! tests compare servers.
 //!
-//! They are no reads of one moment: each slot is read as it is when its turn comes.
+//! `DEBUG DIGEST` is no read of one moment: each slot is read as it is when its turn comes, and a
+//! collection that is being changed may be read in part before the change and in part after it.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
 use tidemill_resp::number::format_double;
@@ -10,10 +11,11 @@ use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::{Member, Set};
 use tidemill_store::value::sorted_set::SortedSet;
-use tidemill_store::{EntryRef, Section};
+use tidemill_store::{EntryRef, Section, SlotNumber};
 
 use crate::access::expiry::SlotJudge;
-use crate::access::outcome::Outcome;
+use crate::access::locks::LockSet;
+use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
 use crate::memory;
@@ -126,25 +128,39 @@ fn add_entry(entry: EntryRef<'_>, seed: &Seed, digest: &mut Digest) -> Result<()
 
 /// The value under each key; zeros where there is none.
 pub(super) fn values(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.array(cx.args.len() - 2);
-    for key in cx.args.iter().skip(2) {
-        let mut outcome = Ok(Digest::default());
-        let (shared, database) = (cx.shared, cx.session.database);
-        let key_hash = shared.keyspace.key_hash(key);
-        let worker = &*cx.worker;
-        cx.reader.section(&mut |section: Section<'_>| {
-            let word = shared.keyspace.word(key_hash.slot);
-            let judge = SlotJudge::unlocked(shared, worker, (word, word.load()));
-            let Some(entry) = shared.keyspace.find(database, key_hash, key, section) else {
-                return;
-            };
-            let mut digest = Digest::default();
-            if !judge.is_over(entry) {
-                let added = digest.append_value(entry, shared.keyspace.seed());
-                outcome = added.map(|()| digest);
-            }
-        });
-        cx.reply.simple_string(&outcome?.text());
-    }
+    let keys = cx.args.iter().skip(2);
+    let digests = keys.map(|key| value(cx, key)).collect::<Result<Vec<Digest>, Box<Stop>>>()?;
+    cx.reply.array(digests.len());
+    digests.into_iter().for_each(|digest| cx.reply.simple_string(&digest.text()));
     Ok(())
+}
+
+/// The value under a key, of one moment: read under the lock when the slot changed meanwhile.
+fn value(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Result<Digest, Box<Stop>> {
+    let slot = SlotNumber::of_key(key);
+    let word = cx.shared.keyspace.word(slot);
+    let before = word.load();
+    let digest = value_now(cx, key)?;
+    if before.is_unchanged(word.load_after()) {
+        return Ok(digest);
+    }
+    let _locks = LockSet::one(cx.shared, slot).map_err(Stop::wait)?;
+    Ok(value_now(cx, key)?)
+}
+
+fn value_now(cx: &mut SessionCx<'_, '_>, key: &[u8]) -> Result<Digest, CommandError> {
+    let (shared, database, worker) = (cx.shared, cx.session.database, &*cx.worker);
+    let key_hash = shared.keyspace.key_hash(key);
+    let mut outcome = Ok(Digest::default());
+    cx.reader.section(&mut |section: Section<'_>| {
+        let word = shared.keyspace.word(key_hash.slot);
+        let judge = SlotJudge::unlocked(shared, worker, (word, word.load()));
+        let Some(entry) = shared.keyspace.find(database, key_hash, key, section) else { return };
+        let mut digest = Digest::default();
+        if !judge.is_over(entry) {
+            let added = digest.append_value(entry, shared.keyspace.seed());
+            outcome = added.map(|()| digest);
+        }
+    });
+    outcome
 }

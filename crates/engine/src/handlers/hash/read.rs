@@ -116,8 +116,15 @@ pub(crate) fn field_value<'g>(
     reading.get(cx, field).map(|(value, _)| value)
 }
 
+/// The field of a command that reads one: its value and expiry.
+fn one_field<'g>(cx: &mut Cx<'_, 'g>) -> Result<Option<(&'g [u8], Option<u64>)>, CommandError> {
+    let Some(hash) = Reading::of(cx, cx.arg(1))? else { return Ok(None) };
+    cx.reads_one_leaf();
+    Ok(hash.get(cx, cx.arg(2)))
+}
+
 pub(super) fn hget(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
+    let found = one_field(cx)?;
     match found {
         Some((value, _)) => cx.reply.bulk(value),
         None => cx.reply.null(),
@@ -181,13 +188,13 @@ pub(super) fn hlen(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn hstrlen(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
+    let found = one_field(cx)?;
     cx.reply.integer(found.map_or(0, |(value, _)| value.len()) as i64);
     Ok(())
 }
 
 pub(super) fn hexists(cx: &mut Cx<'_, '_>) -> Outcome {
-    let found = Reading::of(cx, cx.arg(1))?.and_then(|hash| hash.get(cx, cx.arg(2)));
+    let found = one_field(cx)?;
     cx.reply.integer(i64::from(found.is_some()));
     Ok(())
 }

@@ -98,8 +98,8 @@ fn add_to_dense(
 }
 
 fn raise_in_text(text: &mut TextEdit<'_>, trace: Trace) -> bool {
-    let byte =
-        |at: usize| text.view().and_then(|text| text.get((HEADER_BYTES + at) as u64)).unwrap_or(0);
+    let view = text.view();
+    let byte = |at: usize| view.and_then(|text| text.get((HEADER_BYTES + at) as u64)).unwrap_or(0);
     if trace.value <= dense_value(trace.register, byte) {
         return false;
     }

@@ -107,7 +107,7 @@ pub(super) fn after_addition(
 }
 
 /// The encoding of what `edit` left of a list after elements were taken out.
-pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit) -> Encoding {
+pub(super) fn after_removal(old: EntryRef<'_>, edit: &mut ListEdit<'_>, limit: Limit) -> Encoding {
     match old.encoding() {
         Encoding::Listpack => Encoding::Listpack,
         _ => when_smaller(edit, limit),
@@ -115,12 +115,12 @@ pub(super) fn after_removal(old: EntryRef<'_>, edit: &ListEdit<'_>, limit: Limit
 }
 
 /// The encoding of what `edit` made of a quicklist.
-pub(super) fn when_smaller(edit: &ListEdit<'_>, limit: Limit) -> Encoding {
+pub(super) fn when_smaller(edit: &mut ListEdit<'_>, limit: Limit) -> Encoding {
     if fits(edit, limit.half()) { Encoding::Listpack } else { Encoding::Quicklist }
 }
 
 /// True if a listpack of all elements is within a limit.
-fn fits(edit: &ListEdit<'_>, limit: Limit) -> bool {
+fn fits(edit: &mut ListEdit<'_>, limit: Limit) -> bool {
     // Nodes are never so empty.
     let is_large = edit.allocated_bytes() > 2 * limit.bytes;
     edit.len() <= limit.count && !is_large && listpack_bytes(edit.iter()) <= limit.bytes
@@ -128,7 +128,7 @@ fn fits(edit: &ListEdit<'_>, limit: Limit) -> bool {
 
 /// The encoding of a list that `RESTORE` made, of one node of Valkey's or several.
 pub(crate) fn restored_encoding(
-    edit: &ListEdit<'_>,
+    edit: &mut ListEdit<'_>,
     is_one_node: bool,
     listpack_size_max: i64,
 ) -> Encoding {

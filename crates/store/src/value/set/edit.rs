@@ -47,7 +47,8 @@ impl<'h> SetEdit<'h> {
         self.tree.root().is_none()
     }
 
-    /// The set as edited so far; none if it is empty.
+    /// The set as edited so far; none if it is empty. No change of a set is deferred: each of them
+    /// changes the number of members.
     #[must_use]
     pub fn view(&self) -> Option<Set<'_>> {
         self.tree.root().map(|root| Set::of_node(root, self.tree.seed()))

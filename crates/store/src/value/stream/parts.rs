@@ -146,7 +146,7 @@ impl Parts {
                 BY_CONSUMER => &mut parts.by_consumer,
                 _ => &mut parts.directory,
             };
-            *part = Some(child.link);
+            *part = Some(child.link());
         }
         parts
     }

@@ -76,7 +76,7 @@ impl<'g> Stream<'g> {
             let below = node.children().iter().map(|child| match node.header().level {
                 // Leaves are not read.
                 1 => (1, 1),
-                _ => count(child.link.node()),
+                _ => count(child.link().node()),
             });
             below.fold((0, 1), |all, of| (all.0 + of.0, all.1 + of.1))
         }

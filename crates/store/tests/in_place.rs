@@ -1,0 +1,513 @@
+//! Changes of large collections that replace one leaf where it is, with readers on other threads.
+//!
+//! A process of its own: while a version is pinned anywhere in a process, nothing changes in place,
+//! and these tests both pin and expect such changes. Freed memory is overwritten at once. What must
+//! hold:
+//!
+//! - a change in place leaves the entry where it is, and all counts as they were;
+//! - it does not happen beside a pin, nor when the edit fails;
+//! - a read whose slot's word is unchanged is of one moment, as is a pinned version;
+//! - of one field, a reader sees no older value after a newer one, whatever happened to the tree.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidemill_rcu::{Budget, Domain, Flavour, Limits, Memb, Qsbr};
+use tidemill_store::entry::StringValue;
+use tidemill_store::hash::Seed;
+use tidemill_store::value::hash::Hash;
+use tidemill_store::value::list::List;
+use tidemill_store::value::text::Text;
+use tidemill_store::{
+    Collection, Encoding, EntryRef, Heap, Keyspace, Member, Published, ReleaseObserver, Section,
+    SlotLock, SlotNumber, TreeSpec, Version,
+};
+
+#[path = "allocator/mod.rs"]
+mod allocator;
+#[path = "all/tree_common.rs"]
+mod tree_common;
+
+use tree_common::Random;
+
+const KEY: &[u8] = b"collection";
+const RUN_TIME: Duration = Duration::from_millis(1500);
+const READER_COUNT: usize = 2;
+
+/// Tests that pin and those that expect changes in place follow each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct NoObserver;
+impl ReleaseObserver for NoObserver {
+    fn released(&self, _slot: SlotNumber, _clear: &dyn Fn()) {}
+}
+
+struct World {
+    keyspace: Keyspace<()>,
+}
+
+impl World {
+    fn new() -> World {
+        World { keyspace: Keyspace::new(1, Seed::new(1, 2), NoObserver) }
+    }
+
+    fn join<F: Flavour>(&self, domain: &Arc<Domain<F>>) -> Member<F> {
+        // SAFETY: nothing of one test's keyspace is used with another's.
+        unsafe { self.keyspace.join_beside(domain) }.expect("few threads")
+    }
+
+    fn lock(&self) -> SlotLock<'_, ()> {
+        let slot = self.keyspace.key_hash(KEY).slot;
+        loop {
+            match self.keyspace.try_lock(slot) {
+                Some(lock) => return lock,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// The entry as it is found without a lock.
+    fn entry<'g>(&'g self, section: Section<'g>) -> Option<EntryRef<'g>> {
+        self.keyspace.find(0, self.keyspace.key_hash(KEY), KEY, section)
+    }
+
+    /// Edits the collection and publishes it; tells whether the entry stayed.
+    fn write<C: Collection>(&self, heap: &Heap, change: impl FnOnce(&mut C::Edit<'_>)) -> bool {
+        // SAFETY: what is found is used under the lock, and freed behind a grace period.
+        let section = unsafe { Section::assume() };
+        let key_hash = self.keyspace.key_hash(KEY);
+        let mut lock = self.lock();
+        let found = lock.find(0, key_hash, KEY, section);
+        let mut editing = lock.edit::<C>(found, heap);
+        change(&mut editing);
+        let spec = TreeSpec {
+            key: KEY,
+            hash: key_hash.hash,
+            encoding: Encoding::Hashtable,
+            expires_at_ms: None,
+            recency: 0,
+        };
+        let published = lock.publish_tree(0, editing, spec, section, heap);
+        let now = lock.find(0, key_hash, KEY, section);
+        assert_eq!(published == Published::Present, now.is_some());
+        // The key is stored in the entry.
+        let address = |entry: EntryRef<'_>| entry.key().as_ptr();
+        found.map(|found| address(found.entry)) == now.map(|now| address(now.entry))
+    }
+
+    fn pin(&self) -> Option<Version> {
+        // SAFETY: as in `write`.
+        let section = unsafe { Section::assume() };
+        let key_hash = self.keyspace.key_hash(KEY);
+        let mut lock = self.lock();
+        let found = lock.find(0, key_hash, KEY, section)?;
+        lock.pin(0, key_hash.hash, found)
+    }
+}
+
+fn field(number: usize) -> Vec<u8> {
+    format!("field-{number:06}").into_bytes()
+}
+
+fn text_of(number: u64) -> Vec<u8> {
+    format!("{number:016}").into_bytes()
+}
+
+fn number_of(text: &[u8]) -> u64 {
+    std::str::from_utf8(text).unwrap().parse().unwrap()
+}
+
+/// A hash with `count` fields, all of them zero.
+fn fill_hash(world: &World, heap: &Heap, count: usize) {
+    world.write::<Hash<'_>>(heap, |edit| {
+        (0..count).for_each(|number| {
+            edit.set(&field(number), &text_of(0), None);
+        });
+    });
+}
+
+/// The hash under the key.
+fn hash_of<'g>(world: &'g World, section: Section<'g>) -> Hash<'g> {
+    world.entry(section).unwrap().view::<Hash<'_>>(world.keyspace.seed()).unwrap()
+}
+
+#[test]
+fn a_change_in_place_keeps_entry_and_counts() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    // SAFETY: nothing is freed before the end.
+    let section = unsafe { Section::assume() };
+    fill_hash(&world, &heap, 2000);
+    let live = heap.live_bytes();
+    let is_kept = world.write::<Hash<'_>>(&heap, |edit| {
+        assert!(!edit.set(&field(7), &text_of(1), None));
+    });
+    assert!(is_kept && heap.live_bytes() == live);
+    hash_of(&world, section).check();
+    assert_eq!(hash_of(&world, section).get(&field(7)).unwrap().value, text_of(1));
+    // Two fields of two leaves; another size; another expiry; a new field; none.
+    let others: [fn(&mut tidemill_store::value::hash::HashEdit<'_>); 5] = [
+        |edit| (7..20).for_each(|number| drop(edit.set(&field(number), &text_of(2), None))),
+        |edit| drop(edit.set(&field(7), &[b'v'; 300], None)),
+        |edit| drop(edit.set(&field(8), &text_of(2), Some(9))),
+        |edit| drop(edit.set(b"new", b"", None)),
+        |edit| drop(edit.remove(&field(9))),
+    ];
+    for other in others {
+        assert!(!world.write::<Hash<'_>>(&heap, other));
+        hash_of(&world, section).check();
+    }
+    // SAFETY: nothing reads.
+    unsafe { tree_common::free_retired(&heap) };
+}
+
+#[test]
+fn a_failing_edit_leaves_the_collection_as_it_was() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    // SAFETY: nothing is freed before the end.
+    let section = unsafe { Section::assume() };
+    fill_hash(&world, &heap, 2000);
+    let lock = world.lock();
+    let found = lock.find(0, world.keyspace.key_hash(KEY), KEY, section);
+    let mut editing = lock.edit::<Hash<'_>>(found, &heap);
+    editing.set(&field(7), &text_of(1), None);
+    // The command finds an error now.
+    drop(editing);
+    hash_of(&world, section).check();
+    let value = hash_of(&world, section).get(&field(7)).unwrap().value;
+    assert_eq!(value, text_of(0), "a leaf of an edit that failed is linked, and freed");
+}
+
+#[test]
+fn nothing_changes_in_place_beside_a_pin() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    fill_hash(&world, &heap, 2000);
+    let set = |value| {
+        world.write::<Hash<'_>>(&heap, |edit| drop(edit.set(&field(7), &text_of(value), None)))
+    };
+    assert!(set(1));
+    let version = world.pin().unwrap();
+    assert!(!set(2), "another collection would do as well: pins are the process's");
+    let pinned = version.view::<Hash<'_>>(world.keyspace.seed()).unwrap();
+    assert_eq!(pinned.get(&field(7)).unwrap().value, text_of(1));
+    drop(version);
+    assert!(set(3));
+    heap.retire_unpinned(usize::MAX);
+    // SAFETY: nothing reads.
+    unsafe { tree_common::free_retired(&heap) };
+}
+
+#[test]
+fn what_an_edit_shows_is_what_it_has_done() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    fill_hash(&world, &heap, 2000);
+    world.write::<Hash<'_>>(&heap, |edit| {
+        edit.set(&field(7), &text_of(1), None);
+        assert_eq!(edit.get(&field(7)).unwrap().value, text_of(1));
+        edit.view().unwrap().check_values();
+        edit.set(&field(7), &text_of(2), None);
+        assert_eq!(edit.place(&field(7)).get().unwrap().value, text_of(2));
+    });
+    // SAFETY: nothing reads.
+    unsafe { tree_common::free_retired(&heap) };
+}
+
+trait CheckValues {
+    fn check_values(&self);
+}
+
+impl CheckValues for Hash<'_> {
+    fn check_values(&self) {
+        assert_eq!(self.iter().map(|entry| number_of(entry.value)).sum::<u64>(), 1);
+    }
+}
+
+/// Random writes, each compared with a model.
+struct Model<'w> {
+    world: &'w World,
+    heap: Heap,
+    random: Random,
+    in_place_count: usize,
+}
+
+impl Model<'_> {
+    fn note(&mut self, is_kept: bool) {
+        self.in_place_count += usize::from(is_kept);
+        if self.heap.retired().len() > 100 {
+            // SAFETY: a model has no readers.
+            unsafe { tree_common::free_retired(&self.heap) };
+        }
+    }
+
+    fn hash(&mut self) {
+        let mut model = BTreeMap::new();
+        for step in 0..20_000 {
+            let name = field(self.random.below(1500));
+            let is_removed = self.random.below(5) == 0;
+            let value = self.random.bytes(if step % 2 == 0 { 20 } else { 200 });
+            let expiry = (self.random.below(10) == 0).then_some(5 + step as u64);
+            let is_kept = self.world.write::<Hash<'_>>(&self.heap, |edit| {
+                if is_removed {
+                    assert_eq!(edit.remove(&name), model.remove(&name).is_some());
+                } else {
+                    let old = model.insert(name.clone(), (value.clone(), expiry));
+                    assert_eq!(edit.set(&name, &value, expiry), old.is_none());
+                }
+                assert_eq!(edit.len(), model.len() as u64);
+            });
+            self.note(is_kept);
+            if step % 100 == 0 && !model.is_empty() {
+                // SAFETY: nothing is freed meanwhile.
+                let hash = hash_of(self.world, unsafe { Section::assume() });
+                hash.check();
+                let is_same = |(name, (value, expiry)): (&Vec<u8>, &(Vec<u8>, Option<u64>))| {
+                    let found = hash.get(name).unwrap();
+                    found.value == value && found.expires_at_ms == *expiry
+                };
+                assert!(model.iter().all(is_same) && hash.len() == model.len() as u64);
+            }
+        }
+    }
+
+    fn list(&mut self) {
+        let mut model: Vec<Vec<u8>> = Vec::new();
+        for step in 0..20_000 {
+            let element = self.random.bytes(40);
+            let (choice, at) = (self.random.below(100), self.random.below(model.len()));
+            let is_kept = self.world.write::<List<'_>>(&self.heap, |edit| match choice {
+                0..6 if model.len() > 3 => {
+                    model.remove(at);
+                    edit.remove(at as u64);
+                }
+                0..20 => {
+                    model.push(element.clone());
+                    edit.push_back(&element);
+                }
+                20..26 => {
+                    model.insert(0, element.clone());
+                    edit.push_front(&element);
+                }
+                _ if model.is_empty() => edit.push_back(&{
+                    model.push(element.clone());
+                    element
+                }),
+                _ => {
+                    model[at] = element.clone();
+                    assert!(edit.set(at as u64, &element));
+                    assert!(choice % 10 != 0 || edit.get(at as u64) == Some(&element[..]));
+                }
+            });
+            self.note(is_kept);
+            if step % 100 == 0 {
+                // SAFETY: nothing is freed meanwhile.
+                let entry = self.world.entry(unsafe { Section::assume() }).unwrap();
+                let list = entry.view::<List<'_>>(self.world.keyspace.seed()).unwrap();
+                list.check();
+                assert!(list.iter().eq(model.iter().map(Vec::as_slice)));
+            }
+        }
+    }
+
+    fn text(&mut self) {
+        let mut model: Vec<u8> = Vec::new();
+        for step in 0..10_000 {
+            let bytes = self.random.bytes(50);
+            let at = self.random.below(model.len() + usize::from(step % 5 == 0) * 3000);
+            let is_kept = self.world.write::<Text<'_>>(&self.heap, |edit| {
+                if model.is_empty() {
+                    model.push(1);
+                    edit.append(&[1]);
+                }
+                if !bytes.is_empty() {
+                    let end = at + bytes.len();
+                    model.resize(model.len().max(end), 0);
+                    model[at..end].copy_from_slice(&bytes);
+                    edit.write(at as u64, &bytes);
+                }
+            });
+            self.note(is_kept);
+            if step % 100 == 0 {
+                // SAFETY: nothing is freed meanwhile.
+                let entry = self.world.entry(unsafe { Section::assume() }).unwrap();
+                let Some(StringValue::Chunks(text)) = entry.string() else { panic!("chunks") };
+                text.check();
+                let mut whole = Vec::new();
+                text.copy_to(0..text.len(), &mut whole);
+                assert!(whole == model);
+            }
+        }
+    }
+}
+
+#[test]
+fn collections_equal_their_models_after_any_writes() {
+    let _alone = alone();
+    let runs: [fn(&mut Model<'_>); 3] =
+        [|model| model.hash(), |model| model.list(), |model| model.text()];
+    for run in runs {
+        let world = World::new();
+        let random = Random::new(14);
+        let mut model = Model { world: &world, heap: Heap::new(), random, in_place_count: 0 };
+        run(&mut model);
+        assert!(model.in_place_count > 1000, "{} in place", model.in_place_count);
+        // SAFETY: the model has no readers.
+        unsafe { tree_common::free_retired(&model.heap) };
+    }
+}
+
+/// Runs a writer and readers until the time is over; readers tell whether a read counted.
+fn run<F: Flavour>(
+    world: &World,
+    fill: impl FnOnce(&Heap),
+    mut write: impl FnMut(&Heap),
+    read: &(impl Fn(&Member<F>, &mut Random) -> bool + Sync),
+) {
+    let domain = Domain::<F>::new().expect("the flavour is available");
+    let (stop, counted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let writer = world.join(&domain);
+    let heap = writer.heap(Limits::default());
+    drop(writer);
+    fill(&heap);
+    std::thread::scope(|scope| {
+        for number in 0..READER_COUNT {
+            let (domain, stop, counted) = (&domain, &stop, &counted);
+            scope.spawn(move || {
+                let mut reader = world.join(domain);
+                let mut random = Random::new(number as u64);
+                while !stop.load(Ordering::Relaxed) {
+                    let counts = read(&reader, &mut random);
+                    counted.fetch_add(u64::from(counts), Ordering::Relaxed);
+                    reader.quiescent();
+                }
+            });
+        }
+        let end = Instant::now() + RUN_TIME;
+        while Instant::now() < end {
+            (0..50).for_each(|_| write(&heap));
+            heap.retire_unpinned(usize::MAX);
+            heap.retired().reclaim(&domain, Budget::UNLIMITED);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    domain.synchronize();
+    heap.retire_unpinned(usize::MAX);
+    heap.retired().reclaim(&domain, Budget::UNLIMITED);
+    assert!(counted.load(Ordering::Relaxed) > 100, "{counted:?}");
+}
+
+/// Fields of the hash that is read beside writes.
+const FIELD_COUNT: usize = 300;
+
+/// Writes one field after the other, each with the number of its write, and now and then adds or
+/// removes fields with numbers of their own.
+fn write_rounds<'w>(world: &'w World) -> impl FnMut(&Heap) + 'w {
+    let (mut next, mut random) = (1_u64, Random::new(5));
+    move |heap| {
+        if random.below(20) == 0 {
+            let (passing, adds) = (field(1000 + random.below(400)), random.below(2) == 0);
+            world.write::<Hash<'_>>(heap, |edit| match adds {
+                true => drop(edit.set(&passing, &text_of(u64::MAX), None)),
+                false => drop(edit.remove(&passing)),
+            });
+        }
+        let name = field(next as usize % FIELD_COUNT);
+        world.write::<Hash<'_>>(heap, |edit| drop(edit.set(&name, &text_of(next), None)));
+        next += 1;
+    }
+}
+
+fn numbers_of(hash: Hash<'_>) -> Vec<u64> {
+    hash.iter().map(|entry| number_of(entry.value)).collect()
+}
+
+/// Asserts that the numbers of a hash are those of writes that follow each other.
+fn assert_one_moment(mut numbers: Vec<u64>) {
+    numbers.retain(|&number| number != u64::MAX);
+    assert_eq!(numbers.len(), FIELD_COUNT);
+    numbers.sort_unstable();
+    numbers.retain(|&number| number > 0);
+    let is_run = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    assert!(is_run, "fields of several moments: {numbers:?}");
+}
+
+fn whole_hashes_are_of_one_moment<F: Flavour>() {
+    let world = World::new();
+    let slot = world.keyspace.key_hash(KEY).slot;
+    run::<F>(
+        &world,
+        |heap| fill_hash(&world, heap, FIELD_COUNT),
+        write_rounds(&world),
+        &|reader, random| {
+            if random.below(4) == 0 {
+                let version = world.pin().unwrap();
+                for _ in 0..2 {
+                    let hash = version.view::<Hash<'_>>(world.keyspace.seed()).unwrap();
+                    assert_one_moment(numbers_of(hash));
+                }
+                return true;
+            }
+            let guard = reader.enter();
+            let before = world.keyspace.word(slot).load();
+            let hash = hash_of(&world, guard.section());
+            // Whatever it sees, it ends and does not fail.
+            let numbers = numbers_of(hash);
+            assert_eq!(numbers.len() as u64, hash.len());
+            let again = numbers_of(hash);
+            if !before.is_unchanged(world.keyspace.word(slot).load_after()) {
+                return false;
+            }
+            assert!(numbers == again);
+            assert_one_moment(numbers);
+            true
+        },
+    );
+}
+
+#[test]
+fn whole_hashes_are_of_one_moment_qsbr() {
+    let _alone = alone();
+    whole_hashes_are_of_one_moment::<Qsbr>();
+}
+
+#[test]
+fn whole_hashes_are_of_one_moment_memb() {
+    let _alone = alone();
+    whole_hashes_are_of_one_moment::<Memb>();
+}
+
+#[test]
+fn a_field_never_goes_back() {
+    let _alone = alone();
+    let world = World::new();
+    let slot = world.keyspace.key_hash(KEY).slot;
+    let newest: Vec<AtomicU64> = (0..FIELD_COUNT).map(|_| AtomicU64::new(0)).collect();
+    run::<Qsbr>(
+        &world,
+        |heap| fill_hash(&world, heap, FIELD_COUNT),
+        write_rounds(&world),
+        &|reader, random| {
+            let chosen = random.below(FIELD_COUNT);
+            // Relaxed: it only has to be something that was seen before this read began.
+            let seen = newest[chosen].load(Ordering::SeqCst);
+            let guard = reader.enter();
+            let before = world.keyspace.word(slot).load();
+            let found = hash_of(&world, guard.section()).get(&field(chosen));
+            if !before.confirms_hit(world.keyspace.word(slot).load_after()) {
+                return false;
+            }
+            let number = number_of(found.expect("fields stay").value);
+            assert!(number >= seen, "{number} after {seen}");
+            newest[chosen].fetch_max(number, Ordering::SeqCst);
+            true
+        },
+    );
+}

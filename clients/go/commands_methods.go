@@ -2835,7 +2835,7 @@ func (c Commands) Watch(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["WATCH"])
 }
 
-// XAck runs XACK: Returns the number of messages that were successfully acknowledged by the consumer group member of a stream.
+// XAck runs XACK: Acknowledges pending entries of a group.
 //
 // Since 5.0.0.
 func (c Commands) XAck(ctx context.Context, key string, group any, ids ...any) Reply {
@@ -2850,7 +2850,7 @@ func (c Commands) XAck(ctx context.Context, key string, group any, ids ...any) R
 	return c.runner.run(ctx, r, commandTable["XACK"])
 }
 
-// XAdd runs XADD: Appends a new message to a stream. Creates the key if it doesn't exist.
+// XAdd runs XADD: Adds an entry to a stream, and creates the stream.
 //
 // Since 5.0.0.
 func (c Commands) XAdd(ctx context.Context, key string, args ...any) Reply {
@@ -2862,7 +2862,7 @@ func (c Commands) XAdd(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["XADD"])
 }
 
-// XAutoClaim runs XAUTOCLAIM: Changes, or acquires, ownership of messages in a consumer group, as if the messages were delivered to a consumer group member.
+// XAutoClaim runs XAUTOCLAIM: Gives pending entries of a group that were idle to a consumer.
 //
 // Since 6.2.0.
 func (c Commands) XAutoClaim(ctx context.Context, key string, group any, consumer any, minIdleTime any, start any, args ...any) Reply {
@@ -2886,7 +2886,7 @@ func (c Commands) XAutoClaim(ctx context.Context, key string, group any, consume
 	return c.runner.run(ctx, r, commandTable["XAUTOCLAIM"])
 }
 
-// XClaim runs XCLAIM: Changes, or acquires, ownership of a message in a consumer group, as if the message was delivered to a consumer group member.
+// XClaim runs XCLAIM: Gives pending entries of a group to a consumer.
 //
 // Since 5.0.0.
 func (c Commands) XClaim(ctx context.Context, key string, group any, consumer any, minIdleTime any, args ...any) Reply {
@@ -2907,7 +2907,7 @@ func (c Commands) XClaim(ctx context.Context, key string, group any, consumer an
 	return c.runner.run(ctx, r, commandTable["XCLAIM"])
 }
 
-// XDel runs XDEL: Returns the number of messages after removing them from a stream.
+// XDel runs XDEL: Removes entries by id.
 //
 // Since 5.0.0.
 func (c Commands) XDel(ctx context.Context, key string, ids ...any) Reply {
@@ -2919,7 +2919,7 @@ func (c Commands) XDel(ctx context.Context, key string, ids ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["XDEL"])
 }
 
-// XGroupCreate runs XGROUP CREATE: Creates a consumer group.
+// XGroupCreate runs XGROUP CREATE: Creates a group.
 //
 // Since 5.0.0.
 func (c Commands) XGroupCreate(ctx context.Context, key string, group any, args ...any) Reply {
@@ -2934,7 +2934,7 @@ func (c Commands) XGroupCreate(ctx context.Context, key string, group any, args 
 	return c.runner.run(ctx, r, commandTable["XGROUP CREATE"])
 }
 
-// XGroupCreateConsumer runs XGROUP CREATECONSUMER: Creates a consumer in a consumer group.
+// XGroupCreateConsumer runs XGROUP CREATECONSUMER: Creates a consumer of a group.
 //
 // Since 6.2.0.
 func (c Commands) XGroupCreateConsumer(ctx context.Context, key string, group any, consumer any) Reply {
@@ -2949,7 +2949,7 @@ func (c Commands) XGroupCreateConsumer(ctx context.Context, key string, group an
 	return c.runner.run(ctx, r, commandTable["XGROUP CREATECONSUMER"])
 }
 
-// XGroupDelConsumer runs XGROUP DELCONSUMER: Deletes a consumer from a consumer group.
+// XGroupDelConsumer runs XGROUP DELCONSUMER: Removes a consumer of a group.
 //
 // Since 5.0.0.
 func (c Commands) XGroupDelConsumer(ctx context.Context, key string, group any, consumer any) Reply {
@@ -2964,7 +2964,7 @@ func (c Commands) XGroupDelConsumer(ctx context.Context, key string, group any, 
 	return c.runner.run(ctx, r, commandTable["XGROUP DELCONSUMER"])
 }
 
-// XGroupDestroy runs XGROUP DESTROY: Destroys a consumer group.
+// XGroupDestroy runs XGROUP DESTROY: Removes a group.
 //
 // Since 5.0.0.
 func (c Commands) XGroupDestroy(ctx context.Context, key string, group any) Reply {
@@ -2976,7 +2976,7 @@ func (c Commands) XGroupDestroy(ctx context.Context, key string, group any) Repl
 	return c.runner.run(ctx, r, commandTable["XGROUP DESTROY"])
 }
 
-// XGroupHelp runs XGROUP HELP: Returns helpful text about the different subcommands.
+// XGroupHelp runs XGROUP HELP: Lists the subcommands.
 //
 // Since 5.0.0.
 func (c Commands) XGroupHelp(ctx context.Context) Reply {
@@ -2984,7 +2984,7 @@ func (c Commands) XGroupHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["XGROUP HELP"])
 }
 
-// XGroupSetid runs XGROUP SETID: Sets the last-delivered ID of a consumer group.
+// XGroupSetid runs XGROUP SETID: Sets the last delivered id of a group.
 //
 // Since 5.0.0.
 func (c Commands) XGroupSetid(ctx context.Context, key string, group any, args ...any) Reply {
@@ -2999,7 +2999,7 @@ func (c Commands) XGroupSetid(ctx context.Context, key string, group any, args .
 	return c.runner.run(ctx, r, commandTable["XGROUP SETID"])
 }
 
-// XInfoConsumers runs XINFO CONSUMERS: Returns a list of the consumers in a consumer group.
+// XInfoConsumers runs XINFO CONSUMERS: Lists the consumers of a group.
 //
 // Since 5.0.0.
 func (c Commands) XInfoConsumers(ctx context.Context, key string, group any) Reply {
@@ -3011,7 +3011,7 @@ func (c Commands) XInfoConsumers(ctx context.Context, key string, group any) Rep
 	return c.runner.run(ctx, r, commandTable["XINFO CONSUMERS"])
 }
 
-// XInfoGroups runs XINFO GROUPS: Returns a list of the consumer groups of a stream.
+// XInfoGroups runs XINFO GROUPS: Lists the groups of a stream.
 //
 // Since 5.0.0.
 func (c Commands) XInfoGroups(ctx context.Context, key string) Reply {
@@ -3020,7 +3020,7 @@ func (c Commands) XInfoGroups(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["XINFO GROUPS"])
 }
 
-// XInfoHelp runs XINFO HELP: Returns helpful text about the different subcommands.
+// XInfoHelp runs XINFO HELP: Lists the subcommands.
 //
 // Since 5.0.0.
 func (c Commands) XInfoHelp(ctx context.Context) Reply {
@@ -3028,7 +3028,7 @@ func (c Commands) XInfoHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["XINFO HELP"])
 }
 
-// XInfoStream runs XINFO STREAM: Returns information about a stream.
+// XInfoStream runs XINFO STREAM: Tells of a stream.
 //
 // Since 5.0.0.
 func (c Commands) XInfoStream(ctx context.Context, key string, args ...any) Reply {
@@ -3040,7 +3040,7 @@ func (c Commands) XInfoStream(ctx context.Context, key string, args ...any) Repl
 	return c.runner.run(ctx, r, commandTable["XINFO STREAM"])
 }
 
-// XLen runs XLEN: Returns the number of messages in a stream.
+// XLen runs XLEN: Counts the entries.
 //
 // Since 5.0.0.
 func (c Commands) XLen(ctx context.Context, key string) Reply {
@@ -3049,7 +3049,7 @@ func (c Commands) XLen(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["XLEN"])
 }
 
-// XPending runs XPENDING: Returns the information and entries from a stream consumer group's pending entries list.
+// XPending runs XPENDING: Answers what is pending in a group.
 //
 // Since 5.0.0.
 func (c Commands) XPending(ctx context.Context, key string, group any, args ...any) Reply {
@@ -3064,7 +3064,7 @@ func (c Commands) XPending(ctx context.Context, key string, group any, args ...a
 	return c.runner.run(ctx, r, commandTable["XPENDING"])
 }
 
-// XRange runs XRANGE: Returns the messages from a stream within a range of IDs.
+// XRange runs XRANGE: Answers the entries within a range of ids.
 //
 // Since 5.0.0.
 func (c Commands) XRange(ctx context.Context, key string, start any, end any, args ...any) Reply {
@@ -3082,7 +3082,7 @@ func (c Commands) XRange(ctx context.Context, key string, start any, end any, ar
 	return c.runner.run(ctx, r, commandTable["XRANGE"])
 }
 
-// XRead runs XREAD: Returns messages from multiple streams with IDs greater than the ones requested. Blocks until a message is available otherwise.
+// XRead runs XREAD: Answers the entries of streams behind ids; waits for some.
 //
 // Since 5.0.0.
 func (c Commands) XRead(ctx context.Context, args ...any) Reply {
@@ -3093,7 +3093,7 @@ func (c Commands) XRead(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["XREAD"])
 }
 
-// XReadGroup runs XREADGROUP: Returns new or historical messages from a stream for a consumer in a group. Blocks until a message is available otherwise.
+// XReadGroup runs XREADGROUP: Answers new or pending entries of streams to a consumer of a group; waits for some.
 //
 // Since 5.0.0.
 func (c Commands) XReadGroup(ctx context.Context, args ...any) Reply {
@@ -3104,7 +3104,7 @@ func (c Commands) XReadGroup(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["XREADGROUP"])
 }
 
-// XRevRange runs XREVRANGE: Returns the messages from a stream within a range of IDs in reverse order.
+// XRevRange runs XREVRANGE: Answers the entries within a range of ids, the last one first.
 //
 // Since 5.0.0.
 func (c Commands) XRevRange(ctx context.Context, key string, end any, start any, args ...any) Reply {
@@ -3122,7 +3122,7 @@ func (c Commands) XRevRange(ctx context.Context, key string, end any, start any,
 	return c.runner.run(ctx, r, commandTable["XREVRANGE"])
 }
 
-// XSetid runs XSETID: An internal command for replicating stream values.
+// XSetid runs XSETID: Sets the last id of a stream.
 //
 // Since 5.0.0.
 func (c Commands) XSetid(ctx context.Context, key string, lastId any, args ...any) Reply {
@@ -3137,7 +3137,7 @@ func (c Commands) XSetid(ctx context.Context, key string, lastId any, args ...an
 	return c.runner.run(ctx, r, commandTable["XSETID"])
 }
 
-// XTrim runs XTRIM: Deletes messages from the beginning of a stream.
+// XTrim runs XTRIM: Removes entries from the beginning of a stream.
 //
 // Since 5.0.0.
 func (c Commands) XTrim(ctx context.Context, key string, args ...any) Reply {

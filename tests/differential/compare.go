@@ -56,7 +56,12 @@ var comparisons = map[string]comparison{
 	"config|get":      sameUnlessAll,
 	"memory|usage":    sameShape, // what takes how much is each server's own
 	"command|list":    listedByValkey,
-	"dump":            samePayload,
+	"dump":            sameStoredValue,
+	"xpending":        sameButTimes,
+	"xinfo|stream":    sameButTimes,
+	"xinfo|consumers": sameButTimes,
+	"xinfo|help":      sameKind,
+	"xgroup|help":     sameKind,
 	"sort":            sortedAsFound,
 	"sort_ro":         sortedAsFound,
 }

@@ -59,6 +59,8 @@ var weights = map[string]int{
 	"blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 40,
 	"multi": 200, "exec": 60, "discard": 20, "watch": 60,
 	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "zadd": 400,
+	"xadd": 500, "xgroup|create": 200, "xreadgroup": 200, "xgroup|destroy": 20,
+	"xsetid": 30, "xtrim": 60,
 	"get": 150, "setex": 60,
 	"append":   150,
 	"hsetex":   200,
@@ -73,6 +75,10 @@ type generator struct {
 	inTransaction bool
 	// mute is set while replies may be off, watches once keys may be watched.
 	mute, watches bool
+	// lastMs is the time part of the last id of a stream's entry.
+	lastMs int
+	// hasTombstones is set once streams may have entries that were deleted.
+	hasTombstones bool
 	// isStranger is set while the client may have to authenticate.
 	isStranger bool
 	tokens     []string
@@ -150,6 +156,8 @@ func closingCalls() []Call {
 		add("hgetall", key)
 		add("smembers", key)
 		add("zrange", key, "0", "-1", "WITHSCORES")
+		add("xrange", key, "-", "+")
+		add("xinfo|stream", key, "FULL", "COUNT", "0")
 	}
 	return calls
 }
@@ -181,7 +189,7 @@ func (g *generator) call() (Call, bool) {
 		// ends the connection, unless Valkey read it ahead before RESET made the client a stranger
 		return call, false
 	}
-	if hazardous(call) || showsFault(call, g.watches) {
+	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {
@@ -193,6 +201,8 @@ func (g *generator) call() (Call, bool) {
 		g.inTransaction = true
 	case command.Name == "watch":
 		g.watches = true
+	case command.Name == "xdel" || command.Name == "restore":
+		g.hasTombstones = true
 	case wellFormed && slices.Contains([]string{"exec", "discard"}, command.Name):
 		g.inTransaction = false
 	}
@@ -254,6 +264,10 @@ func (g *generator) argument(command *Command, argument *Argument) []generatedVa
 		switch argument.Type {
 		case "pure-token":
 		case "block":
+			if argument.Name == "streams" {
+				values = append(values, g.streams(command, argument)...)
+				continue
+			}
 			values = append(values, g.arguments(command, argument.Arguments)...)
 		case "oneof":
 			choice := &argument.Arguments[g.random.IntN(len(argument.Arguments))]

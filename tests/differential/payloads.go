@@ -22,6 +22,7 @@ var payloadNames = []string{
 	"redis-7.0-hash-listpack", "hash-zipmap", "hash-ziplist",
 	"valkey-9.1-set", "valkey-9.1-set-listpack", "valkey-9.1-intset", "set",
 	"valkey-9.1-zset", "valkey-9.1-zset-listpack", "redis-7.0-zset", "zset-text",
+	"valkey-9.1-stream", "redis-7.0-stream", "stream-1", "stream-2", "stream-3",
 }
 
 // oddPayloadNames are those that Valkey refuses.

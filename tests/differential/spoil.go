@@ -86,6 +86,14 @@ func hazardous(call Call) bool {
 	case "client|pause":
 		pause, err := strconv.ParseInt(string(arguments[0]), 10, 64)
 		return err == nil && pause > 5
+	case "xread", "xreadgroup":
+		return waitsForStreams(arguments)
+	case "xautoclaim":
+		// Valkey allocates room for as many ids as COUNT says.
+		return slices.ContainsFunc(arguments, func(argument []byte) bool {
+			number, err := strconv.ParseInt(string(argument), 10, 64)
+			return err == nil && number > 1<<20
+		})
 	case "setbit", "setrange":
 		return len(arguments) > 1 && allocatesMuch(arguments[1])
 	case "bitfield":

@@ -15,12 +15,13 @@ var keys = []string{
 	"h0", "h1", "{tag}h2", "h\r\n3",
 	"m0", "m1", "m2", "{tag}m3", "m\x00\xfd",
 	"z0", "z1", "{tag}z2", "z\x00\xfc",
+	"x0", "x1", "{tag}x2", "x\x00\xfb",
 	"", "any", strings.Repeat("long", 40),
 }
 
 var familyKeys = map[string][2]int{
 	"string": {0, 6}, "bitmap": {0, 6}, "list": {6, 11}, "hash": {11, 15}, "set": {15, 20},
-	"sorted-set": {20, 24},
+	"sorted-set": {20, 24}, "stream": {24, 28},
 }
 
 var (
@@ -99,11 +100,19 @@ func (g *generator) value(command *Command, argument *Argument) string {
 		}
 		return mostly(g.random, 8, floats, notFloats)
 	}
+	if command.Group == "stream" {
+		return g.streamText(command, argument.Name)
+	}
 	return g.text(argument.Name)
 }
 
 func (g *generator) integer(command *Command, name string) string {
 	random := g.random
+	if command.Group == "stream" {
+		if text, known := g.streamInteger(name); known {
+			return text
+		}
+	}
 	small := func(low, high int) string {
 		if random.IntN(14) == 0 {
 			return mostly(random, 2, edges, notNumbers)
@@ -222,7 +231,7 @@ func (g *generator) text(name string) string {
 		return mostly(random, 10, encodings, notEncoding)
 	case "type":
 		return mostly(random, 5, []string{"string", "list", "hash", "set", "zset",
-			"STRING"}, []string{"stream", "nothing", ""})
+			"stream", "STRING"}, []string{"nothing", ""})
 	case "addr", "laddr", "not-addr", "not-laddr", "old-format":
 		return pick(random, []string{"127.0.0.1:1", "127.0.0.1:0", "nonsense", ""})
 	case "ip", "not-ip":

@@ -59,6 +59,8 @@ func (s session) apply(command []string) string {
 		return s.applyField(command[0], arguments)
 	case "SADD", "SREM", "SMEMBERS", "SMOVE", "SUNION", "SINTER", "SUNIONSTORE", "SINTERSTORE":
 		return s.applySet(command[0], arguments)
+	case "XGROUP", "XADD", "XRANGE", "XREAD", "XREADGROUP", "XACK", "XPENDING":
+		return s.applyStream(command[0], arguments)
 	case "GETSET", "PERSIST", "EXISTS":
 		return s.applyExpiring(command[0], arguments)
 	}

@@ -11,6 +11,8 @@ var profiles = []profile{
 	{name: "strings", make: stringMix},
 	{name: "lists", make: listMix},
 	{name: "sets", make: setMix},
+	{name: "streams", make: streamMix,
+		prepare: []string{"XGROUP", "CREATE", "x1", "g", "0", "MKSTREAM"}},
 	{name: "keyspace", make: keyspaceMix},
 	{name: "transactions", make: transactionMix},
 	{name: "expiry", make: expiryMix, pause: 8 * time.Millisecond,

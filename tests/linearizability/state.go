@@ -17,12 +17,13 @@ import (
 
 const databaseCount = 2
 
-// value is one key's value; exactly one of text, list, hash is in use, as kind says.
+// value is one key's value; exactly one of the others is in use, as kind says.
 type value struct {
-	kind byte // 's', 'l', 'h', or 'm' of a set
-	text string
-	list []string
-	hash map[string]field
+	kind   byte // 's', 'l', 'h', 'm' of a set, or 'x' of a stream
+	text   string
+	list   []string
+	hash   map[string]field
+	stream *stream
 	// expiry identifies the SET that gave the key its deadline, 0 when there is none. Copies keep
 	// it: they expire together.
 	expiry int
@@ -191,6 +192,8 @@ func (v value) appendTo(out []byte) []byte {
 			out = strconv.AppendQuote(strconv.AppendQuote(out, field), v.hash[field].text)
 			out = strconv.AppendInt(append(out, 'e'), int64(v.hash[field].expiry), 10)
 		}
+	case 'x':
+		out = v.stream.appendTo(out)
 	}
 	return strconv.AppendInt(append(out, 'e'), int64(v.expiry), 10)
 }

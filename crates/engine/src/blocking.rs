@@ -1,7 +1,9 @@
 //! Targets of blocking commands, and their answers without them.
 
 use tidemill_resp::encode::ReplyBuffer;
-use tidemill_store::Kind;
+use tidemill_resp::request::ArgumentView;
+use tidemill_store::hash::Seed;
+use tidemill_store::{EntryRef, Kind};
 
 use crate::command::KeyPositions;
 
@@ -34,6 +36,10 @@ impl TimeoutReply {
     }
 }
 
+/// Tells whether a command with some arguments would answer something of a key, given the key's
+/// entry: it is not served in vain then.
+pub type Answers = fn(&ArgumentView<'_>, &[u8], Option<EntryRef<'_>>, &Seed) -> bool;
+
 /// Keys that a handler waits for.
 #[derive(Debug)]
 pub struct Block {
@@ -43,6 +49,11 @@ pub struct Block {
     pub also: KeyPositions,
     /// The kind that a key must have to be of use.
     pub kind: Kind,
+    /// Test of whether the command would answer something of a key, where the kind does not tell.
+    pub answers: Option<Answers>,
+    /// Arguments that are others once it waits, by ascending position: those with the meaning that
+    /// they had when it began.
+    pub fixed_arguments: Vec<(usize, Vec<u8>)>,
     /// How long it waits, in microseconds; 0 is for ever.
     pub timeout_us: u64,
     /// Its reply when that is over.

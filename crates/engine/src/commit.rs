@@ -254,6 +254,11 @@ impl Effects {
         self.explicit.push(database, arguments);
     }
 
+    /// The present command itself is no effect.
+    pub(crate) fn replace_command(&mut self) {
+        self.is_explicit = true;
+    }
+
     /// An effect beside the command's own.
     pub(crate) fn push_beside<'a>(
         &mut self,

@@ -241,3 +241,12 @@ pub const FAULT_TEXT_MAX: usize = 300;
 
 /// Bytes of a name to which a similar one is looked for.
 pub const MISSPELT_NAME_BYTES_MAX: usize = 64;
+
+/// Entries that a trimming with `~` removes at most, when nodes have no limit of entries.
+pub const TRIM_LIMIT_DEFAULT: u64 = 10_000;
+
+/// Entries that a trimming with `~` removes at most, unless it is given a limit.
+pub const TRIM_LIMIT_MAX: u64 = 1_000_000;
+
+/// Bytes of all names and values of an entry of a stream.
+pub const STREAM_ENTRY_BYTES_MAX: u64 = 1 << 30;

@@ -6,6 +6,7 @@
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::encode::Compression;
 use tidemill_store::KeyClass;
+use tidemill_store::value::stream::NodeLimits;
 
 use crate::commit::EventClass;
 use crate::telemetry::command_log::LogLimits;
@@ -131,6 +132,9 @@ pub struct Settings {
     /// `zset-max-listpack-value`: bytes of a member beyond which a sorted set is called a skip
     /// list.
     pub sorted_set_listpack_value_bytes_max: usize,
+    /// `stream-node-max-bytes` and `stream-node-max-entries`: limits of the nodes that a trimming
+    /// with `~` removes as a whole.
+    pub stream_node_limits: NodeLimits,
     /// `commandlog-*`: what is logged as slow (in microseconds), as a large request and as a large
     /// reply (in bytes), by [`LogKind`](crate::telemetry::command_log::LogKind).
     pub command_logs: [LogLimits; 3],
@@ -203,6 +207,7 @@ impl Default for Settings {
             sparse_hyperloglog_bytes_max: 3000,
             sorted_set_listpack_entries_max: 128,
             sorted_set_listpack_value_bytes_max: 64,
+            stream_node_limits: NodeLimits { bytes: 4096, entries: 100 },
             command_logs: [10_000, 1 << 20, 1 << 20]
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,

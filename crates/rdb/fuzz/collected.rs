@@ -36,7 +36,7 @@ impl Owned {
             Item::HashField { field, value, expires_at_ms } => {
                 Owned::Field(field.to_vec(), value.to_vec(), *expires_at_ms)
             }
-            Item::StreamEntry { id, fields } => {
+            Item::StreamEntry { id, fields, .. } => {
                 let mut owned = |text: Text<'_>| text.bytes(&mut digits).to_vec();
                 let fields = fields.clone().map(|(name, value)| (owned(name), owned(value)));
                 Owned::Entry(*id, fields.collect())

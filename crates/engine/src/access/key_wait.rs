@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use tidemill_resp::number::{parse_double, parse_long_double};
+use tidemill_resp::number::{parse_double, parse_integer, parse_long_double};
 use tidemill_store::Kind;
 
 use super::context::Cx;
 use super::outcome::{Outcome, Stop};
-use crate::blocking::{Block, TimeoutReply};
+use crate::blocking::{Answers, Block, TimeoutReply};
 use crate::command::KeyPositions;
 use crate::error::CommandError;
 
@@ -28,9 +28,49 @@ pub(crate) fn wait(
         keys: keys.collect(),
         also: KeyPositions::from_slice(also),
         kind,
+        answers: None,
+        fixed_arguments: Vec::new(),
         timeout_us,
         on_timeout,
     })))
+}
+
+/// Waits until `answers` tells that one of the streams at some positions has something, or answers
+/// null where waiting is not allowed.
+///
+/// A reply has something of each stream that has, so that all their slots are needed to serve.
+pub(crate) fn wait_for_streams(
+    cx: &mut Cx<'_, '_>,
+    keys: Range<usize>,
+    timeout_ms: u64,
+    answers: Answers,
+    fixed_arguments: Vec<(usize, Vec<u8>)>,
+) -> Outcome {
+    if !cx.may_block() {
+        cx.reply.null_array();
+        return Ok(());
+    }
+    let also = if keys.len() > 1 { keys.clone().collect() } else { KeyPositions::new() };
+    Err(Box::new(Stop::Block(Block {
+        keys: keys.collect(),
+        also,
+        kind: Kind::Stream,
+        answers: Some(answers),
+        fixed_arguments,
+        timeout_us: timeout_ms.saturating_mul(1000),
+        on_timeout: TimeoutReply::NullArray,
+    })))
+}
+
+/// A timeout in milliseconds; 0 is for ever.
+pub(crate) fn timeout_ms(cx: &Cx<'_, '_>, argument: &[u8]) -> Result<u64, CommandError> {
+    let ms = parse_integer(argument)
+        .ok_or(CommandError::from("ERR timeout is not an integer or out of range"))?;
+    let ms = u64::try_from(ms).map_err(|_| CommandError::from("ERR timeout is negative"))?;
+    match i64::try_from(cx.now_ms().saturating_add(ms)) {
+        Ok(_) => Ok(ms),
+        Err(_) => Err("ERR timeout is out of range".into()),
+    }
 }
 
 /// A timeout in seconds, as microseconds; 0 is for ever.

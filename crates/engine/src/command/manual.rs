@@ -42,6 +42,7 @@ const FAMILIES: [(Group, &str); 11] = [
     (Group::Hash, "Hashes"),
     (Group::Set, "Sets"),
     (Group::SortedSet, "Sorted sets"),
+    (Group::Stream, "Streams"),
     (Group::Generic, "Keys of any type"),
     (Group::Transactions, "Transactions"),
     (Group::PubSub, "Publish and subscribe"),

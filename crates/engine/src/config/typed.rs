@@ -2,6 +2,7 @@
 
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::encode::Compression;
+use tidemill_store::value::stream::NodeLimits;
 
 use super::configuration::Configuration;
 use super::value::parse_memory;
@@ -175,6 +176,10 @@ impl Configuration {
             sparse_hyperloglog_bytes_max: self.number("hll-sparse-max-bytes"),
             sorted_set_listpack_entries_max: self.number("zset-max-listpack-entries"),
             sorted_set_listpack_value_bytes_max: self.number("zset-max-listpack-value"),
+            stream_node_limits: NodeLimits {
+                bytes: self.number("stream-node-max-bytes"),
+                entries: self.number("stream-node-max-entries"),
+            },
             command_logs: [
                 self.log_limits(
                     "commandlog-execution-slower-than",

@@ -258,6 +258,8 @@ fn write<E: Enter>(
         let protocol = executor.reply.protocol();
         let (worker, session) = (&mut *executor.worker, &mut *executor.session);
         register(shared, worker, session, protocol, &mut unit, (command, args), block);
+        // A consumer of a group is seen before it waits.
+        unit.end_command(shared, worker, session.database, args);
         commit(shared, worker, unit, section);
         return outcome;
     }
@@ -320,11 +322,16 @@ fn register(
     (command, args): (&'static Command, &ArgumentView<'_>),
     block: Block,
 ) {
+    let mut fixed = block.fixed_arguments.iter().peekable();
+    let arguments = args.iter().enumerate().map(|(index, argument)| {
+        fixed.next_if(|(position, _)| *position == index).map_or(argument, |(_, fixed)| fixed)
+    });
+    let arguments = OwnedArguments::new(arguments);
     let waiter = Arc::new(Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id(), Arc::clone(session.account())),
         session.database,
-        (command, OwnedArguments::new(args.iter())),
+        (command, arguments),
         protocol,
         block,
         shared.clock.monotonic_us(),

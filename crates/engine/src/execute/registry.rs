@@ -13,6 +13,7 @@ use crate::handlers;
 /// Commands of all families that have subcommands only.
 const CONTAINERS: &[&[&Command]] = &[
     handlers::key::CONTAINERS,
+    handlers::stream::CONTAINERS,
     admin::acl::CONTAINERS,
     admin::connection::CONTAINERS,
     admin::observe::CONTAINERS,
@@ -30,6 +31,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     handlers::list::HANDLERS,
     handlers::set::HANDLERS,
     handlers::sorted_set::HANDLERS,
+    handlers::stream::HANDLERS,
     handlers::string::HANDLERS,
     admin::acl::HANDLERS,
     admin::connection::HANDLERS,

@@ -37,7 +37,8 @@ pub(crate) fn serve_ready<'k>(
     let mut index = 0;
     // Serving can make more keys ready: they are served too.
     while let Some(ready) = unit.ready().and_then(|ready| ready.get(index)).cloned() {
-        unit = serve_key(shared, worker, unit, section, (index, ready));
+        unit = serve_key(shared, worker, unit, section, (index, ready.clone()));
+        unit = serve_choosy(shared, worker, unit, section, ready);
         index += 1;
     }
     unit.clear_ready();
@@ -89,6 +90,59 @@ fn serve_key<'k>(
             unit = serve_one(shared, worker, unit, section, &waiter, &ready.key);
         }
     }
+}
+
+/// Serves those waiters of a ready key that its command would answer something, each looked at
+/// once: those for streams. One that would get nothing stays as it is, and keeps its time.
+fn serve_choosy<'k>(
+    shared: &'k Shared,
+    worker: &mut Worker,
+    mut unit: Unit<'k>,
+    section: Section<'_>,
+    ready: ReadyKey,
+) -> Unit<'k> {
+    let mut last = None;
+    loop {
+        let lock = unit.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
+        let side = lock.side();
+        let Some(waiter) = side.choosy_waiter_behind(ready.database, &ready.key, last) else {
+            return unit;
+        };
+        last = Some(waiter.id);
+        if waiter.account.is_deleted() {
+            // As of others.
+            let _ = waiter.end();
+            continue;
+        }
+        if !would_answer(shared, worker, &mut unit, section, &waiter, &ready) {
+            continue;
+        }
+        if let Err(taken) = add_slots(shared, &mut unit, &waiter, &ready.key) {
+            postpone(shared, worker, ready, taken);
+            return unit;
+        }
+        // Slots that were added let the clock go on: the handler judges as this does.
+        if would_answer(shared, worker, &mut unit, section, &waiter, &ready) && waiter.serve() {
+            unit = serve_one(shared, worker, unit, section, &waiter, &ready.key);
+        }
+    }
+}
+
+/// True if a waiter's command would answer something of a key.
+fn would_answer(
+    shared: &Shared,
+    worker: &Worker,
+    unit: &mut Unit<'_>,
+    section: Section<'_>,
+    waiter: &Waiter,
+    ready: &ReadyKey,
+) -> bool {
+    let Some(answers) = waiter.block.answers else { return false };
+    let lock = unit.lock(ready.key_hash.slot).expect("a ready key's slot is locked");
+    let found = lock.find(ready.database, ready.key_hash, &ready.key, section);
+    let entry = found.map(|found| found.entry);
+    let entry = entry.filter(|&entry| !unit.is_over(shared, worker, entry));
+    answers(&waiter.arguments.view(), &ready.key, entry, shared.keyspace.seed())
 }
 
 /// True if a key comes behind the ready one at `index`.

@@ -12,4 +12,5 @@ pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod set;
 pub(crate) mod sorted_set;
+pub(crate) mod stream;
 pub(crate) mod string;

@@ -1,6 +1,7 @@
 //! Watchers and blocked clients of a slot, which the engine keeps under the slot's lock.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -136,10 +137,15 @@ fn find_watcher(watchers: &[Watcher], flag: &Arc<WatchFlag>) -> Result<usize, us
 pub struct SlotRegistry {
     /// By the address of the flag: a session has one, and watches a key once.
     watchers: KeyMap<Vec<Watcher>>,
-    /// By the number of the wait. Numbers are drawn under the locks of all keys that are waited
-    /// for, so those of one key ascend in the order of arrival.
-    waiters: KeyMap<BTreeMap<u64, Arc<Waiter>>>,
+    waiters: KeyMap<Queue>,
+    /// Waiters that need not have something where others of their key have: those for streams. Each
+    /// is looked at, while of the others the first tells for all.
+    choosy_waiters: KeyMap<Queue>,
 }
+
+/// Waiters for a key by the number of the wait. Numbers are drawn under the locks of all keys that
+/// are waited for, so those of one key ascend in the order of arrival.
+type Queue = BTreeMap<u64, Arc<Waiter>>;
 
 impl SlotRegistry {
     /// Registers a watched key; its time may be over already.
@@ -203,13 +209,32 @@ impl SlotRegistry {
     /// True if no key is watched or waited for.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.watchers.values.is_empty() && self.waiters.values.is_empty()
+        self.watchers.values.is_empty()
+            && self.waiters.values.is_empty()
+            && self.choosy_waiters.values.is_empty()
     }
 
     /// Puts a waiter behind those that wait for a key already.
     pub fn wait(&mut self, database: usize, key: &[u8], waiter: &Arc<Waiter>) {
+        let waiters = match waiter.block.answers {
+            Some(_) => &mut self.choosy_waiters,
+            None => &mut self.waiters,
+        };
         // A key that a command names twice is waited for once.
-        self.waiters.entry(database, key).insert(waiter.id, Arc::clone(waiter));
+        waiters.entry(database, key).insert(waiter.id, Arc::clone(waiter));
+    }
+
+    /// The next who still waits for a key and need not have something where others have, behind the
+    /// wait of a number.
+    pub fn choosy_waiter_behind(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        id: Option<u64>,
+    ) -> Option<Arc<Waiter>> {
+        let queue = self.choosy_waiters.find(database, key)?;
+        let behind = (id.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        queue.range(behind).map(|(_, waiter)| waiter).find(|waiter| waiter.is_waiting()).cloned()
     }
 
     /// The first who still waits for a key. Those who do not are forgotten; their worker is about
@@ -228,10 +253,12 @@ impl SlotRegistry {
 
     /// Removes a wait from the queue of a key.
     pub fn stop_waiting(&mut self, database: usize, key: &[u8], id: u64) {
-        if let Some(queue) = self.waiters.find(database, key) {
-            queue.remove(&id);
-            if queue.is_empty() {
-                self.waiters.remove(database, key);
+        for waiters in [&mut self.waiters, &mut self.choosy_waiters] {
+            if let Some(queue) = waiters.find(database, key) {
+                queue.remove(&id);
+                if queue.is_empty() {
+                    waiters.remove(database, key);
+                }
             }
         }
     }
@@ -239,16 +266,18 @@ impl SlotRegistry {
     /// Keys that are watched, and keys that are waited for.
     #[must_use]
     pub fn key_counts(&self) -> (usize, usize) {
-        (self.watchers.len(), self.waiters.len())
+        (self.watchers.len(), self.waiters.len() + self.choosy_waiters.len())
     }
 
     /// True if a client waits for a key.
     pub fn has_waiters(&mut self, database: usize, key: &[u8]) -> bool {
         self.waiters.find(database, key).is_some()
+            || self.choosy_waiters.find(database, key).is_some()
     }
 
     /// All keys that somebody waits for.
     pub fn waited_for(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        self.waiters.iter().map(|(database, key, _)| (database, key))
+        let waiters = self.waiters.iter().chain(self.choosy_waiters.iter());
+        waiters.map(|(database, key, _)| (database, key))
     }
 }

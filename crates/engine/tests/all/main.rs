@@ -29,5 +29,7 @@ mod registrations;
 mod restored;
 mod sets;
 mod sorted_sets;
+mod streams;
+mod streams_beside_valkey;
 mod turns;
 mod waits;

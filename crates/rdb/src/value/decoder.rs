@@ -336,12 +336,14 @@ impl ValueDecoder {
         let offset = cursor.offset();
         let bytes = packed_bytes(cursor, second, offset)?;
         let mut entries = Entries::new(StreamId::from_bytes(first_id), bytes, offset)?;
+        let mut starts_node = true;
         while let Some((id, fields)) = entries.next()? {
             if self.last_id.is_some_and(|last| last >= id) {
                 return Err(DecodeError::malformed(offset, "ascending ids", id.ms).into());
             }
             self.last_id = Some(id);
-            sink(Item::StreamEntry { id, fields }).map_err(Stop::Sink)?;
+            sink(Item::StreamEntry { id, fields, starts_node }).map_err(Stop::Sink)?;
+            starts_node = false;
         }
         Ok(())
     }

@@ -40,6 +40,8 @@ pub enum Item<'a> {
         id: StreamId,
         /// Its fields.
         fields: StreamFields<'a>,
+        /// True if it is the first of its listpack.
+        starts_node: bool,
     },
     /// State of a stream besides entries and groups; after the last entry.
     StreamState(StreamState),

@@ -43,6 +43,13 @@ impl Cx<'_, '_> {
         }
     }
 
+    /// The command has no effect for the journal but those that [`Cx::propagate`] is told of.
+    pub(crate) fn propagate_nothing(&mut self) {
+        if let Some(effects) = self.unit().effects() {
+            effects.replace_command();
+        }
+    }
+
     /// As [`Cx::propagate`], beside the command's own effect and before it.
     pub(crate) fn propagate_beside<'b>(
         &mut self,
@@ -92,6 +99,21 @@ impl Cx<'_, '_> {
         debug_assert!(count > 0, "without changes there is nothing to count");
         if self.unit().changes() > 0 {
             self.unit().set_changes(count);
+        }
+    }
+
+    /// As [`Cx::count_changes`], also where what changed counts as nothing.
+    pub(crate) fn set_changes(&mut self, count: u64) {
+        self.unit().set_changes(count);
+    }
+
+    /// Lets waiters of a key be looked at, although no change did that. The key's slot is locked.
+    pub(crate) fn note_ready(&mut self, key: &[u8]) {
+        let (database, key_hash) = (self.database, self.key_hash(key));
+        let unit = self.unit();
+        let side = unit.lock(key_hash.slot).expect(ALL_DECLARED).side_if_any();
+        if side.is_some_and(|side| side.has_waiters(database, key)) {
+            unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
         }
     }
 

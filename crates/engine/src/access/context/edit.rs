@@ -292,6 +292,33 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(Some(result))
     }
 
+    /// As [`Edit::change`] of a collection that exists, where what its elements are does not change:
+    /// neither watchers nor waiters are told, and there may be no event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edit::change`].
+    pub(crate) fn change_beside<C: Collection, T>(
+        self,
+        event: Option<Event>,
+        change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, T)>, CommandError>,
+    ) -> Result<Option<T>, CommandError> {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let lock = cx.access.lock(key_hash.slot);
+        let mut editing = lock.edit::<C>(found, heap);
+        let Some((encoding, result)) = change(&mut editing)? else { return Ok(None) };
+        let spec = tree_spec(key, key_hash, encoding, found, cx.worker);
+        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let _present = lock.publish_tree(database, editing, spec, section, heap);
+        cx.unit().note_changes(1);
+        if let Some(event) = event {
+            cx.event(database, key, event);
+        }
+        Ok(Some(result))
+    }
+
     /// Gives the value another encoding. To clients this is no change: no event, and nobody who
     /// watches is disturbed.
     ///

@@ -68,6 +68,7 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>
         let databases = databases(cx.shared);
         let changes: Vec<_> = databases.clone().map(|database| (database, None)).collect();
         touch_watched(cx, gate, unit, &changes);
+        let flushed = databases.clone();
         let (shared, heap) = (cx.shared, &cx.worker.heap);
         let keyspace = &shared.keyspace;
         let detached: Vec<Detached> =
@@ -75,6 +76,8 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>
         shared.note_detached(&detached);
         let keys: u64 = detached.iter().map(|detached| detached.key_count).sum();
         unit.note_changes(keys.max(1));
+        // Consumers of groups that are gone wait in vain.
+        note_ready(cx, gate, unit, |database| flushed.contains(&database));
         detached
     })?;
     if !is_lazy && !detached.is_empty() && cx.alone.is_none() {
@@ -167,7 +170,7 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
         alone(cx, |cx, gate, unit| {
             touch_watched(cx, gate, unit, &[(first, Some(second)), (second, Some(first))]);
             cx.shared.keyspace.swap_databases(first, second, gate);
-            note_ready(cx, gate, unit, &[first, second]);
+            note_ready(cx, gate, unit, |database| [first, second].contains(&database));
             unit.note_changes(1);
         })?;
     }
@@ -175,18 +178,18 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Keys that somebody waits for may have come with the exchange: they are looked at as soon as the
-/// others run again.
+/// Keys that somebody waits for may have come with an exchange, or have gone: they are looked at as
+/// soon as the others run again.
 fn note_ready(
     cx: &mut SessionCx<'_, '_>,
     gate: &ClosedGate<'_>,
     unit: &mut Unit<'_>,
-    databases: &[usize],
+    concerns: impl Fn(usize) -> bool,
 ) {
     let (shared, worker) = (cx.shared, &mut *cx.worker);
     for_each_side(shared, gate, unit, &mut |side| {
         for (database, key) in side.waited_for() {
-            if databases.contains(&database) {
+            if concerns(database) {
                 worker.postpone(database, key, shared.keyspace.key_hash(key));
             }
         }

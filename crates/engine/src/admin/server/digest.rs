@@ -11,7 +11,8 @@ use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::{Member, Set};
 use tidemill_store::value::sorted_set::SortedSet;
-use tidemill_store::{EntryRef, Section, SlotNumber};
+use tidemill_store::value::stream::{FieldValue, Stream, StreamEntry};
+use tidemill_store::{EntryRef, Kind, Section, SlotNumber};
 
 use crate::access::expiry::SlotJudge;
 use crate::access::locks::LockSet;
@@ -48,7 +49,7 @@ impl Digest {
 
     /// Takes in type, value and the presence of an expiry.
     fn append_value(&mut self, entry: EntryRef<'_>, seed: &Seed) -> Result<(), CommandError> {
-        self.append(&(entry.kind() as u32).to_be_bytes());
+        self.append(&type_number(entry.kind()).to_be_bytes());
         if let Some(string) = entry.string() {
             self.append(&memory::copy(string)?);
         } else if let Some(list) = entry.view::<List<'_>>(seed) {
@@ -64,6 +65,8 @@ impl Digest {
             }
         } else if let Some(hash) = entry.view::<Hash<'_>>(seed) {
             hash.iter().for_each(|field| self.add_pair(field.field, field.value));
+        } else if let Some(stream) = entry.view::<Stream<'_>>(seed) {
+            stream.iter_from(0).for_each(|entry| self.append_entry(&entry));
         }
         if entry.expires_at_ms().is_some() {
             self.add(b"!!expire!!");
@@ -71,8 +74,28 @@ impl Digest {
         Ok(())
     }
 
+    /// Takes in an entry of a stream, behind those before it.
+    fn append_entry(&mut self, entry: &StreamEntry<'_>) {
+        self.append(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+        for (name, value) in entry.fields() {
+            self.append(name);
+            match value {
+                FieldValue::Text(text) => self.append(text),
+                FieldValue::Integer(value) => self.append(value.to_string().as_bytes()),
+            }
+        }
+    }
+
     fn text(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Number of a type in Valkey, which has one for modules before that of streams.
+fn type_number(kind: Kind) -> u32 {
+    match kind {
+        Kind::Stream => 6,
+        other => other as u32,
     }
 }
 

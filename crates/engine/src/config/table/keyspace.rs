@@ -8,7 +8,6 @@ use super::builders::{ANY, I32, choice, flag, integer, memory, text};
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
 const NO_DEFRAG: &str = "`activedefrag` is refused";
-const NEVER_IN_ENCODING: &str = "values have one layout; OBJECT ENCODING does not depend on it";
 const POLICIES: &[&str] = &[
     "volatile-lru",
     "volatile-lfu",
@@ -124,10 +123,19 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     memory("zset-max-listpack-value", "64", 0, "Bytes of a member up to which it does.")
         .aliases(&["zset-max-ziplist-value"]),
     memory("hll-sparse-max-bytes", "3000", 0, "Bytes up to which a HyperLogLog stays sparse."),
-    memory("stream-node-max-bytes", "4096", 0, "Bytes of a stream's node.")
-        .without_effect(NEVER_IN_ENCODING),
-    integer("stream-node-max-entries", "100", 0, ANY, "Entries of a stream's node.")
-        .without_effect(NEVER_IN_ENCODING),
+    memory(
+        "stream-node-max-bytes",
+        "4096",
+        0,
+        "Bytes of the nodes that trimming with `~` removes as a whole; 0 is the most there can be.",
+    ),
+    integer(
+        "stream-node-max-entries",
+        "100",
+        0,
+        ANY,
+        "Entries of the nodes that trimming with `~` removes as a whole; 0 is no limit.",
+    ),
     flag(
         "lazyfree-lazy-user-flush",
         true,

@@ -10,8 +10,10 @@ use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::{Member, Set};
 use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_store::value::stream::Stream;
 use tidemill_store::{Encoding, EntryRef, Kind};
 
+use super::stream_payload;
 use crate::access::context::Cx;
 use crate::access::outcome::Outcome;
 use crate::error::CommandError;
@@ -46,9 +48,14 @@ fn payload_of(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Payload {
             let set = entry.view::<SortedSet<'_>>(seed);
             set.map(|set| sorted_set_payload(cx, entry, set))
         }
-        Kind::Stream => None,
+        Kind::Stream => {
+            let stream = entry.view::<Stream<'_>>(seed);
+            stream.map(|stream| {
+                encode(cx, entry, |encoder, place| stream_payload::write(encoder, place, stream))
+            })
+        }
     };
-    payload.unwrap_or_else(|| Err(unsupported(entry.kind())))
+    payload.expect("a value of a type has its view")
 }
 
 /// The payload that `write` writes.
@@ -117,9 +124,4 @@ fn sorted_set_payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>, set: SortedSet<'_>) 
             encoder.sorted_set(place, set.len(), members)
         }
     })
-}
-
-/// The error of a type that has no payload yet.
-pub(super) fn unsupported(kind: Kind) -> CommandError {
-    CommandError::err(format_args!("values of type {} are not dumped or restored yet", kind.name()))
 }

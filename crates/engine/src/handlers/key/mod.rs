@@ -9,6 +9,7 @@ mod remove;
 mod rename;
 mod restore;
 mod sort;
+mod stream_payload;
 mod wait;
 
 use crate::access::handler::Handler;

@@ -7,13 +7,14 @@ use tidemill_rdb::payload::Payload;
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_rdb::{DecodeError, ReadError};
 use tidemill_resp::request::ArgumentView;
+use tidemill_store::Encoding;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
 use tidemill_store::value::set::Set;
 use tidemill_store::value::sorted_set::SortedSet;
-use tidemill_store::{Encoding, Kind};
+use tidemill_store::value::stream::Stream;
 
-use super::dump::unsupported;
+use super::stream_payload::Reading;
 use crate::access::context::Cx;
 use crate::access::options::{TimeUnit, integer, is};
 use crate::access::outcome::Outcome;
@@ -32,7 +33,7 @@ const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
 const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
 
 /// The error of a payload that cannot be read.
-const BAD_DATA: CommandError =
+pub(super) const BAD_DATA: CommandError =
     CommandError::Text(std::borrow::Cow::Borrowed("ERR Bad data format"));
 
 #[derive(Default)]
@@ -182,7 +183,7 @@ fn put(
         ValueType::Hash => put_hash(cx, key, (payload, encoding), expiry),
         ValueType::Set => put_set(cx, key, (payload, encoding), expiry),
         ValueType::SortedSet => put_sorted_set(cx, key, (payload, encoding), expiry),
-        ValueType::Stream => Err(unsupported(Kind::Stream)),
+        ValueType::Stream => put_stream(cx, key, (payload, encoding), expiry),
     }
 }
 
@@ -353,6 +354,21 @@ fn put_sorted_set(
         }
         let is_skip_list = is_skip_list || set.len() > entries_max;
         Ok(expiry.with(if is_skip_list { Encoding::Skiplist } else { Encoding::Listpack }))
+    })?;
+    Ok(())
+}
+
+fn put_stream(
+    cx: &mut Cx<'_, '_>,
+    key: &[u8],
+    (payload, encoding): (Payload<'_>, ValueEncoding),
+    expiry: Expiry,
+) -> Result<(), CommandError> {
+    let room = cx.room();
+    let mut reading = Reading::new(encoding);
+    cx.edit(key).replace_as::<Stream<'_>>(EVENT, |stream| {
+        decode(room, payload, |item| reading.take(stream, item))?;
+        Ok(expiry.with(reading.end()?))
     })?;
     Ok(())
 }

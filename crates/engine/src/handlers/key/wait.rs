@@ -6,22 +6,11 @@ use tidemill_resp::number::parse_integer;
 use tidemill_store::Kind;
 
 use crate::access::context::Cx;
+use crate::access::key_wait::timeout_ms;
 use crate::access::options::integer;
 use crate::access::outcome::{Outcome, Stop};
 use crate::blocking::{Block, TimeoutReply};
 use crate::command::KeyPositions;
-use crate::error::CommandError;
-
-/// When to give up, in milliseconds; 0 is never.
-fn timeout_ms(argument: &[u8], now_ms: u64) -> Result<u64, CommandError> {
-    let ms = parse_integer(argument)
-        .ok_or(CommandError::from("ERR timeout is not an integer or out of range"))?;
-    let ms = u64::try_from(ms).map_err(|_| CommandError::from("ERR timeout is negative"))?;
-    match i64::try_from(now_ms.saturating_add(ms)) {
-        Ok(_) => Ok(ms),
-        Err(_) => Err("ERR timeout is out of range".into()),
-    }
-}
 
 /// Answers at once if nobody is waited for, or nobody may wait.
 fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutReply) -> Outcome {
@@ -33,6 +22,8 @@ fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutRepl
         keys: KeyPositions::new(),
         also: KeyPositions::new(),
         kind: Kind::String,
+        answers: None,
+        fixed_arguments: Vec::new(),
         timeout_us: ms.saturating_mul(1000),
         on_timeout: reply,
     })))
@@ -40,7 +31,7 @@ fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutRepl
 
 pub(super) fn wait(cx: &mut Cx<'_, '_>) -> Outcome {
     let replicas = integer(cx.arg(1))?;
-    let ms = timeout_ms(cx.arg(2), cx.now_ms())?;
+    let ms = timeout_ms(cx, cx.arg(2))?;
     wait_for(cx, replicas <= 0, ms, TimeoutReply::Zero)
 }
 
@@ -51,7 +42,7 @@ pub(super) fn waitaof(cx: &mut Cx<'_, '_>) -> Outcome {
     }
     let replicas = parse_integer(cx.arg(2)).filter(|&replicas| replicas >= 0);
     let replicas = replicas.ok_or("ERR value is out of range, must be positive")?;
-    let ms = timeout_ms(cx.arg(3), cx.now_ms())?;
+    let ms = timeout_ms(cx, cx.arg(3))?;
     if local > 0 {
         return Err(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into()

@@ -68,9 +68,9 @@ impl Group {
 pub struct Consumer {
     /// Its number, by which pending entries are found.
     pub number: u64,
-    /// When it was seen last, as Unix time in milliseconds.
+    /// Time at which it was seen last, as Unix time in milliseconds.
     pub seen_at_ms: i64,
-    /// When it was given something last, likewise; -1 for never.
+    /// Time at which it was given something last, likewise; -1 for never.
     pub active_at_ms: i64,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn read_text(bytes: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(length as usize)
 }
 
-/// What belongs to a name of an owner.
+/// Value that belongs to a name of an owner.
 fn find<'g>(directory: Option<Link>, owner: u64, name: &[u8]) -> Option<&'g [u8]> {
     let place = Place { key: owner, tie: name };
     let leaf = sorted::leaf_of::<Directory>(directory?, place);

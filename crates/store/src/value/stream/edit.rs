@@ -114,6 +114,11 @@ impl<'h> StreamEdit<'h> {
         self.push_element(&prefix, if schema == 0 { &names } else { &[] }, fields);
     }
 
+    /// Lets the next entry begin a node.
+    pub fn end_node(&mut self) {
+        self.change().meta.last_node = LastNode::default();
+    }
+
     fn push_element<'a>(
         &mut self,
         prefix: &[u8],

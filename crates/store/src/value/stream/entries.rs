@@ -95,12 +95,19 @@ fn decode(element: &[u8]) -> Decoded<'_> {
     Decoded { key, seq, head: Head::of(head), prefix_bytes: element.len() - rest.len(), rest }
 }
 
+/// True for each entry that starts a node, from the first one on.
+pub(super) fn node_starts(parts: &Parts) -> impl Iterator<Item = bool> {
+    let elements = Forward::new::<Ids>(parts.middle, 0).chain(Forward::new::<Ids>(parts.last, 0));
+    elements.map(|(leaf, index)| decode(leaf.element(index)).head.starts_node)
+}
+
 /// Entry of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamEntry<'g> {
     /// Its id.
     pub id: StreamId,
-    pub(super) starts_node: bool,
+    /// True if it would start a node in Valkey.
+    pub starts_node: bool,
     field_count: u64,
     names: &'g [u8],
     values: &'g [u8],

@@ -1,12 +1,12 @@
 //! Sizes that entries have in the nodes of Valkey, which are listpacks.
 //!
-//! Whether an entry begins a node there depends on the bytes of the last one, to the byte.
+//! An entry begins a node there by the bytes that the last one has, to the byte.
 
 use super::id::StreamId;
 use super::value::{FieldValue, parse_integer};
 
 /// Limits of a node: `stream-node-max-bytes` and `stream-node-max-entries`; 0 is none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {
     /// Most bytes.
     pub bytes: u64,

@@ -37,7 +37,7 @@ pub struct StreamState {
 /// Meta bytes of the root, as numbers.
 const META_NUMBERS: usize = 12;
 
-/// What the root has besides its parts.
+/// Content of the root besides its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) state: StreamState,

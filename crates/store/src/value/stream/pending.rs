@@ -34,9 +34,9 @@ impl Sorted for Owners {
 pub struct Pending {
     /// Number of the consumer that it was delivered to.
     pub consumer: u64,
-    /// When it was delivered last, as Unix time in milliseconds.
+    /// Time of the last delivery, as Unix time in milliseconds.
     pub delivered_at_ms: i64,
-    /// How often it was delivered, as a rule.
+    /// Number of deliveries, as a rule.
     pub delivery_count: u64,
 }
 

@@ -11,6 +11,7 @@
 use super::number::{Bytes, of_signed, to_signed};
 
 const TEXT_BYTES_MAX: u8 = 191;
+const SIZED_TEXT: u8 = TEXT_BYTES_MAX + 1;
 const INTEGER: u8 = 199;
 const SMALL_INTEGER: u8 = 208;
 
@@ -62,7 +63,7 @@ impl<'a> FieldValue<'a> {
             SMALL_INTEGER.. => {
                 return (FieldValue::Integer(i64::from(first - SMALL_INTEGER)), rest);
             }
-            ..=INTEGER => read_sized(rest, first - TEXT_BYTES_MAX),
+            SIZED_TEXT..=INTEGER => read_sized(rest, first - TEXT_BYTES_MAX),
             _ => {
                 let (number, rest) = read_sized(rest, first - INTEGER);
                 return (FieldValue::Integer(to_signed(number)), rest);

@@ -54,7 +54,7 @@ impl<'g> Stream<'g> {
         self.parts.len()
     }
 
-    /// True if there are no entries; the stream exists all the same.
+    /// True if there are no entries. The stream exists without any.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -140,19 +140,21 @@ impl<'g> Stream<'g> {
         EntriesBack::new(self.parts, end.min(self.len()))
     }
 
-    /// Lengths of the nodes that Valkey would have, from the first on, each with the id of its last
-    /// entry. Reads each entry of a node.
-    pub fn nodes(&self) -> impl Iterator<Item = (u64, StreamId)> + use<'g> {
-        let mut entries = self.iter_from(0).peekable();
-        std::iter::from_fn(move || {
-            let mut last = entries.next()?;
-            let mut count = 1;
-            while let Some(entry) = entries.next_if(|entry| !entry.starts_node) {
-                last = entry;
-                count += 1;
+    /// Entries of the first whole nodes, as Valkey would have them: of as many nodes as have no
+    /// more than `count_max` entries together. In time linear in that.
+    #[must_use]
+    pub fn nodes_within(&self, count_max: u64) -> u64 {
+        let (mut in_nodes, mut count) = (0, 0);
+        for starts_node in entries::node_starts(&self.parts) {
+            if count > count_max {
+                return in_nodes;
             }
-            Some((count, last.id))
-        })
+            if starts_node {
+                in_nodes = count;
+            }
+            count += 1;
+        }
+        if count > count_max { in_nodes } else { count }
     }
 
     /// Number of groups.

@@ -1,0 +1,266 @@
+//! Streams in payloads of `DUMP` and `RESTORE`.
+
+use std::collections::HashMap;
+
+use tidemill_rdb::Text;
+use tidemill_rdb::encode::{Encoder, Place, StreamListpack};
+use tidemill_rdb::value::{self as rdb, Item, StreamFields, ValueEncoding};
+use tidemill_store::Encoding;
+use tidemill_store::value::stream::{
+    FieldValue, Group, NodeLimits, Pending, Stream, StreamEdit, StreamEntry, StreamId, StreamState,
+};
+
+use super::restore::BAD_DATA;
+use crate::error::CommandError;
+use crate::handlers::stream::Counters;
+use crate::memory;
+
+type EncodeResult = Result<(), std::collections::TryReserveError>;
+
+fn to_rdb(id: StreamId) -> rdb::StreamId {
+    rdb::StreamId { ms: id.ms, seq: id.seq }
+}
+
+fn of_rdb(id: rdb::StreamId) -> StreamId {
+    StreamId { ms: id.ms, seq: id.seq }
+}
+
+/// Texts of some fields, those of integers as digits.
+#[derive(Debug, Default)]
+struct FieldTexts {
+    bytes: Vec<u8>,
+    /// Ends of the name and of the value of each field.
+    ends: Vec<(usize, usize)>,
+}
+
+impl FieldTexts {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), CommandError> {
+        memory::extend(&mut self.bytes, name)?;
+        let name_end = self.bytes.len();
+        memory::extend(&mut self.bytes, value)?;
+        memory::push(&mut self.ends, (name_end, self.bytes.len()))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|&(_, end)| end));
+        starts.zip(&self.ends).map(|(start, &(name_end, end))| {
+            (&self.bytes[start..name_end], &self.bytes[name_end..end])
+        })
+    }
+}
+
+/// Writes a stream, its entries in nodes as Valkey would have them.
+pub(super) fn write(
+    encoder: &mut Encoder<Vec<u8>>,
+    place: Place<'_>,
+    stream: Stream<'_>,
+) -> EncodeResult {
+    let node_count = stream.iter_from(0).filter(|entry| entry.starts_node).count();
+    encoder.stream(place, node_count as u64)?;
+    let mut node: Option<StreamListpack> = None;
+    for entry in stream.iter_from(0) {
+        if entry.starts_node
+            && let Some(full) = node.replace(StreamListpack::new(to_rdb(entry.id)))
+        {
+            encoder.stream_entries(&full)?;
+        }
+        let node = node.get_or_insert_with(|| StreamListpack::new(to_rdb(entry.id)));
+        push_entry(node, &entry)?;
+    }
+    if let Some(last) = node {
+        encoder.stream_entries(&last)?;
+    }
+    let state = stream.state();
+    let state = rdb::StreamState {
+        length: stream.len(),
+        last_id: to_rdb(state.last_id),
+        first_id: Some(to_rdb(stream.first_id())),
+        max_deleted_id: Some(to_rdb(state.max_deleted_id)),
+        entries_added: Some(state.entries_added),
+    };
+    encoder.stream_state(&state, stream.group_count())?;
+    for (name, group) in stream.groups() {
+        write_group(encoder, stream, (name, group))?;
+    }
+    Ok(())
+}
+
+fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> EncodeResult {
+    // Digits of integers, which the fields refer to.
+    let mut digits: Vec<String> = Vec::new();
+    for (_, value) in entry.fields() {
+        if let FieldValue::Integer(value) = value {
+            digits.try_reserve(1)?;
+            digits.push(value.to_string());
+        }
+    }
+    let mut digits = digits.iter();
+    let mut fields: Vec<(&[u8], &[u8])> = Vec::new();
+    fields.try_reserve_exact(entry.field_count() as usize)?;
+    fields.extend(entry.fields().map(|(name, value)| match value {
+        FieldValue::Text(text) => (name, text),
+        FieldValue::Integer(_) => (name, digits.next().map_or(&[][..], |text| text.as_bytes())),
+    }));
+    node.push(to_rdb(entry.id), &fields)
+}
+
+fn write_group(
+    encoder: &mut Encoder<Vec<u8>>,
+    stream: Stream<'_>,
+    (name, group): (&[u8], Group),
+) -> EncodeResult {
+    let pending_count = stream.pending_count(group.number);
+    encoder.stream_group(name, to_rdb(group.last_id), group.entries_read, pending_count)?;
+    for (id, pending) in stream.pending_from(group.number, StreamId::MIN) {
+        encoder.stream_pending(to_rdb(id), pending.delivered_at_ms, pending.delivery_count)?;
+    }
+    encoder.stream_consumers(stream.consumer_count(group.number))?;
+    for (name, consumer) in stream.consumers(group.number) {
+        let count = stream.consumer_pending_count(consumer.number);
+        encoder.stream_consumer(name, consumer.seen_at_ms, consumer.active_at_ms, count)?;
+        for id in stream.consumer_pending_from(consumer.number, StreamId::MIN) {
+            encoder.stream_consumer_pending(to_rdb(id))?;
+        }
+    }
+    Ok(())
+}
+
+/// Stream that is being read, element by element.
+#[derive(Debug)]
+pub(super) struct Reading {
+    encoding: ValueEncoding,
+    fields: FieldTexts,
+    /// The present group, and pending entries that no consumer has yet.
+    group: Option<Group>,
+    pending: HashMap<StreamId, (i64, u64)>,
+    consumer: Option<u64>,
+}
+
+impl Reading {
+    pub(super) fn new(encoding: ValueEncoding) -> Reading {
+        Reading {
+            encoding,
+            fields: FieldTexts::default(),
+            group: None,
+            pending: HashMap::new(),
+            consumer: None,
+        }
+    }
+
+    /// Takes an element, and returns about how many bytes it needs.
+    pub(super) fn take(
+        &mut self,
+        stream: &mut StreamEdit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, CommandError> {
+        match item {
+            Item::StreamEntry { id, fields, starts_node } => {
+                if starts_node {
+                    stream.end_node();
+                }
+                self.take_entry(stream, of_rdb(id), fields)
+            }
+            Item::StreamState(state) => take_state(stream, &state),
+            Item::StreamGroup { name, last_id, entries_read } => {
+                self.end_group()?;
+                let last_id = of_rdb(last_id);
+                let entries_read = match self.encoding {
+                    // It was not counted then, and is estimated.
+                    ValueEncoding::Stream => Counters::of(stream.view()).added_up_to(last_id),
+                    _ => entries_read,
+                };
+                self.group = stream.create_group(name, last_id, entries_read);
+                self.group.map(|_| name.len() as u64).ok_or(BAD_DATA)
+            }
+            Item::StreamPending { id, delivered_at_ms, delivery_count } => {
+                if self.pending.try_reserve(1).is_err() {
+                    return Err(CommandError::NoMemory(size_of::<(StreamId, i64, u64)>() as u64));
+                }
+                match self.pending.insert(of_rdb(id), (delivered_at_ms, delivery_count)) {
+                    None => Ok(0),
+                    Some(_) => Err(BAD_DATA),
+                }
+            }
+            Item::StreamConsumer { name, seen_at_ms, active_at_ms } => {
+                let group = self.group.ok_or(BAD_DATA)?.number;
+                if stream.view().consumer(group, name).is_some() {
+                    return Err(BAD_DATA);
+                }
+                let active_at_ms = active_at_ms.unwrap_or(seen_at_ms);
+                let consumer = stream.create_consumer(group, name, seen_at_ms, active_at_ms);
+                self.consumer = Some(consumer.number);
+                Ok(2 * name.len() as u64)
+            }
+            Item::StreamConsumerPending(id) => {
+                let (id, group) = (of_rdb(id), self.group.ok_or(BAD_DATA)?.number);
+                let consumer = self.consumer.ok_or(BAD_DATA)?;
+                // Each entry has one consumer.
+                let (delivered_at_ms, delivery_count) = self.pending.remove(&id).ok_or(BAD_DATA)?;
+                let pending = Pending { consumer, delivered_at_ms, delivery_count };
+                stream.set_pending(group, id, pending);
+                Ok(0)
+            }
+            _ => Err(BAD_DATA),
+        }
+    }
+
+    fn take_entry(
+        &mut self,
+        stream: &mut StreamEdit<'_>,
+        id: StreamId,
+        fields: StreamFields<'_>,
+    ) -> Result<u64, CommandError> {
+        if id <= stream.state().last_id {
+            return Err(BAD_DATA);
+        }
+        self.fields.clear();
+        let (mut name_digits, mut digits) = (String::new(), String::new());
+        for (name, value) in fields {
+            let name = text(name, &mut name_digits);
+            let value = text(value, &mut digits);
+            self.fields.push(name, value)?;
+        }
+        stream.push(id, self.fields.iter(), NodeLimits::NONE);
+        Ok(self.fields.bytes.len() as u64)
+    }
+
+    /// Ends the present group: its pending entries have consumers.
+    fn end_group(&mut self) -> Result<(), CommandError> {
+        (self.group, self.consumer) = (None, None);
+        if self.pending.is_empty() { Ok(()) } else { Err(BAD_DATA) }
+    }
+
+    /// Ends the stream, and returns its encoding.
+    pub(super) fn end(mut self) -> Result<Encoding, CommandError> {
+        self.end_group()?;
+        Ok(Encoding::Stream)
+    }
+}
+
+fn text<'t>(text: Text<'t>, digits: &'t mut String) -> &'t [u8] {
+    match text {
+        Text::Bytes(bytes) => bytes,
+        Text::Integer(value) => {
+            *digits = value.to_string();
+            digits.as_bytes()
+        }
+    }
+}
+
+fn take_state(stream: &mut StreamEdit<'_>, state: &rdb::StreamState) -> Result<u64, CommandError> {
+    let last_id = of_rdb(state.last_id);
+    if state.length != stream.view().len() || last_id < stream.state().last_id {
+        return Err(BAD_DATA);
+    }
+    stream.set_state(StreamState {
+        last_id,
+        max_deleted_id: state.max_deleted_id.map_or(StreamId::MIN, of_rdb),
+        entries_added: state.entries_added.unwrap_or(state.length),
+    });
+    Ok(0)
+}

@@ -1,0 +1,151 @@
+//! Ids in arguments and replies.
+
+use smallvec::SmallVec;
+use tidemill_resp::encode::ReplyBuffer;
+use tidemill_store::value::stream::StreamId;
+
+use crate::error::CommandError;
+
+const INVALID: CommandError = CommandError::Text(std::borrow::Cow::Borrowed(
+    "ERR Invalid stream ID specified as stream command argument",
+));
+
+/// Longest id that is read at all.
+const ID_BYTES_MAX: usize = 127;
+
+/// Id whose number may be left to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenId {
+    /// `ms-seq`
+    Whole(StreamId),
+    /// `ms-*`
+    Milliseconds(u64),
+}
+
+/// Digits only, 64 bits.
+fn number(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// The id `ms-seq`, or `ms` with another number.
+fn parse(text: &[u8], missing_seq: u64) -> Option<StreamId> {
+    // As a C string.
+    let text = crate::error::until_nul(text);
+    if text.len() > ID_BYTES_MAX {
+        return None;
+    }
+    match text.iter().position(|&byte| byte == b'-') {
+        Some(at) => Some(StreamId { ms: number(&text[..at])?, seq: number(&text[at + 1..])? }),
+        None => Some(StreamId { ms: number(text)?, seq: missing_seq }),
+    }
+}
+
+/// An id without `-` and `+`; its number is 0 if it is missing.
+pub(super) fn strict(text: &[u8]) -> Result<StreamId, CommandError> {
+    parse(text, 0).ok_or(INVALID)
+}
+
+/// As [`strict`], or the least or the greatest id.
+pub(super) fn lenient(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
+    match text {
+        b"-" => Ok(StreamId::MIN),
+        b"+" => Ok(StreamId::MAX),
+        _ => parse(text, missing_seq).ok_or(INVALID),
+    }
+}
+
+/// As [`strict`], or `ms-*`.
+pub(super) fn given(text: &[u8]) -> Result<GivenId, CommandError> {
+    if let Some(ms) = text.strip_suffix(b"-*").filter(|ms| ms.len() <= ID_BYTES_MAX - 2) {
+        return number(ms).map(GivenId::Milliseconds).ok_or(INVALID);
+    }
+    strict(text).map(GivenId::Whole)
+}
+
+/// All ids from an argument on.
+pub(super) fn all<'a>(
+    arguments: impl Iterator<Item = &'a [u8]>,
+) -> Result<SmallVec<[StreamId; 8]>, CommandError> {
+    let mut ids = SmallVec::new();
+    for argument in arguments {
+        ids.push(strict(argument)?);
+    }
+    Ok(ids)
+}
+
+/// First id of an interval.
+pub(super) fn start(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', _, ..] => {
+            let after = strict(&text[1..])?.next();
+            after.ok_or_else(|| "ERR invalid start ID for the interval".into())
+        }
+        _ => lenient(text, 0),
+    }
+}
+
+/// Last id of an interval.
+pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', _, ..] => {
+            let id = parse(&text[1..], u64::MAX).ok_or(INVALID)?;
+            id.previous().ok_or_else(|| "ERR invalid end ID for the interval".into())
+        }
+        _ => lenient(text, u64::MAX),
+    }
+}
+
+/// Text of an id.
+pub(super) type IdText = SmallVec<[u8; 64]>;
+
+/// The id as clients see it.
+pub(super) fn text(id: StreamId) -> IdText {
+    let mut text = IdText::new();
+    push_digits(&mut text, id.ms);
+    text.push(b'-');
+    push_digits(&mut text, id.seq);
+    text
+}
+
+fn push_digits(text: &mut IdText, mut number: u64) {
+    let start = text.len();
+    loop {
+        text.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text[start..].reverse();
+}
+
+/// Answers an id.
+pub(super) fn reply(reply: &mut ReplyBuffer, id: StreamId) {
+    reply.bulk(text(id));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(ms: u64, seq: u64) -> StreamId {
+        StreamId { ms, seq }
+    }
+
+    #[test]
+    fn ids_are_read_as_valkey_reads_them() {
+        assert_eq!(strict(b"5").ok(), Some(id(5, 0)));
+        assert_eq!(strict(b"05-1").ok(), Some(id(5, 1)));
+        for text in ["", "-", "+", "5-", "-5", "5-x", "5-1-1", "99999999999999999999", " 5", "+5"] {
+            assert!(strict(text.as_bytes()).is_err(), "{text}");
+        }
+        assert_eq!(given(b"5-*").ok(), Some(GivenId::Milliseconds(5)));
+        assert!(given(b"-*").is_err() && given(b"*").is_err());
+        assert_eq!(end(b"5").ok(), Some(id(5, u64::MAX)));
+        assert_eq!(end(b"(5").ok(), Some(id(5, u64::MAX - 1)));
+        assert_eq!(start(b"(5").ok(), Some(id(5, 1)));
+        assert_eq!(start(b"-").ok(), Some(StreamId::MIN));
+        assert!(start(b"(").is_err() && start(b"(-").is_err());
+    }
+}

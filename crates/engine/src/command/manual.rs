@@ -35,7 +35,7 @@ what there is: no replica and no log. `MODULE` knows the subcommands of a server
 ";
 
 /// Families of the manual, in its order.
-const FAMILIES: [(Group, &str); 11] = [
+const FAMILIES: [(Group, &str); 12] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bitmaps"),
     (Group::List, "Lists"),

@@ -1,6 +1,5 @@
 //! One client's connection: its socket, its half-read request, its unsent replies.
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use rustix::event::epoll::EventFlags;
@@ -11,6 +10,7 @@ use tidemill_resp::request::RequestParser;
 use crate::backlog::SoftLimit;
 use crate::connection_state::ConnectionState;
 use crate::input::Input;
+use crate::transport::Transport;
 
 /// Time without traffic either way. Only `timeout` asks, ten times a second, so it is found by
 /// comparing counts of bytes instead of being noted with each of them.
@@ -38,7 +38,7 @@ impl Idleness {
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) transport: Transport,
     pub(crate) session: Session,
     pub(crate) parser: RequestParser,
     /// Bytes read and not executed yet. No memory while idle.
@@ -58,9 +58,9 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A new connection, at a monotonic time.
-    pub(crate) fn new(socket: OwnedFd, session: Session, now_ms: u64) -> Connection {
+    pub(crate) fn new(transport: Transport, session: Session, now_ms: u64) -> Connection {
         Connection {
-            socket,
+            transport,
             session,
             parser: RequestParser::new(),
             input: Input::default(),
@@ -129,12 +129,22 @@ impl Connection {
     pub(crate) fn wanted_events(&self) -> EventFlags {
         let mut events = EventFlags::empty();
         events.set(EventFlags::IN, self.state.is_read());
-        events.set(EventFlags::OUT, !self.output.is_empty());
+        events.set(EventFlags::OUT, self.unsent_bytes() > 0);
         events
     }
 
-    /// True if it is open with nothing to send, no events to ask of the kernel and no limit being
-    /// timed: the state in which most turns end.
+    /// Number of bytes on their way to the client, encrypted or not.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.transport.unsent_bytes()
+    }
+
+    /// Memory of those bytes, payloads by reference in full.
+    fn unsent_memory_bytes(&self) -> usize {
+        self.output.len().max(self.output.allocated_bytes()) + self.transport.unsent_bytes()
+    }
+
+    /// True if it is open with no events to ask of the kernel and no limit being timed, after a
+    /// send that took all: the state in which most turns end.
     pub(crate) fn is_idle_and_drained(&self) -> bool {
         self.state.is_open()
             && self.output.is_empty()
@@ -157,6 +167,7 @@ impl Connection {
     /// Memory that the client takes, unsent payloads in full.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
+        let output = output + self.transport.memory_bytes();
         let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
         let buffers = input + output + self.session.queued_bytes();
         (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
@@ -180,7 +191,7 @@ impl Connection {
             self.session.database,
             self.input.len(),
             self.session.queued_bytes(),
-            self.output.len(),
+            self.unsent_bytes(),
         )
     }
 
@@ -210,7 +221,7 @@ impl Connection {
 
     /// Publishes the size of its unsent replies: memory of the buffer, or payloads by reference.
     pub(crate) fn publish_unsent(&self) {
-        let bytes = self.output.len().max(self.output.allocated_bytes()) as u64;
+        let bytes = self.unsent_memory_bytes() as u64;
         // Relaxed: as above.
         self.session.client.unsent_bytes.store(bytes, Ordering::Relaxed);
     }

@@ -15,12 +15,22 @@ use tidemill_engine::slots::mailbox::Notify;
 use crate::connection::Connection;
 use crate::limits::{OVERDUE_US, RESPONDS_US, WAITS_US};
 use crate::listen::Origin;
+use crate::tls::stream::Established;
 
 /// A connection that was accepted and has no worker yet.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Origin,
+    /// Result of the handshake, with TLS.
+    pub(crate) tls: Option<Box<Established>>,
+}
+
+impl Accepted {
+    /// A connection without TLS, or before its handshake.
+    pub(crate) fn new(socket: OwnedFd, origin: Origin) -> Accepted {
+        Accepted { socket, origin, tls: None }
+    }
 }
 
 /// A connection that is handed to a worker.
@@ -103,7 +113,15 @@ pub(crate) struct Handover {
 struct State {
     counts: Vec<usize>,
     waiting: Vec<Vec<Waiting>>,
+    /// Handshakes under way, which count as clients.
+    handshake_count: usize,
     clients_max: usize,
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.counts.iter().sum::<usize>() + self.handshake_count >= self.clients_max
+    }
 }
 
 #[derive(Debug)]
@@ -118,6 +136,7 @@ impl Handover {
         let state = State {
             counts: vec![0; wakers.len()],
             waiting: wakers.iter().map(|_| Vec::new()).collect(),
+            handshake_count: 0,
             clients_max,
         };
         let loads = wakers.iter().map(|_| AtomicU32::new(0)).collect();
@@ -152,7 +171,7 @@ impl Handover {
     /// acceptor responds: it is accepting.
     pub(crate) fn place(&self, acceptor: usize, accepted: Accepted, now_us: u64) -> Placed {
         let mut state = self.state();
-        if state.counts.iter().sum::<usize>() >= state.clients_max {
+        if state.is_full() {
             return Placed::TooMany(accepted);
         }
         let counts = state.counts.iter().enumerate();
@@ -172,6 +191,35 @@ impl Handover {
         drop(state);
         self.wakers[worker].notify();
         Placed::Elsewhere
+    }
+
+    /// Counts a handshake that begins; false when there are too many clients.
+    pub(crate) fn begin_handshake(&self) -> bool {
+        let mut state = self.state();
+        let has_room = !state.is_full();
+        state.handshake_count += usize::from(has_room);
+        has_room
+    }
+
+    /// Notes that a handshake has ended without a connection.
+    pub(crate) fn end_handshake(&self) {
+        self.state().handshake_count -= 1;
+    }
+
+    /// Hands over a connection whose handshake is complete, as [`place`](Self::place) does. If no
+    /// worker responds, the one with the fewest connections gets it, and another takes it back.
+    pub(crate) fn place_established(&self, accepted: Accepted, now_us: u64) {
+        let mut state = self.state();
+        state.handshake_count -= 1;
+        let counts = state.counts.iter().enumerate();
+        let least =
+            counts.min_by_key(|&(worker, &count)| (!self.pulses[worker].responds(now_us), count));
+        let (worker, _) = least.expect("a server has workers");
+        state.counts[worker] += 1;
+        let arrival = Arrival::New(accepted);
+        self.announce(&mut state, worker, Waiting { since_us: now_us, arrival });
+        drop(state);
+        self.wakers[worker].notify();
     }
 
     fn announce(&self, state: &mut State, worker: usize, waiting: Waiting) {
@@ -286,7 +334,7 @@ mod tests {
 
     fn accepted() -> Accepted {
         let (socket, _) = UnixStream::pair().expect("two sockets");
-        Accepted { socket: socket.into(), origin: Origin::Unix { path: "/socket".into() } }
+        Accepted::new(socket.into(), Origin::Unix { path: "/socket".into() })
     }
 
     /// Connections by worker after `count` more were accepted by the first one.

@@ -161,5 +161,44 @@ const _: () = assert!(
 /// Difference in busy permille from which another worker is given connections.
 pub const BALANCE_MARGIN_PERMILLE: u32 = 200;
 
+/// Handshakes of TLS at a time on each of the threads that do them; for a further one the oldest is
+/// dropped. One from a client takes its round trips, one that a flood leaves half open stays.
+pub const HANDSHAKES_MAX: usize = 1024;
+
+/// Most threads that do handshakes of TLS.
+pub const HANDSHAKE_THREADS_MAX: usize = 4;
+
+/// Workers for each thread that does handshakes of TLS.
+pub const WORKERS_PER_HANDSHAKE_THREAD: usize = 8;
+
+/// Time in which a handshake of TLS has to be complete.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes that a thread reads from a client in one step of its handshake.
+pub const HANDSHAKE_READ_BYTES: usize = 16 * 1024;
+
+/// Bytes of a handshake that are kept: the longest message, a client's chain of certificates. A
+/// longer one ends the handshake.
+pub const HANDSHAKE_INPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// Time between two lines of the log about handshakes that have failed, of one thread.
+pub const HANDSHAKE_LINE_US: u64 = 1_000_000;
+
+/// Most bytes of one TLS record with its header and tag, by RFC 5246; RFC 8446 allows less.
+pub const TLS_RECORD_BYTES_MAX: usize = 5 + 16 * 1024 + 2048;
+
+/// Bytes of replies that are encrypted for one write.
+pub const TLS_WRITTEN_BYTES: usize = 256 * 1024;
+
+/// Bytes of replies after which a client with TLS waits for the next iteration, so that encrypting
+/// a long reply does not delay its neighbours.
+pub const TLS_SENT_BYTES_MAX: usize = 1 << 20;
+
+/// Sessions of TLS that are kept to be resumed, whatever `tls-session-cache-size` says.
+pub const TLS_SESSIONS_MAX: usize = 1 << 20;
+
+/// Bytes of the sessions of TLS that are kept.
+pub const TLS_SESSIONS_BYTES_MAX: usize = 64 << 20;
+
 /// Maximum number of segments of one `writev`.
 pub const SEGMENTS_MAX: usize = 64;

@@ -39,6 +39,8 @@ pub(crate) fn warn_of_short_queue(backlog: i32) {
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) unix_path: Option<String>,
+    /// Clients speak TLS.
+    pub(crate) is_tls: bool,
 }
 
 fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -53,11 +55,11 @@ fn tcp_socket(address: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Listener at a TCP address, which it has for itself alone meanwhile.
-pub(crate) fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+pub(crate) fn tcp(address: SocketAddr, is_tls: bool, backlog: i32) -> io::Result<Listener> {
     let socket = tcp_socket(address)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, unix_path: None })
+    Ok(Listener { socket, unix_path: None, is_tls })
 }
 
 /// The listener at a Unix socket.
@@ -81,7 +83,7 @@ pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener>
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     }
     net::listen(&socket, backlog)?;
-    Ok(Listener { socket, unix_path: Some(path.display().to_string()) })
+    Ok(Listener { socket, unix_path: Some(path.display().to_string()), is_tls: false })
 }
 
 fn tcp_address(address: SocketAddrAny) -> Option<SocketAddr> {

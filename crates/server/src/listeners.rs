@@ -33,16 +33,27 @@ struct BoundAddress {
     listener: Arc<Listener>,
 }
 
+/// A port to listen at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Port {
+    number: u16,
+    is_tls: bool,
+}
+
 /// A `bind` with its addresses, of which the first that can be had is taken.
 struct Bind<'t> {
     host: &'t str,
+    port: Port,
     is_optional: bool,
     addresses: Vec<SocketAddr>,
 }
 
 /// An address was refused; the log says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
+pub(crate) struct Refused {
+    port: u16,
+    is_tls: bool,
+}
 
 impl Listeners {
     /// Begins to listen at all addresses of the configuration. Blocks while names are looked up.
@@ -51,8 +62,10 @@ impl Listeners {
     ///
     /// Text for the operator.
     pub(crate) fn open(options: &ServerConfig) -> Result<Listeners, String> {
-        let failed =
-            |Refused| format!("Failed listening on port {} (tcp), aborting.", options.port);
+        let failed = |Refused { port, is_tls }| {
+            let kind = if is_tls { "tls" } else { "tcp" };
+            format!("Failed listening on port {port} ({kind}), aborting.")
+        };
         let mut listeners = Listeners::default();
         listeners.move_to(options).map_err(failed)?;
         if let Some(path) = &options.unix_socket {
@@ -72,9 +85,9 @@ impl Listeners {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The TCP addresses now.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.places().iter().map(|place| place.address).collect()
+    /// The TCP addresses now, and whether clients speak TLS there.
+    pub(crate) fn addresses(&self) -> Vec<(SocketAddr, bool)> {
+        self.places().iter().map(|place| (place.address, place.listener.is_tls)).collect()
     }
 
     /// The listeners that workers accept from now.
@@ -93,19 +106,18 @@ impl Listeners {
     pub(crate) fn move_to(&self, options: &ServerConfig) -> Result<(), Refused> {
         let binds = binds(options)?;
         let mut places = self.places();
-        let stays =
-            |place: &BoundAddress| binds.iter().any(|bind| bind.addresses.contains(&place.address));
+        let stays = |place: &BoundAddress| binds.iter().any(|bind| bind.is_at(place));
         let (mut kept, leaving): (Vec<BoundAddress>, Vec<BoundAddress>) =
             places.drain(..).partition(stays);
         // An address and its wildcard exclude each other at one port, so the old one has to make
         // room.
-        let (in_the_way, elsewhere): (Vec<BoundAddress>, Vec<BoundAddress>) =
-            leaving.into_iter().partition(|place| place.address.port() == options.port);
+        let (in_the_way, elsewhere): (Vec<BoundAddress>, Vec<BoundAddress>) = leaving
+            .into_iter()
+            .partition(|place| ports(options).any(|port| port.number == place.address.port()));
         in_the_way.iter().for_each(|place| place.listener.stop());
         let mut fresh = Vec::new();
         let opened = binds.iter().try_for_each(|bind| {
-            let is_its = |place: &BoundAddress| bind.addresses.contains(&place.address);
-            if let Some(index) = kept.iter().position(is_its) {
+            if let Some(index) = kept.iter().position(|place| bind.is_at(place)) {
                 fresh.push(kept.swap_remove(index));
                 return Ok(());
             }
@@ -116,7 +128,7 @@ impl Listeners {
                 elsewhere.iter().chain(&kept).for_each(|place| place.listener.stop());
                 *places = fresh;
             }
-            Err(Refused) => {
+            Err(_) => {
                 // New listeners go first: one may be in the way of an old one that comes back.
                 let (old, new): (Vec<BoundAddress>, Vec<BoundAddress>) =
                     fresh.into_iter().partition(stays);
@@ -133,36 +145,51 @@ impl Listeners {
 fn open_one(bind: &Bind<'_>, options: &ServerConfig) -> Result<Option<BoundAddress>, Refused> {
     let mut failure = io::Error::from(Errno::ADDRNOTAVAIL);
     for &address in &bind.addresses {
-        match listen::tcp(address, options.tcp_backlog) {
+        match listen::tcp(address, bind.port.is_tls, options.tcp_backlog) {
             Ok(listener) => {
                 return Ok(Some(BoundAddress { address, listener: Arc::new(listener) }));
             }
             Err(error) => failure = error,
         }
     }
-    let refused = refuse(bind.host, options.port, "bind: ", &failure);
+    let refused = refuse(bind.host, bind.port, "bind: ", &failure);
     if bind.is_optional && is_missing(&failure) { Ok(None) } else { Err(refused) }
 }
 
-/// The `bind`s of a configuration with their addresses; none without a port.
+/// The ports of a configuration.
+fn ports(options: &ServerConfig) -> impl Iterator<Item = Port> {
+    let ports = [(options.port, false), (options.tls_port, true)];
+    let ports = ports.into_iter().filter(|&(number, _)| number != 0);
+    ports.map(|(number, is_tls)| Port { number, is_tls })
+}
+
+/// The `bind`s of a configuration with their addresses, at each port.
 fn binds(options: &ServerConfig) -> Result<Vec<Bind<'_>>, Refused> {
-    let texts = if options.port == 0 { &[] } else { &options.bind[..] };
-    let look_up = |text| {
+    let look_up = |text, port: Port| {
         let (host, is_optional) = bind_host(text);
-        let addresses = bind_addresses(host, options.port)
-            .map_err(|error| refuse(host, options.port, "", &error))?;
-        Ok(Bind { host, is_optional, addresses })
+        let addresses = bind_addresses(host, port.number);
+        let addresses = addresses.map_err(|error| refuse(host, port, "", &error))?;
+        Ok(Bind { host, port, is_optional, addresses })
     };
-    texts.iter().map(|text| look_up(text)).collect()
+    let all = ports(options).flat_map(|port| options.bind.iter().map(move |text| (text, port)));
+    all.map(|(text, port)| look_up(text, port)).collect()
+}
+
+impl Bind<'_> {
+    /// True if a listener is at one of its addresses and of its kind.
+    fn is_at(&self, place: &BoundAddress) -> bool {
+        place.listener.is_tls == self.port.is_tls && self.addresses.contains(&place.address)
+    }
 }
 
 /// Logs why an address is refused.
-fn refuse(host: &str, port: u16, call: &str, error: &io::Error) -> Refused {
+fn refuse(host: &str, port: Port, call: &str, error: &io::Error) -> Refused {
+    let Port { number: port, is_tls } = port;
     log::warn!(
         "Warning: Could not create server TCP listening socket {host}:{port}: {call}{}",
         reason(error)
     );
-    Refused
+    Refused { port, is_tls }
 }
 
 /// True if an error at an address behind `-` is passed over.
@@ -225,7 +252,7 @@ mod tests {
             }
         };
         assert!(!is_open(old) && is_open(new));
-        assert_eq!(listeners.addresses(), [SocketAddr::from(([127, 0, 0, 1], new))]);
+        assert_eq!(listeners.addresses(), [(SocketAddr::from(([127, 0, 0, 1], new)), false)]);
         let now = listeners.all();
         assert!(now.len() == 1 && !Arc::ptr_eq(&now[0], &held[0]));
         // Held, so that no other process gets the port meanwhile.
@@ -256,7 +283,8 @@ mod tests {
             options("127.0.0.1 127.0.0.1", port),
             options("192.0.2.1", port),
         ] {
-            assert_eq!(listeners.move_to(&wanted), Err(Refused), "{:?}", wanted.bind);
+            let refused = Refused { port: wanted.port, is_tls: false };
+            assert_eq!(listeners.move_to(&wanted), Err(refused), "{:?}", wanted.bind);
             let after = listeners.all();
             assert!(after.len() == 1 && Arc::ptr_eq(&before[0], &after[0]));
             assert!(is_open(port), "{:?}", wanted.bind);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::acl;
 use tidemill_engine::commit::Sinks;
@@ -29,7 +30,7 @@ use crate::config::replace;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen;
-use crate::listeners::{Listeners, Refused};
+use crate::listeners::Listeners;
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::process::background::{self, PidFile};
@@ -38,6 +39,8 @@ use crate::process::descriptors;
 use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::resources::{self, WorkerResources};
+use crate::tls::context::TlsContext;
+use crate::tls::reception::{self, Reception};
 use crate::worker::{EventLoop, WorkerSpec};
 
 /// Parameters of the server's start.
@@ -58,6 +61,8 @@ pub(crate) struct Prepared {
     placement: Placement,
     listeners: Arc<Listeners>,
     metrics_listeners: Vec<TcpListener>,
+    /// Keys and certificates; none without a port for TLS.
+    tls: Option<TlsContext>,
 }
 
 /// Plans where threads run, and begins to listen: what a start most often fails by. Starts no
@@ -68,9 +73,11 @@ pub(crate) struct Prepared {
 /// Text for the operator: what could not be done, and why.
 pub(crate) fn prepare(start: &Start) -> Result<Prepared, String> {
     let placement = place(start)?;
+    let tls =
+        tls_context(&start.config).map_err(|error| format!("Failed to configure TLS: {error}"))?;
     let listeners = Arc::new(Listeners::open(&start.config)?);
     let metrics_listeners = metrics_listeners(&start.config)?;
-    Ok(Prepared { placement, listeners, metrics_listeners })
+    Ok(Prepared { placement, listeners, metrics_listeners, tls })
 }
 
 /// Runs the server until it is told to stop.
@@ -103,6 +110,11 @@ fn place(start: &Start) -> Result<Placement, String> {
     plan(&topology, &Allowed::of_current_process(), &wishes).map_err(|error| error.to_string())
 }
 
+/// Keys and certificates; none without a port for TLS.
+fn tls_context(config: &ServerConfig) -> Result<Option<TlsContext>, String> {
+    (config.tls_port != 0).then(|| TlsContext::load(&config.tls)).transpose()
+}
+
 /// The listeners of the metrics; none without a port.
 fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String> {
     let binds = if options.metrics_port == 0 { &[] } else { &options.metrics_bind[..] };
@@ -118,7 +130,7 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
     binds.iter().map(listen).collect()
 }
 
-fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAddr]) {
+fn announce(options: &ServerConfig, placement: &Placement, addresses: &[(SocketAddr, bool)]) {
     log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
         log::debug!("  {reason}");
@@ -128,13 +140,14 @@ fn announce(options: &ServerConfig, placement: &Placement, addresses: &[SocketAd
     }
     log::info!("No persistence is configured: a restart loses all data");
     log::info!("Server initialized");
-    for address in addresses {
-        log::info!("Ready to accept connections tcp {address}");
+    for (address, is_tls) in addresses {
+        let kind = if *is_tls { "tls" } else { "tcp" };
+        log::info!("Ready to accept connections {kind} {address}");
     }
     if let Some(path) = &options.unix_socket {
         log::info!("Ready to accept connections unix {path}");
     }
-    if let Some(address) = addresses.first() {
+    if let Some((address, _)) = addresses.iter().find(|(_, is_tls)| !is_tls) {
         log::info!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
     }
 }
@@ -162,7 +175,7 @@ fn random() -> Result<u64, String> {
 
 fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {
     let options = &start.config;
-    let Prepared { placement, listeners, metrics_listeners } = prepared;
+    let Prepared { placement, listeners, metrics_listeners, tls } = prepared;
     let placement = &placement;
     let worker_count = placement.workers.len();
     let mut signals = StopSignals::install()?;
@@ -172,7 +185,11 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
     let shutdown = signals.shutdown_request();
-    let shared = shared_state(start, clients_max, &wakers, Arc::clone(&listeners), shutdown)?;
+    let reception = Reception::new(worker_count);
+    let reception = Arc::new(reception.map_err(|error| format!("no event descriptor: {error}"))?);
+    reception.install(options.clone(), tls);
+    let sockets = (Arc::clone(&listeners), Arc::clone(&reception));
+    let shared = shared_state(start, clients_max, &wakers, sockets, shutdown)?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
@@ -181,6 +198,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     // Before anybody is answered: who started the server looks for it then.
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
+    in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
     let wanted = WorkerResources::wanted(options);
@@ -192,6 +210,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
             listeners: Arc::clone(&listeners),
             waker: waker.clone(),
             handover: Arc::clone(&handover),
+            reception: Arc::clone(&reception),
             stop: Arc::clone(&stop),
         };
         let affinity = placement.worker_affinity(index).cloned();
@@ -236,7 +255,7 @@ fn shared_state(
     start: &Start,
     clients_max: usize,
     wakers: &[Waker],
-    listeners: Arc<Listeners>,
+    (listeners, reception): (Arc<Listeners>, Arc<Reception>),
     shutdown: ShutdownRequest,
 ) -> Result<Arc<Shared>, String> {
     let options = &start.config;
@@ -258,6 +277,7 @@ fn shared_state(
             supervisor: start.supervisor,
             worker_count: wakers.len(),
             listeners,
+            reception,
             shutdown,
         }),
         sinks: Sinks::default(),
@@ -265,6 +285,24 @@ fn shared_state(
     acl::begin(&shared.users, &configuration, |path| std::fs::read(path))
         .map_err(|error| error.to_string())?;
     Ok(Arc::new(shared))
+}
+
+/// Starts the threads that do handshakes. They end with the process.
+fn start_reception(
+    reception: &Arc<Reception>,
+    handover: &Arc<Handover>,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    for index in 0..reception.thread_count() {
+        let (reception, handover) = (Arc::clone(reception), Arc::clone(handover));
+        let shared = Arc::clone(shared);
+        thread::Builder::new().name(format!("tls-{index}")).spawn(move || {
+            if let Err(error) = reception::run(index, reception, handover, shared) {
+                log::error!("No client can connect with TLS any more: {}", reason(&error));
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// Waits for the ends of the workers; returns their first error.
@@ -357,6 +395,7 @@ struct Process {
     supervisor: Supervisor,
     worker_count: usize,
     listeners: Arc<Listeners>,
+    reception: Arc<Reception>,
     shutdown: ShutdownRequest,
 }
 
@@ -417,7 +456,7 @@ impl Host for Process {
     fn prepare(
         &self,
         next: &Configuration,
-        changed: &[&str],
+        changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
         let next = next.server();
         let fitting = descriptors::fit_clients(next.clients_max, self.worker_count).unwrap_or(0);
@@ -430,15 +469,11 @@ impl Host for Process {
                 ),
             ));
         }
-        let (name, reason) = match changed.iter().find(|name| matches!(**name, "bind" | "port")) {
-            None => return Ok(()),
-            Some(&"port") => ("port", "Unable to listen on this port. Check server logs."),
-            Some(_) => ("bind", "Failed to bind to specified addresses."),
-        };
-        self.listeners.move_to(&next).map_err(|Refused| (name, reason.into()))?;
-        let addresses: Vec<String> =
-            self.listeners.addresses().iter().map(SocketAddr::to_string).collect();
-        log::info!("Listening on tcp [{}] from now on", addresses.join(", "));
+        let tls = self.prepare_tls(&next, changed)?;
+        self.move_listeners(&next, changed)?;
+        if let Some(context) = tls {
+            self.reception.install(next, context);
+        }
         Ok(())
     }
 
@@ -451,7 +486,8 @@ impl Host for Process {
         let name = rustix::system::uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         let (user_s, system_s) = cpu_seconds().unwrap_or_default();
-        vec![
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut facts = vec![
             (
                 "os",
                 format!(
@@ -477,7 +513,56 @@ impl Host for Process {
             ),
             ("process_supervised", self.supervisor.name().to_owned()),
             ("rcu_flavour", self.rcu_flavour.clone()),
-        ]
+        ];
+        facts.extend(self.reception.facts(now_s as i64));
+        facts
+    }
+}
+
+impl Process {
+    /// Loads keys and certificates for another configuration if it concerns them: the context, none
+    /// without a port.
+    fn prepare_tls(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<Option<Option<TlsContext>>, (&'static str, String)> {
+        // That name is read with each connection.
+        let of_tls =
+            |name: &&&'static str| name.starts_with("tls-") && **name != "tls-auth-clients-user";
+        let Some(name) = changed.iter().find(of_tls) else { return Ok(None) };
+        match tls_context(next) {
+            Ok(context) => Ok(Some(context)),
+            Err(error) => {
+                log::warn!("{error}");
+                Err((*name, "Unable to update TLS configuration. Check server logs.".into()))
+            }
+        }
+    }
+
+    /// Listens where another configuration says, if that has changed.
+    fn move_listeners(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
+        let of_listeners = |name: &&&'static str| matches!(**name, "bind" | "port" | "tls-port");
+        let (name, reason) = match changed.iter().find(of_listeners) {
+            None => return Ok(()),
+            Some(&"bind") => ("bind", "Failed to bind to specified addresses."),
+            Some(&"port") => ("port", "Unable to listen on this port. Check server logs."),
+            Some(_) => ("tls-port", "Unable to listen on this port. Check server logs."),
+        };
+        self.listeners.move_to(next).map_err(|_| (name, reason.into()))?;
+        let addresses = self.listeners.addresses();
+        for (kind, of_kind) in [("tcp", false), ("tls", true)] {
+            let all = addresses.iter().filter(|(_, is_tls)| *is_tls == of_kind);
+            let all: Vec<String> = all.map(|(address, _)| address.to_string()).collect();
+            if kind == "tcp" || !all.is_empty() {
+                log::info!("Listening on {kind} [{}] from now on", all.join(", "));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -28,6 +28,8 @@ use crate::gather::Gathering;
 use crate::handover::{Handover, Waker};
 use crate::limits::EVENTS_MAX;
 use crate::listeners::Listeners;
+use crate::tls::reception::Reception;
+use crate::tls::stream::TlsBuffers;
 
 mod accept;
 mod applied_config;
@@ -66,6 +68,7 @@ pub(crate) struct WorkerSpec {
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) waker: Waker,
     pub(crate) handover: Arc<Handover>,
+    pub(crate) reception: Arc<Reception>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -81,6 +84,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     arrivals: Arrivals,
     load: Load,
     log_lines: LogLines,
+    tls_buffers: TlsBuffers,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -105,6 +109,7 @@ impl<F: Flavour> EventLoop<F> {
             arrivals,
             load: Load::default(),
             log_lines: LogLines::new(),
+            tls_buffers: TlsBuffers::default(),
             spec,
         })
     }

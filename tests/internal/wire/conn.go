@@ -38,8 +38,12 @@ func dial(dialer net.Dialer, network, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: socket, in: bufio.NewReaderSize(socket, 64<<10), Timeout: 30 * time.Second},
-		nil
+	return New(socket), nil
+}
+
+// New speaks over a connection of any kind.
+func New(socket net.Conn) *Conn {
+	return &Conn{Conn: socket, in: bufio.NewReaderSize(socket, 64<<10), Timeout: 30 * time.Second}
 }
 
 // AppendCommand appends a command as an array of bulk strings.

@@ -11,6 +11,8 @@ use crate::limits::{ACL_LOG_OBJECT_BYTES_MAX, ACL_LOG_SCANNED_MAX, ACL_LOG_WINDO
 pub enum Denied {
     /// Name and password.
     Authentication,
+    /// Certificate of a TLS client.
+    Certificate,
     /// A call.
     Call(Reason),
 }
@@ -21,6 +23,7 @@ impl Denied {
     pub fn name(self) -> &'static str {
         match self {
             Denied::Authentication => "auth",
+            Denied::Certificate => "tls-cert",
             Denied::Call(Reason::Command) => "command",
             Denied::Call(Reason::Key) => "key",
             Denied::Call(Reason::Channel) => "channel",

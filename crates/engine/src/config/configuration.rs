@@ -165,8 +165,8 @@ impl Configuration {
             .map(|(directive, _)| directive)
     }
 
-    /// The directives among `changes` whose values differ from those of `other`, in the order of
-    /// the changes.
+    /// The directives among `changes` whose values differ from those of `other`, or that are
+    /// applied even if they do not, in the order of the changes.
     pub fn changed_among<'a>(
         &'a self,
         changes: &'a [(&[u8], &[u8])],
@@ -174,7 +174,9 @@ impl Configuration {
     ) -> impl Iterator<Item = &'static str> + 'a {
         let named = changes.iter().filter_map(|(name, _)| find(std::str::from_utf8(name).ok()?));
         named
-            .filter(|&(index, _)| self.values[index] != other.values[index])
+            .filter(|&(index, directive)| {
+                directive.is_reread || self.values[index] != other.values[index]
+            })
             .map(|(_, directive)| directive.name)
     }
 

@@ -15,6 +15,9 @@ pub struct Directive {
     pub clamp: Option<(i64, i64)>,
     /// When it may be changed.
     pub change: Change,
+    /// True if CONFIG SET applies it although its value stays: it says what is in a file, whose
+    /// contents may have changed.
+    pub is_reread: bool,
     /// Extent to which it is supported.
     pub status: Status,
     /// One sentence for the manual.
@@ -186,6 +189,7 @@ impl Directive {
             default,
             clamp: None,
             change: Change::Live,
+            is_reread: false,
             status: Status::Works,
             summary,
         }
@@ -208,6 +212,11 @@ impl Directive {
 
     pub(super) const fn protected(mut self) -> Directive {
         self.change = Change::Protected;
+        self
+    }
+
+    pub(super) const fn reread(mut self) -> Directive {
+        self.is_reread = true;
         self
     }
 

@@ -30,7 +30,10 @@ pub use manual::{directive_list, manual};
 pub use nearest::nearest;
 pub use pattern::matches_ignoring_case;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, is_secret};
-pub use typed::{OutputBufferLimit, OutputBufferLimits, ServerConfig};
+pub use typed::{
+    CertificateUser, ClientCertificates, OutputBufferLimit, OutputBufferLimits, ServerConfig,
+    TlsConfig,
+};
 pub(crate) use value::parse_memory;
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ use crate::use_stamp::FrequencyScale;
 pub struct ServerConfig {
     /// TCP port; 0 for none.
     pub port: u16,
+    /// TCP port for TLS; 0 for none.
+    pub tls_port: u16,
+    /// Keys, certificates and parameters of TLS.
+    pub tls: TlsConfig,
     /// Addresses to listen on.
     pub bind: Vec<String>,
     /// Path of the Unix socket.
@@ -76,6 +80,63 @@ pub struct ServerConfig {
     pub metrics_bind: Vec<String>,
 }
 
+/// Keys, certificates and parameters of TLS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsConfig {
+    /// File of the server's certificate and its chain.
+    pub certificate_file: Option<String>,
+    /// File of the private key.
+    pub key_file: Option<String>,
+    /// Password of the key file.
+    pub key_password: Option<String>,
+    /// File of the authorities of clients.
+    pub authorities_file: Option<String>,
+    /// Directory of the authorities of clients.
+    pub authorities_directory: Option<String>,
+    /// Demand for certificates of clients.
+    pub client_certificates: ClientCertificates,
+    /// Field of a client's certificate that names its user.
+    pub certificate_user: CertificateUser,
+    /// Versions, in words.
+    pub protocols: Vec<String>,
+    /// Cipher suites of TLS 1.2 as OpenSSL's list; empty for all.
+    pub ciphers: String,
+    /// Cipher suites of TLS 1.3; empty for all.
+    pub cipher_suites: String,
+    /// True if the server's order of cipher suites counts.
+    pub prefers_own_ciphers: bool,
+    /// True if sessions may be resumed.
+    pub keeps_sessions: bool,
+    /// Most sessions kept; 0 is no limit.
+    pub sessions_max: usize,
+    /// Seconds that a session is kept.
+    pub session_seconds: u32,
+    /// Seconds between looks at the files; 0 never.
+    pub reload_seconds: u32,
+}
+
+/// Demand for certificates of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Not asked for.
+    None,
+    /// Asked for, and judged if there is one.
+    Optional,
+    /// Required.
+    Required,
+}
+
+/// Field of a client's certificate that names its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateUser {
+    /// None: clients authenticate by commands.
+    Off,
+    /// Common name of the subject.
+    CommonName,
+    /// Any URI among the alternative names.
+    Uri,
+}
+
 /// Limits of a class of clients; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
@@ -104,6 +165,8 @@ impl Configuration {
     pub fn server(&self) -> ServerConfig {
         ServerConfig {
             port: self.number("port"),
+            tls_port: self.number("tls-port"),
+            tls: self.tls(),
             bind: self.words("bind"),
             unix_socket: self.path("unixsocket"),
             unix_socket_permissions: u32::from_str_radix(self.text("unixsocketperm"), 8)
@@ -134,6 +197,34 @@ impl Configuration {
             rcu_section_spans_iteration: self.text("rcu-read-section") == "iteration",
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
+        }
+    }
+
+    fn tls(&self) -> TlsConfig {
+        TlsConfig {
+            certificate_file: self.path("tls-cert-file"),
+            key_file: self.path("tls-key-file"),
+            key_password: self.path("tls-key-file-pass"),
+            authorities_file: self.path("tls-ca-cert-file"),
+            authorities_directory: self.path("tls-ca-cert-dir"),
+            client_certificates: match self.text("tls-auth-clients") {
+                "no" => ClientCertificates::None,
+                "optional" => ClientCertificates::Optional,
+                _ => ClientCertificates::Required,
+            },
+            certificate_user: match self.text("tls-auth-clients-user") {
+                "CN" => CertificateUser::CommonName,
+                "URI" => CertificateUser::Uri,
+                _ => CertificateUser::Off,
+            },
+            protocols: self.words("tls-protocols"),
+            ciphers: self.text("tls-ciphers").to_owned(),
+            cipher_suites: self.text("tls-ciphersuites").to_owned(),
+            prefers_own_ciphers: self.flag("tls-prefer-server-ciphers"),
+            keeps_sessions: self.flag("tls-session-caching"),
+            sessions_max: self.number("tls-session-cache-size"),
+            session_seconds: self.number("tls-session-cache-timeout"),
+            reload_seconds: self.number("tls-auto-reload-interval"),
         }
     }
 

@@ -26,6 +26,7 @@ pub mod transaction;
 pub mod turn;
 mod unit;
 
+pub use crate::admin::acl::authenticate_by_certificate;
 pub use batch::Batch;
 pub use evict::relieve;
 pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};

@@ -87,7 +87,7 @@ pub trait Host: Send + Sync + 'static {
     fn prepare(
         &self,
         _next: &Configuration,
-        _changed: &[&str],
+        _changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
         Ok(())
     }

@@ -58,7 +58,8 @@ impl LiveConfig {
     ) -> Result<(), SetError> {
         let mut current = self.current();
         let next = current.configuration.with_changes(changes, may_change_protected)?;
-        let changed: Vec<&str> = next.changed_among(changes, &current.configuration).collect();
+        let changed: Vec<&'static str> =
+            next.changed_among(changes, &current.configuration).collect();
         host.prepare(&next, &changed)
             .map_err(|(name, reason)| SetError::Failed { name: name.into(), reason })?;
         let is_password_changed = changed.contains(&"requirepass");

@@ -142,6 +142,8 @@ pub struct WorkerStats {
     pub moved_connections: Counter,
     /// Passwords that were wrong.
     pub denied_authentications: Counter,
+    /// Client certificates that name no enabled user.
+    pub denied_certificates: Counter,
     /// Calls of commands that their user may not call.
     pub denied_commands: Counter,
     /// Calls with keys that their user may not use.
@@ -195,6 +197,7 @@ impl WorkerStats {
             largest_client_bytes: Counter::default(),
             moved_connections: Counter::default(),
             denied_authentications: Counter::default(),
+            denied_certificates: Counter::default(),
             denied_commands: Counter::default(),
             denied_keys: Counter::default(),
             denied_channels: Counter::default(),
@@ -237,6 +240,7 @@ impl WorkerStats {
             &self.evicted_clients,
             &self.moved_connections,
             &self.denied_authentications,
+            &self.denied_certificates,
             &self.denied_commands,
             &self.denied_keys,
             &self.denied_channels,

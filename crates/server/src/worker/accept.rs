@@ -4,20 +4,27 @@
 //! Coordinates the owners; has no state of its own. Listeners and times of looks are in
 //! [`super::arrivals`].
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use tidemill_engine::config::CertificateUser;
+use tidemill_engine::execute;
 use tidemill_engine::shared::clients::ClientOrigin;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::session::Session;
 use tidemill_rcu::Flavour;
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
 
-use super::EventLoop;
+use super::receive::count_read;
+use super::{EventLoop, WorkerSpec};
 use crate::connection::Connection;
 use crate::handover::{Accepted, Arrival, Placed};
 use crate::limits::ACCEPTED_MAX;
 use crate::listen::Origin;
 use crate::protected_mode;
+use crate::tls::PeerNames;
+use crate::transport::Transport;
 
 impl<F: Flavour> EventLoop<F> {
     /// Makes a connection that was handed to this worker its own.
@@ -63,8 +70,13 @@ impl<F: Flavour> EventLoop<F> {
                 Some(Err(error)) => return self.pause_if_exhausted(listener, &error),
                 None => return,
             };
+            let accepted = Accepted::new(socket, origin);
+            if self.arrivals.is_tls(listener) {
+                self.begin_handshake(accepted);
+                continue;
+            }
             let now_us = self.spec.shared.clock.monotonic_us();
-            match self.spec.handover.place(self.spec.index, Accepted { socket, origin }, now_us) {
+            match self.spec.handover.place(self.spec.index, accepted, now_us) {
                 Placed::Here(accepted) => self.adopt(accepted),
                 Placed::Elsewhere => self.arrivals.hand_over(now_us),
                 Placed::TooMany(accepted) => {
@@ -74,6 +86,18 @@ impl<F: Flavour> EventLoop<F> {
                     let _ = rustix::io::write(&accepted.socket, text);
                 }
             }
+        }
+    }
+
+    /// Passes a connection on to a thread that does its handshake.
+    fn begin_handshake(&mut self, accepted: Accepted) {
+        let WorkerSpec { handover, reception, shared, .. } = &self.spec;
+        if !handover.begin_handshake() {
+            // No reply can be sent before the handshake.
+            return self.execution.stats(shared).rejected_connections.add(1);
+        }
+        if !reception.receive(accepted) {
+            handover.end_handshake();
         }
     }
 
@@ -92,41 +116,91 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Makes a new connection this worker's own.
     pub(super) fn adopt(&mut self, accepted: Accepted) {
-        use std::os::fd::AsRawFd;
-        let Accepted { socket, origin } = accepted;
+        let Accepted { socket, origin, tls } = accepted;
         let descriptor = socket.as_raw_fd();
         match &origin {
             Origin::Tcp { peer, .. } => log::debug!("Accepted {peer}"),
             Origin::Unix { path } => log::debug!("Accepted connection to {path}"),
         }
-        let EventLoop { spec, poll, config, execution, connections, .. } = self;
-        let shared = &spec.shared;
+        let (stream, names, early) = match tls {
+            Some(tls) => (Some(Box::new(tls.stream)), tls.names, tls.early),
+            None => (None, PeerNames::default(), Vec::new()),
+        };
+        let transport = Transport::new(socket, stream);
+        let shared = &self.spec.shared;
         let has_password = !shared.users.default_account().user().needs_no_password();
-        if protected_mode::refuses(config.protected_mode, has_password, &origin) {
-            execution.stats(shared).rejected_connections.add(1);
-            // Closed even if the write fails, as above.
-            let _ = rustix::io::write(&socket, protected_mode::REFUSAL.as_bytes());
-            spec.handover.ended(spec.index);
-            return;
+        if protected_mode::refuses(self.config.protected_mode, has_password, &origin) {
+            return self.refuse(transport, protected_mode::REFUSAL);
         }
         let (address, local_address) = match origin {
             Origin::Tcp { peer, local, .. } => (peer, local),
             Origin::Unix { path } => (format!("{path}:0"), format!("{path}:0")),
         };
         let origin = ClientOrigin { address, local_address, descriptor };
-        let client = shared.clients.register(spec.index, origin, execution.worker().now_ms());
-        let session = Session::new(client, &shared.users);
-        let now_ms = shared.clock.monotonic_us() / 1000;
-        let connection = Connection::new(socket, session, now_ms);
+        let now_ms = self.execution.worker().now_ms();
+        let client = shared.clients.register(self.spec.index, origin, now_ms);
+        let mut session = Session::new(client, &shared.users);
+        self.authenticate_by_certificate(&mut session, &names);
+        let now_ms = self.spec.shared.clock.monotonic_us() / 1000;
+        if let Some(index) = self.open(Connection::new(transport, session, now_ms))
+            && self.connections[index].transport.is_encrypted()
+        {
+            self.begin_encrypted(index, &early);
+        }
+    }
+
+    /// Refuses a client that a worker was given, with a text.
+    fn refuse(&mut self, mut transport: Transport, text: &str) {
+        let EventLoop { spec, execution, tls_buffers, .. } = self;
+        execution.stats(&spec.shared).rejected_connections.add(1);
+        let mut refusal = ReplyBuffer::new(Protocol::Resp2);
+        refusal.raw(text.as_bytes());
+        // Closed even if the client does not take it.
+        transport.send(&mut refusal, tls_buffers);
+        transport.send_last();
+        spec.handover.ended(spec.index);
+    }
+
+    /// Makes the session of a new client act in the name of the user that its certificate names, if
+    /// the configuration wants that.
+    fn authenticate_by_certificate(&self, session: &mut Session, names: &PeerNames) {
+        let names = match self.config.tls.certificate_user {
+            CertificateUser::Off => return,
+            CertificateUser::CommonName => &names.common_name,
+            CertificateUser::Uri => &names.uris,
+        };
+        let (shared, worker) = (&self.spec.shared, self.execution.worker());
+        execute::authenticate_by_certificate(shared, worker, session, names);
+    }
+
+    /// Adds a connection; returns its index.
+    fn open(&mut self, connection: Connection) -> Option<usize> {
+        let EventLoop { spec, poll, execution, connections, .. } = self;
+        let shared = &spec.shared;
         let index = connections.next_index();
-        if poll.add_connection(&connection.socket, index, connection.interest).is_err() {
+        if poll.add_connection(&connection.transport, index, connection.interest).is_err() {
             shared.clients.unregister(connection.session.id());
             spec.handover.ended(spec.index);
-            return;
+            return None;
         }
         connections.insert(connection);
         let stats = execution.stats(shared);
         stats.connections_accepted.add(1);
         stats.connections.set(connections.len() as u64);
+        Some(index)
+    }
+
+    /// Takes up what a handshake has left: requests that came right behind it, and messages of its
+    /// own that the socket did not take.
+    fn begin_encrypted(&mut self, index: usize, early: &[u8]) {
+        if !self.connections[index].input.extend(early) {
+            return self.close_for_memory(index);
+        }
+        if !early.is_empty() {
+            let EventLoop { spec, execution, connections, .. } = &*self;
+            count_read(execution.stats(&spec.shared), &connections[index], early.len());
+            self.scheduler.enqueue(index);
+        }
+        self.update_interest(index);
     }
 }

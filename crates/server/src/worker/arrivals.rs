@@ -74,6 +74,11 @@ impl Arrivals {
         self.listeners.get(listener).map(|listener| listener.accept(keepalive_seconds))
     }
 
+    /// True if the clients of a listener speak TLS.
+    pub(super) fn is_tls(&self, listener: usize) -> bool {
+        self.listeners.get(listener).is_some_and(|listener| listener.is_tls)
+    }
+
     /// Accepts nothing at a listener until [`end_pauses`](Self::end_pauses).
     pub(super) fn pause(&mut self, poll: &EventPoll, listener: usize) {
         let listener = &self.listeners[listener];
@@ -152,7 +157,8 @@ mod tests {
 
     fn listeners(count: usize) -> Vec<Arc<Listener>> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = |_| Arc::new(listen::tcp(address, 1).expect("the system chooses a port"));
+        let listener =
+            |_| Arc::new(listen::tcp(address, false, 1).expect("the system chooses a port"));
         (0..count).map(listener).collect()
     }
 

@@ -44,11 +44,12 @@ impl<F: Flavour> EventLoop<F> {
         let was_blocked = connection.state.end_output();
         connection.output.clear();
         connection.output.shrink(0);
+        connection.transport.drop_unsent();
         connection.publish_unsent();
         // The kernel mostly knows already. After any other error, reading must not wait for a
         // client that has missed replies: bytes that have arrived stay readable, followed by the
         // end.
-        let _ = shutdown(&connection.socket, Shutdown::Both);
+        let _ = shutdown(&connection.transport, Shutdown::Both);
         if was_blocked {
             self.resume(index);
         }
@@ -67,7 +68,7 @@ impl<F: Flavour> EventLoop<F> {
         } else if connection.state.is_gone() {
             // The kernel would report its socket without end: a hang-up cannot be masked. Waits and
             // throttles end by themselves. An error would mean that it is not registered any more.
-            let _ = self.poll.remove(&connection.socket);
+            let _ = self.poll.remove(&connection.transport);
             connection.interest = EventFlags::empty();
         } else {
             self.update_interest(index);

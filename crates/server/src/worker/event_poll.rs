@@ -37,9 +37,9 @@ impl EventSource {
     #[inline]
     fn of_token(token: u64) -> EventSource {
         match token {
+            ..FIRST_LISTENER => EventSource::Connection(token as usize),
             WAKER => EventSource::Waker,
-            FIRST_LISTENER.. => EventSource::Listener((token - FIRST_LISTENER) as usize),
-            _ => EventSource::Connection(token as usize),
+            _ => EventSource::Listener((token - FIRST_LISTENER) as usize),
         }
     }
 

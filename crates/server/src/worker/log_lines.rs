@@ -6,28 +6,7 @@ use crate::limits::{
     EXHAUSTED_LINE_US, HTTP_LINE_US, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_LINE_US,
     UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
-
-/// Rate of a line: the first one at once, each other one an interval after the last.
-#[derive(Debug)]
-struct LineRate {
-    interval_us: u64,
-    next_us: u64,
-}
-
-impl LineRate {
-    fn new(interval_us: u64) -> LineRate {
-        LineRate { interval_us, next_us: 0 }
-    }
-
-    /// True if a line may be written now, which it then is.
-    fn admits(&mut self, now_us: u64) -> bool {
-        let is_due = now_us >= self.next_us;
-        if is_due {
-            self.next_us = now_us + self.interval_us;
-        }
-        is_due
-    }
-}
+use crate::line_rate::LineRate;
 
 /// Lines of one worker that have a rate.
 #[derive(Debug)]
@@ -98,14 +77,6 @@ impl LogLines {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn line_is_admitted_at_once_and_then_after_its_interval() {
-        let mut rate = LineRate::new(100);
-        assert!(rate.admits(7));
-        assert!(!rate.admits(7) && !rate.admits(106));
-        assert!(rate.admits(107) && !rate.admits(206));
-    }
 
     #[test]
     fn closed_clients_are_counted_until_their_line() {

@@ -48,7 +48,7 @@ impl<F: Flavour> EventLoop<F> {
         connection.state.end_throttle();
         connection.input.give_back();
         // It is registered, so this cannot fail; and the next owner would notice.
-        let _ = poll.remove(&connection.socket);
+        let _ = poll.remove(&connection.transport);
         let client = Arc::clone(&connection.session.client);
         spec.handover.transfer(spec.index, other, connection, now_us);
         arrivals.hand_over(now_us);
@@ -67,7 +67,7 @@ impl<F: Flavour> EventLoop<F> {
         connection.work = 0;
         connection.round = 0;
         let index = connections.next_index();
-        let is_added = poll.add_connection(&connection.socket, index, connection.interest);
+        let is_added = poll.add_connection(&connection.transport, index, connection.interest);
         let has_work = connection.has_work();
         connections.insert(connection);
         execution.stats(&spec.shared).connections.set(connections.len() as u64);
@@ -85,7 +85,8 @@ impl<F: Flavour> EventLoop<F> {
     /// Closes a connection at once.
     pub(super) fn close(&mut self, index: usize) {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
-        let connection = connections.remove(index);
+        let mut connection = connections.remove(index);
+        connection.transport.send_last();
         let shared = &spec.shared;
         let id = connection.session.id();
         scheduler.forget(index, id);

@@ -3,9 +3,11 @@
 //! Coordinates the owners; has no state of its own. Reads sockets of connections.
 
 use rustix::io::Errno;
+use tidemill_engine::telemetry::stats::WorkerStats;
 use tidemill_rcu::Flavour;
 
 use super::EventLoop;
+use crate::connection::Connection;
 use crate::limits::{
     BLOCKED_READ_US, LOGGED_INPUT_BYTES_MAX, READ_BYTES, RESERVED_INPUT_BYTES_MAX,
 };
@@ -14,11 +16,17 @@ impl<F: Flavour> EventLoop<F> {
     /// Reads once from a socket on which a request is expected; its input is executed together with
     /// that of other connections.
     pub(super) fn gather(&mut self, index: usize) {
-        let EventLoop { connections, gathering, .. } = self;
-        let result = rustix::io::read(&connections[index].socket, gathering.spare(READ_BYTES));
-        let Some(count) = self.received(index, result) else { return };
-        if self.gathering.add(index, count) {
-            self.execute_gathered();
+        let EventLoop { spec, execution, connections, gathering, tls_buffers, .. } = self;
+        let connection = &mut connections[index];
+        let spare = gathering.spare(READ_BYTES);
+        match connection.transport.receive(spare, READ_BYTES, tls_buffers) {
+            Ok(count @ 1..) => {
+                count_read(execution.stats(&spec.shared), connection, count);
+                if gathering.add(index, count) {
+                    self.execute_gathered();
+                }
+            }
+            result => _ = self.received(index, result),
         }
     }
 
@@ -41,9 +49,9 @@ impl<F: Flavour> EventLoop<F> {
             return self.keep_unexecuted(index);
         }
         // With little input, a buffer of its own for a read would be most of the client's memory.
-        let read = if connection.input.is_large() {
+        let read = if connection.input.is_large() && !connection.transport.is_encrypted() {
             let Some(spare) = connection.input.spare() else { return self.close_for_memory(index) };
-            let result = rustix::io::read(&connection.socket, spare);
+            let result = rustix::io::read(&connection.transport, spare);
             self.received(index, result)
         } else {
             self.keep(index, READ_BYTES)
@@ -56,8 +64,9 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Reads at most `bytes_max`, which [`READ_BYTES`] bounds, once, and keeps them.
     pub(super) fn keep(&mut self, index: usize, bytes_max: usize) -> Option<usize> {
-        let EventLoop { connections, gathering, .. } = self;
-        let result = rustix::io::read(&connections[index].socket, gathering.spare(bytes_max));
+        let EventLoop { connections, gathering, tls_buffers, .. } = self;
+        let transport = &mut connections[index].transport;
+        let result = transport.receive(gathering.spare(READ_BYTES), bytes_max, tls_buffers);
         let count = self.received(index, result)?;
         let connection = &mut self.connections[index];
         if !connection.state.is_closing() {
@@ -98,10 +107,8 @@ impl<F: Flavour> EventLoop<F> {
                 None
             }
             Ok(count) => {
-                let stats = self.execution.stats(&self.spec.shared);
-                stats.reads.add(1);
-                stats.input_bytes.add(count as u64);
-                self.connections[index].session.client.input_bytes.add(count as u64);
+                let EventLoop { spec, execution, connections, .. } = self;
+                count_read(execution.stats(&spec.shared), &connections[index], count);
                 Some(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => None,
@@ -145,4 +152,12 @@ impl<F: Flavour> EventLoop<F> {
         }
         self.connections[index].publish_memory();
     }
+}
+
+/// Counts a read of `bytes` from a connection.
+#[inline]
+pub(super) fn count_read(stats: &WorkerStats, connection: &Connection, bytes: usize) {
+    stats.reads.add(1);
+    stats.input_bytes.add(bytes as u64);
+    connection.session.client.input_bytes.add(bytes as u64);
 }

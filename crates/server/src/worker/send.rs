@@ -10,13 +10,13 @@ use super::EventLoop;
 use crate::backlog;
 use crate::connection::Connection;
 use crate::limits::{LONG_REPLY_UNSENT_BYTES, UNAUTHENTICATED_OUTPUT_BYTES_MAX};
-use crate::output::{Sent, send};
+use crate::output::Sent;
 
 impl<F: Flavour> EventLoop<F> {
     /// Sends fresh replies, behind the unsent ones. The buffer is empty afterwards, for the next
     /// connection.
     pub(super) fn send_replies(&mut self, index: usize) {
-        let EventLoop { spec, execution, connections, .. } = self;
+        let EventLoop { spec, execution, connections, tls_buffers, .. } = self;
         let connection = &mut connections[index];
         let reply = execution.reply_mut();
         let before = reply.len();
@@ -24,7 +24,9 @@ impl<F: Flavour> EventLoop<F> {
             // There was no memory even for an error in the place of a reply.
             reply.clear();
             self.close_for_memory(index);
-        } else if connection.output.is_empty() && send(&connection.socket, reply) == Sent::All {
+        } else if connection.output.is_empty()
+            && connection.transport.send(reply, tls_buffers) == Sent::All
+        {
             count_write(execution.stats(&spec.shared), connection, before);
             self.after_send(index, Sent::All);
         } else if connection.state.is_output_over() {
@@ -43,7 +45,8 @@ impl<F: Flavour> EventLoop<F> {
             return self.close_for_memory(index);
         }
         let before = connection.output.len();
-        let sent = send(&connection.socket, &mut connection.output);
+        let Connection { transport, output, .. } = connection;
+        let sent = transport.send(output, &mut self.tls_buffers);
         let count = before - connection.output.len();
         if sent == Sent::All {
             connection.output.shrink(0);
@@ -82,7 +85,7 @@ impl<F: Flavour> EventLoop<F> {
     /// Ends a client whose unsent replies exceed a limit; returns true if it did.
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
-        let unsent_bytes = connection.output.len() as u64;
+        let unsent_bytes = connection.unsent_bytes() as u64;
         if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
             self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
             self.close_unauthenticated(index);
@@ -111,7 +114,7 @@ impl<F: Flavour> EventLoop<F> {
     /// half of them.
     fn block_or_unblock_output(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        let unsent_bytes = connection.output.len() as u64;
+        let unsent_bytes = connection.unsent_bytes() as u64;
         let blocked_from_bytes = if !connection.session.has_pending_reply() {
             backlog::output_blocked_from_bytes(self.config.output_limit(&connection.session))
         } else if self.spec.shared.should_hurry() {
@@ -135,7 +138,7 @@ impl<F: Flavour> EventLoop<F> {
         let interest = connection.wanted_events();
         if interest != connection.interest {
             connection.interest = interest;
-            if self.poll.modify_connection(&connection.socket, index, interest).is_err() {
+            if self.poll.modify_connection(&connection.transport, index, interest).is_err() {
                 self.close(index);
             }
         }

@@ -24,6 +24,7 @@ use crate::limits::{
     UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::listen::Origin;
+use crate::tls::reception::Reception;
 
 mod pauses;
 mod postponed;
@@ -75,6 +76,7 @@ impl Server {
             listeners: Arc::default(),
             waker: wakers[0].clone(),
             handover: Arc::new(Handover::new(wakers, 100)),
+            reception: Arc::new(Reception::new(1).expect("an event descriptor")),
             stop: Arc::default(),
         };
         let event_loop = EventLoop::new(spec, member, worker).expect("an epoll descriptor");
@@ -89,7 +91,7 @@ impl Server {
         for end in [&ours, &socket] {
             end.set_nonblocking(true).expect("an option of every socket");
         }
-        (Accepted { socket: ours.into(), origin }, socket)
+        (Accepted::new(ours.into(), origin), socket)
     }
 
     fn connect(&mut self) -> Peer {

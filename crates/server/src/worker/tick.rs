@@ -28,7 +28,7 @@ impl<F: Flavour> EventLoop<F> {
         self.log_lines.warn_closed_unauthenticated(self.spec.shared.clock.monotonic_us());
         self.connections.give_back_rooms();
         if self.config.has_soft_limit() {
-            for index in self.connections.indices_of(|connection| !connection.output.is_empty()) {
+            for index in self.connections.indices_of(|connection| connection.unsent_bytes() > 0) {
                 self.check_output(index);
             }
         }

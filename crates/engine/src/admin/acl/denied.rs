@@ -47,6 +47,13 @@ pub(in crate::admin) fn note_authentication(
     add((shared, worker), client, command, (Denied::Authentication, context), (object, user));
 }
 
+/// Notes that the certificate of a client names no enabled user.
+#[cold]
+pub(super) fn note_certificate(shared: &Shared, worker: &Worker, client: &Client, user: &[u8]) {
+    worker.stats(shared).denied_certificates.add(1);
+    add_entry((shared, worker), client, (Denied::Certificate, Context::TopLevel), (b"", user));
+}
+
 fn add(
     (shared, worker): (&Shared, &Worker),
     client: &Client,
@@ -58,6 +65,15 @@ fn add(
         // Relaxed: for others' information only. Otherwise it happens once the batch is done.
         client.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
     }
+    add_entry((shared, worker), client, what, (object, user));
+}
+
+fn add_entry(
+    (shared, worker): (&Shared, &Worker),
+    client: &Client,
+    what: (Denied, Context),
+    (object, user): (&[u8], &[u8]),
+) {
     let now_ms = worker.now_ms();
     let client = describe(shared, client, now_ms);
     let entry = LogEntry::new(what, object, user, client, now_ms);

@@ -1,5 +1,6 @@
 //! `ACL`: users, what they may do, and what was denied to them.
 
+mod certificate;
 mod declarations;
 mod denied;
 mod file;
@@ -7,6 +8,7 @@ mod inspect;
 mod log;
 mod users;
 
+pub use certificate::authenticate as authenticate_by_certificate;
 pub(crate) use denied::note as note_denial;
 pub(in crate::admin) use denied::note_authentication;
 

@@ -16,6 +16,7 @@ use crate::telemetry::stats::{Counter, WorkerStats};
 /// The sections in their order; those that `default` leaves out are marked.
 const SECTIONS: &[(&str, bool)] = &[
     ("server", true),
+    ("tls", true),
     ("clients", true),
     ("memory", true),
     ("persistence", true),
@@ -80,6 +81,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
     let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
     match name {
         "server" => server(cx, &mut lines, &fact),
+        "tls" => tls(&mut lines, &fact),
         "clients" => clients(shared, &mut lines),
         "memory" => memory(shared, &mut lines, &fact),
         "persistence" => {
@@ -120,6 +122,22 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
         }
         "workers" => workers(shared, &mut lines),
         _ => keyspace(cx, &mut lines),
+    }
+}
+
+/// Certificates in use, as Valkey shows them, and the handshakes of clients.
+fn tls(lines: &mut Lines<'_>, fact: &impl Fn(&str) -> String) {
+    lines.title("TLS");
+    for certificate in ["server", "client", "ca"] {
+        let or = |value: String, none: &str| if value.is_empty() { none.into() } else { value };
+        let serial = format!("tls_{certificate}_cert_serial");
+        lines.line(&serial, or(fact(&serial), "none"));
+        let expiry = format!("tls_{certificate}_cert_expires_in_seconds");
+        lines.line(&expiry, or(fact(&expiry), "0"));
+    }
+    for handshakes in ["pending", "completed", "failed", "dropped"] {
+        let name = format!("tls_handshakes_{handshakes}");
+        lines.line(&name, fact(&name));
     }
 }
 
@@ -339,7 +357,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("acl_access_denied_cmd", sum(shared, |stats| &stats.denied_commands));
     lines.line("acl_access_denied_key", sum(shared, |stats| &stats.denied_keys));
     lines.line("acl_access_denied_channel", sum(shared, |stats| &stats.denied_channels));
-    lines.line("acl_access_denied_tls_cert", 0);
+    lines.line("acl_access_denied_tls_cert", sum(shared, |stats| &stats.denied_certificates));
     lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
     lines.line("evicted_scripts", 0);
     let (exceeded_us, now_us) = shared.memory_limit.exceeded_us(shared.clock.monotonic_us());

@@ -13,6 +13,7 @@ mod persistence;
 mod process;
 mod replication;
 mod tidemill;
+mod tls;
 
 use super::directive::{Directive, Kind};
 
@@ -28,6 +29,7 @@ pub struct Family {
 /// All directives.
 pub const FAMILIES: &[Family] = &[
     Family { title: "Network and clients", directives: network::DIRECTIVES },
+    Family { title: "TLS", directives: tls::DIRECTIVES },
     Family { title: "Process and log", directives: process::DIRECTIVES },
     Family { title: "Tidemill's own", directives: tidemill::DIRECTIVES },
     Family { title: "Keyspace and memory", directives: keyspace::DIRECTIVES },

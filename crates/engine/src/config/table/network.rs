@@ -3,10 +3,8 @@
 use tidemill_store::limits::ELEMENT_BYTES_MAX;
 
 use super::super::directive::{Directive, Kind};
-use super::builders::{ANY, I32, PORT, choice, flag, integer, memory, secret, text};
+use super::builders::{ANY, I32, PORT, flag, integer, memory, secret, text};
 
-const NO_TLS: &str = "there is no TLS";
-const NO_TLS_LISTENER: &str = "nothing listens for TLS: `tls-port` is refused";
 const NO_RDMA: &str = "there is no RDMA";
 const OUTGOING: &str = "the server opens no connections";
 const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
@@ -84,14 +82,6 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(WORKERS),
     integer("max-new-connections-per-cycle", "10", 1, 1000, "Connections accepted per loop.")
         .without_effect(WORKERS),
-    integer(
-        "max-new-tls-connections-per-cycle",
-        "1",
-        1,
-        1000,
-        "TLS connections accepted per loop.",
-    )
-    .without_effect(NO_TLS_LISTENER),
     integer("prefetch-batch-max-size", "16", 0, 128, "Keys prefetched at once.")
         .without_effect("a worker prefetches as many as it finds"),
     flag("mptcp", false, "Listens with multipath TCP.")
@@ -110,46 +100,6 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Most keys remembered for client-side caching.",
     )
     .without_effect("there is no client tracking"),
-    integer("tls-port", "0", 0, PORT, "TLS port.").only(&["0"], NO_TLS),
-    flag("tls-cluster", false, "TLS between nodes.").only(&["no"], NO_TLS),
-    flag("tls-replication", false, "TLS to the primary.").only(&["no"], NO_TLS),
-    choice(
-        "tls-auth-clients",
-        "yes",
-        &["no", "yes", "optional"],
-        "Whether clients need a certificate.",
-    )
-    .without_effect(NO_TLS_LISTENER),
-    choice(
-        "tls-auth-clients-user",
-        "off",
-        &["CN", "URI", "off"],
-        "Field of the certificate that names the user.",
-    )
-    .without_effect(NO_TLS_LISTENER),
-    integer("tls-auto-reload-interval", "0", 0, I32, "Seconds between reloads of certificates.")
-        .without_effect(NO_TLS_LISTENER),
-    text("tls-ca-cert-dir", "", "Certificates of authorities.").without_effect(NO_TLS_LISTENER),
-    text("tls-ca-cert-file", "", "Certificate of an authority.").without_effect(NO_TLS_LISTENER),
-    text("tls-cert-file", "", "Certificate of the server.").without_effect(NO_TLS_LISTENER),
-    text("tls-ciphers", "", "Ciphers up to TLS 1.2.").without_effect(NO_TLS_LISTENER),
-    text("tls-ciphersuites", "", "Ciphers of TLS 1.3.").without_effect(NO_TLS_LISTENER),
-    text("tls-client-cert-file", "", "Certificate for outgoing connections.")
-        .without_effect(NO_TLS_LISTENER),
-    text("tls-client-key-file", "", "Key for outgoing connections.")
-        .without_effect(NO_TLS_LISTENER),
-    secret("tls-client-key-file-pass", "Password of that key.").without_effect(NO_TLS_LISTENER),
-    text("tls-dh-params-file", "", "Diffie-Hellman parameters.").without_effect(NO_TLS_LISTENER),
-    text("tls-key-file", "", "Key of the server.").without_effect(NO_TLS_LISTENER),
-    secret("tls-key-file-pass", "Password of that key.").without_effect(NO_TLS_LISTENER),
-    flag("tls-prefer-server-ciphers", false, "The server's order of ciphers wins.")
-        .without_effect(NO_TLS_LISTENER),
-    text("tls-protocols", "", "Versions of TLS.").without_effect(NO_TLS_LISTENER),
-    integer("tls-session-cache-size", "20480", 0, I32, "Sessions kept.")
-        .without_effect(NO_TLS_LISTENER),
-    integer("tls-session-cache-timeout", "300", 0, I32, "Seconds a session is kept.")
-        .without_effect(NO_TLS_LISTENER),
-    flag("tls-session-caching", true, "Keeps sessions.").without_effect(NO_TLS_LISTENER),
     text("rdma-bind", "", "RDMA addresses.").only(&[""], NO_RDMA),
     integer("rdma-port", "0", 0, PORT, "RDMA port.").only(&["0"], NO_RDMA),
     integer("rdma-completion-vector", "-1", -1, 1024, "RDMA completion vector.")

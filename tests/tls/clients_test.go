@@ -1,0 +1,88 @@
+package tls
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	client "go.tidemill.dev/client"
+
+	"tidemill/tests/internal/instance"
+)
+
+// startForClients runs a server that requires certificates, and returns one.
+func startForClients(t *testing.T) (*server, *identity) {
+	t.Helper()
+	trusted := newAuthority(t, "authority")
+	own := trusted.issue(t, "server", tomorrow(), newRSA(t))
+	server := startAs(t, trusted, own, "--tls-auth-clients", "yes")
+	return server, trusted.issue(t, "client", tomorrow(), newECDSA(t))
+}
+
+// run runs a program and checks what it prints.
+func run(t *testing.T, want, program string, arguments ...string) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()
+	if err != nil || !strings.Contains(string(output), want) {
+		t.Errorf("%s %v: %v\n%s", program, arguments, err, output)
+	}
+}
+
+func TestTLS_RedisCliConnects(t *testing.T) {
+	server, own := startForClients(t)
+	run(t, "PONG", "redis-cli", "-p", strconv.Itoa(server.port), "--tls", "--cacert",
+		server.authority.file, "--cert", own.certificateFile, "--key", own.keyFile, "PING")
+}
+
+func TestTLS_RedisPyConnects(t *testing.T) {
+	server, own := startForClients(t)
+	python := filepath.Join(instance.Root(), "build", "tools", "python", "bin", "python")
+	run(t, "all passed", python, "redis_py_tls.py", strconv.Itoa(server.port), server.authority.file,
+		own.certificateFile, own.keyFile)
+}
+
+func TestTLS_GoRedisConnects(t *testing.T) {
+	server, own := startForClients(t)
+	ctx := t.Context()
+	peer := redis.NewClient(&redis.Options{Addr: server.address(), TLSConfig: server.config(own)})
+	defer peer.Close()
+	replies, err := peer.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for number := range 1000 {
+			pipe.Set(ctx, strconv.Itoa(number), number, 0)
+		}
+		return nil
+	})
+	if err != nil || len(replies) != 1000 {
+		t.Errorf("%d replies, %v", len(replies), err)
+	}
+}
+
+func TestTLS_OwnClientConnects(t *testing.T) {
+	server, own := startForClients(t)
+	peer, err := client.New(client.Options{Address: server.address(), TLS: server.config(own)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	if text, err := peer.Do(t.Context(), "ECHO", "hello").Text(); err != nil || text != "hello" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestTLS_LoadGeneratorConnects(t *testing.T) {
+	if !instance.SubjectIsTidemill() {
+		t.Skip("the load generator is part of the binary")
+	}
+	server, own := startForClients(t)
+	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
+		run(t, "", instance.Binary(instance.Subject), "bench", "-p", strconv.Itoa(server.port),
+			"--tls", "--cacert", server.authority.file, "--sni", "localhost", "--tls-protocols", version,
+			"--cert", own.certificateFile, "--key", own.keyFile, "-n", "2000", "--pipeline", "100")
+	}
+	if processed := server.info(t, "total_commands_processed"); processed < 4000 {
+		t.Errorf("%d commands were processed", processed)
+	}
+}

@@ -191,7 +191,7 @@ fn sorted_sets(size: usize, label: &str, benches: &mut Benches) {
 /// Runs operations from number `first` on; the function whose instructions are counted.
 #[inline(never)]
 fn measured(run: &mut Run, first: usize, count: usize) {
-    (first..first + count).for_each(|number| run(number));
+    (first..first + count).for_each(run);
 }
 
 fn main() {

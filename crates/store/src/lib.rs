@@ -2,8 +2,8 @@
 //!
 //! Readers walk it under userspace RCU: everything that a reader can reach is immutable, but for
 //! one recency field per entry and the links between the nodes of large collections. A write builds
-//! what is new, publishes one pointer and retires what that replaces. Three properties follow: reads
-//! take no lock and write no shared memory, long reads are consistent, and the pre-image of a
+//! what is new, publishes one pointer and retires what that replaces. Three properties follow:
+//! reads take no lock and write no shared memory, long reads are consistent, and the pre-image of a
 //! snapshot is a pointer.
 //!
 //! The crate has no clock, no replies and no notion of commands. The engine decides which locks to

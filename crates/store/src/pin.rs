@@ -105,7 +105,7 @@ impl Pins {
         // `next` then, and `oldest` does not pass it while it lives. A pin that is not seen is of a
         // version without the retired node.
         let next = self.next.load(Ordering::Relaxed);
-        // Acquire: as in `is_over`, for memory that is retired, or a leaf that is replaced, at once.
+        // Acquire: as in `is_over`, for memory that is retired or a leaf that is replaced at once.
         (self.oldest.load(Ordering::Acquire) < next).then_some(next)
     }
 

@@ -1,4 +1,5 @@
-//! The atomics of the slot protocol and of pins: the standard library's, or loom's under `--cfg loom`.
+//! The atomics of the slot protocol and of pins: the standard library's, or loom's under `--cfg
+//! loom`.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tidemill_rcu::{Budget, Domain, Flavour, Limits, Memb, Qsbr};
 use tidemill_store::entry::StringValue;
 use tidemill_store::hash::Seed;
-use tidemill_store::value::hash::Hash;
+use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::List;
 use tidemill_store::value::text::Text;
 use tidemill_store::{
@@ -152,15 +152,17 @@ fn a_change_in_place_keeps_entry_and_counts() {
     hash_of(&world, section).check();
     assert_eq!(hash_of(&world, section).get(&field(7)).unwrap().value, text_of(1));
     // Two fields of two leaves; another size; another expiry; a new field; none.
-    let others: [fn(&mut tidemill_store::value::hash::HashEdit<'_>); 5] = [
-        |edit| (7..20).for_each(|number| drop(edit.set(&field(number), &text_of(2), None))),
-        |edit| drop(edit.set(&field(7), &[b'v'; 300], None)),
-        |edit| drop(edit.set(&field(8), &text_of(2), Some(9))),
-        |edit| drop(edit.set(b"new", b"", None)),
-        |edit| drop(edit.remove(&field(9))),
+    let others: [fn(&mut HashEdit<'_>) -> bool; 5] = [
+        |edit| (7..20).any(|number| edit.set(&field(number), &text_of(2), None)),
+        |edit| edit.set(&field(7), &[b'v'; 300], None),
+        |edit| edit.set(&field(8), &text_of(2), Some(9)),
+        |edit| edit.set(b"new", b"", None),
+        |edit| edit.remove(&field(9)),
     ];
     for other in others {
-        assert!(!world.write::<Hash<'_>>(&heap, other));
+        assert!(!world.write::<Hash<'_>>(&heap, |edit| {
+            other(edit);
+        }));
         hash_of(&world, section).check();
     }
     // SAFETY: nothing reads.
@@ -191,7 +193,9 @@ fn nothing_changes_in_place_beside_a_pin() {
     let (world, heap) = (World::new(), Heap::new());
     fill_hash(&world, &heap, 2000);
     let set = |value| {
-        world.write::<Hash<'_>>(&heap, |edit| drop(edit.set(&field(7), &text_of(value), None)))
+        world.write::<Hash<'_>>(&heap, |edit| {
+            edit.set(&field(7), &text_of(value), None);
+        })
     };
     assert!(set(1));
     let version = world.pin().unwrap();
@@ -412,21 +416,32 @@ const FIELD_COUNT: usize = 300;
 fn write_rounds<'w>(world: &'w World) -> impl FnMut(&Heap) + 'w {
     let (mut next, mut random) = (1_u64, Random::new(5));
     move |heap| {
-        if random.below(20) == 0 {
+        if random.below(200) == 0 {
             let (passing, adds) = (field(1000 + random.below(400)), random.below(2) == 0);
-            world.write::<Hash<'_>>(heap, |edit| match adds {
-                true => drop(edit.set(&passing, &text_of(u64::MAX), None)),
-                false => drop(edit.remove(&passing)),
+            world.write::<Hash<'_>>(heap, |edit| {
+                let _ = match adds {
+                    true => edit.set(&passing, &text_of(u64::MAX), None),
+                    false => edit.remove(&passing),
+                };
             });
         }
         let name = field(next as usize % FIELD_COUNT);
-        world.write::<Hash<'_>>(heap, |edit| drop(edit.set(&name, &text_of(next), None)));
+        world.write::<Hash<'_>>(heap, |edit| {
+            edit.set(&name, &text_of(next), None);
+        });
         next += 1;
     }
 }
 
+/// Numbers of a hash, read with pauses in which others write.
 fn numbers_of(hash: Hash<'_>) -> Vec<u64> {
-    hash.iter().map(|entry| number_of(entry.value)).collect()
+    let read = |(index, value): (usize, &[u8])| {
+        if index % 100 == 50 {
+            std::thread::yield_now();
+        }
+        number_of(value)
+    };
+    hash.iter().map(|entry| entry.value).enumerate().map(read).collect()
 }
 
 /// Asserts that the numbers of a hash are those of writes that follow each other.

@@ -17,7 +17,7 @@ use super::node::{HEADER_BYTES, Link};
 use super::order::Order;
 use super::root::Root;
 use super::separator::Separator;
-use super::update::{Pieces, TreePath};
+use super::update::{PathIndices, Pieces, TreePath};
 use crate::heap::Heap;
 
 /// Nodes that an unfinished edit made and replaced. Dropping it frees those it made and leaves the
@@ -33,12 +33,16 @@ pub(crate) struct Arena {
 }
 
 /// Leaf that an edit has replaced by one with the same sums, where nothing above was copied yet.
-#[derive(Debug)]
+///
+/// Small, because an edit is moved as a whole: of the path, the indices.
+#[derive(Clone, Copy, Debug)]
 struct Deferred {
     place: LeafPlace,
     old: Link,
     new: Link,
-    path: TreePath,
+    /// Root of the tree that the path begins at; the old leaf when that is a part of its own.
+    root: Link,
+    path: PathIndices,
 }
 
 /// Place of a leaf: a published inner node, and the index of the child.
@@ -69,11 +73,16 @@ impl Arena {
     }
 
     /// Defers the copies of the nodes above a leaf, of which [`Arena::has_only_replaced`] holds and
-    /// whose sums are those of the old one. `path` leads to the leaf, in a tree whose root may be a
-    /// part of the value.
-    pub(crate) fn defer(&mut self, place: LeafPlace, (old, new): (Link, Link), path: TreePath) {
+    /// whose sums are those of the old one. `path` leads to the leaf from `root`, which may be a
+    /// part of the value, or the leaf itself.
+    pub(crate) fn defer(
+        &mut self,
+        place: LeafPlace,
+        (old, new): (Link, Link),
+        (root, path): (Link, PathIndices),
+    ) {
         debug_assert!(self.deferred.is_none() && self.has_only_replaced(old, new));
-        self.deferred = Some(Deferred { place, old, new, path });
+        self.deferred = Some(Deferred { place, old, new, root, path });
     }
 
     /// True if copies are deferred.
@@ -84,8 +93,9 @@ impl Arena {
 
     /// Makes the copies that were deferred, and returns the new root of that tree.
     pub(crate) fn settle<O: Order>(&mut self) -> Option<Link> {
-        let Deferred { new, path, .. } = self.deferred.take()?;
-        path.replace::<O>(self, Pieces::from_iter([(new, O::Key::of_key(0))]))
+        let Deferred { new, root, path, .. } = self.deferred.take()?;
+        TreePath::along::<O>(root, path)
+            .replace::<O>(self, Pieces::from_iter([(new, O::Key::of_key(0))]))
     }
 
     /// Published root that the edit began from.

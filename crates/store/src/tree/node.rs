@@ -283,8 +283,8 @@ impl Link {
         Node { link: self, marker: PhantomData }
     }
 
-    /// Publishes `new` in the place of the child `old` of a published inner node. Only for the owner
-    /// of the slot's lock, between the odd and the even version of the slot's word.
+    /// Publishes `new` in the place of the child `old` of a published inner node. Only for the
+    /// owner of the slot's lock, between the odd and the even version of the slot's word.
     ///
     /// # Panics
     ///

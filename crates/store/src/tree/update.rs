@@ -25,8 +25,20 @@ pub(crate) struct Step {
 /// TreePath from a root to a leaf.
 #[derive(Debug, Default)]
 pub(crate) struct TreePath {
-    steps: SmallVec<[Step; 8]>,
+    steps: SmallVec<[Step; 4]>,
 }
+
+/// Indices of the children on a path, of up to as many levels as memory has room for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathIndices {
+    indices: [u8; PATH_LENGTH_MAX],
+    len: u8,
+}
+
+/// Longest path with [`PathIndices`].
+const PATH_LENGTH_MAX: usize = 7;
+
+const _: () = assert!(CHILD_COUNT_MAX <= u8::MAX as usize);
 
 /// Nodes that replace a child, each with its bound; that of the first is ignored.
 pub(crate) type Pieces<K = u64> = SmallVec<[(Link, K); 3]>;
@@ -50,6 +62,21 @@ impl TreePath {
         (path, link)
     }
 
+    /// Path of some indices.
+    pub(super) fn along<O: Order>(root: Link, path: PathIndices) -> TreePath {
+        let mut indices = path.indices[..usize::from(path.len)].iter();
+        let next = |_: Node<'_>| indices.next().copied().map_or(0, usize::from);
+        TreePath::descend::<O>(root, next).0
+    }
+
+    /// Indices of the path, unless it is longer than any tree in memory.
+    fn indices(&self) -> Option<PathIndices> {
+        let mut path = PathIndices { len: self.steps.len() as u8, ..PathIndices::default() };
+        let places = path.indices.get_mut(..self.steps.len())?;
+        places.iter_mut().zip(&self.steps).for_each(|(place, step)| *place = step.index as u8);
+        Some(path)
+    }
+
     /// Lower bound of the leaf's range; zero for the first leaf.
     pub(crate) fn key(&self) -> u64 {
         let step = self.steps.iter().rev().find(|step| step.index > 0);
@@ -58,6 +85,7 @@ impl TreePath {
 
     /// As [`TreePath::replace`] in the tree of `root`; but if one leaf takes the place of another
     /// with the same sums, and the edit has done nothing else, the copies above are deferred.
+    #[inline]
     pub(crate) fn replace_or_defer<O: Order>(
         self,
         arena: &mut Arena,
@@ -66,9 +94,10 @@ impl TreePath {
     ) -> Option<Link> {
         if let (Some(step), [(new, _)]) = (self.steps.last(), pieces.as_slice())
             && may_be_deferred::<O>(arena, (old, *new), step.before)
+            && let Some(indices) = self.indices()
         {
             let place = LeafPlace { parent: step.node, index: step.index };
-            arena.defer(place, (old, *new), self);
+            arena.defer(place, (old, *new), (root, indices));
             return Some(root);
         }
         self.replace::<O>(arena, pieces)

@@ -33,7 +33,7 @@ use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
 use crate::tree::node::{Child, Expiries, Link, Node, StoredChild, Totals};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
-use crate::tree::update::{Pieces, TreePath, may_be_deferred};
+use crate::tree::update::{PathIndices, Pieces, TreePath, may_be_deferred};
 use crate::tree::{Built, BuiltLeaf, Root};
 
 /// Order of elements by position.
@@ -496,7 +496,7 @@ impl<'h> ListEdit<'h> {
                 Part::Last => last,
             };
             let place = LeafPlace { parent, index };
-            self.arena.defer(place, (old, new), TreePath::default());
+            self.arena.defer(place, (old, new), (old, PathIndices::default()));
         }
         self.arena.defers()
     }

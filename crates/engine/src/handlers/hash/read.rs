@@ -13,6 +13,9 @@ use crate::glob;
 use crate::long_reply::LongReply;
 use crate::memory;
 
+/// A field's value and expiry.
+type FoundField<'g> = (&'g [u8], Option<u64>);
+
 /// The hash under a key with the clock that its fields are judged by. What needs the context
 /// judges: it notes what it finds expired.
 pub(super) struct Reading<'g> {
@@ -35,8 +38,8 @@ impl<'g> Reading<'g> {
         !expires_at_ms.is_some_and(|at_ms| self.clock.has_passed(at_ms))
     }
 
-    /// A field's value and expiry.
-    pub(super) fn get(&self, cx: &mut Cx<'_, 'g>, field: &[u8]) -> Option<(&'g [u8], Option<u64>)> {
+    /// A field, if it is there and its time is not over.
+    pub(super) fn get(&self, cx: &mut Cx<'_, 'g>, field: &[u8]) -> Option<FoundField<'g>> {
         let found = self.hash.get(field)?;
         if let Some(at_ms) = found.expires_at_ms
             && self.clock.has_passed(at_ms)
@@ -116,8 +119,8 @@ pub(crate) fn field_value<'g>(
     reading.get(cx, field).map(|(value, _)| value)
 }
 
-/// The field of a command that reads one: its value and expiry.
-fn one_field<'g>(cx: &mut Cx<'_, 'g>) -> Result<Option<(&'g [u8], Option<u64>)>, CommandError> {
+/// The field of a command that reads one.
+fn one_field<'g>(cx: &mut Cx<'_, 'g>) -> Result<Option<FoundField<'g>>, CommandError> {
     let Some(hash) = Reading::of(cx, cx.arg(1))? else { return Ok(None) };
     cx.reads_one_leaf();
     Ok(hash.get(cx, cx.arg(2)))

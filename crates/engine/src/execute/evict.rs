@@ -78,6 +78,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         match end {
             RunEnd::NoKeys => Err(CommandError::OutOfMemory),
+            RunEnd::TimeOver if worker.must_reclaim() => Ok(Some(WaitTarget::Memory)),
             RunEnd::Blocked => {
                 Ok(Some(WaitTarget::Eviction { until_us: now_us + EVICTION_RETRY_US }))
             }
@@ -132,7 +133,9 @@ pub fn relieve(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) 
     let now_us = shared.clock.monotonic_us();
     match end {
         RunEnd::Enough => shared.memory_limit.note_within(now_us),
-        RunEnd::TimeOver => worker.set_evicts_soon(true),
+        // Memory that readers still need is freed at the end of some iteration, which wakes nobody:
+        // the worker looks at it every few milliseconds.
+        RunEnd::TimeOver => worker.set_evicts_soon(!worker.must_reclaim()),
         RunEnd::Blocked | RunEnd::NoKeys => {
             worker.eviction.paused_until_us = now_us + EVICTION_PAUSE_US;
         }

@@ -344,12 +344,12 @@ fn frequency_is_answered_under_lfu_and_idle_time_under_the_others() {
     limited.server.settle();
     assert_eq!(limited.call(&["OBJECT", "FREQ", "l"]), ":7\r\n");
     assert!(
-        limited.call(&["OBJECT", "IDLETIME", "a"]).starts_with("-ERR An LFU maxmemory policy is")
+        limited.call(&["OBJECT", "IDLETIME", "l"]).starts_with("-ERR An LFU maxmemory policy is")
     );
     limited.ok(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
     assert_eq!(limited.call(&["OBJECT", "IDLETIME", "l"]), ":61\r\n");
     assert!(
-        limited.call(&["OBJECT", "FREQ", "a"]).starts_with("-ERR An LFU maxmemory policy is not")
+        limited.call(&["OBJECT", "FREQ", "l"]).starts_with("-ERR An LFU maxmemory policy is not")
     );
 }
 

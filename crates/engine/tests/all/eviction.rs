@@ -423,6 +423,7 @@ fn a_worker_that_ends_leaves_what_is_live_and_keeps_no_credit() {
 fn an_idle_worker_is_woken_and_keeps_nothing_that_a_busy_one_needs() {
     const LIMIT: u64 = 8 << 20;
     let mut limited = Limited::new(2, LIMIT, "noeviction");
+    limited.ok(&["SET", "zero", "the first key makes the database"]);
     assert_eq!(limited.call_by(1, &["SET", "one", "x"]), "+OK\r\n");
     limited.server.take_departures();
     let mut written = 0;

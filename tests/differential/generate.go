@@ -61,7 +61,10 @@ var weights = map[string]int{
 	"set": 300, "hset": 300, "rpush": 300, "lpush": 200, "sadd": 400, "zadd": 400,
 	"xadd": 500, "xgroup|create": 200, "xreadgroup": 200, "xgroup|destroy": 20,
 	"xsetid": 30, "xtrim": 60,
-	"get": 150, "setex": 60,
+	"geoadd": 400, "pfadd": 300, "pfdebug": 30,
+	// It takes Valkey seconds.
+	"pfselftest": 0,
+	"get":        150, "setex": 60,
 	"append":   150,
 	"hsetex":   200,
 	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
@@ -306,6 +309,8 @@ func (g *generator) repetitions(command *Command) int {
 	case choice == 0 && slices.Contains([]string{"hset", "rpush", "lpush", "sadd",
 		"zadd"}, command.Name):
 		return 100 + g.random.IntN(500)
+	case strings.HasPrefix(command.Name, "geosearch"):
+		return 3 + g.random.IntN(6) // corners of a polygon
 	case choice < 20:
 		return 4 + g.random.IntN(9)
 	}
@@ -317,7 +322,7 @@ func (g *generator) repetitions(command *Command) int {
 func (g *generator) setCounts(values []generatedValue) {
 	for index := range values {
 		counted, known := map[string]string{
-			"numkeys": "key", "numfields": "field",
+			"numkeys": "key", "numfields": "field", "num-vertices": "longitude",
 		}[values[index].name]
 		if !known {
 			continue

@@ -16,12 +16,14 @@ var keys = []string{
 	"m0", "m1", "m2", "{tag}m3", "m\x00\xfd",
 	"z0", "z1", "{tag}z2", "z\x00\xfc",
 	"x0", "x1", "{tag}x2", "x\x00\xfb",
+	"g0", "g1", "{tag}g2",
+	"p0", "p1", "{tag}p2",
 	"", "any", strings.Repeat("long", 40),
 }
 
 var familyKeys = map[string][2]int{
 	"string": {0, 6}, "bitmap": {0, 6}, "list": {6, 11}, "hash": {11, 15}, "set": {15, 20},
-	"sorted-set": {20, 24}, "stream": {24, 28},
+	"sorted-set": {20, 24}, "stream": {24, 28}, "geo": {28, 31}, "hyperloglog": {31, 34},
 }
 
 var (
@@ -98,12 +100,37 @@ func (g *generator) value(command *Command, argument *Argument) string {
 		if argument.Name == "min" || argument.Name == "max" {
 			return mostly(g.random, 3, bounds, floats)
 		}
+		if command.Group == "geo" {
+			return g.geoNumber(argument.Name)
+		}
 		return mostly(g.random, 8, floats, notFloats)
 	}
 	if command.Group == "stream" {
 		return g.streamText(command, argument.Name)
 	}
+	if command.Group == "geo" && strings.HasPrefix(argument.Name, "member") {
+		return mostly(g.random, 20, words, []string{g.content()})
+	}
 	return g.text(argument.Name)
+}
+
+// geoNumber makes a longitude, a latitude or a length. Places hardly ever coincide: the order of
+// members at the same distance is that of Valkey's partial quicksort.
+func (g *generator) geoNumber(name string) string {
+	random := g.random
+	within := func(size float64) string {
+		return strconv.FormatFloat((random.Float64()*2-1)*size, 'f', 4+random.IntN(12), 64)
+	}
+	switch name {
+	case "longitude":
+		return mostly(random, 40, []string{within(180), within(10)},
+			append([]string{"180", "-180", "181"}, notFloats...))
+	case "latitude":
+		return mostly(random, 40, []string{within(85), within(10)},
+			append([]string{"85.05112878", "-85.05112878", "86"}, notFloats...))
+	}
+	lengths := []string{"1", "0.5", "1000", "200000", "5000000", "25000000"}
+	return mostly(random, 30, lengths, append([]string{"0", "-1", "inf", "1e300"}, notFloats...))
 }
 
 func (g *generator) integer(command *Command, name string) string {
@@ -249,6 +276,9 @@ func (g *generator) text(name string) string {
 	case "category":
 		return mostly(random, 6, []string{"read", "write", "Hash", "dangerous"},
 			[]string{"nothing", "@read", ""})
+	case "subcommand":
+		return mostly(random, 10, []string{"GETREG", "DECODE", "ENCODING", "TODENSE"},
+			[]string{"", "nothing", "getre"})
 	case "flags", "not-flags":
 		return pick(random, []string{"N", "b", "x", "Z", "NN", ""})
 	case "capability", "capa", "not-capa":

@@ -6,7 +6,8 @@ use super::arena::Arena;
 use super::inner;
 use super::leaf::{LeafWriter, Parts, leaf_bytes};
 use super::limits::{CHILD_COUNT_MAX, NODE_BYTES_MAX};
-use super::node::Link;
+use super::node::{Link, Node};
+use super::order::Order;
 use super::separator::{Place, Separator};
 use super::sorted::{Sorted, bound_between};
 use super::update::{child_of, sum_up};
@@ -16,9 +17,13 @@ use super::update::{child_of, sum_up};
 /// It keeps one leaf and at most 40 nodes of each level, and takes some 20 ns per element, where
 /// single insertions descend for each.
 #[derive(Debug)]
-pub(crate) struct Builder<S: Sorted> {
+pub(crate) struct Builder<O: Order> {
     /// Flags of the leaves.
     special: u8,
+    /// Bound between two leaves, of which the right one begins with a number.
+    bound: fn(Node<'_>, Node<'_>, u64) -> O::Key,
+    /// Number of the first element that waits.
+    first_key: u64,
     /// Elements of the next leaf, end to end, and the end of each.
     data: Vec<u8>,
     ends: Vec<usize>,
@@ -28,15 +33,30 @@ pub(crate) struct Builder<S: Sorted> {
     separable: usize,
     last_leaf: Option<Link>,
     /// Nodes without a parent, from leaves upwards.
-    levels: Vec<Vec<(Link, S::Key)>>,
-    marker: PhantomData<S>,
+    levels: Vec<Vec<(Link, O::Key)>>,
+    marker: PhantomData<O>,
 }
 
 impl<S: Sorted> Builder<S> {
     /// Builder of a tree whose leaves have the flags `special`.
     pub(crate) fn new(special: u8) -> Builder<S> {
+        Builder::with_bound(special, |left, right, _| bound_between::<S>(left, right))
+    }
+}
+
+impl<O: Order<Key = u64>> Builder<O> {
+    /// Builder of a tree whose leaves need not be sorted, only the numbers from one to the next.
+    pub(crate) fn by_numbers(special: u8) -> Builder<O> {
+        Builder::with_bound(special, |_, _, first_key| first_key)
+    }
+}
+
+impl<O: Order> Builder<O> {
+    fn with_bound(special: u8, bound: fn(Node<'_>, Node<'_>, u64) -> O::Key) -> Builder<O> {
         Builder {
             special,
+            bound,
+            first_key: 0,
             data: Vec::new(),
             ends: Vec::new(),
             last_key: 0,
@@ -47,11 +67,19 @@ impl<S: Sorted> Builder<S> {
         }
     }
 
+    /// Gives the leaves other flags, from the one on that takes the next element.
+    pub(crate) fn set_special(&mut self, special: u8) {
+        self.special = special;
+    }
+
     /// Adds an element, which is behind all before it.
     pub(crate) fn push(&mut self, arena: &mut Arena, place: Place<'_>, element: Parts<'_>) {
         let count = self.ends.len();
-        if S::Key::TIED || count == 0 || place.key != self.last_key {
+        if O::Key::TIED || count == 0 || place.key != self.last_key {
             self.separable = count;
+        }
+        if count == 0 {
+            self.first_key = place.key;
         }
         debug_assert!(count == 0 || place.key >= self.last_key);
         self.last_key = place.key;
@@ -60,6 +88,8 @@ impl<S: Sorted> Builder<S> {
         if self.separable > 0 && bytes > NODE_BYTES_MAX {
             self.write_leaf(arena, self.separable);
             self.separable = 0;
+            // Those that wait still have the number of this one.
+            self.first_key = place.key;
         }
         element.iter().for_each(|part| self.data.extend_from_slice(part));
         self.ends.push(self.data.len());
@@ -95,15 +125,15 @@ impl<S: Sorted> Builder<S> {
         self.ends.drain(..count);
         self.ends.iter_mut().for_each(|end| *end -= data_bytes);
         let bound = match self.last_leaf {
-            Some(last) => bound_between::<S>(last.node(), leaf.node()),
-            None => S::Key::of_key(0),
+            Some(last) => (self.bound)(last.node(), leaf.node(), self.first_key),
+            None => O::Key::of_key(0),
         };
         self.last_leaf = Some(leaf);
         self.add(arena, 0, (leaf, bound));
     }
 
     /// Adds a node to its level, and a parent of those before it when there are enough.
-    fn add(&mut self, arena: &mut Arena, level: usize, node: (Link, S::Key)) {
+    fn add(&mut self, arena: &mut Arena, level: usize, node: (Link, O::Key)) {
         if self.levels.len() == level {
             self.levels.push(Vec::new());
         }
@@ -114,10 +144,10 @@ impl<S: Sorted> Builder<S> {
         self.levels[level].push(node);
     }
 
-    fn add_parent(&mut self, arena: &mut Arena, level: usize, nodes: &[(Link, S::Key)]) {
-        let children: Vec<_> = nodes.iter().map(child_of::<S>).collect();
+    fn add_parent(&mut self, arena: &mut Arena, level: usize, nodes: &[(Link, O::Key)]) {
+        let children: Vec<_> = nodes.iter().map(child_of::<O>).collect();
         let parent = inner::build(arena, level as u8 + 1, &children);
-        sum_up::<S>(parent);
+        sum_up::<O>(parent);
         self.add(arena, level + 1, (parent, nodes[0].1));
     }
 }

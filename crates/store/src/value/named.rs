@@ -250,6 +250,12 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         self.root = path.replace_or_defer::<N>(&mut self.arena, (root, link), pieces);
     }
 
+    /// Root of an empty edit that is built as a whole, and the arena to build it with.
+    pub(super) fn build(&mut self, build: impl FnOnce(&mut Arena) -> Option<Link>) {
+        debug_assert!(self.root.is_none());
+        self.root = build(&mut self.arena);
+    }
+
     /// Removes the element at a place; false if there is none.
     pub(super) fn remove(&mut self, place: Place) -> bool {
         let Place { path, link, index: Ok(at) } = place else { return false };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::tree_common::{Random, free_retired, section};
 use tidemill_store::hash::Seed;
-use tidemill_store::value::set::{Member, Set, SetEdit};
+use tidemill_store::value::set::{KeyedMember, Member, Set, SetEdit};
 use tidemill_store::{Heap, Root};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -260,5 +260,40 @@ fn a_scan_visits_staying_members_whatever_happens_to_the_rest() {
         assert!(missing.is_empty(), "seed {seed}: {missing:?} missed");
         assert!(kept < 100 || calls > 2);
         tested.check();
+    }
+}
+
+#[test]
+fn a_filled_set_equals_its_members_and_can_be_changed() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new(seed);
+        let count = [1, 2, 50, 400, 3000, 30_000][random.below(6)];
+        let string_share = [0, 50, 100, 3][random.below(4)];
+        let members: BTreeSet<Owned> = (0..count)
+            .map(|_| match random.below(100) < string_share {
+                true => member(&mut random, 50_000),
+                false => integer(&mut random, 50_000),
+            })
+            .collect();
+        let keyed = |seed: &Seed| -> Vec<_> {
+            members.iter().map(|member| KeyedMember::new(member.member(), seed)).collect()
+        };
+        let mut all = keyed(&tested.seed);
+        tested.edit(|edit, model| {
+            edit.fill(&mut all);
+            model.extend(members.iter().cloned());
+        });
+        tested.check();
+        tested.check_reads(&mut random);
+        for _ in 0..30 {
+            tested.edit(|edit, members| {
+                for _ in 0..20 {
+                    let member = member(&mut random, 50_000);
+                    random_change(edit, members, member, random.below(10) < 5);
+                }
+            });
+            tested.check();
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! Changing sets.
 
-use super::member::{Encoded, Member};
+use super::member::{Encoded, KeyedMember, Member};
 use super::order::{Members, special};
 use super::view::Set;
 use crate::hash::Seed;
 use crate::heap::Heap;
+use crate::tree::build::Builder;
+use crate::tree::separator::Place;
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
-use crate::value::named::{NamedEdit, Place};
+use crate::value::named::{self, NamedEdit};
 
 /// Next version of a set, under construction.
 #[derive(Debug)]
@@ -57,11 +59,28 @@ impl<'h> SetEdit<'h> {
     /// Adds a member; true if it is new. The member must not lie in this edit's own nodes.
     pub fn insert(&mut self, member: Member<'_>) -> bool {
         let place = self.tree.place_of(member);
-        if place.as_ref().and_then(Place::element).is_some() {
+        if place.as_ref().and_then(named::Place::element).is_some() {
             return false;
         }
         self.tree.write(place, special(member), &Encoded::of(member).parts());
         true
+    }
+
+    /// Fills an empty set with distinct members, which it sorts. Each node is written once.
+    ///
+    /// The members of one leaf are not in the order of the slice then, as [`SetEdit::insert`]
+    /// leaves them.
+    pub fn fill(&mut self, members: &mut [KeyedMember<'_>]) {
+        members.sort_unstable_by_key(|keyed| (keyed.key, keyed.integer()));
+        self.tree.build(|arena| {
+            let mut builder = Builder::<Members>::by_numbers(0);
+            for &KeyedMember { key, member } in members.iter() {
+                // Strings are behind all integers: a leaf of both is as unsorted as they are.
+                builder.set_special(special(member));
+                builder.push(arena, Place { key, tie: &[] }, &Encoded::of(member).parts());
+            }
+            builder.finish(arena)
+        });
     }
 
     /// Removes a member. False if it is not there.

@@ -13,6 +13,30 @@ pub enum Member<'a> {
     String(&'a [u8]),
 }
 
+/// Member with its key in the order of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedMember<'a> {
+    pub(super) key: u64,
+    /// The member.
+    pub member: Member<'a>,
+}
+
+impl<'a> KeyedMember<'a> {
+    /// Member of a set that is built with this seed.
+    #[must_use]
+    pub fn new(member: Member<'a>, seed: &Seed) -> KeyedMember<'a> {
+        KeyedMember { key: member.key(seed), member }
+    }
+
+    /// Order of integers of one key.
+    pub(super) fn integer(&self) -> i64 {
+        match self.member {
+            Member::Integer(value) => value,
+            Member::String(_) => 0,
+        }
+    }
+}
+
 /// Tag of strings. The tag of an integer is the number of its bytes.
 const STRING: u8 = 0;
 

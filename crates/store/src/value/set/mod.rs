@@ -19,7 +19,7 @@ mod order;
 mod view;
 
 pub use self::edit::SetEdit;
-pub use self::member::Member;
+pub use self::member::{KeyedMember, Member};
 pub use self::view::{Members, Set};
 
 #[cfg(test)]

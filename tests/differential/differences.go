@@ -81,10 +81,10 @@ func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 //     (crates/engine/tests/all/hash_random.rs).
 //   - PFADD that meets corrupt registers leaves Valkey's string with the elements before it added;
 //     Tidemill's as it was.
-//   - GEOSEARCH and its kin: of members at the same distance, which ones COUNT leaves and their order
-//     are those of Valkey's partial quicksort; Tidemill answers them as they were found. The middle
-//     of a polygon around a pole lies beyond the grid, where Valkey searches a cell by chance.
-//     The distance of opposite places may be no number there.
+//   - GEOSEARCH and its kin: of members at the same distance, which ones COUNT leaves and their
+//     order are those of Valkey's partial quicksort; Tidemill answers them as they were found. The
+//     middle of a polygon around a pole lies beyond the grid, where Valkey searches a cell by
+//     chance. The distance of opposite places may be no number there.
 //   - HLEN of Valkey counts fields whose time is over until it has deleted them; Tidemill's does
 //     not.
 

@@ -138,6 +138,15 @@ pub const RATE_SAMPLES_MAX: usize = 17;
 /// meanwhile.
 pub const SORT_LOOKUPS_MAX: usize = 256;
 
+/// Elements of sources from which a result is computed while their slots are locked: some 100 µs.
+pub const ELEMENTS_UNDER_LOCKS_MAX: u64 = 2048;
+
+/// Attempts at a result without locks, of keys that others change meanwhile.
+pub const RESULT_ATTEMPTS_MAX: u32 = 2;
+
+/// Members that are added to a new set one by one; more are sorted and built as a whole.
+pub const INSERTED_MEMBERS_MAX: usize = 512;
+
 /// Different codes of error replies that are counted.
 pub const ERROR_CODES_MAX: usize = 128;
 

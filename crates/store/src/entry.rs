@@ -352,6 +352,13 @@ pub struct EntryRef<'g> {
 }
 
 impl<'g> EntryRef<'g> {
+    /// True if both are one published entry. What hangs from it is the same then, if it was pinned
+    /// where it [`changes_in_place`](EntryRef::changes_in_place).
+    #[must_use]
+    pub fn is(self, other: EntryRef<'_>) -> bool {
+        self.pointer == other.pointer
+    }
+
     /// Makes a reference from a pointer that a table holds.
     ///
     /// # Safety

@@ -49,6 +49,11 @@ impl<'g> FoundKeys<'g> {
         self.pin = Some(pin);
     }
 
+    /// Entries of the keys, in the order in which they were added.
+    pub(crate) fn entries(&self) -> Vec<Option<EntryRef<'g>>> {
+        self.keys.iter().map(|&(_, entry)| entry).collect()
+    }
+
     /// True if all that is read of the entries is settled: a field that expires may be judged only
     /// with the slot in hand.
     pub(crate) fn is_settled(&self) -> bool {

@@ -21,6 +21,8 @@ pub enum Stop {
     Wait(WaitTarget),
     /// It needs the slots of all its keys locked, not just read.
     NeedLocks,
+    /// It takes long: it is to compute its result without locks.
+    TakesLong,
     /// Its reads without locks do not count, and it is not to go on trying.
     Disturbed,
 }
@@ -34,7 +36,7 @@ impl Stop {
 
     /// True if the whole command runs again: nothing that it did counts.
     pub(crate) fn is_repeated(&self) -> bool {
-        matches!(self, Stop::Wait(_) | Stop::NeedLocks)
+        matches!(self, Stop::Wait(_) | Stop::NeedLocks | Stop::TakesLong)
     }
 
     /// Takes out what a command waits for and leaves [`Stop::Blocked`], if that is why it stops.

@@ -20,7 +20,9 @@ use crate::access::unit::Unit;
 use crate::blocking::Block;
 use crate::command::{Command, Flags, KeyPositions};
 use crate::error::CommandError;
-use crate::limits::{LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX};
+use crate::limits::{
+    LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX, RESULT_ATTEMPTS_MAX,
+};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::waiter::Waiter;
@@ -43,7 +45,7 @@ pub(crate) fn run<E: Enter>(
         };
         let Err(mut stop) = outcome else { return Ok(()) };
         if matches!(*stop, Stop::Disturbed) {
-            match read_found(executor, (command, handler), args, key) {
+            match run_found(executor, (command, handler), args, key) {
                 Ok(()) => return Ok(()),
                 Err(found) => stop = found,
             }
@@ -52,7 +54,31 @@ pub(crate) fn run<E: Enter>(
             return Err(stop);
         }
     }
-    write(executor, (command, handler), args, key)
+    let outcome = write(executor, (command, handler), args, key, true);
+    match &outcome {
+        Err(stop) if matches!(**stop, Stop::TakesLong) => {
+            write_result(executor, (command, handler), args, key)
+        }
+        _ => outcome,
+    }
+}
+
+/// Runs a command that stores what it computes from its keys, without their locks while it
+/// computes: see [`Cx::lock_for_result`](crate::access::context::Cx::lock_for_result).
+#[cold]
+fn write_result<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+    key: Option<(usize, KeyHash)>,
+) -> Outcome {
+    for _ in 0..RESULT_ATTEMPTS_MAX {
+        let outcome = run_found(executor, (command, handler), args, key);
+        if !matches!(&outcome, Err(stop) if matches!(**stop, Stop::NeedLocks)) {
+            return outcome;
+        }
+    }
+    write(executor, (command, handler), args, key, false)
 }
 
 /// Hashes of the keys when `key` is one of them: its argument and hash.
@@ -143,14 +169,14 @@ fn give_up(
     Ok(())
 }
 
-/// Runs a reading command on what is found under the locks of its keys' slots. They are kept for
-/// the lookups only: see [`found_keys`](crate::access::found_keys).
+/// Runs a command on what is found under the locks of its keys' slots. They are kept for the
+/// lookups only: see [`found_keys`](crate::access::found_keys). One that writes takes them again.
 ///
 /// # Errors
 ///
 /// [`Stop::NeedLocks`] when that is not enough.
 #[inline(never)]
-fn read_found<E: Enter>(
+fn run_found<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
@@ -167,10 +193,11 @@ fn read_found<E: Enter>(
     let mark = executor.reply.mark();
     executor.worker.begin_lookups();
     let guard = executor.reader.enter();
+    let section = guard.section();
     let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
     let mut cx = Caller::client(shared, worker, reply, executor.session).calls(
         (command, args),
-        guard.section(),
+        section,
         Access::Locked(Unit::new(shared, locks)),
         known.reborrow(),
     );
@@ -190,6 +217,11 @@ fn read_found<E: Enter>(
     cx.go_on_with(found);
     let outcome = handler(&mut cx);
     let lacked_any = cx.lacked_any();
+    if cx.is_locked() {
+        let mut unit = cx.into_unit();
+        unit.end_command(shared, executor.worker, executor.session.database, args);
+        commit(shared, executor.worker, unit, section);
+    }
     if lacked_any || matches!(&outcome, Err(stop) if stop.is_repeated()) {
         executor.worker.uncount_lookups();
     }
@@ -222,6 +254,7 @@ fn write<E: Enter>(
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
     key: Option<(usize, KeyHash)>,
+    may_release: bool,
 ) -> Outcome {
     let shared = executor.shared;
     let positions = key_positions(command, args)?;
@@ -248,6 +281,7 @@ fn write<E: Enter>(
     let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
     let caller = Caller::client(shared, worker, reply, executor.session)
         .may_wait(command.flags.contains(Flags::BLOCKING))
+        .may_release(may_release)
         .takes_pieces(takes_pieces.then_some(&mut executor.session.pending_reply));
     let mut cx = caller.calls((command, args), section, Access::Locked(unit), known);
     let mut outcome = handler(&mut cx);

@@ -648,7 +648,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             }
             Stop::Wait(place) => Step::Wait(place),
             Stop::Blocked => Step::Blocked,
-            Stop::NeedLocks | Stop::Disturbed | Stop::Block(_) => {
+            Stop::NeedLocks | Stop::TakesLong | Stop::Disturbed | Stop::Block(_) => {
                 unreachable!("resolved by the keyed runner")
             }
         }

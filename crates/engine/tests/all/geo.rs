@@ -356,7 +356,8 @@ COMMAND GETKEYSANDFLAGS GEORADIUS g 1 1 1 m STORE x STOREDIST y
 COMMAND GETKEYSANDFLAGS GEORADIUS g 1 1 1 m
 COMMAND GETKEYSANDFLAGS GEORADIUSBYMEMBER g 1 1 m STOREDIST z
 COMMAND GETKEYS GEOSEARCHSTORE d g FROMMEMBER Palermo BYRADIUS 1 m
-COMMAND INFO geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore";
+COMMAND INFO geoadd geodist geohash geopos georadius georadius_ro
+COMMAND INFO georadiusbymember georadiusbymember_ro geosearch geosearchstore";
 
 #[test]
 fn a_polygon_of_many_corners_is_searched_as_by_valkey() {

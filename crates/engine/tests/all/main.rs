@@ -29,6 +29,7 @@ mod registrations;
 mod restored;
 mod sets;
 mod sorted_sets;
+mod stored_results;
 mod streams;
 mod streams_beside_valkey;
 mod turns;

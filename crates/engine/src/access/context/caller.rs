@@ -24,6 +24,7 @@ pub(crate) struct Caller<'k, 'g> {
     touch: bool,
     may_discover_keys: bool,
     may_wait: bool,
+    may_release: bool,
     pending_reply: Option<&'g mut Option<Box<LongReply>>>,
     ready_key: Option<&'g [u8]>,
 }
@@ -45,6 +46,7 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
             touch: false,
             may_discover_keys: true,
             may_wait: false,
+            may_release: false,
             pending_reply: None,
             ready_key: None,
         }
@@ -81,6 +83,12 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
         Caller { may_wait, ..self }
     }
 
+    /// Lets it stop to run again without its locks, or not.
+    #[inline(always)]
+    pub(crate) fn may_release(self, may_release: bool) -> Caller<'k, 'g> {
+        Caller { may_release, ..self }
+    }
+
     /// Lets it take its reply in pieces, of which those to come are left here.
     #[inline(always)]
     pub(crate) fn takes_pieces(
@@ -111,6 +119,7 @@ impl<'k: 'g, 'g> Caller<'k, 'g> {
             touch: self.touch,
             may_discover_keys: self.may_discover_keys,
             may_block: self.may_wait,
+            may_release: self.may_release,
             pending_reply: self.pending_reply,
             ready_key: self.ready_key,
             command,

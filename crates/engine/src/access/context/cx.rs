@@ -79,6 +79,8 @@ pub struct Cx<'k: 'g, 'g> {
     pub(super) may_discover_keys: bool,
     /// True if the command may wait for its keys.
     pub(super) may_block: bool,
+    /// True if the command may run again without its locks.
+    pub(super) may_release: bool,
     /// Place for the rest of a reply that is made in pieces; none when it is to be made at once.
     pub(super) pending_reply: Option<&'g mut Option<Box<LongReply>>>,
     /// The key that became ready, when the command runs in the place of a blocked client.

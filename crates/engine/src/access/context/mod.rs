@@ -16,6 +16,7 @@ mod lookups;
 mod pinned_reply;
 mod read;
 mod slot;
+mod stored_result;
 
 pub(crate) use caller::Caller;
 pub(crate) use cx::Access;

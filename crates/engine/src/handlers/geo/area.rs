@@ -98,7 +98,7 @@ impl Search {
         };
         let Position { longitude, latitude } = self.center;
         let north = arc_degrees(height_m);
-        // Where the parallels are shorter, the same width spans more degrees.
+        // The same width spans more degrees of a shorter parallel.
         let edge = if latitude < 0.0 { latitude - north } else { latitude + north };
         let east = degrees_along(width_m, edge);
         Area {

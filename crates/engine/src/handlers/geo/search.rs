@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use tidemill_resp::number::parse_double;
 use tidemill_resp::request::ArgumentView;
-use tidemill_store::Kind;
 use tidemill_store::value::sorted_set::{Item, SortedSet};
 
 use super::area::{Search, Shape};
@@ -243,7 +242,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// What is searched; none without a set, whose member may be the centre.
+    /// Area of the request; none without a set, whose member may be the centre.
     fn take_search(&mut self) -> Option<Search> {
         let (shape, center) = self.shape.take().zip(self.center)?;
         Some(Search { shape, center, unit_m: self.unit_m })
@@ -364,16 +363,17 @@ pub(super) fn geosearch(cx: &mut Cx<'_, '_>) -> Outcome {
 
 /// Set that is searched.
 fn source<'g>(cx: &mut Cx<'_, 'g>, key: &'g [u8]) -> Result<Option<SortedSet<'g>>, CommandError> {
-    if cx.command.flags.contains(Flags::WRITE) {
-        let entry = cx.edit(key).counted().entry_of(Kind::SortedSet)?;
-        entry.inspect(|entry| cx.touch(*entry));
-        return Ok(entry.and_then(|entry| entry.view::<SortedSet<'_>>(cx.seed())));
+    if !cx.command.flags.contains(Flags::WRITE) {
+        return cx.read_as::<SortedSet<'_>>(key);
     }
-    cx.read_as::<SortedSet<'_>>(key)
+    let Some(entry) = cx.source(key) else { return Ok(None) };
+    let set = entry.view::<SortedSet<'_>>(cx.seed());
+    set.map(Some).ok_or(CommandError::WrongType)
 }
 
 fn run(cx: &mut Cx<'_, '_>, mut request: Request<'_>, set: Option<SortedSet<'_>>) -> Outcome {
     request.check(cx.arg(0))?;
+    cx.check_work(set.map_or(0, |set| set.len()))?;
     let search = request.take_search();
     let mut found = Vec::new();
     if let Some((set, search)) = set.zip(search.as_ref()) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tidemill_resp::encode::Aggregate;
-use tidemill_store::value::set::{Member, Set};
+use tidemill_store::value::set::{KeyedMember, Member, Set};
 use tidemill_store::{Encoding, EntryRef, Kind};
 
 use super::encoding::Thresholds;
@@ -13,7 +13,7 @@ use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
-use crate::limits::ELEMENT_OVERHEAD_BYTES;
+use crate::limits::{ELEMENT_OVERHEAD_BYTES, INSERTED_MEMBERS_MAX};
 use crate::memory;
 
 /// A set that is combined with others.
@@ -236,20 +236,35 @@ pub(super) fn combine_and_store(cx: &mut Cx<'_, '_>) -> Outcome {
     let (args, target) = (cx.args, cx.arg(1));
     let mut sources = memory::with_capacity(args.len() - 2)?;
     for key in args.iter().skip(2) {
-        let entry = cx.edit(key).counted().entry_of(Kind::Set)?;
+        let entry = cx.source(key);
+        if entry.is_some_and(|entry| entry.kind() != Kind::Set) {
+            return Err(CommandError::WrongType.into());
+        }
         sources.push(entry.and_then(|entry| source_of(cx, entry)));
     }
+    cx.check_work(sources.iter().flatten().map(|source: &Source<'_>| source.set.len()).sum())?;
     let (mut members, mut bytes) = (Vec::new(), 0);
     operation.visit(&sources, |member| {
         bytes += text_bytes(member) as u64 + ELEMENT_OVERHEAD_BYTES;
         memory::push(&mut members, member)
     })?;
+    let mut keyed = Vec::new();
+    if members.len() > INSERTED_MEMBERS_MAX {
+        let seed = cx.seed();
+        keyed = memory::collect(members.iter().map(|&member| KeyedMember::new(member, seed)))?;
+        KeyedMember::sort(&mut keyed);
+    }
+    let encoding = operation.encoding(&Thresholds::of(cx.settings()), &sources, &members)?;
+    cx.lock_for_result()?;
     if members.is_empty() {
         cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
     } else {
         cx.room().check(bytes)?;
-        let encoding = operation.encoding(&Thresholds::of(cx.settings()), &sources, &members)?;
         cx.edit(target).put_as::<Set<'_>>(encoding, event, |set| {
+            if !keyed.is_empty() {
+                return set.fill(&keyed);
+            }
+            // One leaf keeps this order, in which Valkey's listpack has them.
             for &member in &members {
                 set.insert(member);
             }

@@ -329,7 +329,8 @@ pub(super) fn zintercard(cx: &mut Cx<'_, '_>) -> Outcome {
 /// `ZUNIONSTORE`, `ZINTERSTORE` and `ZDIFFSTORE`: the result takes the place of whatever is under
 /// the first key; an empty one leaves nothing there.
 pub(super) fn combine_and_store(cx: &mut Cx<'_, '_>) -> Outcome {
-    let request = Request::read(cx, 2, |cx, key| cx.edit(key).counted().entry())?;
+    let request = Request::read(cx, 2, |cx, key| cx.source(key))?;
+    cx.check_work(request.sources.iter().map(Source::len).sum())?;
     let (limits, event) = (Limits::of(cx), request.event);
     let (scored, mut integers) = (request.result()?, Vec::new());
     let mut items = items_of(&scored, &mut integers)?;

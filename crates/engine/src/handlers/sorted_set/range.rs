@@ -172,7 +172,10 @@ pub(super) fn zrangestore(cx: &mut Cx<'_, '_>) -> Outcome {
     let bounds = options.bounds(cx.arg(3), cx.arg(4))?;
     let limits = Limits::of(cx);
     let (seed, source) = (cx.seed(), cx.arg(2));
-    let entry = cx.edit(source).counted().entry_of(Kind::SortedSet)?;
+    let entry = cx.source(source);
+    if entry.is_some_and(|entry| entry.kind() != Kind::SortedSet) {
+        return Err(CommandError::WrongType.into());
+    }
     let mut items = Vec::new();
     let mut is_skiplist = false;
     if let Some(entry) = entry
@@ -180,6 +183,7 @@ pub(super) fn zrangestore(cx: &mut Cx<'_, '_>) -> Outcome {
     {
         let ranks = options.limited(bounds.ranks(set, options.is_descending), entry.encoding());
         let count = ranks.end - ranks.start;
+        cx.check_work(count)?;
         let elements = SortedSetElements::of(ranks, options.is_descending, Shape::Members);
         items = memory::collect(elements.items(set, 0..count))?;
         // The length of a range of ranks is known before it is walked.

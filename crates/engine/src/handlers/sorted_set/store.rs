@@ -1,6 +1,6 @@
 //! Sorted sets that take the place of whatever is under a key.
 
-use tidemill_store::value::sorted_set::{Item, SortedSet};
+use tidemill_store::value::sorted_set::{Item, SortedSet, sort};
 
 use super::encoding::encoding;
 use crate::access::context::Cx;
@@ -17,6 +17,8 @@ pub(in crate::handlers) fn store(
     is_skiplist: bool,
     event: &'static str,
 ) -> Outcome {
+    sort(&mut items);
+    cx.lock_for_result()?;
     if items.is_empty() {
         cx.edit(target).remove(Event::new(EventClass::GENERIC, "del"));
     } else {

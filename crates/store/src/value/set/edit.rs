@@ -66,12 +66,10 @@ impl<'h> SetEdit<'h> {
         true
     }
 
-    /// Fills an empty set with distinct members, which it sorts. Each node is written once.
-    ///
-    /// The members of one leaf are not in the order of the slice then, as [`SetEdit::insert`]
-    /// leaves them.
-    pub fn fill(&mut self, members: &mut [KeyedMember<'_>]) {
-        members.sort_unstable_by_key(|keyed| (keyed.key, keyed.integer()));
+    /// Fills an empty set with distinct members in the order of [`KeyedMember::sort`]. Each node is
+    /// written once.
+    pub fn fill(&mut self, members: &[KeyedMember<'_>]) {
+        debug_assert!(members.is_sorted_by_key(KeyedMember::order));
         self.tree.build(|arena| {
             let mut builder = Builder::<Members>::by_numbers(0);
             for &KeyedMember { key, member } in members.iter() {

@@ -28,11 +28,16 @@ impl<'a> KeyedMember<'a> {
         KeyedMember { key: member.key(seed), member }
     }
 
-    /// Order of integers of one key.
-    pub(super) fn integer(&self) -> i64 {
+    /// Sorts members as a set of many leaves has them.
+    pub fn sort(members: &mut [KeyedMember<'_>]) {
+        members.sort_unstable_by_key(KeyedMember::order);
+    }
+
+    /// Key, and the order of integers that share one.
+    pub(super) fn order(&self) -> (u64, i64) {
         match self.member {
-            Member::Integer(value) => value,
-            Member::String(_) => 0,
+            Member::Integer(value) => (self.key, value),
+            Member::String(_) => (self.key, 0),
         }
     }
 }

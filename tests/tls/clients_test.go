@@ -40,8 +40,8 @@ func TestTLS_RedisCliConnects(t *testing.T) {
 func TestTLS_RedisPyConnects(t *testing.T) {
 	server, own := startForClients(t)
 	python := filepath.Join(instance.Root(), "build", "tools", "python", "bin", "python")
-	run(t, "all passed", python, "redis_py_tls.py", strconv.Itoa(server.port), server.authority.file,
-		own.certificateFile, own.keyFile)
+	run(t, "all passed", python, "redis_py_tls.py", strconv.Itoa(server.port),
+		server.authority.file, own.certificateFile, own.keyFile)
 }
 
 func TestTLS_GoRedisConnects(t *testing.T) {
@@ -78,8 +78,9 @@ func TestTLS_LoadGeneratorConnects(t *testing.T) {
 	}
 	server, own := startForClients(t)
 	for _, version := range []string{"TLSv1.2", "TLSv1.3"} {
-		run(t, "", instance.Binary(instance.Subject), "bench", "-p", strconv.Itoa(server.port),
-			"--tls", "--cacert", server.authority.file, "--sni", "localhost", "--tls-protocols", version,
+		binary := instance.Binary(instance.Subject)
+		run(t, "", binary, "bench", "-p", strconv.Itoa(server.port), "--tls",
+			"--cacert", server.authority.file, "--sni", "localhost", "--tls-protocols", version,
 			"--cert", own.certificateFile, "--key", own.keyFile, "-n", "2000", "--pipeline", "100")
 	}
 	if processed := server.info(t, "total_commands_processed"); processed < 4000 {

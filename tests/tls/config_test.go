@@ -63,7 +63,8 @@ func TestTLS_ConfigSetReloadsOrChangesNothing(t *testing.T) {
 		if server.shown(t) != first {
 			t.Errorf("%v changed the certificate", wrong)
 		}
-		if value := do(t, control, "CONFIG", "GET", wrong[0]).Items[1]; string(value.Text) == wrong[1] {
+		value := do(t, control, "CONFIG", "GET", wrong[0]).Items[1]
+		if string(value.Text) == wrong[1] {
 			t.Errorf("%v is shown", wrong)
 		}
 	}

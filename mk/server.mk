@@ -11,7 +11,7 @@ build-server: ## release build of the binary
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --exclude tidemill-tidy --locked --quiet
 
-END_TO_END := ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./abuse ./linearizability
+END_TO_END := ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./abuse ./durability ./linearizability
 
 .PHONY: deb
 deb: build-server ## Debian package of the release build, in target/deb
@@ -42,6 +42,7 @@ soak: valkey-suite
 
 soak: test-asan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
+	cd tests && go test -count=1 -p 1 -timeout 1h ./durability -kills 70 -sequences 2000
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
 
 .PHONY: test-repeat

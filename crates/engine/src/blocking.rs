@@ -18,6 +18,8 @@ pub enum TimeoutReply {
     Zero,
     /// Twice the number 0.
     TwoZeros,
+    /// The numbers 1 and 0.
+    OneAndZero,
 }
 
 impl TimeoutReply {
@@ -27,9 +29,9 @@ impl TimeoutReply {
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Null => reply.null(),
             TimeoutReply::Zero => reply.integer(0),
-            TimeoutReply::TwoZeros => {
+            TimeoutReply::TwoZeros | TimeoutReply::OneAndZero => {
                 reply.array(2);
-                reply.integer(0);
+                reply.integer(i64::from(self == TimeoutReply::OneAndZero));
                 reply.integer(0);
             }
         }

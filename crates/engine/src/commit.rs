@@ -141,12 +141,6 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// Called under the locks of all slots that the record changes, so the numbers of one slot's
     /// records, and those of one worker's, ascend in the order of the calls. Must not block.
     fn append(&self, worker: usize, number: RecordNumber, record: &mut Record);
-
-    /// True if the journal is so late that a worker is to begin no further write. Asked before a
-    /// command's first lock.
-    fn is_crowded(&self, _worker: usize) -> bool {
-        false
-    }
 }
 
 impl Journal for tidemill_journal::Journal {
@@ -156,10 +150,6 @@ impl Journal for tidemill_journal::Journal {
 
     fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
         self.push(worker, number, record);
-    }
-
-    fn is_crowded(&self, worker: usize) -> bool {
-        self.is_crowded(worker)
     }
 }
 
@@ -194,6 +184,15 @@ impl Sinks {
     ) -> Sinks {
         let active = AtomicU8::new(ActiveSinks::all().bits());
         Sinks { events, journal, active }
+    }
+
+    /// Sinks that are there and not active yet.
+    #[must_use]
+    pub fn inactive(
+        events: Option<Box<dyn KeyspaceEvents>>,
+        journal: Option<Box<dyn Journal>>,
+    ) -> Sinks {
+        Sinks { events, journal, active: AtomicU8::new(0) }
     }
 
     /// Switches sinks on and off. No unit is under way meanwhile: each tells a sink all or nothing.
@@ -357,9 +356,5 @@ impl<J: Journal> Journal for std::sync::Arc<J> {
 
     fn append(&self, worker: usize, number: RecordNumber, record: &mut Record) {
         J::append(self, worker, number, record);
-    }
-
-    fn is_crowded(&self, worker: usize) -> bool {
-        J::is_crowded(self, worker)
     }
 }

@@ -73,6 +73,18 @@ impl EvictionPolicy {
     }
 }
 
+/// When the append-only file has a change for certain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LocalFile {
+    /// There is none.
+    #[default]
+    Absent,
+    /// Before the reply leaves.
+    BeforeReply,
+    /// Some time after the reply.
+    Later,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -84,6 +96,8 @@ pub struct Settings {
     pub users_file: Option<String>,
     /// `acllog-max-len`: entries of `ACL LOG`.
     pub acl_log_entries_max: usize,
+    /// `appendonly` and `appendfsync`: when the append-only file has a change for certain.
+    pub local_file: LocalFile,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
     /// `active-expire-effort`, from 1 on.
@@ -185,6 +199,7 @@ impl Default for Settings {
             new_users_have_channels: false,
             users_file: None,
             acl_log_entries_max: 128,
+            local_file: LocalFile::Absent,
             maxmemory_bytes: 0,
             expire_effort: 1,
             eviction_policy: None,

@@ -50,8 +50,8 @@ impl Journal {
         self.allocated.0.load(Ordering::Relaxed)
     }
 
-    /// Pushes the record of a number, which is empty afterwards. Its lane's numbers ascend. Does not
-    /// block for longer than two buffers are exchanged.
+    /// Pushes the record of a number, which is empty afterwards. Its lane's numbers ascend. Does
+    /// not block for longer than two buffers are exchanged.
     pub fn push(&self, lane: usize, number: RecordNumber, record: &mut Record) {
         self.lanes[lane].push(number, record);
     }

@@ -1,10 +1,10 @@
 //! Lane: what one worker has pushed and the merge has not taken yet.
 //!
 //! Two buffers: the worker fills one, the merge empties the other, and they are exchanged under a
-//! lock. So neither waits for the other's copying: the lock is kept while one record is appended, or
-//! while two buffers are exchanged, whichever comes first. A buffer grows when the merge is late;
-//! the worker stops before its next write then ([`Lane::is_crowded`]), because under its locks it
-//! must not wait.
+//! lock. So neither waits for the other's copying: the lock is kept while one record is appended,
+//! or while two buffers are exchanged, whichever comes first. A buffer grows when the merge is
+//! late; the worker stops before its next write then ([`Lane::is_crowded`]), because under its
+//! locks it must not wait.
 //!
 //! Rejected: a ring of bytes without a lock. It saves the exchange of one uncontended cache line
 //! per push, needs a second way for what does not fit, and unsafe code for both.

@@ -7,4 +7,6 @@
 //!
 //! Not part of this crate: sockets, the format of RDB files (`tidemill-rdb`), commands.
 
+pub mod append_only;
 pub mod disk;
+pub mod limits;

@@ -9,6 +9,7 @@ use tidemill_resp::request::RequestParser;
 
 use crate::backlog::SoftLimit;
 use crate::connection_state::ConnectionState;
+use crate::held_replies::HeldReplies;
 use crate::input::Input;
 use crate::transport::Transport;
 
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) input: Input,
     /// Replies that the socket did not take yet. No memory while idle.
     pub(crate) output: ReplyBuffer,
+    /// Replies that come behind `output`, and wait for the append-only file.
+    pub(crate) held: HeldReplies,
     pub(crate) soft_limit: SoftLimit,
     /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
@@ -65,6 +68,7 @@ impl Connection {
             parser: RequestParser::new(),
             input: Input::default(),
             output: ReplyBuffer::new(Protocol::Resp2),
+            held: HeldReplies::default(),
             soft_limit: SoftLimit::default(),
             work: 0,
             state: ConnectionState::NEW,
@@ -122,7 +126,7 @@ impl Connection {
 
     /// True if another worker may take it over.
     pub(crate) fn is_movable(&self) -> bool {
-        self.state.is_movable() && self.session.is_movable()
+        self.state.is_movable() && self.session.is_movable() && self.held.is_empty()
     }
 
     /// Events that the kernel is to report.
@@ -138,9 +142,15 @@ impl Connection {
         self.output.len() + self.transport.unsent_bytes()
     }
 
-    /// Memory of those bytes, payloads by reference in full.
+    /// As [`unsent_bytes`](Self::unsent_bytes), with the replies that wait.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.unsent_bytes() + self.held.len()
+    }
+
+    /// Memory of the backlog, payloads by reference in full.
     fn unsent_memory_bytes(&self) -> usize {
-        self.output.len().max(self.output.allocated_bytes()) + self.transport.unsent_bytes()
+        let output = self.output.len().max(self.output.allocated_bytes());
+        output + self.transport.unsent_bytes() + self.held.len()
     }
 
     /// True if it is open with no events to ask of the kernel and no limit being timed, after a
@@ -148,6 +158,7 @@ impl Connection {
     pub(crate) fn is_idle_and_drained(&self) -> bool {
         self.state.is_open()
             && self.output.is_empty()
+            && self.held.is_empty()
             && self.interest == EventFlags::IN
             && self.soft_limit == SoftLimit::default()
     }
@@ -167,7 +178,7 @@ impl Connection {
     /// Memory that the client takes, unsent payloads in full.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let output = self.output.len().max(self.output.allocated_bytes());
-        let output = output + self.transport.memory_bytes();
+        let output = output + self.transport.memory_bytes() + self.held.len();
         let input = self.input.allocated_bytes() + self.parser.allocated_bytes();
         let buffers = input + output + self.session.queued_bytes();
         (size_of::<Connection>() + buffers) as u64 + self.session.client.registered_bytes()
@@ -191,7 +202,7 @@ impl Connection {
             self.session.database,
             self.input.len(),
             self.session.queued_bytes(),
-            self.unsent_bytes(),
+            self.backlog_bytes(),
         )
     }
 

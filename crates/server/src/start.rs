@@ -3,16 +3,15 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::acl;
-use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::{Configuration, ServerConfig};
-use tidemill_engine::shared::{AllocatorMemory, Host, Shared, SharedSpec};
+use tidemill_engine::shared::{AllocatorMemory, AppendOnlyFacts, Host, Shared, SharedSpec};
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
@@ -21,12 +20,15 @@ use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
 use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
+use tidemill_persist::append_only::AppendOnlyFile;
 use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
+use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
 use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
+use crate::durability::Durability;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen;
@@ -138,7 +140,9 @@ fn announce(options: &ServerConfig, placement: &Placement, addresses: &[(SocketA
     if let Some(advice) = small_host_advice(placement) {
         log::info!("{advice}");
     }
-    log::info!("No persistence is configured: a restart loses all data");
+    if !options.append_only.is_enabled {
+        log::info!("No persistence is configured: a restart loses all data");
+    }
     log::info!("Server initialized");
     for (address, is_tls) in addresses {
         let kind = if *is_tls { "tls" } else { "tcp" };
@@ -189,7 +193,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let reception = Arc::new(reception.map_err(|error| format!("no event descriptor: {error}"))?);
     reception.install(options.clone(), tls);
     let sockets = (Arc::clone(&listeners), Arc::clone(&reception));
-    let shared = shared_state(start, clients_max, &wakers, sockets, shutdown)?;
+    let durability = Arc::new(Durability::new(options, worker_count));
+    let shared = shared_state(start, clients_max, &wakers, sockets, (shutdown, &durability))?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
@@ -201,6 +206,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
+    // The first worker loads what there is on the disk; the others have nothing to do before.
+    let loading = Arc::new(Loading { is_loaded: OnceLock::new(), wakers: wakers.clone() });
     let wanted = WorkerResources::wanted(options);
     let mut threads = Vec::new();
     for (index, waker) in wakers.iter().enumerate() {
@@ -212,7 +219,9 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
             handover: Arc::clone(&handover),
             reception: Arc::clone(&reception),
             stop: Arc::clone(&stop),
+            durability: Arc::clone(&durability),
         };
+        let loading = Arc::clone(&loading);
         let affinity = placement.worker_affinity(index).cloned();
         let domain = Arc::clone(&domain);
         let reclaimer = reclaimer.handle();
@@ -221,13 +230,14 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         let body = move || {
             let _last = StopOnExit(Arc::clone(&spec.stop));
             wanted.take(spec.index);
-            worker_thread(spec, domain, reclaimer, affinity.as_ref(), seed, is_ready)
+            worker_thread(spec, domain, (reclaimer, seed), affinity.as_ref(), &loading, is_ready)
         };
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
     drop(is_ready);
     if readiness.iter().count() == worker_count {
+        run_log_threads(options, placement, &durability)?;
         announce(options, placement, &listeners.addresses());
         start.supervisor.tell_ready();
     }
@@ -237,9 +247,27 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     stop.store(true, Ordering::Release);
     wakers.iter().for_each(Notify::notify);
     let result = join_all(threads);
+    durability.stop();
     remove_unix_socket(options);
     log::warn!("Tidemill is now ready to exit, bye bye...");
     result
+}
+
+/// Starts the threads that write and sync the append-only file.
+fn run_log_threads(
+    options: &ServerConfig,
+    placement: &Placement,
+    durability: &Durability,
+) -> Result<(), String> {
+    let Some(log) = durability.log() else { return Ok(()) };
+    let spawn = |name: &str, run: fn(&AppendOnlyFile)| {
+        let log = Arc::clone(log);
+        let body = move || run(&log);
+        in_background(options, placement, || thread::Builder::new().name(name.into()).spawn(body))
+    };
+    spawn("aof-write", AppendOnlyFile::run_writer)?;
+    spawn("aof-sync", AppendOnlyFile::run_sync)?;
+    Ok(())
 }
 
 fn remove_unix_socket(config: &ServerConfig) {
@@ -256,7 +284,7 @@ fn shared_state(
     clients_max: usize,
     wakers: &[Waker],
     (listeners, reception): (Arc<Listeners>, Arc<Reception>),
-    shutdown: ShutdownRequest,
+    (shutdown, durability): (ShutdownRequest, &Arc<Durability>),
 ) -> Result<Arc<Shared>, String> {
     let options = &start.config;
     let configuration = start
@@ -279,8 +307,9 @@ fn shared_state(
             listeners,
             reception,
             shutdown,
+            durability: Arc::clone(durability),
         }),
-        sinks: Sinks::default(),
+        sinks: durability.sinks(),
     });
     acl::begin(&shared.users, &configuration, |path| std::fs::read(path))
         .map_err(|error| error.to_string())?;
@@ -341,6 +370,31 @@ fn in_background<T: Send>(
     }
 }
 
+/// Loading at start, by the first worker, for which the others wait.
+struct Loading {
+    is_loaded: OnceLock<bool>,
+    wakers: Vec<Waker>,
+}
+
+impl Loading {
+    /// Loads on the first worker's thread; waits on the others'.
+    fn load_or_wait<F: Flavour>(
+        &self,
+        spec: &WorkerSpec,
+        (worker, member): (&mut Worker, &mut Member<F>),
+    ) -> Result<(), String> {
+        if spec.index > 0 {
+            // Its error ends the server.
+            let is_loaded = *member.offline(|| self.is_loaded.wait());
+            return if is_loaded { Ok(()) } else { Err("the log is not loaded".into()) };
+        }
+        let result = spec.durability.begin(&spec.shared, (worker, member), &self.wakers);
+        let is_first = self.is_loaded.set(result.is_ok()).is_ok();
+        assert!(is_first, "one worker loads");
+        result
+    }
+}
+
 /// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone
 /// would wait without end. (A panic ends the process: see `crash`.)
 struct StopOnExit(Arc<AtomicBool>);
@@ -363,9 +417,9 @@ fn stop_this_process() {
 fn worker_thread<F: Flavour>(
     spec: WorkerSpec,
     domain: Arc<Domain<F>>,
-    reclaimer: tidemill_rcu::ReclaimerHandle,
+    (reclaimer, seed): (tidemill_rcu::ReclaimerHandle, u64),
     affinity: Option<&CpuSet>,
-    seed: u64,
+    loading: &Loading,
     is_ready: mpsc::Sender<()>,
 ) -> Result<(), String> {
     if let Some(cpus) = affinity {
@@ -373,10 +427,11 @@ fn worker_thread<F: Flavour>(
             .map_err(|error| format!("worker {}: CPU {cpus}: {error}", spec.index))?;
     }
     let member = spec.shared.keyspace.join(&domain);
-    let member = member.map_err(|error| format!("worker {}: {error}", spec.index))?;
+    let mut member = member.map_err(|error| format!("worker {}: {error}", spec.index))?;
     let heap = member.heap(Limits::default());
     heap.retired().set_reclaimer(reclaimer);
-    let worker = Worker::new(&spec.shared, spec.index, heap, seed);
+    let mut worker = Worker::new(&spec.shared, spec.index, heap, seed);
+    loading.load_or_wait(&spec, (&mut worker, &mut member))?;
     let mut event_loop =
         EventLoop::new(spec, member, worker).map_err(|error| format!("no event loop: {error}"))?;
     // The receiver lives until all workers have said so or ended.
@@ -397,9 +452,14 @@ struct Process {
     listeners: Arc<Listeners>,
     reception: Arc<Reception>,
     shutdown: ShutdownRequest,
+    durability: Arc<Durability>,
 }
 
 impl Host for Process {
+    fn append_only(&self) -> Option<AppendOnlyFacts> {
+        self.durability.facts()
+    }
+
     fn shut_down(&self, requested_by: &str) {
         self.shutdown.note(requested_by);
         stop_this_process();

@@ -7,11 +7,11 @@
 //! State belongs to owners, each in a file of its own with private fields: `event_poll` (kernel's
 //! events), `table` (connections), `scheduler` (order of execution, with `run_queue` and `waits`),
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
-//! `log_lines`, and beside this folder `gather` and `balance`. Owners do not import the event loop.
-//! Its methods coordinate them: an iteration is in this file, its parts are in `messages`,
-//! `accept`, `moving`, `turns`, `receive`, `send`, `pushes`, `ending`,
-//! `unauthenticated` and `tick`. To add state, give it to the owner that it concerns, or write an
-//! owner and add a field.
+//! `log_lines`, `holding` (replies that wait for the append-only file), and beside this folder
+//! `gather` and `balance`. Owners do not import the event loop. Its methods coordinate them: an
+//! iteration is in this file, its parts are in `messages`, `accept`, `moving`, `turns`, `receive`,
+//! `send`, `pushes`, `ending`, `log_writes`, `unauthenticated` and `tick`. To add state, give it to
+//! the owner that it concerns, or write an owner and add a field.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,7 @@ use tidemill_rcu::Flavour;
 use tidemill_store::Member;
 
 use crate::balance::Load;
+use crate::durability::Durability;
 use crate::gather::Gathering;
 use crate::handover::{Handover, Waker};
 use crate::limits::EVENTS_MAX;
@@ -37,7 +38,9 @@ mod arrivals;
 mod ending;
 mod event_poll;
 mod execution;
+mod holding;
 mod log_lines;
+mod log_writes;
 mod messages;
 mod moving;
 mod pushes;
@@ -57,6 +60,7 @@ use applied_config::AppliedConfig;
 use arrivals::Arrivals;
 use event_poll::{EventPoll, EventSource, wait_between};
 use execution::Execution;
+use holding::Holding;
 use log_lines::LogLines;
 use scheduler::Scheduler;
 use table::ConnectionTable;
@@ -70,6 +74,7 @@ pub(crate) struct WorkerSpec {
     pub(crate) handover: Arc<Handover>,
     pub(crate) reception: Arc<Reception>,
     pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) durability: Arc<Durability>,
 }
 
 /// The event loop of one worker.
@@ -85,6 +90,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     load: Load,
     log_lines: LogLines,
     tls_buffers: TlsBuffers,
+    holding: Holding,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -110,6 +116,7 @@ impl<F: Flavour> EventLoop<F> {
             load: Load::default(),
             log_lines: LogLines::new(),
             tls_buffers: TlsBuffers::default(),
+            holding: Holding::new(spec.durability.log().cloned()),
             spec,
         })
     }
@@ -146,6 +153,7 @@ impl<F: Flavour> EventLoop<F> {
         self.between_commands();
         self.send_pushes();
         self.execution.end_iteration(span);
+        self.write_log();
         Ok(())
     }
 
@@ -205,6 +213,9 @@ impl<F: Flavour> EventLoop<F> {
         self.config.limit_output(self.execution.worker_mut());
         self.spec.handover.set_clients_max(self.config.clients_max);
         log::set_max_level(crate::log::level(&self.config.log_level));
+        if self.spec.index == 0 {
+            self.spec.durability.configure(&self.config);
+        }
         self.arrivals.replace_listeners(&self.poll, self.spec.listeners.all());
     }
 

@@ -3,7 +3,7 @@
 mod reference;
 mod tune_ab;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,6 +29,7 @@ Parts:
   tune         doctor and tuner for the host: explains, plans, applies, reverts
   bench        load generator for any Redis-protocol server
   experiment   repeated, interleaved comparisons with a report
+  check-aof    checks and repairs an append-only file
   completions  completion script for bash, zsh or fish
   help PART    help of a part; `tidemill PART --help` is the same
 
@@ -100,8 +101,17 @@ fn unknown_part(word: &str) -> String {
     format!("tidemill: unknown part '{shown}'{}", hint.unwrap_or_default())
 }
 
+/// True if the program is called by the name that the tool has at Valkey or Redis.
+fn is_check_aof(name: &OsStr) -> bool {
+    let name = Path::new(name).file_name();
+    name.is_some_and(|name| name == "valkey-check-aof" || name == "redis-check-aof")
+}
+
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
+    let mut args = std::env::args_os();
+    if args.next().is_some_and(|name| is_check_aof(&name)) {
+        return tidemill_server::check_aof::run(args.collect());
+    }
     let mut part = args.next();
     let mut rest: Vec<OsString> = args.collect();
     if part.as_deref().is_some_and(|part| part == "help") && !rest.is_empty() {
@@ -117,6 +127,7 @@ fn main() -> ExitCode {
         "tune" => tidemill_host::cli::run(rest, Some(&tune_ab::Bench)),
         "bench" => tidemill_bench::cli::run_bench(rest),
         "experiment" => tidemill_bench::cli::run_experiment(rest),
+        "check-aof" => tidemill_server::check_aof::run(rest),
         "completions" => completions(&rest),
         "man" => manual(&rest),
         "-h" | "--help" | "help" => print(&format!("{USAGE}{EXAMPLES}")),

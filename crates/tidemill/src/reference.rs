@@ -17,7 +17,8 @@ use tidemill_server::cli::FAMILIES;
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// The words that `main` takes for a part.
-pub const PARTS: [&str; 6] = ["server", "tune", "bench", "experiment", "completions", "help"];
+pub const PARTS: [&str; 7] =
+    ["server", "tune", "bench", "experiment", "check-aof", "completions", "help"];
 
 /// Examples of the whole program, in `--help` and in the manual.
 pub const EXAMPLES: &str = "\
@@ -91,6 +92,7 @@ fn program() -> Command {
         .subcommand(tidemill_host::cli::command().name("tune"))
         .subcommand(tidemill_bench::cli::bench_command().name("bench"))
         .subcommand(tidemill_bench::cli::experiment_command().name("experiment"))
+        .subcommand(check_aof())
         .subcommand(
             Command::new("completions")
                 .about("Prints the completion script of a shell")
@@ -127,6 +129,27 @@ fn server() -> Command {
         .arg(switch("version", "Prints version and commit"))
         .args(directives)
         .after_help(tidemill_server::cli::EXAMPLES.trim_start())
+}
+
+/// Command line of the check of an append-only file.
+fn check_aof() -> Command {
+    let file = Arg::new("FILE").required(true).value_hint(ValueHint::FilePath);
+    let fix = Arg::new("fix").long("fix").action(ArgAction::SetTrue);
+    let until = Arg::new("truncate-to-timestamp").long("truncate-to-timestamp");
+    Command::new("check-aof")
+        .about("Checks and repairs an append-only file")
+        .arg(file.help("A manifest, or one file of commands"))
+        .arg(fix.help("Cuts the last file where it stops being whole, after asking"))
+        .arg(
+            until
+                .value_name("SECONDS")
+                .conflicts_with("fix")
+                .help("Cuts the last file before the first command later than a Unix time"),
+        )
+        .after_help(
+            "Examples:\n  tidemill check-aof appendonlydir/appendonly.aof.manifest\n  tidemill \
+             check-aof --fix appendonlydir/appendonly.aof.manifest",
+        )
 }
 
 #[cfg(test)]

@@ -292,3 +292,11 @@ func (s *Server) Stop() (err error) {
 	})
 	return err
 }
+
+// Kill ends the server by SIGKILL, as a crash would, and waits for its end.
+func (s *Server) Kill() {
+	s.stop.Do(func() {
+		_ = s.process.Process.Kill()
+		<-s.exited
+	})
+}

@@ -31,8 +31,8 @@ pub use nearest::nearest;
 pub use pattern::matches_ignoring_case;
 pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, is_secret};
 pub use typed::{
-    CertificateUser, ClientCertificates, OutputBufferLimit, OutputBufferLimits, ServerConfig,
-    TlsConfig,
+    AppendOnlyConfig, CertificateUser, ClientCertificates, OutputBufferLimit, OutputBufferLimits,
+    ServerConfig, TlsConfig,
 };
 pub(crate) use value::parse_memory;
 

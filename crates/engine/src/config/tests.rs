@@ -118,7 +118,7 @@ fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
 #[test]
 fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
     let files = [
-        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\nappendonly yes\n"),
+        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\nactivedefrag yes\n"),
         ("b.conf", "hz 5\nloadmodule x.so\nfrobnicate 1\nrequirepass \"a\n"),
         ("-", "\ndir missing\ninclude none.conf\ninclude\n"),
     ];
@@ -135,8 +135,8 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
             "b.conf:4: directive 'requirepass': Unbalanced quotes in configuration line",
             "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you \
              mean 'maxmemory'?",
-            "a.conf:6: directive 'appendonly': 'yes' is not supported: there is no append-only \
-             log; accepted: 'no'",
+            "a.conf:6: directive 'activedefrag': 'yes' is not supported: memory is not \
+             defragmented; accepted: 'no'",
             "standard input:2: directive 'dir': entity not found; accepted: a directory that can \
              be entered",
             "standard input:3: directive 'include': can't open config file 'none.conf': entity \
@@ -248,7 +248,6 @@ fn reasons_are_valkeys() {
 #[test]
 fn what_does_not_exist_stops_the_start() {
     for line in [
-        "appendonly yes",
         "save 3600 1",
         "replicaof 127.0.0.1 6380",
         "slaveof 127.0.0.1 6380",
@@ -265,11 +264,11 @@ fn what_does_not_exist_stops_the_start() {
             "{found:?}"
         );
     }
-    let error = set(&Configuration::default(), &[("appendonly", "yes")]).expect_err("no log");
+    let error = set(&Configuration::default(), &[("activedefrag", "yes")]).expect_err("not there");
     assert_eq!(
         error,
-        "ERR CONFIG SET failed (possibly related to argument 'appendonly') - 'yes' is not \
-         supported: there is no append-only log. Accepted: 'no'"
+        "ERR CONFIG SET failed (possibly related to argument 'activedefrag') - 'yes' is \
+         not supported: memory is not defragmented. Accepted: 'no'"
     );
 }
 

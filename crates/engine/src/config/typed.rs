@@ -7,7 +7,7 @@ use tidemill_store::value::stream::NodeLimits;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, EvictionPolicy, Quiescent, Settings};
+use crate::settings::{AllowedClients, EvictionPolicy, LocalFile, Quiescent, Settings};
 use crate::telemetry::command_log::LogLimits;
 use crate::use_stamp::FrequencyScale;
 
@@ -74,6 +74,8 @@ pub struct ServerConfig {
     /// True if a read section spans an iteration of the event loop, for the flavours that have
     /// sections.
     pub rcu_section_spans_iteration: bool,
+    /// The append-only file.
+    pub append_only: AppendOnlyConfig,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
     /// Addresses of the metrics.
@@ -137,6 +139,25 @@ pub enum CertificateUser {
     Uri,
 }
 
+/// Configuration of the append-only file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendOnlyConfig {
+    /// True if there is one.
+    pub is_enabled: bool,
+    /// `always`, `everysec` or `no`.
+    pub fsync: String,
+    /// First part of its files' names.
+    pub file_name: String,
+    /// Directory of its files.
+    pub directory_name: String,
+    /// Name of the snapshot that may be beside it.
+    pub snapshot_name: String,
+    /// True if a tail that is no whole command is cut off at start.
+    pub may_cut_tail: bool,
+    /// True if commands are annotated with their time.
+    pub annotates_time: bool,
+}
+
 /// Limits of a class of clients; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
@@ -195,6 +216,15 @@ impl Configuration {
             asks_for_huge_pages: self.flag("huge-pages"),
             rcu_flavour: self.text("rcu-flavour").to_owned(),
             rcu_section_spans_iteration: self.text("rcu-read-section") == "iteration",
+            append_only: AppendOnlyConfig {
+                is_enabled: self.flag("appendonly"),
+                fsync: self.text("appendfsync").to_owned(),
+                file_name: self.text("appendfilename").to_owned(),
+                directory_name: self.text("appenddirname").to_owned(),
+                snapshot_name: self.text("dbfilename").to_owned(),
+                may_cut_tail: self.flag("aof-load-truncated"),
+                annotates_time: self.flag("aof-timestamp-enabled"),
+            },
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
         }
@@ -236,6 +266,11 @@ impl Configuration {
             new_users_have_channels: self.text("acl-pubsub-default") == "allchannels",
             users_file: self.path("aclfile"),
             acl_log_entries_max: self.number("acllog-max-len"),
+            local_file: match (self.flag("appendonly"), self.text("appendfsync")) {
+                (false, _) => LocalFile::Absent,
+                (true, "always") => LocalFile::BeforeReply,
+                (true, _) => LocalFile::Later,
+            },
             maxmemory_bytes: self.number("maxmemory"),
             expire_effort: self.number("active-expire-effort"),
             eviction_policy: EvictionPolicy::of_name(self.text("maxmemory-policy")),

@@ -171,6 +171,10 @@ fn permit<E: Enter>(
     let mut target = None;
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
+    } else if executor.worker.refuses_writes
+        && let Some(error) = refusal(executor, command)
+    {
+        error
     } else if executor.worker.is_limited()
         && command.flags.contains(Flags::DENYOOM)
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
@@ -187,6 +191,14 @@ fn permit<E: Enter>(
     };
     count_rejected(executor, id);
     Err(error)
+}
+
+/// Error of a command that is not taken because no write can be made to last.
+#[cold]
+fn refusal<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<CommandError> {
+    // As in Valkey, a PING tells the monitoring of the server.
+    let is_refused = command.flags.contains(Flags::WRITE) || command.name == "ping";
+    is_refused.then(|| CommandError::Bytes(executor.shared.write_refusal.reason().into_bytes()))
 }
 
 /// True if a client that subscribes may not send a command: in RESP2 it could not tell the reply

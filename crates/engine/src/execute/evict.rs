@@ -67,7 +67,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     pub(crate) fn make_room(&mut self) -> Result<Option<WaitTarget>, CommandError> {
         let Executor { shared, worker, reader, .. } = self;
         // In a pause nothing is changed, and writes wait.
-        if claims(shared, worker) || shared.is_paused() {
+        if worker.replays() || claims(shared, worker) || shared.is_paused() {
             return Ok(None);
         }
         let end = run(shared, worker, *reader, claims);

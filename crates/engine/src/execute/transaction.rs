@@ -143,8 +143,8 @@ fn publishes(shared: &Shared, transaction: &Transaction) -> bool {
     transaction.queued.iter().any(|queued| matches!(name(queued), "publish" | "spublish"))
 }
 
-/// Ok if the commands may take memory, and there is some for what they store and for the least
-/// that they answer; or the target to wait for first.
+/// Ok if the commands may write and take memory, and there is some for what they store and for the
+/// least that they answer; or the target to wait for first.
 fn check_memory<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     transaction: &Transaction,
@@ -157,6 +157,11 @@ fn check_memory<E: Enter>(
         && let Some(target) = executor.make_room()?
     {
         return Ok(Some(target));
+    }
+    let writes =
+        |queued: &Queued| executor.shared.commands.command(queued.id).flags.contains(Flags::WRITE);
+    if executor.worker.refuses_writes && transaction.queued.iter().any(writes) {
+        return Err(CommandError::Bytes(executor.shared.write_refusal.reason().into_bytes()));
     }
     let bytes = transaction.queued_bytes as u64;
     Room::of(executor.shared).check(bytes + bytes / 4)?;

@@ -17,6 +17,21 @@ pub struct AllocatorMemory {
     pub muzzy_bytes: u64,
 }
 
+/// Facts about the append-only file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppendOnlyFacts {
+    /// Bytes of all its files.
+    pub current_bytes: u64,
+    /// Bytes of all its files at start.
+    pub base_bytes: u64,
+    /// Writes that were done beside a sync, because it took too long.
+    pub delayed_sync_count: u64,
+    /// True if a sync runs.
+    pub is_syncing: bool,
+    /// True if the last write or sync failed.
+    pub has_failed: bool,
+}
+
 /// Services of the process around the engine, for commands.
 pub trait Host: Send + Sync + 'static {
     /// Stops the server soon, because a client asked for it, which is described by its numbers and
@@ -90,6 +105,11 @@ pub trait Host: Send + Sync + 'static {
         _changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
         Ok(())
+    }
+
+    /// Facts about the append-only file, if there is one.
+    fn append_only(&self) -> Option<AppendOnlyFacts> {
+        None
     }
 
     /// Facts about the process and its listeners for `INFO`: field and value.

@@ -11,8 +11,9 @@ pub(crate) mod memory_limit;
 pub mod monitor;
 mod pause;
 mod state;
+mod write_refusal;
 
-pub use host::{AllocatorMemory, Host};
+pub use host::{AllocatorMemory, AppendOnlyFacts, Host};
 pub use lazy_free::PendingFrees;
 pub use memory_limit::MemoryLimit;
 pub use pause::PauseMode;

@@ -31,6 +31,7 @@ use crate::shared::live_config::LiveConfig;
 use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
+use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
 use crate::slots::parking::{Parking, SlotReleases};
 use crate::slots::registry::SlotRegistry;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub token: Token,
     /// Receivers of changes: the journal and keyspace events.
     pub sinks: Sinks,
+    /// Reason why no write is taken, when what was written could not be made to last.
+    pub write_refusal: WriteRefusal,
     /// The time.
     pub clock: Box<dyn Clock>,
     /// Users and what they may do.
@@ -162,6 +165,7 @@ impl Shared {
             mailboxes,
             parking,
             sinks: spec.sinks,
+            write_refusal: WriteRefusal::default(),
             clock: spec.clock,
             started_us,
             expiry_floor: ExpiryFloor::default(),

@@ -76,6 +76,8 @@ pub struct Session {
     /// True if it may run commands: it has authenticated, or needs not.
     pub is_authenticated: bool,
     has_authenticated: bool,
+    /// True if it replays a log: it may do everything, whatever users there are.
+    replays: bool,
     /// True if its user may do everything: nothing of its commands needs to be looked at.
     pub(crate) is_unrestricted: bool,
     /// Brief reads of its user that need no look at their arguments.
@@ -128,6 +130,7 @@ impl Session {
             database: 0,
             is_authenticated: false,
             has_authenticated: user.admits_everybody(),
+            replays: false,
             is_unrestricted: false,
             brief_reads: BriefReads::None,
             may_discover_keys: false,
@@ -152,6 +155,20 @@ impl Session {
         };
         session.resolve_user(users);
         session
+    }
+
+    /// The session that replays a log.
+    #[must_use]
+    pub fn of_replay(client: Arc<Client>, users: &Users) -> Session {
+        let mut session = Session::new(client, users);
+        session.replays = true;
+        session.resolve_user(users);
+        session
+    }
+
+    /// Forgets a transaction that was begun.
+    pub fn discard(&mut self) {
+        self.transaction = None;
     }
 
     /// The user in whose name it acts.
@@ -186,9 +203,10 @@ impl Session {
         }
         self.user = self.account.user();
         // While the default user lets everybody in, nobody needs to authenticate.
-        self.is_authenticated =
-            self.has_authenticated || users.default_account().user().admits_everybody();
-        self.is_unrestricted = self.user.is_unrestricted();
+        self.is_authenticated = self.has_authenticated
+            || users.default_account().user().admits_everybody()
+            || self.replays;
+        self.is_unrestricted = self.user.is_unrestricted() || self.replays;
         self.may_discover_keys = self.is_unrestricted;
         self.brief_reads =
             if self.is_authenticated { self.user.brief_reads() } else { BriefReads::None };

@@ -82,6 +82,10 @@ pub struct Worker {
     pub settings: Arc<Settings>,
     settings_version: u64,
     now_us: u64,
+    /// Time by which expiries are judged, in milliseconds: the present, or 0 while a log is
+    /// replayed, so that nothing has expired.
+    judged_ms: u64,
+    replays: bool,
     ahead_ms: u64,
     /// Memory that it has claimed of `maxmemory`.
     pub(crate) lease: Lease,
@@ -100,6 +104,9 @@ pub struct Worker {
     counts_uses: bool,
     /// Address of the key whose use by a write was counted last; never read from.
     counted_write: usize,
+    /// True if what was written could not be made to last, as of the last boundary: no further
+    /// write is taken.
+    pub(crate) refuses_writes: bool,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
     /// holds no lock, which it is woken for when the slot is released.
@@ -141,6 +148,9 @@ impl Worker {
             settings: shared.settings(),
             settings_version: shared.settings_version(),
             now_us: shared.clock.unix_us(),
+            judged_ms: shared.clock.unix_us() / 1000,
+            replays: false,
+            refuses_writes: false,
             ahead_ms: shared.clock.ahead_ms(),
             lease: Lease::new(Arc::clone(&shared.memory_limit)),
             client_bytes: 0,
@@ -174,6 +184,7 @@ impl Worker {
         self.refresh_clock(shared);
         self.refresh_settings(shared);
         self.publish_lookups(shared);
+        self.refuses_writes = shared.write_refusal.is_set();
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
@@ -218,6 +229,24 @@ impl Worker {
         self.evicts_soon = evicts_soon;
     }
 
+    /// Begins to replay a log: whatever it holds is executed, and nothing has expired. A relative
+    /// expiry would count from 1970; there is none in a log.
+    pub fn begin_replay(&mut self) {
+        self.replays = true;
+        self.judged_ms = 0;
+    }
+
+    /// True while it replays a log, which nothing is evicted for.
+    pub(crate) fn replays(&self) -> bool {
+        self.replays
+    }
+
+    /// Ends the replaying of a log.
+    pub fn end_replay(&mut self, shared: &Shared) {
+        self.replays = false;
+        self.refresh_clock(shared);
+    }
+
     /// Picks up settings that were changed.
     #[inline]
     pub fn refresh_settings(&mut self, shared: &Shared) {
@@ -241,6 +270,9 @@ impl Worker {
     /// Takes the time anew.
     pub fn refresh_clock(&mut self, shared: &Shared) {
         self.now_us = self.now_us.max(shared.clock.unix_us());
+        if !self.replays {
+            self.judged_ms = self.now_us / 1000;
+        }
         self.ahead_ms = shared.clock.ahead_ms();
         self.refresh_use_stamp();
     }
@@ -300,7 +332,7 @@ impl Worker {
     }
 
     fn expiry_clock_at(&self, floor_ms: u64) -> ExpiryClock {
-        ExpiryClock::new(self.now_ms().max(floor_ms), self.ahead_ms)
+        ExpiryClock::new(self.judged_ms.max(floor_ms), self.ahead_ms)
     }
 
     /// Unix time in milliseconds, as of the last boundary.

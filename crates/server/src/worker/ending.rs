@@ -45,6 +45,7 @@ impl<F: Flavour> EventLoop<F> {
         connection.output.clear();
         connection.output.shrink(0);
         connection.transport.drop_unsent();
+        connection.held.clear();
         connection.publish_unsent();
         // The kernel mostly knows already. After any other error, reading must not wait for a
         // client that has missed replies: bytes that have arrived stay readable, followed by the

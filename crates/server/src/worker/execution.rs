@@ -101,6 +101,18 @@ impl<F: Flavour> Execution<F> {
         span
     }
 
+    /// Enters the gate once more within an iteration that has ended.
+    pub(super) fn enter_gate(&mut self) {
+        let seat = self.reader.seat().clone();
+        self.reader.offline(|| seat.enter());
+    }
+
+    /// Leaves the gate again.
+    pub(super) fn leave_gate(&mut self) {
+        self.reader.seat().leave();
+        self.reader.quiescent();
+    }
+
     /// Leaves the gate, frees memory and announces a quiescent state.
     #[inline]
     pub(super) fn end_iteration(&mut self, span: Option<Span>) {

@@ -63,7 +63,7 @@ impl<F: Flavour> EventLoop<F> {
         // Relaxed: for others' information only. Having waited is not having idled.
         client.last_command_ms.store(worker.now_ms(), Ordering::Relaxed);
         if connection.session.wants_late_reply() {
-            connection.output.append(&mut reply);
+            self.append_reply(index, &mut reply);
         }
         self.resume(index);
     }

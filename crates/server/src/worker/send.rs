@@ -16,6 +16,9 @@ impl<F: Flavour> EventLoop<F> {
     /// Sends fresh replies, behind the unsent ones. The buffer is empty afterwards, for the next
     /// connection.
     pub(super) fn send_replies(&mut self, index: usize) {
+        if self.hold_replies(index) {
+            return;
+        }
         let EventLoop { spec, execution, connections, tls_buffers, .. } = self;
         let connection = &mut connections[index];
         let reply = execution.reply_mut();
@@ -67,14 +70,14 @@ impl<F: Flavour> EventLoop<F> {
         self.close(index);
     }
 
-    fn after_send(&mut self, index: usize, sent: Sent) {
+    pub(super) fn after_send(&mut self, index: usize, sent: Sent) {
         let connection = &self.connections[index];
         if sent == Sent::All && connection.is_idle_and_drained() {
             return;
         }
         if sent == Sent::Broken {
             self.end_output(index);
-        } else if connection.state.is_closing() && sent == Sent::All {
+        } else if connection.state.is_closing() && sent == Sent::All && connection.held.is_empty() {
             self.close(index);
         } else if !self.check_output(index) {
             self.block_or_unblock_output(index);
@@ -85,7 +88,7 @@ impl<F: Flavour> EventLoop<F> {
     /// Ends a client whose unsent replies exceed a limit; returns true if it did.
     pub(super) fn check_output(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
-        let unsent_bytes = connection.unsent_bytes() as u64;
+        let unsent_bytes = connection.backlog_bytes() as u64;
         if !connection.session.is_authenticated && unsent_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX {
             self.execution.stats(&self.spec.shared).output_limit_disconnections.add(1);
             self.close_unauthenticated(index);
@@ -114,7 +117,7 @@ impl<F: Flavour> EventLoop<F> {
     /// half of them.
     fn block_or_unblock_output(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        let unsent_bytes = connection.unsent_bytes() as u64;
+        let unsent_bytes = connection.backlog_bytes() as u64;
         let blocked_from_bytes = if !connection.session.has_pending_reply() {
             backlog::output_blocked_from_bytes(self.config.output_limit(&connection.session))
         } else if self.spec.shared.should_hurry() {

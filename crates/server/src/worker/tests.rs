@@ -78,6 +78,7 @@ impl Server {
             handover: Arc::new(Handover::new(wakers, 100)),
             reception: Arc::new(Reception::new(1).expect("an event descriptor")),
             stop: Arc::default(),
+            durability: Arc::default(),
         };
         let event_loop = EventLoop::new(spec, member, worker).expect("an epoll descriptor");
         let mut server = Server { event_loop, shared, clock, events: Vec::with_capacity(16) };

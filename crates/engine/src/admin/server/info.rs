@@ -74,6 +74,30 @@ fn sum(shared: &Shared, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
     shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
 }
 
+fn append_only(shared: &Shared, lines: &mut Lines<'_>) {
+    let facts = shared.host.append_only();
+    lines.line("aof_enabled", u8::from(facts.is_some()));
+    lines.line("aof_rewrite_in_progress", 0);
+    lines.line("aof_rewrite_scheduled", 0);
+    lines.line("aof_last_rewrite_time_sec", -1);
+    lines.line("aof_current_rewrite_time_sec", -1);
+    lines.line("aof_last_bgrewrite_status", "ok");
+    lines.line("aof_rewrites", 0);
+    let has_failed = facts.is_some_and(|facts| facts.has_failed);
+    lines.line("aof_last_write_status", if has_failed { "err" } else { "ok" });
+    match facts {
+        None => lines.line("restart_loses_all_data", 1),
+        Some(facts) => {
+            lines.line("aof_current_size", facts.current_bytes);
+            lines.line("aof_base_size", facts.base_bytes);
+            lines.line("aof_pending_rewrite", 0);
+            lines.line("aof_buffer_length", 0);
+            lines.line("aof_pending_bio_fsync", u8::from(facts.is_syncing));
+            lines.line("aof_delayed_fsync", facts.delayed_sync_count);
+        }
+    }
+}
+
 fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
     let mut lines = Lines(text);
     let shared = &**cx.shared;
@@ -91,8 +115,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.line("rdb_changes_since_last_save", sum(shared, |stats| &stats.changes));
             lines.line("rdb_bgsave_in_progress", 0);
             lines.line("rdb_saves", 0);
-            lines.line("aof_enabled", 0);
-            lines.line("restart_loses_all_data", 1);
+            append_only(shared, &mut lines);
         }
         "stats" => stats(shared, &mut lines),
         "latencystats" => latency_stats(shared, &mut lines),

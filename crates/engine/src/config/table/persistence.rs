@@ -1,15 +1,15 @@
-//! Snapshots and the append-only log, which do not exist yet.
+//! Snapshots, which do not exist yet, and the append-only file.
 
 use super::super::directive::{Directive, Kind};
 use super::builders::{I32, choice, flag, integer, memory, text};
 
 const NO_SNAPSHOT: &str = "there are no snapshots: `save` is refused";
-const NO_LOG: &str = "there is no append-only log: `appendonly` is refused";
+const NO_REWRITE: &str = "the log is not rewritten";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     Directive::new("save", Kind::SavePoints, "", "When a snapshot is taken.")
         .only(&[""], "there are no snapshots"),
-    flag("appendonly", false, "Logs every write.").only(&["no"], "there is no append-only log"),
+    flag("appendonly", false, "Logs every write.").at_start(),
     text(
         "dir",
         "",
@@ -34,20 +34,18 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(NO_SNAPSHOT),
     flag("stop-writes-on-bgsave-error", true, "Refuses writes after a failed snapshot.")
         .without_effect(NO_SNAPSHOT),
-    choice("appendfsync", "everysec", &["everysec", "always", "no"], "When the log is synced.")
-        .without_effect(NO_LOG),
-    text("appendfilename", "appendonly.aof", "Name of the log.").at_start().without_effect(NO_LOG),
-    text("appenddirname", "appendonlydir", "Directory of the log.")
-        .at_start()
-        .without_effect(NO_LOG),
+    choice("appendfsync", "everysec", &["everysec", "always", "no"], "When the log is synced."),
+    text("appendfilename", "appendonly.aof", "Name of the log.").at_start(),
+    text("appenddirname", "appendonlydir", "Directory of the log.").at_start(),
     flag("no-appendfsync-on-rewrite", false, "Does not sync while the log is rewritten.")
-        .without_effect(NO_LOG),
+        .without_effect(NO_REWRITE),
     integer("auto-aof-rewrite-percentage", "100", 0, I32, "Growth that starts a rewrite.")
-        .without_effect(NO_LOG),
+        .without_effect(NO_REWRITE),
     memory("auto-aof-rewrite-min-size", "67108864", 0, "Size from which growth counts.")
-        .without_effect(NO_LOG),
-    flag("aof-load-truncated", true, "Loads a log that ends early.").without_effect(NO_LOG),
-    flag("aof-use-rdb-preamble", true, "Begins a log with a snapshot.").without_effect(NO_LOG),
-    flag("aof-timestamp-enabled", false, "Writes times into the log.").without_effect(NO_LOG),
-    flag("aof-rewrite-incremental-fsync", true, "Syncs a rewrite in steps.").without_effect(NO_LOG),
+        .without_effect(NO_REWRITE),
+    flag("aof-load-truncated", true, "Loads a log that ends early."),
+    flag("aof-use-rdb-preamble", true, "Begins a log with a snapshot.").without_effect(NO_REWRITE),
+    flag("aof-timestamp-enabled", false, "Writes times into the log."),
+    flag("aof-rewrite-incremental-fsync", true, "Syncs a rewrite in steps.")
+        .without_effect(NO_REWRITE),
 ];

@@ -1,0 +1,324 @@
+//! Logs across losses of power, full disks, damage, and beside Valkey's files.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fastrand::Rng;
+use tidemill_journal::{Journal, Record};
+use tidemill_resp::request::ArgumentView;
+
+use super::*;
+use crate::disk::DiskFile;
+
+mod power;
+
+use power::PowerDisk;
+
+const INCREMENT: &str = "root/dir/log.1.incr.aof";
+
+fn names() -> LogNames {
+    LogNames {
+        root: PathBuf::from("root"),
+        directory_name: "dir".into(),
+        file_name: "log".into(),
+        snapshot_name: "dump.rdb".into(),
+    }
+}
+
+/// Commands of a log as texts. Transactions are one each.
+#[derive(Debug, Default)]
+struct Collected {
+    commands: Vec<String>,
+    transaction: Option<Vec<String>>,
+}
+
+impl Replay for Collected {
+    fn knows(&self, command: &ArgumentView<'_>) -> bool {
+        command.get(0) != b"UNKNOWN"
+    }
+
+    fn execute(&mut self, commands: &[u8]) {
+        let words = String::from_utf8_lossy(commands);
+        let words: Vec<_> = words.split("\r\n").skip(2).step_by(2).collect();
+        let text = words.join(" ").trim_end().to_owned();
+        match (text.as_str(), &mut self.transaction) {
+            (text, _) if text.starts_with("SELECT") => {}
+            ("MULTI", transaction) => *transaction = Some(Vec::new()),
+            ("EXEC", transaction) => {
+                let commands = transaction.take().expect("MULTI comes first");
+                self.commands.push(commands.join(";"));
+            }
+            (_, Some(commands)) => commands.push(text),
+            _ => self.commands.push(text),
+        }
+    }
+
+    fn discard(&mut self) {
+        self.transaction = None;
+    }
+
+    fn load_snapshot(&mut self, _path: &Path, _file: &dyn DiskFile) -> Result<u64, String> {
+        Err("no snapshots here".into())
+    }
+}
+
+type Failures = Arc<Mutex<Vec<Option<WriteFailure>>>>;
+
+/// A log that is appended to, with what it held at first.
+struct Log {
+    journal: Arc<Journal>,
+    file: AppendOnlyFile,
+    loaded: Vec<String>,
+    failures: Failures,
+}
+
+fn open(disk: &PowerDisk, policy: FsyncPolicy) -> Result<Log, LoadError> {
+    let mut collected = Collected::default();
+    let loaded = load(disk, &names(), true, &mut collected)?;
+    let journal = Arc::new(Journal::new(1));
+    let failures = Failures::default();
+    let noted = Arc::clone(&failures);
+    let on_failure = Box::new(move |failure| noted.lock().expect("no panic").push(failure));
+    let wakes: Vec<WakeWorker> = vec![Box::new(|| {})];
+    let file = AppendOnlyFile::open(
+        disk,
+        &names(),
+        loaded,
+        Arc::clone(&journal),
+        policy,
+        wakes,
+        on_failure,
+    );
+    let file = file.expect("the disk has room");
+    Ok(Log { journal, file, loaded: collected.commands, failures })
+}
+
+impl Log {
+    /// Pushes a record of one or several effects; returns what it is when it is loaded.
+    fn push(&self, commands: &[String]) -> String {
+        let mut record = Record::default();
+        for command in commands {
+            record.push(0, command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        }
+        self.journal.push(0, self.journal.allocate(), &mut record);
+        commands.join(";")
+    }
+}
+
+/// Lives of a server on one disk, each ended by a loss of power at any moment. What was released is
+/// there, in order, and what is there is a prefix of what was pushed.
+fn lose_power_again_and_again(seed: u64, policy: FsyncPolicy) {
+    let mut random = Rng::with_seed(seed);
+    let mut disk = PowerDisk::default();
+    let mut history: Vec<String> = Vec::new();
+    for life in 0..random.usize(2..6) {
+        let log = open(&disk, policy).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(log.loaded, history, "seed {seed}, life {life}");
+        let before = history.len();
+        for index in 0..random.usize(0..40) {
+            let value = |random: &mut Rng| "v".repeat(random.usize(1..900));
+            let command = |random: &mut Rng| format!("SET {seed}:{life}:{index} {}", value(random));
+            let commands: Vec<_> = (0..random.usize(1..3)).map(|_| command(&mut random)).collect();
+            history.push(log.push(&commands));
+            match (policy, random.u32(0..4)) {
+                (FsyncPolicy::Always, 0) => log.file.write_and_sync(),
+                (FsyncPolicy::Always, _) => {}
+                (_, 0) => log.file.write_and_sync(),
+                (_, _) => log.file.write_behind(0),
+            }
+        }
+        let durable = before + log.file.durable() as usize;
+        if policy == FsyncPolicy::Always {
+            assert_eq!(log.file.released(), log.file.durable());
+        }
+        if random.u32(0..4) == 0 {
+            log.file.stop();
+            continue;
+        }
+        disk = disk.lose_power(&mut random);
+        let mut survived = Collected::default();
+        load(&disk, &names(), true, &mut survived)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let survived = survived.commands;
+        assert!(survived.len() >= durable, "seed {seed}: {} of {durable}", survived.len());
+        assert_eq!(survived, history[..survived.len()], "seed {seed}");
+        history.truncate(survived.len());
+    }
+}
+
+#[test]
+fn a_loss_of_power_takes_nothing_that_was_released() {
+    let first = fastrand::u64(..1 << 40);
+    println!("seed {first}");
+    for seed in first..first + 250 {
+        lose_power_again_and_again(seed, FsyncPolicy::Always);
+    }
+}
+
+#[test]
+fn a_loss_of_power_leaves_a_prefix() {
+    let first = fastrand::u64(..1 << 40);
+    println!("seed {first}");
+    for seed in first..first + 250 {
+        lose_power_again_and_again(seed, FsyncPolicy::EverySecond);
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_whole_records_and_goes_on_when_there_is_room() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    let mut pushed = vec![log.push(&["SET a 1".into()])];
+    log.file.write_behind(0);
+    assert_eq!(log.file.released(), 1);
+    disk.limit(Some(40));
+    pushed.push(log.push(&["SET b 1".into(), "SET c 1".into()]));
+    log.file.write_behind(0);
+    // Reads go on, and writes are refused.
+    assert_eq!(log.file.released(), u64::MAX);
+    assert!(log.file.status().has_failed);
+    let failure = log.failures.lock().expect("no panic")[0].expect("it was told");
+    assert!(!failure.is_of_sync);
+    let mut found = Collected::default();
+    load(&disk, &names(), false, &mut found).expect("whole records");
+    assert_eq!(found.commands, pushed[..1]);
+    disk.limit(None);
+    log.file.write_and_sync();
+    assert_eq!(log.file.durable(), 2);
+    assert_eq!(*log.failures.lock().expect("no panic").last().expect("told"), None);
+    let mut found = Collected::default();
+    load(&disk, &names(), false, &mut found).expect("whole records");
+    assert_eq!(found.commands, pushed);
+}
+
+#[test]
+fn a_failed_sync_is_not_healed_by_a_later_one() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+    log.push(&["SET a 1".into()]);
+    disk.fail_sync(true);
+    log.file.write_and_sync();
+    disk.fail_sync(false);
+    log.push(&["SET b 1".into()]);
+    log.file.write_and_sync();
+    assert_eq!(log.file.durable(), 0);
+    assert!(log.file.status().has_failed);
+    assert_eq!(log.failures.lock().expect("no panic").len(), 1);
+}
+
+/// Text of a log of Valkey: no checksums.
+fn put_log(disk: &PowerDisk, text: &str) {
+    disk.put(Path::new("root/dir/log.manifest"), b"file log.1.incr.aof seq 1 type i\n");
+    disk.put(Path::new(INCREMENT), text.as_bytes());
+}
+
+const SET: &str = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+const MULTI: &str = "*1\r\n$5\r\nMULTI\r\n";
+
+#[test]
+fn tails_are_cut_as_valkey_cuts_them() {
+    for (tail, refused) in [
+        ("*3\r\n$3\r\nSE", "Unexpected end of file"),
+        (MULTI, "Unexpected end of file"),
+        (&format!("{MULTI}{SET}*1\r\n$4\r\nEX"), "Unexpected end of file"),
+        ("#TS:17", "Unexpected end of file"),
+        ("\0\0\0\0", "at offset 27"),
+        ("*0\r\n", "Bad file format"),
+        ("*3\r\n$3\r\nSETxx", "Bad file format"),
+        ("SET k v\r\n", "Bad file format"),
+        ("*1\r\n$7\r\nUNKNOWN\r\n", "Unknown command 'UNKNOWN'"),
+    ] {
+        let text = format!("{SET}{tail}");
+        let disk = PowerDisk::default();
+        put_log(&disk, &text);
+        let error = load(&disk, &names(), false, &mut Collected::default()).expect_err(tail);
+        assert!(error.to_string().contains(refused), "{tail:?}: {error}");
+        assert_eq!(disk.bytes(Path::new(INCREMENT)), text.as_bytes(), "nothing was changed");
+        let mut found = Collected::default();
+        let result = load(&disk, &names(), true, &mut found);
+        if refused == "Unexpected end of file" {
+            let loaded = result.expect("the tail is cut off");
+            assert_eq!(found.commands, ["SET k v"], "{tail:?}");
+            assert_eq!(loaded.tail_bytes, SET.len() as u64);
+            assert_eq!(disk.bytes(Path::new(INCREMENT)), SET.as_bytes());
+        } else {
+            result.expect_err("no tail but damage");
+        }
+    }
+}
+
+#[test]
+fn damage_in_what_was_durable_stops_the_start() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
+    for index in 0..50 {
+        log.push(&[format!("SET key:{index} value")]);
+        log.file.write_and_sync();
+    }
+    let whole = disk.bytes(Path::new(INCREMENT));
+    let offset = whole.len() / 2;
+    for damage in
+        [b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", b"*3\r\n$900\r\nxxxxxxxxxxxxxx"]
+    {
+        let mut bytes = whole.clone();
+        let at =
+            offset + bytes[offset..].windows(3).position(|three| three == b"*3\r").expect("one");
+        bytes[at..at + damage.len()].copy_from_slice(damage);
+        let disk = PowerDisk::default();
+        put_log(&disk, "");
+        disk.put(Path::new(INCREMENT), &bytes);
+        let error = load(&disk, &names(), true, &mut Collected::default()).expect_err("damaged");
+        assert!(
+            matches!(error, LoadError::Broken { offset, .. } if offset == at as u64),
+            "{error}"
+        );
+        assert_eq!(disk.bytes(Path::new(INCREMENT)), bytes, "nothing was changed");
+    }
+}
+
+#[test]
+fn what_valkey_appended_to_our_file_is_kept() {
+    let disk = PowerDisk::default();
+    let log = open(&disk, FsyncPolicy::Always).expect("an empty disk");
+    log.push(&["SET a 1".into()]);
+    log.file.write_and_sync();
+    let mut bytes = disk.bytes(Path::new(INCREMENT));
+    bytes.extend_from_slice(SET.as_bytes());
+    disk.put(Path::new(INCREMENT), &bytes);
+    let log = open(&disk, FsyncPolicy::Always).expect("a log");
+    assert_eq!(log.loaded, ["SET a 1", "SET k v"]);
+}
+
+#[test]
+fn an_old_single_file_is_taken_over_also_after_an_interruption() {
+    for is_begun in [false, true] {
+        let disk = PowerDisk::default();
+        disk.put(Path::new("root/log"), SET.as_bytes());
+        if is_begun {
+            disk.put(Path::new("root/dir/log.manifest"), b"file log seq 1 type b\n");
+        }
+        let log = open(&disk, FsyncPolicy::Always).expect("an old log");
+        assert_eq!(log.loaded, ["SET k v"]);
+        log.push(&["SET a 1".into()]);
+        log.file.stop();
+        let mut random = Rng::with_seed(1);
+        let log = open(&disk.lose_power(&mut random), FsyncPolicy::Always).expect("a log");
+        assert_eq!(log.loaded, ["SET k v", "SET a 1"]);
+    }
+}
+
+#[test]
+fn a_snapshot_without_a_log_is_not_ignored() {
+    let disk = PowerDisk::default();
+    disk.put(Path::new("root/dump.rdb"), b"REDIS0011");
+    let error = load(&disk, &names(), true, &mut Collected::default()).expect_err("refused");
+    assert!(matches!(error, LoadError::SnapshotWithoutLog { .. }), "{error}");
+}
+
+#[test]
+fn an_absent_file_of_the_manifest_stops_the_start() {
+    let disk = PowerDisk::default();
+    disk.put(Path::new("root/dir/log.manifest"), b"file log.1.incr.aof seq 1 type i\n");
+    let error = load(&disk, &names(), true, &mut Collected::default()).expect_err("refused");
+    assert!(matches!(error, LoadError::Absent { .. }), "{error}");
+}

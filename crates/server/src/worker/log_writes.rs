@@ -1,0 +1,83 @@
+//! Replies and the append-only file: no reply leaves before the records that it depends on.
+//!
+//! Coordinates the owners; has no state of its own. A reply depends on every record that was
+//! numbered before it was made: the data that it shows may be of any of them.
+
+use tidemill_rcu::Flavour;
+use tidemill_resp::encode::ReplyBuffer;
+
+use super::EventLoop;
+use crate::output::Sent;
+
+impl<F: Flavour> EventLoop<F> {
+    /// Keeps fresh replies back if they have to wait; true if they do. The lines of `MONITOR`
+    /// do not: they are about requests, not about data.
+    #[inline]
+    pub(super) fn hold_replies(&mut self, index: usize) -> bool {
+        self.holding.log().is_some() && self.hold_replies_now(index)
+    }
+
+    #[inline(never)]
+    fn hold_replies_now(&mut self, index: usize) -> bool {
+        let EventLoop { execution, connections, holding, .. } = self;
+        let Some(log) = holding.log() else { return false };
+        let (connection, reply) = (&mut connections[index], execution.reply_mut());
+        let is_exempt = connection.session.is_monitor && connection.held.is_empty();
+        if reply.is_empty() || reply.has_failed() || connection.state.is_output_over() || is_exempt
+        {
+            return false;
+        }
+        // Behind the last command, whose number was taken before.
+        let need = log.need();
+        if connection.held.is_empty() && need <= log.released() {
+            return false;
+        }
+        connection.held.hold(need, reply);
+        connection.publish_unsent();
+        let session = connection.session.id();
+        holding.push(need, session);
+        self.after_send(index, Sent::Part);
+        true
+    }
+
+    /// Puts a reply that did not come from a turn behind the others of a connection.
+    pub(super) fn append_reply(&mut self, index: usize, reply: &mut ReplyBuffer) {
+        let EventLoop { connections, holding, .. } = self;
+        let connection = &mut connections[index];
+        let need = holding.log().map(|log| (log.need(), log.released()));
+        match need {
+            Some((need, released)) if need > released || !connection.held.is_empty() => {
+                connection.held.hold(need, reply);
+                holding.push(need, connection.session.id());
+            }
+            _ => connection.output.append(reply),
+        }
+    }
+
+    /// Ends an iteration: writes what was changed, and sends the replies that waited for it.
+    /// Outside of the gate, as writing may block.
+    pub(super) fn write_log(&mut self) {
+        let index = self.spec.index;
+        let Some(log) = self.holding.log().cloned() else { return };
+        log.write_behind(index);
+        // Each round takes a session at least.
+        while log.waits(index, self.holding.first_need()) {
+            let released = log.released();
+            self.execution.enter_gate();
+            while let Some(session) = self.holding.take(released) {
+                self.release_replies(session, released);
+            }
+            self.execution.leave_gate();
+        }
+    }
+
+    fn release_replies(&mut self, session: u64, released: u64) {
+        let Some(index) = self.connections.of_session(session) else { return };
+        let connection = &mut self.connections[index];
+        let before = connection.output.len();
+        connection.held.release(released, &mut connection.output);
+        if connection.output.len() > before {
+            self.flush(index);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+package durability
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+var (
+	killCount = flag.Int("kills", 4, "times that a server is killed, by policy")
+	firstSeed = flag.Uint64("seed", 0, "seed; 0 takes one from the clock")
+)
+
+const (
+	writerCount = 6
+	depthMax    = 12
+)
+
+// writer is a client with counters of its own. Each of its transactions raises both of them and
+// appends to a list.
+type writer struct {
+	index int
+	// Transactions that were sent and that were answered, over all lives of the server.
+	sent, acknowledged int64
+	// Highest value of another writer's counter that a read has answered, by writer.
+	seen [writerCount]int64
+}
+
+func (w *writer) key(name string) string { return fmt.Sprintf("%s:%d", name, w.index) }
+
+// run sends transactions and reads in pipelines of random depth until the server is gone.
+func (w *writer) run(address string, random *rand.Rand, answered *atomic.Int64) {
+	conn, err := wire.Dial(address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for {
+		depth := 1 + random.IntN(depthMax)
+		other := random.IntN(writerCount)
+		var request []byte
+		for range depth {
+			for _, words := range [][]string{
+				{"MULTI"}, {"INCR", w.key("a")}, {"INCR", w.key("b")}, {"EXEC"},
+				{"RPUSH", w.key("l"), "x"},
+				{"GET", fmt.Sprintf("a:%d", other)},
+			} {
+				request = wire.AppendCommand(request, wire.Arguments(words...)...)
+			}
+		}
+		w.sent += int64(depth)
+		if conn.SendRaw(request) != nil {
+			return
+		}
+		for range depth {
+			var reply wire.Reply
+			for part := range 6 {
+				if reply, err = conn.Receive(); err != nil {
+					return
+				}
+				if part == 4 {
+					w.acknowledged++
+					answered.Add(1)
+				}
+			}
+			if value, err := strconv.ParseInt(string(reply.Text), 10, 64); err == nil {
+				w.seen[other] = max(w.seen[other], value)
+			}
+		}
+	}
+}
+
+// check compares what the server has with what it has acknowledged.
+func (w *writer) check(t *testing.T, conn *wire.Conn, writers []*writer) {
+	t.Helper()
+	number := func(words ...string) int64 {
+		reply, err := conn.Do(words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _ := strconv.ParseInt(string(reply.Text), 10, 64)
+		return value
+	}
+	a, b, length := number("GET", w.key("a")), number("GET", w.key("b")), number("LLEN", w.key("l"))
+	if a != b {
+		t.Errorf("writer %d: half a transaction: %d and %d", w.index, a, b)
+	}
+	if a < w.acknowledged || a > w.sent {
+		t.Errorf("writer %d: counter is %d, acknowledged %d, sent %d", w.index, a, w.acknowledged,
+			w.sent)
+	}
+	// The last command of a batch is behind its transaction.
+	if length < w.acknowledged || length > a {
+		t.Errorf("writer %d: list has %d elements, acknowledged %d, counter %d", w.index, length,
+			w.acknowledged, a)
+	}
+	for _, reader := range writers {
+		if seen := reader.seen[w.index]; seen > a {
+			t.Errorf("writer %d: a read answered %d, now it is %d", w.index, seen, a)
+		}
+	}
+	// The next life counts from what is there.
+	for ; length < a; length++ {
+		if _, err := conn.Do("RPUSH", w.key("l"), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.sent, w.acknowledged = a, a
+	for _, reader := range writers {
+		reader.seen[w.index] = 0
+	}
+}
+
+func seed(t *testing.T) *rand.Rand {
+	t.Helper()
+	first := *firstSeed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", first)
+	return rand.New(rand.NewPCG(first, 0))
+}
+
+// A server that is killed at any moment has, when it is started again, all that it has answered,
+// reads included, and nothing twice.
+func TestKill_LosesNothingAcknowledged(t *testing.T) {
+	for _, policy := range []string{"always", "everysec", "no"} {
+		t.Run(policy, func(t *testing.T) {
+			random := seed(t)
+			directory := t.TempDir()
+			directives := []string{"--appendonly", "yes", "--appendfsync", policy,
+				"--worker-threads", "3"}
+			var writers []*writer
+			for index := range writerCount {
+				writers = append(writers, &writer{index: index})
+			}
+			for range *killCount {
+				server, err := instance.Launch(instance.Subject, directory, directives...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				conn, err := wire.Dial(server.Address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, writer := range writers {
+					writer.check(t, conn, writers)
+				}
+				conn.Close()
+				live(server, writers, random)
+				if t.Failed() {
+					t.Fatal(server.Log())
+				}
+			}
+		})
+	}
+}
+
+// live lets the writers work for a random time, and kills the server.
+func live(server *instance.Server, writers []*writer, random *rand.Rand) {
+	var group sync.WaitGroup
+	var answered atomic.Int64
+	for _, writer := range writers {
+		own := rand.New(rand.NewPCG(random.Uint64(), 0))
+		group.Go(func() { writer.run(server.Address, own, &answered) })
+	}
+	// A number of answers first, and then a random time: the speed of the machine matters little.
+	for least := int64(random.IntN(2000)); answered.Load() < least; {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(time.Duration(random.IntN(20_000)) * time.Microsecond)
+	server.Kill()
+	group.Wait()
+}

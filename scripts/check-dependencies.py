@@ -12,7 +12,7 @@ ALLOWED = {
     "tidemill": {"server", "bench", "host"},
     "tidemill-server": {"persist", "engine", "journal", "store", "rcu", "resp", "host"},
     "tidemill-persist": {"engine", "journal", "store", "rcu", "resp", "rdb"},
-    "tidemill-engine": {"store", "rcu", "resp", "rdb", "journal"},
+    "tidemill-engine": {"store", "rcu", "resp", "rdb", "journal", "script"},
     "tidemill-journal": set(),
     "tidemill-store": {"rcu"},
     "tidemill-bench": {"resp", "host"},

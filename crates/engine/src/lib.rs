@@ -27,6 +27,7 @@ mod long_reply;
 mod memory;
 pub mod pubsub;
 pub mod reply;
+pub mod script;
 pub mod settings;
 pub mod shared;
 pub mod slots;

@@ -239,6 +239,42 @@ pub const ACL_LOG_WINDOW_MS: u64 = 60_000;
 /// Bytes of a name, a key or a channel that `ACL LOG` keeps.
 pub const ACL_LOG_OBJECT_BYTES_MAX: usize = 16 << 10;
 
+/// Scripts of `EVAL` that are cached.
+pub const EVALUATED_SCRIPTS_MAX: usize = 500;
+
+/// Bytes of a cached script beside its source, as they are accounted.
+pub const CACHED_SCRIPT_BYTES: usize = 160;
+
+/// Bytes of a library beside its source, as they are accounted.
+pub const LIBRARY_BYTES: usize = 160;
+
+/// Bytes of a function of a library, as they are accounted.
+pub const FUNCTION_BYTES: usize = 160;
+
+/// Bytes that a run of a script may hold in its values.
+pub const SCRIPT_RUN_BYTES_MAX: usize = 512 << 20;
+
+/// Bytes that a run of a function may hold in its values.
+pub const FUNCTION_RUN_BYTES_MAX: usize = 512 << 20;
+
+/// Microseconds after which a script ends its turn, so that other connections have theirs.
+pub const SCRIPT_SLICE_US: u64 = 2_000;
+
+/// Milliseconds that a library may take to load.
+pub const LIBRARY_LOAD_MS_MAX: u64 = 500;
+
+/// Bytes of a buffer of a worker's scripts that are kept between two runs.
+pub const RUN_BUFFER_BYTES_MAX: usize = 16 << 10;
+
+/// Lookups of a run without locks beyond which it takes the token to repeat them under locks.
+pub const SEEN_SLOTS_MAX: usize = 1_024;
+
+/// Keys of one run whose values before it are looked for one by one.
+pub const UNDONE_KEYS_SCANNED_MAX: usize = 16;
+
+/// Commands of one run that are counted together.
+pub const COUNTED_TOGETHER_MAX: usize = 1_024;
+
 const _: () = assert!(BATCH_REQUESTS_MAX <= TURN_COMMANDS_MAX);
 const _: () = assert!(PIECE_BYTES <= TURN_REPLY_BYTES_MAX);
 

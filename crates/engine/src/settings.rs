@@ -156,6 +156,9 @@ pub struct Settings {
     pub latency_ns_min: u64,
     /// `latency-tracking`: whether the times of commands are kept in histograms.
     pub latency_tracking: bool,
+    /// `busy-reply-threshold` in microseconds: how long a script may run before those who need its
+    /// slots are told; 0 is for ever.
+    pub busy_reply_us: u64,
     /// `rcu-quiescent`.
     pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
@@ -227,6 +230,7 @@ impl Default for Settings {
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,
             latency_tracking: true,
+            busy_reply_us: 5_000_000,
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
             published_events: EventClass::empty(),

@@ -6,10 +6,13 @@
 
 use std::collections::TryReserveError;
 
+use itoa::Buffer;
+
 use crate::checksum::Checksum;
 use crate::cursor::{Cursor, Fault};
 use crate::encode::{Compression, Encoder, Place};
 use crate::error::{DecodeError, ModuleName, ReadError};
+use crate::file::opcode;
 use crate::limits::VALKEY_VERSION;
 use crate::value::{Item, MODULE_TYPES, Stop, ValueDecoder, ValueEncoding};
 use crate::version::{Version, VersionCheck};
@@ -96,6 +99,22 @@ impl<'p> Payload<'p> {
         ValueEncoding::of(self.version, number).ok_or(unknown)
     }
 
+    /// Sources of the libraries in a payload of `FUNCTION DUMP`; none when it is of anything else.
+    #[must_use]
+    pub fn functions(self) -> Option<Vec<Vec<u8>>> {
+        let mut cursor = Cursor::new(self.body, 0);
+        let mut sources = Vec::new();
+        while cursor.consumed() < self.body.len() {
+            if cursor.byte("a library of functions").ok()? != opcode::FUNCTIONS {
+                return None;
+            }
+            let (mut scratch, mut digits) = (Vec::new(), Buffer::new());
+            let source = cursor.string(&mut scratch, "a library of functions").ok()?;
+            sources.push(source.bytes(&mut digits).to_vec());
+        }
+        Some(sources)
+    }
+
     /// Delivers the value, element by element. Bytes behind it are passed over, as in Valkey.
     ///
     /// # Errors
@@ -138,6 +157,28 @@ pub fn encode(
 ) -> Result<Vec<u8>, TryReserveError> {
     let mut encoder = Encoder::new(Vec::new(), compression);
     write(&mut encoder, Place::Payload)?;
+    sealed(encoder)
+}
+
+/// Payload of libraries of functions, given by their sources, as `FUNCTION DUMP` answers it.
+///
+/// # Errors
+///
+/// When there is no memory for it.
+pub fn encode_functions<'s>(
+    compression: Compression,
+    sources: impl IntoIterator<Item = &'s [u8]>,
+) -> Result<Vec<u8>, TryReserveError> {
+    let mut encoder = Encoder::new(Vec::new(), compression);
+    for source in sources {
+        encoder.raw(&[opcode::FUNCTIONS])?;
+        encoder.text(source)?;
+    }
+    sealed(encoder)
+}
+
+/// What was written, with version and checksum.
+fn sealed(encoder: Encoder<Vec<u8>>) -> Result<Vec<u8>, TryReserveError> {
     let mut payload = encoder.into_output();
     payload.try_reserve(VERSION_BYTES + CHECKSUM_BYTES)?;
     payload.extend_from_slice(&VALKEY_VERSION.to_le_bytes());

@@ -13,6 +13,10 @@ pub enum Interrupt {
     Kill(&'static str),
 }
 
+/// End of a run by its caller, within a command; `pcall` does not catch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abort;
+
 /// Protocol of the replies that a script receives, as `redis.setresp` sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -26,7 +30,11 @@ pub enum Protocol {
 /// The caller of a run. All methods run on the thread of the run.
 pub trait Host {
     /// Executes a command. An error of the command is a `Reply::Error`.
-    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Reply;
+    ///
+    /// # Errors
+    ///
+    /// [`Abort`], when the run is to end here.
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Reply, Abort>;
 
     /// Called about every 10,000 calls and backward jumps.
     fn interrupt(&mut self) -> Interrupt;

@@ -1,7 +1,7 @@
 //! Runs of scripts and functions.
 
 use crate::heap::{Code, OutOfMemory};
-use crate::host::{Host, Interrupt, Protocol};
+use crate::host::{Abort, Host, Interrupt, Protocol};
 use crate::library::{self, reply_of_value};
 use crate::reply::Reply;
 use crate::settings::{Registration, Settings};
@@ -102,8 +102,9 @@ struct Loading<'h> {
 }
 
 impl Host for Loading<'_> {
-    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Reply {
-        Reply::Error(b"ERR server.call can only be called inside a script invocation".to_vec())
+    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
+        let text = b"ERR server.call can only be called inside a script invocation";
+        Ok(Reply::Error(text.to_vec()))
     }
 
     fn interrupt(&mut self) -> Interrupt {

@@ -23,9 +23,15 @@ mod table;
 mod value;
 mod vm;
 
-pub use host::{Host, Interrupt, Protocol};
+pub use host::{Abort, Host, Interrupt, Protocol};
 pub use interpreter::{
     Function, Identity, Interpreter, LoadError, Progress, Run, Script, ScriptError,
 };
 pub use reply::Reply;
 pub use shebang::{Flags, Shebang};
+
+/// SHA-1 of a source, by which `EVALSHA` names it.
+#[must_use]
+pub fn digest(source: &[u8]) -> [u8; 20] {
+    sha1_smol::Sha1::from(source).digest().bytes()
+}

@@ -97,7 +97,9 @@ impl Connection {
 
     /// True if a turn could do something for it: there are requests or the rest of a reply.
     pub(crate) fn has_work(&self) -> bool {
-        !self.input.is_empty() || self.session.has_pending_reply()
+        !self.input.is_empty()
+            || self.session.has_pending_reply()
+            || self.session.has_pending_script()
     }
 
     /// True if its last request waits for an event that the end of the client replaces: another

@@ -465,6 +465,15 @@ impl Host for Process {
         stop_this_process();
     }
 
+    fn log(&self, level: u8, message: &[u8]) {
+        let message = message.escape_ascii();
+        match level {
+            0 | 1 => log::debug!("{message}"),
+            2 => log::info!("{message}"),
+            _ => log::warn!("{message}"),
+        }
+    }
+
     fn violate_memory(&self) {
         crash::violate_memory();
     }

@@ -41,7 +41,7 @@ use crate::table::TableShape;
 use crate::word::SlotWord;
 
 pub use self::detached::{Detached, Unreachable};
-pub use self::lock::{Found, SlotLock};
+pub use self::lock::{DetachedLock, Found, SlotLock};
 pub use self::publish::{Editing, Published, TreeSpec};
 
 /// Observer of releases of slots that sessions wait for.

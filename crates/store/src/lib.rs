@@ -39,7 +39,8 @@ pub use entry::{
 pub use heap::Heap;
 pub use key::{KeyBytes, KeyHash, LANES};
 pub use keyspace::{
-    Detached, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock, TreeSpec, Unreachable,
+    Detached, DetachedLock, Editing, Found, Keyspace, Published, ReleaseObserver, SlotLock,
+    TreeSpec, Unreachable,
 };
 pub use member::{Guard, Member, Section};
 pub use new_string::NewString;

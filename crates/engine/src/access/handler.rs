@@ -11,6 +11,28 @@ pub enum Handler {
     Keyed(KeyedHandler),
     /// Works on the session, the server or the whole keyspace.
     Session(SessionHandler),
+    /// Runs a script, which calls commands.
+    Script(ScriptCommand),
+}
+
+/// How a command names the script that it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptName {
+    /// By its source.
+    Source,
+    /// By the digest of its source.
+    Digest,
+    /// By the name of a function.
+    Function,
+}
+
+/// A command that runs a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptCommand {
+    /// How it names the script.
+    pub name: ScriptName,
+    /// True if the script may not write.
+    pub is_read_only: bool,
 }
 
 /// Handler of a command on keys.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tidemill_store::gate::Seat;
-use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
+use tidemill_store::{DetachedLock, EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::slots::parking::{Ticket, WaitTarget};
 use crate::slots::registry::SlotRegistry;
 use crate::slots::slot_set::SlotSet;
-use crate::slots::token::TokenGuard;
+use crate::slots::token::{DetachedToken, TokenGuard};
 use crate::worker::Worker;
 
 /// Slots to lock, ascending and without repetition.
@@ -51,7 +51,44 @@ pub struct LockSet<'k> {
     token: Option<TokenGuard<'k>>,
 }
 
+/// Locks of a unit between two turns: see [`LockSet::detach`].
+#[derive(Debug)]
+pub(crate) struct DetachedLocks {
+    locks: Vec<DetachedLock>,
+    held: bool,
+    clock: Option<ExpiryClock>,
+    token: DetachedToken,
+}
+
+impl DetachedLocks {
+    /// The locks again.
+    pub(crate) fn attach(self, shared: &Shared) -> LockSet<'_> {
+        LockSet {
+            locks: self.locks.into_iter().map(|lock| shared.keyspace.attach(lock)).collect(),
+            held: self.held,
+            clock: Cell::new(self.clock),
+            token: Some(shared.token.attach(self.token)),
+            ..LockSet::default()
+        }
+    }
+}
+
 impl<'k> LockSet<'k> {
+    /// Detaches all locks and the token: they stay taken until they are attached again.
+    ///
+    /// # Panics
+    ///
+    /// Without the token: who waits for a slot must not wait for somebody who waits.
+    pub(crate) fn detach(mut self) -> DetachedLocks {
+        let token = self.token.take().expect("only the holder of the token keeps its locks");
+        DetachedLocks {
+            locks: self.locks.drain(..).map(SlotLock::detach).collect(),
+            held: self.held,
+            clock: self.clock.get(),
+            token: token.detach(),
+        }
+    }
+
     /// No lock yet of the slots that will be locked.
     fn for_slots(slots: &Slots) -> LockSet<'k> {
         let is_many = slots.len() >= SLOT_SET_MIN;
@@ -127,6 +164,22 @@ impl<'k> LockSet<'k> {
     /// No lock, while the gate is closed and nobody else runs.
     pub(crate) fn alone() -> LockSet<'k> {
         LockSet { alone: true, ..LockSet::default() }
+    }
+
+    /// Slots that are locked.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotNumber> + use<'_, 'k> {
+        self.locks.iter().map(SlotLock::slot)
+    }
+
+    /// Lets it wait for slots that it adds.
+    pub(crate) fn give_token(&mut self, token: TokenGuard<'k>) {
+        debug_assert!(self.token.is_none(), "there is one token");
+        self.token = Some(token);
+    }
+
+    /// Takes the token out.
+    pub(crate) fn take_token(&mut self) -> Option<TokenGuard<'k>> {
+        self.token.take()
     }
 
     /// Marks all slots held: what follows is one change to readers.

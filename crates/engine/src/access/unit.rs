@@ -16,7 +16,7 @@
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
 
-use crate::access::locks::LockSet;
+use crate::access::locks::{DetachedLocks, LockSet};
 use crate::commit::{Effects, Journal, Record, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
 use crate::shared::Shared;
@@ -24,6 +24,7 @@ use crate::slots::mailbox::Message;
 use crate::slots::parking::WaitTarget;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
 use crate::slots::registry::SlotRegistry;
+use crate::slots::token::TokenGuard;
 use crate::worker::Worker;
 
 /// A unit that is executed. Its end is `commit`; one that is dropped before must not have changed
@@ -119,6 +120,34 @@ impl<'k> Unit<'k> {
     fn assert_grows(&self) {
         let has_number = self.notes.as_ref().is_some_and(|notes| notes.number.is_some());
         assert!(!has_number, "a unit with a number takes no further slot");
+    }
+
+    /// Slots that it has locked.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotNumber> + use<'_, 'k> {
+        self.locks.slots()
+    }
+
+    /// True if it may wait for further slots.
+    #[must_use]
+    pub(crate) fn may_wait(&self) -> bool {
+        self.locks.has_token() || self.locks.is_alone()
+    }
+
+    /// Lets it wait for further slots from now on.
+    pub(crate) fn give_token(&mut self, token: TokenGuard<'k>) {
+        self.locks.give_token(token);
+    }
+
+    /// Takes the token out, for who has to give it back later than the locks.
+    pub(crate) fn take_token(&mut self) -> Option<TokenGuard<'k>> {
+        self.locks.take_token()
+    }
+
+    /// Ends a concealed unit whose changes were taken back: nothing of it is journaled, and nobody
+    /// is served.
+    pub(crate) fn abandon(mut self) {
+        debug_assert!(self.notes.as_ref().is_none_or(|notes| notes.number.is_none()));
+        self.notes = None;
     }
 
     /// Clock of everything under its locks: see [`LockSet::expiry_clock`].
@@ -223,6 +252,41 @@ impl<'k> Unit<'k> {
         self.succeed(worker);
         // Before the first slot is unmarked: nobody has seen any of it yet.
         self.notes.take().map_or_else(Vec::new, |notes| notes.end(worker.index))
+    }
+}
+
+/// A unit between two turns of its session: see [`Unit::suspend`].
+#[derive(Debug)]
+pub(crate) struct SuspendedUnit {
+    locks: DetachedLocks,
+    effects: Effects,
+    ready: ReadyKeys,
+}
+
+impl SuspendedUnit {
+    /// Goes on with the unit. The journal is as it was: it is switched with the gate closed, which
+    /// needs the token.
+    pub(crate) fn resume(self, shared: &Shared) -> Unit<'_> {
+        let mut unit = Unit::new(shared, self.locks.attach(shared));
+        if unit.notes.is_some() || !self.ready.is_empty() {
+            let notes = unit.notes();
+            notes.effects = self.effects;
+            notes.ready = self.ready;
+        }
+        unit
+    }
+}
+
+impl Unit<'_> {
+    /// Puts a unit with the token aside between two of its commands: its slots stay locked.
+    ///
+    /// # Panics
+    ///
+    /// Without the token, or with a number.
+    pub(crate) fn suspend(self) -> SuspendedUnit {
+        let notes = self.notes.map(|notes| *notes).unwrap_or_default();
+        assert!(notes.number.is_none() && notes.served.is_empty() && notes.concealed.is_empty());
+        SuspendedUnit { locks: self.locks.detach(), effects: notes.effects, ready: notes.ready }
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Context {
     TopLevel,
     /// In a transaction.
     Multi,
+    /// In a script.
+    Lua,
 }
 
 impl Context {
@@ -48,6 +50,7 @@ impl Context {
         match self {
             Context::TopLevel => "toplevel",
             Context::Multi => "multi",
+            Context::Lua => "lua",
         }
     }
 }

@@ -7,5 +7,6 @@ pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;
 pub(crate) mod pubsub;
+pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod transactions;

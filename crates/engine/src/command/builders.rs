@@ -41,6 +41,12 @@ impl Command {
         Command::family(group, categories, Scope::Keyspace)
     }
 
+    /// A family of commands that run scripts.
+    #[must_use]
+    pub const fn scripts(group: Group, categories: Categories) -> Command {
+        Command::family(group, categories, Scope::Script)
+    }
+
     /// A row of a family: lower-case name (`container|name` of a subcommand), number of arguments
     /// with the name (at least that many when negative), version that brought it, summary.
     #[must_use]

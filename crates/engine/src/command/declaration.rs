@@ -55,6 +55,8 @@ bitflags! {
         const ASKING = 1 << 20;
         /// Made for servers, not for clients. Shown in `COMMAND DOCS` alone.
         const SYSTEM = 1 << 21;
+        /// May be called without a key although it declares some.
+        const NO_MANDATORY_KEYS = 1 << 22;
     }
 }
 
@@ -149,6 +151,7 @@ groups! {
     Set = "set", true;
     SortedSet = "sorted-set", true;
     Stream = "stream", true;
+    Scripting = "scripting", false;
     String = "string", false;
     Transactions = "transactions", false;
 }
@@ -163,6 +166,8 @@ pub enum Scope {
     /// The whole keyspace: a transaction that has it is executed while all other workers are
     /// stopped.
     Keyspace,
+    /// Keys that a script touches, which may be others than those that it declares.
+    Script,
     /// None: it has subcommands only.
     Container,
 }

@@ -321,6 +321,7 @@ impl Configuration {
                 0 => u64::MAX,
                 ms => ms.saturating_mul(1_000_000),
             },
+            busy_reply_us: self.number::<u64>("busy-reply-threshold") * 1_000,
             latency_tracking: self.flag("latency-tracking"),
             quiescent: match self.text("rcu-quiescent") {
                 "batch" => Quiescent::Batch,

@@ -134,6 +134,18 @@ impl<E> Executor<'_, '_, E> {
         elapsed_ns: u64,
         reply_bytes: usize,
     ) {
+        self.note_measured((id, command), args, elapsed_ns, reply_bytes);
+        self.show(command, args);
+    }
+
+    /// Notes time and sizes of a command that was timed by itself.
+    fn note_measured(
+        &mut self,
+        (id, command): (CommandId, &'static Command),
+        args: &ArgumentView<'_>,
+        elapsed_ns: u64,
+        reply_bytes: usize,
+    ) {
         // The next one may be `INFO`.
         self.worker.publish_lookups(self.shared);
         let settings = &self.worker.settings;
@@ -147,7 +159,76 @@ impl<E> Executor<'_, '_, E> {
             self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
         }
         self.note_sizes(command, args, request_bytes(args), reply_bytes);
-        self.show(command, args);
+    }
+
+    /// Notes a command of a script, which is counted later by [`Executor::count_inner`].
+    pub(crate) fn note_inner(
+        &mut self,
+        command: &'static Command,
+        args: &ArgumentView<'_>,
+        elapsed_ns: u64,
+    ) {
+        let settings = &self.worker.settings;
+        if elapsed_ns / 1000 >= settings.command_logs[LogKind::Slow as usize].value_min {
+            self.log(LogKind::Slow, elapsed_ns / 1000, command, args);
+        }
+        if elapsed_ns >= settings.latency_ns_min {
+            self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
+        }
+    }
+
+    /// Counts commands of a script, each with the nanoseconds that it took.
+    pub(crate) fn count_inner(&mut self, ran: &[(CommandId, u64)]) {
+        // The next one may be `INFO`.
+        self.worker.publish_lookups(self.shared);
+        let stats = self.worker.stats(self.shared);
+        for &(id, elapsed_ns) in ran {
+            stats.command(id).ran(1, elapsed_ns, self.worker.settings.latency_tracking);
+        }
+    }
+
+    /// The line of a script's command for those who watch, if anybody does.
+    pub(crate) fn inner_line(
+        &self,
+        command: &'static Command,
+        args: &ArgumentView<'_>,
+    ) -> Option<Vec<u8>> {
+        let is_shown = self.shared.monitors.is_watched()
+            && !command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
+        is_shown.then(|| {
+            let (now_us, database) = (self.shared.clock.wall_us(), self.session.database);
+            monitor::line(now_us, database, "lua", shown_arguments(command, *args))
+        })
+    }
+
+    /// Shows a script and the lines of its commands to those who watch.
+    pub(crate) fn show_script(
+        &self,
+        command: &'static Command,
+        args: &ArgumentView<'_>,
+        lines: &[Vec<u8>],
+    ) {
+        if !self.shared.monitors.is_watched() {
+            return;
+        }
+        let (now_us, client) = (self.shared.clock.wall_us(), &self.session.client);
+        let shown = shown_arguments(command, *args);
+        let line = monitor::line(now_us, self.session.database, &client.address, shown);
+        for line in std::iter::once(&line).chain(lines) {
+            self.shared.monitors.send(&self.shared.lanes, &line.clone().into());
+        }
+    }
+
+    /// Notes all about a command that took several turns; monitors have seen it.
+    pub(crate) fn note_long(
+        &mut self,
+        (id, command): (CommandId, &'static Command),
+        args: &ArgumentView<'_>,
+        elapsed_ns: u64,
+        reply_bytes: usize,
+    ) {
+        self.worker.stats(self.shared).commands_processed.add(1);
+        self.note_measured((id, command), args, elapsed_ns, reply_bytes);
     }
 
     #[cold]

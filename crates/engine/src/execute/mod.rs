@@ -19,6 +19,7 @@ mod measure;
 mod permission;
 mod pieces;
 mod registry;
+mod script;
 mod serve;
 mod shortage;
 mod sweep;
@@ -27,6 +28,9 @@ pub mod turn;
 mod unit;
 
 pub use crate::admin::acl::authenticate_by_certificate;
+pub use crate::admin::scripting::{
+    restore as restore_functions, restore_sources as restore_libraries,
+};
 pub use batch::Batch;
 pub use evict::relieve;
 pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};
@@ -34,6 +38,7 @@ pub use measure::note_unblocked;
 pub use registry::commands;
 #[cfg(test)]
 pub(crate) use registry::handlers;
+pub use script::run_orphans;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use sweep::sweep;
 pub use turn::{Next, Turn, run_turn};

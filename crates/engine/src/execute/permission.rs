@@ -45,6 +45,17 @@ pub(super) fn check<E>(
     checked
 }
 
+/// True if a session's user may call a command; a denial is not noted.
+pub(super) fn may_call<E>(
+    executor: &Executor<'_, '_, E>,
+    (id, args): (CommandId, &ArgumentView<'_>),
+) -> bool {
+    let (shared, session) = (executor.shared, &*executor.session);
+    let command = shared.commands.command(id);
+    let call = Call::new((id, command), args, session.database, shared.keyspace.database_count());
+    session.is_unrestricted || session.user().check(&call).is_ok()
+}
+
 /// Judges the call of a blocked client that is about to be served: its user may have changed since.
 ///
 /// # Errors

@@ -18,6 +18,7 @@ const CONTAINERS: &[&[&Command]] = &[
     admin::connection::CONTAINERS,
     admin::observe::CONTAINERS,
     admin::pubsub::CONTAINERS,
+    admin::scripting::CONTAINERS,
     admin::server::CONTAINERS,
 ];
 
@@ -38,6 +39,7 @@ const REGISTERED: &[&[(&Command, Handler)]] = &[
     admin::keyspace::HANDLERS,
     admin::observe::HANDLERS,
     admin::pubsub::HANDLERS,
+    admin::scripting::HANDLERS,
     admin::server::HANDLERS,
     admin::server::standing::HANDLERS,
     admin::transactions::HANDLERS,
@@ -114,6 +116,7 @@ mod tests {
             let fits = match command.scope {
                 Scope::Keys => matches!(handler, Some(Handler::Keyed(_))),
                 Scope::Session | Scope::Keyspace => matches!(handler, Some(Handler::Session(_))),
+                Scope::Script => matches!(handler, Some(Handler::Script(_))),
                 Scope::Container => handler.is_none() && !command.subcommands.is_empty(),
             };
             assert!(fits, "{}: {:?}, {handler:?}", command.name, command.scope);

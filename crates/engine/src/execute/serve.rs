@@ -8,6 +8,7 @@ use tidemill_store::{Found, Section, SlotNumber};
 
 use super::permission;
 use super::registry;
+use super::script;
 use super::unit::commit;
 use crate::access::context::{Access, Caller, Cx};
 use crate::access::key_hashes::KeyHashes;
@@ -342,11 +343,16 @@ fn forget(shared: &Shared, worker: &mut Worker, waiter: &Arc<Waiter>) {
 
 /// A connection is gone: whatever its session was in the middle of ends.
 pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
+    if script::must_go_on(worker, &session) {
+        worker.orphans.push(session);
+        return;
+    }
     unwatch(shared, worker, &mut session, None);
     shared.token.leave(session.ticket(worker.index));
     if session.is_monitor {
         shared.monitors.remove(session.id());
     }
+    script::end_suspended(shared, worker, &mut session);
     unsubscribe_all(shared, worker, &mut session);
     worker.receivers.end(session.id());
     if let Some(waiter) = session.waiter.take() {

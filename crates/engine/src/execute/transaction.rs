@@ -12,7 +12,9 @@ use tidemill_store::gate::ClosedGate;
 use super::executor::{Executor, Step};
 use super::keyed::{self, key_positions, lock};
 use super::permission;
+use super::script;
 use super::unit::{commit, run_inner};
+use crate::access::handler::Handler;
 use crate::access::locks::{LockSet, Slots, ascending};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
@@ -124,7 +126,7 @@ fn run_queued<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
     queued: &Queued,
-    alone: Option<&ClosedGate<'_>>,
+    alone: Option<&ClosedGate<'k>>,
 ) -> Unit<'k> {
     let call = (queued.id, &queued.arguments.view());
     if !executor.session.is_unrestricted
@@ -132,6 +134,11 @@ fn run_queued<'k, E: Enter>(
     {
         executor.error(&denial.error_in_exec());
         return unit;
+    }
+    if let Some(Handler::Script(how)) = executor.handlers.of(queued.id) {
+        let command = executor.shared.commands.command(queued.id);
+        let request = script::Request { id: queued.id, command, how, args: call.1 };
+        return script::run_in_transaction(executor, unit, request, alone);
     }
     run_inner(executor, unit, call, alone)
 }
@@ -185,7 +192,13 @@ fn exclude<'k, E: Enter>(
             command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS)
         });
     if !is_whole {
-        let unit = Unit::new(shared, lock(executor, &slots)?);
+        let has_script = transaction.queued.iter().any(|queued| runs_script(shared, queued));
+        let locks = match has_script {
+            // It may touch keys that nobody named, and what ran before it is not taken back.
+            true => LockSet::with_token(shared, &slots, executor.ticket(), executor.reader.seat())?,
+            false => lock(executor, &slots)?,
+        };
+        let unit = Unit::new(shared, locks);
         return Ok(Exclusion { unit, gate: None, token: None, publishes_several });
     }
     let seat = executor.reader.seat();
@@ -195,6 +208,10 @@ fn exclude<'k, E: Enter>(
     let locks = LockSet::all(shared, &slots).ok_or(WaitTarget::Gate)?;
     let unit = Unit::new(shared, locks);
     Ok(Exclusion { unit, gate: Some(gate), token: Some(token), publishes_several })
+}
+
+fn runs_script(shared: &Shared, queued: &Queued) -> bool {
+    shared.commands.command(queued.id).scope == Scope::Script
 }
 
 fn footprint<E>(executor: &Executor<'_, '_, E>, transaction: &Transaction) -> Footprint {

@@ -10,13 +10,15 @@ use tidemill_store::KeyHash;
 use super::batch::{Batch, Request, request};
 use super::executor::{Executor, Step};
 use super::look_ahead::Requests;
-use super::{admit, keyed, registry, transaction};
-use crate::access::handler::Handler;
+use super::{admit, keyed, registry, script, transaction};
+use crate::access::handler::{Handler, ScriptCommand};
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::session_context::SessionCx;
+use crate::access::unwatch::unwatch;
 use crate::acl::BriefReads;
-use crate::command::{Command, CommandId, Flags};
+use crate::admin::scripting::busy_error;
+use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::CommandError;
 use crate::limits::{
     GATE_RETRY_US, LANE_RETRY_US, LARGE_BYTES_MIN, PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX,
@@ -83,6 +85,11 @@ pub fn run_turn<E: Enter>(
     let (batch, is_parsed) = requests.into_batch();
     let handlers = registry::handlers();
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
+    if executor.session.has_pending_script
+        && let Some(turn) = executor.go_on_with_script(input)
+    {
+        return turn;
+    }
     if executor.session.pending_reply.is_some()
         && let Some(turn) = executor.go_on(input)
     {
@@ -146,6 +153,13 @@ pub fn run_turn<E: Enter>(
 /// executed.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
+}
+
+/// Flags by which a pause of writers concerns a command. Nobody knows what a script writes before
+/// it does.
+fn paused_flags(command: &Command) -> Flags {
+    let may_write = command.scope == Scope::Script && !command.flags.contains(Flags::READONLY);
+    if may_write { command.flags.union(Flags::WRITE) } else { command.flags }
 }
 
 struct Executed {
@@ -404,6 +418,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     fn is_turn_used_up(&self, alone: bool) -> bool {
         self.reply.len() > TURN_REPLY_BYTES_MAX
             || self.session.pending_reply.is_some()
+            || self.session.has_pending_script
             || alone && self.worker.run.fills_turn(TURN_US_MAX * 1000)
     }
 
@@ -465,7 +480,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
-    fn park(&mut self, place: WaitTarget) -> Next {
+    pub(crate) fn park(&mut self, place: WaitTarget) -> Next {
         self.session.count_attempt(place);
         let ticket = self.ticket();
         let shared = self.shared;
@@ -580,6 +595,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         let result = match self.handlers.of(id) {
             Some(Handler::Keyed(handler)) => keyed::run(self, (command, handler), args, key),
+            Some(Handler::Script(how)) => return self.run_script(id, command, how, args),
             Some(Handler::Session(handler)) => {
                 let mut cx = SessionCx {
                     args: *args,
@@ -610,6 +626,34 @@ impl<E: Enter> Executor<'_, '_, E> {
         step
     }
 
+    /// Runs a script, which shows itself to monitors.
+    fn run_script(
+        &mut self,
+        id: CommandId,
+        command: &'static Command,
+        how: ScriptCommand,
+        args: &ArgumentView<'_>,
+    ) -> Step {
+        let step = script::run(self, script::Request { id, command, how, args });
+        if let Step::Wait(place) = step
+            && let Some(kind) = script::busy_holder(self.shared, self.worker, place)
+        {
+            return self.refuse_busy(id, kind);
+        }
+        if matches!(step, Step::Done) && !self.session.has_pending_script {
+            self.worker.run.note(id);
+        }
+        step
+    }
+
+    /// Answers a command that needs what a script has had for too long.
+    #[cold]
+    fn refuse_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
+        self.worker.stats(self.shared).command(id).rejected.add(1);
+        self.error(&busy_error(kind));
+        Step::Done
+    }
+
     /// True if a command has to wait until a pause is over: `EXEC` when one of its commands has to.
     #[cold]
     fn is_held_back(&self, command: &Command) -> bool {
@@ -617,8 +661,9 @@ impl<E: Enter> Executor<'_, '_, E> {
             Some(transaction) if command.name == "exec" => transaction.queued.as_slice(),
             _ => &[],
         };
-        let queued = queued.iter().map(|queued| self.shared.commands.command(queued.id).flags);
-        self.shared.holds_back(queued.fold(command.flags, Flags::union))
+        let queued = queued.iter().map(|queued| self.shared.commands.command(queued.id));
+        let flags = queued.map(paused_flags).fold(paused_flags(command), Flags::union);
+        self.shared.holds_back(flags)
     }
 
     /// True if a command that retires memory has to wait until the worker has freed some: before
@@ -646,7 +691,10 @@ impl<E: Enter> Executor<'_, '_, E> {
                 self.error(&error);
                 Step::Done
             }
-            Stop::Wait(place) => Step::Wait(place),
+            Stop::Wait(place) => match script::busy_holder(self.shared, self.worker, place) {
+                Some(kind) => self.refuse_busy(id, kind),
+                None => Step::Wait(place),
+            },
             Stop::Blocked => Step::Blocked,
             Stop::NeedLocks | Stop::TakesLong | Stop::Disturbed | Stop::Block(_) => {
                 unreachable!("resolved by the keyed runner")
@@ -654,9 +702,27 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
     }
 
+    /// Ends a transaction that needs what a script has had for too long.
+    #[cold]
+    fn discard_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
+        self.session.transaction = None;
+        self.session.show_transaction();
+        unwatch(self.shared, self.worker, self.session, None);
+        self.worker.stats(self.shared).command(id).rejected.add(1);
+        let error = busy_error(kind);
+        let text = [b"EXECABORT Transaction discarded because of: ", &*error.wire()].concat();
+        self.error(&CommandError::Bytes(text));
+        Step::Done
+    }
+
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
     fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
         let step = transaction::exec(self, id);
+        if let Step::Wait(place) = step
+            && let Some(kind) = script::busy_holder(self.shared, self.worker, place)
+        {
+            return self.discard_busy(id, kind);
+        }
         if matches!(step, Step::Done) {
             self.session.show_transaction();
             self.note_ran(id, command, args);

@@ -88,6 +88,7 @@ pub(crate) fn run_inner<'k, E: Enter>(
             };
             (handler(&mut cx), unit)
         }
+        Some(Handler::Script(_)) => unreachable!("scripts call none, and EXEC runs them itself"),
         None => (Err(admit::container_error(command, args).into()), unit),
     };
     executor.worker.publish_misses(shared);

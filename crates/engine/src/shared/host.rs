@@ -74,6 +74,9 @@ pub trait Host: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Writes a script's message to the log; levels are 0 (debug) to 3 (warning).
+    fn log(&self, _level: u8, _message: &[u8]) {}
+
     /// Memory of the allocator.
     fn allocator(&self) -> AllocatorMemory;
 

@@ -22,6 +22,7 @@ use crate::limits::{
 };
 use crate::pubsub::lanes::Lanes;
 use crate::pubsub::registry::PubSub;
+use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::shared::clients::Clients;
 use crate::shared::error_counts::ErrorCounts;
@@ -70,6 +71,8 @@ pub struct Shared {
     pub users: Users,
     /// Requests that were denied to them.
     pub acl_log: AclLog,
+    /// Scripts and libraries of functions.
+    pub scripts: Scripts,
     /// Logs of slow commands, large requests and large replies.
     pub command_logs: CommandLogs,
     /// Events that took longer than `latency-monitor-threshold`.
@@ -155,6 +158,7 @@ impl Shared {
             users,
             acl_log: AclLog::default(),
             clients: Clients::default(),
+            scripts: Scripts::new(),
             command_logs: CommandLogs::default(),
             latency: LatencyEvents::default(),
             rates: RateSamples::default(),

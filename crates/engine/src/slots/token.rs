@@ -36,13 +36,24 @@ pub struct Token {
 #[derive(Debug)]
 pub struct TokenGuard<'k> {
     token: &'k Token,
-    /// The holder's seat at the gate, which only the holder may close.
-    seat: Rc<Seat>,
+    /// The holder's seat at the gate, which only the holder may close; none once it is detached.
+    seat: Option<Rc<Seat>>,
 }
+
+/// Possession of the token that outlives what it was borrowed from. It is never given back unless
+/// it is [attached](Token::attach) again.
+#[derive(Debug)]
+#[must_use = "the token stays taken"]
+pub struct DetachedToken(Rc<Seat>);
 
 impl TokenGuard<'_> {
     pub(crate) fn seat(&self) -> &Seat {
-        &self.seat
+        self.seat.as_ref().expect("a guard that is used has its seat")
+    }
+
+    /// Detaches the possession: the token stays taken.
+    pub(crate) fn detach(mut self) -> DetachedToken {
+        DetachedToken(self.seat.take().expect("a guard that is used has its seat"))
     }
 }
 
@@ -62,7 +73,24 @@ impl Token {
     /// to [leave](Token::leave) when it does without. Never waits.
     #[must_use]
     pub fn try_take(&self, ticket: Ticket, seat: &Rc<Seat>) -> Option<TokenGuard<'_>> {
-        self.is_turn_of(ticket).then(|| TokenGuard { token: self, seat: Rc::clone(seat) })
+        self.is_turn_of(ticket).then(|| TokenGuard { token: self, seat: Some(Rc::clone(seat)) })
+    }
+
+    /// The possession that was detached.
+    pub(crate) fn attach(&self, token: DetachedToken) -> TokenGuard<'_> {
+        TokenGuard { token: self, seat: Some(token.0) }
+    }
+
+    /// True if a session is in the queue.
+    #[must_use]
+    pub(crate) fn is_awaited_by(&self, ticket: Ticket) -> bool {
+        self.state().queue.contains(&ticket)
+    }
+
+    /// Sessions that wait for it.
+    #[must_use]
+    pub(crate) fn queue(&self) -> Vec<Ticket> {
+        self.state().queue.iter().copied().collect()
     }
 
     /// Takes the token for a session, or puts the session into the queue.
@@ -119,7 +147,9 @@ impl Token {
 
 impl Drop for TokenGuard<'_> {
     fn drop(&mut self) {
-        self.token.give_back();
+        if self.seat.is_some() {
+            self.token.give_back();
+        }
     }
 }
 

@@ -102,6 +102,10 @@ pub struct WorkerStats {
     pub live_bytes: Counter,
     /// Retired bytes that wait for their grace period.
     pub retired_bytes: Counter,
+    /// Bytes of the interpreter of scripts.
+    pub script_bytes: Counter,
+    /// Bytes of the interpreter of functions.
+    pub function_bytes: Counter,
     /// Bytes read from clients.
     pub input_bytes: Counter,
     /// Bytes sent to clients.
@@ -177,6 +181,8 @@ impl WorkerStats {
             error_replies: Counter::default(),
             live_bytes: Counter::default(),
             retired_bytes: Counter::default(),
+            script_bytes: Counter::default(),
+            function_bytes: Counter::default(),
             input_bytes: Counter::default(),
             output_bytes: Counter::default(),
             reads: Counter::default(),

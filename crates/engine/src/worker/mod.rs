@@ -9,6 +9,7 @@ pub(crate) mod key_ranges;
 mod lease;
 pub(crate) mod registrations;
 pub(crate) mod run;
+pub(crate) mod scripts;
 pub mod session;
 mod state;
 pub(crate) mod subscriptions;

@@ -109,6 +109,9 @@ pub struct Session {
     pub(crate) waiter: Option<Arc<Waiter>>,
     /// Rest of a reply that is made in pieces: it comes before the next request.
     pub(crate) pending_reply: Option<Box<LongReply>>,
+    /// Its last request runs a script that goes on at its next turn: that comes before the next
+    /// request.
+    pub(crate) has_pending_script: bool,
     /// Attempts of the present command to lock its slots.
     pub(crate) lock_attempts: u32,
     /// Attempts of a command to close the gate, of the present one if it had to wait: see
@@ -149,6 +152,7 @@ impl Session {
             watch: None,
             waiter: None,
             pending_reply: None,
+            has_pending_script: false,
             lock_attempts: 0,
             gate_attempts: 0,
             walk: None,
@@ -275,6 +279,12 @@ impl Session {
         self.pending_reply.is_some()
     }
 
+    /// True if a script of it goes on at its next turn, whatever becomes of its output.
+    #[must_use]
+    pub fn has_pending_script(&self) -> bool {
+        self.has_pending_script
+    }
+
     /// Vain attempts of the present command to close the gate.
     pub(crate) fn gate_attempts(&self) -> u32 {
         // Not set back when a command ends, which all do: none of them was the present one's, if
@@ -304,7 +314,8 @@ impl Session {
     #[must_use]
     pub fn is_movable(&self) -> bool {
         let receives = self.is_monitor || self.is_subscriber || self.may_have_pushes;
-        self.waiter.is_none() && self.lock_attempts == 0 && !receives
+        let is_idle = self.lock_attempts == 0 && !self.has_pending_script;
+        self.waiter.is_none() && is_idle && !receives
     }
 
     /// The selected database.

@@ -1,5 +1,7 @@
 //! The engine's state of one worker thread.
 
+use std::any::Any;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,6 +27,8 @@ use crate::slots::waiter::Deadlines;
 use crate::telemetry::stats::WorkerStats;
 use crate::use_stamp::UseStamp;
 use crate::worker::registrations::Ended;
+use crate::worker::scripts::{RunBuffers, WorkerScripts};
+use crate::worker::session::Session;
 
 /// A key that a read found expired; it is deleted after the reply, as a write of its own.
 #[derive(Debug)]
@@ -130,6 +134,14 @@ pub struct Worker {
     /// True if a limit for unsent replies is set, which counts whole replies: none is made in
     /// pieces then.
     pub limits_output: bool,
+    /// Scripts and functions that it compiled.
+    pub(crate) scripts: WorkerScripts,
+    /// Buffers of its runs.
+    pub(crate) script_buffers: RunBuffers,
+    /// Sessions whose client is gone while a script of theirs has to go on.
+    pub(crate) orphans: Vec<Session>,
+    /// Runs between two turns, by session. Their type is the executor's.
+    pub(crate) pending_scripts: HashMap<u64, Box<dyn Any>>,
     lookups: LookupCounts,
     /// `lookups` before the present attempt. Kept here, because a local would occupy registers
     /// during the handler.
@@ -172,6 +184,10 @@ impl Worker {
             notes_misses: false,
             missed: Vec::new(),
             limits_output: false,
+            scripts: WorkerScripts::default(),
+            script_buffers: RunBuffers::default(),
+            orphans: Vec::new(),
+            pending_scripts: HashMap::new(),
             lookups: LookupCounts::default(),
             lookups_before: LookupCounts::default(),
         };
@@ -189,6 +205,9 @@ impl Worker {
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
+        let (script_bytes, function_bytes) = self.scripts.used_bytes();
+        stats.script_bytes.set(script_bytes as u64);
+        stats.function_bytes.set(function_bytes as u64);
         self.lease.settle(self.used_bytes());
         if !self.ended.is_empty() {
             self.ended.retry(shared);
@@ -267,6 +286,14 @@ impl Worker {
         self.heap.retired().set_limits(Limits { bytes, items: bytes / RETIRED_ITEM_BYTES });
     }
 
+    /// Puts the time back to what it was for a command that goes on, or forward again; returns
+    /// the time before.
+    pub(crate) fn swap_time(&mut self, (now_us, ahead_ms): (u64, u64)) -> (u64, u64) {
+        let before = (self.now_us, self.ahead_ms);
+        (self.now_us, self.ahead_ms) = (now_us, ahead_ms);
+        before
+    }
+
     /// Takes the time anew.
     pub fn refresh_clock(&mut self, shared: &Shared) {
         self.now_us = self.now_us.max(shared.clock.unix_us());
@@ -301,7 +328,7 @@ impl Worker {
     /// released.
     #[must_use]
     pub fn has_postponed(&self) -> bool {
-        self.postponed_is_due
+        self.postponed_is_due || !self.orphans.is_empty()
     }
 
     /// Nanoseconds that the last turn took, by the last reading of the clock in it.

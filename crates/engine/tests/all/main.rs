@@ -27,6 +27,8 @@ mod pubsub;
 mod reads_beside_writes;
 mod registrations;
 mod restored;
+mod scripts;
+mod scripts_beside_valkey;
 mod sets;
 mod sorted_sets;
 mod stored_results;

@@ -15,11 +15,11 @@ pub use reader::{Progress, Reader};
 pub use writer::{KeyAttributes, Summed, Writer};
 
 /// Opcodes, which are stored where a type could be.
-mod opcode {
+pub(crate) mod opcode {
     /// Slots that are being imported; Valkey's only.
     pub(super) const SLOT_IMPORT: u8 = 243;
     pub(super) const SLOT_SIZES: u8 = 244;
-    pub(super) const FUNCTIONS: u8 = 245;
+    pub(crate) const FUNCTIONS: u8 = 245;
     pub(super) const FUNCTIONS_EARLY: u8 = 246;
     pub(super) const MODULE_DATA: u8 = 247;
     pub(super) const IDLE: u8 = 248;

@@ -120,6 +120,39 @@ pub struct OwnedArguments {
     bytes: Box<[u8]>,
 }
 
+/// Room for the arguments of one request after the other.
+#[derive(Debug, Default)]
+pub struct ArgumentBuffer {
+    spans: Vec<Span>,
+    bytes: Vec<u8>,
+}
+
+impl ArgumentBuffer {
+    /// Copies the arguments of a request, in the place of the ones before.
+    pub fn fill<'a>(&mut self, arguments: impl IntoIterator<Item = &'a [u8]>) {
+        self.spans.clear();
+        self.bytes.clear();
+        for argument in arguments {
+            self.spans.push(Span { start: self.bytes.len(), length: argument.len() });
+            self.bytes.extend_from_slice(argument);
+        }
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn view(&self) -> ArgumentView<'_> {
+        ArgumentView { spans: &self.spans, bytes: &self.bytes }
+    }
+
+    /// Gives back room beyond `bytes_max`.
+    pub fn shrink(&mut self, bytes_max: usize) {
+        self.spans.clear();
+        self.bytes.clear();
+        self.spans.shrink_to(IDLE_ARGUMENT_COUNT_MAX);
+        self.bytes.shrink_to(bytes_max);
+    }
+}
+
 impl OwnedArguments {
     /// Copies arguments.
     #[must_use]

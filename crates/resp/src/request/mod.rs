@@ -16,7 +16,7 @@ mod heads;
 mod inline;
 mod parser;
 
-pub use arguments::{ArgumentView, Arguments, OwnedArguments};
+pub use arguments::{ArgumentBuffer, ArgumentView, Arguments, OwnedArguments};
 pub use encode::{encode, encode_into};
 pub use error::ProtocolError;
 pub use heads::Heads;

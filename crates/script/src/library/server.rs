@@ -269,6 +269,7 @@ fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result
             }
         }
     };
+    let Ok(reply) = reply else { return Err(vm.kill("the caller ended the run")) };
     let is_error = matches!(reply, Reply::Error(_));
     let value = value_of_reply(vm, &reply, 0)?;
     if is_error && raises {

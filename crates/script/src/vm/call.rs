@@ -486,10 +486,15 @@ impl Vm {
             Interrupt::Continue => Ok(()),
             Interrupt::Suspend if self.nested == 0 => Err(Stop::Suspended),
             Interrupt::Suspend => Ok(()),
-            Interrupt::Kill(text) => match self.fail(text) {
-                Stop::Error(value) => Err(Stop::Killed(value)),
-                other => Err(other),
-            },
+            Interrupt::Kill(text) => Err(self.kill(text)),
+        }
+    }
+
+    /// The error that ends the run, with its text.
+    pub(crate) fn kill(&mut self, text: &str) -> Stop {
+        match self.fail(text) {
+            Stop::Error(value) => Stop::Killed(value),
+            other => other,
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tidemill_script::{
-    Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
+    Abort, Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
 };
 
 /// Names and versions of the Valkey that the tests compare with.
@@ -34,31 +34,9 @@ pub struct Store {
 }
 
 impl Host for Store {
-    fn call(&mut self, arguments: &[&[u8]], _: Protocol) -> Reply {
-        let name = arguments[0].to_ascii_lowercase();
-        match (name.as_slice(), arguments.len()) {
-            (b"echo", 2) => Reply::Bulk(arguments[1].to_vec()),
-            (b"ping", 1) => Reply::Status(b"PONG".to_vec()),
-            (b"set", 3) => {
-                self.strings.insert(arguments[1].to_vec(), arguments[2].to_vec());
-                Reply::Status(b"OK".to_vec())
-            }
-            (b"get", 2) => self.strings.get(arguments[1]).cloned().map_or(Reply::Null, Reply::Bulk),
-            (b"mget", 2..) => Reply::Array(
-                arguments[1..]
-                    .iter()
-                    .map(|key| self.strings.get(*key).cloned().map_or(Reply::Null, Reply::Bulk))
-                    .collect(),
-            ),
-            (b"incrby", 3) => self.increment(arguments[1], arguments[2]),
-            (b"del", 2) => Reply::Integer(i64::from(self.strings.remove(arguments[1]).is_some())),
-            (b"echo" | b"ping" | b"set" | b"get" | b"mget" | b"incrby" | b"del", _) => {
-                Reply::Error(b"ERR Wrong number of args calling command from script".to_vec())
-            }
-            _ => Reply::Error(b"ERR Unknown command called from script".to_vec()),
-        }
+    fn call(&mut self, arguments: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
+        Ok(self.execute(arguments))
     }
-
     fn interrupt(&mut self) -> Interrupt {
         self.interrupts += 1;
         if let Some(most) = self.interrupts_max
@@ -85,6 +63,31 @@ impl Host for Store {
 }
 
 impl Store {
+    fn execute(&mut self, arguments: &[&[u8]]) -> Reply {
+        let name = arguments[0].to_ascii_lowercase();
+        match (name.as_slice(), arguments.len()) {
+            (b"echo", 2) => Reply::Bulk(arguments[1].to_vec()),
+            (b"ping", 1) => Reply::Status(b"PONG".to_vec()),
+            (b"set", 3) => {
+                self.strings.insert(arguments[1].to_vec(), arguments[2].to_vec());
+                Reply::Status(b"OK".to_vec())
+            }
+            (b"get", 2) => self.strings.get(arguments[1]).cloned().map_or(Reply::Null, Reply::Bulk),
+            (b"mget", 2..) => Reply::Array(
+                arguments[1..]
+                    .iter()
+                    .map(|key| self.strings.get(*key).cloned().map_or(Reply::Null, Reply::Bulk))
+                    .collect(),
+            ),
+            (b"incrby", 3) => self.increment(arguments[1], arguments[2]),
+            (b"del", 2) => Reply::Integer(i64::from(self.strings.remove(arguments[1]).is_some())),
+            (b"echo" | b"ping" | b"set" | b"get" | b"mget" | b"incrby" | b"del", _) => {
+                Reply::Error(b"ERR Wrong number of args calling command from script".to_vec())
+            }
+            _ => Reply::Error(b"ERR Unknown command called from script".to_vec()),
+        }
+    }
+
     fn increment(&mut self, key: &[u8], by: &[u8]) -> Reply {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
         let present = self.strings.get(key).map_or(Some(0), |text| number(text));

@@ -167,8 +167,9 @@ impl<F: Flavour> Execution<F> {
 
     /// Does the engine's work between the commands of clients: deletes expired keys, serves
     /// postponed waiters, evicts keys while too much memory is in use.
-    pub(super) fn between_commands(&mut self, shared: &Shared) {
+    pub(super) fn between_commands(&mut self, shared: &Arc<Shared>) {
         let Execution { worker, reader, .. } = self;
+        execute::run_orphans(shared, worker, reader);
         reader.section(&mut |section| {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);

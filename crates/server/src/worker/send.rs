@@ -118,7 +118,10 @@ impl<F: Flavour> EventLoop<F> {
     fn block_or_unblock_output(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let unsent_bytes = connection.backlog_bytes() as u64;
-        let blocked_from_bytes = if !connection.session.has_pending_reply() {
+        let blocked_from_bytes = if connection.session.has_pending_script() {
+            // It has locked what others wait for.
+            u64::MAX
+        } else if !connection.session.has_pending_reply() {
             backlog::output_blocked_from_bytes(self.config.output_limit(&connection.session))
         } else if self.spec.shared.should_hurry() {
             u64::MAX

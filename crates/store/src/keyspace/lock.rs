@@ -43,6 +43,49 @@ impl Found<'_> {
     }
 }
 
+/// Lock of one slot that outlives what it was borrowed from. The slot stays locked until it is
+/// [attached](Keyspace::attach) and dropped: dropping this one leaves it locked for ever.
+#[derive(Debug)]
+#[must_use = "the slot stays locked"]
+pub struct DetachedLock {
+    slot: SlotNumber,
+    /// Address of the keyspace, to which alone it may return.
+    keyspace: usize,
+}
+
+impl DetachedLock {
+    /// The locked slot.
+    #[must_use]
+    pub fn slot(&self) -> SlotNumber {
+        self.slot
+    }
+}
+
+impl<S> Keyspace<S> {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The lock that was detached.
+    ///
+    /// # Panics
+    ///
+    /// When it is of another keyspace.
+    pub fn attach(&self, lock: DetachedLock) -> SlotLock<'_, S> {
+        assert!(lock.keyspace == self.address(), "a lock returns to its keyspace");
+        SlotLock { keyspace: self, slot: lock.slot }
+    }
+}
+
+impl<S> SlotLock<'_, S> {
+    /// Detaches the lock: the slot stays locked.
+    pub fn detach(self) -> DetachedLock {
+        let lock = DetachedLock { slot: self.slot, keyspace: self.keyspace.address() };
+        std::mem::forget(self);
+        lock
+    }
+}
+
 impl<'k, S: Default> SlotLock<'k, S> {
     /// The locked slot.
     #[must_use]

@@ -181,6 +181,14 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         }
     }
 
+    /// End of a command that read without locks: all lookups so far.
+    pub(crate) fn into_lookups(self) -> Lookups {
+        match self.access {
+            Access::Optimistic(lookups) => lookups,
+            Access::Locked(_) | Access::Found(_) => unreachable!("a read takes no locks"),
+        }
+    }
+
     /// Number of databases.
     #[must_use]
     pub fn database_count(&self) -> usize {

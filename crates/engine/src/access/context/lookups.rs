@@ -106,9 +106,32 @@ pub(crate) struct Lookups {
 }
 
 impl Lookups {
+    /// Nothing looked up yet.
+    pub(crate) fn new() -> Lookups {
+        Lookups { seen: Sightings::None, clock: Cell::new(None) }
+    }
+
+    /// Number of lookups.
+    pub(crate) fn len(&self) -> usize {
+        match &self.seen {
+            Sightings::None => 0,
+            Sightings::One(_) => 1,
+            Sightings::Several(all) => all.len(),
+        }
+    }
+
+    /// Slots that keys were looked up in.
+    pub(crate) fn slots(&self) -> Vec<SlotNumber> {
+        match &self.seen {
+            Sightings::None => Vec::new(),
+            Sightings::One(seen) => vec![seen.slot()],
+            Sightings::Several(all) => all.iter().map(Seen::slot).collect(),
+        }
+    }
+
     /// A slot that changed or is held since a lookup in it.
     #[inline(always)]
-    pub(super) fn stale_slot(&self, shared: &Shared) -> Option<SlotNumber> {
+    pub(crate) fn stale_slot(&self, shared: &Shared) -> Option<SlotNumber> {
         let now = |seen: &Seen| shared.keyspace.word(seen.slot()).load_after();
         let changed = match &self.seen {
             Sightings::None => None,

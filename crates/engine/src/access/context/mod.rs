@@ -22,7 +22,7 @@ pub(crate) use caller::Caller;
 pub(crate) use cx::Access;
 pub use cx::Cx;
 pub use edit::{Edit, NewEntry};
-pub(crate) use lookups::Verdict;
+pub(crate) use lookups::{Lookups, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -124,15 +124,12 @@ pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let absent = |name| Field::Bytes(name, 0);
     fields.extend(["replication.backlog", "replicas.repl.buffer", "clients.slaves"].map(absent));
     fields.push(Field::Bytes("clients.normal", client_bytes));
-    let others = [
-        "cluster.links",
-        "cluster.slot_import",
-        "cluster.slot_export",
-        "aof.buffer",
-        "lua.caches",
-        "functions.caches",
-    ];
+    let others = ["cluster.links", "cluster.slot_import", "cluster.slot_export", "aof.buffer"];
     fields.extend(others.map(absent));
+    let (_, script_bytes) = cx.shared.scripts.cache.figures();
+    let function_bytes = cx.shared.scripts.functions.snapshot().bytes();
+    fields.push(Field::Bytes("lua.caches", script_bytes as u64));
+    fields.push(Field::Bytes("functions.caches", function_bytes as u64));
     fields.extend(tables.iter().map(|&(database, bytes)| Field::Database(database, bytes)));
     fields.extend([
         Field::Bytes("overhead.db.hashtable.lut", table_bytes),

@@ -122,6 +122,5 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         ANY,
         "Milliseconds after which a script is reported busy.",
     )
-    .aliases(&["lua-time-limit"])
-    .without_effect("there are no scripts"),
+    .aliases(&["lua-time-limit"]),
 ];

@@ -1,0 +1,221 @@
+//! `FUNCTION`: libraries of functions.
+
+use tidemill_rdb::payload;
+use tidemill_resp::encode::Aggregate;
+use tidemill_script::Flags;
+
+use super::flush_mode;
+use super::library::{load as load_library, name_of, restore as restore_libraries};
+use crate::access::options::is;
+use crate::access::outcome::Outcome;
+use crate::access::session_context::SessionCx;
+use crate::error::CommandError;
+use crate::glob;
+use crate::reply;
+use crate::script::{ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot};
+
+fn error(text: &[u8]) -> CommandError {
+    CommandError::Bytes([b"ERR ", text].concat())
+}
+
+/// Counts a change of the libraries: it is one of the dataset.
+fn changed(cx: &mut SessionCx<'_, '_>) {
+    cx.worker.stats(cx.shared).changes.add(1);
+}
+
+pub(super) fn load(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let mut replaces = false;
+    for option in cx.args.iter().take(cx.args.len() - 1).skip(2) {
+        if !is(option, "REPLACE") {
+            return Err(CommandError::quoting("ERR Unknown option given: ", option, "").into());
+        }
+        replaces = true;
+    }
+    let shared = cx.shared;
+    let source = cx.arg(cx.args.len() - 1);
+    let name = name_of(source).map_err(|text| error(&text))?;
+    let exists = shared.scripts.functions.snapshot().library(&name).is_some();
+    if exists && !replaces {
+        return Err(error(&[b"Library '", &name[..], b"' already exists"].concat()).into());
+    }
+    let library = load_library(shared, &name, source).map_err(|text| error(&text))?;
+    let added = shared.scripts.functions.change(|present| present.add(library, replaces));
+    added.map_err(|text| error(&text))?;
+    changed(cx);
+    cx.reply.bulk(&name);
+    Ok(())
+}
+
+pub(super) fn delete(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let removed = cx.shared.scripts.functions.change(|present| match present.remove(cx.arg(2)) {
+        true => Ok(()),
+        false => Err("ERR Library not found"),
+    });
+    removed?;
+    changed(cx);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn flush(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    flush_mode(cx, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
+    let emptied = cx.shared.scripts.functions.change(|present| -> Result<(), CommandError> {
+        *present = Snapshot::default();
+        Ok(())
+    });
+    emptied?;
+    changed(cx);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn dump(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let sources = cx.shared.scripts.functions.sources();
+    let sources = sources.iter().map(|source| &source[..]);
+    let payload = payload::encode_functions(cx.worker.settings.compression, sources);
+    let payload = payload.map_err(|_| {
+        let bytes = cx.shared.scripts.functions.snapshot().bytes();
+        CommandError::NoMemory(bytes as u64)
+    })?;
+    reply::owned(cx.reply, payload);
+    Ok(())
+}
+
+pub(super) fn restore(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.args.len() > 4 {
+        return Err(CommandError::subcommand_syntax("FUNCTION", cx.arg(1)).into());
+    }
+    let policy = match cx.args.iter().nth(3) {
+        None => Policy::Append,
+        Some(policy) if is(policy, "APPEND") => Policy::Append,
+        Some(policy) if is(policy, "REPLACE") => Policy::Replace,
+        Some(policy) if is(policy, "FLUSH") => Policy::Flush,
+        Some(_) => {
+            return Err("ERR Wrong restore policy given, value should be either FLUSH, APPEND or \
+                        REPLACE."
+                .into());
+        }
+    };
+    let check = cx.worker.settings.version_check;
+    restore_libraries(cx.shared, cx.arg(2), check, policy).map_err(|failure| match failure {
+        RestoreError::Payload => {
+            CommandError::from("ERR DUMP payload version or checksum are wrong")
+        }
+        RestoreError::Library(text) => error(&text),
+    })?;
+    changed(cx);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (mut pattern, mut with_code) = (None, false);
+    let mut options = cx.args.iter().skip(2);
+    while let Some(option) = options.next() {
+        if !with_code && is(option, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && is(option, "LIBRARYNAME") {
+            let name = options.next().ok_or("ERR library name argument was not given")?;
+            pattern = Some(name);
+        } else {
+            return Err(CommandError::quoting("ERR Unknown argument ", option, "").into());
+        }
+    }
+    let snapshot = cx.shared.scripts.functions.snapshot();
+    let is_asked = |library: &&std::sync::Arc<Library>| {
+        pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true))
+    };
+    let libraries: Vec<_> = snapshot.libraries().filter(is_asked).collect();
+    cx.reply.array(libraries.len());
+    for library in libraries {
+        cx.reply.map(3 + usize::from(with_code));
+        for (name, value) in [("library_name", &*library.name), ("engine", ENGINE.as_bytes())] {
+            cx.reply.bulk(name);
+            cx.reply.bulk(value);
+        }
+        cx.reply.bulk("functions");
+        cx.reply.array(library.functions.len());
+        library.functions.iter().for_each(|function| describe(cx, function));
+        if with_code {
+            cx.reply.bulk("library_code");
+            cx.reply.bulk(&library.source);
+        }
+    }
+    Ok(())
+}
+
+const FLAG_NAMES: [(u8, &str); 5] = [
+    (Flags::NO_WRITES, "no-writes"),
+    (Flags::ALLOW_OOM, "allow-oom"),
+    (Flags::ALLOW_STALE, "allow-stale"),
+    (Flags::NO_CLUSTER, "no-cluster"),
+    (Flags::ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
+];
+
+fn describe(cx: &mut SessionCx<'_, '_>, function: &LibraryFunction) {
+    cx.reply.map(3);
+    cx.reply.bulk("name");
+    cx.reply.bulk(&function.name);
+    cx.reply.bulk("description");
+    match &function.description {
+        Some(description) => cx.reply.bulk(description),
+        None => cx.reply.null(),
+    }
+    cx.reply.bulk("flags");
+    let names = FLAG_NAMES.iter().filter(|(flag, _)| function.flags.0 & flag != 0);
+    let begun = cx.reply.begin(Aggregate::Set);
+    let mut count = 0;
+    for (_, name) in names {
+        cx.reply.simple_string(name);
+        count += 1;
+    }
+    cx.reply.end_with(begun, count);
+}
+
+pub(super) fn stats(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let shared = cx.shared;
+    cx.reply.map(2);
+    cx.reply.bulk("running_script");
+    match shared.scripts.running.first() {
+        None => cx.reply.null(),
+        Some(run) => {
+            cx.reply.map(3);
+            cx.reply.bulk("name");
+            cx.reply.bulk(&run.name);
+            cx.reply.bulk("command");
+            cx.reply.array(run.command.len());
+            run.command.iter().for_each(|word| cx.reply.bulk(word));
+            cx.reply.bulk("duration_ms");
+            let elapsed_us = shared.clock.monotonic_us().saturating_sub(run.started_us);
+            cx.reply.integer((elapsed_us / 1_000) as i64);
+        }
+    }
+    let snapshot = shared.scripts.functions.snapshot();
+    cx.reply.bulk("engines");
+    cx.reply.map(1);
+    cx.reply.bulk(ENGINE);
+    cx.reply.map(2);
+    cx.reply.bulk("libraries_count");
+    cx.reply.integer(snapshot.libraries().len() as i64);
+    cx.reply.bulk("functions_count");
+    cx.reply.integer(snapshot.function_count() as i64);
+    Ok(())
+}
+
+pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    crate::access::help::reply(
+        cx.reply,
+        "FUNCTION",
+        &[
+            ("DELETE <library-name>", "Deletes a library and its functions."),
+            ("DUMP", "All libraries as a payload for RESTORE."),
+            ("FLUSH [ASYNC|SYNC]", "Deletes all libraries."),
+            ("KILL", "Ends functions that run for long and have not written."),
+            ("LIST [LIBRARYNAME <pattern>] [WITHCODE]", "Libraries and their functions."),
+            ("LOAD [REPLACE] <function-code>", "Makes a library."),
+            ("RESTORE <payload> [FLUSH|APPEND|REPLACE]", "Makes the libraries of a payload."),
+            ("STATS", "What runs for long, and how many libraries and functions there are."),
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Loading of libraries: their first line, a run of their source, the names that they register.
+
+use std::sync::Arc;
+
+use tidemill_rdb::VersionCheck;
+use tidemill_rdb::payload::Payload;
+use tidemill_script::{Abort, Host, Interrupt, LoadError, Protocol, Reply, Shebang};
+
+use crate::limits::LIBRARY_LOAD_MS_MAX;
+use crate::script::{ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot};
+use crate::shared::Shared;
+use crate::worker::scripts::{Machine, make};
+
+/// Caller of a library that is loaded: it may take a while, and calls no command.
+pub(crate) struct Loader<'k> {
+    shared: &'k Shared,
+    until_us: u64,
+}
+
+impl<'k> Loader<'k> {
+    pub(crate) fn new(shared: &'k Shared) -> Loader<'k> {
+        let until_us = shared.clock.monotonic_us() + LIBRARY_LOAD_MS_MAX * 1_000;
+        Loader { shared, until_us }
+    }
+}
+
+impl Host for Loader<'_> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
+        Err(Abort)
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        match self.shared.clock.monotonic_us() < self.until_us {
+            true => Interrupt::Continue,
+            false => Interrupt::Kill("FUNCTION LOAD timeout"),
+        }
+    }
+
+    fn log(&mut self, level: u8, message: &[u8]) {
+        self.shared.host.log(level, message);
+    }
+
+    fn may_run(&mut self, _: &[&[u8]]) -> Option<bool> {
+        None
+    }
+
+    fn cpu_seconds(&mut self) -> f64 {
+        self.shared.clock.monotonic_us() as f64 / 1e6
+    }
+}
+
+fn is_name(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The name in the first line of a library.
+///
+/// # Errors
+///
+/// Text of the error, without its code.
+pub(super) fn name_of(source: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+    let line = source.starts_with(b"#!").then(|| Shebang::parse(source)).flatten();
+    let Some(line) = line else { return Err(b"Missing library metadata".to_vec()) };
+    if line.length == source.len() {
+        return Err(b"Invalid library metadata".to_vec());
+    }
+    let mut name: Option<Vec<u8>> = None;
+    for (option, value) in line.options {
+        if !option.eq_ignore_ascii_case(b"name") {
+            let equals: &[u8] = if value.is_empty() { b"" } else { b"=" };
+            return Err([b"Invalid metadata value given: ", &option[..], equals, &value].concat());
+        }
+        if name.replace(value).is_some() {
+            let text = b"Invalid metadata value, name argument was given multiple times";
+            return Err(text.to_vec());
+        }
+    }
+    let name = name.ok_or(b"Library name was not given")?;
+    if !is_name(&name) {
+        let text = b"Library names can only contain letters, numbers, or underscores(_) and must \
+                     be at least one character long";
+        return Err(text.to_vec());
+    }
+    if !line.engine.eq_ignore_ascii_case(ENGINE.as_bytes()) {
+        return Err([b"Engine '", &line.engine[..], b"' not found"].concat());
+    }
+    Ok(name)
+}
+
+/// Runs the source of a library whose name was read, and gathers what it registers.
+///
+/// # Errors
+///
+/// Text of the error, without its code.
+pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Library>, Vec<u8>> {
+    // In an interpreter of its own: a source that fails leaves nothing behind.
+    let mut interpreter =
+        make(shared, Machine::Functions).map_err(|()| b"not enough memory".to_vec())?;
+    let loaded = interpreter.load(source, &mut Loader::new(shared));
+    let loaded = loaded.map_err(|error| match error {
+        LoadError::Syntax(text) => [b"Error compiling function: ", &text[..]].concat(),
+        LoadError::Failed(error) => [b"Error registering functions: ", &error.message[..]].concat(),
+    })?;
+    let mut functions: Vec<LibraryFunction> = Vec::with_capacity(loaded.len());
+    for function in loaded {
+        if !is_name(&function.name) {
+            let text = b"Function names can only contain letters, numbers, or underscores(_) and \
+                         must be at least one character long";
+            return Err(text.to_vec());
+        }
+        if functions.iter().any(|other| other.name.eq_ignore_ascii_case(&function.name)) {
+            return Err(b"Function already exists in the library".to_vec());
+        }
+        functions.push(LibraryFunction {
+            name: function.name.into(),
+            description: function.description.map(Into::into),
+            flags: function.flags,
+        });
+    }
+    if functions.is_empty() {
+        return Err(b"No functions registered".to_vec());
+    }
+    Ok(Arc::new(Library { name: name.into(), source: source.into(), functions }))
+}
+
+/// Makes the libraries of a payload of `FUNCTION DUMP`: all of them or none.
+///
+/// # Errors
+///
+/// [`RestoreError`].
+pub fn restore(
+    shared: &Shared,
+    payload: &[u8],
+    check: VersionCheck,
+    policy: Policy,
+) -> Result<(), RestoreError> {
+    let payload = Payload::new(payload, check).map_err(|_| RestoreError::Payload)?;
+    let not_functions = || RestoreError::Library(b"given type is not a function".to_vec());
+    let sources = payload.functions().ok_or_else(not_functions)?;
+    restore_sources(shared, sources.iter().map(|source| &source[..]), policy)
+}
+
+/// Makes libraries from their sources: all of them or none.
+///
+/// # Errors
+///
+/// [`RestoreError::Library`].
+pub fn restore_sources<'s>(
+    shared: &Shared,
+    sources: impl IntoIterator<Item = &'s [u8]>,
+    policy: Policy,
+) -> Result<(), RestoreError> {
+    let mut restored = Snapshot::default();
+    for source in sources {
+        let name = name_of(source).map_err(RestoreError::Library)?;
+        let library = load(shared, &name, source).map_err(RestoreError::Library)?;
+        restored.add(library, false).map_err(RestoreError::Library)?;
+    }
+    shared.scripts.functions.change(|present| {
+        if policy == Policy::Flush {
+            *present = restored;
+            return Ok(());
+        }
+        for library in restored.libraries() {
+            if policy == Policy::Append && present.library(&library.name).is_some() {
+                let text = [b"Library ", &library.name[..], b" already exists"].concat();
+                return Err(RestoreError::Library(text));
+            }
+            present.add(Arc::clone(library), true).map_err(RestoreError::Library)?;
+        }
+        Ok(())
+    })
+}

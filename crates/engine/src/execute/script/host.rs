@@ -1,0 +1,178 @@
+//! The caller of a run, as its interpreter sees it.
+
+use tidemill_resp::encode::Protocol as WireProtocol;
+use tidemill_script::{Abort, Host, Interrupt, Protocol, Reply};
+use tidemill_store::Section;
+use tidemill_store::gate::ClosedGate;
+
+use super::replies;
+use super::state::{Reach, Restart, RunState, Spanning};
+use super::undo::Undo;
+use crate::access::section::Enter;
+use crate::command::CommandId;
+use crate::execute::executor::Executor;
+use crate::execute::permission;
+use crate::limits::SEEN_SLOTS_MAX;
+use crate::script::{Kind, RunningScript};
+use tidemill_resp::request::ArgumentBuffer;
+
+/// End of a command without a reply of its own.
+pub(super) enum Refusal {
+    /// The error is the reply; the command, if there is such a one, was rejected.
+    Error(Option<CommandId>, Vec<u8>),
+    /// The run begins anew.
+    Restart(Restart),
+    /// The run was killed.
+    Killed,
+}
+
+/// The caller of a run for one turn.
+pub(super) struct ScriptHost<'h, 'k, 'g, E> {
+    /// Its replies go into a buffer of the run's.
+    pub(super) executor: Executor<'k, 'h, Spanning<'g, E>>,
+    pub(super) state: &'h mut RunState<'k>,
+    /// The gate, if a transaction has closed it.
+    pub(super) outer_gate: Option<&'h ClosedGate<'k>>,
+    pub(super) section: Section<'g>,
+    /// What the run can take back; none with the token, which it keeps to its end.
+    pub(super) undo: Option<Undo<'g>>,
+    pub(super) arguments: &'h mut ArgumentBuffer,
+    /// End of the turn, monotonic microseconds.
+    pub(super) turn_end_us: u64,
+    /// What runs, for the table of those that take long.
+    pub(super) describe: &'h dyn Fn() -> RunningScript,
+    pub(super) kind: Kind,
+}
+
+impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Reply, Abort> {
+        if self.state.restart.is_some() {
+            return Err(Abort);
+        }
+        let mut buffer = std::mem::take(self.arguments);
+        buffer.fill(arguments.iter().copied());
+        self.executor.reply.set_protocol(match protocol {
+            Protocol::Resp2 => WireProtocol::Resp2,
+            Protocol::Resp3 => WireProtocol::Resp3,
+        });
+        let result = self.execute(&buffer.view());
+        *self.arguments = buffer;
+        match result {
+            Ok(()) => Ok(self.take_reply()),
+            Err(Refusal::Error(id, text)) => {
+                self.executor.reply.clear();
+                if let Some(id) = id {
+                    let stats = self.executor.worker.stats(self.executor.shared);
+                    stats.command(id).rejected.add(1);
+                }
+                self.executor.worker.stats(self.executor.shared).error_replies.add(1);
+                self.executor.shared.count_error(&text);
+                Ok(Reply::Error(text))
+            }
+            Err(Refusal::Restart(restart)) => {
+                self.state.restart = Some(restart);
+                Err(Abort)
+            }
+            Err(Refusal::Killed) => Err(Abort),
+        }
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        if self.is_killed() {
+            return Interrupt::Kill(match self.kind {
+                Kind::Script => "Script killed by user with SCRIPT KILL.",
+                Kind::Function => "Script killed by user with FUNCTION KILL.",
+            });
+        }
+        let shared = self.executor.shared;
+        if let Reach::Lookups(lookups) = &self.state.reach
+            && lookups.stale_slot(shared).is_some()
+        {
+            // What it saw is of two moments: it may be running because of that alone.
+            return self.begin_anew(Restart::Locked(lookups.slots()));
+        }
+        if shared.clock.monotonic_us() < self.turn_end_us {
+            return Interrupt::Continue;
+        }
+        self.end_turn()
+    }
+
+    fn log(&mut self, level: u8, message: &[u8]) {
+        self.executor.shared.host.log(level, message);
+    }
+
+    fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
+        let mut buffer = ArgumentBuffer::default();
+        buffer.fill(arguments.iter().copied());
+        let args = buffer.view();
+        let (id, _) = self.find(&args).ok()?;
+        Some(permission::may_call(&self.executor, (id, &args)))
+    }
+
+    fn cpu_seconds(&mut self) -> f64 {
+        self.executor.shared.clock.monotonic_ns() as f64 / 1e9
+    }
+}
+
+impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
+    fn take_reply(&mut self) -> Reply {
+        let buffer = &mut *self.executor.reply;
+        let reply = match buffer.as_single_segment() {
+            Some(bytes) => replies::parse(bytes),
+            None => replies::parse(&buffer.to_vec()),
+        };
+        if buffer.has_failed() {
+            buffer.recover(0);
+            return Reply::Error(crate::error::NO_MEMORY_FOR_REPLY.as_bytes().to_vec());
+        }
+        buffer.clear();
+        reply
+    }
+
+    fn is_killed(&self) -> bool {
+        !self.state.has_written
+            && self.state.running.as_ref().is_some_and(|running| running.is_killed())
+    }
+
+    fn begin_anew(&mut self, restart: Restart) -> Interrupt {
+        self.state.restart = Some(restart);
+        // Nobody sees the text.
+        Interrupt::Kill("the run begins anew")
+    }
+
+    /// Ends the turn, if the run may wait for the next one: with the token, or without any lock.
+    fn end_turn(&mut self) -> Interrupt {
+        if let Err(Refusal::Restart(restart)) = self.make_irrevocable() {
+            return self.begin_anew(restart);
+        }
+        self.enter_table();
+        if self.state.limits.may_suspend && self.state.gate.is_none() {
+            return Interrupt::Suspend;
+        }
+        self.turn_end_us =
+            self.executor.shared.clock.monotonic_us() + crate::limits::SCRIPT_SLICE_US;
+        Interrupt::Continue
+    }
+
+    /// Enters the table of runs that take long, or brings the entry up to date.
+    fn enter_table(&mut self) {
+        if self.state.running.is_none() {
+            let running = std::sync::Arc::new((self.describe)());
+            if self.state.has_written {
+                let _ = running.note_write();
+            }
+            self.executor.shared.scripts.running.enter(&running);
+            self.state.running = Some(running);
+        }
+        let Some(running) = self.state.running.clone() else { return };
+        if let Some(unit) = self.state.unit() {
+            let has_token = unit.may_wait();
+            running.note_holds(unit.slots().collect(), has_token);
+        }
+    }
+
+    /// True if so many keys were looked at without locks that they are not locked one by one.
+    pub(super) fn saw_many(&self) -> bool {
+        matches!(&self.state.reach, Reach::Lookups(lookups) if lookups.len() > SEEN_SLOTS_MAX)
+    }
+}

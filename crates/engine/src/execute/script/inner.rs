@@ -1,0 +1,312 @@
+//! Commands within a run.
+
+use tidemill_resp::request::ArgumentView;
+
+use super::host::{Refusal, ScriptHost};
+use super::state::{Reach, Restart};
+use super::undo::Undo;
+use crate::access::context::{Access, Caller, Lookups};
+use crate::access::handler::Handler;
+use crate::access::key_hashes::KeyHashes;
+use crate::access::outcome::{Outcome, Stop};
+use crate::access::section::{Enter, OpenSection, ReadSide};
+use crate::access::session_context::SessionCx;
+use crate::access::unit::Unit;
+use crate::acl::{Context, Reason};
+use crate::command::{Command, CommandId, Databases, Flags, KeyPositions, Scope};
+use crate::error::CommandError;
+use crate::execute::permission;
+use crate::execute::unit::run_inner;
+use crate::limits::COUNTED_TOGETHER_MAX;
+use crate::shared::Shared;
+use tidemill_store::SlotNumber;
+
+type Called = (CommandId, &'static Command);
+
+fn refuse<T>(id: Option<CommandId>, text: &str) -> Result<T, Refusal> {
+    Err(Refusal::Error(id, text.as_bytes().to_vec()))
+}
+
+/// True if a command changes anything that others see.
+fn has_effects(command: &Command) -> bool {
+    // Valkey's publishers may replicate; nothing else that scripts may call does without writing.
+    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+        || matches!(command.name, "publish" | "spublish")
+}
+
+impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
+    /// Runs a command; its reply is in the executor's buffer.
+    pub(super) fn execute(&mut self, args: &ArgumentView<'_>) -> Result<(), Refusal> {
+        let called = self.find(args)?;
+        self.permit(called, args)?;
+        let start_ns = self.executor.shared.clock.monotonic_ns();
+        match self.state.lend() {
+            Reach::Lookups(lookups) => self.read(called, args, lookups)?,
+            Reach::Unit(unit) => {
+                self.state.reach = Reach::Unit(unit);
+                self.prepare(called, args)?;
+                let Reach::Unit(unit) = self.state.lend() else { unreachable!("it is a unit") };
+                let alone = self.outer_gate.or(self.state.gate.as_ref());
+                let unit = run_inner(&mut self.executor, unit, (called.0, args), alone);
+                self.state.reach = Reach::Unit(unit);
+            }
+            Reach::Lent => unreachable!("one command at a time"),
+        }
+        self.note(called, args, start_ns);
+        Ok(())
+    }
+
+    /// The command or subcommand that the arguments call.
+    pub(super) fn find(&self, args: &ArgumentView<'_>) -> Result<Called, Refusal> {
+        let table = &self.executor.shared.commands;
+        let Some(id) = table.find(args.get(0)) else {
+            return refuse(None, "ERR Unknown command called from script");
+        };
+        let command = table.command(id);
+        let (id, command) = match command.subcommands.is_empty() || args.len() < 2 {
+            true => (id, command),
+            false => match table.find_subcommand(command, args.get(1)) {
+                Some(id) => (id, table.command(id)),
+                None => {
+                    let error = crate::execute::admit::container_error(command, args);
+                    return Err(Refusal::Error(None, error.wire().into_owned()));
+                }
+            },
+        };
+        if !command.takes(args.len()) || command.scope == Scope::Container {
+            return refuse(Some(id), "ERR Wrong number of args calling command from script");
+        }
+        Ok((id, command))
+    }
+
+    fn permit(&mut self, (id, command): Called, args: &ArgumentView<'_>) -> Result<(), Refusal> {
+        if command.flags.contains(Flags::NOSCRIPT) || command.scope == Scope::Script {
+            return refuse(Some(id), "ERR This Valkey command is not allowed from script");
+        }
+        if !self.executor.session.is_unrestricted
+            && let Err(denial) = permission::check(&mut self.executor, (id, args), Context::Lua)
+        {
+            let error = denial.error(self.executor.session.user().name(), command);
+            let wire = error.wire();
+            let text = wire.strip_prefix(b"NOPERM ").unwrap_or(&wire);
+            let before: &[u8] = b"ERR ACL failure in script: ";
+            debug_assert!(denial.reason <= Reason::Channel);
+            return Err(Refusal::Error(Some(id), [before, text].concat()));
+        }
+        if self.state.limits.is_read_only && has_effects(command) {
+            return refuse(Some(id), "ERR Write commands are not allowed from read-only scripts.");
+        }
+        let limits = self.state.limits;
+        let is_short = limits.is_out_of_memory && !limits.allows_oom && !self.state.has_written;
+        if is_short && command.flags.contains(Flags::DENYOOM) {
+            let error = CommandError::OutOfMemory;
+            return Err(Refusal::Error(Some(id), error.wire().into_owned()));
+        }
+        Ok(())
+    }
+
+    /// Runs a command that reads, without locks.
+    fn read(
+        &mut self,
+        (id, command): Called,
+        args: &ArgumentView<'_>,
+        lookups: Lookups,
+    ) -> Result<(), Refusal> {
+        let shared: &'k Shared = self.executor.shared;
+        let is_whole = command.scope == Scope::Keyspace;
+        let handler = self.executor.handlers.of(id);
+        if is_whole || self.saw_many() {
+            let slots = lookups.slots();
+            self.state.reach = Reach::Lookups(lookups);
+            return Err(Refusal::Restart(Restart::Locked(slots)));
+        }
+        let before = self.executor.reply.len();
+        let (outcome, lookups) = match handler {
+            Some(Handler::Keyed(handler)) => {
+                let guard = self.executor.reader.enter();
+                let (worker, reply) = (&mut *self.executor.worker, &mut *self.executor.reply);
+                let mut cx = Caller::client(shared, worker, reply, self.executor.session).calls(
+                    (command, args),
+                    guard.section(),
+                    Access::Optimistic(lookups),
+                    KeyHashes::None,
+                );
+                let outcome = handler(&mut cx);
+                (outcome, cx.into_lookups())
+            }
+            Some(Handler::Session(handler)) => (self.run_session(handler, command, args), lookups),
+            Some(Handler::Script(_)) | None => unreachable!("it was permitted"),
+        };
+        let slots =
+            outcome.as_ref().err().filter(|stop| stop.is_repeated()).map(|_| lookups.slots());
+        self.state.reach = Reach::Lookups(lookups);
+        if let Some(slots) = slots {
+            return Err(Refusal::Restart(Restart::Locked(slots)));
+        }
+        let stats = self.executor.worker.stats(shared);
+        stats.commands_processed.add(1);
+        if let Err(stop) = outcome {
+            let Stop::Error(error) = *stop else {
+                unreachable!("a read within a run neither blocks nor waits")
+            };
+            stats.command(id).failed.add(1);
+            self.executor.take_back(&error, before);
+            self.executor.error(&error);
+        }
+        Ok(())
+    }
+
+    fn run_session(
+        &mut self,
+        handler: crate::access::handler::SessionHandler,
+        command: &'static Command,
+        args: &ArgumentView<'_>,
+    ) -> Outcome {
+        let executor = &mut self.executor;
+        handler(&mut SessionCx {
+            args: *args,
+            reply: &mut *executor.reply,
+            worker: &mut *executor.worker,
+            session: &mut *executor.session,
+            shared: executor.shared,
+            reader: &mut *executor.reader,
+            command,
+            in_transaction: true,
+            alone: None,
+            unit: None,
+        })
+    }
+
+    /// Locks what a command touches, and notes what it may change.
+    fn prepare(&mut self, (_, command): Called, args: &ArgumentView<'_>) -> Result<(), Refusal> {
+        let is_whole =
+            command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS);
+        if is_whole {
+            self.stop_all()?;
+        }
+        let has_effects = has_effects(command);
+        let is_kept =
+            matches!(command.databases, Databases::Selected) && command.scope == Scope::Keys;
+        if has_effects && (!is_kept || self.tells_others()) {
+            self.make_irrevocable()?;
+        }
+        let positions = match command.scope {
+            Scope::Keys => command.key_positions(args).unwrap_or_default(),
+            _ => KeyPositions::default(),
+        };
+        for &position in &positions {
+            self.lock(SlotNumber::of_key(args.get(position)))?;
+        }
+        if has_effects {
+            self.note_write(args, &positions)?;
+        }
+        Ok(())
+    }
+
+    /// True if changes are told to others at once: that cannot be taken back.
+    fn tells_others(&self) -> bool {
+        let executor = &self.executor;
+        executor.shared.sinks.events().is_some()
+            || !executor.worker.settings.published_events.is_empty()
+    }
+
+    /// Adds the slot of a key.
+    fn lock(&mut self, slot: SlotNumber) -> Result<(), Refusal> {
+        let shared: &'k Shared = self.executor.shared;
+        let Some(unit) = self.state.unit() else { unreachable!("it is a unit") };
+        if unit.lock(slot).is_some() || unit.try_add(shared, slot) {
+            return Ok(());
+        }
+        self.state.met_undeclared = true;
+        self.make_irrevocable()?;
+        let Some(unit) = self.state.unit() else { unreachable!("it is a unit") };
+        unit.add(shared, slot).map_err(|place| Refusal::Restart(Restart::Wait(place)))
+    }
+
+    /// Takes the token, with which the run goes on to its end whatever it meets. Reading without
+    /// locks, it needs none.
+    ///
+    /// # Errors
+    ///
+    /// Somebody has it: the run begins anew when its turn comes.
+    pub(super) fn make_irrevocable(&mut self) -> Result<(), Refusal> {
+        let shared: &'k Shared = self.executor.shared;
+        let ticket = self.executor.ticket();
+        let Some(unit) = self.state.unit() else { return Ok(()) };
+        if !unit.may_wait() {
+            let token = shared.token.try_take(ticket, self.executor.reader.seat());
+            let Some(token) = token else { return Err(Refusal::Restart(Restart::Token)) };
+            if let Some(unit) = self.state.unit() {
+                unit.give_token(token);
+            }
+        }
+        self.undo = None;
+        Ok(())
+    }
+
+    /// Stops all other workers until the run ends.
+    fn stop_all(&mut self) -> Result<(), Refusal> {
+        if self.outer_gate.is_some() || self.state.gate.is_some() {
+            return Ok(());
+        }
+        self.make_irrevocable()?;
+        let shared: &'k Shared = self.executor.shared;
+        // It waits for the longest command that is under way: nobody waits for this one's slots
+        // within a command.
+        self.state.gate = shared.keyspace.close_gate(self.executor.reader.seat(), || false);
+        Ok(())
+    }
+
+    fn note_write(
+        &mut self,
+        args: &ArgumentView<'_>,
+        positions: &KeyPositions,
+    ) -> Result<(), Refusal> {
+        if !self.state.has_written {
+            if self.state.running.as_ref().is_some_and(|running| !running.note_write()) {
+                return Err(Refusal::Killed);
+            }
+            self.state.has_written = true;
+            if let Some(unit) = self.state.unit() {
+                unit.mark_held();
+            }
+        }
+        let database = self.executor.session.database;
+        let keyspace = &self.executor.shared.keyspace;
+        let section = self.section;
+        if let (Reach::Unit(unit), Some(undo)) = (&mut self.state.reach, &mut self.undo) {
+            for &position in positions {
+                let key = args.get(position);
+                Undo::note(undo, unit, (database, key, keyspace.key_hash(key)), section);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a command ran.
+    fn note(&mut self, (id, command): Called, args: &ArgumentView<'_>, start_ns: u64) {
+        let elapsed_ns = self.executor.shared.clock.monotonic_ns().saturating_sub(start_ns);
+        self.executor.note_inner(command, args, elapsed_ns);
+        if self.state.notes.ran.len() >= COUNTED_TOGETHER_MAX {
+            let ran = std::mem::take(&mut self.state.notes.ran);
+            self.executor.count_inner(&ran);
+        }
+        self.state.notes.ran.push((id, elapsed_ns));
+        if let Some(line) = self.executor.inner_line(command, args) {
+            self.state.notes.lines.push(line);
+        }
+    }
+}
+
+/// Takes back what a unit has changed, if that may be needed, and gives its locks back.
+pub(super) fn abandon<'g>(
+    mut unit: Unit<'_>,
+    undo: Option<Undo<'g>>,
+    section: tidemill_store::Section<'g>,
+    heap: &tidemill_store::Heap,
+) {
+    if let Some(undo) = undo {
+        undo.take_back(&mut unit, section, heap);
+    }
+    unit.abandon();
+}

@@ -1,0 +1,160 @@
+//! What a request asks to run.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use tidemill_resp::number::parse_integer;
+use tidemill_resp::request::ArgumentView;
+use tidemill_script::{Flags, Script};
+
+use crate::access::handler::{ScriptCommand, ScriptName};
+use crate::admin::scripting::{Loader, NO_SCRIPT, compile_error, flags_of, parse_digest};
+use crate::error::CommandError;
+use crate::script::{Kind, Origin};
+use crate::shared::Shared;
+use crate::worker::Worker;
+use crate::worker::scripts::{CompiledScript, Machine};
+
+/// Keys or arguments of a call.
+pub(super) type Texts<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// A script or function that is about to run.
+pub(super) struct Call<'a> {
+    pub(super) kind: Kind,
+    pub(super) script: Script,
+    /// The script of the cache; none of a function.
+    pub(super) compiled: Option<Rc<CompiledScript>>,
+    /// Flags that it declares; none for a script without such a line.
+    pub(super) flags: Option<Flags>,
+    /// It may not write.
+    pub(super) is_read_only: bool,
+    pub(super) keys: Texts<'a>,
+    pub(super) arguments: Texts<'a>,
+}
+
+impl Call<'_> {
+    /// Interpreter that has it.
+    pub(super) fn machine(&self) -> Machine {
+        match self.kind {
+            Kind::Script => Machine::Scripts,
+            Kind::Function => Machine::Functions,
+        }
+    }
+
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags.is_some_and(|flags| flags.0 & flag != 0)
+    }
+}
+
+/// Finds what a request asks for.
+///
+/// # Errors
+///
+/// That of the client.
+pub(super) fn prepare<'a>(
+    (shared, worker): (&Shared, &mut Worker),
+    how: ScriptCommand,
+    args: &ArgumentView<'a>,
+) -> Result<Call<'a>, CommandError> {
+    let call = match how.name {
+        ScriptName::Function => function(shared, worker, args)?,
+        ScriptName::Source | ScriptName::Digest => script(shared, worker, how.name, args)?,
+    };
+    check_flags(worker, how, &call)?;
+    let is_read_only = how.is_read_only || call.has(Flags::NO_WRITES);
+    Ok(Call { is_read_only, ..call })
+}
+
+fn script<'a>(
+    shared: &Shared,
+    worker: &mut Worker,
+    name: ScriptName,
+    args: &ArgumentView<'a>,
+) -> Result<Call<'a>, CommandError> {
+    let given = args.get(1);
+    let digest = match name {
+        ScriptName::Digest => Some(parse_digest(given).ok_or(NO_SCRIPT)?),
+        _ => None,
+    };
+    let (keys, arguments) = divide(args, "ERR value is not an integer or out of range".into())?;
+    let now_ms = worker.now_ms();
+    let compiled = match digest {
+        Some(digest) => {
+            worker.scripts.script_of_digest(shared, &digest, now_ms).ok_or(NO_SCRIPT)?
+        }
+        None => match worker.scripts.evaluated(shared, given, now_ms) {
+            Some(compiled) => compiled,
+            None => {
+                let flags = flags_of(given)?;
+                let how = (Origin::Evaluated, now_ms);
+                let compiled = worker.scripts.script_of_source(shared, given, flags, how);
+                compiled.map_err(|text| compile_error(&text))?
+            }
+        },
+    };
+    Ok(Call {
+        kind: Kind::Script,
+        script: compiled.script,
+        flags: compiled.cached.flags,
+        compiled: Some(compiled),
+        is_read_only: false,
+        keys,
+        arguments,
+    })
+}
+
+fn function<'a>(
+    shared: &Shared,
+    worker: &mut Worker,
+    args: &ArgumentView<'a>,
+) -> Result<Call<'a>, CommandError> {
+    let found = worker.scripts.function(shared, args.get(1), &mut Loader::new(shared));
+    let found = found.map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?;
+    let (script, flags) = found.ok_or("ERR Function not found")?;
+    let (keys, arguments) = divide(args, "ERR Bad number of keys provided".into())?;
+    Ok(Call {
+        kind: Kind::Function,
+        script,
+        compiled: None,
+        flags: Some(flags),
+        is_read_only: false,
+        keys,
+        arguments,
+    })
+}
+
+/// Divides what follows the number of keys.
+fn divide<'a>(
+    args: &ArgumentView<'a>,
+    not_a_number: CommandError,
+) -> Result<(Texts<'a>, Texts<'a>), CommandError> {
+    let count = parse_integer(args.get(2)).ok_or(not_a_number)?;
+    let given = args.len() - 3;
+    if count > given as i64 {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    let Ok(count) = usize::try_from(count) else {
+        return Err("ERR Number of keys can't be negative".into());
+    };
+    let keys = args.iter().skip(3).take(count).collect();
+    Ok((keys, args.iter().skip(3 + count).collect()))
+}
+
+/// Checks what a script or function declares of itself. One that declares nothing is judged command
+/// by command.
+fn check_flags(worker: &Worker, how: ScriptCommand, call: &Call<'_>) -> Result<(), CommandError> {
+    if call.flags.is_none() {
+        return Ok(());
+    }
+    if how.is_read_only && !call.has(Flags::NO_WRITES) {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
+    if worker.out_of_memory && !call.has(Flags::ALLOW_OOM | Flags::NO_WRITES) {
+        return Err(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory \
+                    > 'maxmemory'"
+                .into(),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Replies between commands, scripts and clients.
+
+use tidemill_resp::encode::{Protocol, ReplyBuffer};
+use tidemill_resp::number::parse_integer;
+use tidemill_script::Reply;
+
+/// A reply that a command of this server wrote, as scripts receive it.
+pub(super) fn parse(bytes: &[u8]) -> Reply {
+    let mut reader = Reader { rest: bytes };
+    reader.reply().unwrap_or(Reply::Null)
+}
+
+struct Reader<'b> {
+    rest: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    fn line(&mut self) -> Option<&'b [u8]> {
+        let end = memchr(self.rest)?;
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.get(2..)?;
+        Some(line)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'b [u8]> {
+        let taken = self.rest.get(..count)?;
+        self.rest = self.rest.get(count + 2..)?;
+        Some(taken)
+    }
+
+    fn replies(&mut self, count: usize) -> Option<Vec<Reply>> {
+        (0..count).map(|_| self.reply()).collect()
+    }
+
+    fn reply(&mut self) -> Option<Reply> {
+        let (&kind, line) = self.line()?.split_first()?;
+        let count = || parse_integer(line).and_then(|count| usize::try_from(count).ok());
+        Some(match kind {
+            b'+' => Reply::Status(line.to_vec()),
+            b'-' => Reply::Error(line.to_vec()),
+            b':' => Reply::Integer(parse_integer(line)?),
+            b'#' => Reply::Bool(line == b"t"),
+            b',' => Reply::Double(std::str::from_utf8(line).ok()?.parse().ok()?),
+            b'(' => Reply::BigNumber(line.to_vec()),
+            b'$' => match count() {
+                Some(count) => Reply::Bulk(self.take(count)?.to_vec()),
+                None => Reply::Null,
+            },
+            b'=' => {
+                let text = self.take(count()?)?;
+                Reply::Verbatim { format: text.get(..3)?.to_vec(), text: text.get(4..)?.to_vec() }
+            }
+            b'*' | b'>' => match count() {
+                Some(count) => Reply::Array(self.replies(count)?),
+                None => Reply::Null,
+            },
+            b'~' => Reply::Set(self.replies(count()?)?),
+            b'%' => {
+                let pair = |_| Some((self.reply()?, self.reply()?));
+                Reply::Map((0..count()?).map(pair).collect::<Option<_>>()?)
+            }
+            b'|' => {
+                self.replies(2 * count()?)?;
+                self.reply()?
+            }
+            _ => Reply::Null,
+        })
+    }
+}
+
+fn memchr(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == b'\r')
+}
+
+/// Writes the result of a script for its client.
+pub(super) fn write(to: &mut ReplyBuffer, reply: &Reply) {
+    match reply {
+        Reply::Null => to.null(),
+        Reply::Status(text) => line(to, b"+", text),
+        Reply::Error(text) => to.error(text),
+        Reply::Integer(number) => to.integer(*number),
+        Reply::Bulk(text) => to.bulk(text),
+        Reply::Bool(flag) => to.boolean(*flag),
+        Reply::Double(number) => to.double(*number),
+        Reply::BigNumber(digits) => match to.protocol() {
+            Protocol::Resp2 => to.bulk(digits),
+            Protocol::Resp3 => line(to, b"(", digits),
+        },
+        Reply::Verbatim { format, text } => match <[u8; 3]>::try_from(&format[..]) {
+            Ok(format) => to.verbatim(format, text),
+            Err(_) => to.bulk(text),
+        },
+        Reply::Array(items) => {
+            to.array(items.len());
+            items.iter().for_each(|item| write(to, item));
+        }
+        Reply::Set(items) => {
+            to.set(items.len());
+            items.iter().for_each(|item| write(to, item));
+        }
+        Reply::Map(pairs) => {
+            to.map(pairs.len());
+            for (key, value) in pairs {
+                write(to, key);
+                write(to, value);
+            }
+        }
+    }
+}
+
+/// A text on one line; its own line ends were replaced by the script's library.
+fn line(to: &mut ReplyBuffer, kind: &[u8], text: &[u8]) {
+    to.raw(kind);
+    to.raw(text);
+    to.raw(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_wrote_is_what_a_script_would_write() {
+        let texts: [&[u8]; 14] = [
+            b"+OK\r\n",
+            b"-ERR no\r\n",
+            b":-7\r\n",
+            b"$4\r\na\r\nb\r\n",
+            b"$0\r\n\r\n",
+            b"_\r\n",
+            b"#t\r\n",
+            b",1.5\r\n",
+            b"(123456789012345678901234567890\r\n",
+            b"=5\r\ntxt:a\r\n",
+            b"*2\r\n:1\r\n*0\r\n",
+            b"~1\r\n+a\r\n",
+            b"%1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n",
+            b"*3\r\n$1\r\na\r\n_\r\n%0\r\n",
+        ];
+        for text in texts {
+            let mut written = ReplyBuffer::new(Protocol::Resp3);
+            write(&mut written, &parse(text));
+            assert_eq!(written.to_vec(), text, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn null_of_either_protocol_is_null_and_attributes_are_passed_over() {
+        for text in [&b"$-1\r\n"[..], b"*-1\r\n", b"_\r\n", b"|1\r\n+a\r\n:1\r\n_\r\n"] {
+            assert_eq!(parse(text), Reply::Null);
+        }
+        assert_eq!(parse(b"*2\r\n:1\r\n$5\r\nab\r\n"), Reply::Null, "it is cut short");
+    }
+}

@@ -1,0 +1,403 @@
+//! A run from its request to its reply.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidemill_resp::encode::Protocol as WireProtocol;
+use tidemill_resp::request::ArgumentView;
+use tidemill_script::{Interpreter, Progress, Protocol, Reply, Run, ScriptError};
+use tidemill_store::SlotNumber;
+use tidemill_store::gate::ClosedGate;
+
+use super::host::ScriptHost;
+use super::inner::abandon;
+use super::prepare::{Call, prepare};
+use super::replies;
+use super::state::{Limits, Reach, Restart, RunState, Spanning};
+use super::suspended;
+use super::undo::Undo;
+use crate::access::context::Lookups;
+use crate::access::handler::ScriptCommand;
+use crate::access::locks::{LockSet, Slots, ascending};
+use crate::access::section::{Enter, OpenSection};
+use crate::access::unit::Unit;
+use crate::command::{Command, CommandId};
+use crate::error::CommandError;
+use crate::execute::executor::{Executor, Step};
+use crate::execute::keyed::lock;
+use crate::execute::unit::commit;
+use crate::limits::{LOCK_ATTEMPTS_MAX, READ_ATTEMPTS_MAX, SCRIPT_SLICE_US, SEEN_SLOTS_MAX};
+use crate::script::{Kind, RunningScript};
+use crate::shared::Shared;
+use crate::slots::parking::WaitTarget;
+use crate::telemetry::command_log::shortened;
+use crate::telemetry::shown_arguments;
+use crate::worker::scripts::{Machine, RunBuffers};
+
+/// A command that runs a script.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) id: CommandId,
+    pub(crate) command: &'static Command,
+    pub(crate) how: ScriptCommand,
+    pub(crate) args: &'a ArgumentView<'a>,
+}
+
+/// What a turn of a run executes.
+pub(super) enum Begin<'c, 'a> {
+    /// A script from its beginning.
+    Start(&'c Call<'a>),
+    /// A run that was suspended.
+    Resume(Run),
+}
+
+/// How an attempt at a run ends.
+pub(super) enum Ended<'k> {
+    /// With a result.
+    Finished(RunState<'k>, Result<Reply, ScriptError>),
+    /// Its turn is over.
+    Suspended(RunState<'k>, Run),
+    /// It begins anew, and has left nothing behind.
+    Restart(RunState<'k>, Restart),
+}
+
+/// Runs a script outside of transactions. A run whose turn ends is left with the worker, and its
+/// session knows.
+pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>) -> Step {
+    if executor.worker.must_reclaim() {
+        return Step::Wait(WaitTarget::Memory);
+    }
+    if executor.shared.lanes.is_any_crowded() && !request.how.is_read_only {
+        // It may publish, and does not wait then.
+        return Step::Wait(WaitTarget::Lane);
+    }
+    let call = match prepare((executor.shared, executor.worker), request.how, request.args) {
+        Ok(call) => call,
+        Err(error) => return refuse(executor, request.id, &error),
+    };
+    let mut seen = None;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let ended = match attempt(executor, request, &call, seen.as_deref()) {
+            Ok(ended) => ended,
+            Err(place) => return Step::Wait(place),
+        };
+        match ended {
+            Ended::Finished(state, result) => {
+                return finish(executor, request, (state, result));
+            }
+            Ended::Suspended(state, run) => {
+                suspended::keep(executor, request, call.machine(), (state, run));
+                return Step::Done;
+            }
+            Ended::Restart(mut state, restart) => {
+                leave_table(executor.shared, &mut state);
+                if state.met_undeclared
+                    && let Some(compiled) = &call.compiled
+                {
+                    compiled.cached.note_undeclared();
+                }
+                match restart {
+                    Restart::Locked(slots) if attempts >= READ_ATTEMPTS_MAX => seen = Some(slots),
+                    Restart::Locked(_) => {}
+                    Restart::Token => return Step::Wait(WaitTarget::Token),
+                    Restart::Wait(place) => return Step::Wait(place),
+                }
+            }
+        }
+    }
+}
+
+/// Runs a script within a transaction, whose unit has the token or runs alone.
+pub(crate) fn run_in_transaction<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    unit: Unit<'k>,
+    request: Request<'_>,
+    gate: Option<&ClosedGate<'k>>,
+) -> Unit<'k> {
+    let call = match prepare((executor.shared, executor.worker), request.how, request.args) {
+        Ok(call) => call,
+        Err(error) => {
+            refuse(executor, request.id, &error);
+            return unit;
+        }
+    };
+    let limits = Limits::of(&call, executor.worker, false);
+    let start = (executor.session.database, time(executor));
+    let state = RunState::new(limits, Reach::Unit(unit), start);
+    let ended = turn(executor, request, (state, call.machine()), Begin::Start(&call), gate);
+    let Ended::Finished(mut state, result) = ended else {
+        unreachable!("a transaction has the token, and its scripts are not suspended")
+    };
+    let Reach::Unit(unit) = state.lend() else { unreachable!("it was a unit") };
+    answer(executor, request, state, result);
+    unit
+}
+
+/// Answers a request that runs nothing.
+fn refuse<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    id: CommandId,
+    error: &CommandError,
+) -> Step {
+    executor.worker.stats(executor.shared).command(id).failed.add(1);
+    executor.error(error);
+    Step::Done
+}
+
+pub(super) fn time<E>(executor: &Executor<'_, '_, E>) -> (u64, u64) {
+    (executor.worker.now_us(), executor.worker.ahead_ms())
+}
+
+/// Runs a script once; `seen` are the slots that attempts without locks have looked at.
+fn attempt<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    request: Request<'_>,
+    call: &Call<'_>,
+    seen: Option<&[SlotNumber]>,
+) -> Result<Ended<'k>, WaitTarget> {
+    let reach = match seen {
+        None if call.is_read_only && executor.session.lock_attempts == 0 => {
+            Reach::Lookups(Lookups::new())
+        }
+        seen => Reach::Unit(lock_declared(executor, call, seen.unwrap_or_default())?),
+    };
+    executor.worker.refresh_clock(executor.shared);
+    executor.worker.begin_lookups();
+    let limits = Limits::of(call, executor.worker, true);
+    let state = RunState::new(limits, reach, (executor.session.database, time(executor)));
+    Ok(turn(executor, request, (state, call.machine()), Begin::Start(call), None))
+}
+
+/// Locks the slots of the declared keys and those of `seen`.
+fn lock_declared<'k, E: Enter>(
+    executor: &Executor<'k, '_, E>,
+    call: &Call<'_>,
+    seen: &[SlotNumber],
+) -> Result<Unit<'k>, WaitTarget> {
+    let shared: &'k Shared = executor.shared;
+    let declared: SmallVec<[SlotNumber; 4]> =
+        call.keys.iter().map(|key| SlotNumber::of_key(key)).collect();
+    let slots: Slots = ascending(declared.into_iter().chain(seen.iter().copied()));
+    let ticket = executor.ticket();
+    let is_awaited = executor.session.lock_attempts > 0 && shared.token.is_awaited_by(ticket);
+    let touches_undeclared =
+        call.compiled.as_ref().is_some_and(|compiled| compiled.cached.touches_undeclared());
+    let needs_token = is_awaited
+        || touches_undeclared
+        || slots.len() > SEEN_SLOTS_MAX
+        || executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
+    let locks = match needs_token {
+        true => LockSet::with_token(shared, &slots, ticket, executor.reader.seat())?,
+        false => lock(executor, &slots)?,
+    };
+    Ok(Unit::new(shared, locks))
+}
+
+/// Runs a script for one turn.
+pub(super) fn turn<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    request: Request<'_>,
+    (mut state, machine): (RunState<'k>, Machine),
+    begin: Begin<'_, '_>,
+    outer_gate: Option<&ClosedGate<'k>>,
+) -> Ended<'k> {
+    let shared = executor.shared;
+    let mut interpreter = match executor.worker.scripts.take(shared, machine) {
+        Ok(interpreter) => interpreter,
+        Err(message) => {
+            let (place, is_counted, is_killed) = (None, false, false);
+            let error = ScriptError { message, place, is_counted, is_killed };
+            return Ended::Finished(state, Err(error));
+        }
+    };
+    let mut buffers = std::mem::take(&mut executor.worker.script_buffers);
+    let before = executor.worker.swap_time(state.time);
+    let progress =
+        execute(executor, request, &mut state, &mut interpreter, (begin, &mut buffers), outer_gate);
+    executor.worker.swap_time(before);
+    buffers.shrink();
+    executor.worker.script_buffers = buffers;
+    executor.worker.scripts.give_back(machine, interpreter);
+    match (state.restart.take(), progress) {
+        (Some(restart), _) => {
+            executor.worker.uncount_lookups();
+            executor.session.select(state.database);
+            Ended::Restart(state, restart)
+        }
+        (None, Progress::Done(reply)) => judge(executor, state, Ok(reply)),
+        (None, Progress::Failed(error)) => judge(executor, state, Err(error)),
+        (None, Progress::Suspended(run)) => Ended::Suspended(state, run),
+    }
+}
+
+/// Executes a turn within one read section.
+fn execute<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    request: Request<'_>,
+    state: &mut RunState<'k>,
+    interpreter: &mut Interpreter,
+    (begin, buffers): (Begin<'_, '_>, &mut RunBuffers),
+    outer_gate: Option<&ClosedGate<'k>>,
+) -> Progress {
+    let shared = executor.shared;
+    let protocol = match executor.reply.protocol() {
+        WireProtocol::Resp2 => Protocol::Resp2,
+        WireProtocol::Resp3 => Protocol::Resp3,
+    };
+    let guard = executor.reader.enter();
+    let section = guard.section();
+    let start_us = shared.clock.monotonic_us();
+    let kind = request.kind();
+    let describe = || running(request, start_us);
+    let is_kept = state.unit().is_some_and(|unit| !unit.may_wait());
+    let mut reader = Spanning { inner: &*executor.reader };
+    let mut host = ScriptHost {
+        executor: Executor {
+            shared,
+            handlers: executor.handlers,
+            worker: &mut *executor.worker,
+            session: &mut *executor.session,
+            reader: &mut reader,
+            reply: &mut buffers.reply,
+        },
+        state,
+        outer_gate,
+        section,
+        undo: is_kept.then(Undo::default),
+        arguments: &mut buffers.arguments,
+        turn_end_us: start_us + SCRIPT_SLICE_US,
+        describe: &describe,
+        kind,
+    };
+    let progress = match begin {
+        Begin::Start(call) if call.kind == Kind::Script => {
+            interpreter.start(call.script, &call.keys, &call.arguments, protocol, &mut host)
+        }
+        Begin::Start(call) => {
+            interpreter.call(call.script, &call.keys, &call.arguments, protocol, &mut host)
+        }
+        Begin::Resume(run) => interpreter.resume(run, &mut host),
+    };
+    let undo = host.undo.take();
+    if state.restart.is_some()
+        && let Reach::Unit(unit) = state.lend()
+    {
+        abandon(unit, undo.filter(|_| state.has_written), section, &executor.worker.heap);
+    }
+    progress
+}
+
+/// Judges what a run without locks has seen, before anything of it is answered.
+fn judge<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    state: RunState<'k>,
+    result: Result<Reply, ScriptError>,
+) -> Ended<'k> {
+    if let Reach::Lookups(lookups) = &state.reach
+        && lookups.stale_slot(executor.shared).is_some()
+    {
+        let slots = lookups.slots();
+        executor.worker.uncount_lookups();
+        executor.session.select(state.database);
+        return Ended::Restart(state, Restart::Locked(slots));
+    }
+    Ended::Finished(state, result)
+}
+
+/// Ends a run: its unit is committed, its result is the reply.
+pub(super) fn finish<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    request: Request<'_>,
+    (mut state, result): (RunState<'k>, Result<Reply, ScriptError>),
+) -> Step {
+    let shared: &'k Shared = executor.shared;
+    let gate = state.gate.take();
+    let reach = state.lend();
+    executor.worker.publish_misses(shared);
+    if let Reach::Unit(mut unit) = reach {
+        // Others run on before somebody else may stop them.
+        let token = gate.as_ref().and_then(|_| unit.take_token());
+        if unit.ready().is_some() {
+            // Waiters are served after the run, by the time that it is then.
+            executor.worker.refresh_clock(shared);
+            unit.release_clock();
+        }
+        let guard = executor.reader.enter();
+        commit(shared, executor.worker, unit, guard.section());
+        drop((gate, token));
+    }
+    answer(executor, request, state, result);
+    Step::Done
+}
+
+/// Notes a run and writes its reply.
+fn answer<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    request: Request<'_>,
+    mut state: RunState<'_>,
+    result: Result<Reply, ScriptError>,
+) {
+    let killed = state.running.as_ref().is_some_and(|running| running.is_killed());
+    leave_table(executor.shared, &mut state);
+    executor.session.select(state.database);
+    executor.count_inner(&state.notes.ran);
+    executor.show_script(request.command, request.args, &state.notes.lines);
+    match result {
+        Ok(reply) => replies::write(executor.reply, &reply),
+        Err(error) => fail(executor, request, (error, killed)),
+    }
+}
+
+/// Answers the error of a run.
+fn fail<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    request: Request<'_>,
+    (error, killed): (ScriptError, bool),
+) {
+    let mut text = error.message;
+    if error.is_killed && killed {
+        text = match request.kind() {
+            Kind::Script => b"ERR Script killed by user with SCRIPT KILL.".to_vec(),
+            Kind::Function => b"ERR Script killed by user with FUNCTION KILL.".to_vec(),
+        };
+    }
+    if let Some((chunk, line)) = error.place {
+        text.extend_from_slice(b" script: on @");
+        text.extend_from_slice(&chunk);
+        text.extend_from_slice(format!(":{line}.").as_bytes());
+    }
+    if error.is_counted {
+        executor.reply.error(text);
+    } else {
+        executor.worker.stats(executor.shared).command(request.id).failed.add(1);
+        executor.error(&CommandError::Bytes(text));
+    }
+}
+
+impl Request<'_> {
+    fn kind(&self) -> Kind {
+        match self.how.name {
+            crate::access::handler::ScriptName::Function => Kind::Function,
+            _ => Kind::Script,
+        }
+    }
+}
+
+/// Entry of a run in the table of those that take long.
+fn running(request: Request<'_>, start_us: u64) -> RunningScript {
+    let name = request.args.get(1).to_vec();
+    let command = shortened(shown_arguments(request.command, *request.args));
+    RunningScript::new(request.kind(), name, command, start_us)
+}
+
+/// Takes a run out of the table.
+pub(super) fn leave_table(shared: &Shared, state: &mut RunState<'_>) {
+    if let Some(running) = state.running.take() {
+        shared.scripts.running.leave(&running);
+    }
+}
+
+/// Entry of a run in the table.
+pub(super) type SharedRun = Arc<RunningScript>;

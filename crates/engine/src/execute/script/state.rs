@@ -1,0 +1,161 @@
+//! State of a run beyond the values of its interpreter.
+
+use std::sync::Arc;
+
+use tidemill_store::gate::ClosedGate;
+use tidemill_store::{SlotNumber, gate};
+
+use super::prepare::Call;
+use crate::access::context::Lookups;
+use crate::access::section::{Enter, ReadSide};
+use crate::access::unit::Unit;
+use crate::command::CommandId;
+use crate::script::RunningScript;
+use crate::slots::parking::WaitTarget;
+use crate::worker::Worker;
+
+/// Reason for which a run ends without a result and begins anew. Nothing of it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Restart {
+    /// It read without locks, and that does not count or is not enough: under the locks of these
+    /// slots, and with the token if it looked at more than can be locked so.
+    Locked(Vec<SlotNumber>),
+    /// It needs what only the holder of the token gets.
+    Token,
+    /// It needs what somebody has.
+    Wait(WaitTarget),
+}
+
+/// How a run reaches keys.
+pub(super) enum Reach<'k> {
+    /// By one optimistic read.
+    Lookups(Lookups),
+    /// As a unit.
+    Unit(Unit<'k>),
+    /// By what a command has at the moment.
+    Lent,
+}
+
+/// Settings of a run that do not change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// It may not write.
+    pub(super) is_read_only: bool,
+    /// It may take memory when there is none left.
+    pub(super) allows_oom: bool,
+    /// Memory was full when it began.
+    pub(super) is_out_of_memory: bool,
+    /// It may end its turn and go on later.
+    pub(super) may_suspend: bool,
+}
+
+impl Limits {
+    pub(super) fn of(call: &Call<'_>, worker: &Worker, may_suspend: bool) -> Limits {
+        use tidemill_script::Flags;
+        Limits {
+            is_read_only: call.is_read_only,
+            allows_oom: call.has(Flags::ALLOW_OOM | Flags::NO_WRITES),
+            is_out_of_memory: worker.out_of_memory,
+            may_suspend,
+        }
+    }
+}
+
+/// State of a run.
+pub(super) struct RunState<'k> {
+    pub(super) limits: Limits,
+    pub(super) reach: Reach<'k>,
+    /// The gate, which it has closed until its end.
+    pub(super) gate: Option<ClosedGate<'k>>,
+    pub(super) has_written: bool,
+    /// It touched a key that was not declared, and somebody had its slot.
+    pub(super) met_undeclared: bool,
+    pub(super) restart: Option<Restart>,
+    /// Its entry in the table of those that take long.
+    pub(super) running: Option<Arc<RunningScript>>,
+    /// Database of the session, to which it returns.
+    pub(super) database: usize,
+    /// Time of all its commands: [`Worker::swap_time`].
+    pub(super) time: (u64, u64),
+    pub(super) notes: RunNotes,
+}
+
+/// Notes on commands that ran, which wait until the run counts.
+#[derive(Debug, Default)]
+pub(super) struct RunNotes {
+    /// Commands with the nanoseconds that each took.
+    pub(super) ran: Vec<(CommandId, u64)>,
+    /// Lines for monitors.
+    pub(super) lines: Vec<Vec<u8>>,
+}
+
+impl<'k> RunState<'k> {
+    pub(super) fn new(
+        limits: Limits,
+        reach: Reach<'k>,
+        (database, time): (usize, (u64, u64)),
+    ) -> RunState<'k> {
+        RunState {
+            limits,
+            reach,
+            gate: None,
+            has_written: false,
+            met_undeclared: false,
+            restart: None,
+            running: None,
+            database,
+            time,
+            notes: RunNotes::default(),
+        }
+    }
+
+    /// The unit that it is; none while it reads without locks.
+    pub(super) fn unit(&mut self) -> Option<&mut Unit<'k>> {
+        match &mut self.reach {
+            Reach::Unit(unit) => Some(unit),
+            Reach::Lookups(_) | Reach::Lent => None,
+        }
+    }
+
+    /// Takes out how it reaches keys.
+    pub(super) fn lend(&mut self) -> Reach<'k> {
+        std::mem::replace(&mut self.reach, Reach::Lent)
+    }
+}
+
+/// Reader of a turn of a run, within one section: what the turn replaces can be read until its end.
+pub(super) struct Spanning<'r, E> {
+    pub(super) inner: &'r E,
+}
+
+impl<E: Enter> ReadSide for Spanning<'_, E> {
+    fn section(&mut self, work: &mut dyn FnMut(tidemill_store::Section<'_>)) {
+        use crate::access::section::OpenSection;
+        let guard = self.inner.enter();
+        work(guard.section());
+    }
+
+    /// Nothing is announced before the turn ends.
+    fn quiescent(&mut self) {}
+
+    fn offline(&mut self, work: &mut dyn FnMut()) {
+        work();
+    }
+
+    fn reclaim(&mut self, _: &tidemill_store::Heap) {}
+
+    fn seat(&self) -> &std::rc::Rc<gate::Seat> {
+        self.inner.seat()
+    }
+}
+
+impl<E: Enter> Enter for Spanning<'_, E> {
+    type Guard<'r>
+        = E::Guard<'r>
+    where
+        Self: 'r;
+
+    fn enter(&self) -> E::Guard<'_> {
+        self.inner.enter()
+    }
+}

@@ -1,0 +1,227 @@
+//! Cache of scripts by digest.
+//!
+//! A script is immutable. Workers keep what they compiled beside a reference to it, and look at
+//! [`CachedScript::is_gone`] before each use, so that a script that was flushed or evicted runs
+//! nowhere once that is answered.
+//!
+//! Scripts that came by `EVAL` are evicted, least recently used first, when there are more than
+//! [`EVALUATED_SCRIPTS_MAX`]; those of `SCRIPT LOAD` stay. The time of use is written once per
+//! millisecond and worker at most, so that a hot script is no line that all workers write.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_script::{Flags, digest};
+
+use crate::limits::{CACHED_SCRIPT_BYTES, EVALUATED_SCRIPTS_MAX};
+
+/// SHA-1 of a script.
+pub(crate) type Digest = [u8; 20];
+
+/// Text of a digest.
+pub(crate) fn hexadecimal(digest: &Digest) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Way by which a script came into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `EVAL`: it may be evicted.
+    Evaluated,
+    /// `SCRIPT LOAD`: it stays until a flush.
+    Loaded,
+}
+
+/// A script that compiles.
+#[derive(Debug)]
+pub(crate) struct CachedScript {
+    pub(crate) digest: Digest,
+    pub(crate) source: Box<[u8]>,
+    /// Flags of its first line; none when that names none.
+    pub(crate) flags: Option<Flags>,
+    touches_undeclared: AtomicBool,
+    is_gone: AtomicBool,
+    used_ms: AtomicU64,
+}
+
+impl CachedScript {
+    /// True once it was flushed or evicted.
+    pub(crate) fn is_gone(&self) -> bool {
+        // Acquire: pairs with the Release in `remove`, which precedes the answer to the flush.
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    fn remove(&self) {
+        // Release: pairs with the Acquire in `is_gone`.
+        self.is_gone.store(true, Ordering::Release);
+    }
+
+    /// Notes a use at a time, ms.
+    pub(crate) fn note_use(&self, now_ms: u64) {
+        // Relaxed, both: it decides about eviction only.
+        if self.used_ms.load(Ordering::Relaxed) < now_ms {
+            self.used_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// True if a run of it touched a key that was not declared: it begins with the token.
+    pub(crate) fn touches_undeclared(&self) -> bool {
+        // Relaxed: a hint.
+        self.touches_undeclared.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a run touched a key that was not declared.
+    pub(crate) fn note_undeclared(&self) {
+        // Relaxed: a hint.
+        self.touches_undeclared.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    script: Arc<CachedScript>,
+    origin: Origin,
+    /// Breaks ties of the times of use.
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    scripts: HashMap<Digest, Entry>,
+    evaluated: usize,
+    next_number: u64,
+    source_bytes: usize,
+}
+
+/// All cached scripts. Its mutex is held for moments, and taken when a worker meets a script that
+/// it has not compiled.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    state: Mutex<State>,
+    /// Number of scripts that were removed, for workers that keep what they compiled of them.
+    removals: AtomicU64,
+    evictions: AtomicU64,
+}
+
+impl Cache {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The script of a digest.
+    pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<CachedScript>> {
+        self.state().scripts.get(digest).map(|entry| Arc::clone(&entry.script))
+    }
+
+    /// Adds a script that compiles, or finds it; evicts another one when there are too many.
+    pub(crate) fn add(
+        &self,
+        source: &[u8],
+        flags: Option<Flags>,
+        (origin, now_ms): (Origin, u64),
+    ) -> Arc<CachedScript> {
+        let digest = digest(source);
+        let mut state = self.state();
+        if let Some(entry) = state.scripts.get_mut(&digest) {
+            let script = Arc::clone(&entry.script);
+            if origin == Origin::Loaded && entry.origin == Origin::Evaluated {
+                entry.origin = Origin::Loaded;
+                state.evaluated -= 1;
+            }
+            script.note_use(now_ms);
+            return script;
+        }
+        if origin == Origin::Evaluated {
+            if state.evaluated >= EVALUATED_SCRIPTS_MAX {
+                self.evict(&mut state);
+            }
+            state.evaluated += 1;
+        }
+        let script = Arc::new(CachedScript {
+            digest,
+            source: source.into(),
+            flags,
+            touches_undeclared: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+            used_ms: AtomicU64::new(now_ms),
+        });
+        state.next_number += 1;
+        state.source_bytes += source.len();
+        let entry = Entry { script: Arc::clone(&script), origin, number: state.next_number };
+        state.scripts.insert(digest, entry);
+        script
+    }
+
+    fn evict(&self, state: &mut State) {
+        let evaluated = state.scripts.values().filter(|entry| entry.origin == Origin::Evaluated);
+        // Relaxed: a worker that uses it at this moment finds it gone at the next use.
+        let oldest = evaluated
+            .min_by_key(|entry| (entry.script.used_ms.load(Ordering::Relaxed), entry.number));
+        let Some(digest) = oldest.map(|entry| entry.script.digest) else { return };
+        if let Some(entry) = state.scripts.remove(&digest) {
+            state.source_bytes -= entry.script.source.len();
+            state.evaluated -= 1;
+            entry.script.remove();
+            // Relaxed, both: a statistic, and a hint to free memory.
+            self.evictions.fetch_add(1, Ordering::Relaxed);
+            self.removals.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes all scripts.
+    pub(crate) fn flush(&self) {
+        let removed = std::mem::take(&mut *self.state()).scripts;
+        removed.values().for_each(|entry| entry.script.remove());
+        // Relaxed: a hint to free memory.
+        self.removals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes when a script is removed.
+    pub(crate) fn removals(&self) -> u64 {
+        // Relaxed: a hint to free memory.
+        self.removals.load(Ordering::Relaxed)
+    }
+
+    /// Number of scripts that were evicted.
+    pub(crate) fn evictions(&self) -> u64 {
+        // Relaxed: a statistic.
+        self.evictions.load(Ordering::Relaxed)
+    }
+
+    /// Number of scripts, and the bytes that they take.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        let state = self.state();
+        let count = state.scripts.len();
+        (count, state.source_bytes + count * CACHED_SCRIPT_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_recently_used_evaluated_script_is_evicted_and_loaded_ones_stay() {
+        let cache = Cache::default();
+        let loaded = cache.add(b"return 'loaded'", None, (Origin::Loaded, 0));
+        let source = |number: usize| format!("return {number}").into_bytes();
+        let scripts: Vec<_> = (0..EVALUATED_SCRIPTS_MAX)
+            .map(|number| cache.add(&source(number), None, (Origin::Evaluated, 1)))
+            .collect();
+        scripts[0].note_use(2);
+        assert_eq!(cache.evictions(), 0);
+        cache.add(b"return 'one more'", None, (Origin::Evaluated, 3));
+        assert_eq!((cache.evictions(), cache.figures().0), (1, EVALUATED_SCRIPTS_MAX + 1));
+        assert!(scripts[1].is_gone() && cache.find(&scripts[1].digest).is_none());
+        assert!(!scripts[0].is_gone() && !loaded.is_gone());
+        // A load of an evaluated script makes it stay.
+        cache.add(&source(2), None, (Origin::Loaded, 4));
+        cache.add(b"return 'two more'", None, (Origin::Evaluated, 5));
+        cache.add(b"return 'three more'", None, (Origin::Evaluated, 5));
+        assert!(!scripts[2].is_gone() && scripts[3].is_gone());
+        cache.flush();
+        assert!(loaded.is_gone() && scripts[0].is_gone());
+        assert_eq!(cache.figures(), (0, 0));
+    }
+}

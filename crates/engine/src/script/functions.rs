@@ -1,0 +1,169 @@
+//! Libraries of functions.
+//!
+//! All libraries are one immutable [`Snapshot`]; a change puts another one in its place. A worker
+//! compiles the sources of the libraries that its snapshot lacks, so the state that a library keeps
+//! in its variables is the worker's own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidemill_script::Flags;
+
+use crate::limits::{FUNCTION_BYTES, LIBRARY_BYTES};
+
+/// A function of a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LibraryFunction {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) description: Option<Box<[u8]>>,
+    pub(crate) flags: Flags,
+}
+
+/// A library as it was loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Library {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) source: Box<[u8]>,
+    pub(crate) functions: Vec<LibraryFunction>,
+}
+
+impl Library {
+    fn bytes(&self) -> usize {
+        self.source.len() + LIBRARY_BYTES + self.functions.len() * FUNCTION_BYTES
+    }
+}
+
+/// All libraries at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    libraries: BTreeMap<Box<[u8]>, Arc<Library>>,
+    /// Libraries by the names of their functions in lower case.
+    owners: BTreeMap<Box<[u8]>, (Arc<Library>, usize)>,
+}
+
+impl Snapshot {
+    /// The library of a name.
+    pub(crate) fn library(&self, name: &[u8]) -> Option<&Arc<Library>> {
+        self.libraries.get(name)
+    }
+
+    /// All libraries.
+    pub(crate) fn libraries(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
+        self.libraries.values()
+    }
+
+    /// A function by its name, of which upper and lower case are the same: its library and its
+    /// index there.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<&(Arc<Library>, usize)> {
+        self.owners.get(&*name.to_ascii_lowercase())
+    }
+
+    /// Number of functions.
+    pub(crate) fn function_count(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.libraries.values().map(|library| library.bytes()).sum()
+    }
+
+    /// Adds a library; one of the same name is replaced if `replaces`.
+    ///
+    /// # Errors
+    ///
+    /// Text of the collision.
+    pub(crate) fn add(&mut self, library: Arc<Library>, replaces: bool) -> Result<(), Vec<u8>> {
+        if self.libraries.contains_key(&library.name) {
+            if !replaces {
+                return Err([b"Library '", &*library.name, b"' already exists"].concat());
+            }
+            self.remove(&library.name);
+        }
+        for function in &library.functions {
+            if self.function(&function.name).is_some() {
+                return Err([b"Function ", &*function.name, b" already exists"].concat());
+            }
+        }
+        for (index, function) in library.functions.iter().enumerate() {
+            let name = function.name.to_ascii_lowercase().into_boxed_slice();
+            self.owners.insert(name, (Arc::clone(&library), index));
+        }
+        self.libraries.insert(library.name.clone(), library);
+        Ok(())
+    }
+
+    /// Removes a library; tells whether it was there.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
+        let Some(library) = self.libraries.remove(name) else { return false };
+        self.owners.retain(|_, (owner, _)| !Arc::ptr_eq(owner, &library));
+        true
+    }
+}
+
+/// Treatment of the libraries that are there when others are restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// All are deleted before.
+    Flush,
+    /// A collision of names is an error.
+    Append,
+    /// A library of the same name is replaced.
+    Replace,
+}
+
+/// Reason for which libraries are not restored. Nothing is changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// The payload is none, or damaged.
+    Payload,
+    /// A library does not load, or collides with one that is there: the text of the error.
+    Library(Vec<u8>),
+}
+
+/// All libraries of one server.
+#[derive(Debug, Default)]
+pub struct Functions {
+    present: Mutex<Arc<Snapshot>>,
+    /// Changes with `present`.
+    version: AtomicU64,
+}
+
+impl Functions {
+    /// The libraries now.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes when the libraries do.
+    pub(crate) fn version(&self) -> u64 {
+        // Acquire: pairs with the Release in `change`, which precedes its answer.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Changes the libraries, all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of `change`.
+    pub(crate) fn change<T, R>(
+        &self,
+        change: impl FnOnce(&mut Snapshot) -> Result<T, R>,
+    ) -> Result<T, R> {
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Snapshot::clone(&present);
+        let result = change(&mut next)?;
+        *present = Arc::new(next);
+        // Release: pairs with the Acquire in `version`. The mutex orders changes.
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(result)
+    }
+
+    /// Sources of all libraries in the order of their names: what a snapshot stores, and what
+    /// [`restore`](crate::execute::restore_functions) takes.
+    #[must_use]
+    pub fn sources(&self) -> Vec<Box<[u8]>> {
+        self.snapshot().libraries().map(|library| library.source.clone()).collect()
+    }
+}

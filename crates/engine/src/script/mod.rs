@@ -1,0 +1,61 @@
+//! Scripts and libraries of functions that the server knows. May touch: nothing of the engine.
+//!
+//! [`Scripts`] is shared by all workers: the cache of scripts by digest, the libraries, and the
+//! runs that take long. What a worker compiled is its own: see
+//! [`worker::scripts`](crate::worker::scripts). How scripts run is in
+//! [`execute::script`](crate::execute).
+
+mod cache;
+mod functions;
+mod running;
+
+pub(crate) use cache::{Cache, CachedScript, Digest, Origin, hexadecimal};
+pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot};
+pub use functions::{Policy, RestoreError};
+pub(crate) use running::{KillError, Kind, Running, RunningScript};
+
+use tidemill_script::Identity;
+
+/// Name of the only engine of scripts.
+pub(crate) const ENGINE: &str = "LUA";
+
+/// Scripts and functions of one server.
+#[derive(Debug)]
+pub struct Scripts {
+    /// Scripts by digest.
+    pub(crate) cache: Cache,
+    /// Libraries of functions.
+    pub functions: Functions,
+    /// Runs that take long.
+    pub(crate) running: Running,
+    identity: Identity,
+}
+
+impl Scripts {
+    /// No script and no library.
+    #[must_use]
+    pub(crate) fn new() -> Scripts {
+        Scripts {
+            cache: Cache::default(),
+            functions: Functions::default(),
+            running: Running::default(),
+            identity: identity(),
+        }
+    }
+
+    /// Names and versions that scripts see.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+/// What Valkey 9.1 says of itself: scripts compare it.
+fn identity() -> Identity {
+    Identity {
+        server_name: "valkey".to_owned(),
+        version: "9.1.2".to_owned(),
+        version_number: 0x0009_0102,
+        redis_version: "7.2.4".to_owned(),
+        redis_version_number: 0x0007_0204,
+    }
+}

@@ -1,0 +1,293 @@
+//! Scripts and functions that a worker has compiled.
+//!
+//! A worker has two interpreters, made at the first use: one for scripts, one for libraries. A
+//! script is found by its source, hashed by the keyspace's secret, so that `EVAL` computes no
+//! SHA-1; or by its digest. What was compiled of scripts that are gone is forgotten when the next
+//! one is compiled.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidemill_resp::encode::ReplyBuffer;
+use tidemill_resp::request::ArgumentBuffer;
+use tidemill_script::{Flags, Host, Interpreter, LoadError, Run, Script};
+use tidemill_store::hash;
+
+use crate::limits::{FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX, SCRIPT_RUN_BYTES_MAX};
+use crate::script::{CachedScript, Digest, Library, Origin, Snapshot};
+use crate::shared::Shared;
+
+/// A script of the cache, as this worker compiled it.
+#[derive(Debug)]
+pub(crate) struct CompiledScript {
+    pub(crate) cached: Arc<CachedScript>,
+    pub(crate) script: Script,
+}
+
+/// A library, as this worker compiled it.
+struct CompiledLibrary {
+    library: Arc<Library>,
+    functions: Vec<Script>,
+}
+
+/// Interpreter in which a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// Of scripts.
+    Scripts,
+    /// Of libraries.
+    Functions,
+}
+
+/// Buffers of a run: replies of its commands, and their arguments.
+#[derive(Debug, Default)]
+pub(crate) struct RunBuffers {
+    pub(crate) reply: ReplyBuffer,
+    pub(crate) arguments: ArgumentBuffer,
+}
+
+impl RunBuffers {
+    /// Empties them and gives back what an unusual command took.
+    pub(crate) fn shrink(&mut self) {
+        self.reply.clear();
+        self.reply.shrink(RUN_BUFFER_BYTES_MAX);
+        self.arguments.shrink(RUN_BUFFER_BYTES_MAX);
+    }
+}
+
+/// Scripts and functions of one worker.
+#[derive(Default)]
+pub(crate) struct WorkerScripts {
+    scripts: Option<Interpreter>,
+    functions: Option<Interpreter>,
+    by_digest: HashMap<Digest, Rc<CompiledScript>>,
+    /// By the hash of the source.
+    by_source: HashMap<u64, Rc<CompiledScript>>,
+    removals: u64,
+    libraries: HashMap<Box<[u8]>, CompiledLibrary>,
+    snapshot: Arc<Snapshot>,
+    snapshot_version: u64,
+    /// Runs to be given up, since their client is gone, at the next use of the interpreter.
+    pub(crate) abandoned: Vec<(Machine, Run)>,
+}
+
+impl std::fmt::Debug for WorkerScripts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.by_digest.len();
+        formatter.debug_struct("WorkerScripts").field("scripts", &count).finish_non_exhaustive()
+    }
+}
+
+/// No memory for an interpreter.
+const NO_INTERPRETER: &[u8] = b"ERR not enough memory";
+
+impl WorkerScripts {
+    /// Takes an interpreter out for a run; [`WorkerScripts::give_back`] returns it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub(crate) fn take(
+        &mut self,
+        shared: &Shared,
+        machine: Machine,
+    ) -> Result<Interpreter, Vec<u8>> {
+        let place = match machine {
+            Machine::Scripts => &mut self.scripts,
+            Machine::Functions => &mut self.functions,
+        };
+        let made = match place.take() {
+            Some(interpreter) => Ok(interpreter),
+            None => make(shared, machine),
+        };
+        made.map_err(|()| NO_INTERPRETER.to_vec())
+    }
+
+    /// Gives an interpreter back.
+    pub(crate) fn give_back(&mut self, machine: Machine, mut interpreter: Interpreter) {
+        let of_machine = |(other, _): &mut (Machine, Run)| *other == machine;
+        for (_, run) in self.abandoned.extract_if(.., of_machine) {
+            interpreter.abandon(run);
+        }
+        match machine {
+            Machine::Scripts => self.scripts = Some(interpreter),
+            Machine::Functions => self.functions = Some(interpreter),
+        }
+    }
+
+    /// Compiles a source and puts it into the cache; `origin` is the way by which it comes.
+    ///
+    /// # Errors
+    ///
+    /// The message of the compiler.
+    pub(crate) fn script_of_source(
+        &mut self,
+        shared: &Shared,
+        source: &[u8],
+        flags: Option<Flags>,
+        (origin, now_ms): (Origin, u64),
+    ) -> Result<Rc<CompiledScript>, Vec<u8>> {
+        let hash = hash::hash(shared.keyspace.seed(), source);
+        let script = self.compile(shared, source)?;
+        let cached = shared.scripts.cache.add(source, flags, (origin, now_ms));
+        let compiled = self.keep(cached, script);
+        self.by_source.insert(hash, Rc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    /// The script of a source if it was compiled here before, by which its first line need not be
+    /// read.
+    pub(crate) fn evaluated(
+        &self,
+        shared: &Shared,
+        source: &[u8],
+        now_ms: u64,
+    ) -> Option<Rc<CompiledScript>> {
+        let found = self.by_source.get(&hash::hash(shared.keyspace.seed(), source))?;
+        if *found.cached.source != *source || found.cached.is_gone() {
+            return None;
+        }
+        found.cached.note_use(now_ms);
+        Some(Rc::clone(found))
+    }
+
+    /// The script of a digest.
+    pub(crate) fn script_of_digest(
+        &mut self,
+        shared: &Shared,
+        digest: &Digest,
+        now_ms: u64,
+    ) -> Option<Rc<CompiledScript>> {
+        let known = self.by_digest.get(digest).filter(|known| !known.cached.is_gone());
+        let compiled = match known {
+            Some(known) => Rc::clone(known),
+            None => {
+                let cached = shared.scripts.cache.find(digest)?;
+                let script = self.compile(shared, &cached.source).ok()?;
+                self.keep(cached, script)
+            }
+        };
+        compiled.cached.note_use(now_ms);
+        Some(compiled)
+    }
+
+    fn compile(&mut self, shared: &Shared, source: &[u8]) -> Result<Script, Vec<u8>> {
+        self.forget_removed(shared);
+        let mut interpreter = self.take(shared, Machine::Scripts)?;
+        let compiled = interpreter.compile(source);
+        self.give_back(Machine::Scripts, interpreter);
+        compiled
+    }
+
+    /// Keeps a compiled script, in the place of one with the same digest, if that is gone.
+    fn keep(&mut self, cached: Arc<CachedScript>, script: Script) -> Rc<CompiledScript> {
+        let digest = cached.digest;
+        let kept = self.by_digest.get(&digest).filter(|kept| Arc::ptr_eq(&kept.cached, &cached));
+        if let Some(kept) = kept.cloned() {
+            if let Some(interpreter) = &mut self.scripts {
+                interpreter.forget(script);
+            }
+            return kept;
+        }
+        let compiled = Rc::new(CompiledScript { cached, script });
+        if let Some(old) = self.by_digest.insert(digest, Rc::clone(&compiled))
+            && let Some(interpreter) = &mut self.scripts
+        {
+            interpreter.forget(old.script);
+        }
+        compiled
+    }
+
+    /// Forgets what was compiled of scripts that are gone.
+    fn forget_removed(&mut self, shared: &Shared) {
+        let removals = shared.scripts.cache.removals();
+        if std::mem::replace(&mut self.removals, removals) == removals {
+            return;
+        }
+        self.by_source.retain(|_, script| !script.cached.is_gone());
+        let gone = self.by_digest.extract_if(|_, script| script.cached.is_gone());
+        for (_, script) in gone {
+            if let Some(interpreter) = &mut self.scripts {
+                interpreter.forget(script.script);
+            }
+        }
+    }
+
+    /// The function of a name, with its flags.
+    ///
+    /// # Errors
+    ///
+    /// The text of the error for a library that does not load here.
+    pub(crate) fn function(
+        &mut self,
+        shared: &Shared,
+        name: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Option<(Script, Flags)>, Vec<u8>> {
+        self.refresh_libraries(shared);
+        let Some((library, index)) = self.snapshot.function(name).cloned() else {
+            return Ok(None);
+        };
+        let flags = library.functions[index].flags;
+        if let Some(compiled) = self.libraries.get(&library.name) {
+            return Ok(Some((compiled.functions[index], flags)));
+        }
+        let mut interpreter = self.take(shared, Machine::Functions)?;
+        let loaded = interpreter.load(&library.source, host);
+        self.give_back(Machine::Functions, interpreter);
+        let loaded = loaded.map_err(|error| match error {
+            LoadError::Syntax(text) => text,
+            LoadError::Failed(error) => error.message,
+        })?;
+        // By their names: a source may register them in another order each time.
+        let scripts = library.functions.iter().map(|function| {
+            loaded.iter().find(|loaded| *loaded.name == *function.name).map(|found| found.script)
+        });
+        let functions: Option<Vec<Script>> = scripts.collect();
+        let Some(functions) = functions else {
+            return Err(b"ERR Function not found".to_vec());
+        };
+        let script = functions[index];
+        let compiled = CompiledLibrary { library: Arc::clone(&library), functions };
+        self.libraries.insert(library.name.clone(), compiled);
+        Ok(Some((script, flags)))
+    }
+
+    /// Forgets libraries that were replaced or deleted.
+    fn refresh_libraries(&mut self, shared: &Shared) {
+        let version = shared.scripts.functions.version();
+        if version == self.snapshot_version {
+            return;
+        }
+        self.snapshot = shared.scripts.functions.snapshot();
+        self.snapshot_version = version;
+        let snapshot = &self.snapshot;
+        let gone = self.libraries.extract_if(|name, compiled| {
+            snapshot.library(name).is_none_or(|now| !Arc::ptr_eq(now, &compiled.library))
+        });
+        for script in gone.flat_map(|(_, compiled)| compiled.functions) {
+            if let Some(interpreter) = &mut self.functions {
+                interpreter.forget(script);
+            }
+        }
+    }
+
+    /// Bytes of the interpreters: of scripts, of libraries.
+    pub(crate) fn used_bytes(&self) -> (usize, usize) {
+        let used = |interpreter: &Option<Interpreter>| {
+            interpreter.as_ref().map_or(0, Interpreter::used_bytes)
+        };
+        (used(&self.scripts), used(&self.functions))
+    }
+}
+
+/// An interpreter without scripts.
+pub(crate) fn make(shared: &Shared, machine: Machine) -> Result<Interpreter, ()> {
+    let identity = shared.scripts.identity();
+    let made = match machine {
+        Machine::Scripts => Interpreter::for_scripts(identity, SCRIPT_RUN_BYTES_MAX),
+        Machine::Functions => Interpreter::for_functions(identity, FUNCTION_RUN_BYTES_MAX),
+    };
+    made.map_err(|_| ())
+}

@@ -1,0 +1,174 @@
+//! Scripts among other sessions: what they lock, what becomes of them when that is taken, and what
+//! of a run others see.
+
+use tidemill_engine::execute::Next;
+use tidemill_engine::shared::Shared;
+use tidemill_engine::slots::parking::{Ticket, WakeUp};
+use tidemill_store::SlotNumber;
+
+use crate::harness::{Left, Server};
+
+const NOW_MS: u64 = 1_700_000_000_000;
+
+fn eval(script: &str, keys: &[&str]) -> Vec<u8> {
+    let count = keys.len().to_string();
+    let words = [&["EVAL", script, &count], keys].concat();
+    let mut input = format!("*{}\r\n", words.len());
+    for word in words {
+        input.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    input.into_bytes()
+}
+
+/// Runs `work` while somebody else has the slot of a key and the token.
+fn beside_holder(server: &mut Server, key: &str, work: impl FnOnce(&mut Server)) {
+    let (_, shared) = server.worker(0);
+    let shared: std::sync::Arc<Shared> = std::sync::Arc::clone(shared);
+    let member = server.joining()();
+    let ticket = Ticket { worker: 0, session: 1_000_000 };
+    let token = shared.token.try_take(ticket, member.seat()).expect("it is free");
+    let lock = shared.keyspace.try_lock(SlotNumber::of_key(key.as_bytes())).expect("it is free");
+    work(server);
+    drop(lock);
+    drop(token);
+}
+
+const WRITES_THEN_UNDECLARED: &str = "redis.call('set', KEYS[1], 'new') \
+    redis.call('rpush', KEYS[2], 'b', 'c') redis.call('del', KEYS[3]) \
+    redis.call('rename', KEYS[1], KEYS[4]) redis.call('append', KEYS[4], 'x') \
+    return redis.call('incr', 'undeclared')";
+
+#[test]
+fn a_run_that_finds_an_undeclared_slot_taken_leaves_nothing_and_begins_anew() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, other) = (server.connect(0), server.connect(1));
+    server.call(other, &["SET", "s", "old"]);
+    server.call(other, &["RPUSH", "l", "a"]);
+    server.call(other, &["HSET", "h", "f", "v"]);
+    server.take_departures();
+    let records = server.journal.take().len();
+    assert!(records > 0);
+    let input = eval(WRITES_THEN_UNDECLARED, &["s", "l", "h", "t"]);
+    beside_holder(&mut server, "undeclared", |server| {
+        for _ in 0..2 {
+            let next = server.turn_once(client, &input);
+            assert_eq!(next, Next::WakeUp(WakeUp::Message), "the token is taken");
+            assert_eq!(server.take_output(client), "");
+            assert_eq!(server.call(other, &["GET", "s"]), "$3\r\nold\r\n");
+            assert_eq!(server.call(other, &["LRANGE", "l", "0", "-1"]), "*1\r\n$1\r\na\r\n");
+            assert_eq!(server.call(other, &["HGET", "h", "f"]), "$1\r\nv\r\n");
+            assert_eq!(server.call(other, &["EXISTS", "t"]), ":0\r\n");
+            break;
+        }
+        assert_eq!(server.journal.take().len(), 0, "nothing of it is journaled");
+    });
+    let next = server.turn_once(client, b"");
+    assert!(matches!(next, Next::Input { .. }), "{next:?}");
+    assert_eq!(server.take_output(client), ":1\r\n");
+    assert_eq!(server.call(other, &["GET", "t"]), "$4\r\nnewx\r\n");
+    assert_eq!(server.call(other, &["LLEN", "l"]), ":3\r\n");
+    assert_eq!(server.call(other, &["EXISTS", "s", "h", "undeclared"]), ":1\r\n");
+    assert_eq!(server.journal.take().len(), 1, "one record of all its effects");
+}
+
+#[test]
+fn a_script_is_one_record_and_its_number_is_taken_at_its_end() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    let script = "redis.call('set', 'a', '1') redis.call('set', 'b', '2') return 1";
+    server.call(client, &["EVAL", script, "0"]);
+    assert_eq!(server.take_departures(), [Left::Number, Left::Record]);
+    let records = server.journal.take();
+    assert_eq!(records.len(), 1);
+    server.call(client, &["EVAL", "return redis.call('get', 'a')", "0"]);
+    assert_eq!(server.journal.take().len(), 0, "it has changed nothing");
+}
+
+#[test]
+fn commands_of_a_script_are_judged_by_the_rules_of_its_user() {
+    let mut server = Server::new(1, NOW_MS);
+    let (admin, client) = (server.connect(0), server.connect(0));
+    server.call(admin, &["SET", "secret", "x"]);
+    let rules = ["ACL", "SETUSER", "u", "on", ">p", "+eval", "+eval_ro", "+get", "+set", "~a*"];
+    server.call(admin, &rules);
+    server.call(client, &["AUTH", "u", "p"]);
+    for command in ["EVAL", "EVAL_RO"] {
+        let denied = server.call(client, &[command, "return redis.call('get', 'secret')", "0"]);
+        let no_key = "-ERR ACL failure in script: No permissions to access a key script: on \
+                      @user_script:1.\r\n";
+        assert_eq!(denied, no_key);
+        let denied = server.call(client, &[command, "return redis.pcall('del', 'a')", "0"]);
+        let no_command = "-ERR ACL failure in script: User u has no permissions to run the 'del' \
+                          command\r\n";
+        assert_eq!(denied, no_command);
+    }
+    assert_eq!(server.call(client, &["EVAL", "return redis.call('set', 'a', '1')", "0"]), "+OK\r\n");
+    let log = server.call(admin, &["ACL", "LOG"]);
+    assert!(log.contains("$3\r\nlua\r\n") && log.contains("$6\r\nsecret\r\n"), "{log}");
+    let check = "return {redis.acl_check_cmd('get', 'a'), redis.acl_check_cmd('get', 'b')}";
+    assert_eq!(server.call(client, &["EVAL", check, "0"]), "*2\r\n:1\r\n$-1\r\n");
+}
+
+#[test]
+fn a_flushed_script_runs_on_no_worker() {
+    let mut server = Server::new(2, NOW_MS);
+    let (one, two) = (server.connect(0), server.connect(1));
+    let digest = server.call(one, &["SCRIPT", "LOAD", "return 7"]);
+    let digest = digest.lines().nth(1).expect("a digest").to_owned();
+    for client in [one, two] {
+        assert_eq!(server.call(client, &["EVALSHA", &digest, "0"]), ":7\r\n");
+    }
+    server.call(one, &["SCRIPT", "FLUSH"]);
+    for client in [one, two] {
+        assert!(server.call(client, &["EVALSHA", &digest, "0"]).starts_with("-NOSCRIPT"));
+    }
+    assert_eq!(server.call(two, &["EVAL", "return 7", "0"]), ":7\r\n");
+    assert_eq!(server.call(one, &["EVALSHA", &digest, "0"]), ":7\r\n");
+}
+
+#[test]
+fn libraries_change_on_all_workers_at_once() {
+    let mut server = Server::new(2, NOW_MS);
+    let (one, two) = (server.connect(0), server.connect(1));
+    let library = |number: u32| {
+        format!("#!lua name=l\nredis.register_function('f', function() return {number} end)")
+    };
+    assert_eq!(server.call(one, &["FUNCTION", "LOAD", &library(1)]), "$1\r\nl\r\n");
+    assert_eq!(server.call(two, &["FCALL", "f", "0"]), ":1\r\n");
+    assert_eq!(server.call(one, &["FUNCTION", "LOAD", "REPLACE", &library(2)]), "$1\r\nl\r\n");
+    assert_eq!(server.call(two, &["FCALL", "f", "0"]), ":2\r\n");
+    server.call(one, &["FUNCTION", "DELETE", "l"]);
+    assert_eq!(server.call(two, &["FCALL", "f", "0"]), "-ERR Function not found\r\n");
+}
+
+#[test]
+fn out_of_memory_is_judged_before_the_first_write_only() {
+    let mut server = Server::new(1, NOW_MS);
+    let client = server.connect(0);
+    server.call(client, &["SET", "large", &"x".repeat(10_000)]);
+    server.call(client, &["CONFIG", "SET", "maxmemory", "1"]);
+    let oom = "OOM command not allowed when used memory > 'maxmemory'.";
+    let reply = server.call(client, &["EVAL", "return redis.call('set', 'a', '1')", "0"]);
+    assert_eq!(reply, format!("-{oom} script: on @user_script:1.\r\n"));
+    let script = "redis.call('del', 'large') return redis.call('set', 'a', '1')";
+    assert_eq!(server.call(client, &["EVAL", script, "0"]), "+OK\r\n");
+    let declared = "#!lua\nreturn 1";
+    let reply = server.call(client, &["EVAL", declared, "0"]);
+    assert!(reply.starts_with("-OOM allow-oom flag is not set on the script"), "{reply}");
+    let allowed = "#!lua flags=allow-oom\nreturn redis.call('set', 'b', '1')";
+    assert_eq!(server.call(client, &["EVAL", allowed, "0"]), "+OK\r\n");
+}
+
+#[test]
+fn waiters_are_served_when_the_script_ends() {
+    let mut server = Server::new(1, NOW_MS);
+    let (client, waiting) = (server.connect(0), server.connect(0));
+    assert_eq!(server.call(waiting, &["BLPOP", "l", "0"]), "");
+    let script = "redis.call('rpush', 'l', 'x', 'y') return redis.call('llen', 'l')";
+    assert_eq!(server.call(client, &["EVAL", script, "0"]), ":2\r\n");
+    assert_eq!(server.take_output(waiting), "*2\r\n$1\r\nl\r\n$1\r\nx\r\n");
+    let script = "redis.call('rpush', 'm', 'x') return redis.call('del', 'm')";
+    assert_eq!(server.call(waiting, &["BLPOP", "m", "0"]), "");
+    assert_eq!(server.call(client, &["EVAL", script, "0"]), ":1\r\n");
+    assert!(server.is_blocked(waiting), "it was gone when the script ended");
+}

@@ -1,0 +1,118 @@
+//! Scripts of the kinds that applications have, with random keys and arguments, answered as by
+//! Valkey: replies, errors, and what is in the keyspace at the end.
+
+use std::os::unix::net::UnixStream;
+
+use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
+
+use crate::harness::Server;
+use crate::harness::valkey::{Valkey, ask};
+
+/// A script with the number of its keys and of its arguments.
+struct RealScript {
+    source: String,
+    keys: usize,
+    arguments: Vec<String>,
+}
+
+fn corpus() -> Vec<RealScript> {
+    let parse = |text: &str| {
+        let mut words = text.trim().lines().next().expect("a title").split_whitespace().skip(2);
+        let keys = words.next().expect("a number of keys").parse().expect("a number");
+        RealScript { source: text.trim().to_owned(), keys, arguments: words.map(Into::into).collect() }
+    };
+    include_str!("real_scripts.lua").split("\n---\n").map(parse).collect()
+}
+
+/// Both servers, which are asked the same.
+struct Pair {
+    server: Server,
+    client: u64,
+    valkey: UnixStream,
+}
+
+impl Pair {
+    fn ask(&mut self, words: &[&str]) -> (Value, Value) {
+        let expected = ask(&mut self.valkey, words);
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let bytes = self.server.call_for_bytes(self.client, &words);
+        let parsed = ReplyParser::new().parse(&bytes).expect("a reply");
+        let ReplyProgress::Complete { value, .. } = parsed else { panic!("{bytes:?}") };
+        (value, expected)
+    }
+
+    fn check(&mut self, words: &[&str]) {
+        let (found, expected) = self.ask(words);
+        assert_eq!(found, expected, "{words:?}");
+    }
+}
+
+fn pair(name: &str) -> Option<(Valkey, Pair)> {
+    let valkey = Valkey::start(name)?;
+    let stream = valkey.connect();
+    // Of today: expiries are given in seconds from now.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut server = Server::new(2, now.expect("after 1970").as_millis() as u64);
+    let client = server.connect(1);
+    Some((valkey, Pair { server, client, valkey: stream }))
+}
+
+/// An argument by its name in the title of a script.
+fn argument(random: &mut fastrand::Rng, name: &str) -> String {
+    match name {
+        "now" => random.u32(1_000..1_200).to_string(),
+        "limit" | "limit1" | "limit2" | "capacity" | "window" => random.u32(1..6).to_string(),
+        "rate" | "leak" => ["0.5", "1", "0.25"][random.usize(..3)].to_owned(),
+        "seconds" => "600".to_owned(),
+        "offset" | "amount" | "count" | "wanted" | "priority" | "score" => {
+            random.i32(-2..9).unsigned_abs().to_string()
+        }
+        "mode" => ["read", "write"][random.usize(..2)].to_owned(),
+        _ => ["a", "b", "c", "x", "1", "7"][random.usize(..6)].to_owned(),
+    }
+}
+
+#[test]
+fn scripts_of_applications_are_answered_as_by_valkey() {
+    let Some((_valkey, mut pair)) = pair("real-scripts") else { return };
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let corpus = corpus();
+    assert!(corpus.len() >= 30);
+    for round in 0..3_000 {
+        let script = &corpus[random.usize(..corpus.len())];
+        // Few keys, so that scripts meet what others made, of other types too.
+        let mut words = vec!["EVAL".to_owned(), script.source.clone(), script.keys.to_string()];
+        words.extend((0..script.keys).map(|_| format!("k{}", random.u32(..6))));
+        let arguments = script.arguments.iter().map(|name| argument(&mut random, name));
+        words.extend(arguments);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        pair.check(&words);
+        if round % 40 == 39 {
+            pair.check(&["DEL", &format!("k{}", random.u32(..6))]);
+        }
+    }
+    for key in 0..6 {
+        let key = format!("k{key}");
+        for command in ["TYPE", "DUMP"] {
+            pair.check(&[command, &key]);
+        }
+    }
+    pair.check(&["DBSIZE"]);
+}
+
+#[test]
+fn calls_flags_and_the_cache_are_answered_as_by_valkey() {
+    let Some((_valkey, mut pair)) = pair("script-calls") else { return };
+    let calls = include_str!("script_calls.txt");
+    let mut count = 0;
+    for line in calls.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let words: Vec<String> =
+            line.split(" | ").map(|word| word.replace("\\n", "\n").replace("<none>", "")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        pair.check(&words);
+        count += 1;
+    }
+    assert!(count > 100, "{count}");
+}

@@ -43,7 +43,7 @@ type Command struct {
 
 // families are the groups of COMMAND DOCS under test.
 var families = []string{"connection", "string", "bitmap", "generic", "list", "hash", "set",
-	"sorted-set", "stream", "geo", "hyperloglog", "transactions"}
+	"sorted-set", "stream", "geo", "hyperloglog", "transactions", "scripting"}
 
 // serverCommands are those of group server: what belongs to the keyspace, and what has options.
 // Those of SHUTDOWN are read by process.TestShutdown.

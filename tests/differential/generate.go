@@ -65,9 +65,11 @@ var weights = map[string]int{
 	// It takes Valkey seconds.
 	"pfselftest": 0,
 	"get":        150, "setex": 60,
-	"append":   150,
-	"hsetex":   200,
-	"bitfield": 200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
+	"append": 150,
+	"eval":   250, "evalsha": 150, "fcall": 200, "eval_ro": 150, "function|load": 200,
+	"script|load": 150,
+	"hsetex":      200,
+	"bitfield":    200, "getex": 150, "hgetex": 200, "expire": 150, "copy": 150, "rename": 100,
 }
 
 type generator struct {
@@ -192,7 +194,8 @@ func (g *generator) call() (Call, bool) {
 		// ends the connection, unless Valkey read it ahead before RESET made the client a stranger
 		return call, false
 	}
-	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) {
+	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) ||
+		asksForDebugger(call) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {

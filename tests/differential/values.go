@@ -240,6 +240,9 @@ func (g *generator) offset(command *Command) string {
 
 func (g *generator) text(name string) string {
 	random := g.random
+	if text, found := g.scriptText(name); found {
+		return text
+	}
 	switch name {
 	case "field":
 		return mostly(random, 10, []string{"f0", "f1", "f2", "f3", "f4", "f5"},

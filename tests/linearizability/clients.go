@@ -62,6 +62,9 @@ type client struct {
 	random   *rand.Rand
 	serial   int
 	watching bool
+	// script and declared are for the next operation: see operation.
+	script   string
+	declared []string
 	history  []porcupine.Operation
 }
 
@@ -116,7 +119,9 @@ func (c *client) next(mix profile) operation {
 	commands, transaction := mix.make(c)
 	asked := operation{
 		client: c.number, database: c.database, commands: commands, transaction: transaction,
+		script: c.script, declared: c.declared,
 	}
+	c.script, c.declared = "", nil
 	if setsDeadline(commands) {
 		asked.expiry = int(expirySerial.Add(1))
 	}
@@ -197,7 +202,28 @@ func (c *client) performLast(burst []operation, clock time.Time) error {
 	return c.connect()
 }
 
+// scriptSource runs commands that are given as their number of words and their words.
+const scriptSource = `local replies, at = {}, 1
+while ARGV[at] do
+  local count = tonumber(ARGV[at])
+  replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, at + count))
+  at = at + count + 1
+end
+return replies`
+
+func encodeScript(asked operation) []byte {
+	words := []string{asked.script, scriptSource, strconv.Itoa(len(asked.declared))}
+	words = append(words, asked.declared...)
+	for _, command := range asked.commands {
+		words = append(append(words, strconv.Itoa(len(command))), command...)
+	}
+	return wire.AppendCommand(nil, wire.Arguments(words...)...)
+}
+
 func encode(asked operation) (request []byte, replies int) {
+	if asked.script != "" {
+		return encodeScript(asked), 1
+	}
 	if asked.transaction {
 		request = wire.AppendCommand(request, []byte("MULTI"))
 	}

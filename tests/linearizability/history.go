@@ -22,6 +22,10 @@ type operation struct {
 	commands [][]string
 	// transaction sends the commands between MULTI and EXEC.
 	transaction bool
+	// script, unless empty, is the command that runs the transaction as a script instead, with the
+	// keys that it declares.
+	script   string
+	declared []string
 	// expiry identifies the deadline that the operation sets, or, with expires, the deadline that
 	// passes.
 	expiry  int
@@ -52,7 +56,9 @@ func (o operation) String() string {
 		parts[index] = strings.Join(command, " ")
 	}
 	text := strings.Join(parts, "; ")
-	if o.transaction {
+	if o.script != "" {
+		text = fmt.Sprintf("%s %v: %s", o.script, o.declared, text)
+	} else if o.transaction {
 		text = "MULTI; " + text + "; EXEC"
 	}
 	return fmt.Sprintf("client %d db %d: %s", o.client, o.database, text)

@@ -19,6 +19,9 @@ var profiles = []profile{
 		last: []string{"MGET", "e1", "e2"}},
 	{name: "fields", make: fieldMix, pause: 8 * time.Millisecond, last: []string{"HGETALL", "h1"}},
 	{name: "lone commands in EXEC", make: loneMix},
+	{name: "scripts", make: scriptMix},
+	{name: "scripts and expiry", make: expiringScriptMix, pause: 8 * time.Millisecond,
+		last: []string{"MGET", "e1", "e2"}},
 	{name: "random keys", make: randomMix, prepare: []string{"SET", "anchor", "v"}},
 	{name: "half-closed", make: halfClosedMix, halfCloses: 3},
 	{name: "flushes beside scrapes", make: flushMix, scrapes: true},
@@ -126,6 +129,62 @@ func transactionMix(c *client) ([][]string, bool) {
 		return single("RENAME", key(), key())
 	}
 	return single("SET", key(), c.unique())
+}
+
+// scripted makes a script of commands, which declares the keys that it is given or some of them.
+func scripted(c *client, script string, declared []string, commands ...[]string) ([][]string, bool) {
+	c.script, c.declared = script, declared[:c.random.IntN(len(declared)+1)]
+	return commands, true
+}
+
+// scriptMix runs scripts that declare their keys, or not, beside transactions and plain commands.
+func scriptMix(c *client) ([][]string, bool) {
+	keys := []string{"t1", "t2", "t3"}
+	key := func() string { return c.pick(keys...) }
+	switch c.random.IntN(12) {
+	case 0, 1, 2:
+		return scripted(c, "EVAL", keys, []string{"GET", key()}, []string{"SET", "t1", c.unique()},
+			[]string{"SET", "t2", c.unique()}, []string{"APPEND", "t3", "x"})
+	case 3, 4:
+		return scripted(c, "EVAL_RO", keys, []string{"GET", "t1"}, []string{"GET", "t2"},
+			[]string{"MGET", "t1", "t2", "t3"})
+	case 5:
+		return scripted(c, "EVAL", []string{"u1", "u2"}, []string{"LPUSH", "u1", c.unique()},
+			[]string{"LMOVE", "u1", "u2", "LEFT", "RIGHT"}, []string{"MGET", "t1", "t2", "t3"},
+			[]string{"APPEND", key(), "y"})
+	case 6:
+		return scripted(c, "EVAL", nil, []string{"RENAME", key(), key()},
+			[]string{"COPY", "t1", "t2", "DB", "1", "REPLACE"}, []string{"SET", key(), c.unique()})
+	case 7:
+		if c.random.IntN(4) == 0 {
+			return scripted(c, "EVAL", keys, []string{"SET", "t1", c.unique()},
+				[]string{"FLUSHALL"}, []string{"SET", "t2", c.unique()})
+		}
+		return [][]string{{"SET", "t1", c.unique()}, {"APPEND", "t2", "+"}, {"GET", "t3"}}, true
+	case 8:
+		return single("BLPOP", "u2", "u1", blockTimeout)
+	case 9:
+		return single("MSET", "t1", c.unique(), "t2", c.unique(), "t3", c.unique())
+	}
+	return single("MGET", "t1", "t2", "t3")
+}
+
+// expiringScriptMix judges deadlines within scripts: all commands of one see one moment.
+func expiringScriptMix(c *client) ([][]string, bool) {
+	keys := []string{"e1", "e2"}
+	switch c.random.IntN(8) {
+	case 0, 1:
+		ttl := strconv.FormatInt(expiryTTL.Milliseconds(), 10)
+		return scripted(c, "EVAL", keys, []string{"GET", "e1"},
+			[]string{"SET", c.pick(keys...), c.unique(), "PX", ttl}, []string{"GET", "e2"})
+	case 2, 3, 4:
+		return scripted(c, "EVAL_RO", keys, []string{"GET", "e1"}, []string{"GET", "e2"},
+			[]string{"MGET", "e2", "e1"}, []string{"EXISTS", "e1"})
+	case 5:
+		return scripted(c, "EVAL", keys, []string{"EXISTS", "e1"}, []string{"APPEND", "e1", "+"},
+			[]string{"PERSIST", "e2"}, []string{"MGET", "e1", "e2"})
+	}
+	return expiryMix(c)
 }
 
 // expiryMix needs deadlines to pass within the round.

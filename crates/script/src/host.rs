@@ -13,9 +13,10 @@ pub enum Interrupt {
     Kill(&'static str),
 }
 
-/// End of a run by its caller, within a command; `pcall` does not catch it.
+/// End of a run by its caller, within a command, with the text of its error; `pcall` does not catch
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Abort;
+pub struct Abort(pub &'static str);
 
 /// Protocol of the replies that a script receives, as `redis.setresp` sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

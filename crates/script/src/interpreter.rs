@@ -2,7 +2,7 @@
 
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Abort, Host, Interrupt, Protocol};
-use crate::library::{self, reply_of_value};
+use crate::library::{self, Phase, reply_of_value};
 use crate::reply::Reply;
 use crate::settings::{Registration, Settings};
 use crate::shebang::{Flags, Shebang};
@@ -387,7 +387,9 @@ impl Interpreter {
         self.vm.settings = Settings::default();
         let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
         let mut loading = Loading { host };
+        library::begin_phase(&mut self.vm, Phase::Loading);
         let outcome = self.vm.start(&mut loading, function, &[]);
+        library::begin_phase(&mut self.vm, Phase::Calling);
         let registrations = std::mem::take(&mut self.vm.settings.server.registrations);
         let kept = match outcome {
             Ok(_) => self.keep_all(registrations),

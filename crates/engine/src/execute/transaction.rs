@@ -69,7 +69,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         return Step::Done;
     }
     let shared = executor.shared;
-    let Exclusion { mut unit, gate, token, publishes_several } =
+    let Exclusion { mut unit, mut gate, mut token, publishes_several } =
         match exclude(executor, &transaction) {
             Ok(exclusion) => exclusion,
             Err(place) => {
@@ -94,7 +94,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     let mut reply_end = None;
     for (index, queued) in transaction.queued.iter().enumerate() {
         let (mark, before) = (executor.reply.mark(), executor.reply.len());
-        unit = run_queued(executor, unit, queued, gate.as_ref());
+        unit = run_queued(executor, unit, queued, &mut gate);
         executor.keep_places(before, transaction.queued.len() - index - 1);
         let now_ns = shared.clock.monotonic_ns();
         let called = (queued.id, shared.commands.command(queued.id));
@@ -114,6 +114,10 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         executor.worker.refresh_clock(shared);
         unit.release_clock();
     }
+    if gate.is_some() && token.is_none() {
+        // Others run on before somebody else may stop them.
+        token = unit.take_token();
+    }
     let guard = executor.reader.enter();
     commit(shared, executor.worker, unit, guard.section());
     drop((gate, token));
@@ -126,7 +130,7 @@ fn run_queued<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
     queued: &Queued,
-    alone: Option<&ClosedGate<'k>>,
+    gate: &mut Option<ClosedGate<'k>>,
 ) -> Unit<'k> {
     let call = (queued.id, &queued.arguments.view());
     if !executor.session.is_unrestricted
@@ -138,9 +142,9 @@ fn run_queued<'k, E: Enter>(
     if let Some(Handler::Script(how)) = executor.handlers.of(queued.id) {
         let command = executor.shared.commands.command(queued.id);
         let request = script::Request { id: queued.id, command, how, args: call.1 };
-        return script::run_in_transaction(executor, unit, request, alone);
+        return script::run_in_transaction(executor, unit, request, gate);
     }
-    run_inner(executor, unit, call, alone)
+    run_inner(executor, unit, call, gate.as_ref())
 }
 
 /// True if a transaction publishes messages by command.

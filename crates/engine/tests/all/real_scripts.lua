@@ -101,10 +101,8 @@ return item or redis.status_reply('EMPTY')
 ---
 -- requeue_stalled 2
 local moved = 0
-while true do
-  local item = redis.call('RPOPLPUSH', KEYS[2], KEYS[1])
-  if not item then break end
-  moved = moved + 1
+for _ = 1, redis.call('LLEN', KEYS[2]) do
+  if redis.call('RPOPLPUSH', KEYS[2], KEYS[1]) then moved = moved + 1 end
 end
 return moved
 ---

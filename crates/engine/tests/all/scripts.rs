@@ -102,7 +102,10 @@ fn commands_of_a_script_are_judged_by_the_rules_of_its_user() {
                           command\r\n";
         assert_eq!(denied, no_command);
     }
-    assert_eq!(server.call(client, &["EVAL", "return redis.call('set', 'a', '1')", "0"]), "+OK\r\n");
+    assert_eq!(
+        server.call(client, &["EVAL", "return redis.call('set', 'a', '1')", "0"]),
+        "+OK\r\n"
+    );
     let log = server.call(admin, &["ACL", "LOG"]);
     assert!(log.contains("$3\r\nlua\r\n") && log.contains("$6\r\nsecret\r\n"), "{log}");
     let check = "return {redis.acl_check_cmd('get', 'a'), redis.acl_check_cmd('get', 'b')}";

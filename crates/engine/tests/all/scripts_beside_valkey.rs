@@ -19,7 +19,11 @@ fn corpus() -> Vec<RealScript> {
     let parse = |text: &str| {
         let mut words = text.trim().lines().next().expect("a title").split_whitespace().skip(2);
         let keys = words.next().expect("a number of keys").parse().expect("a number");
-        RealScript { source: text.trim().to_owned(), keys, arguments: words.map(Into::into).collect() }
+        RealScript {
+            source: text.trim().to_owned(),
+            keys,
+            arguments: words.map(Into::into).collect(),
+        }
     };
     include_str!("real_scripts.lua").split("\n---\n").map(parse).collect()
 }

@@ -429,6 +429,7 @@ impl Server {
         }
         let shared = &self.shared;
         let worker = &mut seat.worker;
+        execute::run_orphans(shared, worker, &mut seat.reader);
         seat.reader.section(&mut |section| {
             execute::delete_expired(shared, worker, section);
             execute::serve_postponed(shared, worker, section);

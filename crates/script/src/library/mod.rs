@@ -24,13 +24,13 @@ use crate::value::Value;
 use crate::vm::{Native, Vm};
 use registry::native;
 
-pub(crate) use server::reply_of_value;
+pub(crate) use server::{Phase, begin_phase, reply_of_value};
 
 /// Fills the globals. The order of the steps decides about the order of `pairs(_G)`.
 pub(crate) fn open(
     vm: &mut Vm,
     identity: &crate::Identity,
-    is_loading: bool,
+    is_for_functions: bool,
 ) -> Result<(), OutOfMemory> {
     base::open(vm)?;
     coroutine::open(vm)?;
@@ -43,8 +43,12 @@ pub(crate) fn open(
     structs::open(vm)?;
     cmsgpack::open(vm)?;
     bit::open(vm)?;
-    server::open(vm, identity, is_loading)?;
-    protect(vm)
+    server::open(vm, identity)?;
+    protect(vm)?;
+    if is_for_functions {
+        server::open_for_loading(vm, identity)?;
+    }
+    Ok(())
 }
 
 /// Makes all tables that scripts share read-only.

@@ -2,7 +2,7 @@
 
 use super::registry::{Functions, register};
 use crate::heap::OutOfMemory;
-use crate::host::{Host, Protocol};
+use crate::host::{Abort, Host, Protocol};
 use crate::limits::REPLY_DEPTH_MAX;
 use crate::reply::Reply;
 use crate::settings::Registration;
@@ -28,20 +28,76 @@ const COMMANDS: Functions = &[
     ("acl_check_cmd", acl_check_cmd),
 ];
 
-pub(super) fn open(
-    vm: &mut Vm,
-    identity: &crate::Identity,
-    is_loading: bool,
-) -> Result<(), OutOfMemory> {
+/// What an interpreter of libraries does: each has a table of its own as `redis` and `server`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Phase {
+    /// A library is loaded: it registers functions and calls no command.
+    Loading,
+    /// A function is called.
+    Calling,
+}
+
+impl Phase {
+    /// Name of its table among the scripts, which are named by numbers.
+    fn name(self) -> &'static [u8] {
+        match self {
+            Phase::Loading => b"loading",
+            Phase::Calling => b"calling",
+        }
+    }
+}
+
+/// Gives an interpreter of libraries the table of a phase.
+pub(crate) fn begin_phase(vm: &mut Vm, phase: Phase) {
+    let (globals, scripts) = (vm.globals, vm.scripts);
+    let table = vm.heap.name(scripts, phase.name());
+    for name in [b"redis".as_slice(), b"server"] {
+        // The entry exists, so this needs no memory.
+        let _ = vm.heap.set_name(globals, name, table);
+    }
+}
+
+/// Makes the tables of the phases of an interpreter whose globals are complete.
+pub(super) fn open_for_loading(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfMemory> {
+    let (globals, scripts) = (vm.globals, vm.scripts);
+    let calling = vm.heap.name(globals, b"server");
+    vm.heap.set_name(scripts, Phase::Calling.name(), calling)?;
+    let table = vm.heap.new_table()?;
+    vm.heap.set_name(scripts, Phase::Loading.name(), Value::Table(table))?;
+    register(vm, table, SHARED)?;
+    register(
+        vm,
+        table,
+        &[("acl_check_cmd", acl_check_cmd), ("register_function", register_function)],
+    )?;
+    set_constants(vm, table, identity)?;
+    let metatable = vm.heap.table(globals).metatable;
+    let table = vm.heap.table_mut(table);
+    table.metatable = metatable;
+    table.is_readonly = true;
+    Ok(())
+}
+
+pub(super) fn open(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfMemory> {
     let table = vm.heap.new_table()?;
     register(vm, table, SHARED)?;
     register(vm, table, COMMANDS)?;
-    if is_loading {
-        for (name, _) in COMMANDS.iter().filter(|(name, _)| *name != "acl_check_cmd") {
-            vm.heap.set_name(table, name.as_bytes(), Value::Nil)?;
-        }
-        register(vm, table, &[("register_function", register_function)])?;
-    }
+    set_constants(vm, table, identity)?;
+    let globals = vm.globals;
+    vm.heap.set_name(globals, b"redis", Value::Table(table))?;
+    vm.heap.set_name(globals, b"server", Value::Table(table))?;
+    register(
+        vm,
+        globals,
+        &[("__redis__err__handler", error_handler), ("__server__err__handler", error_handler)],
+    )
+}
+
+fn set_constants(
+    vm: &mut Vm,
+    table: TableId,
+    identity: &crate::Identity,
+) -> Result<(), OutOfMemory> {
     let numbers = [
         ("LOG_DEBUG", 0.0),
         ("LOG_VERBOSE", 1.0),
@@ -60,15 +116,7 @@ pub(super) fn open(
     }
     super::registry::set_text(vm, table, "REDIS_VERSION", &identity.redis_version)?;
     super::registry::set_text(vm, table, "VALKEY_VERSION", &identity.version)?;
-    super::registry::set_text(vm, table, "SERVER_NAME", &identity.server_name)?;
-    let globals = vm.globals;
-    vm.heap.set_name(globals, b"redis", Value::Table(table))?;
-    vm.heap.set_name(globals, b"server", Value::Table(table))?;
-    register(
-        vm,
-        globals,
-        &[("__redis__err__handler", error_handler), ("__server__err__handler", error_handler)],
-    )
+    super::registry::set_text(vm, table, "SERVER_NAME", &identity.server_name)
 }
 
 fn table_of(vm: &mut Vm, name: &[u8], text: Value) -> Result<Value, Stop> {
@@ -269,7 +317,7 @@ fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result
             }
         }
     };
-    let Ok(reply) = reply else { return Err(vm.kill("the caller ended the run")) };
+    let reply = reply.map_err(|Abort(text)| vm.kill(text))?;
     let is_error = matches!(reply, Reply::Error(_));
     let value = value_of_reply(vm, &reply, 0)?;
     if is_error && raises {

@@ -84,7 +84,9 @@ fn library_registers_its_functions() {
     assert_eq!(functions.len(), 2);
     assert_eq!(functions[1].flags, Flags(Flags::NO_WRITES));
     assert_eq!(functions[1].description.as_deref(), Some(b"d".as_slice()));
-    let f = functions[0].script;
+    let (f, g) = (functions[0].script, functions[1].script);
+    let progress = interpreter.call(g, &[], &[], Protocol::Resp2, &mut host);
+    assert_eq!(progress, Progress::Done(Reply::Status(b"PONG".to_vec())), "it may call commands");
     for expected in 1..3 {
         let progress = interpreter.call(f, &[b"k"], &[b"a"], Protocol::Resp2, &mut host);
         let items =

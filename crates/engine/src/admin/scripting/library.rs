@@ -26,7 +26,7 @@ impl<'k> Loader<'k> {
 
 impl Host for Loader<'_> {
     fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
-        Err(Abort)
+        Err(Abort("no command is called while a library is loaded"))
     }
 
     fn interrupt(&mut self) -> Interrupt {

@@ -304,25 +304,7 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("allocator_muzzy", allocator.muzzy_bytes);
     lines.line("total_system_memory", system);
     lines.line("total_system_memory_human", human(system));
-    let (script_count, script_bytes) = shared.scripts.cache.figures();
-    let functions = shared.scripts.functions.snapshot();
-    let vm = |of: fn(&WorkerStats) -> u64| shared.stats.iter().map(of).sum::<u64>();
-    let vm_eval = vm(|stats| stats.script_bytes.value());
-    let vm_functions = vm(|stats| stats.function_bytes.value());
-    lines.line("used_memory_lua", vm_eval);
-    lines.line("used_memory_vm_eval", vm_eval);
-    lines.line("used_memory_lua_human", human(vm_eval));
-    lines.line("used_memory_scripts_eval", script_bytes);
-    lines.line("number_of_cached_scripts", script_count);
-    lines.line("number_of_functions", functions.function_count());
-    lines.line("number_of_libraries", functions.libraries().len());
-    lines.line("used_memory_vm_functions", vm_functions);
-    lines.line("used_memory_vm_total", vm_eval + vm_functions);
-    lines.line("used_memory_vm_total_human", human(vm_eval + vm_functions));
-    lines.line("used_memory_functions", functions.bytes());
-    let scripts = (script_bytes + functions.bytes()) as u64;
-    lines.line("used_memory_scripts", scripts);
-    lines.line("used_memory_scripts_human", human(scripts));
+    script_memory(shared, lines);
     lines.line("maxmemory", limit);
     lines.line("maxmemory_human", human(limit));
     let configuration = shared.configuration();
@@ -348,6 +330,29 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     lines.line("lazyfree_pending_objects", flushed.keys);
     lines.line("lazyfree_pending_bytes", flushed.bytes);
     lines.line("lazyfreed_objects", flushed.done_keys);
+}
+
+/// Fields about scripts and functions; interpreters of all workers together.
+fn script_memory(shared: &Shared, lines: &mut Lines<'_>) {
+    let (script_count, script_bytes) = shared.scripts.cache.figures();
+    let functions = shared.scripts.functions.snapshot();
+    let vm = |of: fn(&WorkerStats) -> u64| shared.stats.iter().map(of).sum::<u64>();
+    let vm_eval = vm(|stats| stats.script_bytes.value());
+    let vm_functions = vm(|stats| stats.function_bytes.value());
+    lines.line("used_memory_lua", vm_eval);
+    lines.line("used_memory_vm_eval", vm_eval);
+    lines.line("used_memory_lua_human", human(vm_eval));
+    lines.line("used_memory_scripts_eval", script_bytes);
+    lines.line("number_of_cached_scripts", script_count);
+    lines.line("number_of_functions", functions.function_count());
+    lines.line("number_of_libraries", functions.libraries().len());
+    lines.line("used_memory_vm_functions", vm_functions);
+    lines.line("used_memory_vm_total", vm_eval + vm_functions);
+    lines.line("used_memory_vm_total_human", human(vm_eval + vm_functions));
+    lines.line("used_memory_functions", functions.bytes());
+    let scripts = (script_bytes + functions.bytes()) as u64;
+    lines.line("used_memory_scripts", scripts);
+    lines.line("used_memory_scripts_human", human(scripts));
 }
 
 fn stats(shared: &Shared, lines: &mut Lines<'_>) {

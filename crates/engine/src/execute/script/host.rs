@@ -16,6 +16,9 @@ use crate::limits::SEEN_SLOTS_MAX;
 use crate::script::{Kind, RunningScript};
 use tidemill_resp::request::ArgumentBuffer;
 
+/// Text of the error that ends a run which begins anew: nobody sees it.
+const BEGINS_ANEW: &str = "the run begins anew";
+
 /// End of a command without a reply of its own.
 pub(super) enum Refusal {
     /// The error is the reply; the command, if there is such a one, was rejected.
@@ -47,7 +50,7 @@ pub(super) struct ScriptHost<'h, 'k, 'g, E> {
 impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
     fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Reply, Abort> {
         if self.state.restart.is_some() {
-            return Err(Abort);
+            return Err(Abort(BEGINS_ANEW));
         }
         let mut buffer = std::mem::take(self.arguments);
         buffer.fill(arguments.iter().copied());
@@ -71,18 +74,15 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
             }
             Err(Refusal::Restart(restart)) => {
                 self.state.restart = Some(restart);
-                Err(Abort)
+                Err(Abort(BEGINS_ANEW))
             }
-            Err(Refusal::Killed) => Err(Abort),
+            Err(Refusal::Killed) => Err(Abort(self.killed())),
         }
     }
 
     fn interrupt(&mut self) -> Interrupt {
         if self.is_killed() {
-            return Interrupt::Kill(match self.kind {
-                Kind::Script => "Script killed by user with SCRIPT KILL.",
-                Kind::Function => "Script killed by user with FUNCTION KILL.",
-            });
+            return Interrupt::Kill(self.killed());
         }
         let shared = self.executor.shared;
         if let Reach::Lookups(lookups) = &self.state.reach
@@ -129,6 +129,14 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         reply
     }
 
+    /// Text of the error of a run that was killed.
+    fn killed(&self) -> &'static str {
+        match self.kind {
+            Kind::Script => "Script killed by user with SCRIPT KILL.",
+            Kind::Function => "Script killed by user with FUNCTION KILL.",
+        }
+    }
+
     fn is_killed(&self) -> bool {
         !self.state.has_written
             && self.state.running.as_ref().is_some_and(|running| running.is_killed())
@@ -136,8 +144,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
 
     fn begin_anew(&mut self, restart: Restart) -> Interrupt {
         self.state.restart = Some(restart);
-        // Nobody sees the text.
-        Interrupt::Kill("the run begins anew")
+        Interrupt::Kill(BEGINS_ANEW)
     }
 
     /// Ends the turn, if the run may wait for the next one: with the token, or without any lock.

@@ -290,6 +290,8 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if self.state.notes.ran.len() >= COUNTED_TOGETHER_MAX {
             let ran = std::mem::take(&mut self.state.notes.ran);
             self.executor.count_inner(&ran);
+            // Those before are in the statistics.
+            self.executor.worker.begin_lookups();
         }
         self.state.notes.ran.push((id, elapsed_ns));
         if let Some(line) = self.executor.inner_line(command, args) {

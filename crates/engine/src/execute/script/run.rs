@@ -109,12 +109,13 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
     }
 }
 
-/// Runs a script within a transaction, whose unit has the token or runs alone.
+/// Runs a script within a transaction, whose unit has the token or runs alone. A gate that the
+/// script closes is left to the transaction.
 pub(crate) fn run_in_transaction<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
     request: Request<'_>,
-    gate: Option<&ClosedGate<'k>>,
+    gate: &mut Option<ClosedGate<'k>>,
 ) -> Unit<'k> {
     let call = match prepare((executor.shared, executor.worker), request.how, request.args) {
         Ok(call) => call,
@@ -126,11 +127,15 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     let limits = Limits::of(&call, executor.worker, false);
     let start = (executor.session.database, time(executor));
     let state = RunState::new(limits, Reach::Unit(unit), start);
-    let ended = turn(executor, request, (state, call.machine()), Begin::Start(&call), gate);
+    let ended =
+        turn(executor, request, (state, call.machine()), Begin::Start(&call), gate.as_ref());
     let Ended::Finished(mut state, result) = ended else {
         unreachable!("a transaction has the token, and its scripts are not suspended")
     };
     let Reach::Unit(unit) = state.lend() else { unreachable!("it was a unit") };
+    if let Some(closed) = state.gate.take() {
+        *gate = Some(closed);
+    }
     answer(executor, request, state, result);
     unit
 }
@@ -339,30 +344,19 @@ fn answer<E: Enter>(
     mut state: RunState<'_>,
     result: Result<Reply, ScriptError>,
 ) {
-    let killed = state.running.as_ref().is_some_and(|running| running.is_killed());
     leave_table(executor.shared, &mut state);
     executor.session.select(state.database);
     executor.count_inner(&state.notes.ran);
     executor.show_script(request.command, request.args, &state.notes.lines);
     match result {
         Ok(reply) => replies::write(executor.reply, &reply),
-        Err(error) => fail(executor, request, (error, killed)),
+        Err(error) => fail(executor, request, error),
     }
 }
 
 /// Answers the error of a run.
-fn fail<E: Enter>(
-    executor: &mut Executor<'_, '_, E>,
-    request: Request<'_>,
-    (error, killed): (ScriptError, bool),
-) {
+fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, error: ScriptError) {
     let mut text = error.message;
-    if error.is_killed && killed {
-        text = match request.kind() {
-            Kind::Script => b"ERR Script killed by user with SCRIPT KILL.".to_vec(),
-            Kind::Function => b"ERR Script killed by user with FUNCTION KILL.".to_vec(),
-        };
-    }
     if let Some((chunk, line)) = error.place {
         text.extend_from_slice(b" script: on @");
         text.extend_from_slice(&chunk);

@@ -17,6 +17,7 @@ use crate::command::{Command, CommandId};
 use crate::execute::executor::{Executor, Step};
 use crate::execute::turn::{Next, Turn};
 use crate::execute::{registry, serve};
+use crate::limits::LOCK_ATTEMPTS_MAX;
 use crate::script::{Kind, RunningScript};
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
@@ -209,8 +210,11 @@ impl<E: Enter> Executor<'_, '_, E> {
             Ended::Restart(mut state, restart) => {
                 leave_table(self.shared, &mut state);
                 match restart {
-                    // Without locks again, it would take as long again: with them.
-                    Restart::Locked(_) => Step::Wait(WaitTarget::Token),
+                    Restart::Locked(_) => {
+                        // Without locks again, it would take as long again: with the token.
+                        self.session.lock_attempts = LOCK_ATTEMPTS_MAX;
+                        self.run_pending(pending)
+                    }
                     Restart::Token => Step::Wait(WaitTarget::Token),
                     Restart::Wait(place) => Step::Wait(place),
                 }

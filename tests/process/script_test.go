@@ -1,0 +1,152 @@
+package process
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+const endless = "while true do end"
+
+// sendScript sends a script and returns once it has run for longer than a turn: it can be killed,
+// or not, by then.
+func sendScript(t *testing.T, server *instance.Server, control *wire.Conn, words ...string) *wire.Conn {
+	t.Helper()
+	conn := server.Dial(t)
+	conn.Timeout = 2 * closeTimeout
+	if err := conn.SendRaw(wire.AppendCommand(nil, wire.Arguments(words...)...)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the script to run for long", func() bool {
+		return !do(t, control, "FUNCTION", "STATS").Items[1].Null
+	})
+	return conn
+}
+
+func receive(t *testing.T, conn *wire.Conn) wire.Reply {
+	t.Helper()
+	reply, err := conn.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// Beside a script without end, sessions of the same worker go on; those that need its slots are told
+// that it is busy; it is killed unless it has written.
+func TestScript_WithoutEndKeepsNobodyButThoseOfItsSlots(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--busy-reply-threshold", "50")
+	control := server.Dial(t)
+	do(t, control, "SET", "other", "1")
+	script := sendScript(t, server, control, "EVAL", "redis.call('GET', KEYS[1]) "+endless, "1", "k")
+	if reply := do(t, control, "INCR", "other"); reply.Int() != 2 {
+		t.Errorf("a neighbour: %v", reply)
+	}
+	waiting := server.Dial(t)
+	waiting.Timeout = closeTimeout
+	busy, err := waiting.Do("SET", "k", "1")
+	if err != nil || !strings.HasPrefix(string(busy.Text), "BUSY ") {
+		t.Errorf("%v, %v", busy, err)
+	}
+	if reply := do(t, control, "SCRIPT", "KILL"); string(reply.Text) != "OK" {
+		t.Errorf("%v", reply)
+	}
+	if reply := receive(t, script); !strings.Contains(string(reply.Text), "killed by user") {
+		t.Errorf("%v", reply)
+	}
+	if reply := do(t, waiting, "SET", "k", "1"); string(reply.Text) != "OK" {
+		t.Errorf("its slot: %v", reply)
+	}
+}
+
+// A script that has written is not killed, and nobody sees half of it while it is suspended.
+func TestScript_SuspendedBetweenTwoWritesIsSeenWhole(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	control := server.Dial(t)
+	do(t, control, "MSET", "a", "0", "b", "0")
+	source := `redis.call('SET', 'a', ARGV[1])
+for i = 1, 3000000 do local x = i end
+redis.call('SET', 'b', ARGV[1]) return 'done'`
+	script := sendScript(t, server, control, "EVAL", source, "2", "a", "b", "1")
+	killed, err := control.Do("SCRIPT", "KILL")
+	if err != nil || !strings.HasPrefix(string(killed.Text), "UNKILLABLE ") {
+		t.Errorf("%v, %v", killed, err)
+	}
+	reader := server.Dial(t)
+	reader.Timeout = 2 * closeTimeout
+	for {
+		seen := do(t, reader, "MGET", "a", "b")
+		a, b := string(seen.Items[0].Text), string(seen.Items[1].Text)
+		if a != b {
+			t.Fatalf("half of a script: a=%s b=%s", a, b)
+		}
+		if a == "1" {
+			break
+		}
+	}
+	if reply := receive(t, script); string(reply.Text) != "done" {
+		t.Errorf("%v", reply)
+	}
+}
+
+// A script whose client goes away ends; one that has written runs to its end.
+func TestScript_OfAClientThatLeaves(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1")
+	control := server.Dial(t)
+	reading := sendScript(t, server, control, "EVAL", "redis.call('GET', 'k') "+endless, "1", "k")
+	reading.Close()
+	waitFor(t, "the script to end", func() bool {
+		return do(t, control, "FUNCTION", "STATS").Items[1].Null
+	})
+	source := "redis.call('SET', 'x', '1') for i = 1, 5000000 do local y = i end " +
+		"redis.call('SET', 'y', '1')"
+	writing := sendScript(t, server, control, "EVAL", source, "2", "x", "y")
+	writing.Close()
+	control.Timeout = 2 * closeTimeout
+	begin := time.Now()
+	if reply := do(t, control, "MGET", "x", "y"); string(reply.Items[1].Text) != "1" {
+		t.Errorf("after %v: %v", time.Since(begin), reply)
+	}
+}
+
+// Read-only scripts that never see one moment take locks at last: they end beside a writer.
+func TestScript_ReadOnlyEndsBesideWriters(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
+	writer, reader := server.Dial(t), server.Dial(t)
+	stop := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		for number := 2; ; number++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			value := strconv.Itoa(number)
+			if _, err := writer.Do("MSET", "a", value, "b", value); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	reader.Timeout = 2 * closeTimeout
+	source := `for i = 1, 300 do
+  if redis.call('GET', 'a') ~= redis.call('GET', 'b') then return 'torn' end
+end return 'whole'`
+	do(t, reader, "MSET", "a", "1", "b", "1")
+	for range 50 {
+		if reply := do(t, reader, "EVAL_RO", source, "2", "a", "b"); string(reply.Text) != "whole" {
+			t.Fatalf("%v", reply)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}

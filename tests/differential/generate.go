@@ -194,8 +194,7 @@ func (g *generator) call() (Call, bool) {
 		// ends the connection, unless Valkey read it ahead before RESET made the client a stranger
 		return call, false
 	}
-	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) ||
-		asksForDebugger(call) {
+	if hazardous(call) || showsFault(call, g.watches) || g.trimsTombstones(call) {
 		return call, false
 	}
 	switch wellFormed := len(call.Arguments) == 1; {

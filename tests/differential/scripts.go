@@ -80,8 +80,3 @@ func (g *generator) scriptText(name string) (string, bool) {
 	}
 	return "", false
 }
-
-// asksForDebugger tells whether a call switches Valkey's debugger on, which Tidemill lacks.
-func asksForDebugger(call Call) bool {
-	return call.Name == "script|debug" && (call.mentions("YES") || call.mentions("SYNC"))
-}

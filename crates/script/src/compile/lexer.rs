@@ -139,6 +139,8 @@ impl<'s> Lexer<'s> {
             Token::Name(_) | Token::Text(_) | Token::Number(_) => {
                 self.source[self.start..self.token_end.max(self.start)].to_vec()
             }
+            // The number of this token is C's false.
+            Token::Char(0) => return self.error(text),
             token => token_text(token),
         };
         self.error_near_text(text, &near)

@@ -170,7 +170,10 @@ fn error_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         None if text.contains(&b' ') => text,
         None => [b"ERR ".as_slice(), &text].concat(),
     };
-    error_value(vm, text.trim_ascii_end(), false).map(Ret::One)
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let first = text.iter().position(|byte| !is_end(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_end(byte)).map_or(first, |last| last + 1);
+    error_value(vm, &text[first..end], false).map(Ret::One)
 }
 
 fn status_reply(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {

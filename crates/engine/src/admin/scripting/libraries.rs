@@ -58,6 +58,9 @@ pub(super) fn delete(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn flush(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.args.len() > 3 {
+        return Err(CommandError::subcommand_syntax("FUNCTION", cx.arg(1)).into());
+    }
     flush_mode(cx, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     let emptied = cx.shared.scripts.functions.change(|present| -> Result<(), CommandError> {
         *present = Snapshot::default();

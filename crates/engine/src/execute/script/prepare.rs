@@ -53,14 +53,14 @@ impl Call<'_> {
 /// That of the client.
 pub(super) fn prepare<'a>(
     (shared, worker): (&Shared, &mut Worker),
-    how: ScriptCommand,
+    (how, is_out_of_memory): (ScriptCommand, bool),
     args: &ArgumentView<'a>,
 ) -> Result<Call<'a>, CommandError> {
     let call = match how.name {
         ScriptName::Function => function(shared, worker, args)?,
         ScriptName::Source | ScriptName::Digest => script(shared, worker, how.name, args)?,
     };
-    check_flags(worker, how, &call)?;
+    check_flags(how, &call, is_out_of_memory)?;
     let is_read_only = how.is_read_only || call.has(Flags::NO_WRITES);
     Ok(Call { is_read_only, ..call })
 }
@@ -142,14 +142,18 @@ fn divide<'a>(
 
 /// Checks what a script or function declares of itself. One that declares nothing is judged command
 /// by command.
-fn check_flags(worker: &Worker, how: ScriptCommand, call: &Call<'_>) -> Result<(), CommandError> {
+fn check_flags(
+    how: ScriptCommand,
+    call: &Call<'_>,
+    is_out_of_memory: bool,
+) -> Result<(), CommandError> {
     if call.flags.is_none() {
         return Ok(());
     }
     if how.is_read_only && !call.has(Flags::NO_WRITES) {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
-    if worker.out_of_memory && !call.has(Flags::ALLOW_OOM | Flags::NO_WRITES) {
+    if is_out_of_memory && !call.has(Flags::ALLOW_OOM | Flags::NO_WRITES) {
         return Err(
             "OOM allow-oom flag is not set on the script, can not run it when used memory \
                     > 'maxmemory'"

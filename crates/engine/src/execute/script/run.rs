@@ -71,7 +71,12 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
         // It may publish, and does not wait then.
         return Step::Wait(WaitTarget::Lane);
     }
-    let call = match prepare((executor.shared, executor.worker), request.how, request.args) {
+    let is_out_of_memory = match is_out_of_memory(executor, request.how) {
+        Ok(is_out_of_memory) => is_out_of_memory,
+        Err(place) => return Step::Wait(place),
+    };
+    let how = (request.how, is_out_of_memory);
+    let call = match prepare((executor.shared, executor.worker), how, request.args) {
         Ok(call) => call,
         Err(error) => return refuse(executor, request.id, &error),
     };
@@ -79,7 +84,7 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let ended = match attempt(executor, request, &call, seen.as_deref()) {
+        let ended = match attempt(executor, request, (&call, is_out_of_memory), seen.as_deref()) {
             Ok(ended) => ended,
             Err(place) => return Step::Wait(place),
         };
@@ -117,14 +122,17 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     request: Request<'_>,
     gate: &mut Option<ClosedGate<'k>>,
 ) -> Unit<'k> {
-    let call = match prepare((executor.shared, executor.worker), request.how, request.args) {
+    // What the transaction may take was judged with its other commands.
+    let is_out_of_memory = is_out_of_memory(executor, request.how).unwrap_or(false);
+    let how = (request.how, is_out_of_memory);
+    let call = match prepare((executor.shared, executor.worker), how, request.args) {
         Ok(call) => call,
         Err(error) => {
             refuse(executor, request.id, &error);
             return unit;
         }
     };
-    let limits = Limits::of(&call, executor.worker, false);
+    let limits = Limits::of(&call, is_out_of_memory, false);
     let start = (executor.session.database, time(executor));
     let state = RunState::new(limits, Reach::Unit(unit), start);
     let ended =
@@ -138,6 +146,25 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     }
     answer(executor, request, state, result);
     unit
+}
+
+/// True if there is no memory left for what a script may store, and none can be had.
+///
+/// # Errors
+///
+/// Target to wait for: keys are evicted first.
+fn is_out_of_memory<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    how: ScriptCommand,
+) -> Result<bool, WaitTarget> {
+    if how.is_read_only || !executor.worker.is_limited() {
+        return Ok(false);
+    }
+    match executor.make_room() {
+        Ok(None) => Ok(false),
+        Ok(Some(target)) => Err(target),
+        Err(_) => Ok(true),
+    }
 }
 
 /// Answers a request that runs nothing.
@@ -159,7 +186,7 @@ pub(super) fn time<E>(executor: &Executor<'_, '_, E>) -> (u64, u64) {
 fn attempt<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     request: Request<'_>,
-    call: &Call<'_>,
+    (call, is_out_of_memory): (&Call<'_>, bool),
     seen: Option<&[SlotNumber]>,
 ) -> Result<Ended<'k>, WaitTarget> {
     let reach = match seen {
@@ -170,7 +197,7 @@ fn attempt<'k, E: Enter>(
     };
     executor.worker.refresh_clock(executor.shared);
     executor.worker.begin_lookups();
-    let limits = Limits::of(call, executor.worker, true);
+    let limits = Limits::of(call, is_out_of_memory, true);
     let state = RunState::new(limits, reach, (executor.session.database, time(executor)));
     Ok(turn(executor, request, (state, call.machine()), Begin::Start(call), None))
 }

@@ -12,7 +12,6 @@ use crate::access::unit::Unit;
 use crate::command::CommandId;
 use crate::script::RunningScript;
 use crate::slots::parking::WaitTarget;
-use crate::worker::Worker;
 
 /// Reason for which a run ends without a result and begins anew. Nothing of it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +49,12 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of(call: &Call<'_>, worker: &Worker, may_suspend: bool) -> Limits {
+    pub(super) fn of(call: &Call<'_>, is_out_of_memory: bool, may_suspend: bool) -> Limits {
         use tidemill_script::Flags;
         Limits {
             is_read_only: call.is_read_only,
             allows_oom: call.has(Flags::ALLOW_OOM | Flags::NO_WRITES),
-            is_out_of_memory: worker.out_of_memory,
+            is_out_of_memory,
             may_suspend,
         }
     }

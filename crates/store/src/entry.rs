@@ -616,6 +616,51 @@ impl<'g> EntryRef<'g> {
         self.header().recency.store(recency, Ordering::Relaxed);
     }
 
+    /// Epoch of the cut that has the entry, or was begun before the entry was published.
+    #[inline]
+    pub(crate) fn epoch(self) -> u16 {
+        // Relaxed: accessed under the slot's lock only.
+        self.header().cut.load(Ordering::Relaxed)
+    }
+
+    /// Sets the epoch. The slot is locked, or the entry is not published.
+    #[inline]
+    pub(crate) fn set_epoch(self, epoch: u16) {
+        // Relaxed: as in `epoch`.
+        self.header().cut.store(epoch, Ordering::Relaxed);
+    }
+
+    /// Bytes that [`retire`] takes out of the live ones, and bytes of the entry with its value.
+    pub(crate) fn retired_bytes(self, disposal: Disposal) -> (usize, usize) {
+        let all = self.total_bytes();
+        match (self.root(), disposal) {
+            (Some(root), Disposal::KeepValue) => (all - root.total_bytes(), all),
+            _ => (all, all),
+        }
+    }
+
+    /// Copies the entry, with a count of its own of a string that is stored outside.
+    ///
+    /// # Safety
+    ///
+    /// The entry's slot is locked; `target` is aligned to eight bytes, has room for
+    /// [`EntryRef::entry_bytes`] and does not overlap with the entry.
+    pub(crate) unsafe fn copy_to(self, target: NonNull<u8>) {
+        std::mem::forget(self.shared());
+        // Apart from the rest: readers write it meanwhile.
+        let recency = self.recency();
+        // SAFETY: the caller's promise.
+        unsafe { target.cast::<u32>().write(recency) };
+        let rest = size_of::<u32>();
+        // SAFETY: the caller's promise; an entry is larger than its first field.
+        let source = unsafe { self.pointer.add(rest) };
+        // SAFETY: as above.
+        let target = unsafe { target.add(rest) };
+        // SAFETY: the caller's promise. Nothing else of a published entry changes but the epoch,
+        // under the slot's lock.
+        unsafe { target.copy_from_nonoverlapping(source, self.entry_bytes() - rest) };
+    }
+
     /// Bytes of the entry alone, without a value that is stored outside, as they are counted: by
     /// the allocator's size class.
     fn counted_bytes(self) -> usize {
@@ -736,6 +781,32 @@ pub(crate) unsafe fn retire(entry: EntryRef<'_>, disposal: Disposal, heap: &Heap
     // SAFETY: by the caller's promise no thread can newly reach the entry.
     heap.retire(unsafe { Garbage::new(entry.pointer, entry_bytes, free_entry) });
     entry_bytes + value_bytes
+}
+
+/// Gives up what a copy that [`EntryRef::copy_to`] made owns.
+///
+/// # Safety
+///
+/// The copy is not used any more.
+pub(crate) unsafe fn release_copy(copy: EntryRef<'_>) {
+    if copy.storage() == SHARED {
+        // SAFETY: the copy owns one count.
+        unsafe { free_shared(copy.value_pointer()) };
+    }
+}
+
+/// Frees an entry at once that was taken out of its table, and its value as `disposal` says.
+///
+/// # Safety
+///
+/// No reference to the entry or, unless it is kept, to its value may be left.
+pub(crate) unsafe fn free_left(entry: EntryRef<'_>, disposal: Disposal) {
+    if disposal == Disposal::RetireValue || entry.root().is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { free_whole(entry) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_entry(entry.pointer) };
 }
 
 /// Frees an entry and its value at once.

@@ -14,13 +14,16 @@
 //! and checks that it is of its own gate.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::limits::MEMBERS_MAX;
 
 /// Number of spins after which a closer yields its processor between two looks at the others.
 const SPINS_MAX: u32 = 1000;
+
+/// Number of times that a member yields its processor before it sleeps until the gate opens.
+const YIELDS_MAX: u32 = 1000;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -36,6 +39,9 @@ pub struct Gate {
     /// Seats from this index on were never taken.
     end: AtomicUsize,
     seats: Box<[SeatState]>,
+    /// Locked while the gate is opened.
+    opening: Mutex<()>,
+    opened: Condvar,
 }
 
 /// Seat of a member at the gate; given back when it is dropped. It belongs to its thread.
@@ -57,6 +63,24 @@ impl Gate {
             is_closed: AtomicBool::new(false),
             end: AtomicUsize::new(0),
             seats: (0..MEMBERS_MAX).map(|_| SeatState::default()).collect(),
+            opening: Mutex::new(()),
+            opened: Condvar::new(),
+        }
+    }
+
+    /// Waits until the gate is open: yields at first, then sleeps, as a closer may save all data.
+    fn wait_until_open(&self) {
+        for _ in 0..YIELDS_MAX {
+            // Relaxed: a hint, as below; `enter` loads with the fence.
+            if !self.is_closed.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+        let mut asleep = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        // The gate is opened under the mutex, so no opening is missed.
+        while self.is_closed.load(Ordering::Relaxed) {
+            asleep = self.opened.wait(asleep).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -135,9 +159,7 @@ impl Seat {
                 return;
             }
             self.leave();
-            while is_closed.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
+            self.gate.wait_until_open();
         }
     }
 
@@ -176,7 +198,10 @@ impl ClosedGate<'_> {
 
 impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
+        let asleep = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
         // Release: pairs with the Acquire in `enter` and `close`.
         self.0.is_closed.store(false, Ordering::Release);
+        drop(asleep);
+        self.0.opened.notify_all();
     }
 }

@@ -3,12 +3,26 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidemill_rcu::{Garbage, RetireList};
 
 use crate::claim::Claim;
+use crate::epoch::Cuts;
 use crate::limits::PINNED_RETAINED_ITEMS_MAX;
 use crate::pin;
+
+static HEAP_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A retired node that somebody may still read beyond a section.
+#[derive(Debug)]
+struct Held {
+    /// See [`pin::stamp`].
+    pin: Option<u64>,
+    /// See [`Cuts::tag`].
+    batch: Option<u64>,
+    garbage: Garbage,
+}
 
 /// Count of the live bytes that one thread added to the keyspace, and list of the garbage that it
 /// retired.
@@ -19,10 +33,13 @@ use crate::pin;
 pub struct Heap {
     retired: RetireList,
     live_bytes: Cell<i64>,
-    /// Retired nodes that a pinned version may contain, with their stamps, in the order of
-    /// retirement.
-    pinned_garbage: RefCell<VecDeque<(u64, Garbage)>>,
-    pinned_garbage_bytes: Cell<usize>,
+    /// Retired nodes that a pinned version or a cut may contain, in the order of retirement.
+    held_garbage: RefCell<VecDeque<Held>>,
+    held_garbage_bytes: Cell<usize>,
+    /// Chooses the queue of pre-images.
+    number: usize,
+    /// Cuts of the keyspace that it is used with; none for a heap of no domain.
+    cuts: Option<Arc<Cuts>>,
     /// Domain of the keyspaces that it may be used with; none when its garbage is never freed.
     _claim: Option<Arc<Claim>>,
 }
@@ -39,20 +56,23 @@ impl Heap {
     /// [`Member::heap`](crate::Member::heap).
     #[must_use]
     pub fn new() -> Heap {
-        Heap::with(RetireList::sealed(), None)
+        Heap::with(RetireList::sealed(), None, None)
     }
 
     /// Heap that retires into a list of the claimed domain.
-    pub(crate) fn of(retired: RetireList, claim: Arc<Claim>) -> Heap {
-        Heap::with(retired, Some(claim))
+    pub(crate) fn of(retired: RetireList, claim: Arc<Claim>, cuts: Arc<Cuts>) -> Heap {
+        Heap::with(retired, Some(claim), Some(cuts))
     }
 
-    fn with(retired: RetireList, claim: Option<Arc<Claim>>) -> Heap {
+    fn with(retired: RetireList, claim: Option<Arc<Claim>>, cuts: Option<Arc<Cuts>>) -> Heap {
         Heap {
             retired,
             live_bytes: Cell::new(0),
-            pinned_garbage: RefCell::default(),
-            pinned_garbage_bytes: Cell::new(0),
+            held_garbage: RefCell::default(),
+            held_garbage_bytes: Cell::new(0),
+            // Relaxed: any number will do.
+            number: HEAP_COUNT.fetch_add(1, Ordering::Relaxed),
+            cuts,
             _claim: claim,
         }
     }
@@ -80,42 +100,74 @@ impl Heap {
         self.retired.retire(garbage);
     }
 
-    /// Retires a node of a tree, or a whole tree, which a pinned [`Version`](crate::Version) may
-    /// contain as well.
+    /// Retires a node of a tree, or a whole tree, which a pinned [`Version`](crate::Version) or the
+    /// active cut may contain as well.
     pub(crate) fn retire_node(&self, garbage: Garbage) {
-        let Some(stamp) = pin::stamp() else { return self.retire(garbage) };
+        let (pin, batch) = (pin::stamp(), self.cuts.as_ref().and_then(|cuts| cuts.tag()));
+        if pin.is_none() && batch.is_none() {
+            return self.retire(garbage);
+        }
         let bytes = garbage.bytes();
         self.live_bytes.set(self.live_bytes.get() - bytes as i64);
-        self.pinned_garbage_bytes.set(self.pinned_garbage_bytes.get() + bytes);
-        pin::count_pinned(bytes);
-        self.pinned_garbage.borrow_mut().push_back((stamp, garbage));
+        self.held_garbage_bytes.set(self.held_garbage_bytes.get() + bytes);
+        if pin.is_some() {
+            pin::count_pinned(bytes);
+        }
+        if let (Some(cuts), Some(_)) = (&self.cuts, batch) {
+            cuts.count_held(bytes);
+        }
+        self.held_garbage.borrow_mut().push_back(Held { pin, batch, garbage });
     }
 
-    /// Moves garbage that no version contains any more to the retire list, at most `items_max`
-    /// items. To be called often by the thread that retires; never blocks.
+    /// Moves garbage that neither a version nor a cut contains any more to the retire list, at most
+    /// `items_max` items. To be called often by the thread that retires; never blocks.
     pub fn retire_unpinned(&self, items_max: usize) {
-        if self.pinned_garbage_bytes.get() == 0 {
+        if self.held_garbage_bytes.get() == 0 {
             return;
         }
-        let mut pinned = self.pinned_garbage.borrow_mut();
+        let mut held = self.held_garbage.borrow_mut();
         for _ in 0..items_max {
-            let Some((_, garbage)) = pinned.pop_front_if(|(stamp, _)| pin::is_over(*stamp)) else {
+            let Some(Held { pin, batch, garbage }) = held.pop_front_if(|held| self.is_over(held))
+            else {
                 break;
             };
             let bytes = garbage.bytes();
-            self.pinned_garbage_bytes.set(self.pinned_garbage_bytes.get() - bytes);
-            pin::count_unpinned(bytes);
+            self.held_garbage_bytes.set(self.held_garbage_bytes.get() - bytes);
+            if pin.is_some() {
+                pin::count_unpinned(bytes);
+            }
+            if let (Some(cuts), Some(_)) = (&self.cuts, batch) {
+                cuts.count_freed(bytes);
+            }
             self.retired.retire(garbage);
         }
-        if pinned.is_empty() {
-            pinned.shrink_to(PINNED_RETAINED_ITEMS_MAX);
+        if held.is_empty() {
+            held.shrink_to(PINNED_RETAINED_ITEMS_MAX);
         }
     }
 
-    /// Bytes of retired nodes that wait until versions are dropped.
+    fn is_over(&self, held: &Held) -> bool {
+        let is_written = match (&self.cuts, held.batch) {
+            (Some(cuts), Some(tag)) => cuts.is_over(tag),
+            _ => true,
+        };
+        is_written && held.pin.is_none_or(pin::is_over)
+    }
+
+    /// Bytes of retired nodes that wait until versions are dropped, or until a cut is written.
     #[must_use]
     pub fn pinned_garbage_bytes(&self) -> usize {
-        self.pinned_garbage_bytes.get()
+        self.held_garbage_bytes.get()
+    }
+
+    /// Number that chooses the queue of its pre-images.
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// True if it is of a member of the keyspace with these cuts.
+    pub(crate) fn is_of(&self, cuts: &Cuts) -> bool {
+        self.cuts.as_ref().is_some_and(|own| std::ptr::eq(&raw const **own, cuts))
     }
 
     /// Live bytes: allocated, minus discarded and retired.

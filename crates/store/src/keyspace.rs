@@ -23,10 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_rcu::{Domain, Flavour, Garbage};
 
-use self::database::Database;
+pub(crate) use self::database::Database;
 use self::detached::{Departed, Departing, arrive};
 use crate::claim::{Claim, JoinError};
 use crate::entry::EntryRef;
+use crate::epoch::{Cut, Cuts};
 use crate::gate::{ClosedGate, Gate, Seat};
 use crate::hash::Seed;
 use crate::heap::Heap;
@@ -91,6 +92,7 @@ pub struct Keyspace<S> {
     /// Databases from this index on were never written.
     databases_end: AtomicUsize,
     seed: Seed,
+    cuts: Arc<Cuts>,
     gate: Arc<Gate>,
     /// Domain of its members, once there was one.
     claim: Mutex<Option<Arc<Claim>>>,
@@ -121,6 +123,7 @@ impl<S: Default> Keyspace<S> {
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
             seed,
+            cuts: Arc::default(),
             gate: Arc::new(Gate::new()),
             claim: Mutex::new(None),
             unreachable: Arc::default(),
@@ -169,7 +172,7 @@ impl<S: Default> Keyspace<S> {
             None => Arc::clone(claim.insert(first()?)),
         };
         let seat = self.gate.sit().ok_or(JoinError::Full)?;
-        Ok(Member::new(domain, seat, claim))
+        Ok(Member::new(domain, seat, claim, Arc::clone(&self.cuts)))
     }
 
     /// Stops all members but the one in `closer`'s seat at a boundary between two commands. None if
@@ -521,6 +524,54 @@ impl<S: Default> Keyspace<S> {
             std::mem::take(&mut *arrived).into_iter().partition(Unreachable::is_pinned);
         *arrived = pinned;
         free
+    }
+
+    /// Begins a cut of all databases: they are handed to a walker as they are now. None while
+    /// another cut is active. Takes time proportional to the databases that were ever written, and
+    /// to the keys only when very many cuts were given up before.
+    ///
+    /// # Panics
+    ///
+    /// When `alone` is of another keyspace's gate.
+    #[must_use]
+    pub fn cut(&self, alone: &ClosedGate<'_>, section: Section<'_>) -> Option<Cut> {
+        self.check_alone(alone);
+        if self.cuts.is_used_up() {
+            self.clear_stamps(alone, section);
+        }
+        // Relaxed: the gate orders it.
+        let databases = self.databases[..self.databases_end()].iter().enumerate();
+        let content = |place: &AtomicPtr<Database>| NonNull::new(place.load(Ordering::Relaxed));
+        let contents = databases.filter_map(|(number, place)| Some((number, content(place)?)));
+        Cut::begin(&self.cuts, contents, alone)
+    }
+
+    /// Clears the epochs of all entries: none of them may come again.
+    #[cold]
+    fn clear_stamps(&self, _alone: &ClosedGate<'_>, section: Section<'_>) {
+        for database in 0..self.databases_end() {
+            for slot in SlotNumber::all() {
+                self.entries(database, slot, section).for_each(|entry| entry.set_epoch(0));
+            }
+        }
+        self.cuts.note_cleared();
+    }
+
+    /// True if cuts of this keyspace are these.
+    pub(crate) fn is_cut_by(&self, cuts: &Arc<Cuts>) -> bool {
+        Arc::ptr_eq(&self.cuts, cuts)
+    }
+
+    /// Bytes that the active cut keeps from being freed.
+    #[must_use]
+    pub fn cut_held_bytes(&self) -> usize {
+        self.cuts.held_bytes()
+    }
+
+    /// Retires what writers handed over that had not noticed the end of a cut. To be called now and
+    /// then by the thread that walks, while no cut is active.
+    pub fn discard_handed_over(&self, heap: &Heap) {
+        self.cuts.discard(heap);
     }
 
     /// True if a [`Version`](crate::Version) keeps a detached database from being freed.

@@ -11,6 +11,7 @@
 
 mod claim;
 pub mod entry;
+pub mod epoch;
 pub mod gate;
 pub mod hash;
 pub mod heap;
@@ -36,6 +37,7 @@ pub use claim::JoinError;
 pub use entry::{
     Disposal, EntryRef, EntrySpec, EntryTarget, Marks, NewValue, OwnedEntry, StringValue,
 };
+pub use epoch::{Cut, CutDatabase, Walked};
 pub use heap::Heap;
 pub use key::{KeyBytes, KeyHash, LANES};
 pub use keyspace::{

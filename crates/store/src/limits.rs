@@ -51,6 +51,18 @@ pub const SCAN_GRANULARITY_MAX: u64 = 1 << 14;
 /// capacity that a burst needed beyond this is given back.
 pub const PINNED_RETAINED_ITEMS_MAX: usize = 1024;
 
+/// Queues of pre-images; a writer uses one, by the number of its heap.
+pub const HAND_OVER_QUEUES: usize = 64;
+
+/// Cuts that may be given up one after the other before the stamps of all entries are cleared.
+pub const CUT_EPOCHS: u64 = u16::MAX as u64;
+
+/// Entries of a slot that a walker claims under one lock, give or take a bucket.
+pub const CLAIMED_ENTRIES_MAX: usize = 32;
+
+/// Attempts of a walker to lock a slot before it goes on to the next one.
+pub const CLAIM_ATTEMPTS_MAX: u32 = 100;
+
 const _: () = assert!(SLOT_COUNT.is_power_of_two());
 const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed length word");
 // A resize step moves at most one segment: 64 home buckets and their overflow, of whose entries it

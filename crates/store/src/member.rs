@@ -36,6 +36,7 @@ use std::sync::Arc;
 use tidemill_rcu::{Domain, Flavour, Limits, Reader, RetireList, Span};
 
 use crate::claim::Claim;
+use crate::epoch::Cuts;
 use crate::gate::Seat;
 use crate::heap::Heap;
 
@@ -73,6 +74,7 @@ pub struct Member<F: Flavour> {
     reader: Reader<F>,
     seat: Rc<Seat>,
     claim: Arc<Claim>,
+    cuts: Arc<Cuts>,
 }
 
 /// Open read section of a member.
@@ -94,8 +96,13 @@ impl<F: Flavour> Guard<'_, F> {
 }
 
 impl<F: Flavour> Member<F> {
-    pub(crate) fn new(domain: &Arc<Domain<F>>, seat: Seat, claim: Arc<Claim>) -> Member<F> {
-        Member { reader: domain.register(), seat: Rc::new(seat), claim }
+    pub(crate) fn new(
+        domain: &Arc<Domain<F>>,
+        seat: Seat,
+        claim: Arc<Claim>,
+        cuts: Arc<Cuts>,
+    ) -> Member<F> {
+        Member { reader: domain.register(), seat: Rc::new(seat), claim, cuts }
     }
 
     /// Opens a read section; sections may nest. Never blocks. Under `Qsbr` it compiles to nothing.
@@ -158,6 +165,7 @@ impl<F: Flavour> Member<F> {
     /// back.
     #[must_use]
     pub fn heap(&self, limits: Limits) -> Heap {
-        Heap::of(RetireList::for_domain(self.domain(), limits), Arc::clone(&self.claim))
+        let retired = RetireList::for_domain(self.domain(), limits);
+        Heap::of(retired, Arc::clone(&self.claim), Arc::clone(&self.cuts))
     }
 }

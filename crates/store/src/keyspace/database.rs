@@ -1,6 +1,6 @@
 //! One database of the keyspace: its tables and counts.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::entry::Marks;
 use crate::limits::SLOT_COUNT;
@@ -17,6 +17,10 @@ pub(crate) struct Database {
     live_bytes: Box<[AtomicU64]>,
     /// Hashes with fields that expire. One count for all slots, because it changes seldom.
     pub(crate) volatile_count: AtomicU64,
+    /// Number that it had at the last cut.
+    cut_number: AtomicU32,
+    /// A cut reads it.
+    is_held: AtomicBool,
 }
 
 impl Database {
@@ -31,7 +35,35 @@ impl Database {
             expiring_counts: filled(SLOT_COUNT),
             live_bytes: filled(SLOT_COUNT),
             volatile_count: AtomicU64::new(0),
+            cut_number: AtomicU32::new(0),
+            is_held: AtomicBool::new(false),
         }
+    }
+
+    /// A cut begins that has this database under a number. The gate is closed.
+    pub(crate) fn hold(&self, number: usize) {
+        // Relaxed, both: the gate orders them.
+        self.cut_number.store(number as u32, Ordering::Relaxed);
+        self.is_held.store(true, Ordering::Relaxed);
+    }
+
+    /// The cut has ended.
+    pub(crate) fn release(&self) {
+        // Release: pairs with the Acquire of `is_held`; what the cut read comes before.
+        self.is_held.store(false, Ordering::Release);
+    }
+
+    /// True if a cut reads the database.
+    pub(crate) fn is_held(&self) -> bool {
+        // Acquire: pairs with the Release of `release`. The database was detached with the gate
+        // closed, so a cut that began before is seen.
+        self.is_held.load(Ordering::Acquire)
+    }
+
+    /// Number that it had at the last cut.
+    pub(crate) fn cut_number(&self) -> u32 {
+        // Relaxed: written with the gate closed.
+        self.cut_number.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes() -> usize {

@@ -93,10 +93,12 @@ impl Unreachable {
         self.detached
     }
 
-    /// True if a [`Version`](crate::Version) of a collection in it may still be read. Once false,
+    /// True if a cut, or a [`Version`](crate::Version) of a collection in it, may still be read. Once false,
     /// it stays false.
     pub(crate) fn is_pinned(&self) -> bool {
-        self.stamp.is_some_and(|stamp| !pin::is_over(stamp))
+        // SAFETY: the content is freed by `drop` alone.
+        let is_held = unsafe { self.content.as_ref() }.is_held();
+        is_held || self.stamp.is_some_and(|stamp| !pin::is_over(stamp))
     }
 }
 

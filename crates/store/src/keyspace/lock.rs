@@ -164,6 +164,39 @@ impl<'k, S: Default> SlotLock<'k, S> {
         database.filter(holds).expect("what was found is used before the next change of the slot")
     }
 
+    /// Marks an entry that is about to be published as none of the active cut's.
+    #[inline]
+    fn stamp(&self, entry: &OwnedEntry) {
+        let epoch = self.keyspace.cuts.epoch();
+        if epoch != 0 {
+            entry.as_ref().set_epoch(epoch);
+        }
+    }
+
+    /// Retires an entry that was taken out of its table, or hands it over to the active cut.
+    /// Returns the bytes of the entry and its value.
+    ///
+    /// # Safety
+    ///
+    /// As for [`entry::retire`].
+    #[inline]
+    unsafe fn dispose(
+        &self,
+        entry: EntryRef<'_>,
+        disposal: Disposal,
+        database: &Database,
+        heap: &Heap,
+    ) -> usize {
+        let cuts = &self.keyspace.cuts;
+        let epoch = cuts.epoch();
+        if epoch != 0 && entry.epoch() != epoch {
+            // SAFETY: the caller's promise; nodes are retired behind the publication.
+            return unsafe { cuts.hand_over(epoch, database.cut_number(), entry, disposal, heap) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { entry::retire(entry, disposal, heap) }
+    }
+
     /// Publishes an entry whose key is absent. The caller has looked: a present key would be there
     /// twice.
     pub fn insert(
@@ -177,6 +210,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         let database = self.keyspace.database_or_new(database, section, heap);
         let marks = entry.as_ref().marks();
         let entry_bytes = entry.bytes() as i64;
+        self.stamp(&entry);
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         let table = &database.tables[self.slot.index()];
@@ -231,6 +265,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         let section = unsafe { Section::assume() };
         let database = self.database_of(database, hash, found, section);
         let bytes = entry.bytes() as i64;
+        self.stamp(&entry);
         // SAFETY: published below; from then on only retirement frees it.
         let entry = unsafe { EntryRef::from_pointer(entry.into_pointer()) };
         self.word().begin_change();
@@ -240,7 +275,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
             database.count(self.slot, 0, old, new);
         }
         // SAFETY: no table refers to the old entry any more.
-        let old_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        let old_bytes = unsafe { self.dispose(found.entry, disposal, database, heap) };
         database.count_bytes(self.slot, bytes - old_bytes as i64);
     }
 
@@ -268,7 +303,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
         database.tables[self.slot.index()].tidy(hash, &self.keyspace.seed, section, heap);
         let table_bytes = heap.live_bytes() - live_bytes;
         // SAFETY: no table refers to the entry any more.
-        let entry_bytes = unsafe { entry::retire(found.entry, disposal, heap) };
+        let entry_bytes = unsafe { self.dispose(found.entry, disposal, database, heap) };
         database.count_bytes(self.slot, table_bytes - entry_bytes as i64);
     }
 }

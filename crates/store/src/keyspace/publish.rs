@@ -123,7 +123,7 @@ impl<S: Default> SlotLock<'_, S> {
     /// this tree is seen here, or it begins behind the change. What else keeps versions of trees
     /// has to be asked here.
     fn may_publish_in_place(&self) -> bool {
-        pin::none_is_alive()
+        pin::none_is_alive() && self.keyspace.cuts.is_inactive()
     }
 
     /// Publishes a leaf in the tree under a current entry. The entry stays.
@@ -132,7 +132,7 @@ impl<S: Default> SlotLock<'_, S> {
         self.word().begin_change();
         // SAFETY: the edit began from the entry's tree, which is current as the entry is. The lock
         // is held, and the version is odd. A tree is of one entry only: copies are deep. No version
-        // is pinned, as `may_publish_in_place` found under this lock.
+        // is pinned or cut, as `may_publish_in_place` found under this lock.
         unsafe { leaf.publish() };
         self.word().end_change();
         found.entry.set_recency(recency);

@@ -11,6 +11,7 @@
 mod allocator;
 mod tree_common;
 
+mod cuts;
 mod keyspace_model;
 mod keyspace_stress;
 mod tree_hash;

@@ -1,0 +1,266 @@
+//! Cuts of one keyspace as its writers see them.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::batches::Batches;
+use crate::entry::{self, Disposal, EntryRef};
+use crate::heap::Heap;
+use crate::limits::{CUT_EPOCHS, HAND_OVER_QUEUES};
+
+/// Entry of a cut that a writer took out of its table.
+pub(crate) struct PreImage {
+    entry: NonNull<u8>,
+    disposal: Disposal,
+    epoch: u16,
+    /// Number that its database had at the cut.
+    database: u32,
+    /// Bytes that it keeps from being freed.
+    held_bytes: usize,
+}
+
+// SAFETY: the entry is owned by the pre-image, which may be read and retired on any thread of the
+// domain.
+unsafe impl Send for PreImage {}
+
+impl fmt::Debug for PreImage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PreImage").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl PreImage {
+    pub(super) fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// Number that its database had at the cut, and the entry.
+    pub(super) fn entry(&self) -> (usize, EntryRef<'_>) {
+        // SAFETY: the pre-image owns the entry, so it lives as long as the borrow. The nodes of its
+        // tree are held until the batch in which it was taken over is done, see `batches`.
+        (self.database as usize, unsafe { EntryRef::from_pointer(self.entry) })
+    }
+
+    /// Retires the entry, and its value if nothing else refers to it.
+    pub(super) fn retire(self, cuts: &Cuts, heap: &Heap) {
+        heap.allocated(self.held_bytes);
+        // SAFETY: the writer took it out of its table and left it to the pre-image, which is used
+        // up; readers that found it before are in sections of this heap's domain.
+        unsafe {
+            entry::retire(EntryRef::from_pointer(self.entry), self.disposal, heap);
+        }
+        // Relaxed: a statistic.
+        cuts.held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
+    }
+}
+
+/// Pre-images of some writers. A line of its own: each writer mostly has one for itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct HandOverQueue {
+    pushed: Mutex<Vec<PreImage>>,
+}
+
+impl HandOverQueue {
+    fn pushed(&self) -> MutexGuard<'_, Vec<PreImage>> {
+        self.pushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Numbers of cuts; epochs are made of them.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Number of the last cut.
+    last: u64,
+    /// Number of the last cut behind which no older stamp is left.
+    last_completed: u64,
+}
+
+/// Cuts of one keyspace.
+#[derive(Debug)]
+pub(crate) struct Cuts {
+    /// Epoch of the active cut; 0 without one.
+    epoch: AtomicU32,
+    batches: Batches,
+    queues: Box<[HandOverQueue]>,
+    numbers: Mutex<Numbers>,
+    /// Bytes of pre-images and of nodes that the active cut keeps from being freed.
+    held_bytes: AtomicUsize,
+}
+
+impl Default for Cuts {
+    fn default() -> Cuts {
+        Cuts {
+            epoch: AtomicU32::new(0),
+            batches: Batches::default(),
+            queues: (0..HAND_OVER_QUEUES).map(|_| HandOverQueue::default()).collect(),
+            numbers: Mutex::default(),
+            held_bytes: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Cuts {
+    /// Epoch of the active cut; 0 without one.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u16 {
+        // Relaxed: a cut begins with the gate closed, which orders it before everything that a
+        // member does behind it. One that ends is noticed late at worst: what is handed over then
+        // is drained and retired later.
+        self.epoch.load(Ordering::Relaxed) as u16
+    }
+
+    /// True if nothing reads an older version of a tree because of a cut.
+    #[inline]
+    pub(crate) fn is_inactive(&self) -> bool {
+        // Acquire: pairs with the Release of `end`; what the walker read comes before.
+        self.epoch.load(Ordering::Acquire) == 0
+    }
+
+    /// Takes an entry over that a writer has just taken out of its table under the slot's lock, in
+    /// the place of [`entry::retire`]; returns what that would return.
+    ///
+    /// # Safety
+    ///
+    /// As for [`entry::retire`]; nodes that the entry's value shares with other versions are
+    /// retired later than this call, by heaps of the same keyspace.
+    #[cold]
+    pub(crate) unsafe fn hand_over(
+        &self,
+        epoch: u16,
+        database: u32,
+        entry: EntryRef<'_>,
+        disposal: Disposal,
+        heap: &Heap,
+    ) -> usize {
+        assert!(heap.is_of(self), "a heap of this keyspace's members");
+        let (held_bytes, all_bytes) = entry.retired_bytes(disposal);
+        heap.discarded(held_bytes);
+        // Relaxed: a statistic.
+        self.held_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        let pre_image = PreImage { entry: entry.pointer(), disposal, epoch, database, held_bytes };
+        self.queues[heap.number() % HAND_OVER_QUEUES].pushed().push(pre_image);
+        all_bytes
+    }
+
+    /// Tag of a node that is retired now, if a cut is active.
+    #[inline]
+    pub(crate) fn tag(&self) -> Option<u64> {
+        (self.epoch() != 0).then(|| self.batches.tag())
+    }
+
+    /// True if no cut can contain a node with this tag.
+    pub(crate) fn is_over(&self, tag: u64) -> bool {
+        // Acquire: pairs with the Release of `end`; what the walker read comes before.
+        self.batches.is_over(tag) || self.epoch.load(Ordering::Acquire) == 0
+    }
+
+    /// Adds to the bytes that the cut holds.
+    pub(crate) fn count_held(&self, bytes: usize) {
+        // Relaxed, both: statistics.
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Subtracts from them.
+    pub(crate) fn count_freed(&self, bytes: usize) {
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the active cut keeps from being freed.
+    pub(crate) fn held_bytes(&self) -> usize {
+        // Relaxed: a statistic.
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a cut and returns its epoch; none while another one is active. The gate is closed.
+    pub(super) fn begin(&self) -> Option<u16> {
+        let mut numbers = self.numbers();
+        if self.epoch() != 0 {
+            return None;
+        }
+        assert!(numbers.last - numbers.last_completed < CUT_EPOCHS, "stamps were cleared");
+        numbers.last += 1;
+        let epoch = ((numbers.last - 1) % CUT_EPOCHS + 1) as u16;
+        // Relaxed: the gate orders it, see `epoch`.
+        self.epoch.store(u32::from(epoch), Ordering::Relaxed);
+        Some(epoch)
+    }
+
+    /// Ends the active cut. Nothing is read of it from now on.
+    pub(super) fn end(&self, is_complete: bool) {
+        let mut numbers = self.numbers();
+        if is_complete {
+            numbers.last_completed = numbers.last;
+        }
+        // Release: pairs with the Acquire of `is_over`.
+        self.epoch.store(0, Ordering::Release);
+    }
+
+    /// True if no further cut may begin before all stamps are cleared.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let numbers = self.numbers();
+        numbers.last - numbers.last_completed >= CUT_EPOCHS
+    }
+
+    /// No entry has a stamp any more.
+    pub(crate) fn note_cleared(&self) {
+        let mut numbers = self.numbers();
+        numbers.last_completed = numbers.last;
+    }
+
+    pub(super) fn batches(&self) -> &Batches {
+        &self.batches
+    }
+
+    /// Takes over everything that was handed over so far.
+    pub(super) fn drain(&self, into: &mut Vec<PreImage>) {
+        for queue in &self.queues {
+            into.append(&mut queue.pushed());
+        }
+    }
+
+    /// Takes pre-images back that are not going to be read.
+    pub(super) fn give_back(&self, images: &mut Vec<PreImage>) {
+        self.queues[0].pushed().append(images);
+    }
+
+    /// Retires everything that was handed over, unless a cut is active.
+    pub(crate) fn discard(&self, heap: &Heap) {
+        let mut left = Vec::new();
+        {
+            let _numbers = self.numbers();
+            if self.epoch() != 0 {
+                return;
+            }
+            self.drain(&mut left);
+        }
+        left.into_iter().for_each(|image| image.retire(self, heap));
+    }
+
+    /// Goes on as if this many cuts had been given up.
+    #[cfg(test)]
+    pub(super) fn skip_epochs(&self, count: u64) {
+        self.numbers().last += count;
+    }
+}
+
+impl Drop for Cuts {
+    fn drop(&mut self) {
+        let mut left = Vec::new();
+        self.drain(&mut left);
+        for pre_image in left {
+            // SAFETY: the keyspace and all heaps of its members are gone, so nobody reads it. A tree
+            // that another entry took over is freed with that one.
+            unsafe {
+                entry::free_left(EntryRef::from_pointer(pre_image.entry), pre_image.disposal)
+            };
+        }
+    }
+}

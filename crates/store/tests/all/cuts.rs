@@ -1,0 +1,476 @@
+//! Cuts of a keyspace that goes on changing: each has every key of its moment once, with the value
+//! of its moment, and reads no freed memory.
+//!
+//! Accounts of a constant sum are strings and hashes of several nodes, in two databases. Beside the
+//! walks their amounts move between them, they are renamed and moved to the other database, the
+//! databases are swapped, tables are resized, and a third database is flushed.
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::tree_common::Random;
+use tidemill_rcu::{Budget, Domain, Flavour, Limits, Memb, Qsbr};
+use tidemill_store::entry::StringValue;
+use tidemill_store::gate::ClosedGate;
+use tidemill_store::hash::Seed;
+use tidemill_store::value::hash::Hash;
+use tidemill_store::{
+    Cut, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, Heap, Keyspace, Kind, Member,
+    NewValue, OwnedEntry, ReleaseObserver, Section, SlotLock, SlotNumber, TreeSpec, Walked,
+};
+
+struct NoObserver;
+impl ReleaseObserver for NoObserver {
+    fn released(&self, _slot: SlotNumber, _clear: &dyn Fn()) {}
+}
+
+const ACCOUNT_COUNT: usize = 64;
+const FIELD_COUNT: usize = 100;
+const AMOUNT: u64 = 1000;
+const FLUSHED_COUNT: usize = 60;
+const CUT_COUNT: usize = 25;
+const WRITER_COUNT: usize = 2;
+const TRANSFERS_PER_CHANGE: u64 = 100;
+
+type Locks<'k> = Vec<SlotLock<'k, ()>>;
+
+struct World {
+    keyspace: Keyspace<()>,
+    has_ended: AtomicBool,
+    /// Keys of the third database: all of them, or none.
+    is_filled: AtomicBool,
+    transfers: AtomicU64,
+}
+
+/// Names of an account: it has one of them, in one of two databases.
+fn names(account: usize) -> [Vec<u8>; 2] {
+    // All in few slots, so that tables grow and shrink beside the walk.
+    let tag = account % 4;
+    ["first", "second"].map(|name| format!("{{{tag}}}:{name}:{account}").into_bytes())
+}
+
+fn is_hash(account: usize) -> bool {
+    account % 2 == 1
+}
+
+fn filler(index: usize) -> Vec<u8> {
+    format!("value of the field {index:04}").into_bytes()
+}
+
+struct Actor<'w, F: Flavour> {
+    world: &'w World,
+    member: Member<F>,
+    heap: Heap,
+    random: Random,
+}
+
+impl<'w, F: Flavour> Actor<'w, F> {
+    fn new(world: &'w World, domain: &Arc<Domain<F>>, seed: u64) -> Actor<'w, F> {
+        // SAFETY: nothing of one test's keyspace is used with another's.
+        let member = unsafe { world.keyspace.join_beside(domain) }.unwrap();
+        let heap = member.heap(Limits::default());
+        Actor { world, member, heap, random: Random::new(seed) }
+    }
+
+    /// Locks the slots of keys.
+    fn lock(&self, keys: &[&[u8]]) -> Locks<'w> {
+        let mut slots: Vec<_> = keys.iter().map(|key| SlotNumber::of_key(key)).collect();
+        slots.sort();
+        slots.dedup();
+        slots
+            .into_iter()
+            .map(|slot| {
+                loop {
+                    match self.world.keyspace.try_lock(slot) {
+                        Some(lock) => return lock,
+                        None => std::thread::yield_now(),
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// An account's database, name and entry.
+    fn find<'g>(
+        &self,
+        account: usize,
+        locks: &Locks<'g>,
+        section: Section<'g>,
+    ) -> (usize, Vec<u8>, Found<'g>) {
+        for database in 0..2 {
+            for name in names(account) {
+                let key_hash = self.world.keyspace.key_hash(&name);
+                let lock = locks.iter().find(|lock| lock.slot() == key_hash.slot).unwrap();
+                if let Some(found) = lock.find(database, key_hash, &name, section) {
+                    return (database, name, found);
+                }
+            }
+        }
+        panic!("account {account} is gone");
+    }
+
+    fn set(
+        &self,
+        (database, name): (usize, &[u8]),
+        account: usize,
+        amount: u64,
+        locks: &mut Locks<'_>,
+        section: Section<'_>,
+    ) {
+        let keyspace = &self.world.keyspace;
+        let key_hash = keyspace.key_hash(name);
+        let lock = locks.iter_mut().find(|lock| lock.slot() == key_hash.slot).unwrap();
+        let found = lock.find(database, key_hash, name, section);
+        if !is_hash(account) {
+            let long = amount.to_le_bytes().repeat(if account % 4 == 0 { 1 } else { 200 });
+            let spec = EntrySpec {
+                key: name,
+                kind: Kind::String,
+                encoding: Encoding::Raw,
+                expires_at_ms: None,
+                recency: 0,
+                value: NewValue::String(&long),
+            };
+            let entry = OwnedEntry::new(spec, &self.heap);
+            let hash = key_hash.hash;
+            return match found {
+                Some(found) => {
+                    lock.replace(database, hash, found, entry, Disposal::RetireValue, &self.heap);
+                }
+                None => lock.insert(database, hash, entry, section, &self.heap),
+            };
+        }
+        let mut edit = lock.edit::<Hash<'_>>(found, &self.heap);
+        if found.is_none() {
+            for index in 0..FIELD_COUNT {
+                edit.set(format!("field{index}").as_bytes(), &filler(index), None);
+            }
+        }
+        edit.set(b"amount", &amount.to_le_bytes(), None);
+        let spec = TreeSpec {
+            key: name,
+            hash: key_hash.hash,
+            encoding: Encoding::Hashtable,
+            expires_at_ms: None,
+            recency: 0,
+        };
+        let _ = lock.publish_tree(database, edit, spec, section, &self.heap);
+    }
+
+    /// Moves an amount from one account to another, or an account to another name or database.
+    fn change(&mut self) {
+        let (one, other) = (self.random.below(ACCOUNT_COUNT), self.random.below(ACCOUNT_COUNT));
+        let kind = self.random.below(8);
+        let names = [names(one), names(other)].concat();
+        let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        let guard = self.member.enter();
+        let section = guard.section();
+        let mut locks = self.lock(&keys);
+        let (database, name, found) = self.find(one, &locks, section);
+        if kind == 0 {
+            return self.rename(one, (database, &name, found), &mut locks, section);
+        }
+        if one == other {
+            return;
+        }
+        let (other_database, other_name, other_found) = self.find(other, &locks, section);
+        let amount = amount_of(&self.world.keyspace, found.entry);
+        let other_amount = amount_of(&self.world.keyspace, other_found.entry);
+        let moved = amount.min(self.random.below(100) as u64);
+        self.set((database, &name), one, amount - moved, &mut locks, section);
+        let target = (other_database, &other_name[..]);
+        self.set(target, other, other_amount + moved, &mut locks, section);
+        self.world.transfers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// `RENAME` or `MOVE`.
+    fn rename(
+        &self,
+        account: usize,
+        (database, name, found): (usize, &[u8], Found<'_>),
+        locks: &mut Locks<'_>,
+        section: Section<'_>,
+    ) {
+        let both = names(account);
+        let is_moved = account.is_multiple_of(3);
+        let (to, new) = match is_moved {
+            true => (1 - database, name),
+            false => (database, both.iter().find(|other| *other != name).unwrap().as_slice()),
+        };
+        let keyspace = &self.world.keyspace;
+        let (old_hash, new_hash) = (keyspace.key_hash(name), keyspace.key_hash(new));
+        let lock = locks.iter_mut().find(|lock| lock.slot() == old_hash.slot).unwrap();
+        let target = EntryTarget { key: new, encoding: found.entry.encoding() };
+        let entry = lock.take_as(database, old_hash.hash, found, target, section, &self.heap);
+        let lock = locks.iter_mut().find(|lock| lock.slot() == new_hash.slot).unwrap();
+        lock.insert(to, new_hash.hash, entry, section, &self.heap);
+    }
+
+    /// Adds and removes other keys of the same slots, so that their tables are resized.
+    fn churn(&mut self) {
+        let round = self.random.below(2);
+        for index in 0..200 {
+            let key = format!("{{{}}}:other:{index}", index % 4).into_bytes();
+            let guard = self.member.enter();
+            let section = guard.section();
+            let mut locks = self.lock(&[&key]);
+            let key_hash = self.world.keyspace.key_hash(&key);
+            let found = locks[0].find(0, key_hash, &key, section);
+            match (found, round) {
+                (Some(found), 0) => {
+                    let disposal = Disposal::RetireValue;
+                    let hash = key_hash.hash;
+                    locks[0].remove(0, hash, found, disposal, section, &self.heap);
+                }
+                (None, 1) => {
+                    let spec = EntrySpec {
+                        key: &key,
+                        kind: Kind::String,
+                        encoding: Encoding::Raw,
+                        expires_at_ms: None,
+                        recency: 0,
+                        value: NewValue::String(b"other"),
+                    };
+                    let entry = OwnedEntry::new(spec, &self.heap);
+                    locks[0].insert(0, key_hash.hash, entry, section, &self.heap);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn write(mut self) {
+        while !self.world.has_ended.load(Ordering::Relaxed) {
+            self.member.seat().enter();
+            for _ in 0..20 {
+                self.change();
+            }
+            self.churn();
+            self.member.seat().leave();
+            self.reclaim();
+        }
+    }
+
+    fn reclaim(&mut self) {
+        self.heap.retire_unpinned(usize::MAX);
+        self.member.quiescent();
+        self.heap.retired().reclaim(self.member.domain(), Budget::UNLIMITED);
+        drop(self.world.keyspace.take_unreachable());
+    }
+
+    fn alone<T>(&mut self, work: impl FnOnce(&mut Self, &ClosedGate<'_>) -> T) -> T {
+        let world = self.world;
+        let seat = std::rc::Rc::clone(self.member.seat());
+        let gate = loop {
+            if let Some(gate) = world.keyspace.close_gate(&seat, || false) {
+                break gate;
+            }
+        };
+        work(self, &gate)
+    }
+
+    /// Fills the third database, flushes it, or swaps the first two.
+    fn change_databases(&mut self) {
+        let kind = self.random.below(3);
+        self.alone(|actor, gate| {
+            let keyspace = &actor.world.keyspace;
+            match (kind, actor.world.is_filled.load(Ordering::Relaxed)) {
+                (0, _) => keyspace.swap_databases(0, 1, gate),
+                (_, true) => {
+                    keyspace.detach(2, gate, &actor.heap);
+                    actor.world.is_filled.store(false, Ordering::Relaxed);
+                }
+                (_, false) => {
+                    actor.fill();
+                    actor.world.is_filled.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        self.reclaim();
+    }
+
+    fn fill(&self) {
+        let guard = self.member.enter();
+        for number in 0..FLUSHED_COUNT {
+            let key = format!("flushed:{number}").into_bytes();
+            let mut locks = self.lock(&[&key]);
+            self.set((2, &key), number, AMOUNT, &mut locks, guard.section());
+        }
+    }
+}
+
+fn amount_of(keyspace: &Keyspace<()>, entry: EntryRef<'_>) -> u64 {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    if let Some(StringValue::Plain(bytes)) = entry.string() {
+        assert!(bytes.chunks(8).all(|chunk| chunk == &bytes[..8]), "a torn or freed value");
+        return number(bytes);
+    }
+    let hash = entry.view::<Hash<'_>>(keyspace.seed()).unwrap();
+    assert_eq!(hash.len() as usize, FIELD_COUNT + 1);
+    for field in hash.iter().filter(|field| field.field != b"amount") {
+        let index: usize = std::str::from_utf8(&field.field[5..]).unwrap().parse().unwrap();
+        assert_eq!(field.value, filler(index), "a torn or freed value");
+    }
+    number(hash.get(b"amount").unwrap().value)
+}
+
+/// What a walk found.
+#[derive(Default)]
+struct Tally {
+    /// Accounts with their amounts.
+    accounts: HashMap<usize, u64>,
+    flushed: usize,
+    others: HashMap<(usize, Vec<u8>), ()>,
+}
+
+impl Tally {
+    fn add(&mut self, keyspace: &Keyspace<()>, database: usize, entry: EntryRef<'_>) {
+        let name = String::from_utf8(entry.key().to_vec()).unwrap();
+        let parts: Vec<&str> = name.split(':').collect();
+        match parts[..] {
+            ["flushed", _] => {
+                assert_eq!(database, 2);
+                assert_eq!(amount_of(keyspace, entry), AMOUNT);
+                self.flushed += 1;
+            }
+            [_, "other", _] => {
+                let former = self.others.insert((database, entry.key().to_vec()), ());
+                assert!(former.is_none(), "{name} came twice");
+            }
+            _ => {
+                let account = parts[2].parse().unwrap();
+                let former = self.accounts.insert(account, amount_of(keyspace, entry));
+                assert!(former.is_none(), "account {account} came twice");
+            }
+        }
+    }
+}
+
+/// Walks one cut, as long as `wants_more` says so; none when it was given up.
+fn walk<F: Flavour>(
+    actor: &mut Actor<'_, F>,
+    mut cut: Cut,
+    mut wants_more: impl FnMut() -> bool,
+) -> Option<Tally> {
+    let keyspace = &actor.world.keyspace;
+    let mut tally = Tally::default();
+    loop {
+        cut.begin_batch(&actor.heap);
+        let walked = actor.member.inside(|member| {
+            let guard = member.enter();
+            cut.claim(keyspace, guard.section())
+        });
+        // Time for writers to retire what the batch has.
+        std::thread::yield_now();
+        for (database, entry) in cut.pre_images().chain(cut.claimed()) {
+            tally.add(keyspace, database, entry);
+        }
+        let is_last = cut.end_batch(&actor.heap);
+        actor.heap.retire_unpinned(usize::MAX);
+        actor.member.quiescent();
+        actor.heap.retired().reclaim(actor.member.domain(), Budget::UNLIMITED);
+        if is_last {
+            assert_eq!(walked, Walked::All);
+            cut.end(&actor.heap);
+            return Some(tally);
+        }
+        if !wants_more() {
+            cut.end(&actor.heap);
+            return None;
+        }
+    }
+}
+
+fn begin<F: Flavour>(actor: &mut Actor<'_, F>) -> (Cut, bool, u64) {
+    actor.alone(|actor, gate| {
+        let guard = actor.member.enter();
+        let cut = actor.world.keyspace.cut(gate, guard.section()).expect("no other cut");
+        assert!(actor.world.keyspace.cut(gate, guard.section()).is_none(), "one at a time");
+        let keys = cut.key_count();
+        (cut, actor.world.is_filled.load(Ordering::Relaxed), keys)
+    })
+}
+
+fn cuts_of_a_changing_keyspace<F: Flavour>(seed: u64) {
+    let world = World {
+        keyspace: Keyspace::new(3, Seed::new(seed, 7), NoObserver),
+        has_ended: AtomicBool::new(false),
+        is_filled: AtomicBool::new(false),
+        transfers: AtomicU64::new(0),
+    };
+    let domain = Domain::<F>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, seed);
+    {
+        let guard = actor.member.enter();
+        for account in 0..ACCOUNT_COUNT {
+            let [name, _] = names(account);
+            let mut locks = actor.lock(&[&name]);
+            actor.set((account % 2, &name), account, AMOUNT, &mut locks, guard.section());
+        }
+    }
+    std::thread::scope(|scope| {
+        for number in 0..WRITER_COUNT {
+            let (world, domain) = (&world, &domain);
+            scope.spawn(move || Actor::new(world, domain, seed + 1 + number as u64).write());
+        }
+        {
+            let (world, domain) = (&world, &domain);
+            scope.spawn(move || {
+                let mut actor = Actor::new(world, domain, seed + 100);
+                let mut next = 0;
+                while !world.has_ended.load(Ordering::Relaxed) {
+                    // The others have their turns, however many processors there are.
+                    if world.transfers.load(Ordering::Relaxed) >= next {
+                        actor.change_databases();
+                        next = world.transfers.load(Ordering::Relaxed) + TRANSFERS_PER_CHANGE;
+                    }
+                    std::thread::yield_now();
+                }
+                actor.reclaim();
+            });
+        }
+        let stop = StopOnExit(&world.has_ended);
+        for number in 0..CUT_COUNT {
+            let (cut, is_filled, keys) = begin(&mut actor);
+            let mut batches = 0;
+            let is_given_up = number % 5 == 4;
+            let tally = walk(&mut actor, cut, || {
+                batches += 1;
+                !is_given_up || batches < 3
+            });
+            let Some(tally) = tally else { continue };
+            assert_eq!(tally.accounts.len(), ACCOUNT_COUNT, "cut {number}, seed {seed}");
+            let sum: u64 = tally.accounts.values().sum();
+            assert_eq!(sum, AMOUNT * ACCOUNT_COUNT as u64, "cut {number}, seed {seed}");
+            assert_eq!(tally.flushed, if is_filled { FLUSHED_COUNT } else { 0 });
+            let found = tally.accounts.len() + tally.flushed + tally.others.len();
+            assert_eq!(found as u64, keys, "cut {number}, seed {seed}");
+        }
+        drop(stop);
+    });
+    assert!(world.transfers.load(Ordering::Relaxed) > 0);
+    actor.world.keyspace.discard_handed_over(&actor.heap);
+    actor.reclaim();
+    assert_eq!(world.keyspace.cut_held_bytes(), actor.heap.pinned_garbage_bytes());
+}
+
+/// Ends the other threads, also when an assertion fails.
+struct StopOnExit<'e>(&'e AtomicBool);
+
+impl Drop for StopOnExit<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn each_cut_has_every_key_of_its_moment_once_under_qsbr() {
+    cuts_of_a_changing_keyspace::<Qsbr>(11);
+}
+
+#[test]
+fn each_cut_has_every_key_of_its_moment_once_under_memb() {
+    cuts_of_a_changing_keyspace::<Memb>(12);
+}

@@ -25,6 +25,8 @@ pub enum CommandError {
     Arity(Cow<'static, str>),
     /// The server is out of memory by its own `maxmemory`.
     OutOfMemory,
+    /// Writes are refused because the last background save failed.
+    NotSaved,
     /// The system does not give the server this number of bytes for the command.
     NoMemory(u64),
     /// The client has not authenticated.
@@ -77,6 +79,13 @@ impl CommandError {
                 return Cow::Owned(text.into_bytes());
             }
             CommandError::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            CommandError::NotSaved => {
+                "MISCONF Tidemill is configured to save RDB snapshots, but it's currently unable to \
+                 persist to disk. Commands that may modify the data set are disabled, because this \
+                 instance is configured to report errors during writes if RDB snapshotting fails \
+                 (stop-writes-on-bgsave-error option). Please check the Tidemill logs for details \
+                 about the RDB error."
+            }
             CommandError::NoMemory(bytes) => {
                 let text = format!("OOM no memory for {bytes} bytes that the command needs");
                 return Cow::Owned(text.into_bytes());

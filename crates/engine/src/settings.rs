@@ -85,6 +85,15 @@ pub enum LocalFile {
     Later,
 }
 
+/// One of the pairs of `save`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    /// Seconds since the last save after which it is due.
+    pub seconds: u64,
+    /// Changes since the last save from which on it is due.
+    pub changes: u64,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -137,6 +146,17 @@ pub struct Settings {
     pub set_listpack_value_bytes_max: usize,
     /// `rdbcompression`: whether payloads of `DUMP` are compressed.
     pub compression: Compression,
+    /// `rdbchecksum`: whether snapshots end with a checksum, and that of a file is compared.
+    pub snapshot_checksum: bool,
+    /// `rdb-save-incremental-fsync`: whether a snapshot is synced while it is written.
+    pub snapshot_syncs_in_steps: bool,
+    /// `rdb-key-save-delay` in microseconds.
+    pub key_save_delay_us: i64,
+    /// `save`: when a snapshot is due.
+    pub save_points: Vec<SavePoint>,
+    /// `stop-writes-on-bgsave-error`: whether writes are refused after a background save that
+    /// failed.
+    pub stops_writes_on_save_error: bool,
     /// `rdb-version-check`: whether `RESTORE` takes payloads of unknown versions.
     pub version_check: VersionCheck,
     /// `hll-sparse-max-bytes`: bytes beyond which the registers of a HyperLogLog are dense.
@@ -221,6 +241,11 @@ impl Default for Settings {
             set_listpack_entries_max: 128,
             set_listpack_value_bytes_max: 64,
             compression: Compression::Lzf,
+            snapshot_checksum: true,
+            snapshot_syncs_in_steps: true,
+            key_save_delay_us: 0,
+            save_points: Vec::new(),
+            stops_writes_on_save_error: true,
             version_check: VersionCheck::Strict,
             sparse_hyperloglog_bytes_max: 3000,
             sorted_set_listpack_entries_max: 128,

@@ -3,6 +3,7 @@
 //! May touch: access, workers, shared state, slots, telemetry.
 
 pub(crate) mod acl;
+mod alone;
 pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;

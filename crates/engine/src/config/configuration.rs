@@ -84,7 +84,8 @@ impl Configuration {
         for pattern in patterns {
             let visible = until_nul(pattern);
             if visible.iter().any(|byte| b"*?[".contains(byte)) {
-                let names = directives().enumerate().flat_map(|(index, directive)| {
+                let listed = directives().enumerate().filter(|(_, directive)| !directive.is_hidden);
+                let names = listed.flat_map(|(index, directive)| {
                     directive.names().map(move |name| (name, self.shown(index)))
                 });
                 for (name, value) in

@@ -20,6 +20,8 @@ pub struct Directive {
     pub is_reread: bool,
     /// Extent to which it is supported.
     pub status: Status,
+    /// Only CONFIG GET by its name answers it: a directive for tests, as in Valkey.
+    pub is_hidden: bool,
     /// One sentence for the manual.
     pub summary: &'static str,
 }
@@ -191,6 +193,7 @@ impl Directive {
             change: Change::Live,
             is_reread: false,
             status: Status::Works,
+            is_hidden: false,
             summary,
         }
     }
@@ -217,6 +220,11 @@ impl Directive {
 
     pub(super) const fn reread(mut self) -> Directive {
         self.is_reread = true;
+        self
+    }
+
+    pub(super) const fn hidden(mut self) -> Directive {
+        self.is_hidden = true;
         self
     }
 

@@ -248,7 +248,6 @@ fn reasons_are_valkeys() {
 #[test]
 fn what_does_not_exist_stops_the_start() {
     for line in [
-        "save 3600 1",
         "replicaof 127.0.0.1 6380",
         "slaveof 127.0.0.1 6380",
         "tls-replication yes",

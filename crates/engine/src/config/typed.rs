@@ -7,7 +7,7 @@ use tidemill_store::value::stream::NodeLimits;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, EvictionPolicy, LocalFile, Quiescent, Settings};
+use crate::settings::{AllowedClients, EvictionPolicy, LocalFile, Quiescent, SavePoint, Settings};
 use crate::telemetry::command_log::LogLimits;
 use crate::use_stamp::FrequencyScale;
 
@@ -76,6 +76,8 @@ pub struct ServerConfig {
     pub rcu_section_spans_iteration: bool,
     /// The append-only file.
     pub append_only: AppendOnlyConfig,
+    /// Name of the snapshot in the working directory.
+    pub snapshot_file: String,
     /// Port of the metrics; 0 for none.
     pub metrics_port: u16,
     /// Addresses of the metrics.
@@ -225,6 +227,7 @@ impl Configuration {
                 may_cut_tail: self.flag("aof-load-truncated"),
                 annotates_time: self.flag("aof-timestamp-enabled"),
             },
+            snapshot_file: self.text("dbfilename").to_owned(),
             metrics_port: self.number("metrics-port"),
             metrics_bind: self.words("metrics-bind"),
         }
@@ -295,6 +298,11 @@ impl Configuration {
                 true => Compression::Lzf,
                 false => Compression::None,
             },
+            snapshot_checksum: self.flag("rdbchecksum"),
+            snapshot_syncs_in_steps: self.flag("rdb-save-incremental-fsync"),
+            key_save_delay_us: self.number("rdb-key-save-delay"),
+            save_points: self.save_points(),
+            stops_writes_on_save_error: self.flag("stop-writes-on-bgsave-error"),
             version_check: match self.text("rdb-version-check") {
                 "relaxed" => VersionCheck::Relaxed,
                 _ => VersionCheck::Strict,
@@ -337,6 +345,16 @@ impl Configuration {
         // -1 logs nothing.
         let value_min = u64::try_from(self.number::<i64>(value)).unwrap_or(u64::MAX);
         LogLimits { value_min, entries_max: self.number(entries) }
+    }
+
+    fn save_points(&self) -> Vec<SavePoint> {
+        let words: Vec<u64> = self
+            .text("save")
+            .split_whitespace()
+            .map(|word| word.parse().expect("the value was checked"))
+            .collect();
+        let point = |pair: &[u64]| SavePoint { seconds: pair[0], changes: pair[1] };
+        words.chunks_exact(2).map(point).collect()
     }
 
     fn text(&self, name: &str) -> &str {

@@ -171,15 +171,13 @@ fn permit<E: Enter>(
     let mut target = None;
     let error = if executor.session.is_monitor && command.flags.intersects(DATA) {
         CommandError::from("ERR Replica can't interact with the keyspace")
-    } else if executor.worker.refuses_writes
-        && let Some(error) = refusal(executor, command)
-    {
-        error
     } else if executor.worker.is_limited()
         && command.flags.contains(Flags::DENYOOM)
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {
         error
+    } else if executor.worker.refuses_writes && is_refused_unsaved(command) {
+        executor.shared.write_refused()
     } else if executor.session.is_subscriber && is_refused_to_subscribers(executor, command) {
         CommandError::err(format_args!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
@@ -193,12 +191,11 @@ fn permit<E: Enter>(
     Err(error)
 }
 
-/// Error of a command that is not taken because no write can be made to last.
+/// True if a command is refused while data cannot be saved: a write, and `PING`, by which clients
+/// and balancers ask for health.
 #[cold]
-fn refusal<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<CommandError> {
-    // As in Valkey, a PING tells the monitoring of the server.
-    let is_refused = command.flags.contains(Flags::WRITE) || command.name == "ping";
-    is_refused.then(|| CommandError::Bytes(executor.shared.write_refusal.reason().into_bytes()))
+fn is_refused_unsaved(command: &Command) -> bool {
+    command.flags.contains(Flags::WRITE) || command.name == "ping"
 }
 
 /// True if a client that subscribes may not send a command: in RESP2 it could not tell the reply

@@ -172,7 +172,7 @@ fn check_memory<E: Enter>(
     let writes =
         |queued: &Queued| executor.shared.commands.command(queued.id).flags.contains(Flags::WRITE);
     if executor.worker.refuses_writes && transaction.queued.iter().any(writes) {
-        return Err(CommandError::Bytes(executor.shared.write_refusal.reason().into_bytes()));
+        return Err(executor.shared.write_refused());
     }
     let bytes = transaction.queued_bytes as u64;
     Room::of(executor.shared).check(bytes + bytes / 4)?;

@@ -291,6 +291,11 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// Kills all clients: the server ends, and executes nothing more for them.
+    pub fn kill_all(&self) {
+        self.all().iter().for_each(|client| client.kill());
+    }
+
     /// Registers a new client of a worker.
     #[must_use]
     pub fn register(&self, worker: usize, origin: ClientOrigin, now_ms: u64) -> Arc<Client> {

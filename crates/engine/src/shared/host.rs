@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::config::Configuration;
+use crate::saving::{NoFiles, Saving};
 
 /// Memory of the allocator, in bytes. All zero when it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,11 @@ pub trait Host: Send + Sync + 'static {
     /// Facts about the append-only file, if there is one.
     fn append_only(&self) -> Option<AppendOnlyFacts> {
         None
+    }
+
+    /// Files of data.
+    fn saving(&self) -> &dyn Saving {
+        &NoFiles
     }
 
     /// Facts about the process and its listeners for `INFO`: field and value.

@@ -10,6 +10,7 @@ mod live_config;
 pub(crate) mod memory_limit;
 pub mod monitor;
 mod pause;
+mod snapshots;
 mod state;
 mod write_refusal;
 
@@ -17,4 +18,5 @@ pub use host::{AllocatorMemory, AppendOnlyFacts, Host};
 pub use lazy_free::PendingFrees;
 pub use memory_limit::MemoryLimit;
 pub use pause::PauseMode;
+pub use snapshots::{AlreadySaving, SnapshotFigures, Snapshots};
 pub use state::{Shared, SharedSpec};

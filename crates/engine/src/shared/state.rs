@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidemill_store::gate::{ClosedGate, Seat};
 use tidemill_store::hash::Seed;
 use tidemill_store::word::{ExpiryFloor, SlotWord, Word};
-use tidemill_store::{Detached, Keyspace, Unreachable, pin};
+use tidemill_store::{Cut, Detached, Keyspace, Section, Unreachable, pin};
 
 use crate::acl::{Log as AclLog, Users};
 use crate::clock::Clock;
 use crate::command::{CommandId, CommandTable, Flags};
 use crate::commit::Sinks;
 use crate::config::{Configuration, SetError};
+use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::{
     GATE_ATTEMPTS_MAX, GATE_WAIT_US, PINNED_GARBAGE_BYTES_MAX, RETIRED_BYTES_MIN,
@@ -32,6 +33,7 @@ use crate::shared::live_config::LiveConfig;
 use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
+use crate::shared::snapshots::{AlreadySaving, Snapshots};
 use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
 use crate::slots::parking::{Parking, SlotReleases};
@@ -100,6 +102,10 @@ pub struct Shared {
     pub started_us: u64,
     /// Services of the process around the engine.
     pub host: Box<dyn Host>,
+    /// Saves of all data.
+    pub snapshots: Snapshots,
+    /// Live bytes that threads besides the workers published, less what they retired.
+    other_live_bytes: AtomicU64,
     pause: Pause,
     errors: ErrorCounts,
     /// Numbers of blocked waits.
@@ -181,6 +187,8 @@ impl Shared {
             expires_actively: AtomicBool::new(true),
             config: LiveConfig::new(spec.configuration),
             host: spec.host,
+            snapshots: Snapshots::new(started_us / 1_000_000),
+            other_live_bytes: AtomicU64::new(0),
             pause: Pause::default(),
             errors: ErrorCounts::default(),
             waiter_ids: AtomicU64::new(1),
@@ -217,6 +225,15 @@ impl Shared {
         may_change_protected: bool,
     ) -> Result<(), SetError> {
         self.config.change((&*self.host, &self.users), changes, may_change_protected)
+    }
+
+    /// Error of a write while what is written cannot be made to last.
+    #[cold]
+    pub(crate) fn write_refused(&self) -> CommandError {
+        match self.write_refusal.is_set() {
+            true => CommandError::Bytes(self.write_refusal.reason().into_bytes()),
+            false => CommandError::NotSaved,
+        }
     }
 
     /// True if something was found expired that `clock` may have found alive.
@@ -338,8 +355,56 @@ impl Shared {
     pub fn live_bytes(&self) -> u64 {
         let counted =
             self.stats.iter().map(|stats| stats.live_bytes.value()).fold(0_u64, u64::wrapping_add);
+        // Relaxed: a statistic.
+        let counted = counted.wrapping_add(self.other_live_bytes.load(Ordering::Relaxed));
         let live = counted.wrapping_sub(self.lazy_free.detached_bytes()) as i64;
         live.max(0) as u64
+    }
+
+    /// Counts live bytes of a heap that goes with its thread: one that loaded a file.
+    pub fn add_live_bytes(&self, bytes: i64) {
+        // Relaxed: as in `live_bytes`.
+        self.other_live_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+    }
+
+    /// Clock by which a thread besides the workers judges expiries.
+    #[must_use]
+    pub fn expiry_clock(&self) -> ExpiryClock {
+        let now_ms = (self.clock.unix_us() / 1000).max(self.expiry_floor.load());
+        ExpiryClock::new(now_ms, self.clock.ahead_ms())
+    }
+
+    /// Begins a save of all data as it is now, with all others stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadySaving`].
+    pub fn begin_save(
+        &self,
+        alone: &ClosedGate<'_>,
+        section: Section<'_>,
+        is_background: bool,
+    ) -> Result<Cut, AlreadySaving> {
+        let (from_us, changes) = (self.clock.monotonic_us(), self.changes());
+        self.snapshots.begin(self.clock.unix_us(), changes, is_background)?;
+        let Some(cut) = self.keyspace.cut(alone, section) else {
+            self.snapshots.give_up();
+            return Err(AlreadySaving);
+        };
+        let cut_us = self.clock.monotonic_us().saturating_sub(from_us);
+        self.snapshots.note_cut(cut.key_count(), cut_us);
+        Ok(cut)
+    }
+
+    /// Ends the save at hand.
+    pub fn end_save(&self, has_succeeded: bool) {
+        self.snapshots.end(self.clock.unix_us(), has_succeeded);
+    }
+
+    /// Changes that all workers have made.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.stats.iter().map(|stats| stats.changes.value()).fold(0, u64::wrapping_add)
     }
 
     /// Bytes that data takes: live, retired, and of flushed databases that are not freed yet.

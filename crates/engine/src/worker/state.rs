@@ -108,8 +108,8 @@ pub struct Worker {
     counts_uses: bool,
     /// Address of the key whose use by a write was counted last; never read from.
     counted_write: usize,
-    /// True if what was written could not be made to last, as of the last boundary: no further
-    /// write is taken.
+    /// True if what is written cannot be made to last, as of the last boundary: no further write is
+    /// taken.
     pub(crate) refuses_writes: bool,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
@@ -200,7 +200,6 @@ impl Worker {
         self.refresh_clock(shared);
         self.refresh_settings(shared);
         self.publish_lookups(shared);
-        self.refuses_writes = shared.write_refusal.is_set();
         let stats = self.stats(shared);
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
@@ -209,6 +208,10 @@ impl Worker {
         stats.script_bytes.set(script_bytes as u64);
         stats.function_bytes.set(function_bytes as u64);
         self.lease.settle(self.used_bytes());
+        let is_unsaved = shared.snapshots.has_failed()
+            && self.settings.stops_writes_on_save_error
+            && !self.settings.save_points.is_empty();
+        self.refuses_writes = is_unsaved || shared.write_refusal.is_set();
         if !self.ended.is_empty() {
             self.ended.retry(shared);
         }

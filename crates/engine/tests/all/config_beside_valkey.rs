@@ -15,7 +15,6 @@ use super::harness::valkey::{Valkey, ask};
 const OTHER_DEFAULTS: &[(&str, &str)] = &[
     ("dir", "the directory that the server was started in"),
     ("port", "the test starts Valkey without one"),
-    ("save", "there are no snapshots yet"),
     ("unixsocket", "the test's own"),
 ];
 

@@ -97,6 +97,16 @@ impl<O: Output<Error: From<TryReserveError>>> Writer<O> {
         self.encoder.length(expiring)
     }
 
+    /// Writes the database of the keys that follow, whose size was written before or is not known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::new`].
+    pub fn select(&mut self, number: u64) -> Result<(), O::Error> {
+        self.encoder.raw(&[opcode::DATABASE])?;
+        self.encoder.length(number)
+    }
+
     /// Writes what is said of a key, whose value has to be written next, [`Place::Under`] the key.
     ///
     /// [`Place::Under`]: crate::encode::Place::Under

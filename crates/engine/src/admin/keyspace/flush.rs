@@ -7,41 +7,15 @@ use tidemill_store::Detached;
 use tidemill_store::gate::ClosedGate;
 
 use crate::access::expiry::SlotJudge;
-use crate::access::locks::LockSet;
 use crate::access::options::is;
-use crate::access::outcome::{Outcome, Stop};
+use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
+use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::limits::{SYNC_FLUSH_ROUNDS_MAX, SYNC_FLUSH_US_MAX};
 use crate::shared::Shared;
-use crate::slots::parking::WaitTarget;
 use crate::slots::registry::{Replaced, SlotRegistry};
-
-/// Runs `work` with all other workers stopped: as a part of the unit at hand, which stopped them,
-/// or as a unit of its own. Its effect is journaled before they go on.
-fn alone<'k, T>(
-    cx: &mut SessionCx<'k, '_>,
-    work: impl FnOnce(&mut SessionCx<'k, '_>, &ClosedGate<'_>, &mut Unit<'k>) -> T,
-) -> Result<T, Box<Stop>> {
-    if let (Some(gate), Some(unit)) = (cx.alone, cx.unit.take()) {
-        let result = work(cx, gate, unit);
-        cx.unit = Some(unit);
-        return Ok(result);
-    }
-    let shared: &'k Shared = cx.shared;
-    let ticket = cx.session.ticket(cx.worker.index);
-    let token = shared.token.try_take(ticket, cx.reader.seat());
-    let _token = token.ok_or_else(|| Stop::wait(WaitTarget::Token))?;
-    let gate = shared.close_gate(cx.reader.seat(), cx.session.gate_attempts());
-    let gate = gate.ok_or_else(|| Stop::wait(WaitTarget::Gate))?;
-    let mut unit = Unit::new(shared, LockSet::alone());
-    let result = work(cx, &gate, &mut unit);
-    unit.end_command(shared, cx.worker, cx.session.database, &cx.args);
-    let served = unit.release(cx.worker);
-    debug_assert!(served.is_empty(), "waiters are looked at when the others run again");
-    Ok(result)
-}
 
 fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
     match cx.args.len() {
@@ -54,15 +28,30 @@ fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
 
 pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let database = cx.session.database;
-    flush(cx, |_| database..database + 1)
+    flush(cx, |_| database..database + 1, |_| {})
 }
 
 pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    flush(cx, |shared| 0..shared.keyspace.databases_end())
+    flush(cx, |shared| 0..shared.keyspace.databases_end(), save_nothing)
+}
+
+/// What was flushed must not come back: a save that is under way is given up, and where there are
+/// save points the file has nothing from now on. A file that cannot be written is no reason not to
+/// flush, as in Valkey.
+fn save_nothing(shared: &Shared) {
+    shared.snapshots.cancel();
+    if !shared.settings().save_points.is_empty() {
+        let _ = shared.host.saving().save_nothing(shared);
+    }
 }
 
 /// Empties databases, which are asked for when all others are stopped.
-fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>) -> Outcome {
+/// `behind` is done before they go on.
+fn flush(
+    cx: &mut SessionCx<'_, '_>,
+    databases: impl Fn(&Shared) -> Range<usize>,
+    behind: impl Fn(&Shared),
+) -> Outcome {
     let is_lazy = is_lazy(cx)?;
     let detached: Vec<Detached> = alone(cx, |cx, gate, unit| {
         let databases = databases(cx.shared);
@@ -78,6 +67,7 @@ fn flush(cx: &mut SessionCx<'_, '_>, databases: impl Fn(&Shared) -> Range<usize>
         unit.note_changes(keys.max(1));
         // Consumers of groups that are gone wait in vain.
         note_ready(cx, gate, unit, |database| flushed.contains(&database));
+        behind(shared);
         detached
     })?;
     if !is_lazy && !detached.is_empty() && cx.alone.is_none() {

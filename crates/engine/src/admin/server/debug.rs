@@ -7,7 +7,7 @@ use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::parse_double;
 use tidemill_store::Encoding;
 
-use super::digest;
+use super::{digest, save};
 use crate::access::expiry::SlotJudge;
 use crate::access::options::is;
 use crate::access::outcome::Outcome;
@@ -36,6 +36,10 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "QUICKLIST-PACKED-THRESHOLD") && count == 3 => packed_threshold(cx),
         () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => without_effect(cx),
         () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
+        () if is(name, "RELOAD") => save::reload(cx),
+        () if is(name, "LOADAOF") && count == 2 => {
+            Err("ERR DEBUG LOADAOF is not supported: there is no append-only log".into())
+        }
         () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
         () if is(name, "OOM") && count == 2 => out_of_memory(cx),
         () if is(name, "SEGFAULT") && count == 2 => segfault(cx),
@@ -240,6 +244,7 @@ fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
                 "Answers a value of a type, of which it names all when asked for another.",
             ),
             ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
+            ("RELOAD [NOSAVE]", "Saves the data and loads them again; NOSAVE only loads."),
             ("SEGFAULT", "Crashes the server as touching wrong memory does."),
             ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
             ("SLEEP <seconds>", "Holds up the worker of this connection."),

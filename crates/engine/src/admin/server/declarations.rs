@@ -212,18 +212,18 @@ pub(super) const LASTSAVE: Command = ADMINISTRATIVE
         "lastsave",
         1,
         "1.0.0",
-        "Answers the Unix time of the last save: that of the start, when nothing was to be lost.",
+        "Answers the Unix time of the last save that succeeded; of the start before the first one.",
     )
     .flags(&[LOADING, STALE, FAST])
     .tips(&["nondeterministic_output"]);
 
 pub(super) const SAVE: Command = ADMINISTRATIVE
-    .command("save", 1, "1.0.0", "Is refused: there are no snapshots.")
+    .command("save", 1, "1.0.0", "Saves all data to a file, with all other clients stopped.")
     .complexity("O(N) where N is the total number of keys in all databases")
     .flags(&[ADMIN, NOSCRIPT, NO_ASYNC_LOADING, NO_MULTI]);
 
 pub(super) const BGSAVE: Command = ADMINISTRATIVE
-    .command("bgsave", -1, "1.0.0", "Is refused: there are no snapshots.")
+    .command("bgsave", -1, "1.0.0", "Saves all data of this moment to a file in the background.")
     .flags(&[ADMIN, NOSCRIPT, NO_ASYNC_LOADING])
     .arguments(&[one_of(
         "operation",

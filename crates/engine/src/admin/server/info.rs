@@ -74,7 +74,8 @@ fn sum(shared: &Shared, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
     shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
 }
 
-fn append_only(shared: &Shared, lines: &mut Lines<'_>) {
+/// Fields of the append-only file; returns whether there is one.
+fn append_only(shared: &Shared, lines: &mut Lines<'_>) -> bool {
     let facts = shared.host.append_only();
     lines.line("aof_enabled", u8::from(facts.is_some()));
     lines.line("aof_rewrite_in_progress", 0);
@@ -85,17 +86,14 @@ fn append_only(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("aof_rewrites", 0);
     let has_failed = facts.is_some_and(|facts| facts.has_failed);
     lines.line("aof_last_write_status", if has_failed { "err" } else { "ok" });
-    match facts {
-        None => lines.line("restart_loses_all_data", 1),
-        Some(facts) => {
-            lines.line("aof_current_size", facts.current_bytes);
-            lines.line("aof_base_size", facts.base_bytes);
-            lines.line("aof_pending_rewrite", 0);
-            lines.line("aof_buffer_length", 0);
-            lines.line("aof_pending_bio_fsync", u8::from(facts.is_syncing));
-            lines.line("aof_delayed_fsync", facts.delayed_sync_count);
-        }
-    }
+    let Some(facts) = facts else { return false };
+    lines.line("aof_current_size", facts.current_bytes);
+    lines.line("aof_base_size", facts.base_bytes);
+    lines.line("aof_pending_rewrite", 0);
+    lines.line("aof_buffer_length", 0);
+    lines.line("aof_pending_bio_fsync", u8::from(facts.is_syncing));
+    lines.line("aof_delayed_fsync", facts.delayed_sync_count);
+    true
 }
 
 fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
@@ -108,15 +106,7 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
         "tls" => tls(&mut lines, &fact),
         "clients" => clients(shared, &mut lines),
         "memory" => memory(shared, &mut lines, &fact),
-        "persistence" => {
-            lines.title("Persistence");
-            lines.line("loading", 0);
-            lines.line("async_loading", 0);
-            lines.line("rdb_changes_since_last_save", sum(shared, |stats| &stats.changes));
-            lines.line("rdb_bgsave_in_progress", 0);
-            lines.line("rdb_saves", 0);
-            append_only(shared, &mut lines);
-        }
+        "persistence" => persistence(shared, &mut lines),
         "stats" => stats(shared, &mut lines),
         "latencystats" => latency_stats(shared, &mut lines),
         "replication" => {
@@ -266,6 +256,38 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("paused_reason", reason);
     lines.line("paused_actions", actions);
     lines.line("paused_timeout_milliseconds", left_ms);
+}
+
+/// The copied pages of Valkey's child are here what a save keeps from being freed.
+fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
+    let figures = shared.snapshots.figures(shared.clock.unix_us(), shared.changes());
+    let is_running = figures.current_duration_s.is_some();
+    let percent = 100.0 * ratio(figures.saved_keys, figures.total_keys);
+    let held_bytes = if is_running { shared.keyspace.cut_held_bytes() } else { 0 };
+    // -1 for what there was not yet, as in Valkey.
+    let seconds = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
+    lines.title("Persistence");
+    lines.line("loading", 0);
+    lines.line("async_loading", 0);
+    lines.line("current_cow_peak", held_bytes);
+    lines.line("current_cow_size", held_bytes);
+    lines.line("current_cow_size_age", 0);
+    lines.line("current_fork_perc", format_args!("{percent:.2}"));
+    lines.line("current_save_keys_processed", figures.saved_keys);
+    lines.line("current_save_keys_total", figures.total_keys);
+    lines.line("rdb_changes_since_last_save", figures.unsaved_changes);
+    lines.line("rdb_bgsave_in_progress", u8::from(is_running));
+    lines.line("rdb_last_save_time", figures.last_save_s);
+    lines.line("rdb_last_bgsave_status", if figures.last_succeeded { "ok" } else { "err" });
+    lines.line("rdb_last_bgsave_time_sec", seconds(figures.last_duration_s));
+    lines.line("rdb_current_bgsave_time_sec", seconds(figures.current_duration_s));
+    lines.line("rdb_saves", figures.save_count);
+    lines.line("rdb_last_cow_size", figures.held_bytes_peak);
+    lines.line("rdb_last_load_keys_expired", figures.expired_keys);
+    lines.line("rdb_last_load_keys_loaded", figures.loaded_keys);
+    let is_logged = append_only(shared, lines);
+    let is_saved = !shared.settings().save_points.is_empty();
+    lines.line("restart_loses_all_data", u8::from(!is_logged && !is_saved));
 }
 
 /// Bytes as Redis shows them to people.
@@ -418,7 +440,8 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         lines.line(name, shared.pubsub.count(kind));
     }
     lines.line("total_forks", 0);
-    lines.line("latest_fork_usec", 0);
+    let cut_us = shared.snapshots.figures(0, 0).last_cut_us;
+    lines.line("latest_fork_usec", cut_us);
 }
 
 type CounterOf = fn(&WorkerStats) -> &Counter;

@@ -9,6 +9,8 @@ mod info;
 mod lolwut;
 mod memory;
 mod other;
+mod save;
+mod shutdown;
 pub(crate) mod standing;
 
 use crate::access::handler::Handler;
@@ -38,7 +40,10 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&TIME, Handler::Session(other::time)),
     (&DEBUG, Handler::Session(debug::debug)),
     (&LOLWUT, Handler::Session(lolwut::lolwut)),
-    (&SHUTDOWN, Handler::Session(other::shutdown)),
+    (&SHUTDOWN, Handler::Session(shutdown::shutdown)),
+    (&LASTSAVE, Handler::Session(save::lastsave)),
+    (&SAVE, Handler::Session(save::save)),
+    (&BGSAVE, Handler::Session(save::bgsave)),
     (&MEMORY_DOCTOR, Handler::Session(memory::doctor)),
     (&MEMORY_HELP, Handler::Session(memory::help)),
     (&MEMORY_MALLOC_STATS, Handler::Session(memory::malloc_stats)),

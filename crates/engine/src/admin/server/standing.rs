@@ -1,4 +1,4 @@
-//! Commands of libraries and monitors about parts that there are not: replicas, files,
+//! Commands of libraries and monitors about parts that there are not: replicas, a log,
 //! modules. A question is answered as by a server without them; a command that would need them is
 //! refused with the reason.
 
@@ -28,26 +28,6 @@ fn replicaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Err(refused(cx, "there is no replication"))
 }
 
-fn lastsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.integer((cx.shared.started_us / 1_000_000) as i64);
-    Ok(())
-}
-
-fn save(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    Err(refused(cx, "there are no snapshots"))
-}
-
-fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    match cx.args.len() {
-        1 => save(cx),
-        2 if is(cx.arg(1), "SCHEDULE") => save(cx),
-        2 if is(cx.arg(1), "CANCEL") => {
-            Err("ERR Background saving is currently not in progress or scheduled".into())
-        }
-        _ => Err(CommandError::Syntax.into()),
-    }
-}
-
 fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Err(refused(cx, "there is no append-only log"))
 }
@@ -74,9 +54,6 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&ROLE, Handler::Session(role)),
     (&REPLICAOF, Handler::Session(replicaof)),
     (&SLAVEOF, Handler::Session(replicaof)),
-    (&LASTSAVE, Handler::Session(lastsave)),
-    (&SAVE, Handler::Session(save)),
-    (&BGSAVE, Handler::Session(bgsave)),
     (&BGREWRITEAOF, Handler::Session(bgrewriteaof)),
     (&MODULE_HELP, Handler::Session(module_help)),
     (&MODULE_LIST, Handler::Session(module_list)),

@@ -1,14 +1,19 @@
-//! Snapshots, which do not exist yet, and the append-only file.
+//! Snapshots, and the append-only file.
 
 use super::super::directive::{Directive, Kind};
 use super::builders::{I32, choice, flag, integer, memory, text};
 
-const NO_SNAPSHOT: &str = "there are no snapshots: `save` is refused";
+const NO_REPLICAS: &str = "there are no replicas";
 const NO_REWRITE: &str = "the log is not rewritten";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
-    Directive::new("save", Kind::SavePoints, "", "When a snapshot is taken.")
-        .only(&[""], "there are no snapshots"),
+    Directive::new(
+        "save",
+        Kind::SavePoints,
+        "3600 1 300 100 60 10000",
+        "When a snapshot is taken: after so many seconds, if there were so many changes. `\"\"` for \
+         never.",
+    ),
     flag("appendonly", false, "Logs every write.").at_start(),
     text(
         "dir",
@@ -17,23 +22,38 @@ pub(super) const DIRECTIVES: &[Directive] = &[
  was started in.",
     )
     .protected(),
-    text("dbfilename", "dump.rdb", "File of the snapshot.").protected().without_effect(NO_SNAPSHOT),
-    flag("rdbcompression", true, "Compresses long strings in the payloads of `DUMP`."),
-    flag("rdbchecksum", true, "Ends snapshots with a checksum.")
-        .at_start()
-        .without_effect(NO_SNAPSHOT),
+    text("dbfilename", "dump.rdb", "Name of the snapshot in `dir`.").protected(),
+    flag(
+        "rdbcompression",
+        true,
+        "Compresses long strings in snapshots and in the payloads of `DUMP`.",
+    ),
+    flag("rdbchecksum", true, "Ends snapshots with a checksum, and compares that of a file.")
+        .at_start(),
     choice(
         "rdb-version-check",
         "strict",
         &["strict", "relaxed"],
-        "Whether `RESTORE` refuses payloads of unknown versions, and those that only Redis has.",
+        "Whether files of unknown versions are refused, and payloads of those and of versions that \
+         only Redis has.",
     ),
-    flag("rdb-save-incremental-fsync", true, "Syncs snapshots in steps.")
-        .without_effect(NO_SNAPSHOT),
+    flag("rdb-save-incremental-fsync", true, "Syncs snapshots while they are written."),
     flag("rdb-del-sync-files", false, "Removes snapshots made for replicas.")
-        .without_effect(NO_SNAPSHOT),
-    flag("stop-writes-on-bgsave-error", true, "Refuses writes after a failed snapshot.")
-        .without_effect(NO_SNAPSHOT),
+        .without_effect(NO_REPLICAS),
+    integer(
+        "rdb-key-save-delay",
+        "0",
+        -I32 - 1,
+        I32,
+        "For tests: pause behind each key of a \
+         snapshot, in microseconds; negative, one microsecond in so many keys.",
+    )
+    .hidden(),
+    flag(
+        "stop-writes-on-bgsave-error",
+        true,
+        "Refuses writes after a background save that failed, if there are save points.",
+    ),
     choice("appendfsync", "everysec", &["everysec", "always", "no"], "When the log is synced."),
     text("appendfilename", "appendonly.aof", "Name of the log.").at_start(),
     text("appenddirname", "appendonlydir", "Directory of the log.").at_start(),

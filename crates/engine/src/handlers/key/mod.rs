@@ -9,7 +9,7 @@ mod remove;
 mod rename;
 mod restore;
 mod sort;
-mod stream_payload;
+pub(crate) mod stream_payload;
 mod wait;
 
 use crate::access::handler::Handler;

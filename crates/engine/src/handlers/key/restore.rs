@@ -8,10 +8,6 @@ use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_rdb::{DecodeError, ReadError};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::Encoding;
-use tidemill_store::value::hash::Hash;
-use tidemill_store::value::list::List;
-use tidemill_store::value::set::Set;
-use tidemill_store::value::sorted_set::SortedSet;
 use tidemill_store::value::stream::Stream;
 
 use super::stream_payload::Reading;
@@ -20,11 +16,10 @@ use crate::access::options::{TimeUnit, integer, is};
 use crate::access::outcome::Outcome;
 use crate::commit::{Event, EventClass};
 use crate::error::CommandError;
-use crate::handlers::list::restored_encoding;
-use crate::handlers::set::{Thresholds, member_of};
 use crate::handlers::string::put_string;
 use crate::limits::{ELEMENT_OVERHEAD_BYTES, LARGE_BYTES_MIN};
 use crate::memory::Room;
+use crate::stored::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft};
 use crate::use_stamp::UseStamp;
 
 const EVENT: Event = Event::new(EventClass::GENERIC, "restore");
@@ -177,14 +172,31 @@ fn put(
         return Err(CommandError::err(format_args!("Unsupported foreign data type: {number}")));
     }
     let encoding = payload.encoding().map_err(bad_data)?;
+    let count = payload.claimed_count();
     match encoding.value_type() {
-        ValueType::String => put_text(cx, key, payload, expiry),
-        ValueType::List => put_list(cx, key, (payload, encoding), expiry),
-        ValueType::Hash => put_hash(cx, key, (payload, encoding), expiry),
-        ValueType::Set => put_set(cx, key, (payload, encoding), expiry),
-        ValueType::SortedSet => put_sorted_set(cx, key, (payload, encoding), expiry),
-        ValueType::Stream => put_stream(cx, key, (payload, encoding), expiry),
+        ValueType::String => put_text(cx, key, payload, expiry)?,
+        ValueType::List => {
+            let draft = ListDraft::new(encoding, count, cx.settings());
+            put_collection(cx, key, payload, expiry, draft)?;
+        }
+        ValueType::Hash => {
+            let draft = HashDraft::new(encoding, cx.settings(), cx.clock());
+            let put = put_collection(cx, key, payload, expiry, draft)?;
+            if put.is_some_and(|draft| draft.has_expiries()) {
+                cx.note_expiring_field();
+            }
+        }
+        ValueType::Set => {
+            let draft = SetDraft::new(encoding, Some(count.unwrap_or(0)), cx.settings());
+            put_collection(cx, key, payload, expiry, draft)?;
+        }
+        ValueType::SortedSet => {
+            let draft = SortedSetDraft::new(encoding, cx.settings());
+            put_collection(cx, key, payload, expiry, draft)?;
+        }
+        ValueType::Stream => put_stream(cx, key, (payload, encoding), expiry)?,
     }
+    Ok(())
 }
 
 fn bad_data(error: DecodeError) -> CommandError {
@@ -235,127 +247,21 @@ fn put_text(
     })
 }
 
-fn put_list(
+/// Puts a collection that a draft makes of the payload; the draft, when it was put.
+fn put_collection<D: Draft>(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
-    (payload, encoding): (Payload<'_>, ValueEncoding),
+    payload: Payload<'_>,
     expiry: Expiry,
-) -> Result<(), CommandError> {
-    let (room, size_max) = (cx.room(), cx.settings().list_listpack_size_max);
-    // A list that was one ziplist Valkey leaves a quicklist.
-    let is_one_node = encoding != ValueEncoding::ListZiplist
-        && payload.claimed_count().is_none_or(|count| count == 1);
-    cx.edit(key).replace_as::<List<'_>>(EVENT, |list| {
-        decode(room, payload, |item| {
-            let Item::ListElement(element) = item else { return Err(BAD_DATA) };
-            list.push_back(element);
-            Ok(element.len() as u64)
-        })?;
-        if list.is_empty() {
-            return Err(BAD_DATA);
-        }
-        Ok(expiry.with(restored_encoding(list, is_one_node, size_max)))
-    })?;
-    Ok(())
-}
-
-fn put_hash(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    (payload, encoding): (Payload<'_>, ValueEncoding),
-    expiry: Expiry,
-) -> Result<(), CommandError> {
-    let (room, clock) = (cx.room(), cx.clock());
-    let entries_max = cx.settings().hash_listpack_entries_max;
-    let value_bytes_max = cx.settings().hash_listpack_value_bytes_max;
-    // Valkey looks at the lengths of what was not packed, and never makes a listpack of a hash that
-    // might have had expiries.
-    let is_packed = matches!(encoding, ValueEncoding::HashListpack | ValueEncoding::HashZiplist);
-    let mut is_table = encoding == ValueEncoding::HashExpiring;
-    let mut has_expiries = false;
-    let is_put = cx.edit(key).replace_as::<Hash<'_>>(EVENT, |hash| {
-        decode(room, payload, |item| {
-            let Item::HashField { field, value, expires_at_ms } = item else {
-                return Err(BAD_DATA);
-            };
-            is_table |= !is_packed && field.len().max(value.len()) > value_bytes_max;
-            let at_ms = expires_at_ms.and_then(|at_ms| clock.expiry_at(at_ms as i64));
-            has_expiries |= at_ms.is_some();
-            if !hash.set(field, value, at_ms) {
-                return Err(BAD_DATA);
-            }
-            Ok((field.len() + value.len()) as u64)
-        })?;
-        if hash.is_empty() {
-            return Err(BAD_DATA);
-        }
-        let is_table = is_table || hash.len() > entries_max;
-        Ok(expiry.with(if is_table { Encoding::Hashtable } else { Encoding::Listpack }))
-    })?;
-    if is_put && has_expiries {
-        cx.note_expiring_field();
-    }
-    Ok(())
-}
-
-fn put_set(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    (payload, stored): (Payload<'_>, ValueEncoding),
-    expiry: Expiry,
-) -> Result<(), CommandError> {
-    let (room, thresholds) = (cx.room(), Thresholds::of(cx.settings()));
-    let mut encoding = thresholds.for_restored(stored, payload.claimed_count().unwrap_or(0));
-    cx.edit(key).replace_as::<Set<'_>>(EVENT, |set| {
-        decode(room, payload, |item| {
-            let Item::SetMember(text) = item else { return Err(BAD_DATA) };
-            let member = member_of(text);
-            let is_new = match stored {
-                ValueEncoding::Set => thresholds.add(set, &mut encoding, member),
-                _ => set.insert(member),
-            };
-            if is_new { Ok(text.len() as u64) } else { Err(BAD_DATA) }
-        })?;
-        if set.is_empty() {
-            return Err(BAD_DATA);
-        }
-        if stored != ValueEncoding::Set {
-            encoding = thresholds.for_restored(stored, set.len());
-        }
+    mut draft: D,
+) -> Result<Option<D>, CommandError> {
+    let room = cx.room();
+    let is_put = cx.edit(key).replace_as::<D::Value>(EVENT, |edit| {
+        decode(room, payload, |item| draft.take(edit, item).map_err(|BadItem| BAD_DATA))?;
+        let encoding = draft.encoding(edit).map_err(|BadItem| BAD_DATA)?;
         Ok(expiry.with(encoding))
     })?;
-    Ok(())
-}
-
-fn put_sorted_set(
-    cx: &mut Cx<'_, '_>,
-    key: &[u8],
-    (payload, stored): (Payload<'_>, ValueEncoding),
-    expiry: Expiry,
-) -> Result<(), CommandError> {
-    let room = cx.room();
-    let entries_max = cx.settings().sorted_set_listpack_entries_max;
-    let value_bytes_max = cx.settings().sorted_set_listpack_value_bytes_max;
-    // Valkey looks at the lengths of what was not packed.
-    let is_packed =
-        matches!(stored, ValueEncoding::SortedSetListpack | ValueEncoding::SortedSetZiplist);
-    let mut is_skip_list = false;
-    cx.edit(key).replace_as::<SortedSet<'_>>(EVENT, |set| {
-        decode(room, payload, |item| {
-            let Item::SortedSetMember { member, score } = item else { return Err(BAD_DATA) };
-            is_skip_list |= !is_packed && member.len() > value_bytes_max;
-            if set.set(member, score).is_some() {
-                return Err(BAD_DATA);
-            }
-            Ok(member.len() as u64)
-        })?;
-        if set.is_empty() {
-            return Err(BAD_DATA);
-        }
-        let is_skip_list = is_skip_list || set.len() > entries_max;
-        Ok(expiry.with(if is_skip_list { Encoding::Skiplist } else { Encoding::Listpack }))
-    })?;
-    Ok(())
+    Ok(is_put.then_some(draft))
 }
 
 fn put_stream(

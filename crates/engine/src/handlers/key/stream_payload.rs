@@ -1,9 +1,9 @@
 //! Streams in payloads of `DUMP` and `RESTORE`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 
 use tidemill_rdb::Text;
-use tidemill_rdb::encode::{Encoder, Place, StreamListpack};
+use tidemill_rdb::encode::{Encoder, Output, Place, StreamListpack};
 use tidemill_rdb::value::{self as rdb, Item, StreamFields, ValueEncoding};
 use tidemill_store::Encoding;
 use tidemill_store::value::stream::{
@@ -14,8 +14,6 @@ use super::restore::BAD_DATA;
 use crate::error::CommandError;
 use crate::handlers::stream::Counters;
 use crate::memory;
-
-type EncodeResult = Result<(), std::collections::TryReserveError>;
 
 fn to_rdb(id: StreamId) -> rdb::StreamId {
     rdb::StreamId { ms: id.ms, seq: id.seq }
@@ -55,11 +53,11 @@ impl FieldTexts {
 }
 
 /// Writes a stream, its entries in nodes as Valkey would have them.
-pub(super) fn write(
-    encoder: &mut Encoder<Vec<u8>>,
+pub(crate) fn write<O: Output<Error: From<TryReserveError>>>(
+    encoder: &mut Encoder<O>,
     place: Place<'_>,
     stream: Stream<'_>,
-) -> EncodeResult {
+) -> Result<(), O::Error> {
     let node_count = stream.iter_from(0).filter(|entry| entry.starts_node).count();
     encoder.stream(place, node_count as u64)?;
     let mut node: Option<StreamListpack> = None;
@@ -90,7 +88,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> EncodeResult {
+fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> Result<(), TryReserveError> {
     // Digits of integers, which the fields refer to.
     let mut digits: Vec<String> = Vec::new();
     for (_, value) in entry.fields() {
@@ -109,11 +107,11 @@ fn push_entry(node: &mut StreamListpack, entry: &StreamEntry<'_>) -> EncodeResul
     node.push(to_rdb(entry.id), &fields)
 }
 
-fn write_group(
-    encoder: &mut Encoder<Vec<u8>>,
+fn write_group<O: Output<Error: From<TryReserveError>>>(
+    encoder: &mut Encoder<O>,
     stream: Stream<'_>,
     (name, group): (&[u8], Group),
-) -> EncodeResult {
+) -> Result<(), O::Error> {
     let pending_count = stream.pending_count(group.number);
     encoder.stream_group(name, to_rdb(group.last_id), group.entries_read, pending_count)?;
     for (id, pending) in stream.pending_from(group.number, StreamId::MIN) {
@@ -132,7 +130,7 @@ fn write_group(
 
 /// Stream that is being read, element by element.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     encoding: ValueEncoding,
     fields: FieldTexts,
     /// The present group, and pending entries that no consumer has yet.
@@ -142,7 +140,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(encoding: ValueEncoding) -> Reading {
+    pub(crate) fn new(encoding: ValueEncoding) -> Reading {
         Reading {
             encoding,
             fields: FieldTexts::default(),
@@ -153,7 +151,7 @@ impl Reading {
     }
 
     /// Takes an element, and returns about how many bytes it needs.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         stream: &mut StreamEdit<'_>,
         item: Item<'_>,
@@ -236,7 +234,7 @@ impl Reading {
     }
 
     /// Ends the stream, and returns its encoding.
-    pub(super) fn end(mut self) -> Result<Encoding, CommandError> {
+    pub(crate) fn end(&mut self) -> Result<Encoding, CommandError> {
         self.end_group()?;
         Ok(Encoding::Stream)
     }

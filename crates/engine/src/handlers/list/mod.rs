@@ -9,7 +9,8 @@ mod pieces;
 mod pop;
 mod push;
 
-pub(super) use encoding::{new_encoding, node_limit, restored_encoding};
+pub(super) use encoding::new_encoding;
+pub(crate) use encoding::{node_limit, restored_encoding};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

@@ -11,15 +11,15 @@ use super::member::{integer_text_bytes, text_bytes};
 use crate::settings::Settings;
 
 /// Sizes up to which small encodings are used.
-#[derive(Clone, Copy)]
-pub(in crate::handlers) struct Thresholds {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thresholds {
     intset_entries_max: u64,
     listpack_entries_max: u64,
     listpack_value_bytes_max: usize,
 }
 
 impl Thresholds {
-    pub(in crate::handlers) fn of(settings: &Settings) -> Thresholds {
+    pub(crate) fn of(settings: &Settings) -> Thresholds {
         Thresholds {
             intset_entries_max: settings.set_intset_entries_max,
             listpack_entries_max: settings.set_listpack_entries_max,
@@ -68,7 +68,7 @@ impl Thresholds {
     }
 
     /// Adds a member to a set, whose encoding follows; true if the member is new.
-    pub(in crate::handlers) fn add(
+    pub(crate) fn add(
         &self,
         set: &mut SetEdit<'_>,
         encoding: &mut Encoding,
@@ -103,7 +103,7 @@ impl Thresholds {
 
     /// Encoding of a set of `count` members that `RESTORE` begins with: the one that it keeps,
     /// unless the members were not packed.
-    pub(in crate::handlers) fn for_restored(&self, stored: ValueEncoding, count: u64) -> Encoding {
+    pub(crate) fn for_restored(&self, stored: ValueEncoding, count: u64) -> Encoding {
         match stored {
             ValueEncoding::SetListpack if count <= self.listpack_entries_max => Encoding::Listpack,
             ValueEncoding::Set | ValueEncoding::SetIntset if count <= self.intset_entries_max => {

@@ -9,7 +9,7 @@ use crate::memory;
 
 /// Member that an argument names.
 #[inline]
-pub(in crate::handlers) fn member_of(argument: &[u8]) -> Member<'_> {
+pub(crate) fn member_of(argument: &[u8]) -> Member<'_> {
     parse_integer(argument).map_or(Member::String(argument), Member::Integer)
 }
 

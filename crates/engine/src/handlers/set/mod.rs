@@ -9,8 +9,9 @@ mod random;
 mod read;
 mod write;
 
-pub(super) use encoding::Thresholds;
-pub(super) use member::{member_of, texts, texts_of, with_text};
+pub(crate) use encoding::Thresholds;
+pub(crate) use member::member_of;
+pub(super) use member::{texts, texts_of, with_text};
 
 use crate::access::handler::Handler;
 use crate::command::Command;

@@ -23,7 +23,7 @@ const EMBEDDED_BYTES_MAX: usize = 113;
 
 /// Encoding of a string that was set as a whole. `had_expiry` is about the value that it replaces:
 /// Valkey keeps room for an expiry where one was.
-fn encoding_of(key: &[u8], value: &[u8], had_expiry: bool) -> Encoding {
+pub(crate) fn encoding_of(key: &[u8], value: &[u8], had_expiry: bool) -> Encoding {
     if value.len() <= 20 && parse_integer(value).is_some() {
         return Encoding::Int;
     }

@@ -1,0 +1,118 @@
+//! Saves of all data, and what is told of them.
+
+use tidemill_store::Cut;
+use tidemill_store::gate::ClosedGate;
+
+use crate::access::options::is;
+use crate::access::outcome::Outcome;
+use crate::access::session_context::SessionCx;
+use crate::admin::alone::alone;
+use crate::error::CommandError;
+use crate::shared::AlreadySaving;
+
+const IN_PROGRESS: &str = "ERR Background save already in progress";
+
+/// Valkey's error without a text.
+const FAILED: CommandError = CommandError::Text(std::borrow::Cow::Borrowed("ERR"));
+
+pub(super) fn lastsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let figures = cx.shared.snapshots.figures(0, 0);
+    cx.reply.integer(figures.last_save_s as i64);
+    Ok(())
+}
+
+/// Begins a save of what there is now.
+pub(super) fn begin(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    is_background: bool,
+) -> Result<Cut, CommandError> {
+    let (shared, mut begun) = (cx.shared, Err(AlreadySaving));
+    cx.reader.section(&mut |section| begun = shared.begin_save(gate, section, is_background));
+    begun.map_err(|AlreadySaving| IN_PROGRESS.into())
+}
+
+pub(super) fn save(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.shared.snapshots.is_running() {
+        return Err(IN_PROGRESS.into());
+    }
+    let saved = alone(cx, |cx, gate, _| {
+        let cut = begin(cx, gate, false)?;
+        let saving = cx.shared.host.saving();
+        saving.save(cx.shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)
+    })?;
+    saved?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let snapshots = &cx.shared.snapshots;
+    match cx.args.len() {
+        1 => {}
+        2 if is(cx.arg(1), "SCHEDULE") => {}
+        2 if is(cx.arg(1), "CANCEL") => {
+            let answer = if snapshots.cancel() {
+                "Background saving cancelled"
+            } else if snapshots.unschedule() {
+                "Scheduled background saving cancelled"
+            } else {
+                let none = "ERR Background saving is currently not in progress or scheduled";
+                return Err(none.into());
+            };
+            cx.reply.simple_string(answer);
+            return Ok(());
+        }
+        _ => return Err(CommandError::Syntax.into()),
+    }
+    if snapshots.is_running() {
+        return Err(IN_PROGRESS.into());
+    }
+    if cx.in_transaction {
+        snapshots.schedule();
+        cx.reply.simple_string("Background saving scheduled");
+        return Ok(());
+    }
+    let begun = alone(cx, |cx, gate, _| {
+        let cut = begin(cx, gate, true)?;
+        cx.shared.host.saving().save_in_background(cx.shared, cut).map_err(|_| FAILED)
+    })?;
+    begun?;
+    cx.reply.simple_string("Background saving started");
+    Ok(())
+}
+
+/// `DEBUG RELOAD`: all data through the file and back.
+pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let saves = match cx.args.len() {
+        2 => true,
+        3 if is(cx.arg(2), "NOSAVE") => false,
+        _ => return Err("ERR DEBUG RELOAD only supports the NOSAVE option.".into()),
+    };
+    if cx.in_transaction {
+        return Err("ERR DEBUG RELOAD is not supported in a transaction".into());
+    }
+    if cx.shared.snapshots.is_running() {
+        return Err(IN_PROGRESS.into());
+    }
+    let reloaded: Result<(), CommandError> = alone(cx, |cx, gate, _| {
+        let shared = cx.shared;
+        let saving = shared.host.saving();
+        if saves {
+            let cut = begin(cx, gate, false)?;
+            saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
+        }
+        let heap = &cx.worker.heap;
+        let databases = 0..shared.keyspace.databases_end();
+        let detached: Vec<_> =
+            databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
+        shared.note_detached(&detached);
+        shared.snapshots.forget_libraries();
+        saving.load(shared, cx.reader, heap).map_err(|_| {
+            CommandError::from("ERR Error trying to load the RDB dump, check server logs.")
+        })
+    })?;
+    reloaded?;
+    cx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `SHUTDOWN`.
+
+use crate::access::options::is;
+use crate::access::outcome::{Outcome, Stop};
+use crate::access::session_context::SessionCx;
+use crate::admin::alone::alone;
+use crate::error::CommandError;
+use crate::slots::parking::WaitTarget;
+
+use super::save::begin;
+
+/// Options of the command.
+#[derive(Clone, Copy)]
+struct Options {
+    /// Whether all data are saved; by the save points if nothing is said.
+    saves: Option<bool>,
+    /// A save that fails is no obstacle.
+    is_forced: bool,
+}
+
+impl Options {
+    /// `NOW` and `SAFE` change nothing: there is no replica to wait for, and there are no slots.
+    fn parse(cx: &SessionCx<'_, '_>) -> Result<Options, CommandError> {
+        let options: Vec<&[u8]> = cx.args.iter().skip(1).collect();
+        let says = |word| options.iter().any(|option| is(option, word));
+        let is_known = options.iter().all(|option| {
+            ["NOSAVE", "SAVE", "NOW", "FORCE", "SAFE", "FAILOVER", "ABORT"]
+                .iter()
+                .any(|word| is(option, word))
+        });
+        let aborts_only = options.iter().all(|option| is(option, "ABORT"));
+        if !is_known || (says("SAVE") && says("NOSAVE")) || (says("ABORT") && !aborts_only) {
+            return Err(CommandError::Syntax);
+        }
+        if says("FAILOVER") {
+            return Err("ERR SHUTDOWN FAILOVER is only supported in cluster mode.".into());
+        }
+        if says("ABORT") {
+            return Err("ERR No shutdown in progress.".into());
+        }
+        let saves = match (says("SAVE"), says("NOSAVE")) {
+            (false, false) => None,
+            (saves, _) => Some(saves),
+        };
+        Ok(Options { saves, is_forced: says("FORCE") })
+    }
+}
+
+/// The client as the log names it: without what its user chose, which may be a secret or a line
+/// end.
+fn origin(cx: &SessionCx<'_, '_>) -> String {
+    let client = &cx.session.client;
+    format!(
+        "id={} addr={} laddr={} fd={}",
+        client.id, client.address, client.local_address, client.descriptor
+    )
+}
+
+/// Saves, and stops the server before anybody can write again.
+pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let options = Options::parse(cx)?;
+    let shared = cx.shared;
+    if shared.snapshots.cancel() {
+        // Its thread notices soon; the file as of now is another one.
+        return Err(Stop::wait(WaitTarget::Gate));
+    }
+    let saves = options.saves.unwrap_or(!cx.worker.settings.save_points.is_empty());
+    if saves {
+        let saved = alone(cx, |cx, gate, _| {
+            let saving = shared.host.saving();
+            let saved = match begin(cx, gate, false) {
+                Ok(cut) => saving.save(shared, cut, cx.reader, &cx.worker.heap).is_ok(),
+                Err(_) => false,
+            };
+            if saved || options.is_forced {
+                shared.host.shut_down(&origin(cx));
+                shared.clients.kill_all();
+            }
+            saved || options.is_forced
+        })?;
+        if !saved {
+            return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
+        }
+    } else {
+        shared.host.shut_down(&origin(cx));
+    }
+    cx.session.close_after_reply = true;
+    Ok(())
+}

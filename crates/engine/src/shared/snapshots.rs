@@ -1,0 +1,284 @@
+//! Saves of all data: state of the one at hand, outcome of the last one, and when the next is due.
+//!
+//! The files are written by the process around the engine, which is called by
+//! [`Host`](super::Host). What is counted and answered is decided here.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::limits::SAVE_RETRY_S;
+use crate::settings::SavePoint;
+
+/// Figures of saves and loads, for `INFO`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotFigures {
+    /// Unix time in seconds of the last save that succeeded; of the start before there was one.
+    pub last_save_s: u64,
+    /// False if the last background save failed.
+    pub last_succeeded: bool,
+    /// Seconds that the last background save took.
+    pub last_duration_s: Option<u64>,
+    /// Seconds since the save at hand began.
+    pub current_duration_s: Option<u64>,
+    /// Saves that were written.
+    pub save_count: u64,
+    /// Changes that the last save does not have.
+    pub unsaved_changes: u64,
+    /// Keys that were loaded from a file last.
+    pub loaded_keys: u64,
+    /// Keys that were not, because their time was over.
+    pub expired_keys: u64,
+    /// Keys that the save at hand has written.
+    pub saved_keys: u64,
+    /// Keys that there were at its cut.
+    pub total_keys: u64,
+    /// Microseconds for which the last cut stopped the workers.
+    pub last_cut_us: u64,
+    /// Most bytes that the last save kept from being freed.
+    pub held_bytes_peak: u64,
+}
+
+/// Who asked for a save, and where its figures begin.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    started_us: u64,
+    /// Changes of all workers at the cut.
+    changes: u64,
+    is_background: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: Option<Running>,
+    figures: SnapshotFigures,
+    /// Sum of the workers' changes that the last save has.
+    saved_changes: u64,
+    /// Unix time in seconds of the last attempt.
+    last_attempt_s: u64,
+    /// Sources of libraries of functions that came with a file. They are not called, and written
+    /// again: a save must not lose what the file had.
+    libraries: Vec<Vec<u8>>,
+}
+
+/// State of saves.
+#[derive(Debug)]
+pub struct Snapshots {
+    state: Mutex<State>,
+    /// The last background save failed; a copy of `last_succeeded` for the boundary of a worker.
+    has_failed: AtomicBool,
+    /// Keys that the save at hand has written.
+    saved_keys: AtomicU64,
+    /// The save at hand is to end without a file.
+    is_cancelled: AtomicBool,
+    /// A background save is to begin soon.
+    is_scheduled: AtomicBool,
+}
+
+/// Reason why no save begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadySaving;
+
+impl Snapshots {
+    pub(super) fn new(now_s: u64) -> Snapshots {
+        let figures =
+            SnapshotFigures { last_save_s: now_s, last_succeeded: true, ..Default::default() };
+        Snapshots {
+            state: Mutex::new(State { figures, ..State::default() }),
+            has_failed: AtomicBool::new(false),
+            saved_keys: AtomicU64::new(0),
+            is_cancelled: AtomicBool::new(false),
+            is_scheduled: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a library that came with a file.
+    pub fn keep_library(&self, source: &[u8]) {
+        self.state().libraries.push(source.to_vec());
+    }
+
+    /// Libraries to write into a file.
+    #[must_use]
+    pub fn libraries(&self) -> Vec<Vec<u8>> {
+        self.state().libraries.clone()
+    }
+
+    /// Notes what was loaded.
+    pub fn note_loaded(&self, loaded_keys: u64, expired_keys: u64) {
+        let mut state = self.state();
+        state.figures.loaded_keys = loaded_keys;
+        state.figures.expired_keys = expired_keys;
+    }
+
+    /// Begins a save of what there is at this moment; `changes` is the sum of the workers'.
+    pub(super) fn begin(
+        &self,
+        now_us: u64,
+        changes: u64,
+        is_background: bool,
+    ) -> Result<(), AlreadySaving> {
+        let mut state = self.state();
+        if state.running.is_some() {
+            return Err(AlreadySaving);
+        }
+        state.running = Some(Running { started_us: now_us, changes, is_background });
+        state.last_attempt_s = now_us / 1_000_000;
+        // Relaxed, all: statistics, and requests that are looked at again and again.
+        self.saved_keys.store(0, Ordering::Relaxed);
+        self.is_cancelled.store(false, Ordering::Relaxed);
+        if is_background {
+            self.is_scheduled.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes the beginning of a save back.
+    pub(super) fn give_up(&self) {
+        self.state().running = None;
+    }
+
+    /// Notes how many keys the save at hand has, and how long its cut stopped the workers.
+    pub(super) fn note_cut(&self, total_keys: u64, cut_us: u64) {
+        let mut state = self.state();
+        state.figures.total_keys = total_keys;
+        state.figures.last_cut_us = cut_us;
+    }
+
+    /// Ends the save at hand.
+    pub(super) fn end(&self, now_us: u64, has_succeeded: bool) {
+        let mut state = self.state();
+        let Some(running) = state.running.take() else { return };
+        let was_cancelled = self.is_cancelled() && !has_succeeded;
+        let figures = &mut state.figures;
+        figures.total_keys = 0;
+        if running.is_background {
+            let duration_us = now_us.saturating_sub(running.started_us);
+            figures.last_duration_s = Some(duration_us / 1_000_000);
+        }
+        if has_succeeded {
+            figures.last_save_s = now_us / 1_000_000;
+            figures.save_count += 1;
+            state.saved_changes = running.changes;
+        }
+        // One that was cancelled says nothing of the disk, and a client sees that its SAVE failed.
+        if has_succeeded || (running.is_background && !was_cancelled) {
+            state.figures.last_succeeded = has_succeeded;
+            // Relaxed: workers see it at some boundary soon.
+            self.has_failed.store(!has_succeeded, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts a finished file into its place by `put`, unless the save at hand was cancelled; none
+    /// then. No save is cancelled meanwhile.
+    pub fn put_unless_cancelled<T>(&self, put: impl FnOnce() -> T) -> Option<T> {
+        let _state = self.state();
+        (!self.is_cancelled()).then(put)
+    }
+
+    /// Asks for a background save as soon as there can be one.
+    pub fn schedule(&self) {
+        // Relaxed, here and below: looked at again and again.
+        self.is_scheduled.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes back what [`Snapshots::schedule`] asked for; tells whether it was.
+    pub fn unschedule(&self) -> bool {
+        self.is_scheduled.swap(false, Ordering::Relaxed)
+    }
+
+    /// True if a background save was asked for.
+    #[must_use]
+    pub fn is_scheduled(&self) -> bool {
+        self.is_scheduled.load(Ordering::Relaxed)
+    }
+
+    /// Notes the most bytes that the save at hand kept from being freed.
+    pub fn note_held_bytes(&self, held_bytes_peak: u64) {
+        self.state().figures.held_bytes_peak = held_bytes_peak;
+    }
+
+    /// Forgets libraries: a file is loaded in the place of all data.
+    pub fn forget_libraries(&self) {
+        self.state().libraries.clear();
+    }
+
+    /// Notes a save that needed no walk.
+    pub fn note_saved(&self, now_us: u64, changes: u64) {
+        let mut state = self.state();
+        state.figures.last_save_s = now_us / 1_000_000;
+        state.figures.save_count += 1;
+        state.figures.last_succeeded = true;
+        state.saved_changes = changes;
+        // Relaxed: as in `end`.
+        self.has_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts keys that the save at hand has written.
+    pub fn count_saved_keys(&self, count: u64) {
+        // Relaxed: a statistic.
+        self.saved_keys.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// True if a save is under way.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state().running.is_some()
+    }
+
+    /// Asks the save at hand to end without a file; tells whether there is one.
+    pub fn cancel(&self) -> bool {
+        let state = self.state();
+        let is_running = state.running.is_some();
+        if is_running {
+            // Relaxed: looked at again and again.
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        is_running
+    }
+
+    /// True if the save at hand is to end without a file.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// True if the last background save failed.
+    #[must_use]
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        // Relaxed: as in `end`.
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// The first save point that is due.
+    #[must_use]
+    pub fn due(&self, points: &[SavePoint], now_us: u64, changes: u64) -> Option<SavePoint> {
+        let state = self.state();
+        let now_s = now_us / 1_000_000;
+        let waits = !state.figures.last_succeeded
+            && now_s.saturating_sub(state.last_attempt_s) <= SAVE_RETRY_S;
+        if state.running.is_some() || waits {
+            return None;
+        }
+        let unsaved = changes.wrapping_sub(state.saved_changes);
+        let since_s = now_s.saturating_sub(state.figures.last_save_s);
+        points.iter().copied().find(|point| unsaved >= point.changes && since_s > point.seconds)
+    }
+
+    /// Figures for `INFO`.
+    #[must_use]
+    pub fn figures(&self, now_us: u64, changes: u64) -> SnapshotFigures {
+        let state = self.state();
+        let running = state.running.filter(|running| running.is_background);
+        SnapshotFigures {
+            current_duration_s: running
+                .map(|running| now_us.saturating_sub(running.started_us) / 1_000_000),
+            unsaved_changes: changes.wrapping_sub(state.saved_changes),
+            saved_keys: if running.is_some() { self.saved_keys.load(Ordering::Relaxed) } else { 0 },
+            ..state.figures.clone()
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Collections under construction from their stored form, element by element.
+
+use tidemill_rdb::value::{Item, ValueEncoding};
+use tidemill_store::value::hash::Hash;
+use tidemill_store::value::list::List;
+use tidemill_store::value::set::Set;
+use tidemill_store::value::sorted_set::SortedSet;
+use tidemill_store::value::stream::Stream;
+use tidemill_store::{Collection, Encoding};
+
+use crate::expiry_clock::ExpiryClock;
+use crate::handlers::key::stream_payload::Reading;
+use crate::handlers::list::restored_encoding;
+use crate::handlers::set::{Thresholds, member_of};
+use crate::settings::Settings;
+
+/// An element that occurs twice or is of another type, or a collection without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadItem;
+
+/// Judgement of one collection while it is filled.
+pub(crate) trait Draft {
+    /// Type of the collection.
+    type Value: Collection;
+
+    /// Adds an element; returns the bytes of it.
+    fn take(
+        &mut self,
+        edit: &mut <Self::Value as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem>;
+
+    /// Encoding of the whole.
+    fn encoding(
+        &mut self,
+        edit: &mut <Self::Value as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem>;
+}
+
+/// A list.
+#[derive(Debug)]
+pub(crate) struct ListDraft {
+    /// False if it was stored in several nodes, or as Valkey keeps a quicklist.
+    is_one_node: bool,
+    listpack_size_max: i64,
+}
+
+impl ListDraft {
+    pub(crate) fn new(
+        stored: ValueEncoding,
+        node_count: Option<u64>,
+        settings: &Settings,
+    ) -> ListDraft {
+        // A list that was one ziplist Valkey leaves a quicklist.
+        let is_one_node =
+            stored != ValueEncoding::ListZiplist && node_count.is_none_or(|count| count == 1);
+        ListDraft { is_one_node, listpack_size_max: settings.list_listpack_size_max }
+    }
+}
+
+impl Draft for ListDraft {
+    type Value = List<'static>;
+
+    fn take(
+        &mut self,
+        list: &mut <List<'static> as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem> {
+        let Item::ListElement(element) = item else { return Err(BadItem) };
+        list.push_back(element);
+        Ok(element.len() as u64)
+    }
+
+    fn encoding(
+        &mut self,
+        list: &mut <List<'static> as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem> {
+        match list.is_empty() {
+            true => Err(BadItem),
+            false => Ok(restored_encoding(list, self.is_one_node, self.listpack_size_max)),
+        }
+    }
+}
+
+/// A hash.
+#[derive(Debug)]
+pub(crate) struct HashDraft {
+    is_packed: bool,
+    is_table: bool,
+    has_expiries: bool,
+    entries_max: u64,
+    value_bytes_max: usize,
+    clock: ExpiryClock,
+}
+
+impl HashDraft {
+    pub(crate) fn new(stored: ValueEncoding, settings: &Settings, clock: ExpiryClock) -> HashDraft {
+        HashDraft {
+            // Valkey looks at the lengths of what was not packed, and never makes a listpack of a
+            // hash that might have had expiries.
+            is_packed: matches!(stored, ValueEncoding::HashListpack | ValueEncoding::HashZiplist),
+            is_table: stored == ValueEncoding::HashExpiring,
+            has_expiries: false,
+            entries_max: settings.hash_listpack_entries_max,
+            value_bytes_max: settings.hash_listpack_value_bytes_max,
+            clock,
+        }
+    }
+
+    /// True if a field expires.
+    pub(crate) fn has_expiries(&self) -> bool {
+        self.has_expiries
+    }
+}
+
+impl Draft for HashDraft {
+    type Value = Hash<'static>;
+
+    fn take(
+        &mut self,
+        hash: &mut <Hash<'static> as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem> {
+        let Item::HashField { field, value, expires_at_ms } = item else { return Err(BadItem) };
+        self.is_table |= !self.is_packed && field.len().max(value.len()) > self.value_bytes_max;
+        let at_ms = expires_at_ms.and_then(|at_ms| self.clock.expiry_at(at_ms as i64));
+        self.has_expiries |= at_ms.is_some();
+        match hash.set(field, value, at_ms) {
+            true => Ok((field.len() + value.len()) as u64),
+            false => Err(BadItem),
+        }
+    }
+
+    fn encoding(
+        &mut self,
+        hash: &mut <Hash<'static> as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem> {
+        match hash.is_empty() {
+            true => Err(BadItem),
+            false if self.is_table || hash.len() > self.entries_max => Ok(Encoding::Hashtable),
+            false => Ok(Encoding::Listpack),
+        }
+    }
+}
+
+/// A set.
+#[derive(Debug)]
+pub(crate) struct SetDraft {
+    stored: ValueEncoding,
+    thresholds: Thresholds,
+    encoding: Encoding,
+}
+
+impl SetDraft {
+    /// `count` is what the stored form claims of members that are not packed; without it the final
+    /// count is judged.
+    pub(crate) fn new(stored: ValueEncoding, count: Option<u64>, settings: &Settings) -> SetDraft {
+        let thresholds = Thresholds::of(settings);
+        let encoding = thresholds.for_restored(stored, count.unwrap_or(0));
+        SetDraft { stored, thresholds, encoding }
+    }
+}
+
+impl Draft for SetDraft {
+    type Value = Set<'static>;
+
+    fn take(
+        &mut self,
+        set: &mut <Set<'static> as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem> {
+        let Item::SetMember(text) = item else { return Err(BadItem) };
+        let member = member_of(text);
+        let is_new = match self.stored {
+            ValueEncoding::Set => self.thresholds.add(set, &mut self.encoding, member),
+            _ => set.insert(member),
+        };
+        if is_new { Ok(text.len() as u64) } else { Err(BadItem) }
+    }
+
+    fn encoding(
+        &mut self,
+        set: &mut <Set<'static> as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem> {
+        let by_count = self.thresholds.for_restored(self.stored, set.len());
+        match self.stored {
+            _ if set.is_empty() => Err(BadItem),
+            ValueEncoding::Set if by_count == Encoding::Intset => Ok(self.encoding),
+            _ => Ok(by_count),
+        }
+    }
+}
+
+/// A sorted set.
+#[derive(Debug)]
+pub(crate) struct SortedSetDraft {
+    is_packed: bool,
+    is_skip_list: bool,
+    entries_max: u64,
+    value_bytes_max: usize,
+}
+
+impl SortedSetDraft {
+    pub(crate) fn new(stored: ValueEncoding, settings: &Settings) -> SortedSetDraft {
+        SortedSetDraft {
+            // Valkey looks at the lengths of what was not packed.
+            is_packed: matches!(
+                stored,
+                ValueEncoding::SortedSetListpack | ValueEncoding::SortedSetZiplist
+            ),
+            is_skip_list: false,
+            entries_max: settings.sorted_set_listpack_entries_max,
+            value_bytes_max: settings.sorted_set_listpack_value_bytes_max,
+        }
+    }
+}
+
+impl Draft for SortedSetDraft {
+    type Value = SortedSet<'static>;
+
+    fn take(
+        &mut self,
+        set: &mut <SortedSet<'static> as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem> {
+        let Item::SortedSetMember { member, score } = item else { return Err(BadItem) };
+        self.is_skip_list |= !self.is_packed && member.len() > self.value_bytes_max;
+        match set.set(member, score) {
+            None => Ok(member.len() as u64),
+            Some(_) => Err(BadItem),
+        }
+    }
+
+    fn encoding(
+        &mut self,
+        set: &mut <SortedSet<'static> as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem> {
+        match set.is_empty() {
+            true => Err(BadItem),
+            false if self.is_skip_list || set.len() > self.entries_max => Ok(Encoding::Skiplist),
+            false => Ok(Encoding::Listpack),
+        }
+    }
+}
+
+/// A stream.
+#[derive(Debug)]
+pub(crate) struct StreamDraft(Reading);
+
+impl StreamDraft {
+    pub(crate) fn new(stored: ValueEncoding) -> StreamDraft {
+        StreamDraft(Reading::new(stored))
+    }
+}
+
+impl Draft for StreamDraft {
+    type Value = Stream<'static>;
+
+    fn take(
+        &mut self,
+        stream: &mut <Stream<'static> as Collection>::Edit<'_>,
+        item: Item<'_>,
+    ) -> Result<u64, BadItem> {
+        self.0.take(stream, item).map_err(|_| BadItem)
+    }
+
+    fn encoding(
+        &mut self,
+        _stream: &mut <Stream<'static> as Collection>::Edit<'_>,
+    ) -> Result<Encoding, BadItem> {
+        self.0.end().map_err(|_| BadItem)
+    }
+}

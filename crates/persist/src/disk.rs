@@ -8,6 +8,7 @@
 //! ([`Disk::sync_directory`]) are.
 
 mod file_system;
+pub mod simulated;
 
 use std::ffi::OsString;
 use std::fmt::Debug;

@@ -8,5 +8,8 @@
 //! Not part of this crate: sockets, the format of RDB files (`tidemill-rdb`), commands.
 
 pub mod append_only;
+pub mod check;
 pub mod disk;
 pub mod limits;
+pub mod load;
+pub mod snapshot;

@@ -1,5 +1,7 @@
 //! Sizes and times of persistence.
 
+use std::time::Duration;
+
 /// Bytes that are read from a log at a time.
 pub const SCAN_BYTES: usize = 256 * 1024;
 
@@ -18,3 +20,14 @@ pub const REPLAY_BYTES: usize = 64 * 1024;
 
 /// Bytes of a write up to which its pieces are gathered, so that it is one system call.
 pub const GATHERED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that are read from a file at a time.
+pub const LOAD_CHUNK_BYTES: usize = 256 << 10;
+
+/// Bytes of a snapshot that are written to its file at a time.
+pub const SAVE_BUFFER_BYTES: usize = 256 << 10;
+
+/// Bytes of a snapshot after which it is synced while it is written, as in Valkey.
+pub const SYNC_STEP_BYTES: u64 = 4 << 20;
+
+/// Pause of a walk when all slots that are left are locked by others.
+pub const WALK_PAUSE: Duration = Duration::from_micros(50);

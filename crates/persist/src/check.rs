@@ -1,0 +1,136 @@
+//! Check of an RDB file without a keyspace: all of it is read, nothing is kept.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tidemill_rdb::file::{Event, Progress, Reader};
+use tidemill_rdb::{DecodeError, ReadError, VersionCheck};
+
+use crate::disk::Disk;
+use crate::limits::LOAD_CHUNK_BYTES;
+
+/// Counts of what a file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Its version.
+    pub version: u16,
+    /// Keys whose values are whole.
+    pub keys: u64,
+    /// Keys with an expiry.
+    pub expiring: u64,
+    /// Libraries of functions.
+    pub libraries: u64,
+    /// Bytes up to its end.
+    pub bytes: u64,
+    /// Bytes behind its end, as the commands of an append-only file.
+    pub bytes_behind: u64,
+    /// Fields about the file.
+    pub fields: Vec<(String, String)>,
+    /// The key that was read last.
+    pub last_key: Option<Vec<u8>>,
+}
+
+/// Fault of a file.
+#[derive(Debug)]
+pub enum CheckFault {
+    /// It cannot be read.
+    Io(io::Error),
+    /// Its bytes are wrong.
+    Decode(DecodeError),
+}
+
+/// Reads a file to its end, its checksum included.
+///
+/// # Errors
+///
+/// [`CheckFault`], beside what was whole before.
+pub fn check(disk: &dyn Disk, path: &Path) -> (Checked, Result<(), CheckFault>) {
+    let mut checked = Checked::default();
+    let result = read(disk, path, &mut checked);
+    (checked, result)
+}
+
+fn read(disk: &dyn Disk, path: &Path, checked: &mut Checked) -> Result<(), CheckFault> {
+    let file = disk.open(path).map_err(CheckFault::Io)?;
+    let mut reader = Reader::new(VersionCheck::Relaxed, true);
+    let mut buffer = vec![0; LOAD_CHUNK_BYTES];
+    loop {
+        let count = file.read_at(&mut buffer, checked.bytes).map_err(CheckFault::Io)?;
+        if count == 0 {
+            reader.end().map_err(CheckFault::Decode)?;
+        }
+        checked.bytes += count as u64;
+        let fed = reader.feed(&buffer[..count], |event| {
+            note(checked, event);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        match fed {
+            Ok(Progress::More) => {}
+            Ok(Progress::Done { behind }) => {
+                let length = file.length().map_err(CheckFault::Io)?;
+                checked.bytes -= behind as u64;
+                checked.bytes_behind = length.saturating_sub(checked.bytes);
+                return Ok(());
+            }
+            Err(ReadError::Decode(error)) => return Err(CheckFault::Decode(error)),
+            Err(ReadError::Sink(never)) => match never {},
+        }
+    }
+}
+
+fn note(checked: &mut Checked, event: Event<'_>) {
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    match event {
+        Event::Version(version) => checked.version = version.0,
+        Event::Aux { name, value } => checked.fields.push((text(name), text(value))),
+        Event::Functions(_) => checked.libraries += 1,
+        Event::Key { name, expires_at_ms, .. } => {
+            checked.expiring += u64::from(expires_at_ms.is_some());
+            checked.last_key = Some(name.to_vec());
+        }
+        Event::KeyEnd => checked.keys += 1,
+        _ => {}
+    }
+}
+
+/// Checks a file and prints what it has in the words of Valkey's tool; tells whether it is whole.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn report(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> io::Result<bool> {
+    let (checked, result) = check(disk, path);
+    writeln!(out, "[offset 0] Checking RDB file {}", path.display())?;
+    for (name, value) in &checked.fields {
+        writeln!(out, "[info] AUX FIELD {name} = '{value}'")?;
+    }
+    let is_whole = result.is_ok();
+    match result {
+        Ok(()) => {
+            writeln!(out, "[offset {}] Checksum OK", checked.bytes)?;
+            writeln!(out, "[offset {}] \\o/ RDB looks OK! \\o/", checked.bytes)?;
+        }
+        Err(fault) => {
+            writeln!(out, "--- RDB ERROR DETECTED ---")?;
+            match fault {
+                CheckFault::Io(error) => writeln!(out, "[offset {}] {error}", checked.bytes)?,
+                CheckFault::Decode(error) => {
+                    writeln!(out, "[offset {}] {error}", error.offset())?;
+                }
+            }
+            if let Some(key) = &checked.last_key {
+                writeln!(out, "[additional info] Reading key '{}'", key.escape_ascii())?;
+            }
+        }
+    }
+    writeln!(out, "[info] version {}", checked.version)?;
+    writeln!(out, "[info] {} keys read", checked.keys)?;
+    writeln!(out, "[info] {} expires", checked.expiring)?;
+    if checked.libraries > 0 {
+        writeln!(out, "[info] {} libraries of functions", checked.libraries)?;
+    }
+    if checked.bytes_behind > 0 {
+        writeln!(out, "[info] {} bytes behind the end", checked.bytes_behind)?;
+    }
+    Ok(is_whole)
+}

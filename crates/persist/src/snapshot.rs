@@ -1,0 +1,260 @@
+//! Snapshots: the data of a cut as an RDB file.
+//!
+//! [`write`] turns a cut into the bytes of a file, for whoever wants them: [`save`] puts them into a
+//! file, a replica may be sent them. The walk visits the keyspace in small pieces, so that it holds
+//! no lock for longer than copying a few dozen entries takes; what writers hand over meanwhile is
+//! written before the next piece.
+
+mod access;
+mod output;
+mod save;
+
+use std::collections::TryReserveError;
+use std::fmt;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use tidemill_engine::expiry_clock::ExpiryClock;
+use tidemill_engine::shared::Shared;
+use tidemill_engine::stored::encode::{self, EncodeError, EncodeRules};
+use tidemill_rdb::Version;
+use tidemill_rdb::encode::{Compression, Output, Place};
+use tidemill_rdb::file::{KeyAttributes, Writer};
+use tidemill_store::{Cut, CutDatabase, EntryRef, Heap, Kind, Walked};
+
+use crate::limits::WALK_PAUSE;
+
+pub use access::{Alone, Beside, CutAccess};
+pub use output::FileOutput;
+pub use save::{SaveRules, save, save_nothing};
+
+/// Reason why a snapshot was not written.
+#[derive(Debug)]
+pub enum SnapshotError {
+    /// The disk, or whatever takes the bytes, failed.
+    Io(io::Error),
+    /// There is no memory for a value's stored form.
+    Memory,
+    /// A key has a value that cannot be stored yet.
+    Unsupported {
+        /// Type of the value.
+        kind: Kind,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SnapshotError::Io(error) => write!(formatter, "{error}"),
+            SnapshotError::Memory => write!(formatter, "no memory for a value"),
+            SnapshotError::Unsupported { kind, key } => {
+                let key = key.escape_ascii();
+                write!(formatter, "key '{key}' is of type {}, which is not saved yet", kind.name())
+            }
+            SnapshotError::Cancelled => write!(formatter, "cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {}
+
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> SnapshotError {
+        SnapshotError::Io(error)
+    }
+}
+
+impl From<TryReserveError> for SnapshotError {
+    fn from(_: TryReserveError) -> SnapshotError {
+        SnapshotError::Memory
+    }
+}
+
+/// Circumstances of a snapshot.
+#[derive(Clone, Debug)]
+pub struct WriteRules {
+    /// `rdbcompression`.
+    pub compression: Compression,
+    /// `rdbchecksum`.
+    pub has_checksum: bool,
+    /// `list-max-listpack-size`.
+    pub list_listpack_size_max: i64,
+    /// Turns expiries into times of the wall clock.
+    pub clock: ExpiryClock,
+    /// `rdb-key-save-delay`, for tests: microseconds per key; negative, one microsecond per so many
+    /// keys.
+    pub key_delay_us: i64,
+    /// Fields about the file.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// Writes a cut as an RDB file. The cut has ended when this returns. Blocks until all is written.
+///
+/// # Errors
+///
+/// [`SnapshotError`]; what the output was given is to be thrown away then.
+pub fn write<O: Output<Error = SnapshotError>>(
+    cut: Cut,
+    shared: &Shared,
+    access: &mut dyn CutAccess,
+    heap: &Heap,
+    rules: &WriteRules,
+    out: O,
+) -> Result<O, SnapshotError> {
+    let mut walk = Walk { cut: Some(cut), heap };
+    let written = walk.write(shared, access, rules, out);
+    drop(walk);
+    access.reclaim(heap);
+    written
+}
+
+/// Writes what is said of the file, and what is no key.
+fn begin_file<O: Output<Error = SnapshotError>>(
+    shared: &Shared,
+    rules: &WriteRules,
+    out: O,
+    version: Version,
+) -> Result<Writer<O>, SnapshotError> {
+    let mut writer = Writer::new(out, version, rules.compression, rules.has_checksum)?;
+    for (name, value) in &rules.fields {
+        writer.aux(name.as_bytes(), value.as_bytes())?;
+    }
+    for library in shared.snapshots.libraries() {
+        writer.functions(&library)?;
+    }
+    Ok(writer)
+}
+
+/// A cut that ends however its writing does.
+struct Walk<'h> {
+    cut: Option<Cut>,
+    heap: &'h Heap,
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        if let Some(cut) = self.cut.take() {
+            cut.end(self.heap);
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn write<O: Output<Error = SnapshotError>>(
+        &mut self,
+        shared: &Shared,
+        access: &mut dyn CutAccess,
+        rules: &WriteRules,
+        out: O,
+    ) -> Result<O, SnapshotError> {
+        let Walk { cut: Some(cut), heap } = self else { unreachable!("it is taken by drop alone") };
+        let databases: Vec<CutDatabase> = cut.databases().collect();
+        // The oldest version that has all types.
+        let has_expiring_fields = databases.iter().any(|database| database.volatile > 0);
+        let version = if has_expiring_fields { Version::VALKEY } else { Version::COMMON };
+        let writer = begin_file(shared, rules, out, version)?;
+        let mut keys = Keys { writer, shared, rules, databases, current: None, held_peak: 0 };
+        loop {
+            cut.begin_batch(heap);
+            let walked = access.claim(cut, shared);
+            let mut written = Ok(());
+            access.offline(&mut || written = keys.batch(cut));
+            let is_last = cut.end_batch(heap);
+            access.reclaim(heap);
+            written?;
+            if is_last {
+                break;
+            }
+            if walked == Walked::Waiting {
+                access.offline(&mut || thread::sleep(WALK_PAUSE));
+            }
+        }
+        shared.snapshots.note_held_bytes(keys.held_peak as u64);
+        keys.writer.end()
+    }
+}
+
+/// Keys on their way into a file.
+struct Keys<'w, O> {
+    writer: Writer<O>,
+    shared: &'w Shared,
+    rules: &'w WriteRules,
+    /// Databases whose sizes are not written yet.
+    databases: Vec<CutDatabase>,
+    /// Database of the last key.
+    current: Option<usize>,
+    held_peak: usize,
+}
+
+impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
+    /// Writes everything that a round has.
+    fn batch(&mut self, cut: &Cut) -> Result<(), SnapshotError> {
+        self.held_peak = self.held_peak.max(cut.held_bytes());
+        if self.shared.snapshots.is_cancelled() {
+            return Err(SnapshotError::Cancelled);
+        }
+        let mut count = 0;
+        for (database, entry) in cut.pre_images().chain(cut.claimed()) {
+            self.key(database, entry)?;
+            count += 1;
+        }
+        self.shared.snapshots.count_saved_keys(count);
+        Ok(())
+    }
+
+    fn key(&mut self, database: usize, entry: EntryRef<'_>) -> Result<(), SnapshotError> {
+        if self.current != Some(database) {
+            self.select(database)?;
+        }
+        let clock = self.rules.clock;
+        let expires_at_ms = entry
+            .expires_at_ms()
+            .map(|at_ms| i64::try_from(clock.wall_ms(at_ms)).unwrap_or(i64::MAX));
+        let attributes = KeyAttributes { expires_at_ms, ..KeyAttributes::default() };
+        let rules = EncodeRules {
+            seed: self.shared.keyspace.seed(),
+            list_listpack_size_max: self.rules.list_listpack_size_max,
+            clock,
+        };
+        let encoder = self.writer.value(attributes)?;
+        encode::value(entry, rules, encoder, Place::Under(entry.key())).map_err(
+            |error| match error {
+                EncodeError::Output(error) => error,
+                EncodeError::Unsupported(kind) => {
+                    SnapshotError::Unsupported { kind, key: entry.key().to_vec() }
+                }
+            },
+        )?;
+        delay(self.rules.key_delay_us);
+        Ok(())
+    }
+
+    fn select(&mut self, number: usize) -> Result<(), SnapshotError> {
+        self.current = Some(number);
+        let sizes = self.databases.iter().position(|database| database.number == number);
+        match sizes.map(|index| self.databases.swap_remove(index)) {
+            Some(CutDatabase { keys, expiring, .. }) => {
+                self.writer.database(number as u64, keys, expiring)
+            }
+            None => self.writer.select(number as u64),
+        }
+    }
+}
+
+/// Sleeps behind a key, as tests ask for it.
+fn delay(key_delay_us: i64) {
+    let us = match key_delay_us {
+        0 => return,
+        1.. => key_delay_us.unsigned_abs(),
+        // Seldom, as a sleep takes longer than it says.
+        _ => u64::from(fastrand::u64(..key_delay_us.unsigned_abs()) == 0),
+    };
+    if us > 0 {
+        thread::sleep(Duration::from_micros(us));
+    }
+}

@@ -1,0 +1,113 @@
+//! A snapshot as a file that takes the place of the last one.
+//!
+//! The new file is complete and durable under another name before it gets its own, so that the old
+//! one is there until the new one is, whatever happens in between.
+
+use std::path::{Path, PathBuf};
+
+use tidemill_engine::shared::Shared;
+use tidemill_rdb::Version;
+use tidemill_rdb::file::Writer;
+use tidemill_store::{Cut, Heap};
+
+use super::{CutAccess, FileOutput, SnapshotError, WriteRules, begin_file, write};
+use crate::disk::Disk;
+
+/// Circumstances of a save.
+#[derive(Clone, Debug)]
+pub struct SaveRules {
+    /// Of the file's content.
+    pub content: WriteRules,
+    /// `rdb-save-incremental-fsync`.
+    pub syncs_in_steps: bool,
+}
+
+/// Name of the file before it is complete.
+fn temporary(path: &Path, kind: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("temp-{kind}{name}"))
+}
+
+/// Directory of a file.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Saves a cut; returns the bytes of the file. Blocks until it is durable.
+///
+/// # Errors
+///
+/// [`SnapshotError`]; the old file is then as it was, unless the directory could not be synced: the
+/// new one may then be in its place.
+pub fn save(
+    disk: &dyn Disk,
+    path: &Path,
+    cut: Cut,
+    shared: &Shared,
+    access: &mut dyn CutAccess,
+    heap: &Heap,
+    rules: &SaveRules,
+) -> Result<u64, SnapshotError> {
+    let temporary = temporary(path, "");
+    let file = match disk.create(&temporary) {
+        Ok(file) => file,
+        Err(error) => {
+            cut.end(heap);
+            return Err(error.into());
+        }
+    };
+    let out = FileOutput::new(file, rules.syncs_in_steps);
+    let saved = write(cut, shared, access, heap, &rules.content, out).and_then(|out| {
+        let mut finished = Ok::<u64, SnapshotError>(0);
+        let mut out = Some(out);
+        access.offline(&mut || {
+            if let Some(out) = out.take() {
+                finished = out.finish().map_err(SnapshotError::from).and_then(|bytes| {
+                    let put =
+                        shared.snapshots.put_unless_cancelled(|| disk.rename(&temporary, path));
+                    put.ok_or(SnapshotError::Cancelled)??;
+                    Ok(bytes)
+                });
+            }
+        });
+        finished
+    });
+    match saved {
+        Ok(bytes) => {
+            let mut synced = Ok(());
+            access.offline(&mut || synced = disk.sync_directory(directory(path)));
+            synced?;
+            Ok(bytes)
+        }
+        Err(error) => {
+            // What is left of it takes room; the next save replaces it.
+            let _ = disk.unlink(&temporary);
+            Err(error)
+        }
+    }
+}
+
+/// Saves a keyspace without keys, beside a save that was cancelled and may still be under way.
+/// Blocks until the file is durable.
+///
+/// # Errors
+///
+/// As [`save`].
+pub fn save_nothing(
+    disk: &dyn Disk,
+    path: &Path,
+    shared: &Shared,
+    rules: &SaveRules,
+) -> Result<(), SnapshotError> {
+    let temporary = temporary(path, "empty-");
+    let out = FileOutput::new(disk.create(&temporary)?, false);
+    let written = begin_file(shared, &rules.content, out, Version::COMMON)
+        .and_then(Writer::end)
+        .and_then(|out| Ok(out.finish()?))
+        .and_then(|_| Ok(disk.rename(&temporary, path)?));
+    if let Err(error) = written {
+        let _ = disk.unlink(&temporary);
+        return Err(error);
+    }
+    Ok(disk.sync_directory(directory(path))?)
+}

@@ -1,0 +1,145 @@
+//! A keyspace with its thread, as far as saves and loads need one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidemill_engine::commit::Sinks;
+use tidemill_engine::config::Configuration;
+use tidemill_engine::execute;
+use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_persist::disk::simulated::SimulatedDisk;
+use tidemill_persist::load::{LoadError, LoadRules, Loaded, load};
+use tidemill_persist::snapshot::{Alone, SaveRules, SnapshotError, WriteRules, save};
+use tidemill_rcu::{Domain, Limits, Qsbr};
+use tidemill_rdb::encode::Compression;
+use tidemill_store::entry::StringValue;
+use tidemill_store::hash::Seed;
+use tidemill_store::{
+    Encoding, EntrySpec, Heap, Keyspace, Kind, Member, NewValue, OwnedEntry, SlotNumber,
+};
+use tidemill_testkit::surroundings::{SilentHost, SilentNotifier, StoppedClock};
+
+pub const PATH: &str = "dump.rdb";
+
+pub struct Server {
+    pub shared: Arc<Shared>,
+    pub member: Member<Qsbr>,
+    pub heap: Heap,
+}
+
+impl Server {
+    pub fn new() -> Server {
+        let shared = Arc::new(Shared::new(SharedSpec {
+            commands: execute::commands(),
+            database_count: 2,
+            seed: Seed::new(1, 2),
+            notifiers: vec![Box::new(SilentNotifier)],
+            clock: Box::new(StoppedClock::new(1_700_000_000_000_000)),
+            configuration: Configuration::default(),
+            host: Box::new(SilentHost::default()),
+            sinks: Sinks::default(),
+        }));
+        let domain = Domain::<Qsbr>::new().expect("qsbr needs nothing of the system");
+        // SAFETY: nothing of one test's keyspace is used with another's.
+        let member = unsafe { shared.keyspace.join_beside(&domain) }.expect("the first member");
+        let heap = member.heap(Limits::default());
+        Server { shared, member, heap }
+    }
+
+    /// A server with so many keys, whose values are all `text`.
+    pub fn with_keys(count: usize, text: &str) -> Server {
+        let server = Server::new();
+        for number in 0..count {
+            server.set(&format!("key:{number}"), text);
+        }
+        server
+    }
+
+    /// Adds a key that is absent.
+    pub fn set(&self, key: &str, value: &str) {
+        let keyspace = &self.shared.keyspace;
+        let key_hash = keyspace.key_hash(key.as_bytes());
+        let guard = self.member.enter();
+        let mut lock = keyspace.try_lock(key_hash.slot).expect("no other thread");
+        let spec = EntrySpec {
+            key: key.as_bytes(),
+            kind: Kind::String,
+            encoding: Encoding::Raw,
+            expires_at_ms: None,
+            recency: 0,
+            value: NewValue::String(value.as_bytes()),
+        };
+        let entry = OwnedEntry::new(spec, &self.heap);
+        lock.insert(0, key_hash.hash, entry, guard.section(), &self.heap);
+    }
+
+    /// Saves everything, alone.
+    pub fn save(&mut self, disk: &SimulatedDisk) -> Result<u64, SnapshotError> {
+        self.save_after(disk, |_| {})
+    }
+
+    /// Saves everything; `begun` is called behind the cut.
+    pub fn save_after(
+        &mut self,
+        disk: &SimulatedDisk,
+        begun: impl FnOnce(&Shared),
+    ) -> Result<u64, SnapshotError> {
+        let seat = std::rc::Rc::clone(self.member.seat());
+        let Server { shared, member, heap } = self;
+        let gate = shared.keyspace.close_gate(&seat, || false).expect("no other member");
+        let cut = {
+            let guard = member.enter();
+            shared.begin_save(&gate, guard.section(), false).expect("no other save")
+        };
+        begun(shared);
+        let rules = SaveRules {
+            content: WriteRules {
+                compression: Compression::Lzf,
+                has_checksum: true,
+                list_listpack_size_max: -2,
+                clock: shared.expiry_clock(),
+                key_delay_us: 0,
+                fields: Vec::new(),
+            },
+            syncs_in_steps: true,
+        };
+        let saved = save(disk, Path::new(PATH), cut, shared, &mut Alone(member), heap, &rules);
+        shared.end_save(saved.is_ok());
+        saved
+    }
+
+    /// Loads what a disk has.
+    pub fn load(&mut self, disk: &SimulatedDisk) -> Result<Option<Loaded>, LoadError> {
+        let settings = self.shared.settings();
+        let rules = LoadRules {
+            clock: self.shared.expiry_clock(),
+            settings: &settings,
+            verifies_checksum: true,
+        };
+        let Server { shared, member, heap } = self;
+        load(disk, Path::new(PATH), shared, member, heap, rules, &mut |_| {})
+    }
+
+    /// All keys and their strings.
+    pub fn content(&self) -> Vec<(String, String)> {
+        let keyspace: &Keyspace<_> = &self.shared.keyspace;
+        let guard = self.member.enter();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("texts");
+        let entries = SlotNumber::all().flat_map(|slot| keyspace.entries(0, slot, guard.section()));
+        let mut all: Vec<_> = entries
+            .map(|entry| match entry.string() {
+                Some(StringValue::Plain(value)) => (text(entry.key()), text(value)),
+                _ => panic!("plain strings only"),
+            })
+            .collect();
+        all.sort();
+        all
+    }
+}
+
+/// What a disk has, as a server reads it.
+pub fn content_of(disk: &SimulatedDisk) -> Vec<(String, String)> {
+    let mut server = Server::new();
+    server.load(disk).expect("a whole file").expect("a file");
+    server.content()
+}

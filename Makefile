@@ -23,7 +23,8 @@ run: ## install what is missing, build release, start the server on 127.0.0.1:63
 	@scripts/setup build
 	@echo "build: the release build takes three to four minutes the first time"
 	$(CARGO) build --release --locked -p tidemill
-	@exec $(SERVER) server --bind 127.0.0.1 --port $(PORT)
+	@mkdir -p target/data
+	@exec $(SERVER) server --bind 127.0.0.1 --port $(PORT) --dir target/data
 
 TEST_STEPS := setup tidy build-tests build-server build-go test-rust end-to-end test-go test-host
 CHECK_STEPS := setup format tidy lint dependencies build-tests build-server build-go docs-fresh test-rust end-to-end test-go \

@@ -143,7 +143,7 @@ def fill_collections(port, load, size):
 
 def tidemill(server, port, directory):
     return [server, "server", "--bind", "127.0.0.1", "--port", str(port), "--worker-threads", "1",
-            "--cpu-placement", "off", "--dir", str(directory)]
+            "--cpu-placement", "off", "--save", "", "--dir", str(directory)]
 
 
 def valkey(server, port, directory):

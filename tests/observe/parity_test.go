@@ -197,9 +197,6 @@ CLIENT PAUSE 1 x WRITE
 		t.Errorf("LASTSAVE is %d seconds ago", age)
 	}
 	for line, want := range map[string]string{
-		"SAVE":              "-ERR SAVE is not supported: there are no snapshots",
-		"BGSAVE":            "-ERR BGSAVE is not supported: there are no snapshots",
-		"BGSAVE SCHEDULE":   "-ERR BGSAVE is not supported: there are no snapshots",
 		"BGREWRITEAOF":      "-ERR BGREWRITEAOF is not supported: there is no append-only log",
 		"REPLICAOF a 1":     "-ERR REPLICAOF is not supported: there is no replication",
 		"MODULE LIST":       "*[]",

@@ -189,6 +189,7 @@ func checkServer(t *testing.T, root string) {
 	socket := filepath.Join(t.TempDir(), "socket")
 	server := exec.Command(binary, "server", config, "--port", "0", "--unixsocket", socket)
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	server.Dir = t.TempDir()
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}

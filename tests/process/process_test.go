@@ -409,7 +409,6 @@ func TestStart_SaysThatARestartLosesAll(t *testing.T) {
 	}
 }
 
-// SHUTDOWN SAVE is refused, because nothing can be saved; all else is as in Valkey.
 func TestShutdown_ReadsItsOptionsAndEndsTheServer(t *testing.T) {
 	both(t, func(t *testing.T, kind instance.Kind) {
 		command, port, pidFile, output := startWithPIDFile(t, kind)

@@ -202,3 +202,12 @@ pub const TLS_SESSIONS_BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of segments of one `writev`.
 pub const SEGMENTS_MAX: usize = 64;
+
+/// Time between two looks at the save points.
+pub(crate) const SAVE_POINT_POLL: Duration = Duration::from_millis(100);
+
+/// Time between two attempts of a thread besides the workers to close the gate.
+pub(crate) const GATE_RETRY: Duration = Duration::from_micros(500);
+
+/// Time between two looks at a save that was given up because the server ends.
+pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);

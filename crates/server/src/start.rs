@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::acl;
 use tidemill_engine::config::{Configuration, ServerConfig};
+use tidemill_engine::saving::{Saving, SavingFailed};
 use tidemill_engine::shared::{AllocatorMemory, AppendOnlyFacts, Host, Shared, SharedSpec};
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
@@ -21,6 +22,7 @@ use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_persist::append_only::AppendOnlyFile;
+use tidemill_persist::disk::FileSystem;
 use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
 use tidemill_store::Member;
 use tidemill_store::hash::Seed;
@@ -35,10 +37,11 @@ use crate::listen;
 use crate::listeners::Listeners;
 use crate::metrics;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
+use crate::persistence::{self, SnapshotFile};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
-use crate::process::signals::{ShutdownRequest, StopSignals};
+use crate::process::signals::{ShutdownRequest, StopReason, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::resources::{self, WorkerResources};
 use crate::tls::context::TlsContext;
@@ -132,7 +135,12 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
     binds.iter().map(listen).collect()
 }
 
-fn announce(options: &ServerConfig, placement: &Placement, addresses: &[(SocketAddr, bool)]) {
+fn announce(
+    options: &ServerConfig,
+    placement: &Placement,
+    addresses: &[(SocketAddr, bool)],
+    is_saved: bool,
+) {
     log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
         log::debug!("  {reason}");
@@ -140,7 +148,7 @@ fn announce(options: &ServerConfig, placement: &Placement, addresses: &[(SocketA
     if let Some(advice) = small_host_advice(placement) {
         log::info!("{advice}");
     }
-    if !options.append_only.is_enabled {
+    if !is_saved && !options.append_only.is_enabled {
         log::info!("No persistence is configured: a restart loses all data");
     }
     log::info!("Server initialized");
@@ -188,14 +196,33 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
     let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
-    let shutdown = signals.shutdown_request();
     let reception = Reception::new(worker_count);
     let reception = Arc::new(reception.map_err(|error| format!("no event descriptor: {error}"))?);
     reception.install(options.clone(), tls);
-    let sockets = (Arc::clone(&listeners), Arc::clone(&reception));
+    let stop = Arc::new(AtomicBool::new(false));
     let durability = Arc::new(Durability::new(options, worker_count));
-    let shared = shared_state(start, clients_max, &wakers, sockets, (shutdown, &durability))?;
+    let is_saved = !start.configuration.settings().save_points.is_empty();
+    let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), is_saved)?;
+    let snapshot_file = Arc::new(snapshot_file);
+    let process = Process {
+        run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
+        file: start.file.clone(),
+        rcu_flavour: options.rcu_flavour.clone(),
+        supervisor: start.supervisor,
+        worker_count,
+        listeners: Arc::clone(&listeners),
+        reception: Arc::clone(&reception),
+        shutdown: signals.shutdown_request(),
+        stop: Arc::clone(&stop),
+        snapshot_file: Arc::clone(&snapshot_file),
+        durability: Arc::clone(&durability),
+    };
+    let shared = shared_state(start, clients_max, &wakers, process)?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
+    if !options.append_only.is_enabled {
+        snapshot_file.load_at_start(&shared, &domain)?;
+    }
+    in_background(options, placement, || persistence::serve(&snapshot_file, &shared, &domain))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
         in_background(options, placement, || metrics::serve(listener, shared, domain))?;
@@ -204,7 +231,6 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
-    let stop = Arc::new(AtomicBool::new(false));
     let (is_ready, readiness) = mpsc::channel();
     // The first worker loads what there is on the disk; the others have nothing to do before.
     let loading = Arc::new(Loading { is_loaded: OnceLock::new(), wakers: wakers.clone() });
@@ -238,10 +264,10 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     drop(is_ready);
     if readiness.iter().count() == worker_count {
         run_log_threads(options, placement, &durability)?;
-        announce(options, placement, &listeners.addresses());
+        announce(options, placement, &listeners.addresses(), is_saved);
         start.supervisor.tell_ready();
     }
-    signals.wait();
+    wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
@@ -268,6 +294,28 @@ fn run_log_threads(
     spawn("aof-write", AppendOnlyFile::run_writer)?;
     spawn("aof-sync", AppendOnlyFile::run_sync)?;
     Ok(())
+/// Waits until the server is to stop and all data is saved, where it is to be saved.
+fn wait_for_end<F: Flavour>(
+    signals: &mut StopSignals,
+    file: &SnapshotFile,
+    shared: &Shared,
+    domain: &Arc<Domain<F>>,
+    stop: &AtomicBool,
+) {
+    loop {
+        // What a client asked for was saved by its command.
+        if signals.wait() == StopReason::Client || shared.settings().save_points.is_empty() {
+            return;
+        }
+        log::info!("Saving the final RDB snapshot before exiting.");
+        match file.save_at_end(shared, domain, stop) {
+            Ok(()) => return,
+            Err(SavingFailed) => {
+                log::error!("Error trying to save the DB, can't exit.");
+                signals.go_on();
+            }
+        }
+    }
 }
 
 fn remove_unix_socket(config: &ServerConfig) {
@@ -283,8 +331,7 @@ fn shared_state(
     start: &Start,
     clients_max: usize,
     wakers: &[Waker],
-    (listeners, reception): (Arc<Listeners>, Arc<Reception>),
-    (shutdown, durability): (ShutdownRequest, &Arc<Durability>),
+    process: Process,
 ) -> Result<Arc<Shared>, String> {
     let options = &start.config;
     let configuration = start
@@ -298,18 +345,8 @@ fn shared_state(
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::of_system()),
         configuration: configuration.clone(),
-        host: Box::new(Process {
-            run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
-            file: start.file.clone(),
-            rcu_flavour: options.rcu_flavour.clone(),
-            supervisor: start.supervisor,
-            worker_count: wakers.len(),
-            listeners,
-            reception,
-            shutdown,
-            durability: Arc::clone(durability),
-        }),
-        sinks: durability.sinks(),
+        sinks: process.durability.sinks(),
+        host: Box::new(process),
     });
     acl::begin(&shared.users, &configuration, |path| std::fs::read(path))
         .map_err(|error| error.to_string())?;
@@ -452,6 +489,9 @@ struct Process {
     listeners: Arc<Listeners>,
     reception: Arc<Reception>,
     shutdown: ShutdownRequest,
+    /// Stops the workers.
+    stop: Arc<AtomicBool>,
+    snapshot_file: Arc<SnapshotFile>,
     durability: Arc<Durability>,
 }
 
@@ -460,8 +500,14 @@ impl Host for Process {
         self.durability.facts()
     }
 
+    fn saving(&self) -> &dyn Saving {
+        &*self.snapshot_file
+    }
+
     fn shut_down(&self, requested_by: &str) {
         self.shutdown.note(requested_by);
+        // Release: pairs with the Acquire in the workers' loops.
+        self.stop.store(true, Ordering::Release);
         stop_this_process();
     }
 

@@ -138,6 +138,11 @@ impl<F: Flavour> EventLoop<F> {
     fn iterate(&mut self, shared: &Shared, events: &mut Vec<Event>) -> std::io::Result<()> {
         let now_us = self.wait(shared, events)?;
         let span = self.execution.begin_iteration(shared);
+        // Relaxed: the gate orders it. Nothing is executed behind a save that was the last.
+        if self.spec.stop.load(Ordering::Relaxed) {
+            self.execution.end_iteration(span);
+            return Ok(());
+        }
         if self.config.is_outdated(shared) {
             self.reconfigure();
         }

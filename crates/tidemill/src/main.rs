@@ -30,6 +30,7 @@ Parts:
   bench        load generator for any Redis-protocol server
   experiment   repeated, interleaved comparisons with a report
   check-aof    checks and repairs an append-only file
+  check-rdb    check of a snapshot
   completions  completion script for bash, zsh or fish
   help PART    help of a part; `tidemill PART --help` is the same
 
@@ -101,16 +102,20 @@ fn unknown_part(word: &str) -> String {
     format!("tidemill: unknown part '{shown}'{}", hint.unwrap_or_default())
 }
 
-/// True if the program is called by the name that the tool has at Valkey or Redis.
-fn is_check_aof(name: &OsStr) -> bool {
-    let name = Path::new(name).file_name();
-    name.is_some_and(|name| name == "valkey-check-aof" || name == "redis-check-aof")
+/// True if the program was called by the name that Valkey's or Redis's tool has.
+fn is_called(name: &OsStr, tool: &str) -> bool {
+    let name = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
+    ["valkey-", "redis-"].iter().any(|server| name.strip_prefix(server) == Some(tool))
 }
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    if args.next().is_some_and(|name| is_check_aof(&name)) {
+    let name = args.next().unwrap_or_default();
+    if is_called(&name, "check-aof") {
         return tidemill_server::check_aof::run(args.collect());
+    }
+    if is_called(&name, "check-rdb") {
+        return tidemill_server::check_rdb::run(&args.collect::<Vec<_>>());
     }
     let mut part = args.next();
     let mut rest: Vec<OsString> = args.collect();
@@ -128,6 +133,7 @@ fn main() -> ExitCode {
         "bench" => tidemill_bench::cli::run_bench(rest),
         "experiment" => tidemill_bench::cli::run_experiment(rest),
         "check-aof" => tidemill_server::check_aof::run(rest),
+        "check-rdb" => tidemill_server::check_rdb::run(&rest),
         "completions" => completions(&rest),
         "man" => manual(&rest),
         "-h" | "--help" | "help" => print(&format!("{USAGE}{EXAMPLES}")),

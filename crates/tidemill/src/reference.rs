@@ -17,8 +17,8 @@ use tidemill_server::cli::FAMILIES;
 pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// The words that `main` takes for a part.
-pub const PARTS: [&str; 7] =
-    ["server", "tune", "bench", "experiment", "check-aof", "completions", "help"];
+pub const PARTS: [&str; 8] =
+    ["server", "tune", "bench", "experiment", "check-aof", "check-rdb", "completions", "help"];
 
 /// Examples of the whole program, in `--help` and in the manual.
 pub const EXAMPLES: &str = "\
@@ -93,6 +93,11 @@ fn program() -> Command {
         .subcommand(tidemill_bench::cli::bench_command().name("bench"))
         .subcommand(tidemill_bench::cli::experiment_command().name("experiment"))
         .subcommand(check_aof())
+        .subcommand(
+            Command::new("check-rdb")
+                .about("Tells what a snapshot has, and whether it is whole; changes nothing")
+                .arg(Arg::new("FILE").value_hint(ValueHint::FilePath).help("The snapshot")),
+        )
         .subcommand(
             Command::new("completions")
                 .about("Prints the completion script of a shell")

@@ -8,6 +8,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
+/// Who wants the server to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// A client, by SHUTDOWN.
+    Client,
+    /// Whoever sent the process a signal.
+    Signal,
+}
+
 /// The handlers, installed.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
@@ -46,18 +55,25 @@ impl StopSignals {
         self.shutdown.clone()
     }
 
+    /// Goes on after a signal that could not be obeyed.
+    pub(crate) fn go_on(&self) {
+        // SeqCst: as in `wait`.
+        self.is_stopping.store(false, Ordering::SeqCst);
+    }
+
     /// Sleeps until the server is to stop.
-    pub(crate) fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) -> StopReason {
         if let Some(signal) = self.signals.forever().next() {
             // SeqCst: read by a signal handler, wherever it runs; this happens once.
             self.is_stopping.store(true, Ordering::SeqCst);
             if let Some(client) = self.shutdown.0.get() {
                 log::info!("User requested shutdown... (user request from '{client}')");
-                return;
+                return StopReason::Client;
             }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
             log::warn!("Received {name} scheduling shutdown...");
         }
         log::info!("User requested shutdown...");
+        StopReason::Signal
     }
 }

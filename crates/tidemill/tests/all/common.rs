@@ -47,7 +47,17 @@ impl Drop for Nothing {
 pub fn server() -> Server {
     let start = |port: u16| {
         let port = port.to_string();
-        let words = ["server", "--bind", "127.0.0.1", "--worker-threads", "2", "--port", &port];
+        let words = [
+            "server",
+            "--bind",
+            "127.0.0.1",
+            "--worker-threads",
+            "2",
+            "--save",
+            "",
+            "--port",
+            &port,
+        ];
         let mut command = tidemill(&words);
         command.stdout(Stdio::null());
         command

@@ -1,0 +1,335 @@
+//! The file of the snapshot: saves and loads of it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use tidemill_engine::access::section::ReadSide;
+use tidemill_engine::config::ServerConfig;
+use tidemill_engine::saving::{Saving, SavingFailed};
+use tidemill_engine::shared::Shared;
+use tidemill_engine::system_error::reason;
+use tidemill_persist::disk::{Disk, DiskLock};
+use tidemill_persist::load::{LoadRules, Loaded, load};
+use tidemill_persist::snapshot::{
+    Alone, CutAccess, SaveRules, SnapshotError, WriteRules, save, save_nothing,
+};
+use tidemill_rcu::{Domain, Flavour, Limits};
+use tidemill_store::gate::ClosedGate;
+use tidemill_store::{Cut, Heap, Member};
+
+use crate::limits::{GATE_RETRY, SAVE_END_POLL};
+
+/// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
+/// the server runs.
+#[derive(Debug)]
+pub(crate) struct SnapshotFile {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    /// Directory for people to read.
+    directory: String,
+    /// Lock against other servers that save under this name, once it is needed.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
+    /// Way to the thread that saves in the background.
+    to_thread: Mutex<Option<Sender<Cut>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SnapshotFile {
+    /// The file that the configuration names, locked if it is going to be written.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator: a name that is a path, or another server that saves there.
+    pub(crate) fn open(
+        config: &ServerConfig,
+        disk: Arc<dyn Disk>,
+        is_written: bool,
+    ) -> Result<SnapshotFile, String> {
+        let name = &config.snapshot_file;
+        if name.is_empty() || name.contains('/') || name == "." || name == ".." {
+            return Err("dbfilename can't be a path, just a filename".into());
+        }
+        let directory = std::env::current_dir();
+        let file = SnapshotFile {
+            disk,
+            path: PathBuf::from(name),
+            directory: directory.map_or_else(|_| ".".into(), |path| path.display().to_string()),
+            lock: Mutex::default(),
+            to_thread: Mutex::default(),
+        };
+        if is_written {
+            file.lock()?;
+        }
+        Ok(file)
+    }
+
+    /// Where cuts to be saved in the background are sent.
+    pub(crate) fn set_thread(&self, sender: Sender<Cut>) {
+        *locked(&self.to_thread) = Some(sender);
+    }
+
+    /// Locks the name, unless it is. The lock lasts until the process ends.
+    fn lock(&self) -> Result<(), String> {
+        let mut lock = locked(&self.lock);
+        if lock.is_some() {
+            return Ok(());
+        }
+        let name = self.path.display();
+        match self.disk.lock(&PathBuf::from(format!(".{name}.lock"))) {
+            Ok(taken) => *lock = Some(taken),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(format!(
+                    "another server saves to {}/{name}. Give this one another `dir` or \
+                     `dbfilename`, or `save \"\"` to have it save nothing",
+                    self.directory
+                ));
+            }
+            Err(error) => {
+                return Err(format!(
+                    "{}/{name} cannot be locked: {}. Give the server's user a `dir` that it may \
+                     write, or `save \"\"` to have it save nothing",
+                    self.directory,
+                    reason(&error)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn rules(&self, shared: &Shared) -> SaveRules {
+        let settings = shared.settings();
+        let fields = vec![
+            ("tidemill-ver", env!("CARGO_PKG_VERSION").to_owned()),
+            ("redis-bits", usize::BITS.to_string()),
+            ("ctime", (shared.clock.wall_us() / 1_000_000).to_string()),
+            ("used-mem", shared.used_bytes().to_string()),
+            ("aof-base", "0".to_owned()),
+        ];
+        SaveRules {
+            content: WriteRules {
+                compression: settings.compression,
+                has_checksum: settings.snapshot_checksum,
+                list_listpack_size_max: settings.list_listpack_size_max,
+                clock: shared.expiry_clock(),
+                key_delay_us: settings.key_save_delay_us,
+                fields,
+            },
+            syncs_in_steps: settings.snapshot_syncs_in_steps,
+        }
+    }
+
+    /// Saves a cut, tells the log and notes the end.
+    pub(super) fn save_cut(
+        &self,
+        shared: &Shared,
+        cut: Cut,
+        access: &mut dyn CutAccess,
+        heap: &Heap,
+    ) -> Result<(), SnapshotError> {
+        let rules = self.rules(shared);
+        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
+        let saved = match locked {
+            Ok(()) => save(&*self.disk, &self.path, cut, shared, access, heap, &rules),
+            Err(error) => {
+                cut.end(heap);
+                Err(error)
+            }
+        };
+        match &saved {
+            Ok(bytes) => log::info!("DB saved on disk ({bytes} bytes)"),
+            Err(SnapshotError::Cancelled) => log::warn!("Background saving cancelled"),
+            Err(error) => self.warn(error),
+        }
+        shared.end_save(saved.is_ok());
+        saved.map(drop)
+    }
+
+    fn warn(&self, error: &SnapshotError) {
+        let path = self.path.display();
+        log::error!("Write error saving DB to {}/{path}: {error}", self.directory);
+    }
+
+    /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that is
+    /// under way. Blocks until the file is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]; the server goes on then.
+    pub(crate) fn save_at_end<F: Flavour>(
+        &self,
+        shared: &Shared,
+        domain: &Arc<Domain<F>>,
+        stop: &AtomicBool,
+    ) -> Result<(), SavingFailed> {
+        if shared.snapshots.cancel() {
+            log::warn!("A snapshot is being saved: it is given up");
+        }
+        let mut member = shared.keyspace.join(domain).map_err(|error| {
+            log::error!("{error}");
+            SavingFailed
+        })?;
+        // Bounded by the disk: its thread looks behind each piece that it writes.
+        while shared.snapshots.is_running() {
+            member.offline(|| thread::sleep(SAVE_END_POLL));
+        }
+        let heap = member.heap(Limits::default());
+        let seat = std::rc::Rc::clone(member.seat());
+        let gate = close_gate(shared, &seat, &mut member);
+        let mut begun = None;
+        ReadSide::section(&mut member, &mut |section| {
+            begun = shared.begin_save(&gate, section, false).ok();
+        });
+        let cut = begun.ok_or(SavingFailed)?;
+        self.save(shared, cut, &mut member, &heap)?;
+        shared.clients.kill_all();
+        // Release: pairs with the Acquire in the workers' loops; also ordered by the gate.
+        stop.store(true, Ordering::Release);
+        drop(gate);
+        Ok(())
+    }
+
+    /// Loads the file into an empty keyspace that nobody else uses. Blocks until it is loaded.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator.
+    fn load_all(
+        &self,
+        shared: &Shared,
+        reader: &mut dyn ReadSide,
+        heap: &Heap,
+    ) -> Result<Option<Loaded>, String> {
+        let settings = shared.settings();
+        let rules = LoadRules {
+            clock: shared.expiry_clock(),
+            settings: &settings,
+            verifies_checksum: settings.snapshot_checksum,
+        };
+        let begun = Instant::now();
+        let loaded = load(&*self.disk, &self.path, shared, reader, heap, rules, &mut |_| {});
+        let loaded = loaded.map_err(|error| format!("{}/{error}", self.directory))?;
+        let Some(loaded) = loaded else { return Ok(None) };
+        shared.snapshots.note_loaded(loaded.keys, loaded.expired_keys);
+        log::info!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            loaded.keys,
+            loaded.expired_keys
+        );
+        log::info!("DB loaded from disk: {:.3} seconds", begun.elapsed().as_secs_f64());
+        let lost = "data of modules was passed over and is lost at the next save";
+        let kept = "libraries of functions are kept for the next save, but cannot be called";
+        for (count, what) in [
+            (loaded.empty_keys, "empty keys were passed over"),
+            (loaded.module_parts, lost),
+            (loaded.libraries, kept),
+        ] {
+            if count > 0 {
+                log::warn!("{}: {count} times: {what}", self.path.display());
+            }
+        }
+        Ok(Some(loaded))
+    }
+
+    /// Loads the file at start.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator.
+    pub(crate) fn load_at_start<F: Flavour>(
+        &self,
+        shared: &Shared,
+        domain: &Arc<Domain<F>>,
+    ) -> Result<(), String> {
+        let mut member = shared.keyspace.join(domain).map_err(|error| error.to_string())?;
+        let heap = member.heap(Limits::default());
+        let loaded = self.load_all(shared, &mut member, &heap);
+        shared.add_live_bytes(heap.live_bytes());
+        loaded.map(drop)
+    }
+}
+
+/// Closes the gate, however busy the workers are. Without the token, which is for sessions: a
+/// member that closes the gate at the same moment, as the token's holder may, is given way.
+pub(super) fn close_gate<'k, F: Flavour>(
+    shared: &'k Shared,
+    seat: &tidemill_store::gate::Seat,
+    member: &mut Member<F>,
+) -> ClosedGate<'k> {
+    let mut attempts = 0;
+    loop {
+        if let Some(gate) = shared.close_gate(seat, attempts) {
+            return gate;
+        }
+        attempts += 1;
+        member.offline(|| thread::sleep(GATE_RETRY));
+    }
+}
+
+impl Saving for SnapshotFile {
+    fn save(
+        &self,
+        shared: &Shared,
+        cut: Cut,
+        reader: &mut dyn ReadSide,
+        heap: &Heap,
+    ) -> Result<(), SavingFailed> {
+        self.save_cut(shared, cut, &mut Alone(reader), heap).map_err(|_| SavingFailed)
+    }
+
+    fn save_nothing(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        let rules = self.rules(shared);
+        let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
+        let changes = shared.changes();
+        let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
+        match saved {
+            Ok(()) => {
+                shared.snapshots.note_saved(shared.clock.unix_us(), changes);
+                Ok(())
+            }
+            Err(error) => {
+                self.warn(&error);
+                Err(SavingFailed)
+            }
+        }
+    }
+
+    fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed> {
+        let sent = match &*locked(&self.to_thread) {
+            Some(sender) => sender.send(cut).is_ok(),
+            None => false,
+        };
+        if !sent {
+            shared.end_save(false);
+            return Err(SavingFailed);
+        }
+        log::info!("Background saving started");
+        Ok(())
+    }
+
+    fn load(
+        &self,
+        shared: &Shared,
+        reader: &mut dyn ReadSide,
+        heap: &Heap,
+    ) -> Result<(), SavingFailed> {
+        match self.load_all(shared, reader, heap) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => {
+                log::error!("{}/{} is absent", self.directory, self.path.display());
+                Err(SavingFailed)
+            }
+            Err(error) => {
+                log::error!("{error}");
+                Err(SavingFailed)
+            }
+        }
+    }
+}

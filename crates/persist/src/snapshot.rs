@@ -1,7 +1,7 @@
 //! Snapshots: the data of a cut as an RDB file.
 //!
-//! [`write`] turns a cut into the bytes of a file, for whoever wants them: [`save`] puts them into a
-//! file, a replica may be sent them. The walk visits the keyspace in small pieces, so that it holds
+//! [`write`] turns a cut into the bytes of a file, for whoever wants them: [`save`] puts them into
+//! a file, a replica may be sent them. The walk visits the keyspace in small pieces, so that it holds
 //! no lock for longer than copying a few dozen entries takes; what writers hand over meanwhile is
 //! written before the next piece.
 

@@ -2,8 +2,8 @@
 //!
 //! A file's bytes and a directory's names are two things: [`DiskFile::sync`] makes the bytes of a
 //! file durable, [`Disk::sync_directory`] the names of a directory. [`SimulatedDisk::lose_power`]
-//! leaves what is durable and, of the rest, a part that a seed chooses: writes in any order, torn at
-//! sectors, names changed or not.
+//! leaves what is durable and, of the rest, a part that a seed chooses: writes in any order,
+//! torn at sectors, names changed or not.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

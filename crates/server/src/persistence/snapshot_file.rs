@@ -157,8 +157,8 @@ impl SnapshotFile {
         log::error!("Write error saving DB to {}/{path}: {error}", self.directory);
     }
 
-    /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that is
-    /// under way. Blocks until the file is durable.
+    /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that
+    /// is under way. Blocks until the file is durable.
     ///
     /// # Errors
     ///

@@ -256,8 +256,8 @@ impl Drop for Cuts {
         let mut left = Vec::new();
         self.drain(&mut left);
         for pre_image in left {
-            // SAFETY: the keyspace and all heaps of its members are gone, so nobody reads it. A tree
-            // that another entry took over is freed with that one.
+            // SAFETY: the keyspace and all heaps of its members are gone, so nobody reads it. A
+            // tree that another entry took over is freed with that one.
             unsafe {
                 entry::free_left(EntryRef::from_pointer(pre_image.entry), pre_image.disposal)
             };

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! writer   lock · publish new (stamped) · push old · retire nodes: tag 7 · unlock
-//! walker   batch 8: drain ▸ [lock slot · stamp, claim · unlock] ▸ write all ▸ done = 8: tag 7 may go
+//! walker   batch 8: drain ▸ [lock slot · stamp, claim · unlock] ▸ write ▸ done = 8: tag 7 may go
 //! ```
 //!
 //! # Nodes of trees

@@ -93,8 +93,8 @@ impl Unreachable {
         self.detached
     }
 
-    /// True if a cut, or a [`Version`](crate::Version) of a collection in it, may still be read. Once false,
-    /// it stays false.
+    /// True if a cut, or a [`Version`](crate::Version) of a collection in it, may still be
+    /// read. Once false, it stays false.
     pub(crate) fn is_pinned(&self) -> bool {
         // SAFETY: the content is freed by `drop` alone.
         let is_held = unsafe { self.content.as_ref() }.is_held();

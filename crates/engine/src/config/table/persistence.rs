@@ -11,8 +11,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "save",
         Kind::SavePoints,
         "3600 1 300 100 60 10000",
-        "When a snapshot is taken: after so many seconds, if there were so many changes. `\"\"` for \
-         never.",
+        "When a snapshot is taken: after so many seconds, if there were so many changes. `\"\"` \
+         for never.",
     ),
     flag("appendonly", false, "Logs every write.").at_start(),
     text(

@@ -294,6 +294,8 @@ fn run_log_threads(
     spawn("aof-write", AppendOnlyFile::run_writer)?;
     spawn("aof-sync", AppendOnlyFile::run_sync)?;
     Ok(())
+}
+
 /// Waits until the server is to stop and all data is saved, where it is to be saved.
 fn wait_for_end<F: Flavour>(
     signals: &mut StopSignals,

@@ -35,7 +35,7 @@ there is: no replica and no log. `MODULE` knows the subcommands of a server with
 ";
 
 /// Families of the manual, in its order.
-const FAMILIES: [(Group, &str); 12] = [
+const FAMILIES: [(Group, &str); 15] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bitmaps"),
     (Group::List, "Lists"),
@@ -43,8 +43,11 @@ const FAMILIES: [(Group, &str); 12] = [
     (Group::Set, "Sets"),
     (Group::SortedSet, "Sorted sets"),
     (Group::Stream, "Streams"),
+    (Group::Geo, "Positions"),
+    (Group::HyperLogLog, "HyperLogLogs"),
     (Group::Generic, "Keys of any type"),
     (Group::Transactions, "Transactions"),
+    (Group::Scripting, "Scripts and functions"),
     (Group::PubSub, "Publish and subscribe"),
     (Group::Connection, "Connections"),
     (Group::Server, "Server"),

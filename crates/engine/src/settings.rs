@@ -126,6 +126,8 @@ pub struct Settings {
     pub retired_bytes_max: u64,
     /// `proto-max-bulk-len` in bytes.
     pub bulk_bytes_max: usize,
+    /// `availability-zone`: zone that `HELLO` tells; empty for none.
+    pub availability_zone: String,
     /// `enable-debug-command`: who may run `DEBUG`.
     pub debug_command: AllowedClients,
     /// `enable-protected-configs`: who may change protected directives by `CONFIG SET`.
@@ -232,6 +234,7 @@ impl Default for Settings {
             frequency_scale: FrequencyScale { log_factor: 10, decay_minutes: 1 },
             retired_bytes_max: 0,
             bulk_bytes_max: 512 * 1024 * 1024,
+            availability_zone: String::new(),
             debug_command: AllowedClients::Nobody,
             protected_configs: AllowedClients::Nobody,
             hash_listpack_entries_max: 512,

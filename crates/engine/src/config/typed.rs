@@ -286,6 +286,7 @@ impl Configuration {
             },
             retired_bytes_max: self.number("rcu-retired-max"),
             bulk_bytes_max: self.number("proto-max-bulk-len"),
+            availability_zone: self.text("availability-zone").to_owned(),
             debug_command: self.clients("enable-debug-command"),
             protected_configs: self.clients("enable-protected-configs"),
             hash_listpack_entries_max: self.number("hash-max-listpack-entries"),

@@ -47,11 +47,11 @@ impl PreImage {
     /// Retires the entry, and its value if nothing else refers to it.
     pub(super) fn retire(self, cuts: &Cuts, heap: &Heap) {
         heap.allocated(self.held_bytes);
+        // SAFETY: the pre-image owns the entry, which was not freed.
+        let entry = unsafe { EntryRef::from_pointer(self.entry) };
         // SAFETY: the writer took it out of its table and left it to the pre-image, which is used
         // up; readers that found it before are in sections of this heap's domain.
-        unsafe {
-            entry::retire(EntryRef::from_pointer(self.entry), self.disposal, heap);
-        }
+        unsafe { entry::retire(entry, self.disposal, heap) };
         // Relaxed: a statistic.
         cuts.held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
     }
@@ -243,12 +243,6 @@ impl Cuts {
         }
         left.into_iter().for_each(|image| image.retire(self, heap));
     }
-
-    /// Goes on as if this many cuts had been given up.
-    #[cfg(test)]
-    pub(super) fn skip_epochs(&self, count: u64) {
-        self.numbers().last += count;
-    }
 }
 
 impl Drop for Cuts {
@@ -256,11 +250,11 @@ impl Drop for Cuts {
         let mut left = Vec::new();
         self.drain(&mut left);
         for pre_image in left {
+            // SAFETY: the pre-image owns the entry, which was not freed.
+            let entry = unsafe { EntryRef::from_pointer(pre_image.entry) };
             // SAFETY: the keyspace and all heaps of its members are gone, so nobody reads it. A
             // tree that another entry took over is freed with that one.
-            unsafe {
-                entry::free_left(EntryRef::from_pointer(pre_image.entry), pre_image.disposal)
-            };
+            unsafe { entry::free_left(entry, pre_image.disposal) };
         }
     }
 }

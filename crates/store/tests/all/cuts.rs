@@ -124,7 +124,7 @@ impl<'w, F: Flavour> Actor<'w, F> {
         let lock = locks.iter_mut().find(|lock| lock.slot() == key_hash.slot).unwrap();
         let found = lock.find(database, key_hash, name, section);
         if !is_hash(account) {
-            let long = amount.to_le_bytes().repeat(if account % 4 == 0 { 1 } else { 200 });
+            let long = amount.to_le_bytes().repeat(if account.is_multiple_of(4) { 1 } else { 200 });
             let spec = EntrySpec {
                 key: name,
                 kind: Kind::String,

@@ -1,5 +1,7 @@
 //! The beginning and the end of connections.
 
+use std::sync::Arc;
+
 use std::sync::atomic::Ordering;
 
 use tidemill_resp::encode::Protocol;
@@ -128,8 +130,8 @@ pub(super) fn hello(cx: &mut SessionCx<'_, '_>) -> Outcome {
         change_name(cx, name);
     }
     set_protocol(cx, protocol);
-    let configuration = cx.shared.configuration();
-    let zone = configuration.value("availability-zone").filter(|zone| !zone.is_empty());
+    let settings = Arc::clone(&cx.worker.settings);
+    let zone = Some(&*settings.availability_zone).filter(|zone| !zone.is_empty());
     cx.reply.map(7 + usize::from(zone.is_some()));
     cx.reply.bulk("server");
     cx.reply.bulk("redis");

@@ -60,6 +60,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     flag("crash-log-enabled", true, "Logs a report on a crash.")
         .without_effect("a panic is always reported"),
     flag("enable-debug-assert", false, "Checks more while it runs.")
+        .hidden()
         .at_start()
         .without_effect("checks of this kind are part of the tests"),
     flag("crash-memcheck-enabled", true, "Tests memory on a crash.")

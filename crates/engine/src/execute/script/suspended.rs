@@ -28,7 +28,7 @@ use crate::worker::session::{ReplyMode, Session};
 
 /// How a suspended run reaches keys.
 enum SuspendedReach {
-    Unit(SuspendedUnit),
+    Unit(Box<SuspendedUnit>),
     Lookups(Lookups),
 }
 
@@ -92,7 +92,7 @@ fn suspend<'k, E>(
     let selected = executor.session.database;
     executor.session.select(state.database);
     let reach = match state.lend() {
-        Reach::Unit(unit) => SuspendedReach::Unit(unit.suspend()),
+        Reach::Unit(unit) => SuspendedReach::Unit(Box::new(unit.suspend())),
         Reach::Lookups(lookups) => SuspendedReach::Lookups(lookups),
         Reach::Lent => unreachable!("no command runs between two turns"),
     };

@@ -11,7 +11,8 @@ var scripts = []string{
 	"return redis.call('RPUSH', KEYS[1], unpack(ARGV))",
 	"redis.call('HSET', KEYS[1], 'f', ARGV[1]) return redis.call('HGETALL', KEYS[1])",
 	"local n = 0 for _, key in ipairs(KEYS) do n = n + redis.call('EXISTS', key) end return n",
-	"redis.call('SET', 's0', '1') return {redis.pcall('LPUSH', 's0', 'x'), redis.call('DEL', 's0')}",
+	"redis.call('SET', 's0', '1') " +
+		"return {redis.pcall('LPUSH', 's0', 'x'), redis.call('DEL', 's0')}",
 	"return redis.call('MGET', unpack(KEYS))",
 	"redis.setresp(3) return redis.call('HGETALL', 'h0')",
 	"redis.call('SELECT', 2) return redis.call('SET', 'in two', ARGV[1])",

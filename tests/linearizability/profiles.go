@@ -132,7 +132,9 @@ func transactionMix(c *client) ([][]string, bool) {
 }
 
 // scripted makes a script of commands, which declares the keys that it is given or some of them.
-func scripted(c *client, script string, declared []string, commands ...[]string) ([][]string, bool) {
+func scripted(
+	c *client, script string, declared []string, commands ...[]string,
+) ([][]string, bool) {
 	c.script, c.declared = script, declared[:c.random.IntN(len(declared)+1)]
 	return commands, true
 }

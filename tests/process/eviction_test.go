@@ -161,8 +161,8 @@ func (c cache) number(field string) int64 {
 	return information(c.T, c.conn, field)
 }
 
-// hitRate limits a server to the memory of about `capacity` keys by what it counts, and asks for five
-// times as many. It returns the share of hits, and the number of keys at the end.
+// hitRate limits a server to the memory of about `capacity` keys by what it counts, and asks for
+// five times as many. It returns the share of hits, and the number of keys at the end.
 func (c cache) hitRate(capacity int, counted string) (rate float64, keys int) {
 	c.Helper()
 	const population, batch, batches = 20_000, 50, 3_000

@@ -13,7 +13,9 @@ const endless = "while true do end"
 
 // sendScript sends a script and returns once it has run for longer than a turn: it can be killed,
 // or not, by then.
-func sendScript(t *testing.T, server *instance.Server, control *wire.Conn, words ...string) *wire.Conn {
+func sendScript(
+	t *testing.T, server *instance.Server, control *wire.Conn, words ...string,
+) *wire.Conn {
 	t.Helper()
 	conn := server.Dial(t)
 	conn.Timeout = 2 * closeTimeout
@@ -35,14 +37,15 @@ func receive(t *testing.T, conn *wire.Conn) wire.Reply {
 	return reply
 }
 
-// Beside a script without end, sessions of the same worker go on; those that need its slots are told
-// that it is busy; it is killed unless it has written.
+// Beside a script without end, sessions of the same worker go on; those that need its slots are
+// told that it is busy; it is killed unless it has written.
 func TestScript_WithoutEndKeepsNobodyButThoseOfItsSlots(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
 		"--busy-reply-threshold", "50")
 	control := server.Dial(t)
 	do(t, control, "SET", "other", "1")
-	script := sendScript(t, server, control, "EVAL", "redis.call('GET', KEYS[1]) "+endless, "1", "k")
+	body := "redis.call('GET', KEYS[1]) " + endless
+	script := sendScript(t, server, control, "EVAL", body, "1", "k")
 	if reply := do(t, control, "INCR", "other"); reply.Int() != 2 {
 		t.Errorf("a neighbour: %v", reply)
 	}

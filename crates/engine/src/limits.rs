@@ -180,8 +180,8 @@ pub const SWEEP_US_PER_EFFORT: u64 = 80;
 /// Buckets or slots that the sweep looks at between two readings of the clock.
 pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
 
-/// Percent of expired entries among those met beyond which the sweep goes on soon; each further step
-/// of `active-expire-effort` takes one off.
+/// Percent of expired entries among those met beyond which the sweep goes on soon; each further
+/// step of `active-expire-effort` takes one off.
 pub const SWEEP_BUSY_PERCENT: usize = 10;
 
 /// Expired fields of one hash that one command, beside those it names, or one step of the sweep

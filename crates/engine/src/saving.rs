@@ -1,4 +1,4 @@
-//! What the process around the engine does with files of data.
+//! Files of data: the interface to the process around the engine.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavingFailed;
 
-/// Files of data, as commands use them. Whoever begins a save has noted it in
+/// Files of data, as commands use them. The beginner of a save has noted it in
 /// [`Shared::snapshots`]; its end is noted here.
 pub trait Saving: fmt::Debug + Send + Sync {
     /// Saves a cut in the place of the last snapshot. All others are stopped; blocks until the file

@@ -45,7 +45,7 @@ pub struct LoadRules<'r> {
     pub clock: ExpiryClock,
     /// Thresholds of encodings, and the treatment of unknown versions.
     pub settings: &'r Settings,
-    /// Whether the checksum at the end is compared.
+    /// True if the checksum at the end is compared.
     pub verifies_checksum: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct LoadRules<'r> {
 pub struct LoadError {
     /// The file.
     pub path: PathBuf,
-    /// What happened.
+    /// The fault.
     pub fault: LoadFault,
 }
 
-/// What happened while a file was loaded.
+/// Fault that ended the loading of a file.
 #[derive(Debug)]
 pub enum LoadFault {
     /// It cannot be read.
@@ -130,7 +130,7 @@ impl std::error::Error for LoadError {}
 /// Loads a file; none when it is absent. Blocks until all is loaded, and tells `progress` the bytes
 /// read and the keys loaded so far.
 ///
-/// Nobody else writes meanwhile: the workers have not started, or the caller has closed the gate.
+/// No other thread writes meanwhile: the workers have not started, or the caller has closed the gate.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! Snapshots: the data of a cut as an RDB file.
 //!
-//! [`write`] turns a cut into the bytes of a file, for whoever wants them: [`save`] puts them into
-//! a file, a replica may be sent them. The walk visits the keyspace in small pieces, so that it holds
-//! no lock for longer than copying a few dozen entries takes; what writers hand over meanwhile is
-//! written before the next piece.
+//! [`write`] turns a cut into the bytes of a file: [`save`] puts them into a file, a replica may be
+//! sent them. The walk visits the keyspace in small pieces, so that it holds no lock for longer
+//! than copying a few dozen entries takes; what writers hand over meanwhile is written before the
+//! next piece.
 
 mod access;
 mod output;
@@ -86,8 +86,7 @@ pub struct WriteRules {
     pub list_listpack_size_max: i64,
     /// Turns expiries into times of the wall clock.
     pub clock: ExpiryClock,
-    /// `rdb-key-save-delay`, for tests: microseconds per key; negative, one microsecond per so many
-    /// keys.
+    /// `rdb-key-save-delay`, for tests: microseconds per key; -N, one in N keys.
     pub key_delay_us: i64,
     /// Fields about the file.
     pub fields: Vec<(&'static str, String)>,

@@ -177,7 +177,7 @@ pub fn encode_functions<'s>(
     sealed(encoder)
 }
 
-/// What was written, with version and checksum.
+/// Payload of what was written, with version and checksum.
 fn sealed(encoder: Encoder<Vec<u8>>) -> Result<Vec<u8>, TryReserveError> {
     let mut payload = encoder.into_output();
     payload.try_reserve(VERSION_BYTES + CHECKSUM_BYTES)?;

@@ -305,7 +305,7 @@ fn wait_for_end<F: Flavour>(
     stop: &AtomicBool,
 ) {
     loop {
-        // What a client asked for was saved by its command.
+        // SHUTDOWN of a client has saved already.
         if signals.wait() == StopReason::Client || shared.settings().save_points.is_empty() {
             return;
         }

@@ -28,7 +28,7 @@ use crate::slots::parking::WaitTarget;
 use crate::slots::token::TokenGuard;
 use crate::worker::session::{Queued, Transaction};
 
-/// Whatever keeps others away from a transaction while it runs.
+/// Locks that keep others away from a transaction while it runs.
 struct Exclusion<'k> {
     unit: Unit<'k>,
     gate: Option<ClosedGate<'k>>,

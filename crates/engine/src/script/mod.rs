@@ -49,7 +49,7 @@ impl Scripts {
     }
 }
 
-/// What Valkey 9.1 says of itself: scripts compare it.
+/// Name and version of Valkey 9.1: scripts compare them.
 fn identity() -> Identity {
     Identity {
         server_name: "valkey".to_owned(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_store::SlotNumber;
 
-/// What runs.
+/// Kind of program that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A script of `EVAL` and its like.

@@ -38,7 +38,7 @@ pub struct SnapshotFigures {
     pub held_bytes_peak: u64,
 }
 
-/// Who asked for a save, and where its figures begin.
+/// A save that is under way, and the start of its figures.
 #[derive(Clone, Copy, Debug)]
 struct Running {
     started_us: u64,

@@ -27,8 +27,8 @@ pub enum WaitTarget {
     Pause,
     /// Memory that the session's worker has to free first.
     Memory,
-    /// Memory within `maxmemory`, until a time in monotonic microseconds: keys are evicted by others
-    /// meanwhile.
+    /// Memory within `maxmemory`, until a time in monotonic microseconds: keys are evicted by
+    /// others meanwhile.
     Eviction {
         /// When the session tries again.
         until_us: u64,

@@ -14,8 +14,8 @@ pub(crate) struct Lease {
     limit_bytes: u64,
     lease_bytes: i64,
     claimed: i64,
-    /// Credit that stays at a boundary. Without a limit most of it is debt: a limit that is set then
-    /// finds no more claimed than is used, but for little.
+    /// Credit that stays at a boundary. Without a limit most of it is debt: a limit that is set
+    /// then finds no more claimed than is used, but for little.
     tolerated: RangeInclusive<i64>,
 }
 

@@ -131,7 +131,7 @@ impl SimulatedDisk {
     }
 }
 
-/// What is left of a file: each sector that was written is there, or is as it was.
+/// Content that is left of a file: each sector that was written is there, or is as it was.
 fn survivor(content: &Content, random: &mut fastrand::Rng) -> Content {
     let mut bytes = content.durable.clone();
     for &(start, end) in &content.written {

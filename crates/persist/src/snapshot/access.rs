@@ -13,7 +13,7 @@ pub trait CutAccess {
     /// Runs work that may block and reads nothing of the keyspace's tables.
     fn offline(&mut self, work: &mut dyn FnMut());
 
-    /// Frees what the thread retired, as far as it may go.
+    /// Frees what the thread retired and no reader can reach any more.
     fn reclaim(&mut self, heap: &Heap);
 }
 

@@ -17,7 +17,7 @@ pub struct FileOutput {
     written: u64,
     /// Bytes of it that are durable.
     synced: u64,
-    /// Whether it is synced while it is written, so that the sync at its end is short and the
+    /// True if it is synced while it is written, so that the sync at its end is short and the
     /// system never has much of it to write at once.
     syncs_in_steps: bool,
 }

@@ -80,7 +80,7 @@ pub fn save(
             Ok(bytes)
         }
         Err(error) => {
-            // What is left of it takes room; the next save replaces it.
+            // Its remains take room; the next save replaces it.
             let _ = disk.unlink(&temporary);
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! A keyspace with its thread, as far as saves and loads need one.
+//! A keyspace with its thread: the part of a server that saves and loads need.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Server {
         Server { shared, member, heap }
     }
 
-    /// A server with so many keys, whose values are all `text`.
+    /// A server with `count` keys, whose values are all `text`.
     pub fn with_keys(count: usize, text: &str) -> Server {
         let server = Server::new();
         for number in 0..count {
@@ -137,7 +137,7 @@ impl Server {
     }
 }
 
-/// What a disk has, as a server reads it.
+/// Keys and values on a disk, as a server reads them.
 pub fn content_of(disk: &SimulatedDisk) -> Vec<(String, String)> {
     let mut server = Server::new();
     server.load(disk).expect("a whole file").expect("a file");

@@ -28,7 +28,7 @@ const COMMANDS: Functions = &[
     ("acl_check_cmd", acl_check_cmd),
 ];
 
-/// What an interpreter of libraries does: each has a table of its own as `redis` and `server`.
+/// Task of an interpreter of libraries: each has a table of its own as `redis` and `server`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Phase {
     /// A library is loaded: it registers functions and calls no command.

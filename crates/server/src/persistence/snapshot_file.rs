@@ -71,7 +71,7 @@ impl SnapshotFile {
         Ok(file)
     }
 
-    /// Where cuts to be saved in the background are sent.
+    /// Sets the channel to which cuts to be saved in the background are sent.
     pub(crate) fn set_thread(&self, sender: Sender<Cut>) {
         *locked(&self.to_thread) = Some(sender);
     }

@@ -8,12 +8,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-/// Who wants the server to stop.
+/// Origin of a request to stop the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// A client, by SHUTDOWN.
     Client,
-    /// Whoever sent the process a signal.
+    /// A signal to the process.
     Signal,
 }
 

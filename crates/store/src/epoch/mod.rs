@@ -33,8 +33,7 @@
 //! # Epochs
 //!
 //! Sixteen bits tell cuts apart. A completed walk leaves no older epoch behind; only cuts that were
-//! given up do, and before these come to so many that an epoch would come again, all stamps are
-//! cleared.
+//! given up do, and before these are enough for an epoch to come again, all stamps are cleared.
 
 mod batches;
 mod claimed;

@@ -447,8 +447,8 @@ impl SegmentWord {
         SegmentWord::new(pointer, depth, home_count)
     }
 
-    /// Visits the entries of `keys` in the home bucket of `from`, none of which is loaded for it, and
-    /// returns the first hash of the next bucket, if there is one in the segment.
+    /// Visits the entries of `keys` in the home bucket of `from`, none of which is loaded for it,
+    /// and returns the first hash of the next bucket, if there is one in the segment.
     pub(crate) fn sample_bucket<'g>(
         self,
         from: u64,

@@ -316,7 +316,7 @@ fn amount_of(keyspace: &Keyspace<()>, entry: EntryRef<'_>) -> u64 {
     number(hash.get(b"amount").unwrap().value)
 }
 
-/// What a walk found.
+/// Findings of a walk.
 #[derive(Default)]
 struct Tally {
     /// Accounts with their amounts.

@@ -149,7 +149,8 @@ fn children(parent: u32) -> Vec<u32> {
 fn signals_end_an_experiment_and_its_servers_however_often_they_come() {
     for name in ["TERM", "INT", "HUP"] {
         let directory = tempfile::tempdir().unwrap();
-        let arm = "server = \"{tidemill} server --port {port} --bind 127.0.0.1 --save '' --worker-threads 1\"";
+        let arm = "server = \"{tidemill} server --port {port} --bind 127.0.0.1 --save '' \
+               --worker-threads 1\"";
         let file = experiment(directory.path(), arm, 2, "--test-time 600");
         let out = directory.path().join("out");
         let mut child = run(&file, &out);

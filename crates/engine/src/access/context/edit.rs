@@ -292,8 +292,8 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         Ok(Some(result))
     }
 
-    /// As [`Edit::change`] of a collection that exists, where what its elements are does not change:
-    /// neither watchers nor waiters are told, and there may be no event.
+    /// As [`Edit::change`] of a collection that exists, where what its elements are does not
+    /// change: neither watchers nor waiters are told, and there may be no event.
     ///
     /// # Errors
     ///

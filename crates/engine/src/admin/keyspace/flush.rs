@@ -35,7 +35,7 @@ pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
     flush(cx, |shared| 0..shared.keyspace.databases_end(), save_nothing)
 }
 
-/// What was flushed must not come back: a save that is under way is given up, and where there are
+/// Flushed keys must not come back: a save that is under way is given up, and where there are
 /// save points the file has nothing from now on. A file that cannot be written is no reason not to
 /// flush, as in Valkey.
 fn save_nothing(shared: &Shared) {

@@ -12,7 +12,7 @@ use super::save::begin;
 /// Options of the command.
 #[derive(Clone, Copy)]
 struct Options {
-    /// Whether all data are saved; by the save points if nothing is said.
+    /// True if all data are saved, false if not; by the save points if nothing is said.
     saves: Option<bool>,
     /// A save that fails is no obstacle.
     is_forced: bool,

@@ -11,8 +11,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "save",
         Kind::SavePoints,
         "3600 1 300 100 60 10000",
-        "When a snapshot is taken: after so many seconds, if there were so many changes. `\"\"` \
-         for never.",
+        "When a snapshot is taken: after that number of seconds with at least that number of \
+         changes. `\"\"` for never.",
     ),
     flag("appendonly", false, "Logs every write.").at_start(),
     text(
@@ -46,7 +46,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         -I32 - 1,
         I32,
         "For tests: pause behind each key of a \
-         snapshot, in microseconds; negative, one microsecond in so many keys.",
+         snapshot, in microseconds; -N, one microsecond in N keys.",
     )
     .hidden(),
     flag(

@@ -37,12 +37,12 @@ pub(super) struct ScriptHost<'h, 'k, 'g, E> {
     /// The gate, if a transaction has closed it.
     pub(super) outer_gate: Option<&'h ClosedGate<'k>>,
     pub(super) section: Section<'g>,
-    /// What the run can take back; none with the token, which it keeps to its end.
+    /// Changes that the run can take back; none with the token, which it keeps to its end.
     pub(super) undo: Option<Undo<'g>>,
     pub(super) arguments: &'h mut ArgumentBuffer,
     /// End of the turn, monotonic microseconds.
     pub(super) turn_end_us: u64,
-    /// What runs, for the table of those that take long.
+    /// Description of the run, for the table of those that take long.
     pub(super) describe: &'h dyn Fn() -> RunningScript,
     pub(super) kind: Kind,
 }
@@ -88,7 +88,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         if let Reach::Lookups(lookups) = &self.state.reach
             && lookups.stale_slot(shared).is_some()
         {
-            // What it saw is of two moments: it may be running because of that alone.
+            // Its reads are of two moments: it may be running because of that alone.
             return self.begin_anew(Restart::Locked(lookups.slots()));
         }
         if shared.clock.monotonic_us() < self.turn_end_us {
@@ -178,7 +178,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         }
     }
 
-    /// True if so many keys were looked at without locks that they are not locked one by one.
+    /// True if too many keys were looked at without locks for locking them one by one.
     pub(super) fn saw_many(&self) -> bool {
         matches!(&self.state.reach, Reach::Lookups(lookups) if lookups.len() > SEEN_SLOTS_MAX)
     }

@@ -228,7 +228,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     ///
     /// # Errors
     ///
-    /// Somebody has it: the run begins anew when its turn comes.
+    /// Another worker has it: the run begins anew when its turn comes.
     pub(super) fn make_irrevocable(&mut self) -> Result<(), Refusal> {
         let shared: &'k Shared = self.executor.shared;
         let ticket = self.executor.ticket();

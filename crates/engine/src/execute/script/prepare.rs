@@ -1,4 +1,4 @@
-//! What a request asks to run.
+//! The script or function that a request asks to run.
 
 use std::rc::Rc;
 

@@ -43,7 +43,7 @@ pub(crate) struct Request<'a> {
     pub(crate) args: &'a ArgumentView<'a>,
 }
 
-/// What a turn of a run executes.
+/// Start of a turn of a run: a new script, or one that was suspended.
 pub(super) enum Begin<'c, 'a> {
     /// A script from its beginning.
     Start(&'c Call<'a>),
@@ -122,7 +122,7 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     request: Request<'_>,
     gate: &mut Option<ClosedGate<'k>>,
 ) -> Unit<'k> {
-    // What the transaction may take was judged with its other commands.
+    // The memory that the transaction may take was judged with its other commands.
     let is_out_of_memory = is_out_of_memory(executor, request.how).unwrap_or(false);
     let how = (request.how, is_out_of_memory);
     let call = match prepare((executor.shared, executor.worker), how, request.args) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidemill_rcu::{Garbage, RetireList};
 
 use crate::claim::Claim;
-use crate::epoch::Cuts;
+use crate::epoch::active::ActiveCut;
 use crate::limits::PINNED_RETAINED_ITEMS_MAX;
 use crate::pin;
 
@@ -19,7 +19,7 @@ static HEAP_COUNT: AtomicUsize = AtomicUsize::new(0);
 struct Held {
     /// See [`pin::stamp`].
     pin: Option<u64>,
-    /// See [`Cuts::tag`].
+    /// See [`ActiveCut::tag`].
     batch: Option<u64>,
     garbage: Garbage,
 }
@@ -38,8 +38,8 @@ pub struct Heap {
     held_garbage_bytes: Cell<usize>,
     /// Chooses the queue of pre-images.
     number: usize,
-    /// Cuts of the keyspace that it is used with; none for a heap of no domain.
-    cuts: Option<Arc<Cuts>>,
+    /// Active cut of the keyspace that it is used with; none for a heap of no domain.
+    cut: Option<Arc<ActiveCut>>,
     /// Domain of the keyspaces that it may be used with; none when its garbage is never freed.
     _claim: Option<Arc<Claim>>,
 }
@@ -60,11 +60,11 @@ impl Heap {
     }
 
     /// Heap that retires into a list of the claimed domain.
-    pub(crate) fn of(retired: RetireList, claim: Arc<Claim>, cuts: Arc<Cuts>) -> Heap {
-        Heap::with(retired, Some(claim), Some(cuts))
+    pub(crate) fn of(retired: RetireList, claim: Arc<Claim>, cut: Arc<ActiveCut>) -> Heap {
+        Heap::with(retired, Some(claim), Some(cut))
     }
 
-    fn with(retired: RetireList, claim: Option<Arc<Claim>>, cuts: Option<Arc<Cuts>>) -> Heap {
+    fn with(retired: RetireList, claim: Option<Arc<Claim>>, cut: Option<Arc<ActiveCut>>) -> Heap {
         Heap {
             retired,
             live_bytes: Cell::new(0),
@@ -72,7 +72,7 @@ impl Heap {
             held_garbage_bytes: Cell::new(0),
             // Relaxed: any number will do.
             number: HEAP_COUNT.fetch_add(1, Ordering::Relaxed),
-            cuts,
+            cut,
             _claim: claim,
         }
     }
@@ -103,7 +103,7 @@ impl Heap {
     /// Retires a node of a tree, or a whole tree, which a pinned [`Version`](crate::Version) or the
     /// active cut may contain as well.
     pub(crate) fn retire_node(&self, garbage: Garbage) {
-        let (pin, batch) = (pin::stamp(), self.cuts.as_ref().and_then(|cuts| cuts.tag()));
+        let (pin, batch) = (pin::stamp(), self.cut.as_ref().and_then(|cut| cut.tag()));
         if pin.is_none() && batch.is_none() {
             return self.retire(garbage);
         }
@@ -113,8 +113,8 @@ impl Heap {
         if pin.is_some() {
             pin::count_pinned(bytes);
         }
-        if let (Some(cuts), Some(_)) = (&self.cuts, batch) {
-            cuts.count_held(bytes);
+        if let (Some(cut), Some(_)) = (&self.cut, batch) {
+            cut.count_held(bytes);
         }
         self.held_garbage.borrow_mut().push_back(Held { pin, batch, garbage });
     }
@@ -136,8 +136,8 @@ impl Heap {
             if pin.is_some() {
                 pin::count_unpinned(bytes);
             }
-            if let (Some(cuts), Some(_)) = (&self.cuts, batch) {
-                cuts.count_freed(bytes);
+            if let (Some(cut), Some(_)) = (&self.cut, batch) {
+                cut.count_freed(bytes);
             }
             self.retired.retire(garbage);
         }
@@ -147,8 +147,8 @@ impl Heap {
     }
 
     fn is_over(&self, held: &Held) -> bool {
-        let is_written = match (&self.cuts, held.batch) {
-            (Some(cuts), Some(tag)) => cuts.is_over(tag),
+        let is_written = match (&self.cut, held.batch) {
+            (Some(cut), Some(tag)) => cut.is_over(tag),
             _ => true,
         };
         is_written && held.pin.is_none_or(pin::is_over)
@@ -165,9 +165,9 @@ impl Heap {
         self.number
     }
 
-    /// True if it is of a member of the keyspace with these cuts.
-    pub(crate) fn is_of(&self, cuts: &Cuts) -> bool {
-        self.cuts.as_ref().is_some_and(|own| std::ptr::eq(&raw const **own, cuts))
+    /// True if it is of a member of the keyspace with this active cut.
+    pub(crate) fn is_of(&self, cut: &Arc<ActiveCut>) -> bool {
+        self.cut.as_ref().is_some_and(|own| Arc::ptr_eq(own, cut))
     }
 
     /// Live bytes: allocated, minus discarded and retired.

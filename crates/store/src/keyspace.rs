@@ -27,6 +27,7 @@ pub(crate) use self::database::Database;
 use self::detached::{Departed, Departing, arrive};
 use crate::claim::{Claim, JoinError};
 use crate::entry::EntryRef;
+use crate::epoch::active::ActiveCut;
 use crate::epoch::{Cut, Cuts};
 use crate::gate::{ClosedGate, Gate, Seat};
 use crate::hash::Seed;
@@ -93,6 +94,8 @@ pub struct Keyspace<S> {
     databases_end: AtomicUsize,
     seed: Seed,
     cuts: Arc<Cuts>,
+    /// That of `cuts`: writers read its epoch with one step less.
+    active_cut: Arc<ActiveCut>,
     gate: Arc<Gate>,
     /// Domain of its members, once there was one.
     claim: Mutex<Option<Arc<Claim>>>,
@@ -118,12 +121,14 @@ impl<S: Default> Keyspace<S> {
     #[must_use]
     pub fn new(database_count: usize, seed: Seed, observer: impl ReleaseObserver) -> Keyspace<S> {
         assert!(database_count <= DATABASES_MAX, "too many databases");
+        let cuts: Arc<Cuts> = Arc::default();
         Keyspace {
             slots: (0..SLOT_COUNT).map(|_| Slot::default()).collect(),
             databases: (0..database_count).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
             databases_end: AtomicUsize::new(0),
             seed,
-            cuts: Arc::default(),
+            active_cut: Arc::clone(cuts.active()),
+            cuts,
             gate: Arc::new(Gate::new()),
             claim: Mutex::new(None),
             unreachable: Arc::default(),
@@ -172,7 +177,7 @@ impl<S: Default> Keyspace<S> {
             None => Arc::clone(claim.insert(first()?)),
         };
         let seat = self.gate.sit().ok_or(JoinError::Full)?;
-        Ok(Member::new(domain, seat, claim, Arc::clone(&self.cuts)))
+        Ok(Member::new(domain, seat, claim, Arc::clone(&self.active_cut)))
     }
 
     /// Stops all members but the one in `closer`'s seat at a boundary between two commands. None if
@@ -565,7 +570,7 @@ impl<S: Default> Keyspace<S> {
     /// Bytes that the active cut keeps from being freed.
     #[must_use]
     pub fn cut_held_bytes(&self) -> usize {
-        self.cuts.held_bytes()
+        self.active_cut.held_bytes()
     }
 
     /// Retires what writers handed over that had not noticed the end of a cut. To be called now and

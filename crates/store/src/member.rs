@@ -36,7 +36,7 @@ use std::sync::Arc;
 use tidemill_rcu::{Domain, Flavour, Limits, Reader, RetireList, Span};
 
 use crate::claim::Claim;
-use crate::epoch::Cuts;
+use crate::epoch::active::ActiveCut;
 use crate::gate::Seat;
 use crate::heap::Heap;
 
@@ -74,7 +74,7 @@ pub struct Member<F: Flavour> {
     reader: Reader<F>,
     seat: Rc<Seat>,
     claim: Arc<Claim>,
-    cuts: Arc<Cuts>,
+    cut: Arc<ActiveCut>,
 }
 
 /// Open read section of a member.
@@ -100,9 +100,9 @@ impl<F: Flavour> Member<F> {
         domain: &Arc<Domain<F>>,
         seat: Seat,
         claim: Arc<Claim>,
-        cuts: Arc<Cuts>,
+        cut: Arc<ActiveCut>,
     ) -> Member<F> {
-        Member { reader: domain.register(), seat: Rc::new(seat), claim, cuts }
+        Member { reader: domain.register(), seat: Rc::new(seat), claim, cut }
     }
 
     /// Opens a read section; sections may nest. Never blocks. Under `Qsbr` it compiles to nothing.
@@ -166,6 +166,6 @@ impl<F: Flavour> Member<F> {
     #[must_use]
     pub fn heap(&self, limits: Limits) -> Heap {
         let retired = RetireList::for_domain(self.domain(), limits);
-        Heap::of(retired, Arc::clone(&self.claim), Arc::clone(&self.cuts))
+        Heap::of(retired, Arc::clone(&self.claim), Arc::clone(&self.cut))
     }
 }

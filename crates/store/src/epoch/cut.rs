@@ -147,7 +147,7 @@ impl Cut {
     /// Bytes that the cut keeps from being freed.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.cuts.held_bytes()
+        self.cuts.active().held_bytes()
     }
 
     /// First slot with keys at the cut, from a content and a slot of it on.

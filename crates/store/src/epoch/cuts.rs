@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::active::ActiveCut;
 use super::batches::Batches;
 use crate::entry::{self, Disposal, EntryRef};
 use crate::heap::Heap;
@@ -52,8 +52,7 @@ impl PreImage {
         // SAFETY: the writer took it out of its table and left it to the pre-image, which is used
         // up; readers that found it before are in sections of this heap's domain.
         unsafe { entry::retire(entry, self.disposal, heap) };
-        // Relaxed: a statistic.
-        cuts.held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
+        cuts.active.count_freed(self.held_bytes);
     }
 }
 
@@ -82,42 +81,25 @@ struct Numbers {
 /// Cuts of one keyspace.
 #[derive(Debug)]
 pub(crate) struct Cuts {
-    /// Epoch of the active cut; 0 without one.
-    epoch: AtomicU32,
-    batches: Batches,
+    active: Arc<ActiveCut>,
     queues: Box<[HandOverQueue]>,
     numbers: Mutex<Numbers>,
-    /// Bytes of pre-images and of nodes that the active cut keeps from being freed.
-    held_bytes: AtomicUsize,
 }
 
 impl Default for Cuts {
     fn default() -> Cuts {
         Cuts {
-            epoch: AtomicU32::new(0),
-            batches: Batches::default(),
+            active: Arc::default(),
             queues: (0..HAND_OVER_QUEUES).map(|_| HandOverQueue::default()).collect(),
             numbers: Mutex::default(),
-            held_bytes: AtomicUsize::new(0),
         }
     }
 }
 
 impl Cuts {
-    /// Epoch of the active cut; 0 without one.
-    #[inline(always)]
-    pub(crate) fn epoch(&self) -> u16 {
-        // Relaxed: a cut begins with the gate closed, which orders it before everything that a
-        // member does behind it. One that ends is noticed late at worst: what is handed over then
-        // is drained and retired later.
-        self.epoch.load(Ordering::Relaxed) as u16
-    }
-
-    /// True if nothing reads an older version of a tree because of a cut.
-    #[inline]
-    pub(crate) fn is_inactive(&self) -> bool {
-        // Acquire: pairs with the Release of `end`; what the walker read comes before.
-        self.epoch.load(Ordering::Acquire) == 0
+    /// The active cut, as heaps see it.
+    pub(crate) fn active(&self) -> &Arc<ActiveCut> {
+        &self.active
     }
 
     /// Takes an entry over that a writer has just taken out of its table under the slot's lock, in
@@ -136,43 +118,13 @@ impl Cuts {
         disposal: Disposal,
         heap: &Heap,
     ) -> usize {
-        assert!(heap.is_of(self), "a heap of this keyspace's members");
+        assert!(heap.is_of(&self.active), "a heap of this keyspace's members");
         let (held_bytes, all_bytes) = entry.retired_bytes(disposal);
         heap.discarded(held_bytes);
-        // Relaxed: a statistic.
-        self.held_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        self.active.count_held(held_bytes);
         let pre_image = PreImage { entry: entry.pointer(), disposal, epoch, database, held_bytes };
         self.queues[heap.number() % HAND_OVER_QUEUES].pushed().push(pre_image);
         all_bytes
-    }
-
-    /// Tag of a node that is retired now, if a cut is active.
-    #[inline]
-    pub(crate) fn tag(&self) -> Option<u64> {
-        (self.epoch() != 0).then(|| self.batches.tag())
-    }
-
-    /// True if no cut can contain a node with this tag.
-    pub(crate) fn is_over(&self, tag: u64) -> bool {
-        // Acquire: pairs with the Release of `end`; what the walker read comes before.
-        self.batches.is_over(tag) || self.epoch.load(Ordering::Acquire) == 0
-    }
-
-    /// Adds to the bytes that the cut holds.
-    pub(crate) fn count_held(&self, bytes: usize) {
-        // Relaxed, both: statistics.
-        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Subtracts from them.
-    pub(crate) fn count_freed(&self, bytes: usize) {
-        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes that the active cut keeps from being freed.
-    pub(crate) fn held_bytes(&self) -> usize {
-        // Relaxed: a statistic.
-        self.held_bytes.load(Ordering::Relaxed)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
@@ -182,14 +134,13 @@ impl Cuts {
     /// Begins a cut and returns its epoch; none while another one is active. The gate is closed.
     pub(super) fn begin(&self) -> Option<u16> {
         let mut numbers = self.numbers();
-        if self.epoch() != 0 {
+        if self.active.epoch() != 0 {
             return None;
         }
         assert!(numbers.last - numbers.last_completed < CUT_EPOCHS, "stamps were cleared");
         numbers.last += 1;
         let epoch = ((numbers.last - 1) % CUT_EPOCHS + 1) as u16;
-        // Relaxed: the gate orders it, see `epoch`.
-        self.epoch.store(u32::from(epoch), Ordering::Relaxed);
+        self.active.begin(epoch);
         Some(epoch)
     }
 
@@ -199,8 +150,7 @@ impl Cuts {
         if is_complete {
             numbers.last_completed = numbers.last;
         }
-        // Release: pairs with the Acquire of `is_over`.
-        self.epoch.store(0, Ordering::Release);
+        self.active.end();
     }
 
     /// True if no further cut may begin before all stamps are cleared.
@@ -216,7 +166,7 @@ impl Cuts {
     }
 
     pub(super) fn batches(&self) -> &Batches {
-        &self.batches
+        self.active.batches()
     }
 
     /// Takes over everything that was handed over so far.
@@ -236,7 +186,7 @@ impl Cuts {
         let mut left = Vec::new();
         {
             let _numbers = self.numbers();
-            if self.epoch() != 0 {
+            if self.active.epoch() != 0 {
                 return;
             }
             self.drain(&mut left);
@@ -252,8 +202,8 @@ impl Drop for Cuts {
         for pre_image in left {
             // SAFETY: the pre-image owns the entry, which was not freed.
             let entry = unsafe { EntryRef::from_pointer(pre_image.entry) };
-            // SAFETY: the keyspace and all heaps of its members are gone, so nobody reads it. A
-            // tree that another entry took over is freed with that one.
+            // SAFETY: the keyspace and its cuts are gone, which all references to the entry borrow.
+            // A tree that another entry took over is freed with that one.
             unsafe { entry::free_left(entry, pre_image.disposal) };
         }
     }

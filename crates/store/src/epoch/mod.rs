@@ -35,6 +35,7 @@
 //! Sixteen bits tell cuts apart. A completed walk leaves no older epoch behind; only cuts that were
 //! given up do, and before these are enough for an epoch to come again, all stamps are cleared.
 
+pub(crate) mod active;
 mod batches;
 mod claimed;
 mod cut;

@@ -167,7 +167,7 @@ impl<'k, S: Default> SlotLock<'k, S> {
     /// Marks an entry that is about to be published as none of the active cut's.
     #[inline]
     fn stamp(&self, entry: &OwnedEntry) {
-        let epoch = self.keyspace.cuts.epoch();
+        let epoch = self.keyspace.active_cut.epoch();
         if epoch != 0 {
             entry.as_ref().set_epoch(epoch);
         }
@@ -187,9 +187,9 @@ impl<'k, S: Default> SlotLock<'k, S> {
         database: &Database,
         heap: &Heap,
     ) -> usize {
-        let cuts = &self.keyspace.cuts;
-        let epoch = cuts.epoch();
+        let epoch = self.keyspace.active_cut.epoch();
         if epoch != 0 && entry.epoch() != epoch {
+            let cuts = &self.keyspace.cuts;
             // SAFETY: the caller's promise; nodes are retired behind the publication.
             return unsafe { cuts.hand_over(epoch, database.cut_number(), entry, disposal, heap) };
         }

@@ -123,7 +123,7 @@ impl<S: Default> SlotLock<'_, S> {
     /// this tree is seen here, or it begins behind the change. What else keeps versions of trees
     /// has to be asked here.
     fn may_publish_in_place(&self) -> bool {
-        pin::none_is_alive() && self.keyspace.cuts.is_inactive()
+        pin::none_is_alive() && self.keyspace.active_cut.is_inactive()
     }
 
     /// Publishes a leaf in the tree under a current entry. The entry stays.

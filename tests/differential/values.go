@@ -146,24 +146,10 @@ func (g *generator) integer(command *Command, name string) string {
 		}
 		return strconv.Itoa(low + random.IntN(high-low+1))
 	}
+	if text, known := g.expiry(command, name); known {
+		return text
+	}
 	switch name {
-	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare
-	// deadlines that differ by the moment of the call.
-	case "seconds":
-		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes)
-	case "milliseconds":
-		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes)
-	case "unix-time-seconds":
-		if command.Name == "msetex" {
-			// it leaves keys born expired to chance: DBSIZE may count them
-			return mostly(random, 6, unixSeconds[:2], badTimes)
-		}
-		return mostly(random, 6, unixSeconds, badTimes)
-	case "unix-time-milliseconds":
-		if command.Name == "msetex" {
-			return mostly(random, 6, unixMillis[:2], badTimes)
-		}
-		return mostly(random, 6, unixMillis, badTimes)
 	case "numkeys", "numfields":
 		return "1" // set to the true count once the rest is generated
 	case "client-id", "not-client-id":
@@ -206,6 +192,31 @@ func (g *generator) integer(command *Command, name string) string {
 		}
 	}
 	return small(-6, 9)
+}
+
+// expiry is a time to live or a moment, if the argument is one.
+func (g *generator) expiry(command *Command, name string) (text string, known bool) {
+	random := g.random
+	switch name {
+	// Times to live are long, and two of one sequence hardly ever equal: GT and LT would compare
+	// deadlines that differ by the moment of the call.
+	case "seconds":
+		return mostly(random, 6, []string{strconv.Itoa(100 + random.IntN(1e6))}, badTimes), true
+	case "milliseconds":
+		return mostly(random, 6, []string{strconv.Itoa(100_000 + random.IntN(1e9))}, badTimes), true
+	case "unix-time-seconds":
+		if command.Name == "msetex" {
+			// it leaves keys born expired to chance: DBSIZE may count them
+			return mostly(random, 6, unixSeconds[:2], badTimes), true
+		}
+		return mostly(random, 6, unixSeconds, badTimes), true
+	case "unix-time-milliseconds":
+		if command.Name == "msetex" {
+			return mostly(random, 6, unixMillis[:2], badTimes), true
+		}
+		return mostly(random, 6, unixMillis, badTimes), true
+	}
+	return "", false
 }
 
 // counts are usual and odd values of COUNT and LIMIT, where they are no small numbers.

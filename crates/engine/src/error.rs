@@ -82,9 +82,9 @@ impl CommandError {
             CommandError::NotSaved => {
                 "MISCONF Tidemill is configured to save RDB snapshots, but it's currently unable \
                  to persist to disk. Commands that may modify the data set are disabled, because \
-                 this instance is configured to report errors during writes if RDB snapshotting fails \
-                 (stop-writes-on-bgsave-error option). Please check the Tidemill logs for details \
-                 about the RDB error."
+                 this instance is configured to report errors during writes if RDB snapshotting \
+                 fails (stop-writes-on-bgsave-error option). Please check the Tidemill logs for \
+                 details about the RDB error."
             }
             CommandError::NoMemory(bytes) => {
                 let text = format!("OOM no memory for {bytes} bytes that the command needs");

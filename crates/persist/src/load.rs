@@ -130,7 +130,8 @@ impl std::error::Error for LoadError {}
 /// Loads a file; none when it is absent. Blocks until all is loaded, and tells `progress` the bytes
 /// read and the keys loaded so far.
 ///
-/// No other thread writes meanwhile: the workers have not started, or the caller has closed the gate.
+/// No other thread writes meanwhile: the workers have not started, or the caller has closed the
+/// gate.
 ///
 /// # Errors
 ///

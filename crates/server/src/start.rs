@@ -48,6 +48,9 @@ use crate::tls::context::TlsContext;
 use crate::tls::reception::{self, Reception};
 use crate::worker::{EventLoop, WorkerSpec};
 
+/// Thread of a worker; ends with the worker's error.
+type WorkerThread = thread::JoinHandle<Result<(), String>>;
+
 /// Parameters of the server's start.
 #[derive(Debug)]
 pub(crate) struct Start {
@@ -193,11 +196,9 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let mut signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
     listen::warn_of_short_queue(options.tcp_backlog);
-    let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
-    let wakers = wakers.map_err(|error| format!("no event descriptor: {error}"))?;
+    let (wakers, reception) =
+        event_descriptors(worker_count).map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
-    let reception = Reception::new(worker_count);
-    let reception = Arc::new(reception.map_err(|error| format!("no event descriptor: {error}"))?);
     reception.install(options.clone(), tls);
     let stop = Arc::new(AtomicBool::new(false));
     let durability = Arc::new(Durability::new(options, worker_count));
@@ -231,25 +232,58 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
+    let spec = |index: usize, waker: &Waker| WorkerSpec {
+        index,
+        shared: Arc::clone(&shared),
+        listeners: Arc::clone(&listeners),
+        waker: waker.clone(),
+        handover: Arc::clone(&handover),
+        reception: Arc::clone(&reception),
+        stop: Arc::clone(&stop),
+        durability: Arc::clone(&durability),
+    };
+    let wanted = WorkerResources::wanted(options);
+    let (threads, are_ready) =
+        start_workers(&wakers, placement, wanted, &domain, &reclaimer, spec)?;
+    if are_ready {
+        run_log_threads(options, placement, &durability)?;
+        announce(options, placement, &listeners.addresses(), is_saved);
+        start.supervisor.tell_ready();
+    }
+    wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
+    start.supervisor.tell_stopping();
+    let result = stop_workers(&stop, &wakers, threads);
+    durability.stop();
+    remove_unix_socket(options);
+    log::warn!("Tidemill is now ready to exit, bye bye...");
+    result
+}
+
+/// Event descriptors of the workers, and the reception, which has some as well.
+fn event_descriptors(worker_count: usize) -> io::Result<(Vec<Waker>, Arc<Reception>)> {
+    let wakers: io::Result<Vec<Waker>> = (0..worker_count).map(|_| Waker::new()).collect();
+    Ok((wakers?, Arc::new(Reception::new(worker_count)?)))
+}
+
+/// Starts the workers, and waits until each is ready or has ended. Returns their threads, and true
+/// if all are ready.
+fn start_workers<F: Flavour>(
+    wakers: &[Waker],
+    placement: &Placement,
+    wanted: WorkerResources,
+    domain: &Arc<Domain<F>>,
+    reclaimer: &Reclaimer,
+    spec: impl Fn(usize, &Waker) -> WorkerSpec,
+) -> Result<(Vec<WorkerThread>, bool), String> {
     let (is_ready, readiness) = mpsc::channel();
     // The first worker loads what there is on the disk; the others have nothing to do before.
-    let loading = Arc::new(Loading { is_loaded: OnceLock::new(), wakers: wakers.clone() });
-    let wanted = WorkerResources::wanted(options);
+    let loading = Arc::new(Loading { is_loaded: OnceLock::new(), wakers: wakers.to_vec() });
     let mut threads = Vec::new();
     for (index, waker) in wakers.iter().enumerate() {
-        let spec = WorkerSpec {
-            index,
-            shared: Arc::clone(&shared),
-            listeners: Arc::clone(&listeners),
-            waker: waker.clone(),
-            handover: Arc::clone(&handover),
-            reception: Arc::clone(&reception),
-            stop: Arc::clone(&stop),
-            durability: Arc::clone(&durability),
-        };
+        let spec = spec(index, waker);
         let loading = Arc::clone(&loading);
         let affinity = placement.worker_affinity(index).cloned();
-        let domain = Arc::clone(&domain);
+        let domain = Arc::clone(domain);
         let reclaimer = reclaimer.handle();
         let seed = random()?;
         let is_ready = is_ready.clone();
@@ -262,21 +296,20 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
     }
     drop(is_ready);
-    if readiness.iter().count() == worker_count {
-        run_log_threads(options, placement, &durability)?;
-        announce(options, placement, &listeners.addresses(), is_saved);
-        start.supervisor.tell_ready();
-    }
-    wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
-    start.supervisor.tell_stopping();
+    let are_ready = readiness.iter().count() == wakers.len();
+    Ok((threads, are_ready))
+}
+
+/// Stops the workers; returns their first error.
+fn stop_workers(
+    stop: &AtomicBool,
+    wakers: &[Waker],
+    threads: Vec<WorkerThread>,
+) -> Result<(), String> {
     // Release: pairs with the Acquire in the workers' loops.
     stop.store(true, Ordering::Release);
     wakers.iter().for_each(Notify::notify);
-    let result = join_all(threads);
-    durability.stop();
-    remove_unix_socket(options);
-    log::warn!("Tidemill is now ready to exit, bye bye...");
-    result
+    join_all(threads)
 }
 
 /// Starts the threads that write and sync the append-only file.
@@ -374,7 +407,7 @@ fn start_reception(
 }
 
 /// Waits for the ends of the workers; returns their first error.
-fn join_all(threads: Vec<thread::JoinHandle<Result<(), String>>>) -> Result<(), String> {
+fn join_all(threads: Vec<WorkerThread>) -> Result<(), String> {
     let mut result = Ok(());
     for thread in threads {
         match thread.join() {

@@ -315,17 +315,7 @@ impl Configuration {
                 bytes: self.number("stream-node-max-bytes"),
                 entries: self.number("stream-node-max-entries"),
             },
-            command_logs: [
-                self.log_limits(
-                    "commandlog-execution-slower-than",
-                    "commandlog-slow-execution-max-len",
-                ),
-                self.log_limits(
-                    "commandlog-request-larger-than",
-                    "commandlog-large-request-max-len",
-                ),
-                self.log_limits("commandlog-reply-larger-than", "commandlog-large-reply-max-len"),
-            ],
+            command_logs: self.command_logs(),
             latency_ns_min: match self.number::<u64>("latency-monitor-threshold") {
                 0 => u64::MAX,
                 ms => ms.saturating_mul(1_000_000),
@@ -340,6 +330,17 @@ impl Configuration {
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
             published_events: EventClass::of_letters(self.text("notify-keyspace-events")),
         }
+    }
+
+    fn command_logs(&self) -> [LogLimits; 3] {
+        [
+            self.log_limits(
+                "commandlog-execution-slower-than",
+                "commandlog-slow-execution-max-len",
+            ),
+            self.log_limits("commandlog-request-larger-than", "commandlog-large-request-max-len"),
+            self.log_limits("commandlog-reply-larger-than", "commandlog-large-reply-max-len"),
+        ]
     }
 
     fn log_limits(&self, value: &str, entries: &str) -> LogLimits {

@@ -25,6 +25,7 @@ mod shortage;
 mod sweep;
 pub mod transaction;
 pub mod turn;
+mod turn_result;
 mod unit;
 
 pub use crate::admin::acl::authenticate_by_certificate;
@@ -41,4 +42,5 @@ pub(crate) use registry::handlers;
 pub use script::run_orphans;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use sweep::sweep;
-pub use turn::{Next, Turn, run_turn};
+pub use turn::run_turn;
+pub use turn_result::{Next, Turn};

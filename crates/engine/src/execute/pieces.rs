@@ -6,7 +6,7 @@ use tidemill_resp::request::ArgumentView;
 
 use super::executor::Executor;
 use super::measure::request_bytes;
-use super::turn::{Next, Turn};
+use super::turn_result::{Next, Turn};
 use crate::access::section::ReadSide;
 use crate::command::{Command, CommandId, Flags};
 use crate::long_reply::Noted;

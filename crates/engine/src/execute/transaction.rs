@@ -56,17 +56,13 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         executor.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }
-    let admitted = check_memory(executor, &transaction);
-    if let Ok(Some(target)) = admitted {
-        executor.session.transaction = Some(transaction);
-        return Step::Wait(target);
-    }
-    if let Err(reason) = admitted {
-        unwatch(executor.shared, executor.worker, executor.session, None);
-        executor.worker.stats(executor.shared).command(id).rejected.add(1);
-        let text = [b"EXECABORT Transaction discarded because of: ", &*reason.wire()].concat();
-        executor.error(&CommandError::Bytes(text));
-        return Step::Done;
+    match check_memory(executor, &transaction) {
+        Ok(None) => {}
+        Ok(Some(target)) => {
+            executor.session.transaction = Some(transaction);
+            return Step::Wait(target);
+        }
+        Err(reason) => return discard(executor, id, &reason),
     }
     let shared = executor.shared;
     let Exclusion { mut unit, mut gate, mut token, publishes_several } =
@@ -88,13 +84,51 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         unit.mark_held();
     }
     executor.reply.array(transaction.queued.len());
+    unit = run_all(executor, unit, &transaction, &mut gate);
+    if unit.ready().is_some() {
+        // Waiters are served after the transaction, by the time that it is then.
+        executor.worker.refresh_clock(shared);
+        unit.release_clock();
+    }
+    if gate.is_some() && token.is_none() {
+        // Others run on before somebody else may stop them.
+        token = unit.take_token();
+    }
+    let guard = executor.reader.enter();
+    commit(shared, executor.worker, unit, guard.section());
+    drop((gate, token));
+    Step::Done
+}
+
+/// Refuses a transaction for which there is no memory.
+#[cold]
+fn discard<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    id: CommandId,
+    reason: &CommandError,
+) -> Step {
+    unwatch(executor.shared, executor.worker, executor.session, None);
+    executor.worker.stats(executor.shared).command(id).rejected.add(1);
+    let text = [b"EXECABORT Transaction discarded because of: ", &*reason.wire()].concat();
+    executor.error(&CommandError::Bytes(text));
+    Step::Done
+}
+
+/// Runs all queued commands, one after the other.
+fn run_all<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    mut unit: Unit<'k>,
+    transaction: &Transaction,
+    gate: &mut Option<ClosedGate<'k>>,
+) -> Unit<'k> {
+    let shared = executor.shared;
     let mut start_ns = shared.clock.monotonic_ns();
-    // A command that closes the connection is the last one whose reply is sent; the others run all
-    // the same.
+    // A command that closes the connection is the last one whose reply is sent; the others run
+    // nevertheless.
     let mut reply_end = None;
     for (index, queued) in transaction.queued.iter().enumerate() {
         let (mark, before) = (executor.reply.mark(), executor.reply.len());
-        unit = run_queued(executor, unit, queued, &mut gate);
+        unit = run_queued(executor, unit, queued, gate);
         executor.keep_places(before, transaction.queued.len() - index - 1);
         let now_ns = shared.clock.monotonic_ns();
         let called = (queued.id, shared.commands.command(queued.id));
@@ -109,19 +143,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     if let Some(mark) = reply_end {
         executor.reply.truncate(mark);
     }
-    if unit.ready().is_some() {
-        // Waiters are served after the transaction, by the time that it is then.
-        executor.worker.refresh_clock(shared);
-        unit.release_clock();
-    }
-    if gate.is_some() && token.is_none() {
-        // Others run on before somebody else may stop them.
-        token = unit.take_token();
-    }
-    let guard = executor.reader.enter();
-    commit(shared, executor.worker, unit, guard.section());
-    drop((gate, token));
-    Step::Done
+    unit
 }
 
 /// Runs a queued command, if the session's user may still call it: rules may have changed since it

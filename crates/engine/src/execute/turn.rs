@@ -10,6 +10,7 @@ use tidemill_store::KeyHash;
 use super::batch::{Batch, Request, request};
 use super::executor::{Executor, Step};
 use super::look_ahead::Requests;
+use super::turn_result::{Next, Turn};
 use super::{admit, keyed, registry, script, transaction};
 use crate::access::handler::{Handler, ScriptCommand};
 use crate::access::outcome::{Outcome, Stop};
@@ -30,33 +31,6 @@ use crate::slots::parking::{WaitTarget, WakeUp};
 use crate::worker::Worker;
 use crate::worker::called::Called;
 use crate::worker::session::{ReplyMode, Session};
-
-/// Next need of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// More bytes.
-    Input {
-        /// Bytes that the next request lacks at the very least.
-        wanted: usize,
-    },
-    /// Another turn: it has used this one up.
-    Turn,
-    /// A wake-up: something that its next request needs is not to be had now.
-    WakeUp(WakeUp),
-    /// An `Unblocked` message: its last request waits for a key.
-    Unblock,
-    /// To be closed once its replies are sent.
-    Close,
-}
-
-/// Result of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Bytes of input that are done with.
-    pub consumed: usize,
-    /// Next need of the connection.
-    pub next: Next,
-}
 
 /// End of the parsing of a batch.
 enum Parsed {
@@ -85,14 +59,7 @@ pub fn run_turn<E: Enter>(
     let (batch, is_parsed) = requests.into_batch();
     let handlers = registry::handlers();
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
-    if executor.session.has_pending_script
-        && let Some(turn) = executor.go_on_with_script(input)
-    {
-        return turn;
-    }
-    if executor.session.pending_reply.is_some()
-        && let Some(turn) = executor.go_on(input)
-    {
+    if let Some(turn) = executor.go_on_with_last(input) {
         return turn;
     }
     let mut start_us = None;
@@ -135,9 +102,7 @@ pub fn run_turn<E: Enter>(
                 return Turn { consumed: consumed + blank, next: Next::Input { wanted } };
             }
             Parsed::Broken(error) => {
-                let mut text = Vec::new();
-                error.write_wire(&mut text);
-                executor.reply.raw(&text);
+                executor.refuse_protocol(&error);
                 return Turn { consumed: input.len(), next: Next::Close };
             }
         }
@@ -168,6 +133,26 @@ struct Executed {
 }
 
 impl<E: Enter> Executor<'_, '_, E> {
+    /// Goes on with the last request, if it did not end with its turn: a script, or a long reply.
+    /// None when nothing of it is left.
+    #[inline(always)]
+    fn go_on_with_last(&mut self, input: &[u8]) -> Option<Turn> {
+        if self.session.has_pending_script
+            && let Some(turn) = self.go_on_with_script(input)
+        {
+            return Some(turn);
+        }
+        if self.session.pending_reply.is_some() { self.go_on(input) } else { None }
+    }
+
+    /// Answers input that is no protocol. The connection is closed then.
+    #[cold]
+    fn refuse_protocol(&mut self, error: &ProtocolError) {
+        let mut text = Vec::new();
+        error.write_wire(&mut text);
+        self.reply.raw(&text);
+    }
+
     /// Fills the batch from `input`, and says what comes behind it.
     fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
         let parsed = self.parse_requests(batch, parser, input);

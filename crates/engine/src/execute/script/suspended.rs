@@ -15,7 +15,7 @@ use crate::access::section::Enter;
 use crate::access::unit::SuspendedUnit;
 use crate::command::{Command, CommandId};
 use crate::execute::executor::{Executor, Step};
-use crate::execute::turn::{Next, Turn};
+use crate::execute::turn_result::{Next, Turn};
 use crate::execute::{registry, serve};
 use crate::limits::LOCK_ATTEMPTS_MAX;
 use crate::script::{Kind, RunningScript};

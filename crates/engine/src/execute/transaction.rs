@@ -62,7 +62,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
             executor.session.transaction = Some(transaction);
             return Step::Wait(target);
         }
-        Err(reason) => return discard(executor, id, &reason),
+        Err(reason) => return refuse(executor, id, &reason),
     }
     let shared = executor.shared;
     let Exclusion { mut unit, mut gate, mut token, publishes_several } =
@@ -100,9 +100,9 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     Step::Done
 }
 
-/// Refuses a transaction for which there is no memory.
+/// Refuses a transaction: there is no memory for it, or no writes are accepted.
 #[cold]
-fn discard<E: Enter>(
+fn refuse<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     id: CommandId,
     reason: &CommandError,

@@ -400,10 +400,15 @@ impl Heap {
         }
     }
 
-    /// Marks the strings that a function's code names, and those of the functions within it.
+    /// Marks the strings that a function's code names, those of the functions within it, and the
+    /// names of variables, which errors tell.
     pub(crate) fn mark_proto(&mut self, proto: &Proto) {
         for constant in &proto.constants {
             self.mark(*constant);
+        }
+        let locals = proto.locals.iter().map(|local| local.name);
+        for name in locals.chain(proto.upvalue_names.iter().copied()) {
+            self.mark(Value::Str(name));
         }
         for inner in &proto.protos {
             self.mark_proto(inner);

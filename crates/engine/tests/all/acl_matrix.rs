@@ -35,6 +35,16 @@ fn touched(command: &Command, words: &[String]) -> (usize, usize) {
 
 /// A call that touches a key or a channel, if the command can.
 fn fitting_call(command: &Command) -> (Vec<String>, usize, usize) {
+    if let "xread" | "xreadgroup" = command.name {
+        // Keys are found behind a word.
+        let words = match command.name {
+            "xread" => "xread STREAMS 1 1",
+            _ => "xreadgroup GROUP 1 1 STREAMS 1 1",
+        };
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let (keys, channels) = touched(command, &words);
+        return (words, keys, channels);
+    }
     // `1` is a key, and a number of keys.
     let mut words = call_of(command, "1");
     let least = words.len();

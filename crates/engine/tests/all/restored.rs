@@ -308,12 +308,3 @@ fn a_client_that_waits_for_a_list_is_served_by_its_restoration() {
     assert_eq!(client.server.take_output(waiting), "*2\r\n$1\r\nw\r\n$3\r\none\r\n");
     assert_eq!(client.call("LRANGE w 0 -1"), "*1\r\n$3\r\ntwo\r\n");
 }
-
-#[test]
-fn a_type_that_is_not_there_yet_is_named() {
-    let mut client = Client::new();
-    let stream = include_bytes!("../../../rdb/fuzz/corpus/payloads/stream-3");
-    let reply = "-ERR values of type stream are not dumped or restored yet\r\n";
-    assert_eq!(client.restore("k 0", stream, ""), reply);
-    assert_eq!(client.call("EXISTS k"), ":0\r\n");
-}

@@ -45,6 +45,21 @@ fn runs_of_one_interpreter_take_turns_with_values_of_their_own() {
 }
 
 #[test]
+fn variables_have_their_names_when_garbage_was_collected() {
+    let mut interpreter = interpreter();
+    let source = b"local outer = 5 local function f() return #outer end local inner = 7 \
+        for i=1,300000 do local garbage = {i} end \
+        local _, error = pcall(f) return {error, select(2, pcall(function() inner() end)), #inner}";
+    let answer = shown(&run(&mut interpreter, &mut Store::default(), source, &[], &[]));
+    assert!(answer.contains("get length of local 'inner'"), "{answer}");
+    let source = b"local outer = 5 local function f() return #outer end \
+        for i=1,300000 do local garbage = {i} end \
+        local _, error = pcall(f) return error";
+    let answer = shown(&run(&mut interpreter, &mut Store::default(), source, &[], &[]));
+    assert!(answer.contains("upvalue") && answer.contains("outer"), "{answer}");
+}
+
+#[test]
 fn abandoned_run_frees_its_memory() {
     let mut interpreter = interpreter();
     let source = b"local t={} for i=1,100000 do t[i]={} end while true do end";

@@ -6,15 +6,16 @@ var scripts = []string{
 	"return 1",
 	"return {KEYS[1], ARGV[1], #KEYS, #ARGV, 1.9, true, false, 'x'}",
 	"return redis.call('GET', KEYS[1])",
-	"return redis.call('SET', KEYS[1], ARGV[1] or 'v')",
+	"return redis.call('SET', KEYS[1], 'v' .. (ARGV[1] or ''))",
 	"return redis.pcall('INCR', KEYS[1])",
 	"return redis.call('RPUSH', KEYS[1], unpack(ARGV))",
-	"redis.call('HSET', KEYS[1], 'f', ARGV[1]) return redis.call('HGETALL', KEYS[1])",
+	"redis.call('HSET', KEYS[1], 'f', ARGV[1]) return redis.call('HGET', KEYS[1], 'f')",
 	"local n = 0 for _, key in ipairs(KEYS) do n = n + redis.call('EXISTS', key) end return n",
 	"redis.call('SET', 's0', '1') " +
 		"return {redis.pcall('LPUSH', 's0', 'x'), redis.call('DEL', 's0')}",
 	"return redis.call('MGET', unpack(KEYS))",
-	"redis.setresp(3) return redis.call('HGETALL', 'h0')",
+	"redis.call('DEL', 'h0') redis.call('HSET', 'h0', 'f', 'v') redis.setresp(3) " +
+		"return redis.call('HGETALL', 'h0')",
 	"redis.call('SELECT', 2) return redis.call('SET', 'in two', ARGV[1])",
 	"return redis.call('ZRANGE', 'z0', 0, -1, 'WITHSCORES')",
 	"return redis.pcall('RENAME', KEYS[1], KEYS[2])",
@@ -23,7 +24,7 @@ var scripts = []string{
 	"return redis.pcall(unpack(ARGV))",
 	"return cjson.encode({KEYS[1], ARGV[1]})",
 	"return redis.sha1hex(ARGV[1])",
-	"return redis.error_reply('MY ' .. tostring(ARGV[1]))",
+	"return redis.error_reply('MY ' .. #ARGV)",
 	"return {err = 'TABLE error'}",
 	"error('raised')",
 	"return {double = 1.5}",
@@ -52,7 +53,7 @@ var libraries = []string{
 	"#!lua name=lib\nredis.register_function{function_name='f', callback=function(keys, args) " +
 		"return redis.call('GET', keys[1]) end, flags={'no-writes'}, description='reads'}",
 	"#!lua name=lib\nredis.register_function('f', function(keys, args) " +
-		"return redis.call('SET', keys[1], args[1]) end)",
+		"return redis.call('SET', keys[1], 'v' .. args[1]) end)",
 }
 
 var badLibraries = []string{

@@ -94,6 +94,11 @@ func hazardous(call Call) bool {
 			number, err := strconv.ParseInt(string(argument), 10, 64)
 			return err == nil && number > 1<<20
 		})
+	case "function|list":
+		// Valkey's error repeats the argument: the reply would be two lines.
+		return slices.ContainsFunc(arguments, func(argument []byte) bool {
+			return strings.ContainsAny(string(argument), "\r\n")
+		})
 	case "setbit", "setrange":
 		return len(arguments) > 1 && allocatesMuch(arguments[1])
 	case "bitfield":

@@ -60,7 +60,7 @@ var parameters = []string{
 	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority",
 	"hash-max-*-entries", "HASH-max-listpack-entries",
 	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
-	"set-max-*", "timeout\x00*", "timeo*\x00x", "nothing", "[", "",
+	"set-max-*", "timeo*\x00x", "nothing", "[", "",
 }
 
 func pick(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }

@@ -677,9 +677,9 @@ func TestCommandLine_ChecksAndVersions(t *testing.T) {
 		lines  []string
 	}{
 		"port 1234\nmaxmemory 1gb\n": {0, []string{"the configuration is correct"}},
-		"port 1234\n\nappendonly yes\n": {2,
-			[]string{":3: directive 'appendonly': 'yes' is not supported: there is no " +
-				"append-only log; accepted: 'no'"}},
+		"port 1234\n\ncluster-enabled yes\n": {2,
+			[]string{":3: directive 'cluster-enabled': 'yes' is not supported: there is no " +
+				"cluster mode; accepted: 'no'"}},
 		"prot 1234\nserver-cpulist 0-x\nport 70000\nsupervised upstart\ndir /no/where\n": {2,
 			[]string{
 				"*** FATAL CONFIG FILE ERROR (Tidemill ",

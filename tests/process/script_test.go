@@ -72,7 +72,7 @@ func TestScript_SuspendedBetweenTwoWritesIsSeenWhole(t *testing.T) {
 	control := server.Dial(t)
 	do(t, control, "MSET", "a", "0", "b", "0")
 	source := `redis.call('SET', 'a', ARGV[1])
-for i = 1, 3000000 do local x = i end
+for i = 1, 60000000 do local x = i end
 redis.call('SET', 'b', ARGV[1]) return 'done'`
 	script := sendScript(t, server, control, "EVAL", source, "2", "a", "b", "1")
 	killed, err := control.Do("SCRIPT", "KILL")
@@ -110,7 +110,7 @@ func TestScript_OfAClientThatIsKilled(t *testing.T) {
 	waitFor(t, "the script to end", func() bool {
 		return do(t, control, "FUNCTION", "STATS").Items[1].Null
 	})
-	source := "redis.call('SET', 'x', '1') for i = 1, 5000000 do local y = i end " +
+	source := "redis.call('SET', 'x', '1') for i = 1, 60000000 do local y = i end " +
 		"redis.call('SET', 'y', '1')"
 	sendScript(t, server, control, "EVAL", source, "2", "x", "y")
 	kill()

@@ -676,7 +676,7 @@ func (c Commands) Echo(ctx context.Context, message any) Reply {
 	return c.runner.run(ctx, r, commandTable["ECHO"])
 }
 
-// Eval runs EVAL: Executes a server-side Lua script.
+// Eval runs EVAL: Runs a script.
 //
 // Since 2.6.0.
 func (c Commands) Eval(ctx context.Context, script any, args ...any) Reply {
@@ -690,7 +690,7 @@ func (c Commands) Eval(ctx context.Context, script any, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["EVAL"])
 }
 
-// EvalSha runs EVALSHA: Executes a server-side Lua script by SHA1 digest.
+// EvalSha runs EVALSHA: Runs a script of the cache, given by its SHA-1.
 //
 // Since 2.6.0.
 func (c Commands) EvalSha(ctx context.Context, sha1 any, args ...any) Reply {
@@ -704,7 +704,7 @@ func (c Commands) EvalSha(ctx context.Context, sha1 any, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["EVALSHA"])
 }
 
-// EvalShaRo runs EVALSHA_RO: Executes a read-only server-side Lua script by SHA1 digest.
+// EvalShaRo runs EVALSHA_RO: Runs a script of the cache that only reads.
 //
 // Since 7.0.0.
 func (c Commands) EvalShaRo(ctx context.Context, sha1 any, args ...any) Reply {
@@ -718,7 +718,7 @@ func (c Commands) EvalShaRo(ctx context.Context, sha1 any, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["EVALSHA_RO"])
 }
 
-// EvalRo runs EVAL_RO: Executes a read-only server-side Lua script.
+// EvalRo runs EVAL_RO: Runs a script that only reads.
 //
 // Since 7.0.0.
 func (c Commands) EvalRo(ctx context.Context, script any, args ...any) Reply {
@@ -786,7 +786,7 @@ func (c Commands) ExpireTime(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["EXPIRETIME"])
 }
 
-// Fcall runs FCALL: Invokes a function.
+// Fcall runs FCALL: Calls a function of a library.
 //
 // Since 7.0.0.
 func (c Commands) Fcall(ctx context.Context, function any, args ...any) Reply {
@@ -800,7 +800,7 @@ func (c Commands) Fcall(ctx context.Context, function any, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["FCALL"])
 }
 
-// FcallRo runs FCALL_RO: Invokes a read-only function.
+// FcallRo runs FCALL_RO: Calls a function of a library that only reads.
 //
 // Since 7.0.0.
 func (c Commands) FcallRo(ctx context.Context, function any, args ...any) Reply {
@@ -836,7 +836,7 @@ func (c Commands) FlushDb(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["FLUSHDB"])
 }
 
-// FunctionDelete runs FUNCTION DELETE: Deletes a library and its functions.
+// FunctionDelete runs FUNCTION DELETE: Deletes a library.
 //
 // Since 7.0.0.
 func (c Commands) FunctionDelete(ctx context.Context, libraryName any) Reply {
@@ -847,7 +847,7 @@ func (c Commands) FunctionDelete(ctx context.Context, libraryName any) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION DELETE"])
 }
 
-// FunctionDump runs FUNCTION DUMP: Dumps all libraries into a serialized binary payload.
+// FunctionDump runs FUNCTION DUMP: Answers all libraries as a payload.
 //
 // Since 7.0.0.
 func (c Commands) FunctionDump(ctx context.Context) Reply {
@@ -855,7 +855,7 @@ func (c Commands) FunctionDump(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION DUMP"])
 }
 
-// FunctionFlush runs FUNCTION FLUSH: Deletes all libraries and functions.
+// FunctionFlush runs FUNCTION FLUSH: Deletes all libraries.
 //
 // Since 7.0.0.
 func (c Commands) FunctionFlush(ctx context.Context, args ...any) Reply {
@@ -866,7 +866,7 @@ func (c Commands) FunctionFlush(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION FLUSH"])
 }
 
-// FunctionHelp runs FUNCTION HELP: Returns helpful text about the different subcommands.
+// FunctionHelp runs FUNCTION HELP: Lists the subcommands.
 //
 // Since 7.0.0.
 func (c Commands) FunctionHelp(ctx context.Context) Reply {
@@ -874,7 +874,7 @@ func (c Commands) FunctionHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION HELP"])
 }
 
-// FunctionKill runs FUNCTION KILL: Terminates a function during execution.
+// FunctionKill runs FUNCTION KILL: Ends a function that runs for long.
 //
 // Since 7.0.0.
 func (c Commands) FunctionKill(ctx context.Context) Reply {
@@ -882,7 +882,7 @@ func (c Commands) FunctionKill(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION KILL"])
 }
 
-// FunctionList runs FUNCTION LIST: Returns information about all libraries.
+// FunctionList runs FUNCTION LIST: Answers the libraries and their functions.
 //
 // Since 7.0.0.
 func (c Commands) FunctionList(ctx context.Context, args ...any) Reply {
@@ -893,7 +893,7 @@ func (c Commands) FunctionList(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION LIST"])
 }
 
-// FunctionLoad runs FUNCTION LOAD: Creates a library.
+// FunctionLoad runs FUNCTION LOAD: Makes a library.
 //
 // Since 7.0.0.
 func (c Commands) FunctionLoad(ctx context.Context, args ...any) Reply {
@@ -904,7 +904,7 @@ func (c Commands) FunctionLoad(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["FUNCTION LOAD"])
 }
 
-// FunctionRestore runs FUNCTION RESTORE: Restores all libraries from a payload.
+// FunctionRestore runs FUNCTION RESTORE: Makes the libraries of a payload.
 //
 // Since 7.0.0.
 func (c Commands) FunctionRestore(ctx context.Context, serializedValue any, args ...any) Reply {
@@ -918,7 +918,7 @@ func (c Commands) FunctionRestore(ctx context.Context, serializedValue any, args
 	return c.runner.run(ctx, r, commandTable["FUNCTION RESTORE"])
 }
 
-// FunctionStats runs FUNCTION STATS: Returns information about a function during execution.
+// FunctionStats runs FUNCTION STATS: Answers what runs, and how much there is.
 //
 // Since 7.0.0.
 func (c Commands) FunctionStats(ctx context.Context) Reply {
@@ -1534,7 +1534,7 @@ func (c Commands) Keys(ctx context.Context, pattern string) Reply {
 	return c.runner.run(ctx, r, commandTable["KEYS"])
 }
 
-// Lastsave runs LASTSAVE: Answers the Unix time of the last save: that of the start, when nothing was to be lost.
+// Lastsave runs LASTSAVE: Answers the Unix time of the last save that succeeded; of the start before the first one.
 //
 // Since 1.0.0.
 func (c Commands) Lastsave(ctx context.Context) Reply {
@@ -2302,7 +2302,7 @@ func (c Commands) SCard(ctx context.Context, key string) Reply {
 	return c.runner.run(ctx, r, commandTable["SCARD"])
 }
 
-// ScriptDebug runs SCRIPT DEBUG: Sets the debug mode of server-side Lua scripts.
+// ScriptDebug runs SCRIPT DEBUG: Sets the mode of the debugger, which is not there.
 //
 // Since 3.2.0.
 func (c Commands) ScriptDebug(ctx context.Context, args ...any) Reply {
@@ -2313,7 +2313,7 @@ func (c Commands) ScriptDebug(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT DEBUG"])
 }
 
-// ScriptExists runs SCRIPT EXISTS: Determines whether server-side Lua scripts exist in the script cache.
+// ScriptExists runs SCRIPT EXISTS: Tells which scripts are in the cache.
 //
 // Since 2.6.0.
 func (c Commands) ScriptExists(ctx context.Context, sha1s ...any) Reply {
@@ -2324,7 +2324,7 @@ func (c Commands) ScriptExists(ctx context.Context, sha1s ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT EXISTS"])
 }
 
-// ScriptFlush runs SCRIPT FLUSH: Removes all server-side Lua scripts from the script cache.
+// ScriptFlush runs SCRIPT FLUSH: Empties the cache of scripts.
 //
 // Since 2.6.0.
 func (c Commands) ScriptFlush(ctx context.Context, args ...any) Reply {
@@ -2335,7 +2335,7 @@ func (c Commands) ScriptFlush(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT FLUSH"])
 }
 
-// ScriptHelp runs SCRIPT HELP: Returns helpful text about the different subcommands.
+// ScriptHelp runs SCRIPT HELP: Lists the subcommands.
 //
 // Since 5.0.0.
 func (c Commands) ScriptHelp(ctx context.Context) Reply {
@@ -2343,7 +2343,7 @@ func (c Commands) ScriptHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT HELP"])
 }
 
-// ScriptKill runs SCRIPT KILL: Terminates a server-side Lua script during execution.
+// ScriptKill runs SCRIPT KILL: Ends a script that runs for long and has not written.
 //
 // Since 2.6.0.
 func (c Commands) ScriptKill(ctx context.Context) Reply {
@@ -2351,7 +2351,7 @@ func (c Commands) ScriptKill(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT KILL"])
 }
 
-// ScriptLoad runs SCRIPT LOAD: Loads a server-side Lua script to the script cache.
+// ScriptLoad runs SCRIPT LOAD: Puts a script into the cache.
 //
 // Since 2.6.0.
 func (c Commands) ScriptLoad(ctx context.Context, script any) Reply {
@@ -2362,7 +2362,7 @@ func (c Commands) ScriptLoad(ctx context.Context, script any) Reply {
 	return c.runner.run(ctx, r, commandTable["SCRIPT LOAD"])
 }
 
-// ScriptShow runs SCRIPT SHOW: Show server-side Lua script in the script cache.
+// ScriptShow runs SCRIPT SHOW: Answers the source of a script of the cache.
 //
 // Since 8.0.0.
 func (c Commands) ScriptShow(ctx context.Context, sha1 any) Reply {

@@ -34,7 +34,8 @@ func transfer(address string, random *rand.Rand, stop <-chan struct{}) error {
 		amount := strconv.Itoa(1 + random.IntN(100))
 		var request []byte
 		for _, words := range [][]string{
-			{"MULTI"}, {"DECRBY", account(), amount}, {"HINCRBY", "more", account(), amount}, {"EXEC"},
+			{"MULTI"}, {"DECRBY", account(), amount},
+			{"HINCRBY", "more", account(), amount}, {"EXEC"},
 			{"SET", account() + ":other", strings.Repeat("x", random.IntN(300))},
 		} {
 			request = wire.AppendCommand(request, wire.Arguments(words...)...)

@@ -100,7 +100,8 @@ func checkFiles(t *testing.T, file string) {
 		"/usr/share/fish/vendor_completions.d/tidemill.fish": "-rw-r--r--",
 	}
 	for _, page := range []string{
-		"", "-server", "-bench", "-check-aof", "-check-rdb", "-completions", "-experiment", "-experiment-ab",
+		"", "-server", "-bench", "-check-aof", "-check-rdb", "-completions",
+		"-experiment", "-experiment-ab",
 		"-experiment-init", "-experiment-list",
 		"-experiment-run", "-tune", "-tune-ab", "-tune-apply", "-tune-capture", "-tune-doctor",
 		"-tune-plan", "-tune-revert",

@@ -38,7 +38,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
         () if is(name, "RELOAD") => save::reload(cx),
         () if is(name, "LOADAOF") && count == 2 => {
-            Err("ERR DEBUG LOADAOF is not supported: there is no append-only log".into())
+            Err("ERR DEBUG LOADAOF is not supported: the log is loaded at start only".into())
         }
         () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
         () if is(name, "OOM") && count == 2 => out_of_memory(cx),

@@ -29,7 +29,7 @@ fn replicaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    Err(refused(cx, "there is no append-only log"))
+    Err(refused(cx, "the append-only log is not rewritten"))
 }
 
 /// The error of a command that would need what there is not, in the words of the configuration's

@@ -30,7 +30,8 @@ const MISSING: &str = "\
 They are answered with `unknown command`, or `unknown subcommand` where other subcommands of the
 container exist. `BGREWRITEAOF`, `REPLICAOF HOST PORT` and `SLAVEOF HOST PORT` are known and
 refused, because the append-only log is not rewritten and there is no replication; `WAIT` and
-`WAITAOF` count what there is: no replica, and a log under `appendfsync always`. `MODULE` knows the subcommands of a server without modules.
+`WAITAOF` count what there is: no replica, and a log under `appendfsync always`. `MODULE` knows the
+subcommands of a server without modules.
 
 ";
 

@@ -39,9 +39,20 @@ func TestCheckAOF_RepairsAfterAsking(t *testing.T) {
 	if err := os.WriteFile(log, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = instance.Launch(instance.Subject, directory, "--appendonly", "yes")
+	snapshot := filepath.Join(directory, "dump.rdb")
+	if err := os.WriteFile(snapshot, []byte("the last save"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = instance.Launch(instance.Subject, directory, "--appendonly", "yes",
+		"--save", "3600 1")
 	if err == nil || !strings.Contains(err.Error(), "Bad file format") {
 		t.Fatalf("the start answered %v", err)
+	}
+	if kept, err := os.ReadFile(snapshot); string(kept) != "the last save" {
+		t.Fatalf("a start that failed saved: %q, %v", kept, err)
+	}
+	if err := os.Remove(snapshot); err != nil {
+		t.Fatal(err)
 	}
 
 	link := filepath.Join(t.TempDir(), "valkey-check-aof")

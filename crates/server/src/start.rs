@@ -339,7 +339,11 @@ fn wait_for_end<F: Flavour>(
 ) {
     loop {
         // SHUTDOWN of a client has saved already.
-        if signals.wait() == StopReason::Client || shared.settings().save_points.is_empty() {
+        let is_saved = signals.wait() == StopReason::Client;
+        // Acquire: pairs with the Release of a worker that ended by itself, while it loaded or by a
+        // defect. Data of that moment must not take the place of the last save.
+        let has_failed = stop.load(Ordering::Acquire);
+        if is_saved || has_failed || shared.settings().save_points.is_empty() {
             return;
         }
         log::info!("Saving the final RDB snapshot before exiting.");
@@ -473,8 +477,9 @@ struct StopOnExit(Arc<AtomicBool>);
 
 impl Drop for StopOnExit {
     fn drop(&mut self) {
-        // Acquire: pairs with the Release of the thread that stops the server.
-        if !self.0.load(Ordering::Acquire) {
+        // Acquire and Release: pairs with the thread that stops the server, which saves nothing
+        // when a worker ended by itself.
+        if !self.0.swap(true, Ordering::AcqRel) {
             stop_this_process();
         }
     }

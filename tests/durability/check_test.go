@@ -11,6 +11,27 @@ import (
 	"tidemill/tests/internal/instance"
 )
 
+// expectRefusedStart starts a server on a damaged log, with save points: it ends, and does not save
+// over the last snapshot.
+func expectRefusedStart(t *testing.T, directory string) {
+	t.Helper()
+	snapshot := filepath.Join(directory, "dump.rdb")
+	if err := os.WriteFile(snapshot, []byte("the last save"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := instance.Launch(instance.Subject, directory, "--appendonly", "yes",
+		"--save", "3600 1")
+	if err == nil || !strings.Contains(err.Error(), "Bad file format") {
+		t.Fatalf("the start answered %v", err)
+	}
+	if kept, err := os.ReadFile(snapshot); string(kept) != "the last save" {
+		t.Fatalf("a start that failed saved: %q, %v", kept, err)
+	}
+	if err := os.Remove(snapshot); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A log with damage stops the start and is left alone; the tool shortens it only after asking, and
 // then the server starts with what is before the damage. In Valkey's log, which says nothing of
 // what was durable, and where the tool has the name that it has there.
@@ -39,21 +60,7 @@ func TestCheckAOF_RepairsAfterAsking(t *testing.T) {
 	if err := os.WriteFile(log, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	snapshot := filepath.Join(directory, "dump.rdb")
-	if err := os.WriteFile(snapshot, []byte("the last save"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = instance.Launch(instance.Subject, directory, "--appendonly", "yes",
-		"--save", "3600 1")
-	if err == nil || !strings.Contains(err.Error(), "Bad file format") {
-		t.Fatalf("the start answered %v", err)
-	}
-	if kept, err := os.ReadFile(snapshot); string(kept) != "the last save" {
-		t.Fatalf("a start that failed saved: %q, %v", kept, err)
-	}
-	if err := os.Remove(snapshot); err != nil {
-		t.Fatal(err)
-	}
+	expectRefusedStart(t, directory)
 
 	link := filepath.Join(t.TempDir(), "valkey-check-aof")
 	if err := os.Symlink(instance.Binary(instance.Subject), link); err != nil {

@@ -21,7 +21,7 @@ ALLOWED = {
     "tidemill-rdb": {"resp"},
     "tidemill-script": set(),
     "tidemill-host": set(),
-    "tidemill-testkit": {"engine"},
+    "tidemill-testkit": {"engine", "resp"},
     "tidemill-tidy": set(),
 }
 

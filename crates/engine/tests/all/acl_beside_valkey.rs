@@ -5,47 +5,31 @@
 //! and pass.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::net::UnixStream;
 
 use fastrand::Rng;
 use tidemill_engine::command::Scope;
 use tidemill_engine::execute::commands;
-use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
+use tidemill_resp::reply::Value;
 
-use super::harness::Server;
-use super::harness::valkey::{Valkey, ask};
+use super::harness::beside::Beside;
 
-/// A connection to each server.
+/// Both servers, and where their replies differ.
 struct Both {
-    ours: Server,
-    connection: u64,
-    theirs: UnixStream,
-    _valkey: Valkey,
+    servers: Beside,
     /// Subject of the commands at hand, for differences.
     about: String,
     differences: Vec<String>,
 }
 
 impl Both {
-    fn start(name: &str) -> Option<Both> {
-        let valkey = Valkey::start(name)?;
-        let theirs = valkey.connect();
-        let mut ours = Server::new(1, 1_000_000);
-        let connection = ours.connect(0);
-        Some(Both {
-            ours,
-            connection,
-            theirs,
-            _valkey: valkey,
-            about: String::new(),
-            differences: Vec::new(),
-        })
+    fn start() -> Option<Both> {
+        let servers = Beside::start()?;
+        Some(Both { servers, about: String::new(), differences: Vec::new() })
     }
 
     /// Sends a command to both and notes replies that differ; returns ours.
     fn ask(&mut self, words: &[&str]) -> Value {
-        let ours = parsed(&self.ours.call(self.connection, words));
-        let theirs = ask(&mut self.theirs, words);
+        let (ours, theirs) = self.servers.ask(words);
         // The server's name and version.
         if ours != theirs && words[0] != "HELLO" {
             let (ours, theirs) = (shown(&ours), shown(&theirs));
@@ -70,13 +54,6 @@ fn shown(value: &Value) -> String {
             format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(", "))
         }
         other => format!("{other:?}"),
-    }
-}
-
-fn parsed(reply: &str) -> Value {
-    match ReplyParser::new().parse(reply.as_bytes()).expect("RESP") {
-        ReplyProgress::Complete { value, .. } => value,
-        ReplyProgress::Incomplete { .. } => panic!("no whole reply: {reply:?}"),
     }
 }
 
@@ -235,7 +212,7 @@ const RULES: &[&str] = &[
 
 #[test]
 fn rules_errors_and_descriptions_are_valkeys() {
-    let Some(mut both) = Both::start("acl-rules") else { return };
+    let Some(mut both) = Both::start() else { return };
     for rules in RULES {
         both.ask(&["ACL", "DELUSER", "u"]);
         let words: Vec<&str> = rules.split(' ').collect();
@@ -386,7 +363,7 @@ const LINES: &[&str] = &[
 
 #[test]
 fn answers_are_valkeys() {
-    let Some(mut both) = Both::start("acl-answers") else { return };
+    let Some(mut both) = Both::start() else { return };
     for line in LINES {
         let words: Vec<&str> = line.split(' ').collect();
         both.ask(&words);
@@ -411,7 +388,7 @@ fn entries(log: &Value) -> Vec<Vec<Value>> {
 
 #[test]
 fn the_log_is_valkeys() {
-    let Some(mut both) = Both::start("acl-log") else { return };
+    let Some(mut both) = Both::start() else { return };
     for line in [
         "ACL SETUSER u on nopass +@all -config -@blocking ~k* db=0,2",
         "ACL LOG RESET",
@@ -448,14 +425,14 @@ fn the_log_is_valkeys() {
     }
     both.assert_equal();
     let words = ["ACL", "LOG", "100"];
-    let ours = parsed(&both.ours.call(both.connection, &words));
-    let theirs = ask(&mut both.theirs, &words);
+    let ours = both.servers.ours(&words);
+    let theirs = both.servers.theirs(&words);
     assert_eq!(entries(&ours), entries(&theirs));
 }
 
 #[test]
 fn queued_commands_are_judged_in_the_database_that_they_will_run_in() {
-    let Some(mut both) = Both::start("acl-queued-select") else { return };
+    let Some(mut both) = Both::start() else { return };
     for line in [
         "ACL SETUSER u on nopass (db=0,1 +@all -@read ~*) (db=2,3 +@all -@write ~*)",
         "AUTH u x",
@@ -505,18 +482,18 @@ fn categories(commands: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
 
 #[test]
 fn categories_are_valkeys() {
-    let Some(mut both) = Both::start("acl-categories") else { return };
+    let Some(mut both) = Both::start() else { return };
     let (mut ours, mut theirs) = (BTreeMap::new(), BTreeMap::new());
-    categories(&parsed(&both.ours.call(both.connection, &["COMMAND"])), &mut ours);
-    categories(&ask(&mut both.theirs, &["COMMAND"]), &mut theirs);
+    categories(&both.servers.ours(&["COMMAND"]), &mut ours);
+    categories(&both.servers.theirs(&["COMMAND"]), &mut theirs);
     theirs.retain(|name, _| ours.contains_key(name));
     for (name, own) in &ours {
         assert_eq!(Some(own), theirs.get(name), "{name}");
     }
     let names = texts(&both.ask(&["ACL", "CAT"]));
     for name in &names {
-        let own = texts(&parsed(&both.ours.call(both.connection, &["ACL", "CAT", name])));
-        let mut all = texts(&ask(&mut both.theirs, &["ACL", "CAT", name]));
+        let own = texts(&both.servers.ours(&["ACL", "CAT", name]));
+        let mut all = texts(&both.servers.theirs(&["ACL", "CAT", name]));
         all.retain(|command| ours.contains_key(command));
         assert_eq!(own, all, "{name}");
     }
@@ -580,7 +557,7 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn verdicts_on_random_calls_are_valkeys() {
-    let Some(mut both) = Both::start("acl-verdicts") else { return };
+    let Some(mut both) = Both::start() else { return };
     let mut random = Rng::with_seed(7);
     let all: Vec<_> = commands()
         .iter()

@@ -4,12 +4,10 @@
 //! and passes.
 
 use std::collections::BTreeMap;
-use std::os::unix::net::UnixStream;
 
 use tidemill_engine::config::{Configuration, FAMILIES, Kind, Status};
 use tidemill_resp::reply::Value;
-
-use super::harness::valkey::{Valkey, ask};
+use tidemill_testkit::valkey::{Connection, Valkey};
 
 /// Directives whose default is not Valkey's, and why.
 const OTHER_DEFAULTS: &[(&str, &str)] = &[
@@ -48,19 +46,19 @@ fn text(value: &Value) -> String {
     String::from_utf8_lossy(value.as_bytes().expect("a string")).into_owned()
 }
 
-fn their_values(stream: &mut UnixStream) -> BTreeMap<String, String> {
-    let Value::Array(words) = ask(stream, &["CONFIG", "GET", "*"]) else { panic!("an array") };
+fn their_values(connection: &mut Connection) -> BTreeMap<String, String> {
+    let Value::Array(words) = connection.ask(&["CONFIG", "GET", "*"]) else { panic!("an array") };
     words.chunks(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
 }
 
-fn their_value(stream: &mut UnixStream, name: &str) -> String {
-    let Value::Array(words) = ask(stream, &["CONFIG", "GET", name]) else { panic!("an array") };
+fn their_value(connection: &mut Connection, name: &str) -> String {
+    let Value::Array(words) = connection.ask(&["CONFIG", "GET", name]) else { panic!("an array") };
     text(&words[1])
 }
 
 #[test]
 fn directives_and_defaults_are_valkeys() {
-    let Some(valkey) = Valkey::start("defaults") else { return };
+    let Some(valkey) = Valkey::start(&[]) else { return };
     let theirs = their_values(&mut valkey.connect());
     let configuration = Configuration::default();
     let ours: BTreeMap<&str, &str> = configuration.matching(&[b"*"]).into_iter().collect();
@@ -93,8 +91,8 @@ fn may_differ(kind: Kind, status: Status, value: &str, theirs: &str) -> bool {
 
 #[test]
 fn what_set_answers_is_valkeys() {
-    let Some(valkey) = Valkey::start("set") else { return };
-    let mut stream = valkey.connect();
+    let Some(valkey) = Valkey::start(&[]) else { return };
+    let mut connection = valkey.connect();
     let defaults = Configuration::default();
     let mut differences = Vec::new();
     let directives = FAMILIES.iter().filter(|family| family.title != "Tidemill's own");
@@ -114,9 +112,9 @@ fn what_set_answers_is_valkeys() {
             if directive.name == "maxclients" && value.starts_with(['0', '1', '9']) {
                 continue;
             }
-            let theirs = match ask(&mut stream, &["CONFIG", "SET", directive.name, value]) {
+            let theirs = match connection.ask(&["CONFIG", "SET", directive.name, value]) {
                 Value::Error(error) => String::from_utf8_lossy(&error).into_owned(),
-                _ => their_value(&mut stream, directive.name),
+                _ => their_value(&mut connection, directive.name),
             };
             let ours = match defaults
                 .with_changes(&[(directive.name.as_bytes(), value.as_bytes())], false)
@@ -124,7 +122,7 @@ fn what_set_answers_is_valkeys() {
                 Err(error) => String::from_utf8_lossy(&error.wire()).into_owned(),
                 Ok(changed) => changed.value(directive.name).expect("it was set").to_owned(),
             };
-            ask(&mut stream, &["CONFIG", "SET", directive.name, directive.default]);
+            connection.ask(&["CONFIG", "SET", directive.name, directive.default]);
             if ours != theirs && !may_differ(directive.kind, directive.status, value, &theirs) {
                 differences.push(format!(
                     "{} {value:?}: ours {ours}\n    theirs {theirs}",

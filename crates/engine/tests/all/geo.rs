@@ -144,7 +144,7 @@ impl Calls {
 
 #[test]
 fn random_calls_are_answered_as_by_valkey() {
-    let Some(mut both) = Beside::start("geo") else { return };
+    let Some(mut both) = Beside::start() else { return };
     let seed = Rng::new().u64(..);
     println!("seed {seed}");
     for (nth, spread) in [0.01, 1.0, 20.0, 90.0, 180.0].into_iter().enumerate() {
@@ -232,7 +232,7 @@ fn bytes<'w>(words: &[&'w str]) -> Vec<&'w [u8]> {
 
 #[test]
 fn arguments_are_refused_as_by_valkey() {
-    let Some(mut both) = Beside::start("geo-arguments") else { return };
+    let Some(mut both) = Beside::start() else { return };
     for command in [
         "GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
         "GEOADD g 0 0 zero 0 0 equal",
@@ -361,7 +361,7 @@ COMMAND INFO georadiusbymember georadiusbymember_ro geosearch geosearchstore";
 
 #[test]
 fn a_polygon_of_many_corners_is_searched_as_by_valkey() {
-    let Some(mut both) = Beside::start("geo-polygon") else { return };
+    let Some(mut both) = Beside::start() else { return };
     let mut random = Rng::with_seed(3);
     for nth in 0..500 {
         let (east, north) = (random.f64() * 20.0 - 10.0, random.f64() * 20.0 - 10.0);

@@ -63,7 +63,7 @@ impl Calls {
 
 #[test]
 fn random_calls_leave_the_bytes_that_valkey_has() {
-    let Some(mut both) = Beside::start("hyperloglog") else { return };
+    let Some(mut both) = Beside::start() else { return };
     let seed = Rng::new().u64(..);
     println!("seed {seed}");
     for (nth, span) in [30, 1000, 100_000, u64::MAX].into_iter().enumerate() {
@@ -83,7 +83,7 @@ fn random_calls_leave_the_bytes_that_valkey_has() {
 
 #[test]
 fn many_elements_are_estimated_as_by_valkey() {
-    let Some(mut both) = Beside::start("hyperloglog-many") else { return };
+    let Some(mut both) = Beside::start() else { return };
     for batch in 0..200 {
         let elements: Vec<String> = (0..500).map(|nth| format!("{}", batch * 500 + nth)).collect();
         both.check(&format!("PFADD h {}", elements.join(" ")));
@@ -141,7 +141,7 @@ COMMAND GETKEYS PFDEBUG ENCODING a";
 
 #[test]
 fn arguments_are_refused_as_by_valkey() {
-    let Some(mut both) = Beside::start("hyperloglog-arguments") else { return };
+    let Some(mut both) = Beside::start() else { return };
     for command in ARGUMENTS.lines() {
         if command.starts_with("COMMAND INFO") {
             let (ours, theirs) =
@@ -172,7 +172,7 @@ fn sparse(registers: &[u8]) -> Vec<u8> {
 
 #[test]
 fn corrupt_strings_are_refused_as_by_valkey() {
-    let Some(mut both) = Beside::start("hyperloglog-corrupt") else { return };
+    let Some(mut both) = Beside::start() else { return };
     let dense = [&b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80"[..], &[0x55; 12288]].concat();
     let strings = [
         sparse(b""),
@@ -196,7 +196,7 @@ fn corrupt_strings_are_refused_as_by_valkey() {
             ["PFCOUNT h", "PFADD h", "PFADD h a", "PFADD h a b c", "PFMERGE m h", "PFCOUNT h none"]
         {
             both.check("DEL m");
-            let (ours, theirs) = both.ask(&[b"SET", b"h", string]);
+            let (ours, theirs) = both.ask(&[b"SET".as_slice(), b"h", string]);
             assert_eq!(ours, theirs);
             let reply = both.check(command);
             // Valkey keeps what an addition has changed before it fails, and calls it raw.

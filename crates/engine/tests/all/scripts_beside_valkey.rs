@@ -1,12 +1,8 @@
 //! Scripts of the kinds that applications have, with random keys and arguments, answered as by
 //! Valkey: replies, errors, and what is in the keyspace at the end.
 
-use std::os::unix::net::UnixStream;
-
-use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
-
 use crate::harness::Server;
-use crate::harness::valkey::{Valkey, ask};
+use crate::harness::beside::Beside;
 
 /// A script with the number of its keys and of its arguments.
 struct RealScript {
@@ -28,37 +24,10 @@ fn corpus() -> Vec<RealScript> {
     include_str!("real_scripts.lua").split("\n---\n").map(parse).collect()
 }
 
-/// Both servers, which are asked the same.
-struct Pair {
-    server: Server,
-    client: u64,
-    valkey: UnixStream,
-}
-
-impl Pair {
-    fn ask(&mut self, words: &[&str]) -> (Value, Value) {
-        let expected = ask(&mut self.valkey, words);
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        let bytes = self.server.call_for_bytes(self.client, &words);
-        let parsed = ReplyParser::new().parse(&bytes).expect("a reply");
-        let ReplyProgress::Complete { value, .. } = parsed else { panic!("{bytes:?}") };
-        (value, expected)
-    }
-
-    fn check(&mut self, words: &[&str]) {
-        let (found, expected) = self.ask(words);
-        assert_eq!(found, expected, "{words:?}");
-    }
-}
-
-fn pair(name: &str) -> Option<(Valkey, Pair)> {
-    let valkey = Valkey::start(name)?;
-    let stream = valkey.connect();
+fn start() -> Option<Beside> {
     // Of today: expiries are given in seconds from now.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let mut server = Server::new(2, now.expect("after 1970").as_millis() as u64);
-    let client = server.connect(1);
-    Some((valkey, Pair { server, client, valkey: stream }))
+    Beside::with(Server::new(2, now.expect("after 1970").as_millis() as u64), 1)
 }
 
 /// An argument by its name in the title of a script.
@@ -78,7 +47,7 @@ fn argument(random: &mut fastrand::Rng, name: &str) -> String {
 
 #[test]
 fn scripts_of_applications_are_answered_as_by_valkey() {
-    let Some((_valkey, mut pair)) = pair("real-scripts") else { return };
+    let Some(mut both) = start() else { return };
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
@@ -92,30 +61,30 @@ fn scripts_of_applications_are_answered_as_by_valkey() {
         let arguments = script.arguments.iter().map(|name| argument(&mut random, name));
         words.extend(arguments);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        pair.check(&words);
+        both.check_words(&words);
         if round % 40 == 39 {
-            pair.check(&["DEL", &format!("k{}", random.u32(..6))]);
+            both.check_words(&["DEL", &format!("k{}", random.u32(..6))]);
         }
     }
     for key in 0..6 {
         let key = format!("k{key}");
         for command in ["TYPE", "DUMP"] {
-            pair.check(&[command, &key]);
+            both.check_words(&[command, &key]);
         }
     }
-    pair.check(&["DBSIZE"]);
+    both.check_words(&["DBSIZE"]);
 }
 
 #[test]
 fn calls_flags_and_the_cache_are_answered_as_by_valkey() {
-    let Some((_valkey, mut pair)) = pair("script-calls") else { return };
+    let Some(mut both) = start() else { return };
     let calls = include_str!("script_calls.txt");
     let mut count = 0;
     for line in calls.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let words: Vec<String> =
             line.split(" | ").map(|word| word.replace("\\n", "\n").replace("<none>", "")).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        pair.check(&words);
+        both.check_words(&words);
         count += 1;
     }
     assert!(count > 100, "{count}");

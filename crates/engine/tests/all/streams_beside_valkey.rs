@@ -4,15 +4,11 @@
 //! Needs `valkey-server` (`make setup` puts it into build/tools/bin); without it the tests say so
 //! and pass. No call depends on the time: the clocks differ.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-
 use fastrand::Rng;
-use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
-use tidemill_resp::request::encode;
+use tidemill_resp::reply::Value;
 
 use crate::harness::Server;
-use crate::harness::valkey::{Valkey, receive};
+use crate::harness::beside::Beside;
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -23,48 +19,20 @@ const CALLS: &str = include_str!("streams_beside_valkey.txt");
 const OWN_FIELDS: [&str; 6] =
     ["radix-tree-keys", "radix-tree-nodes", "seen-time", "active-time", "idle", "inactive"];
 
-struct Both {
-    ours: Server,
-    client: u64,
-    theirs: UnixStream,
-    _valkey: Valkey,
+fn start() -> Option<Beside> {
+    Beside::with(Server::new(1, START_MS), 0)
 }
 
-impl Both {
-    fn start(name: &str) -> Option<Both> {
-        let valkey = Valkey::start(name)?;
-        let theirs = valkey.connect();
-        let mut ours = Server::new(1, START_MS);
-        let client = ours.connect(0);
-        Some(Both { ours, client, theirs, _valkey: valkey })
-    }
+/// Asks both, and returns the reply that both gave.
+fn ask(both: &mut Beside, line: &str) -> Value {
+    let (ours, theirs) = both.ask(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(without_own(&ours), without_own(&theirs), "{line}");
+    ours
+}
 
-    fn theirs(&mut self, words: &[&[u8]]) -> Value {
-        self.theirs.write_all(&encode(words)).expect("the server reads");
-        receive(&mut self.theirs)
-    }
-
-    fn ours(&mut self, words: &[&[u8]]) -> Value {
-        let reply = self.ours.call_for_bytes(self.client, words);
-        match ReplyParser::new().parse(&reply).expect("the server speaks RESP") {
-            ReplyProgress::Complete { value, .. } => value,
-            ReplyProgress::Incomplete { .. } => panic!("no whole reply to {words:?}"),
-        }
-    }
-
-    /// Asks both, and returns the reply that both gave.
-    fn ask(&mut self, line: &str) -> Value {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let (theirs, ours) = (self.theirs(&words), self.ours(&words));
-        assert_eq!(without_own(&ours), without_own(&theirs), "{line}");
-        ours
-    }
-
-    fn dump(&mut self, key: &str) -> [Vec<u8>; 2] {
-        let words: [&[u8]; 2] = [b"DUMP", key.as_bytes()];
-        [self.ours(&words), self.theirs(&words)]
-            .map(|value| value.as_bytes().expect("the key is there").to_vec())
-    }
+fn dump(both: &mut Beside, key: &str) -> [Vec<u8>; 2] {
+    let (ours, theirs) = both.ask(&["DUMP", key]);
+    [ours, theirs].map(|value| value.as_bytes().expect("the key is there").to_vec())
 }
 
 /// A reply without what is a server's own: numbers of nodes, and times.
@@ -88,9 +56,9 @@ fn without_own(value: &Value) -> Value {
 
 #[test]
 fn calls_are_answered_as_by_valkey() {
-    let Some(mut both) = Both::start("streams-calls") else { return };
+    let Some(mut both) = start() else { return };
     for line in CALLS.lines().filter(|line| !line.is_empty()) {
-        both.ask(line);
+        ask(&mut both, line);
     }
 }
 
@@ -105,14 +73,14 @@ fn fields(random: &mut Rng) -> String {
 
 #[test]
 fn whole_nodes_are_trimmed_where_valkey_has_them() {
-    let Some(mut both) = Both::start("streams-trim") else { return };
+    let Some(mut both) = start() else { return };
     for seed in 0..40 {
         let mut random = Rng::with_seed(seed);
-        both.ask("FLUSHALL");
+        ask(&mut both, "FLUSHALL");
         let entries = [0, 1, 3, 7, 100][random.usize(..5)];
         let bytes = [0, 100, 300, 4096][random.usize(..4)];
-        both.ask(&format!("CONFIG SET stream-node-max-entries {entries}"));
-        both.ask(&format!("CONFIG SET stream-node-max-bytes {bytes}"));
+        ask(&mut both, &format!("CONFIG SET stream-node-max-entries {entries}"));
+        ask(&mut both, &format!("CONFIG SET stream-node-max-bytes {bytes}"));
         let mut ms: u64 = 0;
         for _ in 0..150 {
             ms += [1, 1, 1, 100, 70_000, 5_000_000_000][random.usize(..6)];
@@ -125,48 +93,48 @@ fn whole_nodes_are_trimmed_where_valkey_has_them() {
                 _ => String::new(),
             };
             let seq = [0, 0, 5, 300][random.usize(..4)];
-            both.ask(&format!("XADD s {trim}{ms}-{seq} {}", fields(&mut random)));
+            ask(&mut both, &format!("XADD s {trim}{ms}-{seq} {}", fields(&mut random)));
             if random.u8(..10) == 0 {
-                both.ask(&format!("XTRIM s MAXLEN ~ {}", random.u8(..40)));
+                ask(&mut both, &format!("XTRIM s MAXLEN ~ {}", random.u8(..40)));
             }
-            both.ask("XLEN s");
+            ask(&mut both, "XLEN s");
         }
-        both.ask("XRANGE s - +");
+        ask(&mut both, "XRANGE s - +");
     }
 }
 
 #[test]
 fn payloads_are_restored_by_the_other() {
-    let Some(mut both) = Both::start("streams-dump") else { return };
-    both.ask("CONFIG SET stream-node-max-entries 5");
+    let Some(mut both) = start() else { return };
+    ask(&mut both, "CONFIG SET stream-node-max-entries 5");
     for number in 1..40 {
-        both.ask(&format!("XADD s {number}-{number} name value{number} count {number}"));
+        ask(&mut both, &format!("XADD s {number}-{number} name value{number} count {number}"));
     }
     for number in 40..50 {
-        both.ask(&format!("XADD s {number}-0 other {}", "z".repeat(number)));
+        ask(&mut both, &format!("XADD s {number}-0 other {}", "z".repeat(number)));
     }
     for line in ["XDEL s 3-3 4-4 49-0", "XGROUP CREATE s g 0 ENTRIESREAD 2", "XGROUP CREATE s h $"]
     {
-        both.ask(line);
+        ask(&mut both, line);
     }
     for consumer in ["x", "y", "z"] {
-        both.ask(&format!("XREADGROUP GROUP g {consumer} COUNT 9 STREAMS s >"));
+        ask(&mut both, &format!("XREADGROUP GROUP g {consumer} COUNT 9 STREAMS s >"));
     }
-    both.ask("XCLAIM s g x 0 20-20 TIME 5 RETRYCOUNT 7 JUSTID");
-    both.ask("XGROUP CREATECONSUMER s g idle");
-    both.ask("XGROUP CREATE empty g $ MKSTREAM");
+    ask(&mut both, "XCLAIM s g x 0 20-20 TIME 5 RETRYCOUNT 7 JUSTID");
+    ask(&mut both, "XGROUP CREATECONSUMER s g idle");
+    ask(&mut both, "XGROUP CREATE empty g $ MKSTREAM");
     for key in ["s", "empty"] {
-        let [ours, theirs] = both.dump(key);
+        let [ours, theirs] = dump(&mut both, key);
         for (target, payload) in [("of-ours", &ours), ("of-theirs", &theirs)] {
             let words: [&[u8]; 4] = [b"RESTORE", target.as_bytes(), b"0", payload];
             assert_eq!(both.ours(&words), both.theirs(&words));
             for line in ["XRANGE K - +", "XINFO GROUPS K", "XINFO STREAM K", "XPENDING K g"] {
-                both.ask(&line.replace('K', target));
+                ask(&mut both, &line.replace('K', target));
             }
             // The nodes go with the payload.
-            both.ask(&format!("XTRIM {target} MAXLEN ~ 17"));
-            both.ask(&format!("XRANGE {target} - +"));
-            both.ask(&format!("DEL {target}"));
+            ask(&mut both, &format!("XTRIM {target} MAXLEN ~ 17"));
+            ask(&mut both, &format!("XRANGE {target} - +"));
+            ask(&mut both, &format!("DEL {target}"));
         }
     }
 }

@@ -1,45 +1,57 @@
 //! A server of ours and a real Valkey, which are asked the same.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-
 use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
-use tidemill_resp::request::encode;
+use tidemill_testkit::valkey::{Connection, Valkey};
 
 use super::Server;
-use super::valkey::{Valkey, receive};
 
 /// A connection to each.
 pub struct Beside {
     ours: Server,
     connection: u64,
-    theirs: UnixStream,
+    theirs: Connection,
     _valkey: Valkey,
 }
 
 impl Beside {
-    /// Both servers, empty; none when Valkey is not installed.
-    pub fn start(name: &str) -> Option<Beside> {
-        let valkey = Valkey::start(name)?;
-        let theirs = valkey.connect();
-        let mut ours = Server::new(1, 1_000_000);
-        let connection = ours.connect(0);
-        Some(Beside { ours, connection, theirs, _valkey: valkey })
+    /// Both servers, empty, ours with one worker; none when Valkey is not installed.
+    pub fn start() -> Option<Beside> {
+        Self::with(Server::new(1, 1_000_000), 0)
+    }
+
+    /// This server of ours, with the connection on one of its workers.
+    pub fn with(mut ours: Server, worker: usize) -> Option<Beside> {
+        let valkey = Valkey::start(&[])?;
+        let connection = ours.connect(worker);
+        Some(Beside { ours, connection, theirs: valkey.connect(), _valkey: valkey })
+    }
+
+    /// Sends a command to ours.
+    pub fn ours(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        parsed(&self.ours.call_for_bytes(self.connection, &words))
+    }
+
+    /// Sends a command to Valkey.
+    pub fn theirs(&mut self, words: &[impl AsRef<[u8]>]) -> Value {
+        self.theirs.ask(words)
     }
 
     /// Sends a command to both, and returns what ours and Valkey answer.
-    pub fn ask(&mut self, words: &[&[u8]]) -> (Value, Value) {
-        let ours = parsed(&self.ours.call_for_bytes(self.connection, words));
-        self.theirs.write_all(&encode(words)).expect("the server reads");
-        (ours, receive(&mut self.theirs))
+    pub fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> (Value, Value) {
+        (self.ours(words), self.theirs(words))
     }
 
     /// Sends a command, given as words between blanks, to both, and asserts that they answer the
     /// same; returns it.
     pub fn check(&mut self, command: &str) -> Value {
-        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        let (ours, theirs) = self.ask(&words);
-        assert_eq!(ours, theirs, "{command:.300}");
+        self.check_words(&command.split(' ').collect::<Vec<_>>())
+    }
+
+    /// The same with words that may hold blanks.
+    pub fn check_words(&mut self, words: &[&str]) -> Value {
+        let (ours, theirs) = self.ask(words);
+        assert_eq!(ours, theirs, "{:.300}", words.join(" "));
         ours
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod beside;
 pub mod seat;
-pub mod valkey;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};

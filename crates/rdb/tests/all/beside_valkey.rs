@@ -3,69 +3,30 @@
 //! Needs `valkey-server` (`make setup` puts it into build/tools/bin); without it the tests say so
 //! and pass.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use tidemill_rdb::encode::NodeLimit;
-use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
-use tidemill_resp::request::encode_into;
-use tidemill_testkit::server::Server;
+use tidemill_resp::reply::Value;
+use tidemill_testkit::valkey::{Connection, Valkey};
 
 use super::collected::Collected;
 use super::payloads::corpus;
 
 const ROUND_COUNT: usize = 300;
 
-/// A Valkey of our own, and a connection to it.
-struct Valkey {
-    stream: TcpStream,
-    _server: Server,
+/// A connection, and the Valkey that it is to.
+struct Peer {
+    connection: Connection,
+    _valkey: Valkey,
 }
 
-impl Valkey {
-    fn start() -> Option<Valkey> {
-        let binary =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/tools/bin/valkey-server");
-        if !binary.exists() {
-            eprintln!("skipped: no {}; run `make setup`", binary.display());
-            return None;
-        }
-        let server = Server::start(|port| {
-            let mut command = Command::new(&binary);
-            command.args(["--port", &port.to_string(), "--save", "", "--bind", "127.0.0.1"]);
-            command.args(["--rdb-version-check", "relaxed", "--enable-debug-command", "yes"]);
-            command.stdout(Stdio::null()).current_dir(std::env::temp_dir());
-            command
-        });
-        let server = server.expect("valkey-server starts");
-        let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("it answered before");
-        Some(Valkey { stream, _server: server })
-    }
-
-    /// Sends a request and returns its reply.
-    fn ask(&mut self, words: &[&[u8]]) -> Value {
-        let mut out = Vec::new();
-        encode_into(words, &mut out);
-        self.stream.write_all(&out).expect("the server reads");
-        let (mut parser, mut buffer) = (ReplyParser::new(), Vec::new());
-        loop {
-            match parser.parse(&buffer).expect("the server speaks RESP") {
-                ReplyProgress::Complete { value, .. } => return value,
-                ReplyProgress::Incomplete { consumed, .. } => {
-                    buffer.drain(..consumed);
-                    let mut chunk = [0; 64 * 1024];
-                    let count = self.stream.read(&mut chunk).expect("the server answers");
-                    assert!(count > 0, "the server closed the connection");
-                    buffer.extend_from_slice(&chunk[..count]);
-                }
-            }
-        }
+impl Peer {
+    fn start() -> Option<Peer> {
+        let options = ["--save", "", "--rdb-version-check", "relaxed"];
+        let valkey = Valkey::start(&[&options[..], &["--enable-debug-command", "yes"]].concat())?;
+        Some(Peer { connection: valkey.connect(), _valkey: valkey })
     }
 
     fn dump(&mut self, key: &str) -> Vec<u8> {
-        match self.ask(&[b"DUMP", key.as_bytes()]) {
+        match self.connection.ask(&["DUMP", key]) {
             Value::Bulk(payload) => payload,
             other => panic!("DUMP of {key}: {other:?}"),
         }
@@ -73,8 +34,9 @@ impl Valkey {
 
     /// Valkey's reply to a payload, and then a digest of the value.
     fn restore(&mut self, key: &str, payload: &[u8]) -> (Value, Value) {
-        let said = self.ask(&[b"RESTORE", key.as_bytes(), b"0", payload, b"REPLACE"]);
-        (said, self.ask(&[b"DEBUG", b"DIGEST-VALUE", key.as_bytes()]))
+        let words = [b"RESTORE", key.as_bytes(), b"0", payload, b"REPLACE"];
+        let said = self.connection.ask(&words);
+        (said, self.connection.ask(&["DEBUG", "DIGEST-VALUE", key]))
     }
 }
 
@@ -140,15 +102,14 @@ fn command(key: &str, length: usize, random: &mut fastrand::Rng) -> Vec<Vec<u8>>
 
 #[test]
 fn dumps_of_random_values_are_written_byte_for_byte() {
-    let Some(mut valkey) = Valkey::start() else { return };
+    let Some(mut valkey) = Peer::start() else { return };
     let mut random = seeded();
     let mut differing = 0;
     for round in 0..ROUND_COUNT {
         let key = format!("key:{round}");
         let length = random.usize(1..if round % 10 == 0 { 600 } else { 20 });
         let words = command(&key, length, &mut random);
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let made = valkey.ask(&words);
+        let made = valkey.connection.ask(&words);
         assert!(!matches!(made, Value::Error(_)), "{made:?}");
         let theirs = valkey.dump(&key);
         let value = Collected::of_payload(&theirs).unwrap_or_else(|error| {
@@ -169,7 +130,7 @@ fn dumps_of_random_values_are_written_byte_for_byte() {
 
 #[test]
 fn values_of_the_corpus_are_to_valkey_what_they_are_here() {
-    let Some(mut valkey) = Valkey::start() else { return };
+    let Some(mut valkey) = Peer::start() else { return };
     let mut accepted = 0;
     for (name, theirs) in corpus("payloads") {
         let (said, wanted) = valkey.restore("theirs", &theirs);

@@ -5,90 +5,13 @@
 //! and pass.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tidemill_resp::number::{format_double, format_long_double, parse_double, parse_long_double};
-use tidemill_resp::reply::{ReplyParser, ReplyProgress, Value};
-use tidemill_resp::request::{Arguments, Limits, Progress, RequestParser, encode, encode_into};
+use tidemill_resp::reply::Value;
+use tidemill_resp::request::{Arguments, Limits, Progress, RequestParser, encode};
+use tidemill_testkit::valkey::Valkey;
 
 const CASE_COUNT: usize = 20_000;
-
-/// A Valkey of our own behind a socket in a directory of our own; ends with the value.
-struct Valkey {
-    process: Child,
-    directory: PathBuf,
-}
-
-impl Valkey {
-    fn start(name: &str) -> Option<Valkey> {
-        let binary =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/tools/bin/valkey-server");
-        if !binary.exists() {
-            eprintln!("skipped: no {}; run `make setup`", binary.display());
-            return None;
-        }
-        let directory =
-            std::env::temp_dir().join(format!("tidemill-resp-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory of our own");
-        let process = Command::new(binary)
-            .args(["--port", "0", "--save", "", "--unixsocket", "socket", "--dir"])
-            .arg(&directory)
-            .stdout(Stdio::null())
-            .current_dir(&directory)
-            .spawn()
-            .expect("valkey-server starts");
-        Some(Valkey { process, directory })
-    }
-
-    fn connect(&self) -> UnixStream {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            match UnixStream::connect(self.directory.join("socket")) {
-                Ok(stream) => return stream,
-                Err(error) if Instant::now() > deadline => panic!("no answer: {error}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        }
-    }
-}
-
-impl Drop for Valkey {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-/// Sends all requests at once and returns a reply for each.
-fn ask(stream: &mut UnixStream, requests: &[Vec<Vec<u8>>]) -> Vec<Value> {
-    let mut out = Vec::new();
-    for request in requests {
-        let arguments: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
-        encode_into(&arguments, &mut out);
-    }
-    stream.write_all(&out).expect("the server reads");
-    let (mut parser, mut buffer, mut replies) = (ReplyParser::new(), Vec::new(), Vec::new());
-    while replies.len() < requests.len() {
-        match parser.parse(&buffer).expect("the server speaks RESP") {
-            ReplyProgress::Complete { value, consumed } => {
-                replies.push(value);
-                buffer.drain(..consumed);
-            }
-            ReplyProgress::Incomplete { consumed, .. } => {
-                buffer.drain(..consumed);
-                let mut chunk = [0; 16 * 1024];
-                let count = stream.read(&mut chunk).expect("the server answers");
-                assert!(count > 0, "the server closed the connection");
-                buffer.extend_from_slice(&chunk[..count]);
-            }
-        }
-    }
-    replies
-}
 
 fn request(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
@@ -118,8 +41,8 @@ fn number_text(random: &mut fastrand::Rng) -> String {
 
 #[test]
 fn scores_are_read_and_printed_alike() {
-    let Some(valkey) = Valkey::start("scores") else { return };
-    let mut stream = valkey.connect();
+    let Some(valkey) = Valkey::start(&["--save", ""]) else { return };
+    let mut connection = valkey.connect();
     let mut random = seeded();
     // XX is an option in the place of the score.
     let texts: Vec<String> = std::iter::repeat_with(|| number_text(&mut random))
@@ -130,7 +53,7 @@ fn scores_are_read_and_printed_alike() {
         .iter()
         .flat_map(|text| [request(&["DEL", "z"]), request(&["ZINCRBY", "z", text, "m"])])
         .collect();
-    let replies = ask(&mut stream, &requests);
+    let replies = connection.ask_all(&requests);
     let mut differences = Vec::new();
     for (text, reply) in texts.iter().zip(replies.chunks(2)) {
         let ours = parse_double(text.as_bytes())
@@ -145,8 +68,8 @@ fn scores_are_read_and_printed_alike() {
 
 #[test]
 fn sums_of_long_doubles_are_alike() {
-    let Some(valkey) = Valkey::start("sums") else { return };
-    let mut stream = valkey.connect();
+    let Some(valkey) = Valkey::start(&["--save", ""]) else { return };
+    let mut connection = valkey.connect();
     let mut random = seeded();
     let pairs: Vec<(String, String)> =
         (0..CASE_COUNT).map(|_| (number_text(&mut random), number_text(&mut random))).collect();
@@ -156,7 +79,7 @@ fn sums_of_long_doubles_are_alike() {
             [request(&["SET", "k", left]), request(&["INCRBYFLOAT", "k", right])]
         })
         .collect();
-    let replies = ask(&mut stream, &requests);
+    let replies = connection.ask_all(&requests);
     let mut differences = Vec::new();
     for ((left, right), reply) in pairs.iter().zip(replies.chunks(2)) {
         let ours = increment(left, right);
@@ -238,11 +161,11 @@ fn hostile_input(random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[test]
 fn nearly_right_requests_are_answered_alike() {
-    let Some(valkey) = Valkey::start("requests") else { return };
+    let Some(valkey) = Valkey::start(&["--save", ""]) else { return };
     let mut random = seeded();
     for _ in 0..CASE_COUNT {
         let input = hostile_input(&mut random);
-        let mut stream = valkey.connect();
+        let mut stream = valkey.connect_raw();
         let mut theirs = Vec::new();
         // The server may close before it has read everything: what it said before counts.
         let _ = stream.write_all(&input);
@@ -286,12 +209,9 @@ fn summary(replies: &[u8]) -> Summary {
 
 #[test]
 fn a_request_we_encode_is_understood() {
-    let Some(valkey) = Valkey::start("encode") else { return };
-    let mut stream = valkey.connect();
+    let Some(valkey) = Valkey::start(&["--save", ""]) else { return };
     let payload = vec![b'x'; 100_000];
-    assert_eq!(
-        ask(&mut stream, &[vec![b"ECHO".to_vec(), payload.clone()]]),
-        [Value::Bulk(payload)]
-    );
+    let echoed = valkey.connect().ask(&[b"ECHO", payload.as_slice()]);
+    assert_eq!(echoed, Value::Bulk(payload));
     assert_eq!(encode(&[b"PING"]), b"*1\r\n$4\r\nPING\r\n");
 }

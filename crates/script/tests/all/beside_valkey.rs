@@ -1,11 +1,11 @@
 //! The same scripts in Valkey and here.
 
-use crate::harness::{Store, Valkey, interpreter, run, shown};
+use crate::harness::{Peer, Store, interpreter, run, shown};
 use crate::programs::Programs;
 use crate::scripts::scripts;
 
 /// Compares one source; the answer tells where they differ.
-fn difference(valkey: &mut Valkey, source: &str) -> Option<String> {
+fn difference(valkey: &mut Peer, source: &str) -> Option<String> {
     let source = source.as_bytes();
     let arguments: [&[u8]; 3] = [b"10", b"abc", b""];
     let theirs = valkey.eval(source, &[b"key1", b"key2"], &arguments);
@@ -23,10 +23,10 @@ fn difference(valkey: &mut Valkey, source: &str) -> Option<String> {
 
 #[test]
 fn scripts_of_the_corpus_answer_as_in_valkey() {
-    let Some(mut valkey) = Valkey::start() else { return };
+    let Some(mut valkey) = Peer::start() else { return };
     let mut differences = Vec::new();
     for source in scripts() {
-        valkey.command(&[b"FLUSHALL"]);
+        valkey.flush();
         differences.extend(difference(&mut valkey, source));
     }
     let count = differences.len();
@@ -35,7 +35,7 @@ fn scripts_of_the_corpus_answer_as_in_valkey() {
 
 #[test]
 fn random_programs_answer_as_in_valkey() {
-    let Some(mut valkey) = Valkey::start() else { return };
+    let Some(mut valkey) = Peer::start() else { return };
     let from = |name: &str, default: u64| {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };

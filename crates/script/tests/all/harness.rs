@@ -1,15 +1,11 @@
 //! A host with a small store, and Valkey as a child process to compare with.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
+use tidemill_resp::reply::Value;
 use tidemill_script::{
     Abort, Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
 };
+use tidemill_testkit::valkey::{Connection, Valkey};
 
 /// Names and versions of the Valkey that the tests compare with.
 pub fn identity() -> Identity {
@@ -193,93 +189,40 @@ fn show(reply: &Reply) -> String {
     }
 }
 
-/// Valkey in a folder of its own; it ends with the value.
-pub struct Valkey {
-    child: Child,
-    folder: PathBuf,
-    stream: BufReader<UnixStream>,
+/// A connection, and the Valkey that it is to.
+pub struct Peer {
+    connection: Connection,
+    _valkey: Valkey,
 }
 
-impl Valkey {
-    /// Starts Valkey; `None`, with a note, where `scripts/setup` has not installed it.
+impl Peer {
     pub fn start() -> Option<Self> {
-        let named = std::env::var_os("TIDEMILL_VALKEY").map(PathBuf::from);
-        let installed =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/tools/bin/valkey-server");
-        let binary = named.unwrap_or(installed);
-        if !binary.exists() {
-            eprintln!("skipped: {} is not installed", binary.display());
-            return None;
-        }
-        let folder = tempfile::tempdir().expect("a folder").keep();
-        let socket = folder.join("s");
-        let child = Command::new(binary)
-            .args(["--port", "0", "--save", "", "--lua-time-limit", "0", "--unixsocket"])
-            .arg(&socket)
-            .arg("--dir")
-            .arg(&folder)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("Valkey starts");
-        let begin = Instant::now();
-        let stream = loop {
-            if let Ok(stream) = UnixStream::connect(&socket) {
-                break stream;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(30), "Valkey does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        Some(Self { child, folder, stream: BufReader::new(stream) })
+        let valkey = Valkey::start(&["--save", "", "--lua-time-limit", "0"])?;
+        Some(Self { connection: valkey.connect(), _valkey: valkey })
+    }
+
+    pub fn flush(&mut self) {
+        assert_eq!(self.connection.ask(&["FLUSHALL"]), Value::SimpleString(b"OK".to_vec()));
     }
 
     /// Result of a source, in the form of `shown`.
     pub fn eval(&mut self, source: &[u8], keys: &[&[u8]], arguments: &[&[u8]]) -> String {
         let count = keys.len().to_string();
-        let mut command = vec![b"EVAL".as_slice(), source, count.as_bytes()];
-        command.extend(keys);
-        command.extend(arguments);
-        self.command(&command)
-    }
-
-    pub fn command(&mut self, arguments: &[&[u8]]) -> String {
-        let mut request = format!("*{}\r\n", arguments.len()).into_bytes();
-        for argument in arguments {
-            request.extend(format!("${}\r\n", argument.len()).bytes());
-            request.extend_from_slice(argument);
-            request.extend_from_slice(b"\r\n");
-        }
-        self.stream.get_mut().write_all(&request).expect("Valkey takes a request");
-        self.reply()
-    }
-
-    fn reply(&mut self) -> String {
-        let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line).expect("Valkey answers");
-        let line = line.strip_suffix(b"\r\n").expect("Valkey answers with a line");
-        let rest = &line[1..];
-        let number = || String::from_utf8_lossy(rest).parse::<i64>().unwrap_or(0);
-        match line[0] {
-            b'$' | b'*' if number() < 0 => "nil".to_owned(),
-            b'$' => {
-                let mut text = vec![0; number() as usize + 2];
-                self.stream.read_exact(&mut text).expect("Valkey answers");
-                text.truncate(text.len() - 2);
-                format!("${}", text.escape_ascii())
-            }
-            b'*' => {
-                let items: Vec<_> = (0..number()).map(|_| self.reply()).collect();
-                format!("[{}]", items.join(" "))
-            }
-            b'+' => format!("+{}", rest.escape_ascii()),
-            _ => String::from_utf8_lossy(line).into_owned(),
-        }
+        let words = [&[b"EVAL", source, count.as_bytes()], keys, arguments].concat();
+        show_value(&self.connection.ask(&words))
     }
 }
 
-impl Drop for Valkey {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+fn show_value(value: &Value) -> String {
+    match value {
+        Value::Null => "nil".to_owned(),
+        Value::Bulk(text) => format!("${}", text.escape_ascii()),
+        Value::SimpleString(text) => format!("+{}", text.escape_ascii()),
+        Value::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
+        Value::Integer(number) => format!(":{number}"),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(show_value).collect::<Vec<_>>().join(" "))
+        }
+        other => panic!("a reply of RESP3: {other:?}"),
     }
 }

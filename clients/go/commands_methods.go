@@ -54,7 +54,7 @@ func (c Commands) Append(ctx context.Context, key string, value any) Reply {
 	return c.runner.run(ctx, r, commandTable["APPEND"])
 }
 
-// Asking runs ASKING: Signals that a cluster client is following an -ASK redirect.
+// Asking runs ASKING: Lets the next command follow an ASK redirect.
 //
 // Since 3.0.0.
 func (c Commands) Asking(ctx context.Context) Reply {
@@ -373,7 +373,7 @@ func (c Commands) ClientTrackinginfo(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLIENT TRACKINGINFO"])
 }
 
-// ClusterCountkeysinslot runs CLUSTER COUNTKEYSINSLOT: Returns the number of keys in a hash slot.
+// ClusterCountkeysinslot runs CLUSTER COUNTKEYSINSLOT: Counts the keys of a slot.
 //
 // Since 3.0.0.
 func (c Commands) ClusterCountkeysinslot(ctx context.Context, slot int64) Reply {
@@ -382,7 +382,7 @@ func (c Commands) ClusterCountkeysinslot(ctx context.Context, slot int64) Reply 
 	return c.runner.run(ctx, r, commandTable["CLUSTER COUNTKEYSINSLOT"])
 }
 
-// ClusterGetkeysinslot runs CLUSTER GETKEYSINSLOT: Returns the key names in a hash slot.
+// ClusterGetkeysinslot runs CLUSTER GETKEYSINSLOT: Lists keys of a slot.
 //
 // Since 3.0.0.
 func (c Commands) ClusterGetkeysinslot(ctx context.Context, slot int64, count int64) Reply {
@@ -392,7 +392,7 @@ func (c Commands) ClusterGetkeysinslot(ctx context.Context, slot int64, count in
 	return c.runner.run(ctx, r, commandTable["CLUSTER GETKEYSINSLOT"])
 }
 
-// ClusterHelp runs CLUSTER HELP: Returns helpful text about the different subcommands.
+// ClusterHelp runs CLUSTER HELP: Lists the subcommands.
 //
 // Since 5.0.0.
 func (c Commands) ClusterHelp(ctx context.Context) Reply {
@@ -400,7 +400,7 @@ func (c Commands) ClusterHelp(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER HELP"])
 }
 
-// ClusterInfo runs CLUSTER INFO: Returns information about the state of a node.
+// ClusterInfo runs CLUSTER INFO: Describes the cluster as this node sees it.
 //
 // Since 3.0.0.
 func (c Commands) ClusterInfo(ctx context.Context) Reply {
@@ -408,7 +408,7 @@ func (c Commands) ClusterInfo(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER INFO"])
 }
 
-// ClusterKeyslot runs CLUSTER KEYSLOT: Returns the hash slot for a key.
+// ClusterKeyslot runs CLUSTER KEYSLOT: Finds the slot of a key.
 //
 // Since 3.0.0.
 func (c Commands) ClusterKeyslot(ctx context.Context, key any) Reply {
@@ -419,7 +419,7 @@ func (c Commands) ClusterKeyslot(ctx context.Context, key any) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER KEYSLOT"])
 }
 
-// ClusterLinks runs CLUSTER LINKS: Returns a list of all TCP links to and from peer nodes.
+// ClusterLinks runs CLUSTER LINKS: Lists the connections between this node and others.
 //
 // Since 7.0.0.
 func (c Commands) ClusterLinks(ctx context.Context) Reply {
@@ -427,7 +427,7 @@ func (c Commands) ClusterLinks(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER LINKS"])
 }
 
-// ClusterMyId runs CLUSTER MYID: Returns the ID of a node.
+// ClusterMyId runs CLUSTER MYID: Tells this node's id.
 //
 // Since 3.0.0.
 func (c Commands) ClusterMyId(ctx context.Context) Reply {
@@ -435,7 +435,7 @@ func (c Commands) ClusterMyId(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER MYID"])
 }
 
-// ClusterMyShardId runs CLUSTER MYSHARDID: Returns the shard ID of a node.
+// ClusterMyShardId runs CLUSTER MYSHARDID: Tells the id of this node's shard.
 //
 // Since 7.2.0.
 func (c Commands) ClusterMyShardId(ctx context.Context) Reply {
@@ -443,7 +443,7 @@ func (c Commands) ClusterMyShardId(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER MYSHARDID"])
 }
 
-// ClusterNodes runs CLUSTER NODES: Returns the cluster configuration for a node.
+// ClusterNodes runs CLUSTER NODES: Lists the nodes with what they serve.
 //
 // Since 3.0.0.
 func (c Commands) ClusterNodes(ctx context.Context) Reply {
@@ -451,7 +451,7 @@ func (c Commands) ClusterNodes(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER NODES"])
 }
 
-// ClusterShards runs CLUSTER SHARDS: Returns the mapping of cluster slots to shards.
+// ClusterShards runs CLUSTER SHARDS: Lists the shards with their slots and nodes.
 //
 // Since 7.0.0.
 func (c Commands) ClusterShards(ctx context.Context) Reply {
@@ -459,7 +459,7 @@ func (c Commands) ClusterShards(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER SHARDS"])
 }
 
-// ClusterSlotStats runs CLUSTER SLOT-STATS: Return an array of slot usage statistics for slots assigned to the current node.
+// ClusterSlotStats runs CLUSTER SLOT-STATS: Tells what the slots of this node hold and take.
 //
 // Since 8.0.0.
 func (c Commands) ClusterSlotStats(ctx context.Context, args ...any) Reply {
@@ -470,7 +470,7 @@ func (c Commands) ClusterSlotStats(ctx context.Context, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["CLUSTER SLOT-STATS"])
 }
 
-// ClusterSlots runs CLUSTER SLOTS: Returns the mapping of cluster slots to nodes.
+// ClusterSlots runs CLUSTER SLOTS: Lists ranges of slots with the nodes that serve them.
 //
 // Since 3.0.0.
 func (c Commands) ClusterSlots(ctx context.Context) Reply {
@@ -2137,7 +2137,7 @@ func (c Commands) RandomKey(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["RANDOMKEY"])
 }
 
-// Readonly runs READONLY: Enables read-only queries for a connection to a Valkey replica node.
+// Readonly runs READONLY: Lets the connection read from a replica.
 //
 // Since 3.0.0.
 func (c Commands) Readonly(ctx context.Context) Reply {
@@ -2145,7 +2145,7 @@ func (c Commands) Readonly(ctx context.Context) Reply {
 	return c.runner.run(ctx, r, commandTable["READONLY"])
 }
 
-// Readwrite runs READWRITE: Enables read-write queries for a connection to a Valkey replica node.
+// Readwrite runs READWRITE: Has a replica redirect the connection's reads.
 //
 // Since 3.0.0.
 func (c Commands) Readwrite(ctx context.Context) Reply {

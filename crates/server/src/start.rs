@@ -188,6 +188,11 @@ fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
 }
 
+/// Forty random digits of base sixteen.
+fn identity() -> Result<String, String> {
+    Ok(format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32))
+}
+
 fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {
     let options = &start.config;
     let Prepared { placement, listeners, metrics_listeners, tls } = prepared;
@@ -203,10 +208,10 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let stop = Arc::new(AtomicBool::new(false));
     let durability = Arc::new(Durability::new(options, worker_count));
     let is_saved = !start.configuration.settings().save_points.is_empty();
-    let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), is_saved)?;
-    let snapshot_file = Arc::new(snapshot_file);
+    let snapshot_file = Arc::new(SnapshotFile::open(options, Arc::new(FileSystem), is_saved)?);
     let process = Process {
-        run_id: format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32),
+        run_id: identity()?,
+        replication_id: identity()?,
         file: start.file.clone(),
         rcu_flavour: options.rcu_flavour.clone(),
         supervisor: start.supervisor,
@@ -522,6 +527,8 @@ fn worker_thread<F: Flavour>(
 struct Process {
     /// 40 hexadecimal digits that tell this run from others.
     run_id: String,
+    /// Name of the history of writes that a replica would follow.
+    replication_id: String,
     file: Option<PathBuf>,
     rcu_flavour: String,
     supervisor: Supervisor,
@@ -660,6 +667,7 @@ impl Host for Process {
             ("used_cpu_user", format!("{user_s:.6}")),
             ("used_cpu_sys", format!("{system_s:.6}")),
             ("run_id", self.run_id.clone()),
+            ("replication_id", self.replication_id.clone()),
             ("process_id", std::process::id().to_string()),
             ("executable", executable.display().to_string()),
             (

@@ -1,5 +1,6 @@
 //! Helpers of tests that several crates share: servers as child processes, Valkey to compare with,
-//! and the surroundings of an engine. A development dependency only; nothing of the product may name it.
+//! and the surroundings of an engine. A development dependency only; nothing of the product may
+//! name it.
 //!
 //! The surroundings need the feature `engine`, which depends on the engine, so that the tests of
 //! the load generator are built without it. The unit tests of the engine and of the crates below it

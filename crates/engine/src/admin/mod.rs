@@ -4,6 +4,7 @@
 
 pub(crate) mod acl;
 mod alone;
+pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod keyspace;
 pub(crate) mod observe;

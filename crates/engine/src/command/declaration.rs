@@ -140,6 +140,7 @@ macro_rules! groups {
 // Name, and whether the keys of its commands hold collections.
 groups! {
     Bitmap = "bitmap", false;
+    Cluster = "cluster", false;
     Connection = "connection", false;
     Generic = "generic", false;
     Geo = "geo", true;

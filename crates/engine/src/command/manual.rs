@@ -36,7 +36,7 @@ subcommands of a server without modules.
 ";
 
 /// Families of the manual, in its order.
-const FAMILIES: [(Group, &str); 15] = [
+const FAMILIES: [(Group, &str); 16] = [
     (Group::String, "Strings"),
     (Group::Bitmap, "Bitmaps"),
     (Group::List, "Lists"),
@@ -52,6 +52,7 @@ const FAMILIES: [(Group, &str); 15] = [
     (Group::PubSub, "Publish and subscribe"),
     (Group::Connection, "Connections"),
     (Group::Server, "Server"),
+    (Group::Cluster, "Cluster"),
 ];
 
 /// Flags of the manual; the introduction explains them.

@@ -101,6 +101,8 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
     let shared = &**cx.shared;
     let facts: BTreeMap<&str, String> = shared.host.facts().into_iter().collect();
     let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
+    let configuration = shared.configuration();
+    let setting = |name: &str| configuration.value(name).unwrap_or_default();
     match name {
         "server" => server(cx, &mut lines, &fact),
         "tls" => tls(&mut lines, &fact),
@@ -113,13 +115,24 @@ fn section(cx: &mut SessionCx<'_, '_>, name: &str, text: &mut String) {
             lines.title("Replication");
             lines.line("role", "master");
             lines.line("connected_slaves", 0);
+            lines.line("replicas_waiting_psync", 0);
             lines.line("master_failover_state", "no-failover");
+            lines.line("master_replid", fact("replication_id"));
+            lines.line("master_replid2", "0".repeat(40));
             lines.line("master_repl_offset", 0);
+            lines.line("second_repl_offset", -1);
+            lines.line("repl_backlog_active", 0);
+            lines.line("repl_backlog_size", setting("repl-backlog-size"));
+            lines.line("repl_backlog_first_byte_offset", 0);
+            lines.line("repl_backlog_histlen", 0);
         }
         "cpu" => {
             lines.title("CPU");
             lines.line("used_cpu_sys", fact("used_cpu_sys"));
             lines.line("used_cpu_user", fact("used_cpu_user"));
+            // No work is given to child processes.
+            lines.line("used_cpu_sys_children", "0.000000");
+            lines.line("used_cpu_user_children", "0.000000");
         }
         "modules" => lines.title("Modules"),
         "commandstats" => command_stats(shared, &mut lines),

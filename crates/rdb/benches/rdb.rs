@@ -72,7 +72,7 @@ fn case(name: &'static str, bytes: usize, run: impl FnMut() + 'static) -> Case {
 /// Reads a payload with its checksum, and counts the elements.
 fn decode(name: &'static str, payload: Vec<u8>) -> Case {
     case(name, payload.len(), move || {
-        let payload = Payload::new(black_box(&payload), VersionCheck::Strict);
+        let payload = Payload::new(black_box(&payload), VersionCheck::Strict, true);
         let mut count = 0u64;
         let decoded = payload.expect("a payload").decode(|item| {
             black_box(&item);

@@ -65,7 +65,7 @@ pub struct Collected {
 
 impl Collected {
     pub fn of_payload(bytes: &[u8]) -> Result<Collected, DecodeError> {
-        let payload = Payload::new(bytes, VersionCheck::Relaxed)?;
+        let payload = Payload::new(bytes, VersionCheck::Relaxed, true)?;
         let mut items = Vec::new();
         let decoded = payload.decode(|item| {
             items.push(Owned::of(&item));

@@ -28,13 +28,18 @@ pub struct Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// Checks version and checksum, as `RESTORE` does.
+    /// Checks version and checksum, as `RESTORE` does; the checksum unless `verifies_checksum` is
+    /// false.
     ///
     /// # Errors
     ///
     /// [`DecodeError::Truncated`], [`DecodeError::UnknownVersion`] or [`DecodeError::Checksum`].
     /// Versions that only Redis uses are refused unless the check is relaxed.
-    pub fn new(bytes: &'p [u8], check: VersionCheck) -> Result<Payload<'p>, DecodeError> {
+    pub fn new(
+        bytes: &'p [u8],
+        check: VersionCheck,
+        verifies_checksum: bool,
+    ) -> Result<Payload<'p>, DecodeError> {
         let expected = "a version and a checksum";
         let truncated = || DecodeError::Truncated { offset: bytes.len() as u64, expected };
         let (checked, stored) = bytes.split_last_chunk().ok_or_else(truncated)?;
@@ -47,7 +52,7 @@ impl<'p> Payload<'p> {
             return Err(DecodeError::UnknownVersion { offset, found: number.into() });
         }
         let (expected, found) = (Checksum::of(checked), u64::from_le_bytes(*stored));
-        if expected != found {
+        if verifies_checksum && expected != found {
             let offset = checked.len() as u64;
             return Err(DecodeError::Checksum { offset, expected, found });
         }

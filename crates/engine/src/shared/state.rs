@@ -97,6 +97,7 @@ pub struct Shared {
     /// Memory that the server may have, as of its start.
     memory_bytes: u64,
     expires_actively: AtomicBool,
+    verifies_checksums: AtomicBool,
     config: LiveConfig,
     /// When the server started, Unix time in microseconds.
     pub started_us: u64,
@@ -185,6 +186,7 @@ impl Shared {
             peak_bytes: AtomicU64::new(0),
             memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
+            verifies_checksums: AtomicBool::new(true),
             config: LiveConfig::new(spec.configuration),
             host: spec.host,
             snapshots: Snapshots::new(started_us / 1_000_000),
@@ -467,6 +469,20 @@ impl Shared {
     pub fn set_active_expiry(&self, is_on: bool) {
         // Relaxed: as in `expires_actively`.
         self.expires_actively.store(is_on, Ordering::Relaxed);
+    }
+
+    /// True if files and payloads with wrong checksums are refused (`DEBUG
+    /// SET-SKIP-CHECKSUM-VALIDATION`).
+    #[must_use]
+    pub fn verifies_checksums(&self) -> bool {
+        // Relaxed: a switch for tests.
+        self.verifies_checksums.load(Ordering::Relaxed)
+    }
+
+    /// Has checksums verified or ignored.
+    pub fn set_checksums_verified(&self, are_verified: bool) {
+        // Relaxed: as in `verifies_checksums`.
+        self.verifies_checksums.store(are_verified, Ordering::Relaxed);
     }
 
     /// Counts an error reply by the code that it begins with.

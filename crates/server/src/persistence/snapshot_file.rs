@@ -211,7 +211,7 @@ impl SnapshotFile {
         let rules = LoadRules {
             clock: shared.expiry_clock(),
             settings: &settings,
-            verifies_checksum: settings.snapshot_checksum,
+            verifies_checksum: settings.snapshot_checksum && shared.verifies_checksums(),
         };
         let begun = Instant::now();
         let loaded = load(&*self.disk, &self.path, shared, reader, heap, rules, &mut |_| {});

@@ -135,6 +135,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         &self.worker.settings
     }
 
+    /// True if payloads with wrong checksums are refused.
+    pub(crate) fn verifies_checksums(&self) -> bool {
+        self.shared.verifies_checksums()
+    }
+
     /// Random numbers; not for secrets.
     pub fn random(&mut self) -> &mut Xoshiro256PlusPlus {
         &mut self.worker.random

@@ -134,7 +134,8 @@ pub fn restore(
     check: VersionCheck,
     policy: Policy,
 ) -> Result<(), RestoreError> {
-    let payload = Payload::new(payload, check).map_err(|_| RestoreError::Payload)?;
+    let payload = Payload::new(payload, check, shared.verifies_checksums());
+    let payload = payload.map_err(|_| RestoreError::Payload)?;
     let not_functions = || RestoreError::Library(b"given type is not a function".to_vec());
     let sources = payload.functions().ok_or_else(not_functions)?;
     restore_sources(shared, sources.iter().map(|source| &source[..]), policy)

@@ -3,17 +3,19 @@
 use std::thread;
 use std::time::Duration;
 
+use rand_xoshiro::rand_core::Rng;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::number::parse_double;
-use tidemill_store::Encoding;
+use tidemill_resp::number::{parse_double, parse_integer};
 
-use super::{digest, save};
+use super::populate::populate;
+use super::{digest, save, structures};
 use crate::access::expiry::SlotJudge;
-use crate::access::options::is;
+use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
+use crate::memory;
 use crate::use_stamp::UseStamp;
 
 pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -26,21 +28,37 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (name, count) = (cx.arg(1), cx.args.len());
     match () {
         () if is(name, "SLEEP") && count == 3 => sleep(cx),
+        () if is(name, "POPULATE") && (3..=5).contains(&count) => populate(cx),
+        () if is(name, "HTSTATS") && (count == 3 || count == 4) => structures::tables(cx),
+        () if is(name, "HTSTATS-KEY") && (count == 3 || count == 4) => structures::table_of(cx),
+        () if is(name, "SDSLEN") && count == 3 => structures::string_lengths(cx),
+        () if is(name, "QUICKLIST") && (count == 3 || count == 4) => structures::quicklist(cx),
+        () if is(name, "STRUCTSIZE") && count == 2 => structures::sizes(cx),
         () if is(name, "OBJECT") && (count == 3 || count == 4) => object(cx),
         () if is(name, "DIGEST") && count == 2 => digest::whole(cx),
         () if is(name, "DIGEST-VALUE") && count >= 2 => digest::values(cx),
-        () if is(name, "LISTPACK") && count == 3 => listpack(cx),
+        () if is(name, "LISTPACK") && count == 3 => structures::listpack(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
         () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
         () if is(name, "ERROR") && count == 3 => error(cx),
         () if is(name, "QUICKLIST-PACKED-THRESHOLD") && count == 3 => packed_threshold(cx),
-        () if is(name, "CLIENT-ENFORCE-REPLY-LIST") && count == 3 => without_effect(cx),
-        () if is(name, "DICT-RESIZING") && count == 3 => without_effect(cx),
+        () if is(name, "SET-SKIP-CHECKSUM-VALIDATION") && count == 3 => skip_checksums(cx),
+        () if is(name, "STRINGMATCH-TEST") && count == 2 => match_random_texts(cx),
+        () if is(name, "PROTECT-CLIENT") && count == 3 => protect_client(cx),
+        () if is(name, "REPLYBUFFER") && count == 4 => reply_buffer(cx),
+        () if is(name, "LOG") && count == 3 => log(cx),
+        () if is(name, "LEAK") && count == 3 => leak(cx),
+        () if count == 3 && WITHOUT_EFFECT.iter().any(|other| is(name, other)) => {
+            without_effect(cx)
+        }
         () if is(name, "RELOAD") => save::reload(cx),
         () if is(name, "LOADAOF") && count == 2 => {
             Err("ERR DEBUG LOADAOF is not supported: the log is loaded at start only".into())
         }
         () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
+        () if is(name, "ASSERT") && count == 2 => {
+            panic!("assertion failed: DEBUG ASSERT was called")
+        }
         () if is(name, "OOM") && count == 2 => out_of_memory(cx),
         () if is(name, "SEGFAULT") && count == 2 => segfault(cx),
         () if is(name, "HELP") && count == 2 => help(cx),
@@ -97,30 +115,72 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Valkey prints a listpack, of which there is none here: only the encoding is checked.
-fn listpack(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
-    let key_hash = shared.keyspace.key_hash(key);
-    let mut encoding = None;
-    cx.reader.section(&mut |section| {
-        let entry = shared.keyspace.find(database, key_hash, key, section);
-        encoding = entry.map(|entry| entry.encoding());
-    });
-    match encoding {
-        None => Err("ERR no such key".into()),
-        Some(Encoding::Listpack) => {
-            cx.reply.simple_string("Listpack structure printed on stdout");
-            Ok(())
-        }
-        Some(_) => Err("ERR Not a listpack encoded object.".into()),
-    }
+/// Value of a switch: whatever is not a number other than 0 switches off, as in Valkey.
+fn is_on(argument: &[u8]) -> bool {
+    let digits = argument.iter().skip_while(|byte| matches!(byte, b'-' | b'+'));
+    digits.take_while(|byte| byte.is_ascii_digit()).any(|&byte| byte != b'0')
 }
 
-/// Whatever is not a number other than 0 switches off, as in Valkey.
 fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let digits = cx.arg(2).iter().skip_while(|byte| matches!(byte, b'-' | b'+'));
-    let is_on = digits.take_while(|byte| byte.is_ascii_digit()).any(|&byte| byte != b'0');
-    cx.shared.set_active_expiry(is_on);
+    cx.shared.set_active_expiry(is_on(cx.arg(2)));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn skip_checksums(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.set_checksums_verified(!is_on(cx.arg(2)));
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Matches random texts against random patterns of the bytes that patterns are made of: whether
+/// the matcher crashes.
+fn match_random_texts(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    const PAIRS: usize = 10_000;
+    const BYTES: &[u8] = b"ab*?[]^-\\";
+    let random = &mut cx.worker.random;
+    let mut text = || -> Vec<u8> {
+        let length = random.next_u64() % 32;
+        (0..length).map(|_| BYTES[random.next_u64() as usize % BYTES.len()]).collect()
+    };
+    for _ in 0..PAIRS {
+        std::hint::black_box(crate::glob::matches(&text(), &text(), false));
+    }
+    cx.reply.simple_string("Apparently the server did not crash: test passed");
+    Ok(())
+}
+
+/// Clients are always closed at the end of an iteration, so there is nothing to be put off.
+fn protect_client(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let id = parse_integer(cx.arg(2)).ok_or(CommandError::from("ERR Invalid client id"))?;
+    cx.shared.clients.find(id.cast_unsigned()).ok_or(CommandError::from("ERR No such client"))?;
+    without_effect(cx)
+}
+
+/// Reply buffers are of a worker and not of a client; the arguments are checked.
+fn reply_buffer(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let (what, value) = (cx.arg(2), cx.arg(3));
+    match () {
+        () if is(what, "PEAK-RESET-TIME") => {
+            if !is(value, "NEVER") && !is(value, "RESET") {
+                integer(value)?;
+            }
+        }
+        () if is(what, "RESIZING") => {}
+        () => return Err(CommandError::subcommand_syntax("DEBUG", cx.arg(1)).into()),
+    }
+    without_effect(cx)
+}
+
+fn log(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    const WARNING: u8 = 3;
+    cx.shared.host.log(WARNING, &[b"DEBUG LOG: ", cx.arg(2)].concat());
+    cx.reply.ok();
+    Ok(())
+}
+
+fn leak(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    std::mem::forget(memory::concat(&[cx.arg(2)])?);
     cx.reply.ok();
     Ok(())
 }
@@ -215,40 +275,59 @@ fn packed_threshold(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
 }
 
-/// Tests of Valkey switch parts of it that there are not here: reply lists of clients, resizing of
-/// hash tables.
+/// Switches of parts of Valkey that there are not here: reply lists of clients, resizing of hash
+/// tables, a child process, a timer that all periodic work hangs on.
+const WITHOUT_EFFECT: &[&str] = &[
+    "CLIENT-ENFORCE-REPLY-LIST",
+    "DICT-RESIZING",
+    "HASHTABLE-CAN-ABORT-SHRINK",
+    "PAUSE-AFTER-FORK",
+    "PAUSE-CRON",
+];
+
 fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reply.ok();
     Ok(())
 }
 
+const HELP: &[(&str, &str)] = &[
+    ("ASSERT", "Crashes the server as a failed assertion does."),
+    ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
+    ("DICT-RESIZING <0|1>", "Has no effect here."),
+    ("DIGEST", "A checksum of all data, equal to Valkey's."),
+    ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),
+    ("ERROR <string>", "Answers the string as an error."),
+    ("HASHTABLE-CAN-ABORT-SHRINK <0|1>", "Has no effect here."),
+    ("HTSTATS <dbid> [full]", "Sizes of a database's tables."),
+    ("HTSTATS-KEY <key> [full]", "Number of elements of a value with encoding `hashtable`."),
+    ("LEAK <string>", "Copies the string and forgets the copy."),
+    ("LISTPACK <key>", "Whether the value's encoding is `listpack`."),
+    ("LOG <message>", "Writes the message into the log."),
+    ("OBJECT <key> [fast]", "What is known of a key's value; `fast` leaves its length out."),
+    ("OOM", "Crashes the server as when no memory can be had."),
+    ("PANIC", "Crashes the server as a fault of its own does."),
+    ("PAUSE-AFTER-FORK <0|1>", "Has no effect here."),
+    ("PAUSE-CRON <0|1>", "Has no effect here."),
+    (
+        "POPULATE <count> [<prefix>] [<size>]",
+        "Makes strings <prefix>:<number>, `key` by default, where there are none; not journaled.",
+    ),
+    ("PROTECT-CLIENT <id>", "Has no effect here."),
+    ("PROTOCOL <type>", "Answers a value of a type, of which it names all when asked for another."),
+    ("QUICKLIST <key> [<0|1>]", "Whether the value's encoding is `quicklist`."),
+    ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
+    ("RELOAD [NOSAVE]", "Saves the data and loads them again; NOSAVE only loads."),
+    ("REPLYBUFFER <PEAK-RESET-TIME|RESIZING> <value>", "Has no effect here."),
+    ("SDSLEN <key>", "Lengths of a key and of its string."),
+    ("SEGFAULT", "Crashes the server as touching wrong memory does."),
+    ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
+    ("SET-SKIP-CHECKSUM-VALIDATION <0|1>", "Whether checksums of files and payloads are ignored."),
+    ("SLEEP <seconds>", "Holds up the worker of this connection."),
+    ("STRINGMATCH-TEST", "Matches random texts against random patterns."),
+    ("STRUCTSIZE", "Sizes of the structures that data is made of."),
+];
+
 fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    crate::access::help::reply(
-        cx.reply,
-        "DEBUG",
-        &[
-            ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
-            ("DICT-RESIZING <0|1>", "Has no effect here."),
-            ("DIGEST", "A checksum of all data, equal to Valkey's."),
-            ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),
-            ("ERROR <string>", "Answers the string as an error."),
-            (
-                "OBJECT <key> [fast]",
-                "What is known of a key's value; `fast` leaves its length out.",
-            ),
-            ("LISTPACK <key>", "Whether the value's encoding is `listpack`."),
-            ("OOM", "Crashes the server as when no memory can be had."),
-            ("PANIC", "Crashes the server as a fault of its own does."),
-            (
-                "PROTOCOL <type>",
-                "Answers a value of a type, of which it names all when asked for another.",
-            ),
-            ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
-            ("RELOAD [NOSAVE]", "Saves the data and loads them again; NOSAVE only loads."),
-            ("SEGFAULT", "Crashes the server as touching wrong memory does."),
-            ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
-            ("SLEEP <seconds>", "Holds up the worker of this connection."),
-        ],
-    );
+    crate::access::help::reply(cx.reply, "DEBUG", HELP);
     Ok(())
 }

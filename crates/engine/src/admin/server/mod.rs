@@ -9,9 +9,11 @@ mod info;
 mod lolwut;
 mod memory;
 mod other;
+mod populate;
 mod save;
 mod shutdown;
 pub(crate) mod standing;
+mod structures;
 
 use crate::access::handler::Handler;
 use crate::command::Command;

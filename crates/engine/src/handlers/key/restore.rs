@@ -112,7 +112,8 @@ pub(super) fn restore(cx: &mut Cx<'_, '_>) -> Outcome {
     if ttl_ms < 0 {
         return Err("ERR Invalid TTL value, must be >= 0".into());
     }
-    let payload = Payload::new(cx.arg(3), cx.settings().version_check)
+    let check = cx.settings().version_check;
+    let payload = Payload::new(cx.arg(3), check, cx.verifies_checksums())
         .map_err(|_| CommandError::from("ERR DUMP payload version or checksum are wrong"))?;
     let expiry = expiry(cx, ttl_ms, options.is_absolute);
     put(cx, key, payload, expiry)?;

@@ -95,6 +95,14 @@ impl<O: Order> Builder<O> {
         self.ends.push(self.data.len());
     }
 
+    /// Ends a leaf here: the number of the next element must be another than that of the last.
+    pub(crate) fn end_leaf(&mut self, arena: &mut Arena) {
+        if !self.ends.is_empty() {
+            self.write_leaf(arena, self.ends.len());
+            self.separable = 0;
+        }
+    }
+
     /// Root of the tree; none without elements.
     pub(crate) fn finish(mut self, arena: &mut Arena) -> Option<Link> {
         if !self.ends.is_empty() {

@@ -56,7 +56,7 @@ pub(crate) mod flags {
 }
 
 /// Length of all elements of a leaf without a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stride {
     /// Two bytes.
     Two = 0,

@@ -47,7 +47,7 @@ impl Named for Fields {
         key_of_bytes(seed, field)
     }
 
-    fn name_of<'a>(parts: Parts<'a>) -> &'a [u8] {
+    fn name_of<'a>(_leaf: Node<'_>, parts: Parts<'a>) -> &'a [u8] {
         match parts {
             [element] => decode(element).field,
             [_, field, ..] => field,
@@ -227,7 +227,7 @@ impl<'g> Hash<'g> {
     /// field.
     #[must_use]
     pub fn nth(&self, index: u64) -> Option<Entry<'g>> {
-        named::nth(self.root, index).map(decode)
+        named::nth(self.root, index).map(|(leaf, index)| decode(leaf.element(index)))
     }
 
     /// Visits at least `count` fields from a cursor on, and returns the cursor to go on from; zero
@@ -236,7 +236,7 @@ impl<'g> Hash<'g> {
     /// Whole leaves are visited. A field that is there from the first call to the last is visited
     /// whatever happens to the others meanwhile; a field may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Entry<'g>)) -> u64 {
-        named::scan(self.root, cursor, count, |element| visit(decode(element)))
+        named::scan(self.root, cursor, count, |leaf, index| visit(decode(leaf.element(index))))
     }
 
     /// Earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
@@ -279,7 +279,7 @@ impl<'g> Iterator for Entries<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'g>> {
-        self.0.next().map(decode)
+        self.0.next().map(|(leaf, index)| decode(leaf.element(index)))
     }
 }
 

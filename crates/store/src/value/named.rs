@@ -26,8 +26,9 @@ pub(super) trait Named: Order<Key = u64> {
     /// Key of a name, in a collection of more than one leaf.
     fn key_of(seed: &Seed, name: Self::Name<'_>) -> u64;
 
-    /// Name of an element, which is given whole or in the parts in which it is written.
-    fn name_of<'a>(parts: Parts<'a>) -> Self::Name<'a>;
+    /// Name of an element of a leaf, or of one that is written into it: the element is given whole
+    /// or in the parts in which it is written.
+    fn name_of<'a>(leaf: Node<'_>, parts: Parts<'a>) -> Self::Name<'a>;
 
     /// Index of an element in a leaf, or the index at which a new one is to be inserted.
     fn find(leaf: Node<'_>, name: Self::Name<'_>) -> Result<usize, usize>;
@@ -73,16 +74,11 @@ pub(super) fn element_of<'g, N: Named>(
     N::find(leaf, name).ok().map(|index| leaf.element(index))
 }
 
-/// Element at a position, in logarithmic time.
-pub(super) fn nth(root: Node<'_>, index: u64) -> Option<&[u8]> {
+/// Leaf with the element at a position, and its index there; in logarithmic time.
+pub(super) fn nth(root: Node<'_>, index: u64) -> Option<(Node<'_>, usize)> {
     let (leaf, within) = leaf_at(root.link(), index);
     let within = usize::try_from(within).ok()?;
-    (within < leaf.len()).then(|| leaf.element(within))
-}
-
-/// Elements of a leaf.
-pub(super) fn elements<'g>(leaf: Node<'g>) -> impl Iterator<Item = &'g [u8]> {
-    (0..leaf.len()).map(move |index| leaf.element(index))
+    (within < leaf.len()).then_some((leaf, within))
 }
 
 /// Visits at least `count` elements from a cursor on, and returns the cursor to go on from; zero
@@ -94,13 +90,13 @@ pub(super) fn scan<'g>(
     root: Node<'g>,
     cursor: u64,
     count: usize,
-    mut visit: impl FnMut(&'g [u8]),
+    mut visit: impl FnMut(Node<'g>, usize),
 ) -> u64 {
     let mut place = Cursor::descend(root.link(), |node| inner::find_key(node, cursor));
     let mut visited = 0;
     loop {
         let leaf = place.leaf();
-        elements(leaf).for_each(&mut visit);
+        (0..leaf.len()).for_each(|index| visit(leaf, index));
         visited += leaf.len();
         let Some(next) = place.next_key() else { return 0 };
         if visited >= count || !place.advance() {
@@ -109,7 +105,7 @@ pub(super) fn scan<'g>(
     }
 }
 
-/// Elements of a collection, each once.
+/// Elements of a collection, each once, as their leaves and their indices there.
 #[derive(Clone, Debug)]
 pub(super) struct Elements<'g> {
     cursor: Cursor<'g>,
@@ -125,10 +121,10 @@ impl<'g> Elements<'g> {
 }
 
 impl<'g> Iterator for Elements<'g> {
-    type Item = &'g [u8];
+    type Item = (Node<'g>, usize);
 
     #[inline]
-    fn next(&mut self) -> Option<&'g [u8]> {
+    fn next(&mut self) -> Option<(Node<'g>, usize)> {
         if self.next >= self.cursor.leaf().len() {
             if !self.cursor.advance() {
                 return None;
@@ -136,7 +132,7 @@ impl<'g> Iterator for Elements<'g> {
             self.next = 0;
         }
         self.next += 1;
-        Some(self.cursor.leaf().element(self.next - 1))
+        Some((self.cursor.leaf(), self.next - 1))
     }
 }
 
@@ -153,6 +149,11 @@ impl Place {
     /// The element, if it is there.
     pub(super) fn element(&self) -> Option<&[u8]> {
         self.index.ok().map(|index| self.link.node().element(index))
+    }
+
+    /// The leaf.
+    pub(super) fn leaf(&self) -> Node<'_> {
+        self.link.node()
     }
 }
 
@@ -238,7 +239,7 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         } else {
             let seed = self.seed;
             let key_of =
-                |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(parts)));
+                |index: usize| plan.with(index, |parts| N::key_of(seed, N::name_of(leaf, parts)));
             let bias = N::bias(leaf, at);
             let pieces = split(&mut self.arena, &plan, bias, path.key(), key_of);
             self.arena.discard(link);
@@ -248,6 +249,18 @@ impl<'h, N: Named> NamedEdit<'h, N> {
         pieces.iter().for_each(|&(piece, _)| N::set_flags(piece, special, is_part));
         let root = self.root.unwrap_or(link);
         self.root = path.replace_or_defer::<N>(&mut self.arena, (root, link), pieces);
+    }
+
+    /// Replaces the leaf of a place that lacks a name by leaves that have it: `reform` is given the
+    /// leaf and the index for the new element, and discards the leaf unless it is one of them.
+    pub(super) fn reform(
+        &mut self,
+        place: Place,
+        reform: impl FnOnce(&mut Arena, Node<'_>, usize) -> Pieces,
+    ) {
+        let Place { path, link, index: Err(at) } = place else { return };
+        let pieces = reform(&mut self.arena, link.node(), at);
+        self.root = path.replace::<N>(&mut self.arena, pieces);
     }
 
     /// Root of an empty edit that is built as a whole, and the arena to build it with.

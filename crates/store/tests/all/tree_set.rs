@@ -197,10 +197,60 @@ fn counted_integers_fill_their_leaves() {
             });
         }
         tested.check();
-        // Tag, at most four bytes, and a start of two; leaves of random insertions are two thirds
-        // full.
+        // Four bytes each.
         let bytes = tested.set().map_or(0, |set| set.bytes());
-        assert!(bytes < 100_000 * 8, "{bytes} bytes for 100,000 integers {step} apart");
+        assert!(bytes < 100_000 * 9 / 2, "{bytes} bytes for 100,000 integers {step} apart");
+    }
+}
+
+#[test]
+fn a_small_set_of_integers_takes_what_an_intset_takes() {
+    for (from, step, bytes_each) in [(0, 1, 2), (-100, 2, 2), (100_000, 37, 4), (1 << 40, 9, 8)] {
+        let mut tested = Tested::new(6);
+        for number in 0..100 {
+            let member = Owned::Integer(from + number * step);
+            tested.edit(|edit, members| random_change(edit, members, member, true));
+            tested.check();
+        }
+        let bytes = tested.set().map_or(0, |set| set.bytes());
+        // The header, and the rounding to a size class.
+        assert!(bytes <= (16 + 100 * bytes_each) * 9 / 8, "{bytes} bytes from {from}");
+    }
+}
+
+#[test]
+fn long_integers_and_strings_join_full_leaves_of_short_ones() {
+    let joining = [
+        Owned::Integer(i64::MAX),
+        Owned::Integer(i64::MIN),
+        Owned::Integer(32_768),
+        Owned::Integer(-32_769),
+        Owned::Integer(1 << 31),
+        Owned::String(b"text".to_vec()),
+        Owned::String(vec![b'x'; 2000]),
+    ];
+    for count in [1, 40, 49, 50, 51, 90, 125, 126, 127, 252, 253, 503, 504, 505, 600, 3000] {
+        for rotation in 0..joining.len() {
+            let mut tested = Tested::new(count as u64);
+            let change = |tested: &mut Tested, member: Owned, inserts: bool| {
+                tested.edit(|edit, members| random_change(edit, members, member, inserts));
+                tested.check();
+            };
+            tested.edit(|edit, members| {
+                for number in 0..count {
+                    random_change(edit, members, Owned::Integer(number - count / 2), true);
+                }
+            });
+            let order = || joining.iter().cycle().skip(rotation).take(joining.len());
+            order().for_each(|member| change(&mut tested, member.clone(), true));
+            order().for_each(|member| change(&mut tested, member.clone(), false));
+            for number in 0..count {
+                change(&mut tested, Owned::Integer(number - count / 2), false);
+                if count > 100 && number > 20 {
+                    break;
+                }
+            }
+        }
     }
 }
 

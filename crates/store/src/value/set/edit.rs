@@ -1,11 +1,13 @@
 //! Changing sets.
 
+use super::form::{self, stride_of};
 use super::member::{Encoded, KeyedMember, Member};
 use super::order::{Members, special};
 use super::view::Set;
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::tree::build::Builder;
+use crate::tree::node::{Stride, flags};
 use crate::tree::separator::Place;
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
@@ -62,7 +64,23 @@ impl<'h> SetEdit<'h> {
         if place.as_ref().and_then(named::Place::element).is_some() {
             return false;
         }
-        self.tree.write(place, special(member), &Encoded::of(member).parts());
+        let stride = match (&place, member) {
+            (None, Member::Integer(value)) => Some(stride_of(value)),
+            (None, Member::String(_)) => None,
+            (Some(place), _) => Stride::of(place.leaf().header().flags),
+        };
+        match (place, stride, member) {
+            (place, Some(stride), Member::Integer(value)) if stride_of(value) <= stride => {
+                let special = if place.is_none() { stride.flags() } else { 0 };
+                self.tree.write(place, special, &[&value.to_le_bytes()[..stride.bytes()]]);
+            }
+            (Some(place), Some(_), _) => {
+                self.tree.reform(place, |arena, leaf, at| form::reform(arena, leaf, at, member));
+            }
+            (place, _, _) => {
+                self.tree.write(place, special(member), &Encoded::of(member).parts());
+            }
+        }
         true
     }
 
@@ -72,9 +90,21 @@ impl<'h> SetEdit<'h> {
         debug_assert!(members.is_sorted_by_key(KeyedMember::order));
         self.tree.build(|arena| {
             let mut builder = Builder::<Members>::by_numbers(0);
-            for &KeyedMember { key, member } in members.iter() {
-                // Strings are behind all integers: a leaf of both is as unsorted as they are.
-                builder.set_special(special(member));
+            let mut rest = members;
+            while let Some(run) = form::run(rest) {
+                builder.set_special(run.stride.flags());
+                for &KeyedMember { key, member } in &rest[..run.count] {
+                    if let Member::Integer(value) = member {
+                        let bytes = &value.to_le_bytes()[..run.stride.bytes()];
+                        builder.push(arena, Place { key, tie: &[] }, &[bytes]);
+                    }
+                }
+                builder.end_leaf(arena);
+                rest = &rest[run.count..];
+            }
+            // Strings are behind all integers: a leaf of both is as unsorted as they are.
+            builder.set_special(flags::UNSORTED);
+            for &KeyedMember { key, member } in rest {
                 builder.push(arena, Place { key, tie: &[] }, &Encoded::of(member).parts());
             }
             builder.finish(arena)

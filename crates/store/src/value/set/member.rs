@@ -46,7 +46,7 @@ impl<'a> KeyedMember<'a> {
 const STRING: u8 = 0;
 
 /// First key of strings.
-const STRINGS_FROM: u64 = 1 << 63;
+pub(super) const STRINGS_FROM: u64 = 1 << 63;
 
 /// Member in the form in which a leaf holds it, in parts.
 pub(super) struct Encoded<'a> {
@@ -75,7 +75,7 @@ impl<'a> Encoded<'a> {
 }
 
 /// Bytes that an integer needs with its sign.
-fn byte_count(value: i64) -> usize {
+pub(super) fn byte_count(value: i64) -> usize {
     let magnitude = if value < 0 { !value } else { value };
     (64 - magnitude.leading_zeros() as usize) / 8 + 1
 }
@@ -85,25 +85,31 @@ impl Member<'_> {
     #[inline]
     pub(super) fn key(self, seed: &Seed) -> u64 {
         match self {
-            // Two integers share a key, so that strings have keys left.
-            Member::Integer(value) => (value as u64 ^ 1 << 63) >> 1,
+            Member::Integer(value) => integer_key(value),
             Member::String(string) => key_of_bytes(seed, string) | STRINGS_FROM,
         }
     }
 }
 
-/// Member of an element.
+/// Key of an integer. Two share one, so that strings have keys left.
+#[inline]
+pub(super) fn integer_key(value: i64) -> u64 {
+    (value as u64 ^ 1 << 63) >> 1
+}
+
+/// Member of an element with a tag.
 #[inline]
 pub(super) fn decode(element: &[u8]) -> Member<'_> {
     match element.split_first() {
         Some((&STRING, string)) => Member::String(string),
-        Some((_, integer)) => Member::Integer(integer_of(integer)),
+        Some((_, integer)) => Member::Integer(value_of(integer)),
         None => Member::String(&[]),
     }
 }
 
+/// Integer of its lowest bytes, the last of which has the sign.
 #[inline]
-fn integer_of(bytes: &[u8]) -> i64 {
+pub(super) fn value_of(bytes: &[u8]) -> i64 {
     let mut whole = [0; 8];
     let count = bytes.len().min(8);
     whole[..count].copy_from_slice(&bytes[..count]);

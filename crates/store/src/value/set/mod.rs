@@ -1,19 +1,22 @@
 //! Sets: members that are strings or integers, each once.
 //!
-//! All members are in one tree. Integers come first, in ascending order, and take the bytes that
-//! their value needs; strings follow, ordered as the fields of a hash are. A set of integers
-//! therefore needs no conversion when a string joins it, whatever its size: `OBJECT ENCODING` is a
-//! name that the engine keeps.
+//! All members are in one tree. Integers come first, in ascending order; strings follow, ordered as
+//! the fields of a hash are. A set of integers therefore needs no conversion when a string joins
+//! it, whatever its size: `OBJECT ENCODING` is a name that the engine keeps.
 //!
 //! ```text
 //! keys of the order   | 0 ... 2^63 - 1: half of an integer's value | 2^63 ...: hash of a string |
-//! element             | bytes of the integer: 1 to 8 | integer |     | 0 | string |
+//! leaf of integers    | 2, 4 or 8 bytes each                       |                            |
+//! other leaves        | bytes of the integer: 1 to 8 | integer     | 0 | string                 |
 //! ```
 //!
-//! A leaf of integers alone is sorted. One that holds a string, or got an integer while it did,
-//! keeps the order in which its members were added, as Redis's listpack does.
+//! A leaf of integers alone has elements of one length, that of its widest, and is sorted. One that
+//! holds a string, or got an integer while it did, keeps the order in which its members were added,
+//! as Redis's listpack does. An integer leaf that cannot have all its integers in the form that a
+//! new member needs is parted from that member instead: see `form`.
 
 mod edit;
+mod form;
 mod member;
 mod order;
 mod view;

@@ -1,12 +1,14 @@
 //! Order of members, from leaf to leaf and within one.
 
-use super::member::{Member, decode, is_of, is_string};
+use super::form::{self, member_at, members};
+use super::member::{Member, decode, is_of, is_string, value_of};
 use crate::hash::Seed;
+use crate::tree::arena::Arena;
 use crate::tree::leaf::{self, Parts};
-use crate::tree::node::{Link, Node, flags};
+use crate::tree::node::{Link, Node, Stride, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::{Named, elements};
+use crate::value::named::Named;
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -14,6 +16,14 @@ pub(super) struct Members;
 
 impl Order for Members {
     type Key = u64;
+
+    fn is_underfull(leaf: Node<'_>) -> bool {
+        form::is_underfull(leaf)
+    }
+
+    fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> {
+        form::merge(arena, left, right)
+    }
 }
 
 impl Named for Members {
@@ -24,8 +34,11 @@ impl Named for Members {
         member.key(seed)
     }
 
-    fn name_of<'a>(parts: Parts<'a>) -> Member<'a> {
+    fn name_of<'a>(leaf: Node<'_>, parts: Parts<'a>) -> Member<'a> {
         match parts {
+            [value] if Stride::of(leaf.header().flags).is_some() => {
+                Member::Integer(value_of(value))
+            }
             [element] => decode(element),
             [head, string] if is_string(head) => Member::String(string),
             [head, ..] => decode(head),
@@ -37,9 +50,7 @@ impl Named for Members {
     fn find(leaf: Node<'_>, member: Member<'_>) -> Result<usize, usize> {
         match member {
             Member::Integer(value) if !leaf.has(flags::UNSORTED) => find_sorted(leaf, value),
-            Member::Integer(_) => {
-                elements(leaf).position(|element| decode(element) == member).ok_or(leaf.len())
-            }
+            Member::Integer(_) => members(leaf).position(|found| found == member).ok_or(leaf.len()),
             Member::String(string) => find_string(leaf, string),
         }
     }
@@ -77,9 +88,8 @@ pub(super) fn special(member: Member<'_>) -> u8 {
 
 /// True if a leaf holds integers alone, in ascending order.
 pub(super) fn is_sorted(leaf: Node<'_>) -> bool {
-    let mut members = elements(leaf).map(decode);
     let mut last = None;
-    members.all(|member| match member {
+    members(leaf).all(|member| match member {
         Member::Integer(value) => last.replace(value).is_none_or(|before| before < value),
         Member::String(_) => false,
     })
@@ -89,7 +99,7 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
     let (mut from, mut to) = (0, leaf.len());
     while from < to {
         let middle = (from + to) / 2;
-        match decode(leaf.element(middle)) {
+        match member_at(leaf, middle) {
             Member::Integer(found) if found == value => return Ok(middle),
             Member::Integer(found) if found < value => from = middle + 1,
             _ => to = middle,

@@ -1,18 +1,19 @@
 //! Reading sets.
 
 use super::edit::SetEdit;
-use super::member::{Member, decode};
+use super::form::{self, member_at};
+use super::member::Member;
 use super::order::{self, is_sorted};
 use crate::hash::Seed;
 use crate::heap::Heap;
 use crate::member::Section;
 use crate::tree::Root;
 use crate::tree::check::check_tree;
-use crate::tree::node::{Node, flags};
+use crate::tree::node::{Node, Stride, flags};
 use crate::tree::order::sums;
 use crate::value::collection::Collection;
 use crate::value::kind::Kind;
-use crate::value::named::{self, Elements, elements};
+use crate::value::named::{self, Elements};
 
 /// One version of a set, for as long as `'g`.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +56,13 @@ impl<'g> Set<'g> {
     pub fn check(&self) {
         let mut members = std::collections::HashSet::new();
         check_tree::<order::Members>(self.root.link(), &mut |leaf, from, to| {
-            for member in elements(leaf).map(decode) {
+            for member in form::members(leaf) {
                 let key = member.key(self.seed);
                 assert!(key >= from && to.is_none_or(|to| key < to), "a member is in its range");
                 assert!(members.insert(format!("{member:?}")), "a member is there once");
             }
+            let is_fixed = Stride::of(leaf.header().flags).is_some();
+            assert!(!is_fixed || !leaf.has(flags::UNSORTED), "integers of one length are sorted");
             assert!(leaf.has(flags::UNSORTED) || is_sorted(leaf), "a leaf is searched by halves");
         });
     }
@@ -88,7 +91,7 @@ impl<'g> Set<'g> {
     /// member.
     #[must_use]
     pub fn nth(&self, index: u64) -> Option<Member<'g>> {
-        named::nth(self.root, index).map(decode)
+        named::nth(self.root, index).map(|(leaf, index)| member_at(leaf, index))
     }
 
     /// Visits at least `count` members from a cursor on, and returns the cursor to go on from; zero
@@ -97,7 +100,7 @@ impl<'g> Set<'g> {
     /// Whole leaves are visited. A member that is there from the first call to the last is visited
     /// whatever happens to the others meanwhile; a member may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Member<'g>)) -> u64 {
-        named::scan(self.root, cursor, count, |element| visit(decode(element)))
+        named::scan(self.root, cursor, count, |leaf, index| visit(member_at(leaf, index)))
     }
 }
 
@@ -110,7 +113,7 @@ impl<'g> Iterator for Members<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<Member<'g>> {
-        self.0.next().map(decode)
+        self.0.next().map(|(leaf, index)| member_at(leaf, index))
     }
 }
 

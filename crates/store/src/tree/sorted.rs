@@ -140,6 +140,29 @@ impl FoundElement {
         (self.leaf.node(), self.at)
     }
 
+    /// True if an element of another place would stand where this one does in its leaf: between
+    /// the same neighbours, and within the bounds that this one proves.
+    pub(crate) fn keeps_index<S: Sorted>(&self, place: Place<'_>) -> bool {
+        let (leaf, at) = (self.leaf.node(), self.at);
+        let own = S::place(leaf, at);
+        let is_above = if at > 0 { S::place(leaf, at - 1) < place } else { own < place };
+        let has_next = at + 1 < leaf.len();
+        is_above && if has_next { place < S::place(leaf, at + 1) } else { place < own }
+    }
+
+    /// Replaces the element, whose tree was not changed since, by one of a place that
+    /// [keeps its index](Self::keeps_index), and returns the new root.
+    pub(crate) fn replace<S: Sorted>(
+        self,
+        arena: &mut Arena,
+        place: Place<'_>,
+        element: Parts<'_>,
+    ) -> Option<Link> {
+        let (leaf, at) = (self.leaf.node(), self.at);
+        let plan = LeafPlan { leaf, at, removed: 1, inserted: Some(element) };
+        carry_out::<S>(arena, self.path, &plan, place)
+    }
+
     /// Removes the element, whose tree was not changed since, and returns the new root.
     pub(crate) fn remove<S: Sorted>(self, arena: &mut Arena) -> Option<Link> {
         let plan = LeafPlan { leaf: self.leaf.node(), at: self.at, removed: 1, inserted: None };

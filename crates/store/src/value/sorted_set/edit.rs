@@ -232,13 +232,20 @@ impl<'h> SortedSetEdit<'h> {
         new: f64,
     ) {
         self.changed = true;
-        let old = found.map(|(score, element)| {
-            self.scores = element.remove::<Scores>(&mut self.arena);
-            score
-        });
         let parts: [&[u8]; 2] = [&score::encode(new), member];
         let place = view::place(new, member);
-        sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
+        let old = found.as_ref().map(|&(score, _)| score);
+        match found {
+            Some((_, element)) if element.keeps_index::<Scores>(place) => {
+                self.scores = element.replace::<Scores>(&mut self.arena, place, &parts);
+            }
+            found => {
+                if let Some((_, element)) = found {
+                    self.scores = element.remove::<Scores>(&mut self.arena);
+                }
+                sorted::put::<Scores>(&mut self.arena, &mut self.scores, 0, place, &parts);
+            }
+        }
         let (Some(index), Some(hash)) = (self.index, hash) else {
             return self.add_index_if_long();
         };

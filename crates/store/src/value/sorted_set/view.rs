@@ -13,6 +13,7 @@ use crate::tree::separator::{Place, TiedKey};
 use crate::tree::sorted::{self, Sorted, check_sorted, locate};
 use crate::value::collection::Collection;
 use crate::value::kind::Kind;
+use crate::value::named::same;
 
 use super::edit::SortedSetEdit;
 use super::index::{self, Hashes, Hint};
@@ -319,7 +320,7 @@ fn score_in_leaf(leaf: Node<'_>, member: &[u8]) -> Option<f64> {
     for end in leaf.ends() {
         let element = &data[start..end];
         let score_bytes = score::stored_bytes(element[0]);
-        if element.len() == score_bytes + member.len() && element[score_bytes..] == *member {
+        if element.len() == score_bytes + member.len() && same(&element[score_bytes..], member) {
             return Some(score::decode(element).0);
         }
         start = end;

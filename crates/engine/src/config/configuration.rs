@@ -235,9 +235,12 @@ impl Configuration {
         &self.values[index]
     }
 
-    /// Adds save points to those of earlier lines; an empty list forgets them.
+    /// Adds save points to those of earlier lines; an empty word forgets them.
     pub(super) fn add_save_points(&mut self, index: usize, words: &[&str]) -> Result<(), Invalid> {
         debug_assert!(matches!(directive_at(index).kind, Kind::SavePoints));
+        if words.is_empty() {
+            return Ok(());
+        }
         let before = std::mem::take(&mut self.values[index]);
         self.set_words(index, words)?;
         if !before.is_empty() && !self.values[index].is_empty() {

@@ -78,6 +78,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// True if a line of a file may give the directive no value.
+    pub(super) fn may_be_empty(self) -> bool {
+        matches!(
+            self,
+            Kind::Words { min: 0, .. }
+                | Kind::SavePoints
+                | Kind::OutputBufferLimits
+                | Kind::Percentiles
+        )
+    }
+
     /// The values of the kind, in Markdown.
     #[must_use]
     pub fn describe(self) -> String {

@@ -111,7 +111,11 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
     }
     for (name, values) in &command_line.options {
         loader.place = (COMMAND_LINE.into(), 0);
-        let words: Vec<&str> = values.iter().map(String::as_str).collect();
+        let mut words: Vec<&str> = values.iter().map(String::as_str).collect();
+        if words.is_empty() && name.eq_ignore_ascii_case("save") {
+            // Of all directives, this one forgets on the command line, where a line would not.
+            words.push("");
+        }
         let bytes: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
         let outcome = match is_user(name.as_bytes()) {
             true => loader.user(&bytes),
@@ -260,7 +264,7 @@ impl Loader<'_> {
             [text] if !text.is_empty() => value::words_of(directive.kind, text),
             words => words.to_vec(),
         };
-        if words.is_empty() && !matches!(directive.kind, Kind::Words { min: 0, .. }) {
+        if words.is_empty() && !directive.kind.may_be_empty() {
             return Err(refused(String::from("wrong number of arguments")));
         }
         let outcome = if matches!(directive.kind, Kind::SavePoints) && self.has_save {

@@ -273,11 +273,35 @@ fn what_does_not_exist_stops_the_start() {
 
 #[test]
 fn what_asks_for_nothing_is_accepted() {
-    for line in
-        ["appendonly no", "save \"\"", "replicaof no one", "dynamic-hz yes", "io-threads 4", "bind"]
-    {
+    for line in [
+        "appendonly no",
+        "save \"\"",
+        "save",
+        "client-output-buffer-limit",
+        "latency-tracking-info-percentiles",
+        "replicaof no one",
+        "dynamic-hz yes",
+        "io-threads 4",
+        "bind",
+        "min-string-size-avoid-copy-reply 0",
+    ] {
         assert!(load_file(line).is_ok(), "{line}");
     }
+}
+
+#[test]
+fn a_line_save_without_points_forgets_the_default_and_nothing_else() {
+    for (text, want) in [
+        ("save", ""),
+        ("save 60 1\nsave", "60 1"),
+        ("save\nsave 60 1", "60 1"),
+        ("save 60 1\nsave \"\"", ""),
+    ] {
+        let loaded = load_file(text).expect("it is right");
+        assert_eq!(loaded.value("save"), Some(want), "{text:?}");
+    }
+    let of_option = load_with(&[("a.conf", "save 60 1")], &["a.conf", "--save", "--hz", "5"]);
+    assert_eq!(of_option.expect("it is right").value("save"), Some(""));
 }
 
 #[test]

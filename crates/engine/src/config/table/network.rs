@@ -7,6 +7,7 @@ use super::builders::{ANY, I32, PORT, flag, integer, memory, secret, text};
 
 const NO_RDMA: &str = "there is no RDMA";
 const OUTGOING: &str = "the server opens no connections";
+const REFERRED: &str = "long values leave by reference always";
 const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
@@ -80,6 +81,33 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     ),
     integer("io-threads", "1", 1, 256, "Threads that read and write for the main thread.")
         .without_effect(WORKERS),
+    integer(
+        "min-io-threads-avoid-copy-reply",
+        "7",
+        0,
+        I32,
+        "I/O threads from which on replies refer to values instead of copying them.",
+    )
+    .hidden()
+    .without_effect(REFERRED),
+    integer(
+        "min-string-size-avoid-copy-reply",
+        "16384",
+        0,
+        I32,
+        "Bytes from which on replies refer to values.",
+    )
+    .hidden()
+    .without_effect(REFERRED),
+    integer(
+        "min-string-size-avoid-copy-reply-threaded",
+        "65536",
+        0,
+        I32,
+        "Bytes from which on replies refer to values, with I/O threads.",
+    )
+    .hidden()
+    .without_effect(REFERRED),
     integer("max-new-connections-per-cycle", "10", 1, 1000, "Connections accepted per loop.")
         .without_effect(WORKERS),
     integer("prefetch-batch-max-size", "16", 0, 128, "Keys prefetched at once.")

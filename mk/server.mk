@@ -11,11 +11,15 @@ build-server: ## release build of the binary
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --exclude tidemill-tidy --locked --quiet
 
-END_TO_END := ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./abuse ./durability ./linearizability
+END_TO_END := ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./operations ./abuse ./durability ./linearizability
 
 .PHONY: deb
 deb: build-server ## Debian package of the release build, in target/deb
 	@scripts/deb target/release/tidemill target/deb
+
+.PHONY: container
+container: build-server ## container image of the release build, from nothing but its files (podman, buildah or docker)
+	@scripts/container target/release/tidemill
 
 .PHONY: docs-fresh
 docs-fresh: ## links and paths in documents lead somewhere; test-rust compares generated documents with their sources

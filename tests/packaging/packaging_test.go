@@ -91,6 +91,7 @@ func checkFiles(t *testing.T, file string) {
 		"/usr/lib/sysusers.d/tidemill.conf":        "-rw-r--r--",
 		"/etc/tidemill/tidemill.conf":              "-rw-r-----", // it may hold a password
 		"/usr/share/doc/tidemill/configuration.md": "-rw-r--r--",
+		"/usr/share/doc/tidemill/operations.md":    "-rw-r--r--",
 		"/usr/share/doc/tidemill/README.md":        "-rw-r--r--",
 		"/usr/share/doc/tidemill/changelog.gz":     "-rw-r--r--",
 		"/usr/share/doc/tidemill/copyright":        "-rw-r--r--",

@@ -62,7 +62,8 @@ func TestContainer_IsBuiltAndServesAsItsUser(t *testing.T) {
 	run(t, "scripts/container", instance.Binary(instance.Subject), image)
 
 	var found struct{ OCIv1 struct{ Config imageConfig } }
-	if err := json.Unmarshal([]byte(tool("inspect", "--type", "image", image)), &found); err != nil {
+	inspected := tool("inspect", "--type", "image", image)
+	if err := json.Unmarshal([]byte(inspected), &found); err != nil {
 		t.Fatal(err)
 	}
 	config := found.OCIv1.Config
@@ -155,7 +156,7 @@ func checkContainer(t *testing.T, directory, container string, command []string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the image's STOPSIGNAL sends.
+	// The image's STOPSIGNAL.
 	if err := syscall.Kill(number, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

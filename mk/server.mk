@@ -11,7 +11,7 @@ build-server: ## release build of the binary
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --exclude tidemill-tidy --locked --quiet
 
-END_TO_END := ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./operations ./abuse ./durability ./linearizability
+END_TO_END := ./bench ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./operations ./abuse ./durability ./linearizability
 
 .PHONY: deb
 deb: build-server ## Debian package of the release build, in target/deb

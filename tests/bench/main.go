@@ -12,8 +12,8 @@
 // disturbs the machine disturbs all of them; ratios are taken within one turn and their median
 // counts. Servers run on CPU 0, the load on CPU 1. Figures are CPU time of the server process per
 // operation, from /proc, because on a shared machine wall time belongs to the neighbours. Exit
-// status 3 says that the run is void: the floor was too close to Valkey, so the machine or the load
-// was too noisy to tell servers apart.
+// status 3 says that the run is void: the floor was too close to Valkey, so little is left of both
+// to compare.
 //
 // The load comes from native/load.c and the floor is native/floor.c.
 package main

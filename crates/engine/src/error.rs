@@ -27,6 +27,8 @@ pub enum CommandError {
     OutOfMemory,
     /// Writes are refused because the last background save failed.
     NotSaved,
+    /// Data is being loaded.
+    Loading,
     /// The system does not give the server this number of bytes for the command.
     NoMemory(u64),
     /// The client has not authenticated.
@@ -79,6 +81,7 @@ impl CommandError {
                 return Cow::Owned(text.into_bytes());
             }
             CommandError::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            CommandError::Loading => "LOADING Tidemill is loading the dataset in memory",
             CommandError::NotSaved => {
                 "MISCONF Tidemill is configured to save RDB snapshots, but it's currently unable \
                  to persist to disk. Commands that may modify the data set are disabled, because \

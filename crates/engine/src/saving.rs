@@ -42,17 +42,21 @@ pub trait Saving: fmt::Debug + Send + Sync {
     /// [`SavingFailed`]: there is no such thread.
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed>;
 
-    /// Loads the snapshot into an empty keyspace, with all others stopped.
+    /// Looks whether there is a snapshot, of a version that is read.
     ///
     /// # Errors
     ///
-    /// [`SavingFailed`]; a part of it may be loaded then.
-    fn load(
-        &self,
-        shared: &Shared,
-        reader: &mut dyn ReadSide,
-        heap: &Heap,
-    ) -> Result<(), SavingFailed>;
+    /// [`SavingFailed`].
+    fn check_loadable(&self, shared: &Shared) -> Result<(), SavingFailed>;
+
+    /// Leaves the loading of the snapshot to a thread beside the workers. It was begun in
+    /// [`Shared::loading`](crate::shared::Loading), for a session that waits; its end is noted
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]: there is no such thread.
+    fn load_in_background(&self) -> Result<(), SavingFailed>;
 }
 
 /// No files: nothing is saved.
@@ -82,12 +86,11 @@ impl Saving for NoFiles {
         Err(SavingFailed)
     }
 
-    fn load(
-        &self,
-        _shared: &Shared,
-        _reader: &mut dyn ReadSide,
-        _heap: &Heap,
-    ) -> Result<(), SavingFailed> {
+    fn check_loadable(&self, _shared: &Shared) -> Result<(), SavingFailed> {
+        Err(SavingFailed)
+    }
+
+    fn load_in_background(&self) -> Result<(), SavingFailed> {
         Err(SavingFailed)
     }
 }

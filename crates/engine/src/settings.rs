@@ -154,6 +154,10 @@ pub struct Settings {
     pub snapshot_syncs_in_steps: bool,
     /// `rdb-key-save-delay` in microseconds.
     pub key_save_delay_us: i64,
+    /// `key-load-delay` in microseconds.
+    pub key_load_delay_us: i64,
+    /// `loading-process-events-interval-bytes`.
+    pub loading_interval_bytes: u64,
     /// `save`: when a snapshot is due.
     pub save_points: Vec<SavePoint>,
     /// `stop-writes-on-bgsave-error`: whether writes are refused after a background save that
@@ -247,6 +251,8 @@ impl Default for Settings {
             snapshot_checksum: true,
             snapshot_syncs_in_steps: true,
             key_save_delay_us: 0,
+            key_load_delay_us: 0,
+            loading_interval_bytes: 2 << 20,
             save_points: Vec::new(),
             stops_writes_on_save_error: true,
             version_check: VersionCheck::Strict,

@@ -29,5 +29,8 @@ pub const SAVE_BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a snapshot after which it is synced while it is written, as in Valkey.
 pub const SYNC_STEP_BYTES: u64 = 4 << 20;
 
+/// Pause of a load when the slot of its key is locked.
+pub const SLOT_PAUSE: Duration = Duration::from_micros(20);
+
 /// Pause of a walk when all slots that are left are locked by others.
 pub const WALK_PAUSE: Duration = Duration::from_micros(50);

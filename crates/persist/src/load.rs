@@ -3,23 +3,33 @@
 //! The file is read in chunks by one parser; a key is in the keyspace once its value is complete.
 //! Keys whose time is over are dropped, as a primary does. Whatever is wrong stops the loading,
 //! and leaves file and keyspace as they are: what was loaded until then is not to be served.
+//!
+//! Workers may run meanwhile, which touch no key, for
+//! [`Shared::loading`](tidemill_engine::shared::Loading) says that data is being loaded. They may
+//! lock slots for a moment, as `WATCH` does.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::expiry_clock::ExpiryClock;
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::stored::{DraftError, KeyDraft, KeySpec};
+use tidemill_rcu::{Budget, Flavour};
 use tidemill_rdb::file::{Event, Progress, Reader};
 use tidemill_rdb::value::{Item, ValueEncoding};
 use tidemill_rdb::{DecodeError, ReadError};
-use tidemill_store::{Heap, Section};
+use tidemill_store::{Heap, Member};
 
 use crate::disk::{Disk, DiskFile};
-use crate::limits::LOAD_CHUNK_BYTES;
+use crate::limits::{LOAD_CHUNK_BYTES, SLOT_PAUSE};
+use crate::test_delay::delay;
+
+/// Bytes that say of which version a file is.
+const HEADER_BYTES: usize = 9;
 
 /// Counts of what a file held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +86,8 @@ pub enum LoadFault {
         /// Why.
         error: DraftError,
     },
+    /// The server stops.
+    Stopped,
     /// It has a database that this server does not have.
     Database {
         /// The number of the database.
@@ -115,6 +127,7 @@ impl fmt::Display for LoadError {
                      away to start without its data"
                 )
             }
+            LoadFault::Stopped => write!(formatter, "the server stops while it is loaded"),
             LoadFault::Database { number, count } => write!(
                 formatter,
                 "has keys in database {number}, but there are {count} databases. Set `databases` \
@@ -127,48 +140,75 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Loads a file; none when it is absent. Blocks until all is loaded, and tells `progress` the bytes
-/// read and the keys loaded so far.
+/// Opens a file to be loaded; none when it is absent.
 ///
-/// No other thread writes meanwhile: the workers have not started, or the caller has closed the
-/// gate.
+/// # Errors
+///
+/// [`LoadFault::Io`].
+pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Box<dyn DiskFile>>, LoadError> {
+    match disk.open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(LoadError { path: path.to_owned(), fault: LoadFault::Io(error) }),
+    }
+}
+
+/// Looks whether a file begins as one of a version that is read.
+///
+/// # Errors
+///
+/// [`LoadError`].
+pub fn check_version(
+    file: &dyn DiskFile,
+    path: &Path,
+    rules: LoadRules<'_>,
+) -> Result<(), LoadError> {
+    let failed = |fault| LoadError { path: path.to_owned(), fault };
+    let mut header = [0; HEADER_BYTES];
+    let count = read(file, &mut header, 0).map_err(|error| failed(LoadFault::Io(error)))?;
+    let mut reader = Reader::new(rules.settings.version_check, false);
+    match reader.feed(&header[..count], |_| Ok::<(), Infallible>(())) {
+        Ok(_) => Ok(()),
+        Err(ReadError::Decode(error)) => Err(failed(LoadFault::Decode(error))),
+        Err(ReadError::Sink(never)) => match never {},
+    }
+}
+
+/// Loads a file up to its end, which need not be that of its bytes: [`Loaded::bytes`]. Blocks until
+/// all is loaded, and tells `progress` the bytes read and the keys loaded so far.
 ///
 /// # Errors
 ///
 /// [`LoadError`]; keys before the fault are loaded then.
-pub fn load(
-    disk: &dyn Disk,
+pub fn load<F: Flavour>(
+    file: &dyn DiskFile,
     path: &Path,
     shared: &Shared,
-    reader: &mut dyn ReadSide,
-    heap: &Heap,
+    (member, heap): (&mut Member<F>, &Heap),
     rules: LoadRules<'_>,
     progress: &mut dyn FnMut(Loaded),
-) -> Result<Option<Loaded>, LoadError> {
+) -> Result<Loaded, LoadError> {
     let failed = |fault| LoadError { path: path.to_owned(), fault };
-    let file = match disk.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(LoadFault::Io(error))),
-    };
-    let mut keys = KeyLoader::new(shared, heap, rules);
-    let mut file_reader = Reader::new(rules.settings.version_check, rules.verifies_checksum);
+    let mut keys = KeyLoader::new(shared, member, heap, rules);
+    let mut reader = Reader::new(rules.settings.version_check, rules.verifies_checksum);
     let mut buffer = vec![0; LOAD_CHUNK_BYTES];
     loop {
-        let count = read(&*file, &mut buffer, keys.loaded.bytes)
-            .map_err(|error| failed(LoadFault::Io(error)))?;
+        let position = keys.loaded.bytes;
+        let count = keys.member.offline(|| read(file, &mut buffer, position));
+        let count = count.map_err(|error| failed(LoadFault::Io(error)))?;
         if count == 0 {
-            file_reader.end().map_err(|error| failed(LoadFault::Decode(error)))?;
+            reader.end().map_err(|error| failed(LoadFault::Decode(error)))?;
         }
         keys.loaded.bytes += count as u64;
-        let mut fed = Ok(Progress::More);
-        reader.section(&mut |section| {
-            fed = file_reader.feed(&buffer[..count], |event| keys.take(event, section));
-        });
-        reader.reclaim(heap);
+        let fed = reader.feed(&buffer[..count], |event| keys.take(event));
+        heap.retired().reclaim(keys.member.domain(), Budget::UNLIMITED);
         match fed {
             Ok(Progress::More) => progress(keys.loaded),
-            Ok(Progress::Done { .. }) => return Ok(Some(keys.loaded)),
+            Ok(Progress::Done { behind }) => {
+                keys.loaded.bytes -= behind as u64;
+                progress(keys.loaded);
+                return Ok(keys.loaded);
+            }
             Err(ReadError::Decode(error)) => return Err(failed(LoadFault::Decode(error))),
             Err(ReadError::Sink(fault)) => return Err(failed(fault)),
         }
@@ -185,8 +225,9 @@ fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64) -> io::Result<usi
 }
 
 /// Keys of a file on their way into the keyspace.
-struct KeyLoader<'l> {
+struct KeyLoader<'l, F: Flavour> {
     shared: &'l Shared,
+    member: &'l mut Member<F>,
     heap: &'l Heap,
     rules: LoadRules<'l>,
     database: usize,
@@ -195,12 +236,18 @@ struct KeyLoader<'l> {
     loaded: Loaded,
 }
 
-impl<'l> KeyLoader<'l> {
-    fn new(shared: &'l Shared, heap: &'l Heap, rules: LoadRules<'l>) -> KeyLoader<'l> {
-        KeyLoader { shared, heap, rules, database: 0, draft: None, loaded: Loaded::default() }
+impl<'l, F: Flavour> KeyLoader<'l, F> {
+    fn new(
+        shared: &'l Shared,
+        member: &'l mut Member<F>,
+        heap: &'l Heap,
+        rules: LoadRules<'l>,
+    ) -> KeyLoader<'l, F> {
+        let loaded = Loaded::default();
+        KeyLoader { shared, member, heap, rules, database: 0, draft: None, loaded }
     }
 
-    fn take(&mut self, event: Event<'_>, section: Section<'_>) -> Result<(), LoadFault> {
+    fn take(&mut self, event: Event<'_>) -> Result<(), LoadFault> {
         match event {
             Event::Database(number) => {
                 let count = self.shared.keyspace.database_count();
@@ -213,7 +260,7 @@ impl<'l> KeyLoader<'l> {
                 return self.begin(name, encoding, expires_at_ms, (idle_s, frequency));
             }
             Event::Item(item) => return self.item(item),
-            Event::KeyEnd => return self.put(section),
+            Event::KeyEnd => return self.put(),
             Event::Functions(source) => {
                 self.shared.snapshots.keep_library(source);
                 self.loaded.libraries += 1;
@@ -267,14 +314,28 @@ impl<'l> KeyLoader<'l> {
         }
     }
 
-    fn put(&mut self, section: Section<'_>) -> Result<(), LoadFault> {
+    fn put(&mut self) -> Result<(), LoadFault> {
+        if self.shared.loading.is_stopped() {
+            return Err(LoadFault::Stopped);
+        }
+        let key_delay_us = self.shared.settings().key_load_delay_us;
+        if key_delay_us != 0 {
+            self.member.offline(|| delay(key_delay_us));
+        }
         let Some(draft) = self.draft.take() else { return Ok(()) };
         if draft.is_empty() {
             self.loaded.empty_keys += 1;
             return Ok(());
         }
         let name = draft.spec().name.clone();
-        draft.put(section).map_err(|error| self.fault(name, error))?;
+        let mut left = Some(draft);
+        while let Some(draft) = left {
+            let put = self.member.inside(|member| draft.put(member.enter().section()));
+            left = put.map_err(|error| self.fault(name.clone(), error))?;
+            if left.is_some() {
+                self.member.offline(|| thread::sleep(SLOT_PAUSE));
+            }
+        }
         self.loaded.keys += 1;
         Ok(())
     }

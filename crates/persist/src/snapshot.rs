@@ -13,7 +13,6 @@ use std::collections::TryReserveError;
 use std::fmt;
 use std::io;
 use std::thread;
-use std::time::Duration;
 
 use tidemill_engine::expiry_clock::ExpiryClock;
 use tidemill_engine::shared::Shared;
@@ -24,6 +23,7 @@ use tidemill_rdb::file::{KeyAttributes, Writer};
 use tidemill_store::{Cut, CutDatabase, EntryRef, Heap, Kind, Walked};
 
 use crate::limits::WALK_PAUSE;
+use crate::test_delay::delay;
 
 pub use access::{Alone, Beside, CutAccess};
 pub use output::FileOutput;
@@ -242,18 +242,5 @@ impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
             }
             None => self.writer.select(number as u64),
         }
-    }
-}
-
-/// Sleeps behind a key, as tests ask for it.
-fn delay(key_delay_us: i64) {
-    let us = match key_delay_us {
-        0 => return,
-        1.. => key_delay_us.unsigned_abs(),
-        // Seldom, as a sleep takes longer than it says.
-        _ => u64::from(fastrand::u64(..key_delay_us.unsigned_abs()) == 0),
-    };
-    if us > 0 {
-        thread::sleep(Duration::from_micros(us));
     }
 }

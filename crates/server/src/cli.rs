@@ -166,7 +166,7 @@ fn serve(start: &Start) -> ExitCode {
     match prepared.and_then(|prepared| start::run(start, prepared)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            log::error!("{error}");
+            error.lines().for_each(|line| log::error!("{line}"));
             if start.config.log_file.is_some() {
                 eprintln!("tidemill server: {error}");
             }

@@ -31,6 +31,7 @@ pub mod output;
 mod persistence;
 mod process;
 mod protected_mode;
+mod readiness;
 mod replay;
 mod resources;
 mod start;

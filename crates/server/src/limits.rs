@@ -209,5 +209,8 @@ pub(crate) const SAVE_POINT_POLL: Duration = Duration::from_millis(100);
 /// Time between two attempts of a thread besides the workers to close the gate.
 pub(crate) const GATE_RETRY: Duration = Duration::from_micros(500);
 
+/// Seconds between two lines of the log about the progress of a load.
+pub(crate) const LOAD_LOG_S: u64 = 5;
+
 /// Time between two looks at a save that was given up because the server ends.
 pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! From options to running workers.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -43,6 +43,7 @@ use crate::process::crash;
 use crate::process::descriptors;
 use crate::process::signals::{ShutdownRequest, StopReason, StopSignals};
 use crate::process::supervisor::Supervisor;
+use crate::readiness::Readiness;
 use crate::resources::{self, WorkerResources};
 use crate::tls::context::TlsContext;
 use crate::tls::reception::{self, Reception};
@@ -138,12 +139,7 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
     binds.iter().map(listen).collect()
 }
 
-fn announce(
-    options: &ServerConfig,
-    placement: &Placement,
-    addresses: &[(SocketAddr, bool)],
-    is_saved: bool,
-) {
+fn announce(options: &ServerConfig, placement: &Placement, is_saved: bool) {
     log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
     for reason in &placement.reasons {
         log::debug!("  {reason}");
@@ -155,16 +151,6 @@ fn announce(
         log::info!("No persistence is configured: a restart loses all data");
     }
     log::info!("Server initialized");
-    for (address, is_tls) in addresses {
-        let kind = if *is_tls { "tls" } else { "tcp" };
-        log::info!("Ready to accept connections {kind} {address}");
-    }
-    if let Some(path) = &options.unix_socket {
-        log::info!("Ready to accept connections unix {path}");
-    }
-    if let Some((address, _)) = addresses.iter().find(|(_, is_tls)| !is_tls) {
-        log::info!("  try: redis-cli -h {} -p {} ping", address.ip(), address.port());
-    }
 }
 
 /// Advice to an operator where other work runs on the workers' CPUs; none where the server has CPUs
@@ -206,6 +192,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
     reception.install(options.clone(), tls);
     let stop = Arc::new(AtomicBool::new(false));
+    let failure = Arc::new(OnceLock::new());
     let durability = Arc::new(Durability::new(options, worker_count));
     let is_saved = !start.configuration.settings().save_points.is_empty();
     let snapshot_file = Arc::new(SnapshotFile::open(options, Arc::new(FileSystem), is_saved)?);
@@ -225,9 +212,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
-    if !options.append_only.is_enabled {
-        snapshot_file.load_at_start(&shared, &domain)?;
-    }
+    let loads_snapshot =
+        !options.append_only.is_enabled && snapshot_file.begin_at_start(&shared).map_err(fatal)?;
     in_background(options, placement, || persistence::serve(&snapshot_file, &shared, &domain))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
@@ -252,12 +238,17 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         start_workers(&wakers, placement, wanted, &domain, &reclaimer, spec)?;
     if are_ready {
         run_log_threads(options, placement, &durability)?;
-        announce(options, placement, &listeners.addresses(), is_saved);
-        start.supervisor.tell_ready();
+        announce(options, placement, is_saved);
+        let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
+        match loads_snapshot {
+            true => load_snapshot(&snapshot_file, ready, &stop, &failure)?,
+            false => ready.tell(),
+        }
     }
     wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     let result = stop_workers(&stop, &wakers, threads);
+    let result = result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())));
     durability.stop();
     remove_unix_socket(options);
     log::warn!("Tidemill is now ready to exit, bye bye...");
@@ -334,6 +325,35 @@ fn run_log_threads(
     Ok(())
 }
 
+/// Text for the operator when the snapshot cannot be loaded.
+fn fatal(text: String) -> String {
+    format!("{text}\nFatal error loading the DB, check server logs. Exiting.")
+}
+
+/// Lets the snapshot be loaded beside the workers. The server is ready then, or stops.
+fn load_snapshot(
+    file: &SnapshotFile,
+    ready: Readiness,
+    stop: &Arc<AtomicBool>,
+    failure: &Arc<OnceLock<String>>,
+) -> Result<(), String> {
+    let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
+    let end = move |shared: &Shared, loaded: Result<(), Option<String>>| match loaded {
+        Ok(()) => {
+            shared.loading.end();
+            ready.tell();
+        }
+        // The server stops already.
+        Err(None) => {}
+        Err(Some(text)) => {
+            let is_first = failure.set(fatal(text)).is_ok();
+            assert!(is_first, "the snapshot is loaded once at start");
+            drop(StopOnExit(stop));
+        }
+    };
+    file.load_beside(Box::new(end)).map_err(|SavingFailed| "no thread loads".into())
+}
+
 /// Waits until the server is to stop and all data is saved, where it is to be saved.
 fn wait_for_end<F: Flavour>(
     signals: &mut StopSignals,
@@ -348,7 +368,13 @@ fn wait_for_end<F: Flavour>(
         // Acquire: pairs with the Release of a worker that ended by itself, while it loaded or by a
         // defect. Data of that moment must not take the place of the last save.
         let has_failed = stop.load(Ordering::Acquire);
-        if is_saved || has_failed || shared.settings().save_points.is_empty() {
+        let is_loading = shared.loading.is_running();
+        if is_loading && !has_failed {
+            log::warn!("Received shutdown signal during loading, scheduling shutdown.");
+        }
+        let is_partial = has_failed || is_loading;
+        if is_saved || is_partial || shared.settings().save_points.is_empty() {
+            shared.loading.stop();
             return;
         }
         log::info!("Saving the final RDB snapshot before exiting.");

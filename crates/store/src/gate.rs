@@ -170,14 +170,17 @@ impl Seat {
         self.state().is_running.store(false, Ordering::Release);
     }
 
-    /// Lets a closer in: to be called between two commands; waits while the gate is closed.
+    /// Lets a closer in: to be called between two commands; waits while the gate is closed. Tells
+    /// whether it was.
     #[inline]
-    pub fn pass(&self) {
+    pub fn pass(&self) -> bool {
         // Relaxed: a hint; `enter` loads with the fence.
-        if self.gate.is_closed.load(Ordering::Relaxed) {
+        let is_closed = self.gate.is_closed.load(Ordering::Relaxed);
+        if is_closed {
             self.leave();
             self.enter();
         }
+        is_closed
     }
 }
 

@@ -117,12 +117,31 @@ func Launch(kind Kind, directory string, directives ...string) (*Server, error) 
 	return LaunchOn("", kind, directory, directives...)
 }
 
+// LaunchLoading is Launch for a server that has to load: it returns as soon as the server answers,
+// and it may answer LOADING.
+func LaunchLoading(kind Kind, directory string, directives ...string) (*Server, error) {
+	return launch(kind, directory, "", isLoadingOrReady, directives)
+}
+
 // LaunchOn runs a server on a list of CPUs as taskset names them; all CPUs when the list is empty.
 func LaunchOn(cpus string, kind Kind, directory string, directives ...string) (*Server, error) {
+	return launch(kind, directory, cpus, isReady, directives)
+}
+
+// isReady judges the answer to PING.
+func isReady(answer string) bool { return answer == "PONG" }
+
+func isLoadingOrReady(answer string) bool {
+	return isReady(answer) || strings.HasPrefix(answer, "LOADING ")
+}
+
+func launch(
+	kind Kind, directory, cpus string, isEnough func(string) bool, directives []string,
+) (*Server, error) {
 	var err error
 	for range startAttemptsMax {
 		var server *Server
-		if server, err = launchOnce(kind, directory, cpus, directives); err == nil {
+		if server, err = launchOnce(kind, directory, cpus, isEnough, directives); err == nil {
 			return server, nil
 		}
 		if !errors.Is(err, errPortTaken) {
@@ -155,7 +174,9 @@ func FreePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-func launchOnce(kind Kind, directory, cpus string, directives []string) (*Server, error) {
+func launchOnce(
+	kind Kind, directory, cpus string, isEnough func(string) bool, directives []string,
+) (*Server, error) {
 	port, err := FreePort()
 	if err != nil {
 		return nil, err
@@ -182,7 +203,7 @@ func launchOnce(kind Kind, directory, cpus string, directives []string) (*Server
 		return nil, err
 	}
 	server.PID = command.Process.Pid
-	if err := server.awaitReady(log.Name()); err != nil {
+	if err := server.awaitReady(log.Name(), isEnough); err != nil {
 		_ = server.Stop()
 		return nil, err
 	}
@@ -204,7 +225,7 @@ func (s *Server) run(started chan<- error) {
 	close(s.exited)
 }
 
-func (s *Server) awaitReady(log string) error {
+func (s *Server) awaitReady(log string, isEnough func(string) bool) error {
 	deadline := time.Now().Add(startTimeout)
 	for time.Now().Before(deadline) {
 		select {
@@ -216,7 +237,7 @@ func (s *Server) awaitReady(log string) error {
 			return fmt.Errorf("ended at start (%v):\n%s", s.exitErr, tail(text))
 		default:
 		}
-		if s.answersPing() {
+		if s.answersPing(isEnough) {
 			return nil
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -225,7 +246,7 @@ func (s *Server) awaitReady(log string) error {
 	return fmt.Errorf("did not answer PING within %v:\n%s", startTimeout, tail(text))
 }
 
-func (s *Server) answersPing() bool {
+func (s *Server) answersPing(isEnough func(string) bool) bool {
 	conn, err := wire.Dial(s.Address)
 	if err != nil {
 		return false
@@ -233,7 +254,7 @@ func (s *Server) answersPing() bool {
 	defer conn.Close()
 	conn.Timeout = time.Second
 	reply, err := conn.Do("PING")
-	return err == nil && (string(reply.Text) == "PONG" || s.Kind == Floor)
+	return err == nil && (isEnough(string(reply.Text)) || s.Kind == Floor)
 }
 
 func tail(text []byte) []byte { return text[max(0, len(text)-4000):] }

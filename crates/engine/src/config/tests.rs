@@ -457,6 +457,7 @@ fn every_value_survives_a_rewrite() {
                     "yes"
                 }
             }
+            super::Kind::Integer { min, .. } if min > 2 => "1025",
             super::Kind::Integer { .. } => "2",
             super::Kind::Memory { .. } => "3mb",
             super::Kind::Choice(choices) => choices[0],

@@ -302,6 +302,8 @@ impl Configuration {
             snapshot_checksum: self.flag("rdbchecksum"),
             snapshot_syncs_in_steps: self.flag("rdb-save-incremental-fsync"),
             key_save_delay_us: self.number("rdb-key-save-delay"),
+            key_load_delay_us: self.number("key-load-delay"),
+            loading_interval_bytes: self.number("loading-process-events-interval-bytes"),
             save_points: self.save_points(),
             stops_writes_on_save_error: self.flag("stop-writes-on-bgsave-error"),
             version_check: match self.text("rdb-version-check") {

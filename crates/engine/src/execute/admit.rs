@@ -176,8 +176,10 @@ fn permit<E: Enter>(
         && let Err(error) = executor.make_room().map(|wanted| target = wanted)
     {
         error
-    } else if executor.worker.refuses_writes && is_refused_unsaved(command) {
-        executor.shared.write_refused()
+    } else if executor.worker.is_restricted
+        && let Some(error) = refused_now(executor, command)
+    {
+        error
     } else if executor.session.is_subscriber && is_refused_to_subscribers(executor, command) {
         CommandError::err(format_args!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
@@ -189,6 +191,25 @@ fn permit<E: Enter>(
     };
     count_rejected(executor, id);
     Err(error)
+}
+
+/// Error of a command that is refused while data cannot be saved, or is being loaded.
+#[cold]
+fn refused_now<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<CommandError> {
+    let Executor { shared, worker, session, .. } = executor;
+    if worker.refuses_writes && is_refused_unsaved(command) {
+        return Some(shared.write_refused());
+    }
+    if session.replays || !shared.loading.is_running() {
+        return None;
+    }
+    let is_allowed = |command: &Command| command.flags.contains(Flags::LOADING);
+    // One that was queued before runs by EXEC.
+    let queued = session.transaction.iter().filter(|_| command.name == "exec");
+    let mut queued = queued.flat_map(|transaction| &transaction.queued);
+    let allows_all =
+        is_allowed(command) && queued.all(|queued| is_allowed(shared.commands.command(queued.id)));
+    (!allows_all).then_some(CommandError::Loading)
 }
 
 /// True if a command is refused while data cannot be saved: a write, and `PING`, by which clients

@@ -66,8 +66,10 @@ impl<E: Enter> Executor<'_, '_, E> {
     #[inline(never)]
     pub(crate) fn make_room(&mut self) -> Result<Option<WaitTarget>, CommandError> {
         let Executor { shared, worker, reader, .. } = self;
-        // In a pause nothing is changed, and writes wait.
-        if worker.replays() || claims(shared, worker) || shared.is_paused() {
+        // In a pause nothing is changed, and writes wait; what is loaded may take more than the
+        // limit, as in Valkey.
+        let waits = shared.is_paused() || shared.loading.is_running();
+        if worker.replays() || claims(shared, worker) || waits {
             return Ok(None);
         }
         let end = run(shared, worker, *reader, claims);
@@ -122,7 +124,8 @@ pub fn relieve(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) 
         return shared.memory_limit.note_within(now_us);
     }
     shared.memory_limit.note_exceeded(now_us);
-    if shared.is_paused() || now_us < worker.eviction.paused_until_us {
+    let is_late = now_us >= worker.eviction.paused_until_us;
+    if shared.is_paused() || shared.loading.is_running() || !is_late {
         return;
     }
     let end = run(shared, worker, reader, |_, worker| {

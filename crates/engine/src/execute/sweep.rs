@@ -38,7 +38,7 @@ struct Met {
 /// Tells whether so much of what it met had expired that it should go on soon.
 #[must_use]
 pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) -> bool {
-    if shared.is_paused() || !shared.expires_actively() {
+    if shared.is_paused() || !shared.expires_actively() || shared.loading.is_running() {
         return false;
     }
     let start_us = shared.clock.monotonic_us();

@@ -66,7 +66,9 @@ pub fn run_turn<E: Enter>(
     let mut consumed = 0;
     let mut count = 0;
     loop {
-        executor.reader.seat().pass();
+        if executor.reader.seat().pass() {
+            executor.worker.refresh_loading(shared);
+        }
         // Changes that another worker has answered apply to requests sent after that answer:
         // settings, users, and being killed.
         executor.worker.refresh_settings(shared);
@@ -344,7 +346,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             && !session.is_monitor
             && !session.is_subscriber
             && !session.may_have_pushes
-            && !self.worker.notes_misses
+            && self.worker.reads_briefly
             && !self.shared.may_hold_back()
             && !self.shared.monitors.is_watched()
             && !self.times_each_alone()
@@ -482,6 +484,10 @@ impl<E: Enter> Executor<'_, '_, E> {
             WaitTarget::Gate => {
                 let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));
+            }
+            WaitTarget::Reload => {
+                let session = self.session.id();
+                shared.parking.park(place, ticket, || shared.loading.is_reloading(session))
             }
             WaitTarget::Lane => {
                 let retry_us = shared.clock.monotonic_us() + LANE_RETRY_US;

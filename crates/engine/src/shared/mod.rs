@@ -7,6 +7,7 @@ mod error_counts;
 mod host;
 mod lazy_free;
 mod live_config;
+pub(crate) mod loading;
 pub(crate) mod memory_limit;
 pub mod monitor;
 mod pause;
@@ -16,6 +17,7 @@ mod write_refusal;
 
 pub use host::{AllocatorMemory, AppendOnlyFacts, Host};
 pub use lazy_free::PendingFrees;
+pub use loading::{Loading, LoadingFigures};
 pub use memory_limit::MemoryLimit;
 pub use pause::PauseMode;
 pub use snapshots::{AlreadySaving, SnapshotFigures, Snapshots};

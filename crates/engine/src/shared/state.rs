@@ -30,6 +30,7 @@ use crate::shared::error_counts::ErrorCounts;
 use crate::shared::host::Host;
 use crate::shared::lazy_free::{LazyFree, PendingFrees};
 use crate::shared::live_config::LiveConfig;
+use crate::shared::loading::Loading;
 use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
@@ -105,6 +106,8 @@ pub struct Shared {
     pub host: Box<dyn Host>,
     /// Saves of all data.
     pub snapshots: Snapshots,
+    /// Loading of all data.
+    pub loading: Loading,
     /// Live bytes that threads besides the workers published, less what they retired.
     other_live_bytes: AtomicU64,
     pause: Pause,
@@ -190,6 +193,7 @@ impl Shared {
             config: LiveConfig::new(spec.configuration),
             host: spec.host,
             snapshots: Snapshots::new(started_us / 1_000_000),
+            loading: Loading::default(),
             other_live_bytes: AtomicU64::new(0),
             pause: Pause::default(),
             errors: ErrorCounts::default(),
@@ -363,10 +367,12 @@ impl Shared {
         live.max(0) as u64
     }
 
-    /// Counts live bytes of a heap that goes with its thread: one that loaded a file.
+    /// Counts live bytes of a heap besides the workers': of a thread that loads a file.
     pub fn add_live_bytes(&self, bytes: i64) {
         // Relaxed: as in `live_bytes`.
         self.other_live_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        // Taken already: whoever writes next finds that much less left, and evicts.
+        self.memory_limit.adjust(bytes);
     }
 
     /// Clock by which a thread besides the workers judges expiries.

@@ -23,6 +23,8 @@ pub enum WaitTarget {
     /// All other workers at a boundary. Nothing announces that: the session tries again after a
     /// while.
     Gate,
+    /// The end of the loading that the session began (`DEBUG RELOAD`).
+    Reload,
     /// The end of a pause of clients. The session's worker knows when that is.
     Pause,
     /// Memory that the session's worker has to free first.
@@ -92,6 +94,7 @@ impl Parking {
             WaitTarget::Slot(slot) => slot.index(),
             WaitTarget::Token
             | WaitTarget::Gate
+            | WaitTarget::Reload
             | WaitTarget::Pause
             | WaitTarget::Memory
             | WaitTarget::Lane

@@ -197,19 +197,19 @@ impl<'h> KeyDraft<'h> {
         }
     }
 
-    /// Puts the key into the keyspace, in which nobody else writes; sinks are told nothing.
+    /// Puts the key into the keyspace; sinks are told nothing. Gives it back when its slot is
+    /// locked: a client may watch keys at this moment.
     ///
     /// # Errors
     ///
     /// [`DraftError::Duplicate`]; [`DraftError::Malformed`] for a value without elements.
-    ///
-    /// # Panics
-    ///
-    /// When the key's slot is locked.
-    pub fn put(self, section: Section<'_>) -> Result<(), DraftError> {
+    pub fn put(self, section: Section<'_>) -> Result<Option<KeyDraft<'h>>, DraftError> {
+        let key_hash = self.shared.keyspace.key_hash(&self.spec.name);
+        let Some(mut lock) = self.shared.keyspace.try_lock(key_hash.slot) else {
+            return Ok(Some(self));
+        };
+        let lock = &mut lock;
         let KeyDraft { spec, recency, value, shared, heap, .. } = self;
-        let key_hash = shared.keyspace.key_hash(&spec.name);
-        let lock = &mut shared.keyspace.try_lock(key_hash.slot).expect("nobody else writes");
         let (database, hash) = (spec.database, key_hash.hash);
         if lock.find(database, key_hash, &spec.name, section).is_some() {
             if let Value::String(Some(entry)) = value {
@@ -217,7 +217,7 @@ impl<'h> KeyDraft<'h> {
             }
             return Err(DraftError::Duplicate);
         }
-        match value {
+        let put = match value {
             Value::String(None) => Err(DraftError::Malformed),
             Value::String(Some(entry)) => {
                 lock.insert(database, hash, entry, section, heap);
@@ -233,6 +233,7 @@ impl<'h> KeyDraft<'h> {
             Value::Set(set) => set.put((&spec, recency), hash, lock, section, heap),
             Value::SortedSet(set) => set.put((&spec, recency), hash, lock, section, heap),
             Value::Stream(stream) => stream.put((&spec, recency), hash, lock, section, heap),
-        }
+        };
+        put.map(|()| None)
     }
 }

@@ -77,7 +77,7 @@ pub struct Session {
     pub is_authenticated: bool,
     has_authenticated: bool,
     /// True if it replays a log: it may do everything, whatever users there are.
-    replays: bool,
+    pub(crate) replays: bool,
     /// True if its user may do everything: nothing of its commands needs to be looked at.
     pub(crate) is_unrestricted: bool,
     /// Brief reads of its user that need no look at their arguments.

@@ -111,6 +111,8 @@ pub struct Worker {
     /// True if what is written cannot be made to last, as of the last boundary: no further write is
     /// taken.
     pub(crate) refuses_writes: bool,
+    /// True if writes are refused, or data is being loaded, as of the last boundary.
+    pub(crate) is_restricted: bool,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
     /// holds no lock, which it is woken for when the slot is released.
@@ -129,6 +131,9 @@ pub struct Worker {
     pub receivers: Receivers,
     /// True if somebody may want to know of keys that reads do not find.
     pub(crate) notes_misses: bool,
+    /// True if a brief read needs no more than its lookup: misses are not noted, and nothing is
+    /// being loaded.
+    pub(crate) reads_briefly: bool,
     /// Keys that the present command did not find, while that is so.
     pub(crate) missed: Vec<MissedKey>,
     /// True if a limit for unsent replies is set, which counts whole replies: none is made in
@@ -163,6 +168,7 @@ impl Worker {
             judged_ms: shared.clock.unix_us() / 1000,
             replays: false,
             refuses_writes: false,
+            is_restricted: false,
             ahead_ms: shared.clock.ahead_ms(),
             lease: Lease::new(Arc::clone(&shared.memory_limit)),
             client_bytes: 0,
@@ -182,6 +188,7 @@ impl Worker {
             run: Run::default(),
             receivers: Receivers::new(),
             notes_misses: false,
+            reads_briefly: true,
             missed: Vec::new(),
             limits_output: false,
             scripts: WorkerScripts::default(),
@@ -212,9 +219,18 @@ impl Worker {
             && self.settings.stops_writes_on_save_error
             && !self.settings.save_points.is_empty();
         self.refuses_writes = is_unsaved || shared.write_refusal.is_set();
+        self.refresh_loading(shared);
         if !self.ended.is_empty() {
             self.ended.retry(shared);
         }
+    }
+
+    /// Takes up whether data is being loaded. To be called behind a gate that was closed: a loading
+    /// may have begun.
+    pub(crate) fn refresh_loading(&mut self, shared: &Shared) {
+        let is_loading = shared.loading.is_running();
+        self.is_restricted = self.refuses_writes || is_loading;
+        self.reads_briefly = !self.notes_misses && !is_loading;
     }
 
     /// Registrations of waits and watches that are over, and whose slot was taken: the next
@@ -281,6 +297,7 @@ impl Worker {
 
     fn apply_settings(&mut self, shared: &Shared) {
         self.notes_misses = self.settings.publishes(EventClass::MISS);
+        self.refresh_loading(shared);
         self.counts_uses = self.settings.counts_uses();
         self.refresh_use_stamp();
         let (limit_bytes, used) = (self.settings.maxmemory_bytes, self.used_bytes());

@@ -8,7 +8,7 @@ use tidemill_engine::config::Configuration;
 use tidemill_engine::execute;
 use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_persist::disk::simulated::SimulatedDisk;
-use tidemill_persist::load::{LoadError, LoadRules, Loaded, load};
+use tidemill_persist::load::{LoadError, LoadRules, Loaded, load, open};
 use tidemill_persist::snapshot::{Alone, SaveRules, SnapshotError, WriteRules, save};
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_rdb::encode::Compression;
@@ -117,7 +117,9 @@ impl Server {
             verifies_checksum: true,
         };
         let Server { shared, member, heap } = self;
-        load(disk, Path::new(PATH), shared, member, heap, rules, &mut |_| {})
+        let path = Path::new(PATH);
+        let Some(file) = open(disk, path)? else { return Ok(None) };
+        load(&*file, path, shared, (member, heap), rules, &mut |_| {}).map(Some)
     }
 
     /// All keys and their strings.

@@ -1,4 +1,4 @@
-//! The thread that saves beside the workers, and begins saves when a save point is due.
+//! The thread that saves and loads beside the workers, and begins saves when a save point is due.
 
 use std::io;
 use std::rc::Rc;
@@ -15,6 +15,18 @@ use tidemill_store::{Cut, Heap, Member};
 use super::snapshot_file::{SnapshotFile, close_gate};
 use crate::limits::SAVE_POINT_POLL;
 
+/// Work for the thread.
+pub(super) enum Job {
+    /// Saves a cut.
+    Save(Cut),
+    /// Loads the snapshot.
+    Load(LoadEnd),
+}
+
+/// Called at the end of a load, with the error's text for the operator; without one if the server
+/// stops.
+pub(crate) type LoadEnd = Box<dyn FnOnce(&Shared, Result<(), Option<String>>) + Send>;
+
 /// Starts the thread; it ends with the process.
 ///
 /// # Errors
@@ -25,7 +37,7 @@ pub(crate) fn serve<F: Flavour>(
     shared: &Arc<Shared>,
     domain: &Arc<Domain<F>>,
 ) -> io::Result<()> {
-    let (sender, cuts) = channel();
+    let (sender, jobs) = channel();
     let thread_file = Arc::clone(file);
     let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
     let body = move || {
@@ -34,7 +46,7 @@ pub(crate) fn serve<F: Flavour>(
             Err(error) => return log::error!("snapshots: {error}"),
         };
         let heap = member.heap(Limits::default());
-        SaveThread { file: thread_file, shared, member, heap }.run(&cuts);
+        SaveThread { file: thread_file, shared, member, heap }.run(&jobs);
     };
     thread::Builder::new().name("snapshot".into()).spawn(body)?;
     file.set_thread(sender);
@@ -49,10 +61,11 @@ struct SaveThread<F: Flavour> {
 }
 
 impl<F: Flavour> SaveThread<F> {
-    fn run(mut self, cuts: &Receiver<Cut>) {
+    fn run(mut self, jobs: &Receiver<Job>) {
         loop {
-            match self.member.offline(|| cuts.recv_timeout(SAVE_POINT_POLL)) {
-                Ok(cut) => self.save(cut),
+            match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
+                Ok(Job::Save(cut)) => self.save(cut),
+                Ok(Job::Load(end)) => self.load(end),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -68,12 +81,21 @@ impl<F: Flavour> SaveThread<F> {
         }
     }
 
+    fn load(&mut self, end: LoadEnd) {
+        let SaveThread { file, shared, member, heap } = self;
+        let loaded = file.load_all(shared, (member, heap));
+        end(shared, loaded);
+    }
+
     /// Frees what the last save left, and begins one that is due.
     fn tick(&mut self) {
         let SaveThread { shared, member, heap, .. } = self;
         shared.keyspace.discard_handed_over(heap);
         heap.retire_unpinned(usize::MAX);
         ReadSide::reclaim(member, heap);
+        if shared.loading.is_running() {
+            return;
+        }
         let settings = shared.settings();
         let due =
             shared.snapshots.due(&settings.save_points, shared.clock.unix_us(), shared.changes());

@@ -1,4 +1,4 @@
-//! Files of the server's data: who writes them, and loading at start.
+//! Files of the server's data: who writes and who loads them.
 
 mod background;
 mod snapshot_file;

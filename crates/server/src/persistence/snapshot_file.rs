@@ -11,10 +11,12 @@ use std::time::Instant;
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{Saving, SavingFailed};
+use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::slots::parking::WaitTarget;
 use tidemill_engine::system_error::reason;
-use tidemill_persist::disk::{Disk, DiskLock};
-use tidemill_persist::load::{LoadRules, Loaded, load};
+use tidemill_persist::disk::{Disk, DiskFile, DiskLock};
+use tidemill_persist::load::{LoadError, LoadFault, LoadRules, Loaded, check_version, load, open};
 use tidemill_persist::snapshot::{
     Alone, CutAccess, SaveRules, SnapshotError, WriteRules, save, save_nothing,
 };
@@ -22,7 +24,8 @@ use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{Cut, Heap, Member};
 
-use crate::limits::{GATE_RETRY, SAVE_END_POLL};
+use super::background::{Job, LoadEnd};
+use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 
 /// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
 /// the server runs.
@@ -35,7 +38,7 @@ pub(crate) struct SnapshotFile {
     /// Lock against other servers that save under this name, once it is needed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
     /// Way to the thread that saves in the background.
-    to_thread: Mutex<Option<Sender<Cut>>>,
+    to_thread: Mutex<Option<Sender<Job>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,8 +74,8 @@ impl SnapshotFile {
         Ok(file)
     }
 
-    /// Sets the channel to which cuts to be saved in the background are sent.
-    pub(crate) fn set_thread(&self, sender: Sender<Cut>) {
+    /// Sets the channel to which jobs of the background are sent.
+    pub(super) fn set_thread(&self, sender: Sender<Job>) {
         *locked(&self.to_thread) = Some(sender);
     }
 
@@ -196,27 +199,57 @@ impl SnapshotFile {
         Ok(())
     }
 
-    /// Loads the file into an empty keyspace that nobody else uses. Blocks until it is loaded.
+    /// The file to be loaded; none if it is absent.
+    fn open_to_load(&self) -> Result<Option<Box<dyn DiskFile>>, LoadError> {
+        open(&*self.disk, &self.path)
+    }
+
+    fn load_rules<'r>(&self, shared: &Shared, settings: &'r Settings) -> LoadRules<'r> {
+        LoadRules {
+            clock: shared.expiry_clock(),
+            settings,
+            verifies_checksum: settings.snapshot_checksum && shared.verifies_checksums(),
+        }
+    }
+
+    /// Text of an error for the operator.
+    fn describe(&self, error: &LoadError) -> String {
+        format!("{}/{error}", self.directory)
+    }
+
+    /// Loads the file into an empty keyspace that workers do not touch. Blocks until it is loaded.
     ///
     /// # Errors
     ///
-    /// Text for the operator.
-    fn load_all(
+    /// Text for the operator; none if the server stops.
+    pub(super) fn load_all<F: Flavour>(
         &self,
         shared: &Shared,
-        reader: &mut dyn ReadSide,
-        heap: &Heap,
-    ) -> Result<Option<Loaded>, String> {
-        let settings = shared.settings();
-        let rules = LoadRules {
-            clock: shared.expiry_clock(),
-            settings: &settings,
-            verifies_checksum: settings.snapshot_checksum && shared.verifies_checksums(),
+        (member, heap): (&mut Member<F>, &Heap),
+    ) -> Result<(), Option<String>> {
+        let failed = |error: LoadError| match error.fault {
+            LoadFault::Stopped => None,
+            _ => Some(self.describe(&error)),
         };
+        let file = self.open_to_load().map_err(failed)?;
+        let file = file
+            .ok_or_else(|| Some(format!("{}/{} is absent", self.directory, self.path.display())))?;
+        let total_bytes = file.length().map_err(|error| Some(reason(&error)))?;
+        shared.loading.set_total_bytes(total_bytes);
+        let settings = shared.settings();
+        let rules = self.load_rules(shared, &settings);
         let begun = Instant::now();
-        let loaded = load(&*self.disk, &self.path, shared, reader, heap, rules, &mut |_| {});
-        let loaded = loaded.map_err(|error| format!("{}/{error}", self.directory))?;
-        let Some(loaded) = loaded else { return Ok(None) };
+        let mut progress = LoadProgress::new(shared, heap);
+        let note = &mut |loaded: Loaded| progress.note(loaded);
+        let loaded = load(&*file, &self.path, shared, (member, heap), rules, note);
+        progress.publish();
+        let loaded = loaded.map_err(failed)?;
+        self.note_loaded(shared, loaded, begun);
+        Ok(())
+    }
+
+    /// Tells the log what was loaded.
+    fn note_loaded(&self, shared: &Shared, loaded: Loaded, begun: Instant) {
         shared.snapshots.note_loaded(loaded.keys, loaded.expired_keys);
         log::info!(
             "Done loading RDB, keys loaded: {}, keys expired: {}.",
@@ -235,24 +268,71 @@ impl SnapshotFile {
                 log::warn!("{}: {count} times: {what}", self.path.display());
             }
         }
-        Ok(Some(loaded))
+        let (limit, used) = (shared.settings().maxmemory_bytes, shared.live_bytes());
+        if limit > 0 && used > limit {
+            log::warn!("The data takes {used} bytes, more than maxmemory, {limit}");
+        }
     }
 
-    /// Loads the file at start.
+    /// Begins the loading at start, before there are workers. Tells whether there is a file; if so,
+    /// [`SnapshotFile::load_beside`] is to be called once there are.
     ///
     /// # Errors
     ///
     /// Text for the operator.
-    pub(crate) fn load_at_start<F: Flavour>(
-        &self,
-        shared: &Shared,
-        domain: &Arc<Domain<F>>,
-    ) -> Result<(), String> {
-        let mut member = shared.keyspace.join(domain).map_err(|error| error.to_string())?;
-        let heap = member.heap(Limits::default());
-        let loaded = self.load_all(shared, &mut member, &heap);
-        shared.add_live_bytes(heap.live_bytes());
-        loaded.map(drop)
+    pub(crate) fn begin_at_start(&self, shared: &Shared) -> Result<bool, String> {
+        let file = self.open_to_load().map_err(|error| self.describe(&error))?;
+        let Some(file) = file else { return Ok(false) };
+        let total_bytes = file.length().map_err(|error| reason(&error))?;
+        shared.loading.begin(shared.clock.unix_us() / 1_000_000, total_bytes);
+        Ok(true)
+    }
+
+    /// Loads the file by the thread that saves in the background, which calls `end` then.
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]: there is no such thread.
+    pub(crate) fn load_beside(&self, end: LoadEnd) -> Result<(), SavingFailed> {
+        let thread = locked(&self.to_thread);
+        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Load(end)).is_ok());
+        if sent { Ok(()) } else { Err(SavingFailed) }
+    }
+}
+
+/// Progress of a load, for `INFO` and for the log.
+struct LoadProgress<'l> {
+    shared: &'l Shared,
+    heap: &'l Heap,
+    /// Live bytes of the heap that are counted.
+    published_bytes: i64,
+    logged: Instant,
+}
+
+impl<'l> LoadProgress<'l> {
+    fn new(shared: &'l Shared, heap: &'l Heap) -> LoadProgress<'l> {
+        let published_bytes = heap.live_bytes();
+        LoadProgress { shared, heap, published_bytes, logged: Instant::now() }
+    }
+
+    /// Counts the memory that was taken since the last call.
+    fn publish(&mut self) {
+        let live_bytes = self.heap.live_bytes();
+        self.shared.add_live_bytes(live_bytes - self.published_bytes);
+        self.published_bytes = live_bytes;
+    }
+
+    fn note(&mut self, loaded: Loaded) {
+        self.publish();
+        self.shared.loading.note_loaded_bytes(loaded.bytes);
+        self.shared.peak_bytes();
+        if self.logged.elapsed().as_secs() >= LOAD_LOG_S
+            && let Some(figures) = self.shared.loading.figures()
+        {
+            self.logged = Instant::now();
+            let percent = figures.percent();
+            log::info!("Loading RDB: {percent:.1}%, keys loaded: {}", loaded.keys);
+        }
     }
 }
 
@@ -303,7 +383,7 @@ impl Saving for SnapshotFile {
 
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed> {
         let sent = match &*locked(&self.to_thread) {
-            Some(sender) => sender.send(cut).is_ok(),
+            Some(sender) => sender.send(Job::Save(cut)).is_ok(),
             None => false,
         };
         if !sent {
@@ -314,22 +394,34 @@ impl Saving for SnapshotFile {
         Ok(())
     }
 
-    fn load(
-        &self,
-        shared: &Shared,
-        reader: &mut dyn ReadSide,
-        heap: &Heap,
-    ) -> Result<(), SavingFailed> {
-        match self.load_all(shared, reader, heap) {
-            Ok(Some(_)) => Ok(()),
+    fn check_loadable(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        let file = match self.open_to_load() {
+            Ok(Some(file)) => file,
             Ok(None) => {
                 log::error!("{}/{} is absent", self.directory, self.path.display());
-                Err(SavingFailed)
+                return Err(SavingFailed);
             }
             Err(error) => {
-                log::error!("{error}");
-                Err(SavingFailed)
+                log::error!("{}", self.describe(&error));
+                return Err(SavingFailed);
             }
-        }
+        };
+        let settings = shared.settings();
+        let rules = self.load_rules(shared, &settings);
+        check_version(&*file, &self.path, rules).map_err(|error| {
+            log::error!("{}", self.describe(&error));
+            SavingFailed
+        })
+    }
+
+    fn load_in_background(&self) -> Result<(), SavingFailed> {
+        let end = |shared: &Shared, loaded: Result<(), Option<String>>| {
+            if let Err(Some(error)) = &loaded {
+                log::error!("{error}");
+            }
+            shared.loading.end_reload(loaded.is_ok());
+            shared.parking.wake_all(WaitTarget::Reload, || {});
+        };
+        self.load_beside(Box::new(end))
     }
 }

@@ -280,7 +280,8 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     // -1 for what there was not yet, as in Valkey.
     let seconds = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
     lines.title("Persistence");
-    lines.line("loading", 0);
+    let loading = shared.loading.figures();
+    lines.line("loading", u8::from(loading.is_some()));
     lines.line("async_loading", 0);
     lines.line("current_cow_peak", held_bytes);
     lines.line("current_cow_size", held_bytes);
@@ -299,6 +300,15 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("rdb_last_load_keys_expired", figures.expired_keys);
     lines.line("rdb_last_load_keys_loaded", figures.loaded_keys);
     let is_logged = append_only(shared, lines);
+    if let Some(loading) = loading {
+        lines.line("loading_start_time", loading.started_s);
+        lines.line("loading_total_bytes", loading.total_bytes);
+        lines.line("loading_rdb_used_mem", 0);
+        lines.line("loading_loaded_bytes", loading.loaded_bytes);
+        lines.line("loading_loaded_perc", format_args!("{:.2}", loading.percent()));
+        let now_s = shared.clock.unix_us() / 1_000_000;
+        lines.line("loading_eta_seconds", loading.left_s(now_s));
+    }
     let is_saved = !shared.settings().save_points.is_empty();
     lines.line("restart_loses_all_data", u8::from(!is_logged && !is_saved));
 }

@@ -4,13 +4,17 @@ use tidemill_store::Cut;
 use tidemill_store::gate::ClosedGate;
 
 use crate::access::options::is;
-use crate::access::outcome::Outcome;
+use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::shared::AlreadySaving;
+use crate::shared::loading::Reload;
+use crate::slots::parking::WaitTarget;
 
 const IN_PROGRESS: &str = "ERR Background save already in progress";
+
+const LOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check server logs.";
 
 /// Valkey's error without a text.
 const FAILED: CommandError = CommandError::Text(std::borrow::Cow::Borrowed("ERR"));
@@ -82,7 +86,8 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `DEBUG RELOAD`: all data through the file and back.
+/// `DEBUG RELOAD`: all data through the file and back. The session waits while another thread
+/// loads; others are answered that data is being loaded.
 pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let saves = match cx.args.len() {
         2 => true,
@@ -92,27 +97,49 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.in_transaction {
         return Err("ERR DEBUG RELOAD is not supported in a transaction".into());
     }
+    match cx.shared.loading.take_reload(cx.session.id()) {
+        Reload::Absent => {}
+        Reload::Running => return Err(Stop::wait(WaitTarget::Reload)),
+        Reload::Ended(true) => {
+            cx.reply.ok();
+            return Ok(());
+        }
+        Reload::Ended(false) => return Err(LOAD_FAILED.into()),
+    }
+    if cx.shared.loading.is_running() {
+        return Err(CommandError::Loading.into());
+    }
     if cx.shared.snapshots.is_running() {
         return Err(IN_PROGRESS.into());
     }
-    let reloaded: Result<(), CommandError> = alone(cx, |cx, gate, _| {
-        let shared = cx.shared;
-        let saving = shared.host.saving();
-        if saves {
-            let cut = begin(cx, gate, false)?;
-            saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
-        }
-        let heap = &cx.worker.heap;
-        let databases = 0..shared.keyspace.databases_end();
-        let detached: Vec<_> =
-            databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
-        shared.note_detached(&detached);
-        shared.snapshots.forget_libraries();
-        saving.load(shared, cx.reader, heap).map_err(|_| {
-            CommandError::from("ERR Error trying to load the RDB dump, check server logs.")
-        })
-    })?;
-    reloaded?;
-    cx.reply.ok();
+    alone(cx, |cx, gate, _| begin_reload(cx, gate, saves))??;
+    Err(Stop::wait(WaitTarget::Reload))
+}
+
+/// Empties the keyspace, and leaves the loading to another thread. Nothing is lost when the file is
+/// not even of a known version.
+fn begin_reload(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    saves: bool,
+) -> Result<(), CommandError> {
+    let shared = cx.shared;
+    let saving = shared.host.saving();
+    if saves {
+        let cut = begin(cx, gate, false)?;
+        saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
+    }
+    saving.check_loadable(shared).map_err(|_| CommandError::from(LOAD_FAILED))?;
+    let heap = &cx.worker.heap;
+    let databases = 0..shared.keyspace.databases_end();
+    let detached: Vec<_> =
+        databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
+    shared.note_detached(&detached);
+    shared.snapshots.forget_libraries();
+    shared.loading.begin_reload(cx.session.id(), shared.clock.unix_us() / 1_000_000);
+    cx.worker.refresh_loading(shared);
+    if saving.load_in_background().is_err() {
+        shared.loading.end_reload(false);
+    }
     Ok(())
 }

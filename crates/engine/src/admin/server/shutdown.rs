@@ -65,7 +65,8 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err(Stop::wait(WaitTarget::Gate));
     }
     let saves = options.saves.unwrap_or(!cx.worker.settings.save_points.is_empty());
-    if saves {
+    // A part of the data must not take the place of all.
+    if saves && !shared.loading.is_running() {
         let saved = alone(cx, |cx, gate, _| {
             let saving = shared.host.saving();
             let saved = match begin(cx, gate, false) {

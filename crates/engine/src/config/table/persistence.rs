@@ -49,6 +49,23 @@ pub(super) const DIRECTIVES: &[Directive] = &[
          snapshot, in microseconds; -N, one microsecond in N keys.",
     )
     .hidden(),
+    integer(
+        "key-load-delay",
+        "0",
+        -I32 - 1,
+        I32,
+        "For tests: pause behind each key that is loaded, in microseconds; -N, one microsecond in \
+         N keys.",
+    )
+    .hidden(),
+    integer(
+        "loading-process-events-interval-bytes",
+        "2097152",
+        1024,
+        I32,
+        "Bytes of a log after which clients are looked at while it is loaded.",
+    )
+    .hidden(),
     flag(
         "stop-writes-on-bgsave-error",
         true,

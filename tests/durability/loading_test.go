@@ -258,7 +258,7 @@ func TestReload_AnswersOthers(t *testing.T) {
 	}
 }
 
-// What was loaded counts for maxmemory: it may be more, and then the first write evicts.
+// Loaded data counts for maxmemory: it may be more, and then the first write evicts.
 func TestLoading_CountsForMaxmemory(t *testing.T) {
 	directory := t.TempDir()
 	saveKeys(t, instance.Subject, directory)

@@ -29,6 +29,24 @@ pub const SAVE_BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of a snapshot after which it is synced while it is written, as in Valkey.
 pub const SYNC_STEP_BYTES: u64 = 4 << 20;
 
+/// Bytes of strings that the parser of a file hands over at a time.
+pub const BATCH_BYTES: usize = 64 << 10;
+
+/// Keys and elements that it hands over at a time, at most.
+pub const BATCH_PARTS: usize = 4096;
+
+/// Batches that wait for an inserter, at most.
+pub const BATCHES_QUEUED: usize = 4;
+
+/// Bytes of a string of a file from which on the system is asked for memory first.
+pub const LARGE_ITEM_BYTES: usize = 1 << 20;
+
+/// Keys that are put into the keyspace at a time.
+pub const PUT_KEYS: usize = 32;
+
+/// Threads that insert what a file holds, at most: the parser is not faster than these.
+pub const INSERTERS_MAX: usize = 8;
+
 /// Pause of a load when the slot of its key is locked.
 pub const SLOT_PAUSE: Duration = Duration::from_micros(20);
 

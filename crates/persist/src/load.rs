@@ -1,6 +1,7 @@
 //! Loading of a snapshot into the keyspace.
 //!
-//! The file is read in chunks by one parser; a key is in the keyspace once its value is complete.
+//! The file is read in chunks by one parser, and keys are inserted by several threads
+//! ([`parser`]); a key is in the keyspace once its value is complete.
 //! Keys whose time is over are dropped, as a primary does. Whatever is wrong stops the loading,
 //! and leaves file and keyspace as they are: what was loaded until then is not to be served.
 //!
@@ -8,25 +9,31 @@
 //! [`Shared::loading`](tidemill_engine::shared::Loading) says that data is being loaded. They may
 //! lock slots for a moment, as `WATCH` does.
 
+mod batch;
+mod inserter;
+mod parser;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use tidemill_engine::expiry_clock::ExpiryClock;
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
-use tidemill_engine::stored::{DraftError, KeyDraft, KeySpec};
-use tidemill_rcu::{Budget, Flavour};
-use tidemill_rdb::file::{Event, Progress, Reader};
-use tidemill_rdb::value::{Item, ValueEncoding};
+use tidemill_engine::stored::DraftError;
+use tidemill_rcu::{Domain, Flavour, Limits};
+use tidemill_rdb::file::{Progress, Reader};
 use tidemill_rdb::{DecodeError, ReadError};
-use tidemill_store::{Heap, Member};
+use tidemill_store::Member;
 
 use crate::disk::{Disk, DiskFile};
-use crate::limits::{LOAD_CHUNK_BYTES, SLOT_PAUSE};
-use crate::test_delay::delay;
+use crate::limits::LOAD_CHUNK_BYTES;
+
+use inserter::Inserter;
+use parser::{Outcome, Parser};
 
 /// Bytes that say of which version a file is.
 const HEADER_BYTES: usize = 9;
@@ -40,7 +47,7 @@ pub struct Loaded {
     pub expired_keys: u64,
     /// Keys of collections without elements, which no server of today writes.
     pub empty_keys: u64,
-    /// Libraries of functions, which are kept for the next snapshot.
+    /// Libraries of functions.
     pub libraries: u64,
     /// Data of modules that was passed over.
     pub module_parts: u64,
@@ -57,6 +64,8 @@ pub struct LoadRules<'r> {
     pub settings: &'r Settings,
     /// True if the checksum at the end is compared.
     pub verifies_checksum: bool,
+    /// True if keys are kept whose time is over: what comes behind the file deletes them.
+    pub keeps_expired: bool,
 }
 
 /// Reason why a file cannot be loaded.
@@ -88,6 +97,15 @@ pub enum LoadFault {
     },
     /// The server stops.
     Stopped,
+    /// There is no thread that inserts.
+    Threads(io::Error),
+    /// A library of functions cannot be made: the text of the error.
+    Library(Vec<u8>),
+    /// There is no memory for a string.
+    NoMemory {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// It has a database that this server does not have.
     Database {
         /// The number of the database.
@@ -127,6 +145,18 @@ impl fmt::Display for LoadError {
                      away to start without its data"
                 )
             }
+            LoadFault::Threads(error) => write!(formatter, "cannot be loaded: {error}"),
+            LoadFault::Library(text) => write!(
+                formatter,
+                "Failed creating function, {}. Nothing was changed: load the file with the server \
+                 that wrote it, or move it away to start without its data",
+                text.escape_ascii()
+            ),
+            LoadFault::NoMemory { bytes } => write!(
+                formatter,
+                "has a string of {bytes} bytes, for which there is no memory. Nothing was changed: \
+                 load it where there is more"
+            ),
             LoadFault::Stopped => write!(formatter, "the server stops while it is loaded"),
             LoadFault::Database { number, count } => write!(
                 formatter,
@@ -174,8 +204,9 @@ pub fn check_version(
     }
 }
 
-/// Loads a file up to its end, which need not be that of its bytes: [`Loaded::bytes`]. Blocks until
-/// all is loaded, and tells `progress` the bytes read and the keys loaded so far.
+/// Loads a file up to its end, which need not be that of its bytes: [`Loaded::bytes`]. The calling
+/// thread, which is no member, parses, and others insert. Blocks until all is loaded, and tells
+/// `progress` the bytes read and the keys found so far.
 ///
 /// # Errors
 ///
@@ -183,35 +214,81 @@ pub fn check_version(
 pub fn load<F: Flavour>(
     file: &dyn DiskFile,
     path: &Path,
-    shared: &Shared,
-    (member, heap): (&mut Member<F>, &Heap),
+    (shared, domain): (&Shared, &Arc<Domain<F>>),
     rules: LoadRules<'_>,
+    inserter_count: usize,
     progress: &mut dyn FnMut(Loaded),
 ) -> Result<Loaded, LoadError> {
     let failed = |fault| LoadError { path: path.to_owned(), fault };
-    let mut keys = KeyLoader::new(shared, member, heap, rules);
+    let mut member = join(shared, domain).map_err(failed)?;
+    load_by(file, (shared, domain), &mut member, rules, inserter_count, progress).map_err(failed)
+}
+
+/// Makes the calling thread a member.
+fn join<F: Flavour>(shared: &Shared, domain: &Arc<Domain<F>>) -> Result<Member<F>, LoadFault> {
+    shared.keyspace.join(domain).map_err(|error| LoadFault::Threads(io::Error::other(error)))
+}
+
+/// As [`load`], by a thread that is a member.
+fn load_by<F: Flavour>(
+    file: &dyn DiskFile,
+    (shared, domain): (&Shared, &Arc<Domain<F>>),
+    member: &mut Member<F>,
+    rules: LoadRules<'_>,
+    inserter_count: usize,
+    progress: &mut dyn FnMut(Loaded),
+) -> Result<Loaded, LoadFault> {
+    let outcome = Outcome::default();
+    let heap = member.heap(Limits::default());
+    let parsed = thread::scope(|scope| {
+        let own = Inserter::new(shared, member, &heap, rules);
+        let count = inserter_count.max(1);
+        let mut parser = Parser::new(scope, (shared, domain), rules, count, own, &outcome)?;
+        let parsed = parse(file, shared, &mut parser, progress).and_then(|()| parser.finish());
+        parser.close();
+        parsed.map(|()| parser.loaded)
+    });
+    // An inserter's fault is the cause of what the parser met.
+    if let Some(fault) = outcome.take_fault() {
+        return Err(fault);
+    }
+    let inserted = outcome.loaded();
+    Ok(Loaded { keys: inserted.keys, empty_keys: inserted.empty_keys, ..parsed? })
+}
+
+/// Reads a file to its end.
+fn parse<F: Flavour>(
+    file: &dyn DiskFile,
+    shared: &Shared,
+    parser: &mut Parser<'_, F>,
+    progress: &mut dyn FnMut(Loaded),
+) -> Result<(), LoadFault> {
+    let settings = shared.settings();
+    let rules = parser.rules();
     let mut reader = Reader::new(rules.settings.version_check, rules.verifies_checksum);
     let mut buffer = vec![0; LOAD_CHUNK_BYTES];
+    let mut key_delay_us = settings.key_load_delay_us;
     loop {
-        let position = keys.loaded.bytes;
-        let count = keys.member.offline(|| read(file, &mut buffer, position));
-        let count = count.map_err(|error| failed(LoadFault::Io(error)))?;
+        parser.check()?;
+        parser.key_delay_us = key_delay_us;
+        let position = parser.loaded.bytes;
+        let count = parser.own.member.offline(|| read(file, &mut buffer, position));
+        let count = count.map_err(LoadFault::Io)?;
         if count == 0 {
-            reader.end().map_err(|error| failed(LoadFault::Decode(error)))?;
+            reader.end().map_err(LoadFault::Decode)?;
         }
-        keys.loaded.bytes += count as u64;
-        let fed = reader.feed(&buffer[..count], |event| keys.take(event));
-        heap.retired().reclaim(keys.member.domain(), Budget::UNLIMITED);
-        match fed {
-            Ok(Progress::More) => progress(keys.loaded),
+        parser.loaded.bytes += count as u64;
+        match reader.feed(&buffer[..count], |event| parser.take(event)) {
+            Ok(Progress::More) => progress(parser.loaded),
             Ok(Progress::Done { behind }) => {
-                keys.loaded.bytes -= behind as u64;
-                progress(keys.loaded);
-                return Ok(keys.loaded);
+                parser.loaded.bytes -= behind as u64;
+                progress(parser.loaded);
+                return Ok(());
             }
-            Err(ReadError::Decode(error)) => return Err(failed(LoadFault::Decode(error))),
-            Err(ReadError::Sink(fault)) => return Err(failed(fault)),
+            Err(ReadError::Decode(error)) => return Err(LoadFault::Decode(error)),
+            Err(ReadError::Sink(fault)) => return Err(fault),
         }
+        key_delay_us = shared.settings().key_load_delay_us;
     }
 }
 
@@ -221,127 +298,5 @@ fn read(file: &dyn DiskFile, buffer: &mut [u8], position: u64) -> io::Result<usi
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
-    }
-}
-
-/// Keys of a file on their way into the keyspace.
-struct KeyLoader<'l, F: Flavour> {
-    shared: &'l Shared,
-    member: &'l mut Member<F>,
-    heap: &'l Heap,
-    rules: LoadRules<'l>,
-    database: usize,
-    /// The key whose value arrives; none while a value is passed over.
-    draft: Option<KeyDraft<'l>>,
-    loaded: Loaded,
-}
-
-impl<'l, F: Flavour> KeyLoader<'l, F> {
-    fn new(
-        shared: &'l Shared,
-        member: &'l mut Member<F>,
-        heap: &'l Heap,
-        rules: LoadRules<'l>,
-    ) -> KeyLoader<'l, F> {
-        let loaded = Loaded::default();
-        KeyLoader { shared, member, heap, rules, database: 0, draft: None, loaded }
-    }
-
-    fn take(&mut self, event: Event<'_>) -> Result<(), LoadFault> {
-        match event {
-            Event::Database(number) => {
-                let count = self.shared.keyspace.database_count();
-                match usize::try_from(number).ok().filter(|&database| database < count) {
-                    Some(database) => self.database = database,
-                    None => return Err(LoadFault::Database { number, count }),
-                }
-            }
-            Event::Key { name, encoding, expires_at_ms, idle_s, frequency } => {
-                return self.begin(name, encoding, expires_at_ms, (idle_s, frequency));
-            }
-            Event::Item(item) => return self.item(item),
-            Event::KeyEnd => return self.put(),
-            Event::Functions(source) => {
-                self.shared.snapshots.keep_library(source);
-                self.loaded.libraries += 1;
-            }
-            Event::ModuleData(_) => self.loaded.module_parts += 1,
-            Event::Version(_)
-            | Event::Aux { .. }
-            | Event::Sizes { .. }
-            | Event::SlotSizes { .. }
-            | Event::SlotImport(_)
-            | Event::SlotRange(..) => {}
-        }
-        Ok(())
-    }
-
-    fn begin(
-        &mut self,
-        name: &[u8],
-        stored: ValueEncoding,
-        expires_at_ms: Option<i64>,
-        (idle_s, frequency): (Option<u64>, Option<u8>),
-    ) -> Result<(), LoadFault> {
-        let clock = self.rules.clock;
-        let expires_at_ms = expires_at_ms.map(|at_ms| clock.expiry_at(at_ms).unwrap_or(u64::MAX));
-        if expires_at_ms.is_some_and(|at_ms| clock.has_passed(at_ms)) {
-            self.loaded.expired_keys += 1;
-            return Ok(());
-        }
-        let name = name.to_vec();
-        let spec = KeySpec {
-            database: self.database,
-            name: name.clone(),
-            stored,
-            expires_at_ms,
-            idle_s: idle_s.unwrap_or(0),
-            frequency,
-        };
-        let draft = KeyDraft::new(spec, self.rules.settings, clock, self.shared, self.heap);
-        self.draft = Some(draft.map_err(|error| self.fault(name, error))?);
-        Ok(())
-    }
-
-    fn item(&mut self, item: Item<'_>) -> Result<(), LoadFault> {
-        let Some(draft) = &mut self.draft else { return Ok(()) };
-        match draft.take(item) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let name = draft.spec().name.clone();
-                Err(self.fault(name, error))
-            }
-        }
-    }
-
-    fn put(&mut self) -> Result<(), LoadFault> {
-        if self.shared.loading.is_stopped() {
-            return Err(LoadFault::Stopped);
-        }
-        let key_delay_us = self.shared.settings().key_load_delay_us;
-        if key_delay_us != 0 {
-            self.member.offline(|| delay(key_delay_us));
-        }
-        let Some(draft) = self.draft.take() else { return Ok(()) };
-        if draft.is_empty() {
-            self.loaded.empty_keys += 1;
-            return Ok(());
-        }
-        let name = draft.spec().name.clone();
-        let mut left = Some(draft);
-        while let Some(draft) = left {
-            let put = self.member.inside(|member| draft.put(member.enter().section()));
-            left = put.map_err(|error| self.fault(name.clone(), error))?;
-            if left.is_some() {
-                self.member.offline(|| thread::sleep(SLOT_PAUSE));
-            }
-        }
-        self.loaded.keys += 1;
-        Ok(())
-    }
-
-    fn fault(&self, name: Vec<u8>, error: DraftError) -> LoadFault {
-        let before_offset = self.loaded.bytes;
-        LoadFault::Key { name, database: self.database, before_offset, error }
     }
 }

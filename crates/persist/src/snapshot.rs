@@ -16,7 +16,7 @@ use std::thread;
 
 use tidemill_engine::expiry_clock::ExpiryClock;
 use tidemill_engine::shared::Shared;
-use tidemill_engine::stored::encode::{self, EncodeError, EncodeRules};
+use tidemill_engine::stored::encode::{self, EncodeError, EncodeRules, UseRules};
 use tidemill_rdb::Version;
 use tidemill_rdb::encode::{Compression, Output, Place};
 use tidemill_rdb::file::{KeyAttributes, Writer};
@@ -88,6 +88,8 @@ pub struct WriteRules {
     pub clock: ExpiryClock,
     /// `rdb-key-save-delay`, for tests: microseconds per key; -N, one in N keys.
     pub key_delay_us: i64,
+    /// Whether it is said how keys were used.
+    pub uses: UseRules,
     /// Fields about the file.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -114,7 +116,7 @@ pub fn write<O: Output<Error = SnapshotError>>(
 
 /// Writes what is said of the file, and what is no key.
 fn begin_file<O: Output<Error = SnapshotError>>(
-    shared: &Shared,
+    libraries: &[Box<[u8]>],
     rules: &WriteRules,
     out: O,
     version: Version,
@@ -123,8 +125,8 @@ fn begin_file<O: Output<Error = SnapshotError>>(
     for (name, value) in &rules.fields {
         writer.aux(name.as_bytes(), value.as_bytes())?;
     }
-    for library in shared.snapshots.libraries() {
-        writer.functions(&library)?;
+    for library in libraries {
+        writer.functions(library)?;
     }
     Ok(writer)
 }
@@ -156,7 +158,7 @@ impl Walk<'_> {
         // The oldest version that has all types.
         let has_expiring_fields = databases.iter().any(|database| database.volatile > 0);
         let version = if has_expiring_fields { Version::VALKEY } else { Version::COMMON };
-        let writer = begin_file(shared, rules, out, version)?;
+        let writer = begin_file(&shared.snapshots.cut_libraries(), rules, out, version)?;
         let mut keys = Keys { writer, shared, rules, databases, current: None, held_peak: 0 };
         loop {
             cut.begin_batch(heap);
@@ -214,7 +216,8 @@ impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
         let expires_at_ms = entry
             .expires_at_ms()
             .map(|at_ms| i64::try_from(clock.wall_ms(at_ms)).unwrap_or(i64::MAX));
-        let attributes = KeyAttributes { expires_at_ms, ..KeyAttributes::default() };
+        let used = self.rules.uses.attributes(entry, clock.now_ms() / 1000);
+        let attributes = KeyAttributes { expires_at_ms, ..used };
         let rules = EncodeRules {
             seed: self.shared.keyspace.seed(),
             list_listpack_size_max: self.rules.list_listpack_size_max,
@@ -229,7 +232,13 @@ impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
                 }
             },
         )?;
-        delay(self.rules.key_delay_us);
+        if self.rules.key_delay_us != 0 {
+            let snapshots = &self.shared.snapshots;
+            delay(self.rules.key_delay_us, || snapshots.is_cancelled());
+            if snapshots.is_cancelled() {
+                return Err(SnapshotError::Cancelled);
+            }
+        }
         Ok(())
     }
 

@@ -3,15 +3,20 @@
 use std::thread;
 use std::time::Duration;
 
-/// Sleeps for `delay_us` microseconds; -N is one microsecond in N calls. 0 is no delay.
-pub(crate) fn delay(delay_us: i64) {
-    let us = match delay_us {
-        0 => return,
-        1.. => delay_us.unsigned_abs(),
+/// Longest sleep without a look whether there is a reason to go on.
+const STEP_US: u64 = 10_000;
+
+/// Sleeps for `delay_us` microseconds, or until `is_over`; -N is one microsecond in N calls. 0 is no
+/// delay.
+pub(crate) fn delay(delay_us: i64, is_over: impl Fn() -> bool) {
+    let mut left_us = match delay_us {
+        0.. => delay_us.unsigned_abs(),
         // Seldom, as a sleep takes longer than it says.
         _ => u64::from(fastrand::u64(..delay_us.unsigned_abs()) == 0),
     };
-    if us > 0 {
-        thread::sleep(Duration::from_micros(us));
+    while left_us > 0 && !is_over() {
+        let step_us = left_us.min(STEP_US);
+        thread::sleep(Duration::from_micros(step_us));
+        left_us -= step_us;
     }
 }

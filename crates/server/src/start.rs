@@ -241,7 +241,9 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
         match loads_snapshot {
-            true => load_snapshot(&snapshot_file, ready, &stop, &failure)?,
+            true => {
+                load_snapshot((&snapshot_file, &shared, &domain), ready, &stop, &failure)?;
+            }
             false => ready.tell(),
         }
     }
@@ -330,15 +332,17 @@ fn fatal(text: String) -> String {
     format!("{text}\nFatal error loading the DB, check server logs. Exiting.")
 }
 
-/// Lets the snapshot be loaded beside the workers. The server is ready then, or stops.
-fn load_snapshot(
-    file: &SnapshotFile,
+/// Loads the snapshot beside the workers, by threads of their priority: they have nothing to do yet.
+/// The server is ready then, or stops.
+fn load_snapshot<F: Flavour>(
+    (file, shared, domain): (&Arc<SnapshotFile>, &Arc<Shared>, &Arc<Domain<F>>),
     ready: Readiness,
     stop: &Arc<AtomicBool>,
     failure: &Arc<OnceLock<String>>,
 ) -> Result<(), String> {
+    let (file, shared, domain) = (Arc::clone(file), Arc::clone(shared), Arc::clone(domain));
     let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
-    let end = move |shared: &Shared, loaded: Result<(), Option<String>>| match loaded {
+    let body = move || match file.load_all(&shared, &domain) {
         Ok(()) => {
             shared.loading.end();
             ready.tell();
@@ -351,7 +355,8 @@ fn load_snapshot(
             drop(StopOnExit(stop));
         }
     };
-    file.load_beside(Box::new(end)).map_err(|SavingFailed| "no thread loads".into())
+    let thread = thread::Builder::new().name("load".into()).spawn(body);
+    thread.map(drop).map_err(|error| format!("no thread loads: {error}"))
 }
 
 /// Waits until the server is to stop and all data is saved, where it is to be saved.

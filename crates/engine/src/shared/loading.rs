@@ -109,7 +109,7 @@ impl Loading {
         self.end();
     }
 
-    /// What there is of a session's reload. An end is told once.
+    /// State of a session's reload. An end is told once.
     pub(crate) fn take_reload(&self, session: u64) -> Reload {
         let mut reload = self.reload();
         match *reload {

@@ -4,9 +4,10 @@
 //! [`Host`](super::Host). What is counted and answered is decided here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::SAVE_RETRY_S;
+use crate::script::Snapshot as Libraries;
 use crate::settings::SavePoint;
 
 /// Figures of saves and loads, for `INFO`.
@@ -55,9 +56,8 @@ struct State {
     saved_changes: u64,
     /// Unix time in seconds of the last attempt.
     last_attempt_s: u64,
-    /// Sources of libraries of functions that came with a file. They are not called, and written
-    /// again: a save must not lose what the file had.
-    libraries: Vec<Vec<u8>>,
+    /// Libraries of functions at the cut of the save at hand.
+    libraries: Arc<Libraries>,
 }
 
 /// State of saves.
@@ -95,15 +95,11 @@ impl Snapshots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a library that came with a file.
-    pub fn keep_library(&self, source: &[u8]) {
-        self.state().libraries.push(source.to_vec());
-    }
-
-    /// Libraries to write into a file.
+    /// Sources of the libraries of functions at the last cut.
     #[must_use]
-    pub fn libraries(&self) -> Vec<Vec<u8>> {
-        self.state().libraries.clone()
+    pub fn cut_libraries(&self) -> Vec<Box<[u8]>> {
+        let libraries = Arc::clone(&self.state().libraries);
+        libraries.libraries().map(|library| library.source.clone()).collect()
     }
 
     /// Notes what was loaded.
@@ -113,11 +109,12 @@ impl Snapshots {
         state.figures.expired_keys = expired_keys;
     }
 
-    /// Begins a save of what there is at this moment; `changes` is the sum of the workers'.
+    /// Begins a save of what there is at this moment, these libraries among it; `changes` is the
+    /// sum of the workers'.
     pub(super) fn begin(
         &self,
         now_us: u64,
-        changes: u64,
+        (changes, libraries): (u64, Arc<Libraries>),
         is_background: bool,
     ) -> Result<(), AlreadySaving> {
         let mut state = self.state();
@@ -126,6 +123,7 @@ impl Snapshots {
         }
         state.running = Some(Running { started_us: now_us, changes, is_background });
         state.last_attempt_s = now_us / 1_000_000;
+        state.libraries = libraries;
         // Relaxed, all: statistics, and requests that are looked at again and again.
         self.saved_keys.store(0, Ordering::Relaxed);
         self.is_cancelled.store(false, Ordering::Relaxed);
@@ -198,11 +196,6 @@ impl Snapshots {
     /// Notes the most bytes that the save at hand kept from being freed.
     pub fn note_held_bytes(&self, held_bytes_peak: u64) {
         self.state().figures.held_bytes_peak = held_bytes_peak;
-    }
-
-    /// Forgets libraries: a file is loaded in the place of all data.
-    pub fn forget_libraries(&self) {
-        self.state().libraries.clear();
     }
 
     /// Notes a save that needed no walk.

@@ -394,7 +394,8 @@ impl Shared {
         is_background: bool,
     ) -> Result<Cut, AlreadySaving> {
         let (from_us, changes) = (self.clock.monotonic_us(), self.changes());
-        self.snapshots.begin(self.clock.unix_us(), changes, is_background)?;
+        let libraries = self.scripts.functions.snapshot();
+        self.snapshots.begin(self.clock.unix_us(), (changes, libraries), is_background)?;
         let Some(cut) = self.keyspace.cut(alone, section) else {
             self.snapshots.give_up();
             return Err(AlreadySaving);

@@ -5,6 +5,7 @@ use std::collections::TryReserveError;
 
 use tidemill_rdb::Text;
 use tidemill_rdb::encode::{Encoder, Output, Place};
+use tidemill_rdb::file::KeyAttributes;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::value::list::List;
@@ -16,6 +17,8 @@ use tidemill_store::{Encoding, EntryRef, Kind, StringValue};
 use crate::expiry_clock::ExpiryClock;
 use crate::handlers::key::stream_payload;
 use crate::handlers::list::node_limit;
+use crate::settings::{EvictionOrder, Settings};
+use crate::use_stamp::{FrequencyScale, UseStamp};
 
 /// Circumstances under which values are encoded.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,39 @@ pub struct EncodeRules<'r> {
     pub list_listpack_size_max: i64,
     /// Turns expiries of fields into times of the wall clock.
     pub clock: ExpiryClock,
+}
+
+/// Rules by which a file says how a key was used: under LRU and LFU policies only, as in Valkey.
+#[derive(Clone, Copy, Debug)]
+pub struct UseRules {
+    order: Option<EvictionOrder>,
+    scale: FrequencyScale,
+}
+
+impl UseRules {
+    /// Rules under settings.
+    #[must_use]
+    pub fn of(settings: &Settings) -> UseRules {
+        let order = settings.eviction_policy.map(|policy| policy.order);
+        UseRules { order, scale: settings.frequency_scale }
+    }
+
+    /// Attributes of a key at `now_s` by the server's clock; without an expiry.
+    #[must_use]
+    pub fn attributes(self, entry: EntryRef<'_>, now_s: u64) -> KeyAttributes {
+        let stamp = UseStamp::of_field(entry.recency());
+        let mut attributes = KeyAttributes::default();
+        match self.order {
+            Some(EvictionOrder::LeastRecentlyUsed) => {
+                attributes.idle_s = Some(u64::from(stamp.idle_s(now_s)));
+            }
+            Some(EvictionOrder::LeastFrequentlyUsed) => {
+                attributes.frequency = Some(stamp.frequency(now_s, self.scale));
+            }
+            _ => {}
+        }
+        attributes
+    }
 }
 
 /// Reason why a value has no stored form.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_store::{
-    Collection, EntrySpec, Heap, Kind, NewValue, OwnedEntry, Section, SlotLock, TreeSpec,
+    Collection, EntrySpec, Heap, KeyHash, Kind, NewValue, OwnedEntry, Section, SlotLock, TreeSpec,
 };
 
 use super::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, StreamDraft};
@@ -22,6 +22,8 @@ pub struct KeySpec {
     pub database: usize,
     /// Its name.
     pub name: Vec<u8>,
+    /// Its slot and hash.
+    pub key_hash: KeyHash,
     /// How its value is stored.
     pub stored: ValueEncoding,
     /// Server's time in milliseconds at which it expires.
@@ -148,10 +150,12 @@ impl<'h> KeyDraft<'h> {
                 Value::Stream(Collected::new(StreamDraft::new(stored), shared, heap))
             }
         };
-        let used_s = (clock.now_ms() / 1000).saturating_sub(spec.idle_s);
+        let now_s = clock.now_ms() / 1000;
+        // What another policy noted is passed over, as in Valkey.
         let stamp = match spec.frequency {
-            Some(frequency) => UseStamp::with_frequency(used_s, frequency),
-            None => UseStamp::new(used_s),
+            Some(frequency) if settings.counts_uses() => UseStamp::with_frequency(now_s, frequency),
+            _ if settings.counts_uses() => UseStamp::new(now_s),
+            _ => UseStamp::new(now_s.saturating_sub(spec.idle_s)),
         };
         Ok(KeyDraft { spec, recency: stamp.field(), value, shared, heap, is_empty: true })
     }
@@ -160,6 +164,18 @@ impl<'h> KeyDraft<'h> {
     #[must_use]
     pub fn spec(&self) -> &KeySpec {
         &self.spec
+    }
+
+    /// Its database.
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.spec.database
+    }
+
+    /// Its slot and hash.
+    #[must_use]
+    pub fn key_hash(&self) -> KeyHash {
+        self.spec.key_hash
     }
 
     /// True if no element has come: the key is not put then.
@@ -203,8 +219,11 @@ impl<'h> KeyDraft<'h> {
     /// # Errors
     ///
     /// [`DraftError::Duplicate`]; [`DraftError::Malformed`] for a value without elements.
-    pub fn put(self, section: Section<'_>) -> Result<Option<KeyDraft<'h>>, DraftError> {
-        let key_hash = self.shared.keyspace.key_hash(&self.spec.name);
+    pub fn put(
+        self,
+        section: Section<'_>,
+    ) -> Result<Option<KeyDraft<'h>>, (Box<KeySpec>, DraftError)> {
+        let key_hash = self.spec.key_hash;
         let Some(mut lock) = self.shared.keyspace.try_lock(key_hash.slot) else {
             return Ok(Some(self));
         };
@@ -215,7 +234,7 @@ impl<'h> KeyDraft<'h> {
             if let Value::String(Some(entry)) = value {
                 entry.discard(heap);
             }
-            return Err(DraftError::Duplicate);
+            return Err((Box::new(spec), DraftError::Duplicate));
         }
         let put = match value {
             Value::String(None) => Err(DraftError::Malformed),
@@ -234,6 +253,6 @@ impl<'h> KeyDraft<'h> {
             Value::SortedSet(set) => set.put((&spec, recency), hash, lock, section, heap),
             Value::Stream(stream) => stream.put((&spec, recency), hash, lock, section, heap),
         };
-        put.map(|()| None)
+        put.map(|()| None).map_err(|error| (Box::new(spec), error))
     }
 }

@@ -101,7 +101,9 @@ pub fn save_nothing(
 ) -> Result<(), SnapshotError> {
     let temporary = temporary(path, "empty-");
     let out = FileOutput::new(disk.create(&temporary)?, false);
-    let written = begin_file(shared, &rules.content, out, Version::COMMON)
+    // Libraries are no keys: FLUSHALL keeps them.
+    let libraries = shared.scripts.functions.sources();
+    let written = begin_file(&libraries, &rules.content, out, Version::COMMON)
         .and_then(Writer::end)
         .and_then(|out| Ok(out.finish()?))
         .and_then(|_| Ok(disk.rename(&temporary, path)?));

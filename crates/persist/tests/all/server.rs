@@ -7,6 +7,7 @@ use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute;
 use tidemill_engine::shared::{Shared, SharedSpec};
+use tidemill_engine::stored::encode::UseRules;
 use tidemill_persist::disk::simulated::SimulatedDisk;
 use tidemill_persist::load::{LoadError, LoadRules, Loaded, load, open};
 use tidemill_persist::snapshot::{Alone, SaveRules, SnapshotError, WriteRules, save};
@@ -99,6 +100,7 @@ impl Server {
                 list_listpack_size_max: -2,
                 clock: shared.expiry_clock(),
                 key_delay_us: 0,
+                uses: UseRules::of(&shared.settings()),
                 fields: Vec::new(),
             },
             syncs_in_steps: true,
@@ -115,11 +117,13 @@ impl Server {
             clock: self.shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: true,
+            keeps_expired: false,
         };
-        let Server { shared, member, heap } = self;
+        let Server { shared, member, .. } = self;
+        let domain = Arc::clone(member.domain());
         let path = Path::new(PATH);
         let Some(file) = open(disk, path)? else { return Ok(None) };
-        load(&*file, path, shared, (member, heap), rules, &mut |_| {}).map(Some)
+        load(&*file, path, (&**shared, &domain), rules, 2, &mut |_| {}).map(Some)
     }
 
     /// All keys and their strings.

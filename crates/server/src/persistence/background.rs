@@ -8,6 +8,7 @@ use std::thread;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::slots::parking::WaitTarget;
 use tidemill_persist::snapshot::{Beside, SnapshotError};
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::{Cut, Heap, Member};
@@ -19,13 +20,9 @@ use crate::limits::SAVE_POINT_POLL;
 pub(super) enum Job {
     /// Saves a cut.
     Save(Cut),
-    /// Loads the snapshot.
-    Load(LoadEnd),
+    /// Loads the snapshot, for a session that waits.
+    Reload,
 }
-
-/// Called at the end of a load, with the error's text for the operator; without one if the server
-/// stops.
-pub(crate) type LoadEnd = Box<dyn FnOnce(&Shared, Result<(), Option<String>>) + Send>;
 
 /// Starts the thread; it ends with the process.
 ///
@@ -65,7 +62,7 @@ impl<F: Flavour> SaveThread<F> {
         loop {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
-                Ok(Job::Load(end)) => self.load(end),
+                Ok(Job::Reload) => self.reload(),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -81,10 +78,15 @@ impl<F: Flavour> SaveThread<F> {
         }
     }
 
-    fn load(&mut self, end: LoadEnd) {
-        let SaveThread { file, shared, member, heap } = self;
-        let loaded = file.load_all(shared, (member, heap));
-        end(shared, loaded);
+    fn reload(&mut self) {
+        let SaveThread { file, shared, member, .. } = self;
+        let domain = Arc::clone(member.domain());
+        let loaded = member.offline(|| file.load_all(shared, &domain));
+        if let Err(Some(error)) = &loaded {
+            log::error!("{error}");
+        }
+        shared.loading.end_reload(loaded.is_ok());
+        shared.parking.wake_all(WaitTarget::Reload, || {});
     }
 
     /// Frees what the last save left, and begins one that is due.

@@ -13,9 +13,10 @@ use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{Saving, SavingFailed};
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
-use tidemill_engine::slots::parking::WaitTarget;
+use tidemill_engine::stored::encode::UseRules;
 use tidemill_engine::system_error::reason;
 use tidemill_persist::disk::{Disk, DiskFile, DiskLock};
+use tidemill_persist::limits::INSERTERS_MAX;
 use tidemill_persist::load::{LoadError, LoadFault, LoadRules, Loaded, check_version, load, open};
 use tidemill_persist::snapshot::{
     Alone, CutAccess, SaveRules, SnapshotError, WriteRules, save, save_nothing,
@@ -24,7 +25,7 @@ use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{Cut, Heap, Member};
 
-use super::background::{Job, LoadEnd};
+use super::background::Job;
 use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 
 /// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
@@ -123,6 +124,7 @@ impl SnapshotFile {
                 list_listpack_size_max: settings.list_listpack_size_max,
                 clock: shared.expiry_clock(),
                 key_delay_us: settings.key_save_delay_us,
+                uses: UseRules::of(&settings),
                 fields,
             },
             syncs_in_steps: settings.snapshot_syncs_in_steps,
@@ -209,6 +211,7 @@ impl SnapshotFile {
             clock: shared.expiry_clock(),
             settings,
             verifies_checksum: settings.snapshot_checksum && shared.verifies_checksums(),
+            keeps_expired: false,
         }
     }
 
@@ -222,10 +225,10 @@ impl SnapshotFile {
     /// # Errors
     ///
     /// Text for the operator; none if the server stops.
-    pub(super) fn load_all<F: Flavour>(
+    pub(crate) fn load_all<F: Flavour>(
         &self,
         shared: &Shared,
-        (member, heap): (&mut Member<F>, &Heap),
+        domain: &Arc<Domain<F>>,
     ) -> Result<(), Option<String>> {
         let failed = |error: LoadError| match error.fault {
             LoadFault::Stopped => None,
@@ -239,10 +242,10 @@ impl SnapshotFile {
         let settings = shared.settings();
         let rules = self.load_rules(shared, &settings);
         let begun = Instant::now();
-        let mut progress = LoadProgress::new(shared, heap);
-        let note = &mut |loaded: Loaded| progress.note(loaded);
-        let loaded = load(&*file, &self.path, shared, (member, heap), rules, note);
-        progress.publish();
+        let mut logged = Instant::now();
+        let note = &mut |loaded: Loaded| note_progress(shared, loaded, &mut logged);
+        let inserter_count = shared.worker_count().min(INSERTERS_MAX);
+        let loaded = load(&*file, &self.path, (shared, domain), rules, inserter_count, note);
         let loaded = loaded.map_err(failed)?;
         self.note_loaded(shared, loaded, begun);
         Ok(())
@@ -258,12 +261,9 @@ impl SnapshotFile {
         );
         log::info!("DB loaded from disk: {:.3} seconds", begun.elapsed().as_secs_f64());
         let lost = "data of modules was passed over and is lost at the next save";
-        let kept = "libraries of functions are kept for the next save, but cannot be called";
-        for (count, what) in [
-            (loaded.empty_keys, "empty keys were passed over"),
-            (loaded.module_parts, lost),
-            (loaded.libraries, kept),
-        ] {
+        for (count, what) in
+            [(loaded.empty_keys, "empty keys were passed over"), (loaded.module_parts, lost)]
+        {
             if count > 0 {
                 log::warn!("{}: {count} times: {what}", self.path.display());
             }
@@ -275,7 +275,7 @@ impl SnapshotFile {
     }
 
     /// Begins the loading at start, before there are workers. Tells whether there is a file; if so,
-    /// [`SnapshotFile::load_beside`] is to be called once there are.
+    /// [`SnapshotFile::load_all`] is to be called once there are.
     ///
     /// # Errors
     ///
@@ -287,52 +287,18 @@ impl SnapshotFile {
         shared.loading.begin(shared.clock.unix_us() / 1_000_000, total_bytes);
         Ok(true)
     }
-
-    /// Loads the file by the thread that saves in the background, which calls `end` then.
-    ///
-    /// # Errors
-    ///
-    /// [`SavingFailed`]: there is no such thread.
-    pub(crate) fn load_beside(&self, end: LoadEnd) -> Result<(), SavingFailed> {
-        let thread = locked(&self.to_thread);
-        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Load(end)).is_ok());
-        if sent { Ok(()) } else { Err(SavingFailed) }
-    }
 }
 
-/// Progress of a load, for `INFO` and for the log.
-struct LoadProgress<'l> {
-    shared: &'l Shared,
-    heap: &'l Heap,
-    /// Live bytes of the heap that are counted.
-    published_bytes: i64,
-    logged: Instant,
-}
-
-impl<'l> LoadProgress<'l> {
-    fn new(shared: &'l Shared, heap: &'l Heap) -> LoadProgress<'l> {
-        let published_bytes = heap.live_bytes();
-        LoadProgress { shared, heap, published_bytes, logged: Instant::now() }
+/// Shows the progress of a load in `INFO`, and now and then in the log.
+fn note_progress(shared: &Shared, loaded: Loaded, logged: &mut Instant) {
+    shared.loading.note_loaded_bytes(loaded.bytes);
+    shared.peak_bytes();
+    if logged.elapsed().as_secs() < LOAD_LOG_S {
+        return;
     }
-
-    /// Counts the memory that was taken since the last call.
-    fn publish(&mut self) {
-        let live_bytes = self.heap.live_bytes();
-        self.shared.add_live_bytes(live_bytes - self.published_bytes);
-        self.published_bytes = live_bytes;
-    }
-
-    fn note(&mut self, loaded: Loaded) {
-        self.publish();
-        self.shared.loading.note_loaded_bytes(loaded.bytes);
-        self.shared.peak_bytes();
-        if self.logged.elapsed().as_secs() >= LOAD_LOG_S
-            && let Some(figures) = self.shared.loading.figures()
-        {
-            self.logged = Instant::now();
-            let percent = figures.percent();
-            log::info!("Loading RDB: {percent:.1}%, keys loaded: {}", loaded.keys);
-        }
+    if let Some(figures) = shared.loading.figures() {
+        *logged = Instant::now();
+        log::info!("Loading RDB: {:.1}%, {} keys so far", figures.percent(), loaded.keys);
     }
 }
 
@@ -415,13 +381,8 @@ impl Saving for SnapshotFile {
     }
 
     fn load_in_background(&self) -> Result<(), SavingFailed> {
-        let end = |shared: &Shared, loaded: Result<(), Option<String>>| {
-            if let Err(Some(error)) = &loaded {
-                log::error!("{error}");
-            }
-            shared.loading.end_reload(loaded.is_ok());
-            shared.parking.wake_all(WaitTarget::Reload, || {});
-        };
-        self.load_beside(Box::new(end))
+        let thread = locked(&self.to_thread);
+        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Reload).is_ok());
+        if sent { Ok(()) } else { Err(SavingFailed) }
     }
 }

@@ -135,7 +135,6 @@ fn begin_reload(
     let detached: Vec<_> =
         databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
     shared.note_detached(&detached);
-    shared.snapshots.forget_libraries();
     shared.loading.begin_reload(cx.session.id(), shared.clock.unix_us() / 1_000_000);
     cx.worker.refresh_loading(shared);
     if saving.load_in_background().is_err() {

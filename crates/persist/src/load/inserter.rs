@@ -1,0 +1,156 @@
+//! Insertion of keys whose parts arrive in their order.
+
+use std::thread;
+
+use tidemill_engine::shared::Shared;
+use tidemill_engine::stored::{DraftError, KeyDraft, KeySpec};
+use tidemill_rcu::{Budget, Flavour};
+use tidemill_rdb::value::Item;
+use tidemill_store::{Heap, Member};
+
+use super::batch::{Batch, KeyAttributes, Step};
+use super::{LoadFault, LoadRules, Loaded};
+use crate::limits::{PUT_KEYS, SLOT_PAUSE};
+
+/// Keys of one thread on their way into the keyspace. Whole ones are put some at a time, so that
+/// their cache misses overlap and the gate is entered once for all.
+pub(super) struct Inserter<'l, F: Flavour> {
+    shared: &'l Shared,
+    pub(super) member: &'l mut Member<F>,
+    heap: &'l Heap,
+    rules: LoadRules<'l>,
+    /// The key whose value arrives.
+    draft: Option<KeyDraft<'l>>,
+    whole: Vec<KeyDraft<'l>>,
+    /// Offset up to which the file had been read for what is inserted.
+    pub(super) before_offset: u64,
+    pub(super) loaded: Loaded,
+    /// Live bytes of the heap that are counted.
+    published_bytes: i64,
+}
+
+impl<'l, F: Flavour> Inserter<'l, F> {
+    pub(super) fn new(
+        shared: &'l Shared,
+        member: &'l mut Member<F>,
+        heap: &'l Heap,
+        rules: LoadRules<'l>,
+    ) -> Inserter<'l, F> {
+        Inserter {
+            shared,
+            member,
+            heap,
+            rules,
+            draft: None,
+            whole: Vec::with_capacity(PUT_KEYS),
+            before_offset: 0,
+            loaded: Loaded::default(),
+            published_bytes: heap.live_bytes(),
+        }
+    }
+
+    /// Inserts what a batch has.
+    pub(super) fn insert(&mut self, batch: &Batch) -> Result<(), LoadFault> {
+        self.before_offset = batch.before_offset;
+        for step in batch.steps() {
+            match step {
+                Step::Key(attributes, name) => self.begin(attributes, name)?,
+                Step::Item(item) => self.item(item)?,
+                Step::End => self.end()?,
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        attributes: KeyAttributes,
+        name: &[u8],
+    ) -> Result<(), LoadFault> {
+        let KeyAttributes { database, key_hash, encoding, expires_at_ms, idle_s, frequency } =
+            attributes;
+        let spec = KeySpec {
+            database,
+            name: name.to_vec(),
+            key_hash,
+            stored: encoding,
+            expires_at_ms,
+            idle_s: idle_s.unwrap_or(0),
+            frequency,
+        };
+        let LoadRules { clock, settings, .. } = self.rules;
+        let draft = KeyDraft::new(spec, settings, clock, self.shared, self.heap);
+        let before_offset = self.before_offset;
+        let fault = |error| LoadFault::Key { name: name.to_vec(), database, before_offset, error };
+        self.draft = Some(draft.map_err(fault)?);
+        Ok(())
+    }
+
+    pub(super) fn item(&mut self, item: Item<'_>) -> Result<(), LoadFault> {
+        let Some(draft) = &mut self.draft else { return Ok(()) };
+        let before_offset = self.before_offset;
+        draft.take(item).map_err(|error| fault(draft.spec(), before_offset, error))
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), LoadFault> {
+        let Some(draft) = self.draft.take() else { return Ok(()) };
+        if draft.is_empty() {
+            self.loaded.empty_keys += 1;
+            return Ok(());
+        }
+        self.whole.push(draft);
+        if self.whole.len() < PUT_KEYS { Ok(()) } else { self.put() }
+    }
+
+    /// Puts all whole keys into the keyspace.
+    pub(super) fn put(&mut self) -> Result<(), LoadFault> {
+        let keyspace = &self.shared.keyspace;
+        while !self.whole.is_empty() {
+            let mut drafts = std::mem::take(&mut self.whole);
+            let (before_offset, whole, loaded) =
+                (self.before_offset, &mut self.whole, &mut self.loaded);
+            self.member.inside(|member| {
+                let guard = member.enter();
+                let section = guard.section();
+                let places = || drafts.iter().map(|draft| (draft.database(), draft.key_hash()));
+                for (database, key_hash) in places() {
+                    keyspace.prefetch_word(key_hash.slot);
+                    keyspace.prefetch_table(database, key_hash.slot, section);
+                }
+                for (database, key_hash) in places() {
+                    keyspace.prefetch_buckets(database, std::iter::once(key_hash), section);
+                }
+                for draft in drafts.drain(..) {
+                    match draft.put(section) {
+                        Ok(None) => loaded.keys += 1,
+                        Ok(Some(waiting)) => whole.push(waiting),
+                        Err((spec, error)) => return Err(fault(&spec, before_offset, error)),
+                    }
+                }
+                Ok(())
+            })?;
+            if whole.is_empty() {
+                // Its memory is of use again.
+                *whole = drafts;
+                return Ok(());
+            }
+            // Outside of the gate, for whoever has the slot may wait for it.
+            self.member.offline(|| thread::sleep(SLOT_PAUSE));
+        }
+        Ok(())
+    }
+
+    /// Counts the memory that was taken, and frees what was retired.
+    pub(super) fn publish(&mut self) {
+        let live_bytes = self.heap.live_bytes();
+        self.shared.add_live_bytes(live_bytes - self.published_bytes);
+        self.published_bytes = live_bytes;
+        self.member.quiescent();
+        self.heap.retired().reclaim(self.member.domain(), Budget::UNLIMITED);
+    }
+}
+
+fn fault(spec: &KeySpec, before_offset: u64, error: DraftError) -> LoadFault {
+    LoadFault::Key { name: spec.name.clone(), database: spec.database, before_offset, error }
+}

@@ -84,6 +84,8 @@ struct Suspension {
     settings: Settings,
     keys: Value,
     arguments: Value,
+    /// The two tables are the globals `KEYS` and `ARGV`: those of a script.
+    are_globals: bool,
     protocol_of_client: Protocol,
 }
 
@@ -164,6 +166,12 @@ impl Interpreter {
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.vm.heap.budget.used_bytes
+    }
+
+    /// True if no run is suspended.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.suspended.is_empty()
     }
 
     fn number(&mut self) -> u64 {
@@ -281,7 +289,7 @@ impl Interpreter {
         } else {
             self.vm.start(host, function, &[keys, arguments])
         };
-        self.finish(host, outcome, (keys, arguments), protocol_of_client)
+        self.finish(host, outcome, (keys, arguments, are_globals), protocol_of_client)
     }
 
     fn texts(&mut self, texts: &[&[u8]]) -> Result<Value, OutOfMemory> {
@@ -316,8 +324,10 @@ impl Interpreter {
         let (_, parked) = self.vm.parked.swap_remove(parked);
         self.vm.unpark(parked);
         self.vm.settings = suspension.settings;
-        let tables = (suspension.keys, suspension.arguments);
-        self.set_globals(tables.0, tables.1);
+        let tables = (suspension.keys, suspension.arguments, suspension.are_globals);
+        if tables.2 {
+            self.set_globals(tables.0, tables.1);
+        }
         let outcome = self.vm.go_on(host);
         self.finish(host, outcome, tables, suspension.protocol_of_client)
     }
@@ -334,7 +344,7 @@ impl Interpreter {
         &mut self,
         host: &mut dyn Host,
         outcome: Result<Value, Stop>,
-        tables: (Value, Value),
+        (keys, arguments, are_globals): (Value, Value, bool),
         protocol_of_client: Protocol,
     ) -> Progress {
         let progress = match outcome {
@@ -344,13 +354,14 @@ impl Interpreter {
             Err(Stop::Suspended) => {
                 let run = self.number();
                 let mut parked = self.vm.park();
-                parked.keep(&[tables.0, tables.1]);
+                parked.keep(&[keys, arguments]);
                 self.vm.parked.push((run, parked));
                 self.suspended.push(Suspension {
                     run,
                     settings: std::mem::take(&mut self.vm.settings),
-                    keys: tables.0,
-                    arguments: tables.1,
+                    keys,
+                    arguments,
+                    are_globals,
                     protocol_of_client,
                 });
                 Progress::Suspended(Run(run))

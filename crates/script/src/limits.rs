@@ -41,7 +41,11 @@ pub const PATTERN_DEPTH_MAX: usize = 4_000;
 /// Steps of a match between two questions to the host.
 pub const PATTERN_STEPS_PER_INTERRUPT: u64 = 1 << 20;
 
-/// Values that one call of `unpack` may return.
+/// Arguments and results that a library function may have on the stack together, as
+/// `LUAI_MAXCSTACK` of Lua 5.1.
+pub const NATIVE_VALUES_MAX: usize = 8_000;
+
+/// Values that one call of a library may unpack from a text.
 pub const UNPACK_VALUES_MAX: usize = 7_990;
 
 /// Nesting of values that `cmsgpack` packs; deeper tables become nil.

@@ -87,5 +87,7 @@ pub(crate) struct Registration {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) protocol: Protocol,
+    /// A library is loaded: functions may be registered.
+    pub(crate) is_loading: bool,
     pub(crate) registrations: Vec<Registration>,
 }

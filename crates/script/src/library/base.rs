@@ -3,7 +3,7 @@
 use super::registry::{Functions, native, register};
 use crate::heap::{Code, OutOfMemory};
 use crate::host::Host;
-use crate::limits::UNPACK_VALUES_MAX;
+use crate::limits::NATIVE_VALUES_MAX;
 use crate::value::Value;
 use crate::vm::{Args, Native, Ret, Stop, Vm};
 
@@ -304,7 +304,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         return Ok(Ret::None);
     }
     let count = last - first + 1;
-    if count > UNPACK_VALUES_MAX as i64 {
+    if count + args.count as i64 > NATIVE_VALUES_MAX as i64 {
         return Err(vm.fail("too many results to unpack"));
     }
     let table = vm.heap.table(table);

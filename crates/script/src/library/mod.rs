@@ -43,10 +43,10 @@ pub(crate) fn open(
     structs::open(vm)?;
     cmsgpack::open(vm)?;
     bit::open(vm)?;
-    server::open(vm, identity)?;
+    server::open(vm, identity, is_for_functions)?;
     protect(vm)?;
     if is_for_functions {
-        server::open_for_loading(vm, identity)?;
+        server::open_phases(vm, identity)?;
     }
     Ok(())
 }

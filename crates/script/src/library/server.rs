@@ -22,23 +22,25 @@ const COMMANDS: Functions = &[
     ("call", call),
     ("pcall", pcall),
     ("set_repl", set_repl),
-    ("replicate_commands", replicate_commands),
-    ("breakpoint", breakpoint),
-    ("debug", debug),
     ("acl_check_cmd", acl_check_cmd),
 ];
 
-/// Task of an interpreter of libraries: each has a table of its own as `redis` and `server`.
+/// Functions that only scripts have, not functions of libraries.
+const SCRIPTS_ONLY: Functions =
+    &[("replicate_commands", replicate_commands), ("breakpoint", breakpoint), ("debug", debug)];
+
+/// Task of an interpreter of libraries: each has globals of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Phase {
-    /// A library is loaded: it registers functions and calls no command.
+    /// A library is loaded: all that it has is `redis` and `server`, by which it registers
+    /// functions.
     Loading,
     /// A function is called.
     Calling,
 }
 
 impl Phase {
-    /// Name of its table among the scripts, which are named by numbers.
+    /// Name of its globals among the scripts, which are named by numbers.
     fn name(self) -> &'static [u8] {
         match self {
             Phase::Loading => b"loading",
@@ -47,45 +49,65 @@ impl Phase {
     }
 }
 
-/// Gives an interpreter of libraries the table of a phase.
+/// Gives an interpreter of libraries the globals of a phase.
 pub(crate) fn begin_phase(vm: &mut Vm, phase: Phase) {
-    let (globals, scripts) = (vm.globals, vm.scripts);
-    let table = vm.heap.name(scripts, phase.name());
-    for name in [b"redis".as_slice(), b"server"] {
-        // The entry exists, so this needs no memory.
-        let _ = vm.heap.set_name(globals, name, table);
+    if let Value::Table(globals) = vm.heap.name(vm.scripts, phase.name()) {
+        vm.globals = globals;
     }
+    vm.settings.server.is_loading = matches!(phase, Phase::Loading);
 }
 
-/// Makes the tables of the phases of an interpreter whose globals are complete.
-pub(super) fn open_for_loading(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfMemory> {
-    let (globals, scripts) = (vm.globals, vm.scripts);
-    let calling = vm.heap.name(globals, b"server");
-    vm.heap.set_name(scripts, Phase::Calling.name(), calling)?;
+/// Makes the globals of the phases of an interpreter whose globals are complete.
+pub(super) fn open_phases(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfMemory> {
+    let (calling, scripts) = (vm.globals, vm.scripts);
+    vm.heap.set_name(scripts, Phase::Calling.name(), Value::Table(calling))?;
+    let loading = vm.heap.new_table()?;
+    vm.heap.set_name(scripts, Phase::Loading.name(), Value::Table(loading))?;
     let table = vm.heap.new_table()?;
-    vm.heap.set_name(scripts, Phase::Loading.name(), Value::Table(table))?;
-    register(vm, table, SHARED)?;
-    register(
-        vm,
-        table,
-        &[("acl_check_cmd", acl_check_cmd), ("register_function", register_function)],
-    )?;
-    set_constants(vm, table, identity)?;
-    let metatable = vm.heap.table(globals).metatable;
-    let table = vm.heap.table_mut(table);
-    table.metatable = metatable;
-    table.is_readonly = true;
+    for name in [b"redis".as_slice(), b"server"] {
+        vm.heap.set_name(loading, name, Value::Table(table))?;
+    }
+    register(vm, table, &[("log", log), ("register_function", register_function)])?;
+    set_log_levels(vm, table)?;
+    set_versions(vm, table, identity)?;
+    let metatable = vm.heap.table(calling).metatable;
+    for table in [table, loading] {
+        let table = vm.heap.table_mut(table);
+        table.metatable = metatable;
+        table.is_readonly = true;
+    }
     Ok(())
 }
 
-pub(super) fn open(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfMemory> {
+pub(super) fn open(
+    vm: &mut Vm,
+    identity: &crate::Identity,
+    is_for_functions: bool,
+) -> Result<(), OutOfMemory> {
     let table = vm.heap.new_table()?;
     register(vm, table, SHARED)?;
     register(vm, table, COMMANDS)?;
-    set_constants(vm, table, identity)?;
+    if !is_for_functions {
+        register(vm, table, SCRIPTS_ONLY)?;
+    }
+    set_log_levels(vm, table)?;
+    let numbers = [
+        ("REPL_NONE", 0.0),
+        ("REPL_AOF", 1.0),
+        ("REPL_SLAVE", 2.0),
+        ("REPL_REPLICA", 2.0),
+        ("REPL_ALL", 3.0),
+    ];
+    for (name, number) in numbers {
+        super::registry::set_number(vm, table, name, number)?;
+    }
+    set_versions(vm, table, identity)?;
     let globals = vm.globals;
     vm.heap.set_name(globals, b"redis", Value::Table(table))?;
     vm.heap.set_name(globals, b"server", Value::Table(table))?;
+    if is_for_functions {
+        return Ok(());
+    }
     register(
         vm,
         globals,
@@ -93,21 +115,20 @@ pub(super) fn open(vm: &mut Vm, identity: &crate::Identity) -> Result<(), OutOfM
     )
 }
 
-fn set_constants(
+fn set_log_levels(vm: &mut Vm, table: TableId) -> Result<(), OutOfMemory> {
+    let levels = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
+    for (level, name) in levels.into_iter().enumerate() {
+        super::registry::set_number(vm, table, name, level as f64)?;
+    }
+    Ok(())
+}
+
+fn set_versions(
     vm: &mut Vm,
     table: TableId,
     identity: &crate::Identity,
 ) -> Result<(), OutOfMemory> {
     let numbers = [
-        ("LOG_DEBUG", 0.0),
-        ("LOG_VERBOSE", 1.0),
-        ("LOG_NOTICE", 2.0),
-        ("LOG_WARNING", 3.0),
-        ("REPL_NONE", 0.0),
-        ("REPL_AOF", 1.0),
-        ("REPL_SLAVE", 2.0),
-        ("REPL_REPLICA", 2.0),
-        ("REPL_ALL", 3.0),
         ("REDIS_VERSION_NUM", f64::from(identity.redis_version_number)),
         ("VALKEY_VERSION_NUM", f64::from(identity.version_number)),
     ];
@@ -474,6 +495,10 @@ fn reply_of_table(vm: &Vm, table: TableId, depth: usize) -> Reply {
 
 /// `register_function(name, callback)` or `register_function{function_name=..., ...}`.
 fn register_function(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+    if !vm.settings.server.is_loading {
+        let text = "server.register_function can only be called on FUNCTION LOAD command";
+        return Err(raise(vm, text));
+    }
     let registration = match args.count {
         1 => named_registration(vm, vm.arg(args, 0)),
         2 => match (vm.arg(args, 0), vm.arg(args, 1)) {

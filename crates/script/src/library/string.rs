@@ -44,8 +44,8 @@ fn byte(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if first > last {
         return Ok(Ret::None);
     }
-    if last - first + 1 > crate::limits::UNPACK_VALUES_MAX as i64 {
-        return Err(vm.fail("string slice too long"));
+    if last - first + 1 + args.count as i64 > crate::limits::NATIVE_VALUES_MAX as i64 {
+        return Err(vm.fail("stack overflow (string slice too long)"));
     }
     let bytes = &vm.heap.bytes(text)[first as usize - 1..last as usize];
     vm.results = bytes.iter().map(|byte| Value::Number(f64::from(*byte))).collect();

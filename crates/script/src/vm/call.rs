@@ -492,6 +492,7 @@ impl Vm {
 
     /// The error that ends the run, with its text.
     pub(crate) fn kill(&mut self, text: &str) -> Stop {
+        self.error_place = self.current_line();
         match self.plain_error(text.as_bytes()) {
             Stop::Error(value) => Stop::Killed(value),
             other => other,

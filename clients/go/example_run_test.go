@@ -25,6 +25,18 @@ func TestExamples_PrintWhatTheyPromise(t *testing.T) {
 		{"Cached", ExampleClient_Cached, "999\n"},
 		{"Subscribe", ExampleSubscription_Subscribe, "{ weather rain}\n"},
 		{"Go", ExampleClient_Go, "1 <nil>\n2 <nil>\n3 <nil>\n"},
+		{"Watch", ExampleClient_Watch, "[OK] <nil>\n"},
+		{"Script", ExampleScript_Run, "21 <nil>\n42 <nil>\n"},
+		{"Iterate", ExampleClient_Iterate, "2\n"},
+		{"As", ExampleAs, "{Ada 36} <nil>\ntrue\n<nil> <nil>\n"},
+		{"Dedicate", ExampleClient_Dedicate, "OK <nil>\n0 <nil>\n"},
+		{"Blocking", ExampleClient_Do_blocking, "[jobs paint]\n"},
+		{"ServerCode", ExampleServerCode, "ERR\ntrue\n"},
+		{"WithIdempotent", ExampleWithIdempotent, "<nil>\n"},
+		{"Async", ExampleClient_Async, "PONG<nil>\n"},
+		{"RunBatchOfOne", ExampleClient_RunBatch, "3 <nil>\n42 <nil>\ntrue\n"},
+		{"Hook", ExampleHook, "2 1\n"},
+		{"Shutdown", ExampleClient_Shutdown, "<nil>\ntrue\n"},
 	}
 	for _, e := range single {
 		t.Run(e.name, func(t *testing.T) {

@@ -23,8 +23,11 @@ type testServer struct {
 	args    []string
 }
 
-// serverBinaries lists what the tests run against; an absent one is reported and skipped.
-var serverBinaries = []string{"valkey-server", "redis-server"}
+// serverBinaries lists what the tests run against, the newest first and the oldest last; an absent
+// one is reported and skipped. docs/versions.md says which versions these are.
+var serverBinaries = []string{
+	"valkey-server", "redis-server", "valkey-server-9.0", "redis-server-6.2",
+}
 
 func freePort(t testing.TB) int {
 	t.Helper()

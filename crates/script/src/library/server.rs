@@ -18,12 +18,8 @@ const SHARED: Functions = &[
     ("status_reply", status_reply),
 ];
 
-const COMMANDS: Functions = &[
-    ("call", call),
-    ("pcall", pcall),
-    ("set_repl", set_repl),
-    ("acl_check_cmd", acl_check_cmd),
-];
+const COMMANDS: Functions =
+    &[("call", call), ("pcall", pcall), ("set_repl", set_repl), ("acl_check_cmd", acl_check_cmd)];
 
 /// Functions that only scripts have, not functions of libraries.
 const SCRIPTS_ONLY: Functions =

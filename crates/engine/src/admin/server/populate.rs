@@ -65,9 +65,11 @@ fn make(
                 Ok(value) => value,
                 Err(error) => return outcome = Err(error),
             };
+            let key_hash = shared.keyspace.key_hash(&name);
             let spec = KeySpec {
                 database,
                 name: name.clone(),
+                key_hash,
                 stored: ValueEncoding::String,
                 expires_at_ms: None,
                 idle_s: 0,
@@ -80,8 +82,7 @@ fn make(
             if !is_new {
                 continue;
             }
-            let slot = shared.keyspace.key_hash(&name).slot;
-            let mut lock = shared.keyspace.try_lock(slot).expect("nobody else runs");
+            let mut lock = shared.keyspace.try_lock(key_hash.slot).expect("nobody else runs");
             if let Some(side) = lock.side_if_any() {
                 side.touch(database, &name);
             }

@@ -46,6 +46,13 @@ func (w *writer) run(address string, random *rand.Rand, answered *atomic.Int64) 
 	for {
 		depth := 1 + random.IntN(depthMax)
 		other := random.IntN(writerCount)
+		// By themselves too: then nothing but what others write holds their replies.
+		if random.IntN(2) == 0 {
+			if !w.read(conn, other, depth) {
+				return
+			}
+			continue
+		}
 		var request []byte
 		for range depth {
 			for _, words := range [][]string{
@@ -71,11 +78,27 @@ func (w *writer) run(address string, random *rand.Rand, answered *atomic.Int64) 
 					answered.Add(1)
 				}
 			}
-			if value, err := strconv.ParseInt(string(reply.Text), 10, 64); err == nil {
-				w.seen[other] = max(w.seen[other], value)
-			}
+			w.see(other, reply)
 		}
 	}
+}
+
+func (w *writer) see(other int, reply wire.Reply) {
+	if value, err := strconv.ParseInt(string(reply.Text), 10, 64); err == nil {
+		w.seen[other] = max(w.seen[other], value)
+	}
+}
+
+// read reads another writer's counter some times; it tells whether the server is there still.
+func (w *writer) read(conn *wire.Conn, other, depth int) bool {
+	for range depth {
+		reply, err := conn.Do("GET", fmt.Sprintf("a:%d", other))
+		if err != nil {
+			return false
+		}
+		w.see(other, reply)
+	}
+	return true
 }
 
 // check compares what the server has with what it has acknowledged.
@@ -155,7 +178,7 @@ func TestKill_LosesNothingAcknowledged(t *testing.T) {
 					writer.check(t, conn, writers)
 				}
 				conn.Close()
-				live(server, writers, random)
+				live(server, writers, random, nil)
 				if t.Failed() {
 					t.Fatal(server.Log())
 				}
@@ -164,9 +187,15 @@ func TestKill_LosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// live lets the writers work for a random time, and kills the server.
-func live(server *instance.Server, writers []*writer, random *rand.Rand) {
+// live lets the writers work for a random time, and something beside them if it is given, and
+// kills the server.
+func live(
+	server *instance.Server, writers []*writer, random *rand.Rand, beside func(address string),
+) {
 	var group sync.WaitGroup
+	if beside != nil {
+		group.Go(func() { beside(server.Address) })
+	}
 	var answered atomic.Int64
 	for _, writer := range writers {
 		own := rand.New(rand.NewPCG(random.Uint64(), 0))

@@ -197,8 +197,6 @@ CLIENT PAUSE 1 x WRITE
 		t.Errorf("LASTSAVE is %d seconds ago", age)
 	}
 	for line, want := range map[string]string{
-		"BGREWRITEAOF": "-ERR BGREWRITEAOF is not supported: " +
-			"the append-only log is not rewritten",
 		"REPLICAOF a 1":     "-ERR REPLICAOF is not supported: there is no replication",
 		"MODULE LIST":       "*[]",
 		"SHUTDOWN FAILOVER": "-ERR SHUTDOWN FAILOVER is only supported in cluster mode.",

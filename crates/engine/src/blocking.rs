@@ -6,6 +6,11 @@ use tidemill_store::hash::Seed;
 use tidemill_store::{EntryRef, Kind};
 
 use crate::command::KeyPositions;
+use crate::commit::RecordNumber;
+
+/// Error of `WAITAOF` that asks for a log where there is none.
+pub const NO_LOG: &str =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 
 /// Reply to a client whose wait ends without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +21,39 @@ pub enum TimeoutReply {
     Null,
     /// The number 0.
     Zero,
-    /// Twice the number 0.
-    TwoZeros,
-    /// The numbers 1 and 0.
-    OneAndZero,
+    /// Number of logs of this server in which a record is durable, and of replicas: 0.
+    Durable {
+        /// The record.
+        record: RecordNumber,
+        /// True if the client asked for this server's log.
+        is_local_wanted: bool,
+        /// True if it waits for nothing else.
+        is_local_enough: bool,
+    },
 }
 
 impl TimeoutReply {
-    /// Writes the reply.
-    pub fn write(self, reply: &mut ReplyBuffer) {
+    /// Record whose being durable ends the wait.
+    #[must_use]
+    pub fn awaited_record(self) -> Option<RecordNumber> {
+        match self {
+            TimeoutReply::Durable { record, is_local_enough: true, .. } => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Writes the reply; `durable` is the last record that is durable, none without a log.
+    pub fn write(self, reply: &mut ReplyBuffer, durable: Option<RecordNumber>) {
         match self {
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Null => reply.null(),
             TimeoutReply::Zero => reply.integer(0),
-            TimeoutReply::TwoZeros | TimeoutReply::OneAndZero => {
+            TimeoutReply::Durable { is_local_wanted: true, .. } if durable.is_none() => {
+                reply.error(NO_LOG);
+            }
+            TimeoutReply::Durable { record, .. } => {
                 reply.array(2);
-                reply.integer(i64::from(self == TimeoutReply::OneAndZero));
+                reply.integer(i64::from(durable.is_some_and(|durable| durable >= record)));
                 reply.integer(0);
             }
         }

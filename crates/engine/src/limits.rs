@@ -298,3 +298,10 @@ pub const STREAM_ENTRY_BYTES_MAX: u64 = 1 << 30;
 
 /// Seconds after a failed save before which a save point begins no other one, as in Valkey.
 pub const SAVE_RETRY_S: u64 = 5;
+
+/// Rewrites of the append-only file that fail in a row before the next one is put off, as in
+/// Valkey.
+pub const REWRITE_FAILURES_MAX: u64 = 3;
+
+/// Longest time for which a rewrite is put off, in minutes, as in Valkey.
+pub const REWRITE_RETRY_MINUTES_MAX: u64 = 60;

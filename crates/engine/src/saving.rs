@@ -42,6 +42,14 @@ pub trait Saving: fmt::Debug + Send + Sync {
     /// [`SavingFailed`]: there is no such thread.
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed>;
 
+    /// Begins a rewrite of the append-only file by a thread beside the workers, which ends it in
+    /// [`Shared::rewrites`]. The beginner has noted it there.
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]; the rewrite has ended then.
+    fn rewrite_log(&self, shared: &Shared) -> Result<(), SavingFailed>;
+
     /// Looks whether there is a snapshot, of a version that is read.
     ///
     /// # Errors
@@ -83,6 +91,11 @@ impl Saving for NoFiles {
     fn save_in_background(&self, shared: &Shared, cut: Cut) -> Result<(), SavingFailed> {
         drop(cut);
         shared.end_save(false);
+        Err(SavingFailed)
+    }
+
+    fn rewrite_log(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        shared.rewrites.end(0, false);
         Err(SavingFailed)
     }
 

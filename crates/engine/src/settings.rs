@@ -73,18 +73,6 @@ impl EvictionPolicy {
     }
 }
 
-/// When the append-only file has a change for certain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LocalFile {
-    /// There is none.
-    #[default]
-    Absent,
-    /// Before the reply leaves.
-    BeforeReply,
-    /// Some time after the reply.
-    Later,
-}
-
 /// One of the pairs of `save`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
@@ -105,8 +93,6 @@ pub struct Settings {
     pub users_file: Option<String>,
     /// `acllog-max-len`: entries of `ACL LOG`.
     pub acl_log_entries_max: usize,
-    /// `appendonly` and `appendfsync`: when the append-only file has a change for certain.
-    pub local_file: LocalFile,
     /// `maxmemory` in bytes; 0 is no limit.
     pub maxmemory_bytes: u64,
     /// `active-expire-effort`, from 1 on.
@@ -158,6 +144,10 @@ pub struct Settings {
     pub key_load_delay_us: i64,
     /// `loading-process-events-interval-bytes`.
     pub loading_interval_bytes: u64,
+    /// `auto-aof-rewrite-percentage`: growth at which the log is rewritten; 0 for never.
+    pub rewrite_percentage: u64,
+    /// `auto-aof-rewrite-min-size`: bytes of the log from which growth counts.
+    pub rewrite_bytes_min: u64,
     /// `save`: when a snapshot is due.
     pub save_points: Vec<SavePoint>,
     /// `stop-writes-on-bgsave-error`: whether writes are refused after a background save that
@@ -228,7 +218,6 @@ impl Default for Settings {
             new_users_have_channels: false,
             users_file: None,
             acl_log_entries_max: 128,
-            local_file: LocalFile::Absent,
             maxmemory_bytes: 0,
             expire_effort: 1,
             eviction_policy: None,
@@ -253,6 +242,8 @@ impl Default for Settings {
             key_save_delay_us: 0,
             key_load_delay_us: 0,
             loading_interval_bytes: 2 << 20,
+            rewrite_percentage: 0,
+            rewrite_bytes_min: 0,
             save_points: Vec::new(),
             stops_writes_on_save_error: true,
             version_check: VersionCheck::Strict,

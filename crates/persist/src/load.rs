@@ -51,7 +51,7 @@ pub struct Loaded {
     pub libraries: u64,
     /// Data of modules that was passed over.
     pub module_parts: u64,
-    /// Bytes of the file that were read.
+    /// Bytes of the file that were read; at its end, its own without what is behind them.
     pub bytes: u64,
 }
 

@@ -6,6 +6,7 @@
 //! next piece.
 
 mod access;
+mod commands;
 mod output;
 mod save;
 
@@ -26,6 +27,7 @@ use crate::limits::WALK_PAUSE;
 use crate::test_delay::delay;
 
 pub use access::{Alone, Beside, CutAccess};
+pub use commands::CommandsOutput;
 pub use output::FileOutput;
 pub use save::{SaveRules, save, save_nothing};
 
@@ -75,9 +77,29 @@ impl From<TryReserveError> for SnapshotError {
     }
 }
 
+/// What a snapshot is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A save, as [`Shared::snapshots`] knows it.
+    Save,
+    /// A base of the append-only file, as [`Shared::rewrites`] knows it.
+    LogBase,
+}
+
+impl Purpose {
+    fn is_cancelled(self, shared: &Shared) -> bool {
+        match self {
+            Purpose::Save => shared.snapshots.is_cancelled(),
+            Purpose::LogBase => shared.rewrites.is_cancelled(),
+        }
+    }
+}
+
 /// Circumstances of a snapshot.
 #[derive(Clone, Debug)]
 pub struct WriteRules {
+    /// What it is written for.
+    pub purpose: Purpose,
     /// `rdbcompression`.
     pub compression: Compression,
     /// `rdbchecksum`.
@@ -92,6 +114,16 @@ pub struct WriteRules {
     pub uses: UseRules,
     /// Fields about the file.
     pub fields: Vec<(&'static str, String)>,
+}
+
+impl WriteRules {
+    /// The same without what only a file is for: compression and checksum.
+    #[must_use]
+    pub fn for_commands(mut self) -> WriteRules {
+        self.compression = Compression::None;
+        self.has_checksum = false;
+        self
+    }
 }
 
 /// Writes a cut as an RDB file. The cut has ended when this returns. Blocks until all is written.
@@ -129,6 +161,16 @@ fn begin_file<O: Output<Error = SnapshotError>>(
         writer.functions(library)?;
     }
     Ok(writer)
+}
+
+/// A snapshot without any data.
+///
+/// # Errors
+///
+/// There is no memory for it.
+pub fn empty(rules: &WriteRules) -> Result<Vec<u8>, SnapshotError> {
+    let writer = begin_file(&[], rules, output::Memory::default(), Version::COMMON)?;
+    Ok(writer.end()?.0)
 }
 
 /// A cut that ends however its writing does.
@@ -196,7 +238,7 @@ impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
     /// Writes everything that a round has.
     fn batch(&mut self, cut: &Cut) -> Result<(), SnapshotError> {
         self.held_peak = self.held_peak.max(cut.held_bytes());
-        if self.shared.snapshots.is_cancelled() {
+        if self.rules.purpose.is_cancelled(self.shared) {
             return Err(SnapshotError::Cancelled);
         }
         let mut count = 0;
@@ -233,9 +275,10 @@ impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
             },
         )?;
         if self.rules.key_delay_us != 0 {
-            let snapshots = &self.shared.snapshots;
-            delay(self.rules.key_delay_us, || snapshots.is_cancelled());
-            if snapshots.is_cancelled() {
+            let is_cancelled = || self.rules.purpose.is_cancelled(self.shared);
+            let is_over = || is_cancelled() || self.shared.settings().key_save_delay_us == 0;
+            delay(self.rules.key_delay_us, is_over);
+            if is_cancelled() {
                 return Err(SnapshotError::Cancelled);
             }
         }

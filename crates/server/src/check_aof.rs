@@ -5,22 +5,21 @@ use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tidemill_persist::append_only::{
-    FileCheck, FileRole, Manifest, check_file, is_manifest, is_snapshot,
-};
+use tidemill_persist::append_only::{FileCheck, Manifest, check_file, is_manifest, is_snapshot};
+use tidemill_persist::check::CheckFault;
 use tidemill_persist::disk::{Disk, FileSystem};
 
 /// Help of the part.
 pub const USAGE: &str = "\
 Usage: tidemill check-aof [--fix | --truncate-to-timestamp SECONDS] FILE
 
-Checks an append-only file: a manifest with all files that it names, or one file of commands. A
-snapshot at the beginning is not looked at. Do not use it on the files of a server that runs.
+Checks an append-only file: a manifest with all files that it names, or one file, with or without a
+snapshot at its beginning. Do not use it on the files of a server that runs.
 
 Options:
   --fix                            cuts the last file where it stops being whole, after asking
   --truncate-to-timestamp SECONDS  cuts the last file before the first command later than a Unix
-                                   time, by the annotations of aof-timestamp-enabled, after asking
+                                   time, by the annotations of aof-timestamp-enabled
   -h, --help                       print this
 
 Examples:
@@ -79,17 +78,11 @@ fn parse(words: Vec<OsString>) -> Option<Options> {
     (is_one_wish && !options.path.as_os_str().is_empty()).then_some(options)
 }
 
-/// Files to check, in order.
-fn files(disk: &dyn Disk, path: &Path) -> Result<Vec<PathBuf>, String> {
-    if !is_manifest(path) {
-        return Ok(vec![path.to_owned()]);
-    }
+/// Reads the manifest that a path names.
+fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<Manifest, String> {
     let text = read(disk, path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let manifest = Manifest::parse(&text)
-        .map_err(|error| format!("{}:{}: {}", path.display(), error.line_number, error.reason))?;
-    let directory = path.parent().unwrap_or(Path::new(""));
-    let entries = manifest.files().filter(|entry| entry.role != FileRole::History);
-    Ok(entries.map(|entry| directory.join(&entry.name)).collect())
+    Manifest::parse(&text)
+        .map_err(|error| format!("{}:{}: {}", path.display(), error.line_number, error.reason))
 }
 
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
@@ -102,45 +95,132 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
 
 /// Checks all files; true if they are whole, or are now.
 fn check(disk: &dyn Disk, options: &Options) -> Result<bool, String> {
-    let files = files(disk, &options.path)?;
+    if !is_manifest(&options.path) {
+        print("Start checking Old-Style AOF\n");
+        return check_one(disk, options, &options.path, ("AOF", true));
+    }
+    print("Start checking Multi Part AOF\n");
+    let manifest = read_manifest(disk, &options.path)?;
+    let directory = options.path.parent().unwrap_or(Path::new(""));
     let mut is_whole = true;
-    for (index, path) in files.iter().enumerate() {
-        let shown = path.display();
-        let failed = |error: io::Error| format!("{shown}: {error}");
-        let file = disk.open(path).map_err(failed)?;
-        if is_snapshot(&*file).map_err(failed)? {
-            print(&format!("{shown} begins with a snapshot, which is not checked\n"));
-            continue;
-        }
-        let found = check_file(&*file, options.until).map_err(failed)?;
-        print(&format!(
-            "AOF analyzed: filename={shown}, size={}, ok_up_to={}, diff={}\n",
-            found.bytes,
-            found.whole_bytes,
-            found.bytes - found.whole_bytes
-        ));
-        let is_last = index + 1 == files.len();
-        let Some((end, why)) = cut(&found, options) else {
-            let is_valid = found.fault.is_none();
-            let verdict = if is_valid { "is valid" } else { "is not valid. Use --fix to cut it" };
-            print(&format!("AOF {shown} {verdict}\n"));
-            is_whole &= is_valid;
-            continue;
-        };
-        if !is_last {
-            return Err(format!("{shown}: {why} at offset {end}, and it is not the last file"));
-        }
-        if !is_confirmed(&format!(
-            "This will shrink the AOF {shown} from {} bytes to {end}: {why}",
-            found.bytes
-        )) {
-            return Err("aborted".into());
-        }
-        let file = disk.open_or_create(path).map_err(failed)?;
-        file.set_length(end).and_then(|()| file.sync()).map_err(failed)?;
-        print(&format!("Successfully truncated AOF {shown}\n"));
+    if let Some(base) = &manifest.base {
+        let path = directory.join(&base.name);
+        let file = disk.open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let begins_with_snapshot = is_snapshot(&*file);
+        let begins_with_snapshot =
+            begins_with_snapshot.map_err(|error| format!("{}: {error}", path.display()))?;
+        let format = if begins_with_snapshot { "RDB" } else { "RESP" };
+        print(&format!("Start to check BASE AOF ({format} format).\n"));
+        let is_last = manifest.increments.is_empty();
+        is_whole &= check_one(disk, options, &path, ("BASE AOF", is_last))?;
+    }
+    if !manifest.increments.is_empty() {
+        print("Start to check INCR files.\n");
+    }
+    for (index, entry) in manifest.increments.iter().enumerate() {
+        let is_last = index + 1 == manifest.increments.len();
+        let path = directory.join(&entry.name);
+        is_whole &= check_one(disk, options, &path, ("INCR AOF", is_last))?;
+    }
+    if is_whole {
+        print("All AOF files and manifest are valid\n");
     }
     Ok(is_whole)
+}
+
+/// Checks one file; true if it is whole, or is now.
+fn check_one(
+    disk: &dyn Disk,
+    options: &Options,
+    path: &Path,
+    (kind, is_last): (&str, bool),
+) -> Result<bool, String> {
+    let shown = path.display();
+    let failed = |error: io::Error| format!("{shown}: {error}");
+    let file = disk.open(path).map_err(failed)?;
+    let mut start = 0;
+    if is_snapshot(&*file).map_err(failed)? {
+        start = check_preamble(disk, path)?;
+    }
+    let found = check_file(&*file, start, options.until).map_err(failed)?;
+    if found.bytes == 0 {
+        print(&format!("{kind} {shown} is empty\n"));
+        return Ok(true);
+    }
+    if options.until.is_none() || found.fault.is_some() {
+        print(&format!(
+            "AOF analyzed: filename={shown}, size={}, ok_up_to={}, ok_up_to_line={}, diff={}\n",
+            found.bytes,
+            found.whole_bytes,
+            found.whole_lines,
+            found.bytes - found.whole_bytes
+        ));
+    }
+    let Some((end, why)) = cut(&found, options) else {
+        let is_valid = found.fault.is_none();
+        print(&match (is_valid, options.until) {
+            (true, Some(until)) => {
+                format!("Truncate nothing in AOF {shown} to timestamp {until}\n")
+            }
+            (true, None) => format!("{kind} {shown} is valid\n"),
+            (false, _) => {
+                format!("AOF {shown} is not valid. Use the --fix option to try fixing it.\n")
+            }
+        });
+        return Ok(is_valid);
+    };
+    shrink(disk, options, path, (end, &why), (&found, is_last)).map(|()| true)
+}
+
+/// Checks the snapshot at the beginning of a file; returns the offset behind it.
+fn check_preamble(disk: &dyn Disk, path: &Path) -> Result<u64, String> {
+    let (checked, result) = tidemill_persist::check::check(disk, path);
+    match result {
+        Ok(()) => {
+            print("RDB preamble is OK, proceeding with AOF tail...\n");
+            Ok(checked.bytes)
+        }
+        Err(fault) => {
+            let why = match fault {
+                CheckFault::Io(error) => error.to_string(),
+                CheckFault::Decode(error) => error.to_string(),
+            };
+            Err(format!("RDB preamble of AOF file is not sane, aborting: {why}"))
+        }
+    }
+}
+
+/// Cuts a file; asks before, unless a time was asked for.
+fn shrink(
+    disk: &dyn Disk,
+    options: &Options,
+    path: &Path,
+    (end, why): (u64, &str),
+    (found, is_last): (&FileCheck, bool),
+) -> Result<(), String> {
+    let shown = path.display();
+    let to_time = options.until.map_or(String::new(), |until| format!(" to timestamp {until}"));
+    if !is_last {
+        return Err(format!(
+            "Failed to truncate AOF {shown}{to_time} at offset {end} ({why}) because it is not the \
+             last file"
+        ));
+    }
+    if let (Some(until), true) = (options.until, end == 0) {
+        return Err(format!("AOF {shown} has nothing before timestamp {until}, aborting..."));
+    }
+    let question =
+        format!("This will shrink the AOF {shown} from {} bytes to {end}: {why}", found.bytes);
+    if options.until.is_none() && !is_confirmed(&question) {
+        return Err("aborted".into());
+    }
+    let cut = disk.open_or_create(path).and_then(|file| {
+        file.set_length(end)?;
+        file.sync()
+    });
+    cut.map_err(|error| format!("{shown}: {error}"))?;
+    print(&format!("Successfully truncated AOF {shown}{to_time}\n"));
+    Ok(())
 }
 
 /// Offset at which a file is cut, and the reason; none if that was not asked for or nothing is

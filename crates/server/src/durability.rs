@@ -1,56 +1,127 @@
-//! The append-only file of the server: loaded at start, then told of each change.
+//! The append-only file of the server: loaded at start, told of each change, switched on and off.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tidemill_engine::commit::{ActiveSinks, Sinks};
 use tidemill_engine::config::{AppendOnlyConfig, ServerConfig};
-use tidemill_engine::shared::{AppendOnlyFacts, Shared};
+use tidemill_engine::execute::restore_libraries;
+use tidemill_engine::saving::SavingFailed;
+use tidemill_engine::script::Policy;
+use tidemill_engine::shared::{AppendOnlyFacts, LogPosition, PauseMode, Shared};
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_journal::Journal;
 use tidemill_persist::append_only::{
-    AppendOnlyFile, FsyncPolicy, LogNames, WakeWorker, WriteFailure, load,
+    AppendOnlyFile, EmptyBase, FsyncPolicy, LogNames, Rewrite, WakeWorker, WriteFailure, load,
 };
 use tidemill_persist::disk::{Disk, DiskLock, FileSystem};
+use tidemill_persist::snapshot::{WriteRules, empty};
 use tidemill_rcu::Flavour;
 use tidemill_store::Member;
+use tidemill_store::gate::ClosedGate;
 
 use crate::handover::Waker;
+use crate::limits::RELOAD_MS_MAX;
+use crate::persistence::{Job, close_gate, take_token};
 use crate::replay::Replayer;
 
-/// The append-only file of the server, if it has one.
-#[derive(Debug, Default)]
+/// State of the server, once there is one.
+type LateShared = Arc<OnceLock<Weak<Shared>>>;
+
+/// The append-only file of the server.
 pub(crate) struct Durability {
-    journal: Option<Arc<Journal>>,
-    /// Set once the log was loaded.
-    log: OnceLock<Arc<AppendOnlyFile>>,
-    /// Keeps other servers from the log's directory.
-    lock: OnceLock<Box<dyn DiskLock>>,
+    journal: Arc<Journal>,
+    log: Arc<AppendOnlyFile>,
+    names: LogNames,
+    shared: LateShared,
+    /// `appendonly`.
+    is_wanted: AtomicBool,
+    /// `no-appendfsync-on-rewrite`.
+    spares_syncs: AtomicBool,
+    /// Keeps other servers from the log's directory, once this one has used it.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
+    /// Way to the thread that writes bases.
+    to_thread: Mutex<Option<Sender<Job>>>,
+}
+
+impl std::fmt::Debug for Durability {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Durability").field("log", &self.log).finish_non_exhaustive()
+    }
 }
 
 impl Durability {
-    /// A value of what the configuration asks for. Touches no file.
-    pub(crate) fn new(config: &ServerConfig, worker_count: usize) -> Durability {
-        let journal = config.append_only.is_enabled.then(|| Arc::new(Journal::new(worker_count)));
-        Durability { journal, log: OnceLock::new(), lock: OnceLock::new() }
+    /// A log that is off. Touches no file.
+    pub(crate) fn new(config: &ServerConfig, wakers: &[Waker]) -> Durability {
+        let config = &config.append_only;
+        let journal = Arc::new(Journal::new(wakers.len()));
+        let names = names(config);
+        let shared = LateShared::default();
+        let wakes = wakers.iter().cloned();
+        let wakes = wakes.map(|waker| Box::new(move || waker.notify()) as WakeWorker).collect();
+        let failing = Arc::clone(&shared);
+        let log = AppendOnlyFile::new(
+            (Arc::new(FileSystem), names.clone()),
+            Arc::clone(&journal),
+            policy(config),
+            wakes,
+            Box::new(move |failure| note_failure(&failing, failure)),
+        );
+        log.configure(policy(config), config.annotates_time);
+        log.keep_history(config.keeps_history);
+        Durability {
+            journal,
+            log: Arc::new(log),
+            names,
+            shared,
+            is_wanted: AtomicBool::new(config.is_enabled),
+            spares_syncs: AtomicBool::new(config.spares_syncs),
+            lock: Mutex::default(),
+            to_thread: Mutex::default(),
+        }
     }
 
-    /// Receivers of changes for the engine. They hear nothing before [`Durability::begin`].
+    /// Receivers of changes for the engine. They hear nothing before the log is on.
     pub(crate) fn sinks(&self) -> Sinks {
-        let journal = self.journal.clone();
-        Sinks::inactive(None, journal.map(|journal| Box::new(journal) as _))
+        Sinks::inactive(None, Some(Box::new(Arc::clone(&self.journal))))
     }
 
-    /// The log, once it was loaded.
-    pub(crate) fn log(&self) -> Option<&Arc<AppendOnlyFile>> {
-        self.log.get()
+    /// Sinks that have something to do.
+    pub(crate) fn active_sinks(&self) -> ActiveSinks {
+        match self.log.is_written() {
+            true => ActiveSinks::JOURNAL,
+            false => ActiveSinks::empty(),
+        }
     }
 
-    /// Loads the log into the empty keyspace, and lets changes be journaled from then on. On the
-    /// thread of a worker, while no other one runs. Blocks on the disk.
+    /// The log.
+    pub(crate) fn log(&self) -> &Arc<AppendOnlyFile> {
+        &self.log
+    }
+
+    fn is_wanted(&self) -> bool {
+        // Relaxed, here and below: what is done about it happens under locks of the log.
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Sets the channel to the thread that writes bases.
+    pub(crate) fn set_thread(&self, sender: Sender<Job>) {
+        *self.to_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+    }
+
+    fn send(&self, work: Job) -> bool {
+        let sender = self.to_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        sender.as_ref().is_some_and(|sender| sender.send(work).is_ok())
+    }
+
+    /// Loads the log, if there is to be one, into the empty keyspace, and lets changes be journaled
+    /// from then on. On the thread of a worker, while no other one runs. Blocks on the disk.
     ///
     /// # Errors
     ///
@@ -59,22 +130,26 @@ impl Durability {
         &self,
         shared: &Arc<Shared>,
         (worker, member): (&mut Worker, &mut Member<F>),
-        wakers: &[Waker],
+        rules: &WriteRules,
     ) -> Result<(), String> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
+        assert!(is_first, "the log is loaded once");
         let config = shared.configuration().server().append_only;
-        let (disk, names) = (FileSystem, names(&config));
-        self.lock_directory(&disk, &names)?;
+        if !config.is_enabled {
+            return Ok(());
+        }
+        let disk = FileSystem;
+        self.lock_directory()?;
         let mut replayer = Replayer::new(shared, worker, member);
-        let loaded = load(&disk, &names, config.may_cut_tail, &mut replayer);
+        let loaded = load(&disk, &self.names, config.may_cut_tail, &mut replayer);
         let loaded = loaded.map_err(|error| error.to_string())?;
         let error_count = replayer.finish();
         if error_count > 0 {
             log::warn!("{error_count} command(s) of the append only file were answered by errors");
         }
-        let log = self.open(shared, journal, wakers, (&disk, &names, &config), loaded);
-        let log = log.map_err(|error| {
-            let directory = names.directory();
+        let base = first_base(&config, rules)?;
+        self.log.go_on(loaded, &base).map_err(|error| {
+            let directory = self.names.directory();
             format!(
                 "Can't open the append only file in {}: {}",
                 directory.display(),
@@ -83,87 +158,251 @@ impl Durability {
         })?;
         member.seat().enter();
         let gate = shared.close_gate(member.seat(), u32::MAX).expect("no other worker runs yet");
-        shared.sinks.switch(ActiveSinks::JOURNAL, &gate);
+        shared.sinks.switch(self.active_sinks(), &gate);
         drop(gate);
         member.seat().leave();
-        let is_first = self.log.set(Arc::new(log)).is_ok();
-        assert!(is_first, "the log is loaded once");
         Ok(())
     }
 
+    /// Loads the log in the place of all data, on the thread of a worker, outside of the gate. Other
+    /// clients wait meanwhile. Blocks on the disk. Tells whether it was loaded.
+    pub(crate) fn reload<F: Flavour>(
+        &self,
+        shared: &Arc<Shared>,
+        (worker, member): (&mut Worker, &mut Member<F>),
+    ) -> bool {
+        let expires_actively = shared.expires_actively();
+        shared.set_active_expiry(false);
+        shared.pause(PauseMode::All, RELOAD_MS_MAX);
+        self.log.write_and_sync();
+        alone(shared, member, |gate| {
+            shared.sinks.switch(ActiveSinks::empty(), gate);
+            let databases = 0..shared.keyspace.databases_end();
+            let detach = |database| shared.keyspace.detach(database, gate, &worker.heap);
+            shared.note_detached(&databases.filter_map(detach).collect::<Vec<_>>());
+        });
+        // None is restored, so none can be refused.
+        let _ = restore_libraries(shared, std::iter::empty(), Policy::Flush);
+        let mut replayer = Replayer::new(shared, worker, member);
+        let loaded = load(&FileSystem, &self.names, false, &mut replayer);
+        replayer.finish();
+        alone(shared, member, |gate| shared.sinks.switch(self.active_sinks(), gate));
+        shared.unpause();
+        shared.set_active_expiry(expires_actively);
+        loaded.inspect_err(|error| log::error!("{error}")).is_ok()
+    }
+
     /// Keeps other servers from the log, until this process ends in any way.
-    fn lock_directory(&self, disk: &dyn Disk, names: &LogNames) -> Result<(), String> {
-        let directory = names.directory();
-        let lock = disk
+    fn lock_directory(&self) -> Result<(), String> {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_some() {
+            return Ok(());
+        }
+        let directory = self.names.directory();
+        let taken = FileSystem
             .create_directory(&directory)
-            .and_then(|()| disk.lock(&directory.join("tidemill.lock")))
+            .and_then(|()| {
+                FileSystem.lock(&directory.join(format!("{}.lock", self.names.file_name)))
+            })
             .map_err(|error| match error.kind() {
                 ErrorKind::WouldBlock => {
                     format!("another server uses the append only files in {}", directory.display())
                 }
                 _ => format!("Can't use the directory {}: {}", directory.display(), reason(&error)),
             })?;
-        let is_first = self.lock.set(lock).is_ok();
-        assert!(is_first, "the log is loaded once");
+        *lock = Some(taken);
         Ok(())
     }
 
-    fn open(
-        &self,
-        shared: &Arc<Shared>,
-        journal: &Arc<Journal>,
-        wakers: &[Waker],
-        (disk, names, config): (&dyn Disk, &LogNames, &AppendOnlyConfig),
-        loaded: tidemill_persist::append_only::Loaded,
-    ) -> std::io::Result<AppendOnlyFile> {
-        let wakes = wakers.iter().cloned();
-        let wakes = wakes.map(|waker| Box::new(move || waker.notify()) as WakeWorker).collect();
-        let shared = Arc::downgrade(shared);
-        let on_failure = Box::new(move |failure: Option<WriteFailure>| {
-            let Some(shared) = shared.upgrade() else { return };
-            shared.write_refusal.set(failure.map(|WriteFailure { errno, .. }| {
-                let error = std::io::Error::from_raw_os_error(errno);
-                format!("MISCONF Errors writing to the AOF file: {}", reason(&error))
-            }));
-        });
-        let log = AppendOnlyFile::open(
-            disk,
-            names,
-            loaded,
-            Arc::clone(journal),
-            policy(config),
-            wakes,
-            on_failure,
-        )?;
-        log.configure(policy(config), config.annotates_time);
-        Ok(log)
+    /// Begins a rewrite: makes the next increment. Blocks on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed, or the directory is another server's.
+    pub(crate) fn prepare_rewrite(&self) -> io::Result<Rewrite> {
+        self.lock_directory().map_err(io::Error::other)?;
+        self.log.prepare(self.is_wanted())
     }
 
-    /// Facts about the log.
+    /// Begins a rewrite that is noted already, and leaves it to the thread.
+    ///
+    /// # Errors
+    ///
+    /// [`SavingFailed`]; the rewrite has ended then.
+    pub(crate) fn rewrite(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        let begun = self.prepare_rewrite().map_err(|error| {
+            log::error!("The AOF rewrite cannot begin: {}", reason(&error));
+        });
+        if begun.is_ok_and(|rewrite| self.send(Job::Rewrite(rewrite))) {
+            return Ok(());
+        }
+        shared.rewrites.end(shared.clock.unix_us(), false);
+        Err(SavingFailed)
+    }
+
+    /// True if the log has to have a base soon, whoever asks: it has none, or only a new one can
+    /// tell what is durable.
+    pub(crate) fn needs_base(&self) -> bool {
+        self.is_wanted() && (!self.log.is_written() || self.log.awaits_base())
+    }
+
+    /// True if a rewrite is due now.
+    pub(crate) fn wants_rewrite(&self, shared: &Shared) -> bool {
+        if shared.snapshots.is_running() || shared.rewrites.is_running() {
+            return false;
+        }
+        let growth = self.growth_to_rewrite(shared);
+        if !shared.rewrites.is_scheduled() && growth.is_none() {
+            return false;
+        }
+        let is_paused = shared.rewrites.is_paused(shared.clock.unix_us() / 1_000_000, |minutes| {
+            log::warn!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry \
+                 in {minutes} minutes"
+            );
+        });
+        if let (false, Some(growth)) = (is_paused, growth) {
+            log::info!("Starting automatic rewriting of AOF on {growth}% growth");
+        }
+        !is_paused
+    }
+
+    /// The log's growth in percent, if that is so much that it is to be rewritten.
+    fn growth_to_rewrite(&self, shared: &Shared) -> Option<u64> {
+        if !self.log.is_written() || self.log.awaits_first_base() {
+            return None;
+        }
+        let status = self.log.status();
+        let settings = shared.settings();
+        let (percentage, bytes_min) = (settings.rewrite_percentage, settings.rewrite_bytes_min);
+        if percentage == 0 || status.current_bytes <= bytes_min {
+            return None;
+        }
+        let base_bytes = status.base_bytes.max(1);
+        let growth =
+            (u128::from(status.current_bytes) * 100 / u128::from(base_bytes)).saturating_sub(100);
+        let growth = u64::try_from(growth).unwrap_or(u64::MAX);
+        (growth >= percentage).then_some(growth)
+    }
+
+    /// Switches the log on or off, if another configuration asks for it. Blocks on the disk.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be switched on; it is off then.
+    pub(crate) fn switch(&self, next: &AppendOnlyConfig) -> Result<(), String> {
+        if next.is_enabled == self.is_wanted() {
+            return Ok(());
+        }
+        let Some(shared) = self.shared.get().and_then(Weak::upgrade) else {
+            return Err("The server is starting".into());
+        };
+        self.is_wanted.store(next.is_enabled, Ordering::Relaxed);
+        if next.is_enabled {
+            self.switch_on(&shared).inspect_err(|_| self.is_wanted.store(false, Ordering::Relaxed))
+        } else {
+            if shared.rewrites.cancel() {
+                log::warn!("Killing the AOF rewrite (a thread here, not a child)");
+            }
+            shared.rewrites.unschedule();
+            self.log.switch_off();
+            self.send(Job::SwitchJournal);
+            Ok(())
+        }
+    }
+
+    fn switch_on(&self, shared: &Shared) -> Result<(), String> {
+        let failed = |()| "Unable to turn on AOF. Check server logs.".to_owned();
+        self.lock_directory().map_err(|error| log::error!("{error}")).map_err(failed)?;
+        let is_busy = shared.snapshots.is_running();
+        if is_busy || !shared.rewrites.begin(shared.clock.unix_us()) {
+            log::warn!(
+                "AOF was enabled but there is already another background operation. An AOF \
+                        background was scheduled to start when possible."
+            );
+            shared.rewrites.forget_failures();
+            shared.rewrites.schedule();
+            return Ok(());
+        }
+        self.rewrite(shared).map_err(|SavingFailed| failed(()))
+    }
+
+    /// Records of the journal and of the log; none while it is off.
+    pub(crate) fn position(&self) -> Option<LogPosition> {
+        let position = LogPosition { last: self.log.need(), durable: self.log.durable() };
+        self.is_wanted().then_some(position)
+    }
+
+    /// Facts about the log; none while it is off.
     pub(crate) fn facts(&self) -> Option<AppendOnlyFacts> {
-        let status = self.log()?.status();
+        if !self.is_wanted() {
+            return None;
+        }
+        let status = self.log.status();
         Some(AppendOnlyFacts {
             current_bytes: status.current_bytes,
             base_bytes: status.base_bytes,
             delayed_sync_count: status.delayed_sync_count,
             is_syncing: status.is_syncing,
             has_failed: status.has_failed,
+            awaits_first_base: !self.log.is_written() || self.log.awaits_first_base(),
         })
     }
 
     /// Writes and syncs what is left. The workers have stopped. Blocks on the disk.
     pub(crate) fn stop(&self) {
-        if let Some(log) = self.log() {
-            log.stop();
-        }
+        self.log.stop();
     }
 
     /// Applies the configuration that is in force now.
     pub(crate) fn configure(&self, config: &ServerConfig) {
-        if let Some(log) = self.log() {
-            log.configure(policy(&config.append_only), config.append_only.annotates_time);
-        }
+        let config = &config.append_only;
+        self.log.configure(policy(config), config.annotates_time);
+        self.log.keep_history(config.keeps_history);
+        self.spares_syncs.store(config.spares_syncs, Ordering::Relaxed);
     }
+
+    /// True if the sync of each second is left out for now.
+    pub(crate) fn leaves_syncs(&self) -> bool {
+        let shared = self.shared.get().and_then(Weak::upgrade);
+        self.spares_syncs.load(Ordering::Relaxed)
+            && shared
+                .is_some_and(|shared| shared.snapshots.is_running() || shared.rewrites.is_running())
+    }
+}
+
+/// Refuses writes while the log cannot be written; after a failed sync, only a new base helps.
+fn note_failure(shared: &LateShared, failure: Option<WriteFailure>) {
+    let Some(shared) = shared.get().and_then(Weak::upgrade) else { return };
+    shared.write_refusal.set(failure.map(|WriteFailure { errno, .. }| {
+        let error = io::Error::from_raw_os_error(errno);
+        format!("MISCONF Errors writing to the AOF file: {}", reason(&error))
+    }));
+    if failure.is_some_and(|failure| failure.is_of_sync) {
+        shared.rewrites.schedule();
+    }
+}
+
+/// Runs work with all workers stopped, this one's own included.
+fn alone<F: Flavour>(shared: &Shared, member: &mut Member<F>, work: impl FnOnce(&ClosedGate<'_>)) {
+    let seat = Rc::clone(member.seat());
+    let token = take_token(shared, &seat, member);
+    seat.enter();
+    let gate = close_gate(shared, &seat, member);
+    work(&gate);
+    drop(gate);
+    drop(token);
+    seat.leave();
+}
+
+/// Base of a log that begins with no data.
+fn first_base(config: &AppendOnlyConfig, rules: &WriteRules) -> Result<EmptyBase, String> {
+    let is_snapshot = config.base_is_snapshot;
+    let bytes = match is_snapshot {
+        true => empty(rules).map_err(|error| error.to_string())?,
+        false => Vec::new(),
+    };
+    Ok(EmptyBase { is_snapshot, bytes })
 }
 
 /// Names of the log's files, below the working directory, which is `dir`.

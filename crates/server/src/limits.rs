@@ -214,3 +214,6 @@ pub(crate) const LOAD_LOG_S: u64 = 5;
 
 /// Time between two looks at a save that was given up because the server ends.
 pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);
+
+/// Longest time for which `DEBUG LOADAOF` lets other clients wait.
+pub(crate) const RELOAD_MS_MAX: u64 = 3_600_000;

@@ -10,7 +10,8 @@ use tidemill_engine::worker::Worker;
 use tidemill_engine::worker::session::Session;
 use tidemill_persist::append_only::Replay;
 use tidemill_persist::disk::DiskFile;
-use tidemill_persist::limits::REPLAY_BYTES;
+use tidemill_persist::limits::{INSERTERS_MAX, REPLAY_BYTES};
+use tidemill_persist::load::{LoadRules, load};
 use tidemill_rcu::{Budget, Flavour};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::request::{ArgumentView, RequestParser};
@@ -60,7 +61,8 @@ impl<'w, F: Flavour> Replayer<'w, F> {
     fn flush(&mut self) {
         let commands = std::mem::take(&mut self.commands);
         let mut rest = &commands[..];
-        while !rest.is_empty() {
+        // A long script takes several turns.
+        while !rest.is_empty() || self.session.has_pending_script() {
             let Replayer { shared, worker, reader, session, batch, reply, .. } = self;
             reader.seat().enter();
             worker.boundary(shared);
@@ -79,8 +81,23 @@ impl<'w, F: Flavour> Replayer<'w, F> {
 }
 
 impl<F: Flavour> Replay for Replayer<'_, F> {
-    fn knows(&self, command: &ArgumentView<'_>) -> bool {
-        self.shared.commands.find(command.get(0)).is_some()
+    fn check(&self, arguments: &ArgumentView<'_>) -> Result<(), String> {
+        let table = self.shared.commands;
+        let text = |index| String::from_utf8_lossy(arguments.get(index)).into_owned();
+        let Some(id) = table.find(arguments.get(0)) else {
+            return Err(format!("unknown command '{}'", text(0)));
+        };
+        let mut command = table.command(id);
+        if !command.subcommands.is_empty() && arguments.len() > 1 {
+            let Some(id) = table.find_subcommand(command, arguments.get(1)) else {
+                return Err(format!("unknown subcommand '{}'", text(1)));
+            };
+            command = table.command(id);
+        }
+        match command.takes(arguments.len()) {
+            true => Ok(()),
+            false => Err(format!("wrong number of arguments for '{}' command", command.name)),
+        }
     }
 
     fn execute(&mut self, commands: &[u8]) {
@@ -95,7 +112,19 @@ impl<F: Flavour> Replay for Replayer<'_, F> {
         self.session.discard();
     }
 
-    fn load_snapshot(&mut self, _path: &Path, _file: &dyn DiskFile) -> Result<u64, String> {
-        Err("a log with a snapshot at its beginning cannot be loaded yet".into())
+    fn load_snapshot(&mut self, path: &Path, file: &dyn DiskFile) -> Result<u64, String> {
+        let Replayer { shared, reader, .. } = self;
+        let settings = shared.settings();
+        let rules = LoadRules {
+            keeps_expired: true,
+            clock: shared.expiry_clock(),
+            settings: &settings,
+            verifies_checksum: settings.snapshot_checksum,
+        };
+        let inserter_count = shared.worker_count().min(INSERTERS_MAX);
+        let domain = Arc::clone(reader.domain());
+        let loaded = reader
+            .offline(|| load(file, path, (shared, &domain), rules, inserter_count, &mut |_| {}));
+        loaded.map(|loaded| loaded.bytes).map_err(|error| error.to_string())
     }
 }

@@ -12,7 +12,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tidemill_engine::acl;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::saving::{Saving, SavingFailed};
-use tidemill_engine::shared::{AllocatorMemory, AppendOnlyFacts, Host, Shared, SharedSpec};
+use tidemill_engine::shared::{
+    AllocatorMemory, AppendOnlyFacts, Host, LogPosition, Shared, SharedSpec,
+};
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
@@ -21,8 +23,8 @@ use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
 use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
-use tidemill_persist::append_only::AppendOnlyFile;
 use tidemill_persist::disk::FileSystem;
+use tidemill_persist::snapshot::WriteRules;
 use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
 use tidemill_store::Member;
 use tidemill_store::hash::Seed;
@@ -150,7 +152,6 @@ fn announce(options: &ServerConfig, placement: &Placement, is_saved: bool) {
     if !is_saved && !options.append_only.is_enabled {
         log::info!("No persistence is configured: a restart loses all data");
     }
-    log::info!("Server initialized");
 }
 
 /// Advice to an operator where other work runs on the workers' CPUs; none where the server has CPUs
@@ -193,9 +194,11 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     reception.install(options.clone(), tls);
     let stop = Arc::new(AtomicBool::new(false));
     let failure = Arc::new(OnceLock::new());
-    let durability = Arc::new(Durability::new(options, worker_count));
+    let durability = Arc::new(Durability::new(options, &wakers));
     let is_saved = !start.configuration.settings().save_points.is_empty();
-    let snapshot_file = Arc::new(SnapshotFile::open(options, Arc::new(FileSystem), is_saved)?);
+    let snapshot_file =
+        SnapshotFile::open(options, Arc::new(FileSystem), Arc::clone(&durability), is_saved)?;
+    let snapshot_file = Arc::new(snapshot_file);
     let process = Process {
         run_id: identity()?,
         replication_id: identity()?,
@@ -211,10 +214,13 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         durability: Arc::clone(&durability),
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
+    log::info!("Server initialized");
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     let loads_snapshot =
         !options.append_only.is_enabled && snapshot_file.begin_at_start(&shared).map_err(fatal)?;
-    in_background(options, placement, || persistence::serve(&snapshot_file, &shared, &domain))?;
+    in_background(options, placement, || {
+        persistence::serve(&snapshot_file, &durability, &shared, &domain)
+    })?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
         in_background(options, placement, || metrics::serve(listener, shared, domain))?;
@@ -223,6 +229,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
+    let loading = Loading::new(snapshot_file.base_rules(&shared));
     let spec = |index: usize, waker: &Waker| WorkerSpec {
         index,
         shared: Arc::clone(&shared),
@@ -235,7 +242,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let wanted = WorkerResources::wanted(options);
     let (threads, are_ready) =
-        start_workers(&wakers, placement, wanted, &domain, &reclaimer, spec)?;
+        start_workers(&wakers, placement, wanted, &domain, &reclaimer, (loading, spec))?;
     if are_ready {
         run_log_threads(options, placement, &durability)?;
         announce(options, placement, is_saved);
@@ -271,11 +278,11 @@ fn start_workers<F: Flavour>(
     wanted: WorkerResources,
     domain: &Arc<Domain<F>>,
     reclaimer: &Reclaimer,
-    spec: impl Fn(usize, &Waker) -> WorkerSpec,
+    (loading, spec): (Loading, impl Fn(usize, &Waker) -> WorkerSpec),
 ) -> Result<(Vec<WorkerThread>, bool), String> {
     let (is_ready, readiness) = mpsc::channel();
     // The first worker loads what there is on the disk; the others have nothing to do before.
-    let loading = Arc::new(Loading { is_loaded: OnceLock::new(), wakers: wakers.to_vec() });
+    let loading = Arc::new(loading);
     let mut threads = Vec::new();
     for (index, waker) in wakers.iter().enumerate() {
         let spec = spec(index, waker);
@@ -314,16 +321,15 @@ fn stop_workers(
 fn run_log_threads(
     options: &ServerConfig,
     placement: &Placement,
-    durability: &Durability,
+    durability: &Arc<Durability>,
 ) -> Result<(), String> {
-    let Some(log) = durability.log() else { return Ok(()) };
-    let spawn = |name: &str, run: fn(&AppendOnlyFile)| {
-        let log = Arc::clone(log);
-        let body = move || run(&log);
+    let spawn = |name: &str, run: fn(&Durability)| {
+        let durability = Arc::clone(durability);
+        let body = move || run(&durability);
         in_background(options, placement, || thread::Builder::new().name(name.into()).spawn(body))
     };
-    spawn("aof-write", AppendOnlyFile::run_writer)?;
-    spawn("aof-sync", AppendOnlyFile::run_sync)?;
+    spawn("aof-write", |durability| durability.log().run_writer())?;
+    spawn("aof-sync", |durability| durability.log().run_sync(|| durability.leaves_syncs()))?;
     Ok(())
 }
 
@@ -378,6 +384,11 @@ fn wait_for_end<F: Flavour>(
             log::warn!("Received shutdown signal during loading, scheduling shutdown.");
         }
         let is_partial = has_failed || is_loading;
+        if !is_saved && !is_partial && must_write_first_base(shared) {
+            log::error!("Writing initial AOF, can't exit.");
+            signals.go_on();
+            continue;
+        }
         if is_saved || is_partial || shared.settings().save_points.is_empty() {
             shared.loading.stop();
             return;
@@ -391,6 +402,16 @@ fn wait_for_end<F: Flavour>(
             }
         }
     }
+}
+
+/// True if the end would lose what the first base of a log that was switched on is to have.
+fn must_write_first_base(shared: &Shared) -> bool {
+    let facts = shared.host.append_only();
+    let configuration = shared.configuration();
+    let how = configuration.value("shutdown-on-sigterm").unwrap_or_default();
+    facts.is_some_and(|facts| facts.awaits_first_base)
+        && shared.rewrites.is_running()
+        && !how.contains("force")
 }
 
 fn remove_unix_socket(config: &ServerConfig) {
@@ -485,10 +506,15 @@ fn in_background<T: Send>(
 /// Loading at start, by the first worker, for which the others wait.
 struct Loading {
     is_loaded: OnceLock<bool>,
-    wakers: Vec<Waker>,
+    /// Circumstances of the base of a log that begins.
+    base_rules: WriteRules,
 }
 
 impl Loading {
+    fn new(base_rules: WriteRules) -> Loading {
+        Loading { is_loaded: OnceLock::new(), base_rules }
+    }
+
     /// Loads on the first worker's thread; waits on the others'.
     fn load_or_wait<F: Flavour>(
         &self,
@@ -500,7 +526,7 @@ impl Loading {
             let is_loaded = *member.offline(|| self.is_loaded.wait());
             return if is_loaded { Ok(()) } else { Err("the log is not loaded".into()) };
         }
-        let result = spec.durability.begin(&spec.shared, (worker, member), &self.wakers);
+        let result = spec.durability.begin(&spec.shared, (worker, member), &self.base_rules);
         let is_first = self.is_loaded.set(result.is_ok()).is_ok();
         assert!(is_first, "one worker loads");
         result
@@ -574,6 +600,14 @@ struct Process {
 }
 
 impl Host for Process {
+    fn delay_log_writes(&self, microseconds: u64) {
+        self.durability.log().delay_writes(microseconds);
+    }
+
+    fn log_position(&self) -> Option<LogPosition> {
+        self.durability.position()
+    }
+
     fn append_only(&self) -> Option<AppendOnlyFacts> {
         self.durability.facts()
     }
@@ -664,6 +698,8 @@ impl Host for Process {
         }
         let tls = self.prepare_tls(&next, changed)?;
         self.move_listeners(&next, changed)?;
+        // What cannot be taken back comes last.
+        self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
         if let Some(context) = tls {
             self.reception.install(next, context);
         }

@@ -91,6 +91,8 @@ pub(crate) struct EventLoop<F: Flavour> {
     log_lines: LogLines,
     tls_buffers: TlsBuffers,
     holding: Holding,
+    /// True if a client asked for `DEBUG LOADAOF`.
+    reloads_log: bool,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -116,7 +118,8 @@ impl<F: Flavour> EventLoop<F> {
             load: Load::default(),
             log_lines: LogLines::new(),
             tls_buffers: TlsBuffers::default(),
-            holding: Holding::new(spec.durability.log().cloned()),
+            holding: Holding::new(Arc::clone(spec.durability.log())),
+            reloads_log: false,
             spec,
         })
     }
@@ -143,6 +146,7 @@ impl<F: Flavour> EventLoop<F> {
             self.execution.end_iteration(span);
             return Ok(());
         }
+        self.holding.refresh();
         if self.config.is_outdated(shared) {
             self.reconfigure();
         }
@@ -159,6 +163,9 @@ impl<F: Flavour> EventLoop<F> {
         self.send_pushes();
         self.execution.end_iteration(span);
         self.write_log();
+        if self.reloads_log {
+            self.reload_log();
+        }
         Ok(())
     }
 

@@ -120,12 +120,23 @@ func Launch(kind Kind, directory string, directives ...string) (*Server, error) 
 // LaunchLoading is Launch for a server that has to load: it returns as soon as the server answers,
 // and it may answer LOADING.
 func LaunchLoading(kind Kind, directory string, directives ...string) (*Server, error) {
-	return launch(kind, directory, "", isLoadingOrReady, directives)
+	return launch(kind, directory, nil, isLoadingOrReady, directives)
 }
 
 // LaunchOn runs a server on a list of CPUs as taskset names them; all CPUs when the list is empty.
 func LaunchOn(cpus string, kind Kind, directory string, directives ...string) (*Server, error) {
-	return launch(kind, directory, cpus, isReady, directives)
+	var wrapper []string
+	if cpus != "" {
+		wrapper = []string{"taskset", "-c", cpus}
+	}
+	return launch(kind, directory, wrapper, isReady, directives)
+}
+
+// LaunchUnder runs a server by a command that ends in executing its arguments.
+func LaunchUnder(
+	wrapper []string, kind Kind, directory string, directives ...string,
+) (*Server, error) {
+	return launch(kind, directory, wrapper, isReady, directives)
 }
 
 // isReady judges the answer to PING.
@@ -136,12 +147,14 @@ func isLoadingOrReady(answer string) bool {
 }
 
 func launch(
-	kind Kind, directory, cpus string, isEnough func(string) bool, directives []string,
+	kind Kind, directory string, wrapper []string, isEnough func(string) bool,
+	directives []string,
 ) (*Server, error) {
 	var err error
 	for range startAttemptsMax {
 		var server *Server
-		if server, err = launchOnce(kind, directory, cpus, isEnough, directives); err == nil {
+		server, err = launchOnce(kind, directory, wrapper, isEnough, directives)
+		if err == nil {
 			return server, nil
 		}
 		if !errors.Is(err, errPortTaken) {
@@ -175,7 +188,8 @@ func FreePort() (int, error) {
 }
 
 func launchOnce(
-	kind Kind, directory, cpus string, isEnough func(string) bool, directives []string,
+	kind Kind, directory string, wrapper []string, isEnough func(string) bool,
+	directives []string,
 ) (*Server, error) {
 	port, err := FreePort()
 	if err != nil {
@@ -187,10 +201,11 @@ func launchOnce(
 	}
 	defer log.Close()
 	command := Command(kind, port, directives...)
-	if cpus != "" {
-		pinned := exec.Command("taskset", append([]string{"-c", cpus}, command.Args...)...)
-		pinned.SysProcAttr = command.SysProcAttr
-		command = pinned
+	if len(wrapper) > 0 {
+		wrapped := exec.Command(wrapper[0], append(wrapper[1:len(wrapper):len(wrapper)],
+			command.Args...)...)
+		wrapped.SysProcAttr = command.SysProcAttr
+		command = wrapped
 	}
 	command.Dir, command.Stdout, command.Stderr = directory, log, log
 	server := &Server{

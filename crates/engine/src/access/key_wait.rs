@@ -21,7 +21,7 @@ pub(crate) fn wait(
     on_timeout: TimeoutReply,
 ) -> Outcome {
     if !cx.may_block() {
-        on_timeout.write(cx.reply);
+        on_timeout.write(cx.reply, None);
         return Ok(());
     }
     Err(Box::new(Stop::Block(Block {

@@ -7,7 +7,7 @@ use tidemill_store::value::stream::NodeLimits;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, EvictionPolicy, LocalFile, Quiescent, SavePoint, Settings};
+use crate::settings::{AllowedClients, EvictionPolicy, Quiescent, SavePoint, Settings};
 use crate::telemetry::command_log::LogLimits;
 use crate::use_stamp::FrequencyScale;
 
@@ -158,6 +158,14 @@ pub struct AppendOnlyConfig {
     pub may_cut_tail: bool,
     /// True if commands are annotated with their time.
     pub annotates_time: bool,
+    /// True if there is no sync every second while a snapshot or a base is written.
+    pub spares_syncs: bool,
+    /// True if the files that a base replaces are kept.
+    pub keeps_history: bool,
+    /// True if a base is a snapshot, not commands.
+    pub base_is_snapshot: bool,
+    /// True if a base is synced while it is written.
+    pub syncs_base_in_steps: bool,
 }
 
 /// Limits of a class of clients; 0 is no limit.
@@ -226,6 +234,10 @@ impl Configuration {
                 snapshot_name: self.text("dbfilename").to_owned(),
                 may_cut_tail: self.flag("aof-load-truncated"),
                 annotates_time: self.flag("aof-timestamp-enabled"),
+                spares_syncs: self.flag("no-appendfsync-on-rewrite"),
+                keeps_history: self.flag("aof-disable-auto-gc"),
+                base_is_snapshot: self.flag("aof-use-rdb-preamble"),
+                syncs_base_in_steps: self.flag("aof-rewrite-incremental-fsync"),
             },
             snapshot_file: self.text("dbfilename").to_owned(),
             metrics_port: self.number("metrics-port"),
@@ -269,11 +281,6 @@ impl Configuration {
             new_users_have_channels: self.text("acl-pubsub-default") == "allchannels",
             users_file: self.path("aclfile"),
             acl_log_entries_max: self.number("acllog-max-len"),
-            local_file: match (self.flag("appendonly"), self.text("appendfsync")) {
-                (false, _) => LocalFile::Absent,
-                (true, "always") => LocalFile::BeforeReply,
-                (true, _) => LocalFile::Later,
-            },
             maxmemory_bytes: self.number("maxmemory"),
             expire_effort: self.number("active-expire-effort"),
             eviction_policy: EvictionPolicy::of_name(self.text("maxmemory-policy")),
@@ -305,6 +312,8 @@ impl Configuration {
             key_load_delay_us: self.number("key-load-delay"),
             loading_interval_bytes: self.number("loading-process-events-interval-bytes"),
             save_points: self.save_points(),
+            rewrite_percentage: self.number("auto-aof-rewrite-percentage"),
+            rewrite_bytes_min: self.number("auto-aof-rewrite-min-size"),
             stops_writes_on_save_error: self.flag("stop-writes-on-bgsave-error"),
             version_check: match self.text("rdb-version-check") {
                 "relaxed" => VersionCheck::Relaxed,

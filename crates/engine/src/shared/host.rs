@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::commit::RecordNumber;
 use crate::config::Configuration;
 use crate::saving::{NoFiles, Saving};
 
@@ -18,12 +19,12 @@ pub struct AllocatorMemory {
     pub muzzy_bytes: u64,
 }
 
-/// Facts about the append-only file.
+/// Facts about the append-only file, while it is not off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppendOnlyFacts {
     /// Bytes of all its files.
     pub current_bytes: u64,
-    /// Bytes of all its files at start.
+    /// Bytes of all its files behind the last rewrite; of the base since a start.
     pub base_bytes: u64,
     /// Writes that were done beside a sync, because it took too long.
     pub delayed_sync_count: u64,
@@ -31,6 +32,17 @@ pub struct AppendOnlyFacts {
     pub is_syncing: bool,
     /// True if the last write or sync failed.
     pub has_failed: bool,
+    /// True while it has no base, so that a start would not find it.
+    pub awaits_first_base: bool,
+}
+
+/// Records of the journal and of the append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// The last one that was numbered.
+    pub last: RecordNumber,
+    /// The last one that is durable.
+    pub durable: RecordNumber,
 }
 
 /// Services of the process around the engine, for commands.
@@ -110,6 +122,15 @@ pub trait Host: Send + Sync + 'static {
     ) -> Result<(), (&'static str, String)> {
         Ok(())
     }
+
+    /// Last record of the journal, and the last one that is durable in the append-only file; none
+    /// while that is off.
+    fn log_position(&self) -> Option<LogPosition> {
+        None
+    }
+
+    /// Pauses before each write of the append-only file, for tests.
+    fn delay_log_writes(&self, _microseconds: u64) {}
 
     /// Facts about the append-only file, if there is one.
     fn append_only(&self) -> Option<AppendOnlyFacts> {

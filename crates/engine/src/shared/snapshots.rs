@@ -95,6 +95,11 @@ impl Snapshots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes the libraries of functions at a cut for the append-only file.
+    pub(super) fn note_libraries(&self, libraries: Arc<Libraries>) {
+        self.state().libraries = libraries;
+    }
+
     /// Sources of the libraries of functions at the last cut.
     #[must_use]
     pub fn cut_libraries(&self) -> Vec<Box<[u8]>> {

@@ -13,7 +13,7 @@ use tidemill_store::{Cut, Detached, Keyspace, Section, Unreachable, pin};
 use crate::acl::{Log as AclLog, Users};
 use crate::clock::Clock;
 use crate::command::{CommandId, CommandTable, Flags};
-use crate::commit::Sinks;
+use crate::commit::{RecordNumber, Sinks};
 use crate::config::{Configuration, SetError};
 use crate::error::CommandError;
 use crate::expiry_clock::ExpiryClock;
@@ -31,9 +31,11 @@ use crate::shared::host::Host;
 use crate::shared::lazy_free::{LazyFree, PendingFrees};
 use crate::shared::live_config::LiveConfig;
 use crate::shared::loading::Loading;
+use crate::shared::log_reload::LogReload;
 use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
+use crate::shared::rewrites::Rewrites;
 use crate::shared::snapshots::{AlreadySaving, Snapshots};
 use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
@@ -108,6 +110,10 @@ pub struct Shared {
     pub snapshots: Snapshots,
     /// Loading of all data.
     pub loading: Loading,
+    /// Rewrites of the append-only file.
+    pub rewrites: Rewrites,
+    /// Loading of the append-only file in the place of all data.
+    pub log_reload: LogReload,
     /// Live bytes that threads besides the workers published, less what they retired.
     other_live_bytes: AtomicU64,
     pause: Pause,
@@ -194,6 +200,8 @@ impl Shared {
             host: spec.host,
             snapshots: Snapshots::new(started_us / 1_000_000),
             loading: Loading::default(),
+            rewrites: Rewrites::default(),
+            log_reload: LogReload::default(),
             other_live_bytes: AtomicU64::new(0),
             pause: Pause::default(),
             errors: ErrorCounts::default(),
@@ -405,6 +413,23 @@ impl Shared {
         Ok(cut)
     }
 
+    /// Cuts all data as it is now, for a base of the append-only file, with all others stopped;
+    /// none while something else of it is written.
+    #[must_use]
+    pub fn cut_for_log(&self, alone: &ClosedGate<'_>, section: Section<'_>) -> Option<Cut> {
+        let from_us = self.clock.monotonic_us();
+        let cut = self.keyspace.cut(alone, section)?;
+        self.snapshots.note_libraries(self.scripts.functions.snapshot());
+        self.snapshots.note_cut(0, self.clock.monotonic_us().saturating_sub(from_us));
+        Some(cut)
+    }
+
+    /// The last record that is durable in the append-only file; none while that is off.
+    #[must_use]
+    pub fn durable_record(&self) -> Option<RecordNumber> {
+        self.host.log_position().map(|position| position.durable)
+    }
+
     /// Ends the save at hand.
     pub fn end_save(&self, has_succeeded: bool) {
         self.snapshots.end(self.clock.unix_us(), has_succeeded);
@@ -516,6 +541,7 @@ impl Shared {
         self.stats.iter().for_each(WorkerStats::reset);
         self.lazy_free.reset();
         self.memory_limit.reset_stats();
+        self.rewrites.reset();
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

@@ -65,6 +65,11 @@ pub struct Ticket {
     pub session: u64,
 }
 
+impl Ticket {
+    /// In the place of a worker: the waiter is a thread of its own, which looks by itself.
+    pub const THREAD: usize = usize::MAX;
+}
+
 /// Sessions and workers that wait for one resource.
 #[derive(Debug, Default)]
 struct Waiting {

@@ -139,7 +139,9 @@ impl Token {
     fn wake_first(&self, state: MutexGuard<'_, State>) {
         let first = state.queue.front().copied();
         drop(state);
-        if let Some(Ticket { worker, session }) = first {
+        if let Some(Ticket { worker, session }) = first
+            && worker != Ticket::THREAD
+        {
             self.mailboxes.post(worker, Message::Wake { session });
         }
     }

@@ -134,7 +134,8 @@ impl Waiter {
     }
 }
 
-/// When the blocked clients of one worker time out, in monotonic microseconds.
+/// When the waits of one worker's blocked clients end by themselves: at a time, in monotonic
+/// microseconds, or when a record is durable.
 ///
 /// A wait that ends in another way is removed at once ([`Deadlines::remove`]): a wait without end
 /// must not keep those behind it.
@@ -142,6 +143,8 @@ impl Waiter {
 pub struct Deadlines {
     /// By time and number of the wait.
     waiters: BTreeMap<(u64, u64), Arc<Waiter>>,
+    /// Waits that end when a record is durable, by record and number of the wait.
+    by_record: BTreeMap<(u64, u64), Arc<Waiter>>,
 }
 
 impl Deadlines {
@@ -150,6 +153,9 @@ impl Deadlines {
         if let Some(at_us) = waiter.deadline_us {
             self.waiters.insert((at_us, waiter.id), Arc::clone(waiter));
         }
+        if let Some(record) = waiter.block.on_timeout.awaited_record() {
+            self.by_record.insert((record, waiter.id), Arc::clone(waiter));
+        }
     }
 
     /// A wait is over.
@@ -157,6 +163,28 @@ impl Deadlines {
         if let Some(at_us) = waiter.deadline_us {
             self.waiters.remove(&(at_us, waiter.id));
         }
+        if let Some(record) = waiter.block.on_timeout.awaited_record() {
+            self.by_record.remove(&(record, waiter.id));
+        }
+    }
+
+    /// The first record that is waited for; 0 if none is.
+    #[must_use]
+    pub fn first_record(&self) -> u64 {
+        self.by_record.first_key_value().map_or(0, |(&(record, _), _)| record.max(1))
+    }
+
+    /// Ends the next wait whose record is durable; without a log, any.
+    pub fn end_next_durable(&mut self, durable: Option<u64>) -> Option<Arc<Waiter>> {
+        let is_over = |record| durable.is_none_or(|durable| durable >= record);
+        while let Some(first) = self.by_record.first_entry().filter(|first| is_over(first.key().0))
+        {
+            let waiter = first.remove();
+            if waiter.end() {
+                return Some(waiter);
+            }
+        }
+        None
     }
 
     /// When the next one is due.

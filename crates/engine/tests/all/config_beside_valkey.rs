@@ -98,8 +98,8 @@ fn what_set_answers_is_valkeys() {
     let directives = FAMILIES.iter().filter(|family| family.title != "Tidemill's own");
     for directive in directives.flat_map(|family| family.directives) {
         // A password or a limit of memory in force would end the test's own connection, TLS without
-        // certificates the whole server; and a test listens on a port of its own at most. Here the
-        // log is switched on and off at start only.
+        // certificates the whole server; a test listens on a port of its own at most, and writes no
+        // log.
         let is_dangerous = directive.name.starts_with("tls-")
             || matches!(
                 directive.name,

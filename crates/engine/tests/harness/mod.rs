@@ -423,7 +423,7 @@ impl Server {
             let connection = self.connections.get_mut(&waiter.session).expect("connected");
             let session = &mut connection.session;
             if execute::end_wait(&self.shared, &mut seat.worker, session, waiter.id).is_some() {
-                waiter.block.on_timeout.write(&mut connection.output);
+                waiter.block.on_timeout.write(&mut connection.output, None);
             }
         }
         let shared = &self.shared;

@@ -16,6 +16,8 @@ pub struct FileCheck {
     pub bytes: u64,
     /// Bytes up to which it consists of whole commands and transactions.
     pub whole_bytes: u64,
+    /// Line on which what follows begins, from 1; annotations do not count, as in Valkey's tool.
+    pub whole_lines: u64,
     /// Reason why it is not whole.
     pub fault: Option<FileFault>,
     /// Offset of the first annotation with a time after the one that was asked for.
@@ -46,20 +48,24 @@ impl fmt::Display for FileFault {
     }
 }
 
-/// Checks a file of commands; with a time in Unix seconds, looks for commands that are later.
-/// Blocks on the disk.
+/// Checks the commands of a file from an offset on, at which its snapshot ends; with a time in Unix
+/// seconds, looks for commands that are later. Blocks on the disk.
 ///
 /// # Errors
 ///
 /// The file cannot be read.
-pub fn check_file(file: &dyn DiskFile, until: Option<i64>) -> io::Result<FileCheck> {
+pub fn check_file(file: &dyn DiskFile, start: u64, until: Option<i64>) -> io::Result<FileCheck> {
     let bytes = file.length()?;
-    let mut check = FileCheck { bytes, whole_bytes: 0, fault: None, later_than_asked: None };
+    let (whole_bytes, whole_lines) = (start, 1);
+    let mut check =
+        FileCheck { bytes, whole_bytes, whole_lines, fault: None, later_than_asked: None };
     let mut transaction = None;
-    let mut scan = Scan::new(file, 0);
+    let mut lines = 1;
+    let mut scan = Scan::new(file, start);
     check.fault = loop {
         match scan.next_piece()? {
             Piece::Command { offset, arguments, .. } => {
+                lines += 1 + 2 * arguments.len() as u64;
                 if arguments.get(0).eq_ignore_ascii_case(b"multi") {
                     transaction.get_or_insert(offset);
                 } else if arguments.get(0).eq_ignore_ascii_case(b"exec") {
@@ -78,9 +84,11 @@ pub fn check_file(file: &dyn DiskFile, until: Option<i64>) -> io::Result<FileChe
         }
         if transaction.is_none() {
             check.whole_bytes = scan.offset();
+            check.whole_lines = lines;
         }
     };
-    if let Some(offset) = torn_tail(file)?.filter(|&offset| offset < check.whole_bytes) {
+    let torn = if start == 0 { torn_tail(file)? } else { None };
+    if let Some(offset) = torn.filter(|&offset| offset < check.whole_bytes) {
         check.whole_bytes = offset;
         check.fault = Some(FileFault::Torn);
     }

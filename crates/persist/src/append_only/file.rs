@@ -7,6 +7,9 @@
 //! and lets replies go; what comes in meanwhile is its next group. A worker whose replies wait says
 //! for which record ([`AppendOnlyFile::waits`]) and is woken.
 //!
+//! A log is off, or on; between these it has an increment, but no base yet, so that nothing of it
+//! counts. [`super::rewrite`] leads from one to the other, and makes bases.
+//!
 //! Rejected: a thread that writes always. The hop to it and back costs ten times the write.
 
 use std::io;
@@ -14,11 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
-use tidemill_journal::{Journal, RecordNumber};
+use tidemill_journal::{Journal, Merged, RecordNumber};
 
 use super::load::Loaded;
+use super::manifest::Manifest;
 use super::names::LogNames;
-use super::writer::Writer;
+use super::writer::{Writer, create_increment};
 use crate::disk::Disk;
 use crate::limits::{RETRY_MS, SYNC_MS, WRITE_POSTPONED_MS_MAX};
 
@@ -52,7 +56,7 @@ pub struct WriteFailure {
 pub struct LogStatus {
     /// Bytes of all files.
     pub current_bytes: u64,
-    /// Bytes of all files when the log was rewritten or loaded last.
+    /// Bytes of all files behind the last rewrite; of the base since a start.
     pub base_bytes: u64,
     /// Writes that were done beside a sync, because it took too long.
     pub delayed_sync_count: u64,
@@ -62,17 +66,57 @@ pub struct LogStatus {
     pub has_failed: bool,
 }
 
+/// State of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum LogState {
+    /// Nothing is written.
+    Off,
+    /// The first base is being written, and an increment beside it. No reply waits for it.
+    FirstBase,
+    /// Everything is written.
+    On,
+}
+
+/// Content of a base without any data.
+#[derive(Clone, Debug)]
+pub struct EmptyBase {
+    /// True if it is a snapshot; it has no bytes otherwise.
+    pub is_snapshot: bool,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// The append-only file.
 pub struct AppendOnlyFile {
-    journal: Arc<Journal>,
-    writer: Mutex<Writer>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) names: LogNames,
+    pub(super) journal: Arc<Journal>,
+    state: AtomicU8,
+    /// Number of times that it was switched off.
+    generation: AtomicU64,
+    /// None while the log is off.
+    pub(super) writer: Mutex<Option<Writer>>,
+    /// End of what belongs into the present increment, while the next one is about to be begun.
+    /// Changed while the merge is kept.
+    pub(super) cut: Mutex<Option<Merged>>,
+    /// As it is on the disk. Locked by one change of the log at a time.
+    pub(super) manifest: Mutex<Manifest>,
+    current_bytes: AtomicU64,
+    base_bytes: AtomicU64,
     policy: AtomicU8,
     annotates_time: AtomicBool,
+    /// True if files of the past are kept, for tests.
+    keeps_history: AtomicBool,
+    /// Pause before each write, for tests, in microseconds.
+    write_delay_us: AtomicU64,
     /// Last record that is written, that is durable.
     written: AtomicU64,
     durable: AtomicU64,
     /// By worker: the first record that its replies wait for; 0 for none.
     needs: Box<[Need]>,
+    /// By worker: the first record that clients wait for to be durable; 0 for none.
+    durable_needs: Box<[Need]>,
     wakes: Vec<WakeWorker>,
     is_syncing: AtomicBool,
     delayed_sync_count: AtomicU64,
@@ -97,7 +141,7 @@ struct Requests {
     is_stopped: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -112,31 +156,34 @@ impl std::fmt::Debug for AppendOnlyFile {
 }
 
 impl AppendOnlyFile {
-    /// Begins to append to a log that was loaded. `wakes` wake the workers, `on_failure` is told of
-    /// the first failed write or sync and of the end of failures. Blocks on the disk.
-    ///
-    /// # Errors
-    ///
-    /// The log cannot be opened or its manifest be written.
-    pub fn open(
-        disk: &dyn Disk,
-        names: &LogNames,
-        loaded: Loaded,
+    /// A log that is off. `wakes` wake the workers, `on_failure` is told of the first failed write
+    /// or sync and of the end of failures. Touches no file.
+    pub fn new(
+        (disk, names): (Arc<dyn Disk>, LogNames),
         journal: Arc<Journal>,
         policy: FsyncPolicy,
         wakes: Vec<WakeWorker>,
         on_failure: Box<dyn Fn(Option<WriteFailure>) + Send + Sync>,
-    ) -> io::Result<AppendOnlyFile> {
-        let writer = Writer::open(disk, names, loaded, &journal)?;
-        let number = journal.merge().merged().number;
-        Ok(AppendOnlyFile {
-            writer: Mutex::new(writer),
+    ) -> AppendOnlyFile {
+        AppendOnlyFile {
+            disk,
+            names,
             journal,
+            state: AtomicU8::new(LogState::Off as u8),
+            generation: AtomicU64::new(0),
+            writer: Mutex::default(),
+            cut: Mutex::default(),
+            manifest: Mutex::default(),
+            current_bytes: AtomicU64::new(0),
+            base_bytes: AtomicU64::new(0),
             policy: AtomicU8::new(policy as u8),
             annotates_time: AtomicBool::new(false),
-            written: AtomicU64::new(number),
-            durable: AtomicU64::new(number),
+            keeps_history: AtomicBool::new(false),
+            write_delay_us: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
             needs: wakes.iter().map(|_| Need::default()).collect(),
+            durable_needs: wakes.iter().map(|_| Need::default()).collect(),
             wakes,
             is_syncing: AtomicBool::new(false),
             delayed_sync_count: AtomicU64::new(0),
@@ -145,7 +192,101 @@ impl AppendOnlyFile {
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
             on_failure,
-        })
+        }
+    }
+
+    /// Goes on with a log that was loaded, from the end that the journal has now; where there was
+    /// none, begins one with this base. Blocks on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be opened or its manifest be written.
+    pub fn go_on(&self, loaded: Loaded, first_base: &EmptyBase) -> io::Result<()> {
+        let Loaded { mut manifest, tail_bytes, mut other_bytes, mut base_bytes } = loaded;
+        let (disk, names, directory) = (&*self.disk, &self.names, self.names.directory());
+        disk.create_directory(&directory)?;
+        let cursor = self.journal.merge().attach();
+        let writer = if manifest.increments.is_empty() {
+            // The name of the log's directory.
+            disk.sync_directory(&names.root)?;
+            if manifest.base.is_none() {
+                let name = manifest.replace_base(&names.file_name, first_base.is_snapshot, 0);
+                let base = disk.create(&directory.join(&name))?;
+                base.write_all_at(&first_base.bytes, 0)?;
+                base.sync()?;
+                other_bytes = first_base.bytes.len() as u64;
+                base_bytes = other_bytes;
+                log::info!("Creating AOF base file {name} on server start");
+            }
+            let name = manifest.push_increment(&names.file_name);
+            // One of this name is in no manifest: it is left from a start that did not get here.
+            let (file, length) = create_increment(disk, &directory.join(&name))?;
+            names.write_manifest(disk, &manifest)?;
+            log::info!("Creating AOF incr file {name} on server start");
+            Writer::new(file, length, other_bytes, cursor)
+        } else {
+            let last = manifest.increments.last().expect("it is not empty");
+            let path = directory.join(&last.name);
+            Writer::go_on(disk, &path, (tail_bytes, other_bytes), cursor)?
+        };
+        self.remove_history(&mut manifest);
+        self.give_up();
+        let number = self.journal.merge().merged().number;
+        self.written.store(number, Ordering::Release);
+        self.durable.store(number, Ordering::Release);
+        self.note_size(&writer);
+        // What the increments had when the base was made is not known any more.
+        self.base_bytes.store(base_bytes, Ordering::Relaxed);
+        *lock(&self.writer) = Some(writer);
+        *lock(&self.manifest) = manifest;
+        self.set_state(LogState::On);
+        Ok(())
+    }
+
+    pub(super) fn state(&self) -> LogState {
+        // Relaxed: changed while all workers are stopped, or followed by a wake-up.
+        match self.state.load(Ordering::Relaxed) {
+            0 => LogState::Off,
+            1 => LogState::FirstBase,
+            _ => LogState::On,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: LogState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+        self.wake_all();
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_switched_off(&self) {
+        // AcqRel: pairs with the Acquire in `generation`; also ordered by the writer's lock.
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// True unless the log is off.
+    #[must_use]
+    #[inline]
+    pub fn is_written(&self) -> bool {
+        self.state() != LogState::Off
+    }
+
+    /// True while the log has no base yet, so that a start would not find it.
+    #[must_use]
+    pub fn awaits_first_base(&self) -> bool {
+        self.state() == LogState::FirstBase
+    }
+
+    pub(super) fn begin_sizes(&self, writer: &Writer) {
+        // Relaxed, here and below: statistics.
+        self.current_bytes.store(writer.log_bytes(), Ordering::Relaxed);
+        self.base_bytes.store(writer.log_bytes(), Ordering::Relaxed);
+    }
+
+    pub(super) fn note_size(&self, writer: &Writer) {
+        self.current_bytes.store(writer.log_bytes(), Ordering::Relaxed);
     }
 
     fn policy(&self) -> FsyncPolicy {
@@ -166,6 +307,20 @@ impl AppendOnlyFile {
         self.wake_all();
     }
 
+    pub(super) fn keeps_history(&self) -> bool {
+        self.keeps_history.load(Ordering::Relaxed)
+    }
+
+    /// Returns what it was before.
+    pub(super) fn set_keeps_history(&self, keeps: bool) -> bool {
+        self.keeps_history.swap(keeps, Ordering::Relaxed)
+    }
+
+    /// Pauses before each write from now on, for tests.
+    pub fn delay_writes(&self, microseconds: u64) {
+        self.write_delay_us.store(microseconds, Ordering::Relaxed);
+    }
+
     /// The record that a reply made now depends on.
     #[must_use]
     #[inline]
@@ -180,7 +335,7 @@ impl AppendOnlyFile {
     pub fn released(&self) -> RecordNumber {
         // Acquire, here and below: pairs with the Release in `raise`. `has_failed` is a hint that
         // is followed by a wake-up.
-        if self.has_failed.load(Ordering::Relaxed) {
+        if self.has_failed.load(Ordering::Relaxed) || self.state() != LogState::On {
             return RecordNumber::MAX;
         }
         match self.policy() {
@@ -189,10 +344,13 @@ impl AppendOnlyFile {
         }
     }
 
-    /// The last record that is durable.
+    /// The last record that is durable; 0 while the log has no base.
     #[must_use]
     pub fn durable(&self) -> RecordNumber {
-        self.durable.load(Ordering::Acquire)
+        match self.state() {
+            LogState::On => self.durable.load(Ordering::Acquire),
+            _ => 0,
+        }
     }
 
     /// End of a worker's iteration: writes what is not written yet, or lets the log's thread do it.
@@ -200,7 +358,7 @@ impl AppendOnlyFile {
     /// another thread has written, which is what slows down clients that write more than the disk
     /// takes. To be called outside of the gate.
     pub fn write_behind(&self, worker: usize) {
-        if self.journal.allocated() <= self.written.load(Ordering::Acquire) {
+        if !self.is_written() || self.journal.allocated() <= self.written.load(Ordering::Acquire) {
             return;
         }
         if self.has_failed.load(Ordering::Relaxed) {
@@ -239,14 +397,32 @@ impl AppendOnlyFile {
         self.released() >= need
     }
 
+    /// As [`waits`](Self::waits), for clients that wait for a record to be durable.
+    #[must_use]
+    pub fn waits_for_sync(&self, worker: usize, need: RecordNumber) -> bool {
+        // As in `waits`; `raise` wakes.
+        self.durable_needs[worker].0.store(need, Ordering::Relaxed);
+        if need == 0 {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        !self.is_written() || self.durable() >= need
+    }
+
     /// Appends what the journal has; the last record's number, unless that failed.
-    fn append(&self, writer: &mut Writer) -> Option<RecordNumber> {
+    pub(super) fn append(&self, writer: &mut Option<Writer>) -> Option<RecordNumber> {
+        let writer = writer.as_mut()?;
+        let delay_us = self.write_delay_us.load(Ordering::Relaxed);
+        if delay_us > 0 {
+            std::thread::sleep(Duration::from_micros(delay_us));
+        }
         let unix_seconds = self.annotates_time.load(Ordering::Relaxed).then(|| {
             let elapsed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             elapsed.map_or(0, |elapsed| elapsed.as_secs() as i64)
         });
-        match writer.append(&self.journal, unix_seconds) {
+        match writer.append(&self.journal, &self.cut, unix_seconds) {
             Ok(number) => {
+                self.note_size(writer);
                 self.recover_from_write();
                 Some(number)
             }
@@ -257,7 +433,17 @@ impl AppendOnlyFile {
         }
     }
 
-    /// Raises `written` or `durable`, and wakes the workers whose replies it releases.
+    /// Notes that records are durable, and wakes the workers whose replies that releases.
+    pub(super) fn raise_durable(&self, number: RecordNumber) {
+        self.raise(&self.durable, number);
+    }
+
+    /// As [`raise_durable`](Self::raise_durable), of `written`.
+    pub(super) fn raise_written(&self, number: RecordNumber) {
+        self.raise(&self.written, number);
+    }
+
+    /// Raises `written` or `durable`.
     fn raise(&self, mark: &AtomicU64, number: RecordNumber) {
         // Release: pairs with the Acquire in `released`.
         mark.fetch_max(number, Ordering::Release);
@@ -267,11 +453,15 @@ impl AppendOnlyFile {
     fn wake(&self) {
         // SeqCst: pairs with the fence in `waits`.
         fence(Ordering::SeqCst);
-        let released = self.released();
-        for (need, wake) in self.needs.iter().zip(&self.wakes) {
+        let (released, durable) = (self.released(), self.durable());
+        let needs = self.needs.iter().zip(&self.durable_needs);
+        for ((need, durable_need), wake) in needs.zip(&self.wakes) {
             // Relaxed: ordered by the fences.
-            let first = need.0.load(Ordering::Relaxed);
-            if first != 0 && first <= released {
+            let is_over = |need: &Need, end: RecordNumber| {
+                let first = need.0.load(Ordering::Relaxed);
+                first != 0 && first <= end
+            };
+            if is_over(need, released) || is_over(durable_need, durable) {
                 wake();
             }
         }
@@ -290,9 +480,9 @@ impl AppendOnlyFile {
     }
 
     #[cold]
-    fn fail(&self, error: &io::Error, is_of_sync: bool) {
+    pub(super) fn fail(&self, error: &io::Error, is_of_sync: bool) {
         let what = if is_of_sync { "fsync" } else { "write" };
-        if self.policy() == FsyncPolicy::Always {
+        if self.policy() == FsyncPolicy::Always && self.state() == LogState::On {
             log::error!(
                 "Can't recover from AOF {what} error when the AOF fsync policy is 'always': \
                  {error}. Exiting..."
@@ -327,13 +517,41 @@ impl AppendOnlyFile {
         }
     }
 
-    /// Facts for `INFO`. Waits while the file is written.
+    /// A new base has all that was written before the file at hand, which is trusted: failures of
+    /// syncs before do not matter any more.
+    pub(super) fn recover_by_base(&self) {
+        let mut present = lock(&self.failure);
+        if present.is_some_and(|failure| failure.is_of_sync) {
+            log::warn!("AOF fsync error is over by a new base. The server can write again.");
+            *present = None;
+            self.has_failed.store(false, Ordering::Relaxed);
+            (self.on_failure)(None);
+        }
+    }
+
+    /// True if the log needs a base before anything more is durable for certain.
+    #[must_use]
+    pub fn awaits_base(&self) -> bool {
+        self.awaits_first_base() || self.has_failed_sync()
+    }
+
+    /// The disk that it is on.
+    #[must_use]
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// True if a sync failed, so that only a new base can tell what is durable.
+    pub(super) fn has_failed_sync(&self) -> bool {
+        lock(&self.failure).is_some_and(|failure| failure.is_of_sync)
+    }
+
+    /// Facts for `INFO`. Does not wait.
     #[must_use]
     pub fn status(&self) -> LogStatus {
-        let writer = lock(&self.writer);
         LogStatus {
-            current_bytes: writer.log_bytes(),
-            base_bytes: writer.base_bytes,
+            current_bytes: self.current_bytes.load(Ordering::Relaxed),
+            base_bytes: self.base_bytes.load(Ordering::Relaxed),
             delayed_sync_count: self.delayed_sync_count.load(Ordering::Relaxed),
             is_syncing: self.is_syncing.load(Ordering::Relaxed),
             has_failed: self.has_failed.load(Ordering::Relaxed),
@@ -383,7 +601,13 @@ impl AppendOnlyFile {
     }
 
     fn write_now(&self) {
-        let written = self.append(&mut lock(&self.writer));
+        let mut writer = lock(&self.writer);
+        if writer.is_none() {
+            // The log is off: what is left of the time before goes nowhere.
+            self.journal.drain(&mut self.journal.merge());
+        }
+        let written = self.append(&mut writer);
+        drop(writer);
         if let Some(number) = written {
             self.raise(&self.written, number);
         }
@@ -398,31 +622,32 @@ impl AppendOnlyFile {
     }
 
     /// Makes durable what is written. Blocks on the device.
-    fn sync(&self) {
+    pub(super) fn sync(&self) {
         // Acquire: pairs with the Release in `raise`; the file is at least as far.
         let target = self.written.load(Ordering::Acquire);
         if target <= self.durable.load(Ordering::Acquire) {
             return;
         }
-        let (file, length) = {
-            let writer = lock(&self.writer);
-            (Arc::clone(&writer.file), writer.length)
+        let (file, length) = match &*lock(&self.writer) {
+            Some(writer) => (Arc::clone(&writer.file), writer.length),
+            None => return,
         };
         self.is_syncing.store(true, Ordering::Relaxed);
         let synced = file.sync();
         self.is_syncing.store(false, Ordering::Relaxed);
+        if let Some(writer) = &mut *lock(&self.writer) {
+            writer.note_synced(&file, length, synced.is_ok());
+        }
         match synced {
-            Ok(()) if !lock(&self.failure).is_some_and(|failure| failure.is_of_sync) => {
-                lock(&self.writer).note_synced(&file, length);
-                self.raise(&self.durable, target);
-            }
+            Ok(()) if !self.has_failed_sync() => self.raise(&self.durable, target),
             Ok(()) => {}
             Err(error) => self.fail(&error, true),
         }
     }
 
-    /// The thread that syncs once a second. Returns when the log is stopped.
-    pub fn run_sync(&self) {
+    /// The thread that syncs once a second, unless that is to be left for now. Returns when the log
+    /// is stopped.
+    pub fn run_sync(&self, is_left: impl Fn() -> bool) {
         loop {
             let requests = lock(&self.requests);
             let wait = Duration::from_millis(SYNC_MS);
@@ -434,7 +659,7 @@ impl AppendOnlyFile {
                 return;
             }
             drop(requests);
-            if self.policy() == FsyncPolicy::EverySecond {
+            if self.policy() == FsyncPolicy::EverySecond && !is_left() {
                 self.sync();
             }
         }
@@ -444,6 +669,17 @@ impl AppendOnlyFile {
     pub fn stop(&self) {
         lock(&self.requests).is_stopped = true;
         self.requested.notify_all();
+        self.close();
+    }
+
+    /// Writes and syncs what the journal has, and says in the file that this is all. Nothing is
+    /// written behind it. Blocks on the device.
+    pub(super) fn close(&self) {
         self.write_and_sync();
+        if let Some(mut writer) = lock(&self.writer).take()
+            && let Err(error) = writer.seal()
+        {
+            log::warn!("The end of the AOF file could not be marked: {error}");
+        }
     }
 }

@@ -8,15 +8,19 @@ use tidemill_resp::request::ArgumentView;
 
 use super::LogNames;
 use super::check::is_snapshot;
-use super::group::{last_synced, torn_tail};
-use super::manifest::{Manifest, ManifestEntry, ManifestError};
+use super::group::{GroupMark, last_synced, torn_tail};
+use super::manifest::{FileRole, Manifest, ManifestEntry, ManifestError};
 use super::scan::{Piece, Scan};
 use crate::disk::{Disk, DiskFile};
 
 /// Receiver of what a log holds.
 pub trait Replay {
-    /// True if there is a command of this name.
-    fn knows(&self, command: &ArgumentView<'_>) -> bool;
+    /// Checks that a command can be executed.
+    ///
+    /// # Errors
+    ///
+    /// The reason: there is no such command, or it takes another number of arguments.
+    fn check(&self, command: &ArgumentView<'_>) -> Result<(), String>;
 
     /// Executes commands: one or several in RESP, all of them whole.
     fn execute(&mut self, commands: &[u8]);
@@ -69,14 +73,14 @@ pub enum LoadError {
         /// True if it is the last file, whose tail may be cut by `aof-load-truncated`.
         is_last: bool,
     },
-    /// A command that does not exist.
-    UnknownCommand {
+    /// A command that cannot be executed.
+    BadCommand {
         /// The file.
         path: PathBuf,
         /// Offset of the command.
         offset: u64,
-        /// Its name.
-        name: String,
+        /// The fault, in the words of the error to a client.
+        reason: String,
     },
     /// A snapshot that is not loaded.
     Snapshot {
@@ -103,8 +107,8 @@ impl fmt::Display for LoadError {
             ),
             LoadError::Absent { path } => write!(
                 formatter,
-                "The AOF file {} of the manifest doesn't exist: the server is not started, so that \
-                 nothing is overwritten. Restore the file from a backup",
+                "Fatal error: can't open the append log file {} for reading: No such file or \
+                 directory. The manifest names it: restore it from a backup",
                 path.display()
             ),
             LoadError::Broken { path, offset, manifest } => write!(
@@ -130,9 +134,9 @@ impl fmt::Display for LoadError {
                 }
                 Ok(())
             }
-            LoadError::UnknownCommand { path, offset, name } => write!(
+            LoadError::BadCommand { path, offset, reason } => write!(
                 formatter,
-                "Unknown command '{name}' reading the append only file {} at offset {offset}",
+                "Bad command reading the append only file {} at offset {offset}: {reason}",
                 path.display()
             ),
             LoadError::Snapshot { path, reason } => {
@@ -180,11 +184,13 @@ pub fn load(
     if files.is_empty() && length_of(disk, &names.snapshot()) > 0 {
         return Err(LoadError::SnapshotWithoutLog { path: names.snapshot() });
     }
+    let last_written = last_written(disk, names, &files)?;
     for (index, entry) in files.iter().enumerate() {
         let path = names.directory().join(&entry.name);
         let is_last = index + 1 == files.len();
         let is_base = loaded.manifest.base.as_ref() == Some(entry);
-        let length = FileLoad { disk, names, path, is_last }.run(may_cut_tail, replay)?;
+        let length = FileLoad { disk, names, path, is_last: index >= last_written }
+            .run(may_cut_tail, replay)?;
         if is_base {
             loaded.base_bytes = length;
         }
@@ -197,6 +203,30 @@ pub fn load(
         log::info!("DB loaded from {kind} file {}", entry.name);
     }
     Ok(loaded)
+}
+
+/// Index of the last file with commands: only its end may be torn. Increments behind it were made
+/// for a rewrite that did not come to use them. A base is whole where there are increments.
+fn last_written(
+    disk: &dyn Disk,
+    names: &LogNames,
+    files: &[ManifestEntry],
+) -> Result<usize, LoadError> {
+    let first = files.iter().position(|entry| entry.role == FileRole::Increment).unwrap_or(0);
+    for (index, entry) in files.iter().enumerate().skip(first + 1).rev() {
+        let path = names.directory().join(&entry.name);
+        // One that is absent is reported when its turn comes.
+        let Ok(file) = disk.open(&path) else { return Ok(index) };
+        let mut scan = Scan::new(&*file, 0);
+        loop {
+            match scan.next_piece().map_err(failed(&path))? {
+                Piece::Group { mark: GroupMark::Synced(_), .. } => {}
+                Piece::End => break,
+                _ => return Ok(index),
+            }
+        }
+    }
+    Ok(first)
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> LoadError {
@@ -341,10 +371,9 @@ impl FileLoad<'_> {
         loop {
             match scan.next_piece().map_err(failed(&self.path))? {
                 Piece::Command { offset, arguments, bytes } => {
-                    if !replay.knows(&arguments) {
-                        let name = String::from_utf8_lossy(arguments.get(0)).into_owned();
+                    if let Err(reason) = replay.check(&arguments) {
                         let path = self.path.clone();
-                        return Err(LoadError::UnknownCommand { path, offset, name });
+                        return Err(LoadError::BadCommand { path, offset, reason });
                     }
                     if arguments.get(0).eq_ignore_ascii_case(b"multi") {
                         transaction_offset.get_or_insert(offset);

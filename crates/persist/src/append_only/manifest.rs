@@ -222,6 +222,11 @@ fn quoted(name: &str) -> String {
     for byte in name.bytes() {
         match byte {
             b'"' | b'\\' => text.extend(['\\', byte as char]),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
             b' '..=b'~' => text.push(byte as char),
             _ => {
                 let _ = write!(text, "\\x{byte:02x}");

@@ -11,6 +11,7 @@ use super::*;
 use crate::disk::DiskFile;
 
 mod power;
+mod rewrites;
 
 use power::PowerDisk;
 
@@ -33,8 +34,11 @@ struct Collected {
 }
 
 impl Replay for Collected {
-    fn knows(&self, command: &ArgumentView<'_>) -> bool {
-        command.get(0) != b"UNKNOWN"
+    fn check(&self, command: &ArgumentView<'_>) -> Result<(), String> {
+        match command.get(0) {
+            b"UNKNOWN" => Err("unknown command 'UNKNOWN'".into()),
+            _ => Ok(()),
+        }
     }
 
     fn execute(&mut self, commands: &[u8]) {
@@ -80,16 +84,15 @@ fn open(disk: &PowerDisk, policy: FsyncPolicy) -> Result<Log, LoadError> {
     let noted = Arc::clone(&failures);
     let on_failure = Box::new(move |failure| noted.lock().expect("no panic").push(failure));
     let wakes: Vec<WakeWorker> = vec![Box::new(|| {})];
-    let file = AppendOnlyFile::open(
-        disk,
-        &names(),
-        loaded,
+    let file = AppendOnlyFile::new(
+        (Arc::new(disk.clone()), names()),
         Arc::clone(&journal),
         policy,
         wakes,
         on_failure,
     );
-    let file = file.expect("the disk has room");
+    let empty = EmptyBase { is_snapshot: false, bytes: Vec::new() };
+    file.go_on(loaded, &empty).expect("the disk has room");
     Ok(Log { journal, file, loaded: collected.commands, failures })
 }
 
@@ -226,7 +229,7 @@ fn tails_are_cut_as_valkey_cuts_them() {
         ("*0\r\n", "Bad file format"),
         ("*3\r\n$3\r\nSETxx", "Bad file format"),
         ("SET k v\r\n", "Bad file format"),
-        ("*1\r\n$7\r\nUNKNOWN\r\n", "Unknown command 'UNKNOWN'"),
+        ("*1\r\n$7\r\nUNKNOWN\r\n", "unknown command 'UNKNOWN'"),
     ] {
         let text = format!("{SET}{tail}");
         let disk = PowerDisk::default();

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use tidemill_journal::{Cursor, Journal, RecordNumber};
+use tidemill_journal::{Cursor, Journal, Merged, RecordNumber};
 
+use super::file::lock;
 use super::group::{GroupSum, synced_line};
-use super::load::Loaded;
-use super::names::LogNames;
 use crate::disk::{Disk, DiskFile};
 use crate::limits::GATHERED_BYTES_MAX;
 
@@ -20,11 +20,11 @@ pub(super) struct Writer {
     /// write that failed, and is overwritten.
     pub(super) length: u64,
     /// Bytes of the other files.
-    pub(super) other_bytes: u64,
-    /// Bytes of all files when the log was rewritten or loaded last.
-    pub(super) base_bytes: u64,
+    other_bytes: u64,
     /// True if something may be behind `length`.
     is_torn: bool,
+    /// True if a sync of the file failed: a later one that succeeds proves nothing.
+    is_untrusted: bool,
     /// Length up to which the file is durable for certain.
     synced: u64,
     /// As the last annotation says.
@@ -36,54 +36,71 @@ pub(super) struct Writer {
     timestamp: i64,
 }
 
+/// Makes a file for a writer: it says that it holds nothing yet, durably, before there is anything
+/// that could be torn. Returns it with its length. Its name is not durable yet.
+pub(super) fn create_increment(
+    disk: &dyn Disk,
+    path: &Path,
+) -> io::Result<(Arc<dyn DiskFile>, u64)> {
+    let file = disk.create(path)?;
+    let mark = synced_line(0);
+    file.write_all_at(mark.as_bytes(), 0)?;
+    file.sync()?;
+    Ok((Arc::from(file), mark.len() as u64))
+}
+
 impl Writer {
-    /// Opens the last increment of a log that was loaded, or begins the first one. The journal's
-    /// stream is written from its present end on.
-    pub(super) fn open(
+    /// A writer of a file that has this length, all of it durable, which reads at a cursor.
+    pub(super) fn new(
+        file: Arc<dyn DiskFile>,
+        length: u64,
+        other_bytes: u64,
+        cursor: Cursor,
+    ) -> Writer {
+        Writer {
+            file,
+            length,
+            other_bytes,
+            is_torn: false,
+            is_untrusted: false,
+            synced: length,
+            synced_in_file: length,
+            scratch: Vec::new(),
+            cursor,
+            timestamp: 0,
+        }
+    }
+
+    /// Goes on with the last increment of a log that was loaded, which ends at `tail_bytes`.
+    pub(super) fn go_on(
         disk: &dyn Disk,
-        names: &LogNames,
-        loaded: Loaded,
-        journal: &Journal,
+        path: &Path,
+        (tail_bytes, other_bytes): (u64, u64),
+        cursor: Cursor,
     ) -> io::Result<Writer> {
-        let Loaded { mut manifest, tail_bytes, other_bytes, .. } = loaded;
-        let is_new = manifest.increments.is_empty();
-        disk.create_directory(&names.directory())?;
-        if is_new {
-            // The name of the log's directory.
-            disk.sync_directory(&names.root)?;
-            let name = manifest.push_increment(&names.file_name);
-            // One of this name is in no manifest: it is left from a start that did not get here.
-            disk.create(&names.directory().join(&name))?;
-            names.write_manifest(disk, &manifest)?;
-            log::info!("Creating AOF incr file {name} on server start");
-        }
-        for entry in std::mem::take(&mut manifest.history) {
-            // One that is absent was removed before the manifest could say so.
-            let _ = disk.unlink(&names.directory().join(&entry.name));
-        }
-        let last = manifest.increments.last().expect("one was pushed");
-        let file = disk.open_or_create(&names.directory().join(&last.name))?;
+        let file = disk.open_or_create(path)?;
         // A mark of its own, durable before there is anything that could be torn.
         let mark = synced_line(tail_bytes);
         file.write_all_at(mark.as_bytes(), tail_bytes)?;
         file.sync()?;
-        let base_bytes = tail_bytes + other_bytes;
-        Ok(Writer {
-            file: Arc::from(file),
-            length: tail_bytes + mark.len() as u64,
-            other_bytes,
-            base_bytes,
-            is_torn: false,
-            synced: tail_bytes,
-            synced_in_file: tail_bytes,
-            scratch: Vec::new(),
-            cursor: journal.merge().attach(),
-            timestamp: 0,
-        })
+        let length = tail_bytes + mark.len() as u64;
+        Ok(Writer::new(Arc::from(file), length, other_bytes, cursor))
     }
 
-    /// Appends whatever the journal has; returns the number of the last record. With a time, in
-    /// Unix seconds, the records of each second are annotated with it.
+    /// Goes on in another file, which is empty but for a mark of this length. Records that were not
+    /// written yet go there.
+    pub(super) fn switch(&mut self, file: Arc<dyn DiskFile>, length: u64) {
+        self.other_bytes += self.length;
+        self.file = file;
+        self.length = length;
+        (self.synced, self.synced_in_file) = (length, length);
+        self.is_torn = false;
+        self.is_untrusted = false;
+    }
+
+    /// Appends whatever the journal has, up to the end of a cut if there is one; returns the number
+    /// of the last record. With a time, in Unix seconds, the records of each second are annotated
+    /// with it.
     ///
     /// # Errors
     ///
@@ -92,25 +109,32 @@ impl Writer {
     pub(super) fn append(
         &mut self,
         journal: &Journal,
+        cut: &Mutex<Option<Merged>>,
         unix_seconds: Option<i64>,
     ) -> io::Result<RecordNumber> {
-        let merged = journal.drain(&mut journal.merge());
-        if self.cursor.offset() == merged.offset {
-            return Ok(merged.number);
+        let end = {
+            let mut merge = journal.merge();
+            let merged = journal.drain(&mut merge);
+            // The merge is kept meanwhile: what comes behind a cut that is made now is not in
+            // `merged`.
+            lock(cut).unwrap_or(merged)
+        };
+        if self.cursor.offset() == end.offset {
+            return Ok(end.number);
         }
         if self.is_torn {
             self.file.set_length(self.length)?;
         }
         // A start after a failure must find whole records, so a part of them is cut off.
         self.is_torn = true;
-        let written = self.write(merged.offset, unix_seconds);
+        let written = self.write(end.offset, unix_seconds);
         let cut = written.is_err().then(|| self.file.set_length(self.length));
         self.is_torn = cut.is_some_and(|cut| cut.is_err());
         let (cursor, length) = written?;
         self.cursor = cursor;
         self.length = length;
         self.timestamp = unix_seconds.unwrap_or(self.timestamp);
-        Ok(merged.number)
+        Ok(end.number)
     }
 
     /// Writes the journal's stream up to an offset as one group; returns the cursor and the length
@@ -141,16 +165,45 @@ impl Writer {
         Ok((cursor, length))
     }
 
-    /// The file was synced when it had this length.
-    pub(super) fn note_synced(&mut self, file: &Arc<dyn DiskFile>, length: u64) {
-        if Arc::ptr_eq(file, &self.file) {
+    /// A sync of a file that had this length has ended.
+    pub(super) fn note_synced(&mut self, file: &Arc<dyn DiskFile>, length: u64, succeeded: bool) {
+        if !Arc::ptr_eq(file, &self.file) {
+            return;
+        }
+        if succeeded && !self.is_untrusted {
             self.synced = length;
         }
+        self.is_untrusted |= !succeeded;
+    }
+
+    /// True if a sync of the file failed.
+    pub(super) fn is_untrusted(&self) -> bool {
+        self.is_untrusted
+    }
+
+    /// Says in the file that all of it is durable, if it is: damage of it is not taken for a torn
+    /// tail then. Blocks on the device.
+    pub(super) fn seal(&mut self) -> io::Result<()> {
+        if self.synced != self.length || self.synced_in_file == self.synced {
+            return Ok(());
+        }
+        let mark = synced_line(self.length);
+        self.file.write_all_at(mark.as_bytes(), self.length)?;
+        self.file.sync()?;
+        self.synced_in_file = self.length;
+        self.length += mark.len() as u64;
+        self.synced = self.length;
+        Ok(())
     }
 
     /// Bytes of all files.
     pub(super) fn log_bytes(&self) -> u64 {
         self.length + self.other_bytes
+    }
+
+    /// Bytes of the other files are others now.
+    pub(super) fn set_other_bytes(&mut self, bytes: u64) {
+        self.other_bytes = bytes;
     }
 }
 

@@ -8,6 +8,20 @@ use super::SnapshotError;
 use crate::disk::DiskFile;
 use crate::limits::{SAVE_BUFFER_BYTES, SYNC_STEP_BYTES};
 
+/// Output into memory, for a few bytes.
+#[derive(Debug, Default)]
+pub(super) struct Memory(pub(super) Vec<u8>);
+
+impl Output for Memory {
+    type Error = SnapshotError;
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
+        self.0.try_reserve(bytes.len())?;
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
 /// Buffer in front of a file.
 #[derive(Debug)]
 pub struct FileOutput {

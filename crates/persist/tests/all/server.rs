@@ -10,7 +10,7 @@ use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::stored::encode::UseRules;
 use tidemill_persist::disk::simulated::SimulatedDisk;
 use tidemill_persist::load::{LoadError, LoadRules, Loaded, load, open};
-use tidemill_persist::snapshot::{Alone, SaveRules, SnapshotError, WriteRules, save};
+use tidemill_persist::snapshot::{Alone, Purpose, SaveRules, SnapshotError, WriteRules, save};
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_rdb::encode::Compression;
 use tidemill_store::entry::StringValue;
@@ -95,6 +95,7 @@ impl Server {
         begun(shared);
         let rules = SaveRules {
             content: WriteRules {
+                purpose: Purpose::Save,
                 compression: Compression::Lzf,
                 has_checksum: true,
                 list_listpack_size_max: -2,
@@ -114,6 +115,7 @@ impl Server {
     pub fn load(&mut self, disk: &SimulatedDisk) -> Result<Option<Loaded>, LoadError> {
         let settings = self.shared.settings();
         let rules = LoadRules {
+            keeps_expired: false,
             clock: self.shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: true,

@@ -1,4 +1,5 @@
-//! The thread that saves and loads beside the workers, and begins saves when a save point is due.
+//! The thread that saves and loads beside the workers, and writes bases of the append-only file. It
+//! begins saves and bases when they are due.
 
 use std::io;
 use std::rc::Rc;
@@ -9,19 +10,25 @@ use std::thread;
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::WaitTarget;
+use tidemill_persist::append_only::Rewrite;
 use tidemill_persist::snapshot::{Beside, SnapshotError};
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::{Cut, Heap, Member};
 
-use super::snapshot_file::{SnapshotFile, close_gate};
+use super::snapshot_file::{SnapshotFile, close_gate, take_token};
+use crate::durability::Durability;
 use crate::limits::SAVE_POINT_POLL;
 
 /// Work for the thread.
-pub(super) enum Job {
+pub(crate) enum Job {
     /// Saves a cut.
     Save(Cut),
     /// Loads the snapshot, for a session that waits.
     Reload,
+    /// Writes a base of the log.
+    Rewrite(Rewrite),
+    /// Lets the journal be told of changes, or not, as the log needs it.
+    SwitchJournal,
 }
 
 /// Starts the thread; it ends with the process.
@@ -31,11 +38,12 @@ pub(super) enum Job {
 /// When there is no thread to be had.
 pub(crate) fn serve<F: Flavour>(
     file: &Arc<SnapshotFile>,
+    log: &Arc<Durability>,
     shared: &Arc<Shared>,
     domain: &Arc<Domain<F>>,
 ) -> io::Result<()> {
     let (sender, jobs) = channel();
-    let thread_file = Arc::clone(file);
+    let (thread_file, thread_log) = (Arc::clone(file), Arc::clone(log));
     let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
     let body = move || {
         let member = match shared.keyspace.join(&domain) {
@@ -43,18 +51,20 @@ pub(crate) fn serve<F: Flavour>(
             Err(error) => return log::error!("snapshots: {error}"),
         };
         let heap = member.heap(Limits::default());
-        SaveThread { file: thread_file, shared, member, heap }.run(&jobs);
+        SaveThread { file: thread_file, log: thread_log, shared, member, heap }.run(&jobs);
     };
     thread::Builder::new().name("snapshot".into()).spawn(body)?;
-    file.set_thread(sender);
+    file.set_thread(sender.clone());
+    log.set_thread(sender);
     Ok(())
 }
 
-struct SaveThread<F: Flavour> {
-    file: Arc<SnapshotFile>,
-    shared: Arc<Shared>,
-    member: Member<F>,
-    heap: Heap,
+pub(super) struct SaveThread<F: Flavour> {
+    pub(super) file: Arc<SnapshotFile>,
+    pub(super) log: Arc<Durability>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) member: Member<F>,
+    pub(super) heap: Heap,
 }
 
 impl<F: Flavour> SaveThread<F> {
@@ -63,6 +73,8 @@ impl<F: Flavour> SaveThread<F> {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
                 Ok(Job::Reload) => self.reload(),
+                Ok(Job::Rewrite(rewrite)) => self.rewrite(rewrite),
+                Ok(Job::SwitchJournal) => self.switch_journal(),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -70,7 +82,7 @@ impl<F: Flavour> SaveThread<F> {
     }
 
     fn save(&mut self, cut: Cut) {
-        let SaveThread { file, shared, member, heap } = self;
+        let SaveThread { file, shared, member, heap, .. } = self;
         match file.save_cut(shared, cut, &mut Beside(member), heap) {
             Ok(()) => log::info!("Background saving terminated with success"),
             Err(SnapshotError::Cancelled) => {}
@@ -104,15 +116,17 @@ impl<F: Flavour> SaveThread<F> {
         if let Some(point) = due {
             log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
         } else if !shared.snapshots.is_scheduled() || shared.snapshots.is_running() {
-            return;
+            return self.rewrite_if_due();
         }
         let seat = Rc::clone(member.seat());
+        let token = take_token(shared, &seat, member);
         let gate = close_gate(shared, &seat, member);
         let mut begun = None;
         ReadSide::section(member, &mut |section| {
             begun = shared.begin_save(&gate, section, true).ok();
         });
         drop(gate);
+        drop(token);
         if let Some(cut) = begun {
             log::info!("Background saving started");
             self.save(cut);

@@ -13,19 +13,22 @@ use tidemill_engine::config::ServerConfig;
 use tidemill_engine::saving::{Saving, SavingFailed};
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::slots::parking::Ticket;
+use tidemill_engine::slots::token::TokenGuard;
 use tidemill_engine::stored::encode::UseRules;
 use tidemill_engine::system_error::reason;
 use tidemill_persist::disk::{Disk, DiskFile, DiskLock};
 use tidemill_persist::limits::INSERTERS_MAX;
 use tidemill_persist::load::{LoadError, LoadFault, LoadRules, Loaded, check_version, load, open};
 use tidemill_persist::snapshot::{
-    Alone, CutAccess, SaveRules, SnapshotError, WriteRules, save, save_nothing,
+    Alone, CutAccess, Purpose, SaveRules, SnapshotError, WriteRules, save, save_nothing,
 };
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{Cut, Heap, Member};
 
 use super::background::Job;
+use crate::durability::Durability;
 use crate::limits::{GATE_RETRY, LOAD_LOG_S, SAVE_END_POLL};
 
 /// Directory and name of the snapshot. The process is in the directory: `dir` cannot change while
@@ -40,6 +43,8 @@ pub(crate) struct SnapshotFile {
     lock: Mutex<Option<Box<dyn DiskLock>>>,
     /// Way to the thread that saves in the background.
     to_thread: Mutex<Option<Sender<Job>>>,
+    /// The append-only file beside it.
+    log: Arc<Durability>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -55,6 +60,7 @@ impl SnapshotFile {
     pub(crate) fn open(
         config: &ServerConfig,
         disk: Arc<dyn Disk>,
+        log: Arc<Durability>,
         is_written: bool,
     ) -> Result<SnapshotFile, String> {
         let name = &config.snapshot_file;
@@ -68,6 +74,7 @@ impl SnapshotFile {
             directory: directory.map_or_else(|_| ".".into(), |path| path.display().to_string()),
             lock: Mutex::default(),
             to_thread: Mutex::default(),
+            log,
         };
         if is_written {
             file.lock()?;
@@ -108,17 +115,19 @@ impl SnapshotFile {
         Ok(())
     }
 
-    fn rules(&self, shared: &Shared) -> SaveRules {
+    /// Circumstances of a file for this purpose.
+    pub(super) fn rules(&self, shared: &Shared, purpose: Purpose) -> SaveRules {
         let settings = shared.settings();
         let fields = vec![
             ("tidemill-ver", env!("CARGO_PKG_VERSION").to_owned()),
             ("redis-bits", usize::BITS.to_string()),
             ("ctime", (shared.clock.wall_us() / 1_000_000).to_string()),
             ("used-mem", shared.used_bytes().to_string()),
-            ("aof-base", "0".to_owned()),
+            ("aof-base", u8::from(purpose == Purpose::LogBase).to_string()),
         ];
         SaveRules {
             content: WriteRules {
+                purpose,
                 compression: settings.compression,
                 has_checksum: settings.snapshot_checksum,
                 list_listpack_size_max: settings.list_listpack_size_max,
@@ -131,6 +140,11 @@ impl SnapshotFile {
         }
     }
 
+    /// Circumstances of a base of the append-only file.
+    pub(crate) fn base_rules(&self, shared: &Shared) -> WriteRules {
+        self.rules(shared, Purpose::LogBase).content
+    }
+
     /// Saves a cut, tells the log and notes the end.
     pub(super) fn save_cut(
         &self,
@@ -139,7 +153,7 @@ impl SnapshotFile {
         access: &mut dyn CutAccess,
         heap: &Heap,
     ) -> Result<(), SnapshotError> {
-        let rules = self.rules(shared);
+        let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
         let saved = match locked {
             Ok(()) => save(&*self.disk, &self.path, cut, shared, access, heap, &rules),
@@ -182,7 +196,8 @@ impl SnapshotFile {
             SavingFailed
         })?;
         // Bounded by the disk: its thread looks behind each piece that it writes.
-        while shared.snapshots.is_running() {
+        shared.rewrites.cancel();
+        while shared.snapshots.is_running() || shared.rewrites.is_running() {
             member.offline(|| thread::sleep(SAVE_END_POLL));
         }
         let heap = member.heap(Limits::default());
@@ -302,9 +317,25 @@ fn note_progress(shared: &Shared, loaded: Loaded, logged: &mut Instant) {
     }
 }
 
-/// Closes the gate, however busy the workers are. Without the token, which is for sessions: a
-/// member that closes the gate at the same moment, as the token's holder may, is given way.
-pub(super) fn close_gate<'k, F: Flavour>(
+/// Takes the token in the order of arrival: while somebody else has it, a script may be suspended
+/// whose changes are seen and not journaled yet.
+pub(crate) fn take_token<'k, F: Flavour>(
+    shared: &'k Shared,
+    seat: &std::rc::Rc<tidemill_store::gate::Seat>,
+    member: &mut Member<F>,
+) -> TokenGuard<'k> {
+    let ticket = Ticket { worker: Ticket::THREAD, session: 0 };
+    loop {
+        if let Some(token) = shared.token.try_take(ticket, seat) {
+            return token;
+        }
+        member.offline(|| thread::sleep(GATE_RETRY));
+    }
+}
+
+/// Closes the gate, however busy the workers are. Without the token, a member that closes the gate
+/// at the same moment is given way.
+pub(crate) fn close_gate<'k, F: Flavour>(
     shared: &'k Shared,
     seat: &tidemill_store::gate::Seat,
     member: &mut Member<F>,
@@ -331,7 +362,7 @@ impl Saving for SnapshotFile {
     }
 
     fn save_nothing(&self, shared: &Shared) -> Result<(), SavingFailed> {
-        let rules = self.rules(shared);
+        let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
         let changes = shared.changes();
         let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
@@ -358,6 +389,10 @@ impl Saving for SnapshotFile {
         }
         log::info!("Background saving started");
         Ok(())
+    }
+
+    fn rewrite_log(&self, shared: &Shared) -> Result<(), SavingFailed> {
+        self.log.rewrite(shared)
     }
 
     fn check_loadable(&self, shared: &Shared) -> Result<(), SavingFailed> {

@@ -62,6 +62,11 @@ impl<F: Flavour> Execution<F> {
         &mut self.worker
     }
 
+    /// The engine's state of this thread, and its membership.
+    pub(super) fn parts_mut(&mut self) -> (&mut Worker, &mut Member<F>) {
+        (&mut self.worker, &mut self.reader)
+    }
+
     /// Counters of this worker.
     #[inline]
     pub(super) fn stats<'s>(&self, shared: &'s Shared) -> &'s WorkerStats {

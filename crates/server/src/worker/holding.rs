@@ -12,19 +12,34 @@ use tidemill_persist::append_only::AppendOnlyFile;
 /// Sessions whose replies wait, by ascending records.
 #[derive(Debug)]
 pub(super) struct Holding {
-    log: Option<Arc<AppendOnlyFile>>,
+    log: Arc<AppendOnlyFile>,
+    /// True if replies have to wait, as of the last iteration.
+    is_active: bool,
     waiting: VecDeque<(RecordNumber, u64)>,
 }
 
 impl Holding {
-    pub(super) fn new(log: Option<Arc<AppendOnlyFile>>) -> Holding {
-        Holding { log, waiting: VecDeque::new() }
+    pub(super) fn new(log: Arc<AppendOnlyFile>) -> Holding {
+        Holding { log, is_active: false, waiting: VecDeque::new() }
     }
 
-    /// The log that replies wait for, if there is one.
+    /// Takes up whether there is a log. Inside of the gate, which it is closed for when that
+    /// changes to yes.
     #[inline]
-    pub(super) fn log(&self) -> Option<&Arc<AppendOnlyFile>> {
-        self.log.as_ref()
+    pub(super) fn refresh(&mut self) {
+        self.is_active = self.log.is_written();
+    }
+
+    /// True if there is a log, or there was and replies wait still.
+    #[inline]
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active || !self.waiting.is_empty()
+    }
+
+    /// The log that replies wait for.
+    #[inline]
+    pub(super) fn log(&self) -> &Arc<AppendOnlyFile> {
+        &self.log
     }
 
     /// Notes that replies of a session wait for a record.

@@ -3,6 +3,8 @@
 //! Coordinates the owners; has no state of its own. A reply depends on every record that was
 //! numbered before it was made: the data that it shows may be of any of them.
 
+use std::sync::Arc;
+
 use tidemill_rcu::Flavour;
 use tidemill_resp::encode::ReplyBuffer;
 
@@ -14,13 +16,13 @@ impl<F: Flavour> EventLoop<F> {
     /// do not: they are about requests, not about data.
     #[inline]
     pub(super) fn hold_replies(&mut self, index: usize) -> bool {
-        self.holding.log().is_some() && self.hold_replies_now(index)
+        self.holding.is_active() && self.hold_replies_now(index)
     }
 
     #[inline(never)]
     fn hold_replies_now(&mut self, index: usize) -> bool {
         let EventLoop { execution, connections, holding, .. } = self;
-        let Some(log) = holding.log() else { return false };
+        let log = holding.log();
         let (connection, reply) = (&mut connections[index], execution.reply_mut());
         let is_exempt = connection.session.is_monitor && connection.held.is_empty();
         if reply.is_empty() || reply.has_failed() || connection.state.is_output_over() || is_exempt
@@ -44,13 +46,15 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn append_reply(&mut self, index: usize, reply: &mut ReplyBuffer) {
         let EventLoop { connections, holding, .. } = self;
         let connection = &mut connections[index];
-        let need = holding.log().map(|log| (log.need(), log.released()));
-        match need {
-            Some((need, released)) if need > released || !connection.held.is_empty() => {
-                connection.held.hold(need, reply);
-                holding.push(need, connection.session.id());
-            }
-            _ => connection.output.append(reply),
+        if !holding.is_active() {
+            return connection.output.append(reply);
+        }
+        let (need, released) = (holding.log().need(), holding.log().released());
+        if need > released || !connection.held.is_empty() {
+            connection.held.hold(need, reply);
+            holding.push(need, connection.session.id());
+        } else {
+            connection.output.append(reply);
         }
     }
 
@@ -58,7 +62,11 @@ impl<F: Flavour> EventLoop<F> {
     /// Outside of the gate, as writing may block.
     pub(super) fn write_log(&mut self) {
         let index = self.spec.index;
-        let Some(log) = self.holding.log().cloned() else { return };
+        let first_record = self.execution.worker().deadlines.first_record();
+        if !self.holding.is_active() && first_record == 0 {
+            return;
+        }
+        let log = Arc::clone(self.holding.log());
         log.write_behind(index);
         // Each round takes a session at least.
         while log.waits(index, self.holding.first_need()) {
@@ -69,6 +77,20 @@ impl<F: Flavour> EventLoop<F> {
             }
             self.execution.leave_gate();
         }
+        if log.waits_for_sync(index, first_record) {
+            self.execution.enter_gate();
+            self.end_durable_waits();
+            self.execution.leave_gate();
+        }
+    }
+
+    /// Loads the log in the place of all data, for `DEBUG LOADAOF`.
+    #[cold]
+    pub(super) fn reload_log(&mut self) {
+        self.reloads_log = false;
+        let shared = Arc::clone(&self.spec.shared);
+        let is_loaded = self.spec.durability.reload(&shared, self.execution.parts_mut());
+        shared.log_reload.end(is_loaded);
     }
 
     fn release_replies(&mut self, session: u64, released: u64) {

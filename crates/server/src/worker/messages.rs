@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use tidemill_engine::execute;
 use tidemill_engine::slots::mailbox::Message;
-use tidemill_engine::slots::waiter::WaitEnd;
+use tidemill_engine::slots::waiter::{WaitEnd, Waiter};
 use tidemill_rcu::Flavour;
 use tidemill_resp::encode::ReplyBuffer;
 
@@ -83,11 +83,27 @@ impl<F: Flavour> EventLoop<F> {
     /// Ends the waits of clients whose time is over.
     pub(super) fn end_waits(&mut self, now_us: u64) {
         while let Some(waiter) = self.execution.worker_mut().deadlines.end_next(now_us) {
-            let mut reply = ReplyBuffer::new(waiter.protocol);
-            waiter.block.on_timeout.write(&mut reply);
-            let (session, waiter) = (waiter.session, waiter.id);
-            let end = WaitEnd::TimedOut;
-            self.receive(Message::Unblocked { session, waiter, end, reply });
+            self.end_wait(&waiter);
         }
+    }
+
+    /// Ends the waits of clients for a record that is durable by now.
+    pub(super) fn end_durable_waits(&mut self) {
+        let durable = self.spec.shared.durable_record();
+        let worker = |event_loop: &mut Self| {
+            event_loop.execution.worker_mut().deadlines.end_next_durable(durable)
+        };
+        while let Some(waiter) = worker(self) {
+            self.end_wait(&waiter);
+        }
+    }
+
+    /// Answers a client whose wait has ended without a key.
+    fn end_wait(&mut self, waiter: &Waiter) {
+        let mut reply = ReplyBuffer::new(waiter.protocol);
+        waiter.block.on_timeout.write(&mut reply, self.spec.shared.durable_record());
+        let (session, waiter) = (waiter.session, waiter.id);
+        let end = WaitEnd::TimedOut;
+        self.receive(Message::Unblocked { session, waiter, end, reply });
     }
 }

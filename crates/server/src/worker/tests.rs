@@ -18,6 +18,7 @@ use tidemill_testkit::surroundings::{SilentHost, StoppedClock};
 
 use super::*;
 use crate::connection::Connection;
+use crate::durability::Durability;
 use crate::handover::{Accepted, Placed};
 use crate::limits::{
     BLOCKED_READ_US, READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, TICK_MS,
@@ -75,10 +76,10 @@ impl Server {
             shared: Arc::clone(&shared),
             listeners: Arc::default(),
             waker: wakers[0].clone(),
+            durability: Arc::new(Durability::new(&shared.configuration().server(), &wakers)),
             handover: Arc::new(Handover::new(wakers, 100)),
             reception: Arc::new(Reception::new(1).expect("an event descriptor")),
             stop: Arc::default(),
-            durability: Arc::default(),
         };
         let event_loop = EventLoop::new(spec, member, worker).expect("an epoll descriptor");
         let mut server = Server { event_loop, shared, clock, events: Vec::with_capacity(16) };

@@ -19,7 +19,7 @@ use crate::expiry_clock::ExpiryClock;
 use crate::long_reply::LongReply;
 use crate::memory::Room;
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{LogPosition, Shared};
 use crate::worker::Worker;
 
 /// How a handler may reach keys. With a tag of its own: finding it in a niche costs each lookup
@@ -138,6 +138,12 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// True if payloads with wrong checksums are refused.
     pub(crate) fn verifies_checksums(&self) -> bool {
         self.shared.verifies_checksums()
+    }
+
+    /// Records of the journal and of the append-only file; none while that is off.
+    #[must_use]
+    pub fn log_position(&self) -> Option<LogPosition> {
+        self.shared.host.log_position()
     }
 
     /// Random numbers; not for secrets.

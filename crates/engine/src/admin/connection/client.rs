@@ -297,7 +297,7 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
             reply.error(UNBLOCKED);
             WaitEnd::Refused
         } else {
-            waiter.block.on_timeout.write(&mut reply);
+            waiter.block.on_timeout.write(&mut reply, cx.shared.durable_record());
             WaitEnd::TimedOut
         };
         let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };

@@ -52,9 +52,8 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
             without_effect(cx)
         }
         () if is(name, "RELOAD") => save::reload(cx),
-        () if is(name, "LOADAOF") && count == 2 => {
-            Err("ERR DEBUG LOADAOF is not supported: the log is loaded at start only".into())
-        }
+        () if is(name, "AOF-FLUSH-SLEEP") && count == 3 => aof_flush_sleep(cx),
+        () if is(name, "LOADAOF") && count == 2 => save::load_log(cx),
         () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
         () if is(name, "ASSERT") && count == 2 => {
             panic!("assertion failed: DEBUG ASSERT was called")
@@ -76,6 +75,13 @@ fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     });
     cx.reply.ok();
     Ok(())
+}
+
+/// What is no number is 0, as in Valkey.
+fn aof_flush_sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let digits = std::str::from_utf8(cx.arg(2)).ok().and_then(|text| text.parse().ok());
+    cx.shared.host.delay_log_writes(digits.unwrap_or(0));
+    without_effect(cx)
 }
 
 /// Properties of an entry, without counting as a use. There is no serialized form: its length is
@@ -291,6 +297,7 @@ fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 const HELP: &[(&str, &str)] = &[
+    ("AOF-FLUSH-SLEEP <microseconds>", "Pauses before each write of the append-only file."),
     ("ASSERT", "Crashes the server as a failed assertion does."),
     ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
     ("DICT-RESIZING <0|1>", "Has no effect here."),
@@ -301,6 +308,7 @@ const HELP: &[(&str, &str)] = &[
     ("HTSTATS <dbid> [full]", "Sizes of a database's tables."),
     ("HTSTATS-KEY <key> [full]", "Number of elements of a value with encoding `hashtable`."),
     ("LEAK <string>", "Copies the string and forgets the copy."),
+    ("LOADAOF", "Loads the append-only file in the place of all data."),
     ("LISTPACK <key>", "Whether the value's encoding is `listpack`."),
     ("LOG <message>", "Writes the message into the log."),
     ("OBJECT <key> [fast]", "What is known of a key's value; `fast` leaves its length out."),

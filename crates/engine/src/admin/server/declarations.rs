@@ -233,7 +233,7 @@ pub(super) const BGSAVE: Command = ADMINISTRATIVE
     .history(&[("3.2.2", "Added the `SCHEDULE` option."), ("8.1.0", "Added the `CANCEL` option.")]);
 
 pub(super) const BGREWRITEAOF: Command = ADMINISTRATIVE
-    .command("bgrewriteaof", 1, "1.0.0", "Is refused: the append-only log is not rewritten.")
+    .command("bgrewriteaof", 1, "1.0.0", "Rewrites the append-only file in the background.")
     .flags(&[ADMIN, NOSCRIPT, NO_ASYNC_LOADING]);
 
 pub(super) const MODULE: Command = SERVER.container(

@@ -74,22 +74,30 @@ fn sum(shared: &Shared, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
     shared.stats.iter().map(|stats| counter(stats).value()).fold(0, u64::wrapping_add)
 }
 
+/// Seconds of what took them; -1 for what there was not yet, as in Valkey.
+fn seconds(seconds: Option<u64>) -> i64 {
+    seconds.map_or(-1, |seconds| seconds as i64)
+}
+
 /// Fields of the append-only file; returns whether there is one.
 fn append_only(shared: &Shared, lines: &mut Lines<'_>) -> bool {
     let facts = shared.host.append_only();
+    let rewrites = shared.rewrites.figures(shared.clock.unix_us());
     lines.line("aof_enabled", u8::from(facts.is_some()));
-    lines.line("aof_rewrite_in_progress", 0);
-    lines.line("aof_rewrite_scheduled", 0);
-    lines.line("aof_last_rewrite_time_sec", -1);
-    lines.line("aof_current_rewrite_time_sec", -1);
-    lines.line("aof_last_bgrewrite_status", "ok");
-    lines.line("aof_rewrites", 0);
+    lines.line("aof_rewrite_in_progress", u8::from(rewrites.is_running));
+    lines.line("aof_rewrite_scheduled", u8::from(rewrites.is_scheduled));
+    lines.line("aof_last_rewrite_time_sec", seconds(rewrites.last_duration_s));
+    lines.line("aof_current_rewrite_time_sec", seconds(rewrites.current_duration_s));
+    lines.line("aof_last_bgrewrite_status", if rewrites.has_failed { "err" } else { "ok" });
+    lines.line("aof_rewrites", rewrites.count);
+    lines.line("aof_rewrites_consecutive_failures", rewrites.failures);
     let has_failed = facts.is_some_and(|facts| facts.has_failed);
     lines.line("aof_last_write_status", if has_failed { "err" } else { "ok" });
+    lines.line("aof_last_cow_size", 0);
     let Some(facts) = facts else { return false };
     lines.line("aof_current_size", facts.current_bytes);
     lines.line("aof_base_size", facts.base_bytes);
-    lines.line("aof_pending_rewrite", 0);
+    lines.line("aof_pending_rewrite", u8::from(rewrites.is_scheduled));
     lines.line("aof_buffer_length", 0);
     lines.line("aof_pending_bio_fsync", u8::from(facts.is_syncing));
     lines.line("aof_delayed_fsync", facts.delayed_sync_count);
@@ -277,8 +285,6 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     let is_running = figures.current_duration_s.is_some();
     let percent = 100.0 * ratio(figures.saved_keys, figures.total_keys);
     let held_bytes = if is_running { shared.keyspace.cut_held_bytes() } else { 0 };
-    // -1 for what there was not yet, as in Valkey.
-    let seconds = |seconds: Option<u64>| seconds.map_or(-1, |seconds| seconds as i64);
     lines.title("Persistence");
     let loading = shared.loading.figures();
     lines.line("loading", u8::from(loading.is_some()));

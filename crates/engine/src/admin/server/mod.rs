@@ -46,6 +46,7 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&LASTSAVE, Handler::Session(save::lastsave)),
     (&SAVE, Handler::Session(save::save)),
     (&BGSAVE, Handler::Session(save::bgsave)),
+    (&BGREWRITEAOF, Handler::Session(save::bgrewriteaof)),
     (&MEMORY_DOCTOR, Handler::Session(memory::doctor)),
     (&MEMORY_HELP, Handler::Session(memory::help)),
     (&MEMORY_MALLOC_STATS, Handler::Session(memory::malloc_stats)),

@@ -12,6 +12,11 @@ use crate::shared::AlreadySaving;
 use crate::shared::loading::Reload;
 use crate::slots::parking::WaitTarget;
 
+const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use \
+                         BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.";
+
+const REWRITE_IN_PROGRESS: &str = "ERR Background append only file rewriting already in progress";
+
 const IN_PROGRESS: &str = "ERR Background save already in progress";
 
 const LOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check server logs.";
@@ -36,10 +41,20 @@ pub(super) fn begin(
     begun.map_err(|AlreadySaving| IN_PROGRESS.into())
 }
 
-pub(super) fn save(cx: &mut SessionCx<'_, '_>) -> Outcome {
+/// Only one cut of the data is written at a time: a rewrite of the log is begun anew later.
+pub(super) fn give_way_to_save(cx: &SessionCx<'_, '_>) -> Outcome {
     if cx.shared.snapshots.is_running() {
         return Err(IN_PROGRESS.into());
     }
+    match cx.shared.rewrites.put_off() && !cx.in_transaction {
+        // Its thread notices soon.
+        true => Err(Stop::wait(WaitTarget::Gate)),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn save(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    give_way_to_save(cx)?;
     let saved = alone(cx, |cx, gate, _| {
         let cut = begin(cx, gate, false)?;
         let saving = cx.shared.host.saving();
@@ -72,7 +87,11 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if snapshots.is_running() {
         return Err(IN_PROGRESS.into());
     }
-    if cx.in_transaction {
+    let is_rewriting = cx.shared.rewrites.is_running();
+    if is_rewriting && !cx.in_transaction && cx.args.len() == 1 {
+        return Err(REWRITING.into());
+    }
+    if is_rewriting || cx.in_transaction {
         snapshots.schedule();
         cx.reply.simple_string("Background saving scheduled");
         return Ok(());
@@ -84,6 +103,46 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
     begun?;
     cx.reply.simple_string("Background saving started");
     Ok(())
+}
+
+pub(super) fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let shared = cx.shared;
+    if shared.rewrites.is_running() {
+        return Err(REWRITE_IN_PROGRESS.into());
+    }
+    if shared.snapshots.is_running() || cx.in_transaction {
+        shared.rewrites.forget_failures();
+        shared.rewrites.schedule();
+        cx.reply.simple_string("Background append only file rewriting scheduled");
+        return Ok(());
+    }
+    if !shared.rewrites.begin(shared.clock.unix_us()) {
+        return Err(REWRITE_IN_PROGRESS.into());
+    }
+    shared.host.saving().rewrite_log(shared).map_err(|_| {
+        CommandError::from(
+            "ERR Can't execute an AOF background rewriting. Please check the server logs for more \
+             information.",
+        )
+    })?;
+    cx.reply.simple_string("Background append only file rewriting started");
+    Ok(())
+}
+
+/// `DEBUG LOADAOF`.
+pub(super) fn load_log(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if cx.in_transaction {
+        return Err("ERR DEBUG LOADAOF is not supported in a transaction".into());
+    }
+    give_way_to_save(cx)?;
+    match cx.shared.log_reload.poll(cx.session.id(), cx.worker.index) {
+        None => Err(Stop::wait(WaitTarget::Gate)),
+        Some(false) => Err("ERR Error trying to load the AOF files, check server logs.".into()),
+        Some(true) => {
+            cx.reply.ok();
+            Ok(())
+        }
+    }
 }
 
 /// `DEBUG RELOAD`: all data through the file and back. The session waits while another thread
@@ -109,9 +168,7 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.shared.loading.is_running() {
         return Err(CommandError::Loading.into());
     }
-    if cx.shared.snapshots.is_running() {
-        return Err(IN_PROGRESS.into());
-    }
+    give_way_to_save(cx)?;
     alone(cx, |cx, gate, _| begin_reload(cx, gate, saves))??;
     Err(Stop::wait(WaitTarget::Reload))
 }

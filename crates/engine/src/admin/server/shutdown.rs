@@ -9,6 +9,8 @@ use crate::slots::parking::WaitTarget;
 
 use super::save::begin;
 
+const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
 /// Options of the command.
 #[derive(Clone, Copy)]
 struct Options {
@@ -64,6 +66,17 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
         // Its thread notices soon; the file as of now is another one.
         return Err(Stop::wait(WaitTarget::Gate));
     }
+    let awaits_first_base = || {
+        let facts = shared.host.append_only();
+        facts.is_some_and(|facts| facts.awaits_first_base)
+    };
+    if shared.rewrites.is_running() && awaits_first_base() && !options.is_forced {
+        shared.host.log(3, b"Writing initial AOF, can't exit.");
+        return Err(FAILED.into());
+    }
+    if shared.rewrites.cancel() {
+        return Err(Stop::wait(WaitTarget::Gate));
+    }
     let saves = options.saves.unwrap_or(!cx.worker.settings.save_points.is_empty());
     // A part of the data must not take the place of all.
     if saves && !shared.loading.is_running() {
@@ -80,7 +93,7 @@ pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
             saved || options.is_forced
         })?;
         if !saved {
-            return Err("ERR Errors trying to SHUTDOWN. Check logs.".into());
+            return Err(FAILED.into());
         }
     } else {
         shared.host.shut_down(&origin(cx));

@@ -1,5 +1,4 @@
-//! Commands of libraries and monitors about parts that there are not: replicas, a log,
-//! modules. A question is answered as by a server without them; a command that would need them is
+//! Commands of libraries and monitors about parts that there are not: replicas and modules. A question is answered as by a server without them; a command that would need them is
 //! refused with the reason.
 
 use crate::access::handler::Handler;
@@ -28,10 +27,6 @@ fn replicaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Err(refused(cx, "there is no replication"))
 }
 
-fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    Err(refused(cx, "the append-only log is not rewritten"))
-}
-
 /// The error of a command that would need what there is not, in the words of the configuration's
 /// errors.
 fn refused(cx: &SessionCx<'_, '_>, missing: &str) -> Box<crate::access::outcome::Stop> {
@@ -54,7 +49,6 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&ROLE, Handler::Session(role)),
     (&REPLICAOF, Handler::Session(replicaof)),
     (&SLAVEOF, Handler::Session(replicaof)),
-    (&BGREWRITEAOF, Handler::Session(bgrewriteaof)),
     (&MODULE_HELP, Handler::Session(module_help)),
     (&MODULE_LIST, Handler::Session(module_list)),
 ];

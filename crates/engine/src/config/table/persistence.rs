@@ -4,7 +4,6 @@ use super::super::directive::{Directive, Kind};
 use super::builders::{I32, choice, flag, integer, memory, text};
 
 const NO_REPLICAS: &str = "there are no replicas";
-const NO_REWRITE: &str = "the log is not rewritten";
 
 pub(super) const DIRECTIVES: &[Directive] = &[
     Directive::new(
@@ -14,7 +13,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "When a snapshot is taken: after that number of seconds with at least that number of \
          changes. `\"\"` for never.",
     ),
-    flag("appendonly", false, "Logs every write.").at_start(),
+    flag(
+        "appendonly",
+        false,
+        "Logs every write. Switched on while the server runs, it counts once its first base is \
+         written.",
+    ),
     text(
         "dir",
         "",
@@ -74,15 +78,29 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     choice("appendfsync", "everysec", &["everysec", "always", "no"], "When the log is synced."),
     text("appendfilename", "appendonly.aof", "Name of the log.").at_start(),
     text("appenddirname", "appendonlydir", "Directory of the log.").at_start(),
-    flag("no-appendfsync-on-rewrite", false, "Does not sync while the log is rewritten.")
-        .without_effect(NO_REWRITE),
-    integer("auto-aof-rewrite-percentage", "100", 0, I32, "Growth that starts a rewrite.")
-        .without_effect(NO_REWRITE),
-    memory("auto-aof-rewrite-min-size", "67108864", 0, "Size from which growth counts.")
-        .without_effect(NO_REWRITE),
+    flag(
+        "no-appendfsync-on-rewrite",
+        false,
+        "Does not sync every second while a snapshot or a base is written. `appendfsync always` \
+         syncs all the same.",
+    ),
+    integer(
+        "auto-aof-rewrite-percentage",
+        "100",
+        0,
+        I32,
+        "Growth that starts a rewrite of the log, in percent of its size behind the last one; 0 \
+         for never.",
+    ),
+    memory(
+        "auto-aof-rewrite-min-size",
+        "67108864",
+        0,
+        "Size of the log from which it is rewritten by itself.",
+    ),
     flag("aof-load-truncated", true, "Loads a log that ends early."),
-    flag("aof-use-rdb-preamble", true, "Begins a log with a snapshot.").without_effect(NO_REWRITE),
+    flag("aof-use-rdb-preamble", true, "Makes the base of a log a snapshot, not commands."),
     flag("aof-timestamp-enabled", false, "Writes times into the log."),
-    flag("aof-rewrite-incremental-fsync", true, "Syncs a rewrite in steps.")
-        .without_effect(NO_REWRITE),
+    flag("aof-disable-auto-gc", false, "For tests: keeps the files that a base replaces.").hidden(),
+    flag("aof-rewrite-incremental-fsync", true, "Syncs a base while it is written."),
 ];

@@ -31,7 +31,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     cpus("aof-rewrite-cpulist", "CPUs of the thread that rewrites the log.")
         .aliases(&["aof_rewrite_cpulist"])
         .at_start()
-        .without_effect("there is no log"),
+        .without_effect("bases are written where snapshots are"),
     integer(
         "worker-slice-us",
         "0",

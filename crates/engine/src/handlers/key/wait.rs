@@ -1,5 +1,6 @@
-//! `WAIT` and `WAITAOF`: there are no replicas, so what they answer is known beforehand. As in
-//! Valkey, the client waits for replicas that do not exist until its timeout is over.
+//! `WAIT` and `WAITAOF`: there are no replicas. As in Valkey, the client waits for those that do not
+//! exist until its timeout is over. For this server's log it waits until what was journaled before
+//! is durable.
 
 use tidemill_resp::number::parse_integer;
 use tidemill_store::Kind;
@@ -8,14 +9,15 @@ use crate::access::context::Cx;
 use crate::access::key_wait::timeout_ms;
 use crate::access::options::integer;
 use crate::access::outcome::{Outcome, Stop};
-use crate::blocking::{Block, TimeoutReply};
+use crate::blocking::{Block, NO_LOG, TimeoutReply};
 use crate::command::KeyPositions;
-use crate::settings::LocalFile;
+use crate::shared::LogPosition;
 
 /// Answers at once if nobody is waited for, or nobody may wait.
 fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutReply) -> Outcome {
     if is_satisfied || !cx.may_block() {
-        reply.write(cx.reply);
+        let durable = cx.log_position().map(|position| position.durable);
+        reply.write(cx.reply, durable);
         return Ok(());
     }
     Err(Box::new(Stop::Block(Block {
@@ -43,20 +45,16 @@ pub(super) fn waitaof(cx: &mut Cx<'_, '_>) -> Outcome {
     let replicas = parse_integer(cx.arg(2)).filter(|&replicas| replicas >= 0);
     let replicas = replicas.ok_or("ERR value is out of range, must be positive")?;
     let ms = timeout_ms(cx, cx.arg(3))?;
-    let reply = match (local, cx.settings().local_file) {
-        (1.., LocalFile::Absent) => {
-            return Err("ERR WAITAOF cannot be used when numlocal is set but appendonly is \
-                        disabled."
-                .into());
-        }
-        (1.., LocalFile::Later) => {
-            return Err("ERR WAITAOF with numlocal set is not supported unless appendfsync is \
-                        always"
-                .into());
-        }
-        // No reply leaves before the changes that came before it are durable.
-        (_, LocalFile::BeforeReply) => TimeoutReply::OneAndZero,
-        _ => TimeoutReply::TwoZeros,
+    let position = cx.log_position();
+    if local > 0 && position.is_none() {
+        return Err(NO_LOG.into());
+    }
+    let LogPosition { last, durable } = position.unwrap_or(LogPosition { last: 0, durable: 0 });
+    let is_local_satisfied = local == 0 || durable >= last;
+    let reply = TimeoutReply::Durable {
+        record: last,
+        is_local_wanted: local > 0,
+        is_local_enough: replicas == 0,
     };
-    wait_for(cx, replicas == 0, ms, reply)
+    wait_for(cx, replicas == 0 && is_local_satisfied, ms, reply)
 }

@@ -35,6 +35,21 @@ struct State {
     /// Bytes that are written before every write fails; none for no limit.
     room: Option<u64>,
     fails_sync: bool,
+    /// Changes that are made before every one fails, as if the process had ended; none for no end.
+    changes_left: Option<usize>,
+}
+
+impl State {
+    fn begin_change(&mut self) -> io::Result<()> {
+        match &mut self.changes_left {
+            Some(0) => Err(io::Error::other("the process has ended")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The disk.
@@ -65,6 +80,24 @@ impl PowerDisk {
     /// Lets syncs fail.
     pub(super) fn fail_sync(&self, fails: bool) {
         self.state().fails_sync = fails;
+    }
+
+    /// Leaves the disk as it is after a number of changes.
+    pub(super) fn freeze_after(&self, changes: Option<usize>) {
+        self.state().changes_left = changes;
+    }
+
+    /// The disk after the end of the process.
+    pub(super) fn thawed(&self) -> PowerDisk {
+        let state = self.state();
+        let after = State {
+            files: state.files.clone(),
+            durable_names: state.durable_names.clone(),
+            names: state.names.clone(),
+            pending: state.pending.clone(),
+            ..State::default()
+        };
+        PowerDisk(Arc::new(Mutex::new(after)))
     }
 
     /// The disk after a loss of power.
@@ -103,13 +136,15 @@ impl PowerDisk {
         Box::new(PowerFile { disk: self.clone(), index })
     }
 
-    fn rename_in(&self, change: NameChange) {
+    fn rename_in(&self, change: NameChange) -> io::Result<()> {
         let mut state = self.state();
+        state.begin_change()?;
         match &change {
             NameChange::Set(path, index) => drop(state.names.insert(path.clone(), *index)),
             NameChange::Remove(path) => drop(state.names.remove(path)),
         }
         state.pending.push(change);
+        Ok(())
     }
 }
 
@@ -151,7 +186,7 @@ impl Disk for PowerDisk {
             state.files.push(Content::default());
             state.files.len() - 1
         };
-        self.rename_in(NameChange::Set(path.to_owned(), index));
+        self.rename_in(NameChange::Set(path.to_owned(), index))?;
         Ok(self.opened(index))
     }
 
@@ -165,14 +200,16 @@ impl Disk for PowerDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let index = self.state().names.get(from).copied().ok_or(io::ErrorKind::NotFound)?;
-        self.rename_in(NameChange::Remove(from.to_owned()));
-        self.rename_in(NameChange::Set(to.to_owned(), index));
+        self.rename_in(NameChange::Set(to.to_owned(), index))?;
+        let mut state = self.state();
+        state.names.remove(from);
+        state.pending.push(NameChange::Remove(from.to_owned()));
         Ok(())
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        self.rename_in(NameChange::Remove(path.to_owned()));
-        Ok(())
+        self.state().names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        self.rename_in(NameChange::Remove(path.to_owned()))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -183,6 +220,7 @@ impl Disk for PowerDisk {
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         let mut state = self.state();
+        state.begin_change()?;
         let pending = std::mem::take(&mut state.pending);
         for change in pending {
             let (NameChange::Set(path, _) | NameChange::Remove(path)) = &change;
@@ -215,6 +253,7 @@ impl DiskFile for PowerFile {
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
         let mut state = self.disk.state();
+        state.begin_change()?;
         let count = bytes.len().min(state.room.map_or(usize::MAX, |room| room as usize));
         if count == 0 && !bytes.is_empty() {
             return Err(io::ErrorKind::StorageFull.into());
@@ -234,12 +273,15 @@ impl DiskFile for PowerFile {
     }
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.disk.state().files[self.index].current.resize(bytes as usize, 0);
+        let mut state = self.disk.state();
+        state.begin_change()?;
+        state.files[self.index].current.resize(bytes as usize, 0);
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
+        state.begin_change()?;
         if state.fails_sync {
             return Err(io::Error::from_raw_os_error(5));
         }

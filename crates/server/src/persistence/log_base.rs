@@ -1,0 +1,145 @@
+//! Bases of the append-only file, by the thread that writes beside the workers.
+
+use std::rc::Rc;
+
+use tidemill_engine::access::section::ReadSide;
+use tidemill_engine::shared::Shared;
+use tidemill_persist::append_only::{AppendOnlyFile, Rewrite};
+use tidemill_persist::snapshot::{
+    Beside, CommandsOutput, CutAccess, FileOutput, Purpose, SnapshotError, write,
+};
+use tidemill_rcu::Flavour;
+use tidemill_store::Cut;
+
+use super::background::SaveThread;
+use super::snapshot_file::{close_gate, take_token};
+
+impl<F: Flavour> SaveThread<F> {
+    /// Begins a rewrite that was asked for or that the log's growth calls for.
+    pub(super) fn rewrite_if_due(&mut self) {
+        let SaveThread { log, shared, .. } = self;
+        if !log.wants_rewrite(shared) || !shared.rewrites.begin(shared.clock.unix_us()) {
+            return;
+        }
+        let log = std::sync::Arc::clone(log);
+        match self.member.offline(|| log.prepare_rewrite()) {
+            Ok(rewrite) => self.rewrite(rewrite),
+            Err(error) => {
+                log::error!("The AOF rewrite cannot begin: {error}");
+                self.end_rewrite(false);
+            }
+        }
+    }
+
+    /// Writes a base and puts it into its place.
+    pub(super) fn rewrite(&mut self, rewrite: Rewrite) {
+        log::info!("Background append only file rewriting started");
+        match self.write_base(rewrite) {
+            Ok(bytes) => {
+                log::info!("Background AOF rewrite finished successfully ({bytes} bytes)");
+                self.end_rewrite(true);
+            }
+            Err(error) => {
+                match error {
+                    SnapshotError::Cancelled => log::warn!("The AOF rewrite is given up"),
+                    error => log::error!("Background AOF rewrite failed: {error}"),
+                }
+                self.log.log().give_up();
+                self.end_rewrite(false);
+            }
+        }
+    }
+
+    fn end_rewrite(&mut self, has_succeeded: bool) {
+        let SaveThread { log, shared, .. } = self;
+        shared.rewrites.end(shared.clock.unix_us(), has_succeeded);
+        if !has_succeeded && log.needs_base() {
+            shared.rewrites.schedule();
+        }
+    }
+
+    fn write_base(&mut self, mut rewrite: Rewrite) -> Result<u64, SnapshotError> {
+        let cut = self.cut_for_log(&mut rewrite)?;
+        let SaveThread { file, log, shared, member, heap } = self;
+        let log = log.log();
+        let mut switched = Ok(());
+        member.offline(|| switched = log.switch(&mut rewrite));
+        let path = log.temporary_base();
+        let config = shared.configuration().server().append_only;
+        let created = switched.and_then(|()| log.disk().create(&path));
+        let out = match created {
+            Ok(file) => FileOutput::new(file, config.syncs_base_in_steps),
+            Err(error) => {
+                cut.end(heap);
+                return Err(error.into());
+            }
+        };
+        let rules = file.rules(shared, Purpose::LogBase).content;
+        let access = &mut Beside(member);
+        let is_snapshot = config.base_is_snapshot;
+        let out = if is_snapshot {
+            write(cut, shared, access, heap, &rules, out)?
+        } else {
+            let now_s = (shared.clock.wall_us() / 1_000_000) as i64;
+            let out = CommandsOutput::new(out, config.annotates_time.then_some(now_s));
+            write(cut, shared, access, heap, &rules.for_commands(), out)?.into_file()
+        };
+        let mut put = Ok(0);
+        let mut parts = Some((out, rewrite));
+        access.offline(&mut || {
+            if let Some((out, rewrite)) = parts.take() {
+                put = finish(log, shared, out, (rewrite, is_snapshot));
+            }
+        });
+        put
+    }
+
+    /// Cuts data and log at the same moment, from which on the journal is told of changes.
+    fn cut_for_log(&mut self, rewrite: &mut Rewrite) -> Result<Cut, SnapshotError> {
+        let SaveThread { log, shared, member, .. } = self;
+        let seat = Rc::clone(member.seat());
+        let token = take_token(shared, &seat, member);
+        let gate = close_gate(shared, &seat, member);
+        let mut cut = None;
+        ReadSide::section(member, &mut |section| cut = shared.cut_for_log(&gate, section));
+        if cut.is_some() {
+            log.log().note_cut(rewrite);
+            shared.sinks.switch(log.active_sinks(), &gate);
+        }
+        drop(gate);
+        drop(token);
+        if cut.is_none() {
+            // Another cut is written: it was begun behind this rewrite, which is made up for.
+            shared.rewrites.put_off();
+        }
+        cut.ok_or(SnapshotError::Cancelled)
+    }
+
+    /// Lets the journal be told of changes as long as the log is written.
+    pub(super) fn switch_journal(&mut self) {
+        let SaveThread { log, shared, member, .. } = self;
+        let seat = Rc::clone(member.seat());
+        let token = take_token(shared, &seat, member);
+        let gate = close_gate(shared, &seat, member);
+        shared.sinks.switch(log.active_sinks(), &gate);
+        drop(gate);
+        drop(token);
+        // What was numbered before goes nowhere, and must not take room.
+        let log = log.log();
+        member.offline(|| log.write_and_sync());
+    }
+}
+
+fn finish(
+    log: &AppendOnlyFile,
+    shared: &Shared,
+    out: FileOutput,
+    (rewrite, is_snapshot): (Rewrite, bool),
+) -> Result<u64, SnapshotError> {
+    let bytes = out.finish()?;
+    if shared.rewrites.is_cancelled() {
+        return Err(SnapshotError::Cancelled);
+    }
+    log.finish(rewrite, is_snapshot, bytes)?;
+    Ok(bytes)
+}

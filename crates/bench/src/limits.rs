@@ -64,6 +64,9 @@ pub(crate) const BLOCKS_MAX: usize = 10_000;
 /// Servers of an arm, at most.
 pub(crate) const INSTANCES_MAX: usize = 1024;
 
+/// Subscribers of an arm, at most: one thread reads for all of them.
+pub(crate) const SUBSCRIBERS_MAX: u64 = 10_000;
+
 /// Connections that an arm holds open, at most: as many as there are source addresses for.
 pub(crate) const IDLE_CONNECTIONS_MAX: u64 = 1_000_000_000;
 

@@ -116,6 +116,9 @@ pub struct ProcessUsage {
     pub name: String,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
+    /// Most resident memory since the process began, in bytes; children have their own.
+    #[serde(default)]
+    pub peak_bytes: u64,
     /// Threads by id, with their names.
     pub threads: BTreeMap<u32, (String, ThreadUsage)>,
 }
@@ -126,6 +129,7 @@ impl ProcessUsage {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_string();
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let resident_bytes = field(&status, "VmRSS:").unwrap_or(0) * 1024;
+        let peak_bytes = field(&status, "VmHWM:").unwrap_or(0) * 1024;
         let mut threads = BTreeMap::new();
         for entry in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|id| id.parse::<u32>().ok()) else {
@@ -137,7 +141,7 @@ impl ProcessUsage {
                 threads.insert(id, (comm.trim().to_string(), usage));
             }
         }
-        Some(Self { pid, name, resident_bytes, threads })
+        Some(Self { pid, name, resident_bytes, peak_bytes, threads })
     }
 
     /// Usage since an earlier reading; threads that are gone since are missed.

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::{EXIT_INTERRUPTED, EXIT_REVERTED, EXIT_TROUBLE, EXIT_USAGE, end_on_signals};
 use crate::console::note;
 use crate::experiment::ab::{Change, Judgement, Plan, ab};
-use crate::experiment::measure::{foreign_keys, measure_once};
+use crate::experiment::measure::{RunPlan, foreign_keys, measure_once};
 use crate::experiment::metrics::{METRICS, Metric};
 use crate::experiment::report::short;
 use crate::experiment::shell_change::ShellChange;
@@ -136,7 +136,8 @@ fn judge(
     let directory = Scratch::create()?;
     let mut run = 0;
     ab(change, plan, || {
-        let record = measure_once(arm, load, run / 3, &directory.0, stop);
+        let run_plan = RunPlan { block: run / 3, directory: &directory.0, marks: false };
+        let record = measure_once(arm, load, run_plan, stop);
         let record = record.map_err(io::Error::other)?;
         if stop.load(Ordering::Relaxed) {
             return Err(io::Error::from(io::ErrorKind::Interrupted));

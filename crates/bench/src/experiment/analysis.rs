@@ -187,6 +187,8 @@ mod tests {
                     slots: Vec::new(),
                     curve: Vec::new(),
                     autocorrelation: None,
+                    tails: Vec::new(),
+                    marks: Vec::new(),
                     warnings: Vec::new(),
                 });
             }

@@ -79,6 +79,7 @@ pub fn html_document(outcome: &ExperimentOutcome, analysis: &Analysis) -> String
         }
         chart::curves(&mut page, outcome, &load.name, &arms);
         chart::series(&mut page, outcome, &load.name, &arms);
+        chart::tails(&mut page, outcome, &load.name, &arms);
         page.push_str("</div>");
     }
     tables(&mut page, analysis);

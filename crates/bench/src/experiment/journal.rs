@@ -160,6 +160,8 @@ mod tests {
             slots: vec![1, 2],
             curve: vec![(50.0, 0.1)],
             autocorrelation: Some(0.25),
+            tails: Vec::new(),
+            marks: Vec::new(),
             warnings: Vec::new(),
         }
     }

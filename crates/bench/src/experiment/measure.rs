@@ -2,27 +2,42 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::settings::settings_from_words;
 use crate::experiment::ab::Revert;
 use crate::experiment::arm_change::ArmChange;
 use crate::experiment::idle::hold_open;
+use crate::experiment::marks;
 use crate::experiment::metrics::metrics_of;
 use crate::experiment::places::fill_places;
 use crate::experiment::program::run_program;
 use crate::experiment::record::Record;
 use crate::experiment::server::Server;
 use crate::experiment::spec::{Arm, Load, place};
+use crate::experiment::subscribers::Subscribers;
 use crate::load::command::split_words;
+use crate::load::control::Control;
 use crate::load::preload::{foreign_keys_warning, write_all_keys};
-use crate::load::settings::Endpoint;
-use crate::load::{RunResult, Settings, Stop, run};
+use crate::load::settings::{Endpoint, Target};
+use crate::load::{KindResult, RunResult, Settings, Stop, run};
 use crate::report::warnings;
 use crate::stats::{lag_one_autocorrelation, steadiness};
 
 /// Percentiles of the curves in the report.
 pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// Place of a run in its experiment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunPlan<'a> {
+    /// Block, from 0.
+    pub block: usize,
+    /// Directory of the reports, in which servers run.
+    pub directory: &'a Path,
+    /// True if events at the server are marked.
+    pub marks: bool,
+}
 
 /// One run of an arm under a load, with servers of its own if the arm starts some, and with its
 /// change of the machine in force meanwhile. Blocks.
@@ -33,36 +48,32 @@ pub const CURVE: [f64; 9] = [10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.
 pub(crate) fn measure_once(
     arm: &Arm,
     load: &Load,
-    block: usize,
-    directory: &Path,
+    run: RunPlan<'_>,
     stop: &Stop,
 ) -> Result<Record, String> {
     let Some(mut change) = ArmChange::of(arm)? else {
-        return measure(arm, load, block, directory, stop);
+        return measure(arm, load, run, stop);
     };
     let mut guard = Revert { change: &mut change, applied: false };
     guard.apply().map_err(|error| error.to_string())?;
-    let record = measure(arm, load, block, directory, stop);
+    let record = measure(arm, load, run, stop);
     guard.revert().map_err(|error| error.to_string())?;
     record
 }
 
-fn measure(
-    arm: &Arm,
-    load: &Load,
-    block: usize,
-    directory: &Path,
-    stop: &Stop,
-) -> Result<Record, String> {
-    let directory = std::fs::canonicalize(directory).map_err(|error| error.to_string())?;
+fn measure(arm: &Arm, load: &Load, run: RunPlan<'_>, stop: &Stop) -> Result<Record, String> {
+    let directory = std::fs::canonicalize(run.directory).map_err(|error| error.to_string())?;
     let servers = start_servers(arm, &directory)?;
     let mut held = Vec::new();
     for server in &servers {
         let streams = hold_open(server.port, arm.idle_connections);
         held.push(streams.map_err(|error| format!("idle connections: {error}"))?);
     }
+    let subscribers = servers.iter().map(|server| Subscribers::start(server.port, arm.subscribers));
+    let mut subscribers: Vec<Subscribers> =
+        subscribers.collect::<Result<_, _>>().map_err(|error| format!("subscribers: {error}"))?;
     let record = Record {
-        block,
+        block: run.block,
         arm: arm.name.clone(),
         load: load.name.clone(),
         started_ms: 0,
@@ -70,12 +81,23 @@ fn measure(
         slots: Vec::new(),
         curve: Vec::new(),
         autocorrelation: None,
+        tails: Vec::new(),
+        marks: Vec::new(),
         warnings: Vec::new(),
     };
-    match &arm.program {
+    let mut record = match &arm.program {
         Some(program) => by_program(program, arm, load, servers.first(), stop, record),
-        None => by_load(arm, load, &servers, stop, record),
+        None => by_load(arm, load, &servers, run.marks, stop, record),
+    }?;
+    if arm.subscribers > 0 {
+        let rate: f64 = subscribers.iter().map(Subscribers::bytes_per_second).sum();
+        record.metrics.insert("delivered_mb_per_second".into(), rate / 1e6);
+        let lost: u64 = subscribers.iter_mut().map(Subscribers::end).sum();
+        if lost > 0 {
+            record.warnings.push(format!("{lost} subscribers were cut off"));
+        }
     }
+    Ok(record)
 }
 
 /// Starts the arm's servers; none when it measures one that runs already.
@@ -143,6 +165,7 @@ fn by_load(
     arm: &Arm,
     load: &Load,
     servers: &[Server],
+    marks: bool,
     stop: &Stop,
     record: Record,
 ) -> Result<Record, String> {
@@ -150,15 +173,22 @@ fn by_load(
     for server in servers {
         let endpoint = Endpoint::Tcp("127.0.0.1".into(), server.port);
         let socket = server.socket.display().to_string();
-        let settings = prepare(arm, load, record.block, endpoint, &socket)?;
+        let mut settings = settings_of(arm, load, endpoint, &socket)?;
+        if settings.0.target.tls.is_some() {
+            settings.0.target.endpoint = Endpoint::Tcp("127.0.0.1".into(), server.tls_port);
+        }
+        let settings = prepare(settings, record.block)?;
         loads.push((settings, Some(server.pid())));
     }
     if let Some(address) = &arm.address {
         let (host, port) = place(address).ok_or("address: not host:port")?;
         let endpoint = Endpoint::Tcp(host.to_string(), port);
-        loads.push((prepare(arm, load, record.block, endpoint, "")?, None));
+        let settings = settings_of(arm, load, endpoint, "")?;
+        loads.push((prepare(settings, record.block)?, None));
     }
-    let results = run_side_by_side(&loads, stop)?;
+    let watched = loads.first().filter(|_| marks).map(|(settings, _)| &settings.target);
+    let (results, seen) = watching(watched, || run_side_by_side(&loads, stop));
+    let results = results?;
     let mut doubts = Vec::new();
     for ((settings, _), result) in loads.iter().zip(&results) {
         doubts.extend(warnings(settings, result));
@@ -172,16 +202,51 @@ fn by_load(
         .filter(|&&percentile| total.latency.supports_percentile(percentile))
         .map(|&percentile| (percentile, total.latency.percentile_ns(percentile) as f64 / 1e6))
         .collect();
+    let mut metrics = metrics_of(settings, &result);
+    if let Some(megabytes) = snapshot_copy_mb(&settings.target) {
+        metrics.insert("snapshot_copy_mb".into(), megabytes);
+    }
     let series: Vec<f64> = result.slots.iter().map(|&count| count as f64).collect();
     Ok(Record {
         started_ms: result.started_ms,
-        metrics: metrics_of(settings, &result),
+        metrics,
+        tails: tails(&total),
+        marks: marks::within(seen, result.started_ms, result.duration),
         slots: result.slots.clone(),
         curve,
         autocorrelation: lag_one_autocorrelation(&series),
         warnings: doubts,
         ..record
     })
+}
+
+/// Latencies at p99 by second, in milliseconds, for seconds with enough samples.
+fn tails(total: &KindResult) -> Vec<(f64, f64)> {
+    let seconds = total.seconds.iter().map(|second| second.latency.to_histogram()).enumerate();
+    seconds
+        .filter(|(_, latency)| latency.supports_percentile(99.0))
+        .map(|(second, latency)| (second as f64, latency.percentile_ns(99.0) as f64 / 1e6))
+        .collect()
+}
+
+/// Runs `load` while events at the server are noted.
+fn watching<T>(target: Option<&Target>, load: impl FnOnce() -> T) -> (T, Vec<(u64, String)>) {
+    let Some(target) = target else { return (load(), Vec::new()) };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| marks::watch(target, &is_over));
+        let loaded = load();
+        is_over.store(true, Ordering::Relaxed);
+        (loaded, watcher.join().unwrap_or_default())
+    })
+}
+
+/// Memory that the last save took beside the data, in MB, as the server says: pages that were
+/// copied after a fork, or what was kept from being freed. `None` without a save.
+fn snapshot_copy_mb(target: &Target) -> Option<f64> {
+    let mut control = Control::connect(target).ok()?;
+    let bytes: u64 = control.info("persistence", "rdb_last_cow_size").ok()??.parse().ok()?;
+    (bytes > 0).then_some(bytes as f64 / 1e6)
 }
 
 /// Warning before loads on a server elsewhere that holds keys.
@@ -206,15 +271,8 @@ fn settings_of(
     Ok((settings, preload))
 }
 
-/// The settings of one load; writes the keys if the flags say so.
-fn prepare(
-    arm: &Arm,
-    load: &Load,
-    block: usize,
-    endpoint: Endpoint,
-    socket: &str,
-) -> Result<Settings, String> {
-    let (mut settings, preload) = settings_of(arm, load, endpoint, socket)?;
+/// The settings for a block; writes the keys if they are wanted before the load.
+fn prepare((mut settings, preload): (Settings, bool), block: usize) -> Result<Settings, String> {
     // Every block draws other keys; all arms of a block the same.
     settings.seeds.run = crate::load::keys::mix(settings.seeds.run, block as u64);
     if preload {

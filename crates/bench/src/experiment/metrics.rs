@@ -45,6 +45,10 @@ pub const METRICS: &[Metric] = &[
     down("server_instructions", "server instructions per operation"),
     down("server_switches", "server context switches per second"),
     down("client_cpu_us", "client CPU per operation, us"),
+    up("get_hit_percent", "GET hits, %"),
+    down("server_peak_mb", "peak resident memory of the server, MB"),
+    down("snapshot_copy_mb", "memory that the last save took, MB"),
+    up("delivered_mb_per_second", "received by subscribers, MB/s"),
     up("reads_per_second", "reads/s"),
     up("writes_per_second", "writes/s"),
 ];
@@ -70,7 +74,14 @@ pub(super) fn metrics_of(settings: &Settings, run: &RunResult) -> BTreeMap<Strin
     for (command, kind) in settings.commands.iter().zip(&run.kinds) {
         match command.role {
             Role::Set => latencies("set_", kind, &mut put),
-            Role::Get => latencies("get_", kind, &mut put),
+            Role::Get => {
+                latencies("get_", kind, &mut put);
+                let answered = kind.total.hits + kind.total.misses;
+                if answered > 0 {
+                    let percent = kind.total.hits as f64 * 100.0 / answered as f64;
+                    put("get_hit_percent".into(), percent);
+                }
+            }
             Role::Other => {}
         }
     }
@@ -86,6 +97,7 @@ pub(super) fn metrics_of(settings: &Settings, run: &RunResult) -> BTreeMap<Strin
         let total = process.total();
         let switches = total.voluntary_switches + total.involuntary_switches;
         put("server_switches".into(), switches as f64 / seconds);
+        put("server_peak_mb".into(), process.peak_bytes as f64 / 1e6);
     }
     put("client_cpu_us".into(), run.client_cpu_ns() as f64 / 1e3 / ops.max(1) as f64);
     metrics

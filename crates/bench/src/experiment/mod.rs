@@ -23,10 +23,12 @@ mod arm_change;
 mod fault;
 mod idle;
 mod journal;
+mod marks;
 mod obstacle;
 mod places;
 mod program;
 mod server;
 mod shipped;
+mod subscribers;
 
 pub use shipped::{Shipped, shipped};

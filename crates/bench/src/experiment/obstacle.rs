@@ -35,8 +35,9 @@ fn check(arm: &Arm, directory: &Path, change_machine: bool) -> Result<(), String
             return Err("taskset is not installed".into());
         }
     }
-    if arm.idle_connections > 0 {
-        make_room(arm.idle_connections)?;
+    let held = arm.idle_connections + arm.subscribers;
+    if held > 0 {
+        make_room(held)?;
     }
     for line in [&arm.server, &arm.program].into_iter().flatten() {
         let words = fill_words(line, &[])?;

@@ -27,6 +27,12 @@ pub struct Record {
     /// Correlation of the replies per 100 ms with those of the slot before: how far the run drifts.
     #[serde(default)]
     pub autocorrelation: Option<f64>,
+    /// (second, p99 in milliseconds) of all commands, for seconds with enough samples.
+    #[serde(default)]
+    pub tails: Vec<(f64, f64)>,
+    /// (second, name) of what happened at the server meanwhile.
+    #[serde(default)]
+    pub marks: Vec<(f64, String)>,
     /// Doubts about the run.
     pub warnings: Vec<String>,
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::experiment::journal::Journal;
-use crate::experiment::measure::{foreign_keys, measure_once};
+use crate::experiment::measure::{RunPlan, foreign_keys, measure_once};
 use crate::experiment::metrics::title;
 use crate::experiment::obstacle::obstacle;
 use crate::experiment::record::{ExperimentOutcome, Record};
@@ -48,7 +48,8 @@ pub fn run_experiment(
             if records.iter().any(done) {
                 continue;
             }
-            let measured = measure_once(arm, load, block, directory, stop);
+            let run = RunPlan { block, directory, marks: spec.marks };
+            let measured = measure_once(arm, load, run, stop);
             // A run that was stopped is none, whether it ended early or in an error.
             if stop.load(Ordering::Relaxed) {
                 if let Err(error) = measured {

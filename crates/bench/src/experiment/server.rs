@@ -23,7 +23,10 @@ const PADDING_BYTES_MAX: u64 = 4096;
 pub(super) struct Server {
     child: Child,
     pub port: u16,
+    pub tls_port: u16,
     pub socket: PathBuf,
+    /// Directory of its own, where the command asked for one; removed with the server.
+    directory: Option<PathBuf>,
 }
 
 /// A port that was free a moment ago.
@@ -32,7 +35,8 @@ pub(super) fn free_port() -> io::Result<u16> {
 }
 
 impl Server {
-    /// Starts the words with `{port}` and `{socket}` filled in and waits until it answers PING.
+    /// Starts the words with `{port}`, `{tls_port}`, `{socket}` and `{directory}` filled in, and
+    /// waits until it answers PING.
     pub fn start(
         words: &[String],
         cpus: Option<&str>,
@@ -40,7 +44,13 @@ impl Server {
         directory: &Path,
     ) -> Result<Self, String> {
         let port = free_port().map_err(|error| error.to_string())?;
+        let tls_port = free_port().map_err(|error| error.to_string())?;
         let socket = directory.join(format!("server-{port}.sock"));
+        let own = directory.join(format!("server-{port}"));
+        let wants_own = words.iter().any(|word| word.contains("{directory}"));
+        if wants_own {
+            std::fs::create_dir(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+        }
         if words.is_empty() {
             return Err("an empty command".into());
         }
@@ -48,6 +58,8 @@ impl Server {
             .iter()
             .map(|word| {
                 word.replace("{port}", &port.to_string())
+                    .replace("{tls_port}", &tls_port.to_string())
+                    .replace("{directory}", &own.display().to_string())
                     .replace("{socket}", &socket.display().to_string())
             })
             .collect();
@@ -69,13 +81,30 @@ impl Server {
             .stdout(output)
             .spawn()
             .map_err(|error| format!("{}: {error}", words[0]))?;
-        let mut server = Self { child, port, socket };
+        let directory = wants_own.then_some(own);
+        let mut server = Self { child, port, tls_port, socket, directory };
         server.wait_until_ready().map_err(|error| format!("{error}; see {}", log.display()))?;
         Ok(server)
     }
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    fn stop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            // The child is not reaped yet, so the id is still its own.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let start = Instant::now();
+        while start.elapsed() < STOP_LIMIT {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {
@@ -105,18 +134,30 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            // The child is not reaped yet, so the id is still its own.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        self.stop();
+        if let Some(directory) = &self.directory {
+            let _ = std::fs::remove_dir_all(directory);
         }
-        let start = Instant::now();
-        while start.elapsed() < STOP_LIMIT {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_directory_is_there_for_the_server_and_goes_with_it() {
+        let directory = std::env::temp_dir().join(format!("tidemill-own-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let line = "redis-server --port {port} --bind 127.0.0.1 --dir {directory}";
+        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let server = Server::start(&words, None, &Default::default(), &directory).unwrap();
+        let own = directory.join(format!("server-{}", server.port));
+        let mut control = Control::connect(&Target::tcp("127.0.0.1", server.port)).unwrap();
+        assert!(matches!(control.call(&["SAVE"]), Ok(Reply::Text(_))));
+        assert!(own.join("dump.rdb").exists());
+        drop(server);
+        assert!(!own.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -21,6 +21,9 @@ macro_rules! shipped {
 /// All of them, by name.
 pub fn shipped() -> &'static [Shipped] {
     shipped!(
+        "appendfsync",
+        "eviction",
+        "fan-out",
         "implicit-pipelining",
         "instances",
         "large-values",
@@ -31,10 +34,13 @@ pub fn shipped() -> &'static [Shipped] {
         "preemption",
         "quiescent-state",
         "rcu-flavours",
+        "read-scripts",
         "rps",
         "servers",
+        "snapshot",
         "threads-affinity",
         "thp",
+        "tls",
         "unix-socket",
         "value-size",
         "workers",

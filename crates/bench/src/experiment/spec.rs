@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::fault::{Fault, Step, describe_error};
 use crate::experiment::metrics::METRICS;
-use crate::limits::{BLOCKS_MAX, IDLE_CONNECTIONS_MAX, INSTANCES_MAX};
+use crate::limits::{BLOCKS_MAX, IDLE_CONNECTIONS_MAX, INSTANCES_MAX, SUBSCRIBERS_MAX};
 use crate::load::command::split_words;
 use crate::secrets::{hide, hide_in_flags, hide_in_variable};
 
@@ -20,10 +20,12 @@ description = "what is asked"
 blocks = 10          # at least 6 for a verdict
 threshold = 0.02     # differences below 2 % are not worth having
 aa = true            # run the first arm twice per block: shows what differences mean nothing
+# marks = true       # saves and changes of role in the time series; asks INFO ten times a second
 # seed = 1           # of the order; recorded in any case
 primary = ["ops_per_second", "get_p99_ms"]   # the metrics that get verdicts
 
-# The first arm is the baseline. {port} and {socket} stand for what the runner chose.
+# The first arm is the baseline. {port}, {tls_port}, {socket} and {directory} (empty, removed
+# afterwards) stand for what the runner chose.
 [[arm]]
 name = "redis"
 server = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
@@ -34,6 +36,7 @@ server = "valkey-server --port {port} --bind 127.0.0.1 --save '' --appendonly no
 # cpus = "{core0}"               # bind the server: a list, or {cpuN}, {coreN}, {othersN}, {nodeN}
 # instances = 2                  # so many servers and loads side by side; cpus = "{core0};{core1}"
 # idle_connections = 1000        # held open beside the load
+# subscribers = 100              # to the channel fan-out, read beside the load
 # requires = { redis_mode = "standalone" }   # of INFO; otherwise the arm is skipped
 # needs = "test -e /dev/kvm"     # a shell command; what it says on stderr is the reason to skip
 # apply = "sysctl -qw a.b=1"     # with revert: changes the machine; needs --change-machine
@@ -92,6 +95,9 @@ pub struct Spec {
     /// True if the baseline is run twice per block.
     #[serde(default = "yes")]
     pub aa: bool,
+    /// True if what happens at the server is marked in the time series.
+    #[serde(default)]
+    pub marks: bool,
     /// Seed of the order; drawn when absent.
     pub seed: Option<u64>,
     /// Metrics that get verdicts.
@@ -126,6 +132,9 @@ pub struct Arm {
     /// Connections that are held open beside the load and do nothing.
     #[serde(default)]
     pub idle_connections: u64,
+    /// Connections that subscribe to the channel `fan-out` and read beside the load.
+    #[serde(default)]
+    pub subscribers: u64,
     /// Fields of the server's INFO that must have these values for the arm to be what it says.
     #[serde(default)]
     pub requires: BTreeMap<String, String>,
@@ -158,6 +167,7 @@ impl Default for Arm {
             cpus: None,
             instances: 1,
             idle_connections: 0,
+            subscribers: 0,
             requires: BTreeMap::new(),
             program: None,
             settings: BTreeMap::new(),
@@ -214,10 +224,14 @@ impl Arm {
         if self.idle_connections > IDLE_CONNECTIONS_MAX {
             return Err((Some("idle_connections"), format!("at most {IDLE_CONNECTIONS_MAX}")));
         }
+        if self.subscribers > SUBSCRIBERS_MAX {
+            return Err((Some("subscribers"), format!("at most {SUBSCRIBERS_MAX}")));
+        }
         let needing_server = [
             ("instances", self.instances > 1),
             ("cpus", self.cpus.is_some()),
             ("idle_connections", self.idle_connections > 0),
+            ("subscribers", self.subscribers > 0),
             ("requires", !self.requires.is_empty()),
         ];
         match needing_server.iter().find(|entry| entry.1 && self.server.is_none()) {
@@ -385,20 +399,20 @@ mod tests {
             ("blocks = 10 ", "blocks = ", "line 4, column "),
             ("threshold = 0.02 ", "threshold = nan", "line 5, column 13: threshold"),
             ("aa = true", "bb = true", "line 6, column 1: "),
-            ("get_p99_ms", "speed", "line 8, column 30: primary: unknown metric \"speed\""),
-            ("name = \"valkey\"", "name = \"redis\"", "line 16, column 8: names of arms"),
-            ("name = \"valkey\"", "name = \"A/A\"", "line 16, column 8: names of arms"),
-            ("server = \"valkey", "serve = \"valkey", "line 17, column 1: "),
-            ("server = \"valkey-server", "server = \"valkey-server 'x", "line 17, column 10: "),
-            ("server = \"valkey", "address = \"valkey", "line 17, column 11: "),
-            ("# cpus = ", "revert = ", "line 18, column 10: "),
-            ("# instances = 2 ", "instances = 1025", "line 19, column 13: "),
-            ("# idle_connections = 1000 ", "idle_connections = 9000000000", "line 20, column 20: "),
-            ("# address = ", "address = ", "line 27, column 11: "),
-            ("# client = \"-S {socket}", "client = \"--pipeline 0", "line 28, column 10: "),
-            ("flags = \"-t 1", "flags = \"-t 0", "line 34, column 9: load \"mixed\": --threads"),
-            ("name = \"mixed\"", "name = \"ö\"\nseconds = -1", "line 34, column 11: "),
-            ("name = \"mixed\"", "name = \"ö\", seconds = 1", "line 33, column 11: "),
+            ("get_p99_ms", "speed", "line 9, column 30: primary: unknown metric \"speed\""),
+            ("name = \"valkey\"", "name = \"redis\"", "line 18, column 8: names of arms"),
+            ("name = \"valkey\"", "name = \"A/A\"", "line 18, column 8: names of arms"),
+            ("server = \"valkey", "serve = \"valkey", "line 19, column 1: "),
+            ("server = \"valkey-server", "server = \"valkey-server 'x", "line 19, column 10: "),
+            ("server = \"valkey", "address = \"valkey", "line 19, column 11: "),
+            ("# cpus = ", "revert = ", "line 20, column 10: "),
+            ("# instances = 2 ", "instances = 1025", "line 21, column 13: "),
+            ("# idle_connections = 1000 ", "idle_connections = 9000000000", "line 22, column 20: "),
+            ("# address = ", "address = ", "line 30, column 11: "),
+            ("# client = \"-S {socket}", "client = \"--pipeline 0", "line 31, column 10: "),
+            ("flags = \"-t 1", "flags = \"-t 0", "line 37, column 9: load \"mixed\": --threads"),
+            ("name = \"mixed\"", "name = \"ö\"\nseconds = -1", "line 37, column 11: "),
+            ("name = \"mixed\"", "name = \"ö\", seconds = 1", "line 36, column 11: "),
         ];
         for (known, other, begin) in wrong {
             let text = TEMPLATE.replacen(known, other, 1);
@@ -407,7 +421,7 @@ mod tests {
             assert!(error.starts_with(begin), "{other}: {error}");
         }
         let twice = format!("{TEMPLATE}[[load]]\nname = \"mixed\"\nflags = \"\"\n");
-        assert!(Spec::parse(&twice).unwrap_err().starts_with("line 36, column 8: names of loads"));
+        assert!(Spec::parse(&twice).unwrap_err().starts_with("line 39, column 8: names of loads"));
         // A missing key has the place of the table that lacks it, or the beginning.
         let bare = "name = \"x\"\narm = []\nload = []\n";
         assert!(
@@ -415,7 +429,7 @@ mod tests {
         );
         let idle = TEMPLATE.replace("server = ", "# server = ");
         let error = Spec::parse(&idle).unwrap_err();
-        assert!(error.starts_with("line 11, column 1: arm \"redis\": neither"), "{error}");
+        assert!(error.starts_with("line 13, column 1: arm \"redis\": neither"), "{error}");
     }
 
     #[test]

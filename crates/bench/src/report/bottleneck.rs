@@ -25,6 +25,7 @@ impl ServerUsage {
         match (self, other) {
             (Self::Local(mut ours), Self::Local(theirs)) => {
                 ours.resident_bytes += theirs.resident_bytes;
+                ours.peak_bytes += theirs.peak_bytes;
                 // Thread ids are unique on a machine.
                 ours.threads.extend(theirs.threads);
                 Self::Local(ours)

@@ -147,13 +147,17 @@ fn check_charts(page: &Value, document: &Value, reader: &str) {
                         run["metrics"].get(chart["metric"].as_str().unwrap()).is_some()
                     }
                     Some("curves") => run["curve"].as_array().unwrap().len() > 1,
+                    Some("tails") => run["tails"].as_array().unwrap().len() > 1,
                     _ => run["slots"].as_array().unwrap().len() > 1,
                 };
                 run["arm"] == arm && run["load"] == chart["load"] && measured
             };
             let expected = runs.filter(shown).count() as u64;
-            assert!(expected > 0 && expected <= BLOCKS as u64, "{name} {arm}: {expected}");
-            assert_eq!(drawn.get(arm).and_then(Value::as_u64), Some(expected), "{name} {arm}");
+            // A run on a fast machine may be over within a second, of which there is no line.
+            let least = u64::from(chart["chart"] != "tails");
+            assert!(expected >= least && expected <= BLOCKS as u64, "{name} {arm}: {expected}");
+            let drawn = drawn.get(arm).and_then(Value::as_u64).unwrap_or_default();
+            assert_eq!(drawn, expected, "{name} {arm}");
         }
     }
 }

@@ -411,6 +411,63 @@ fn arms_have_instances_and_idle_connections_and_are_skipped_by_server_settings()
 }
 
 #[test]
+fn saves_are_marked_and_measured() {
+    let server = |options: &str| {
+        format!(
+            "server = \"redis-server --port {{port}} --bind 127.0.0.1 --dir {{directory}} \
+             {options}\"\n"
+        )
+    };
+    let text = format!(
+        "aa = false\nmarks = true\nprimary = [\"ops_per_second\", \"snapshot_copy_mb\"]\n\
+         [[arm]]\nname = \"idle\"\n{}[[arm]]\nname = \"saving\"\n{}\
+         [[load]]\nname = \"l\"\nflags = \"-t 1 -c 4 --ratio 1:1 -d 100 --test-time 4 --preload \
+         --key-maximum 20000\"\n",
+        server("--save ''"),
+        server("--save '1 1'"),
+    );
+    let (code, report) = run_text("saves", &text, &[]);
+    let report = report.unwrap();
+    assert_eq!(code, ExitCode::SUCCESS);
+    let of = |arm: &str| {
+        let runs = report["runs"].as_array().unwrap();
+        runs.iter().find(|run| run["arm"] == arm).unwrap().clone()
+    };
+    let marks = |arm: &str| of(arm)["marks"].as_array().unwrap().clone();
+    assert!(marks("idle").is_empty(), "{:?}", marks("idle"));
+    assert!(marks("saving").iter().any(|mark| mark[1] == "save ends"), "{:?}", marks("saving"));
+    assert!(marks("saving").iter().all(|mark| (0.0..60.0).contains(&mark[0].as_f64().unwrap())));
+    assert!(of("idle")["metrics"].get("snapshot_copy_mb").is_none());
+    assert!(metric(&report, "saving", "snapshot_copy_mb") > 0.0);
+    assert!(metric(&report, "saving", "server_peak_mb") > 1.0);
+    assert_eq!(metric(&report, "idle", "get_hit_percent"), 100.0);
+    assert!(of("saving")["tails"].as_array().unwrap().len() > 1, "{}", of("saving")["tails"]);
+}
+
+#[test]
+fn subscribers_receive_what_the_load_publishes() {
+    let server = "server = \"redis-server --port {port} --bind 127.0.0.1 --save ''\"\n";
+    let text = format!(
+        "aa = false\nprimary = [\"delivered_mb_per_second\"]\n\
+         [[arm]]\nname = \"ten\"\nsubscribers = 10\n{server}\
+         [[arm]]\nname = \"none\"\n{server}\
+         [[load]]\nname = \"l\"\nflags = \"-t 1 -c 2 -d 64 --test-time 0.5 \
+         --command='PUBLISH fan-out __data__'\"\n"
+    );
+    let (code, report) = run_text("fan-out", &text, &[]);
+    let report = report.unwrap();
+    assert_eq!(code, ExitCode::SUCCESS);
+    // Each message has 64 bytes and some of the protocol, ten times; connecting takes time in which
+    // nothing comes.
+    let messages = metric(&report, "ten", "ops_per_second");
+    let megabytes = metric(&report, "ten", "delivered_mb_per_second");
+    assert!(megabytes > messages * 640.0 / 1e6 / 4.0, "{megabytes} MB/s of {messages} messages");
+    assert!(megabytes < messages * 2000.0 / 1e6, "{megabytes} MB/s of {messages} messages");
+    let none = report["runs"].as_array().unwrap().iter().find(|run| run["arm"] == "none").unwrap();
+    assert!(none["metrics"].get("delivered_mb_per_second").is_none());
+}
+
+#[test]
 fn programs_measure_under_the_arms_change_and_the_change_is_undone() {
     let directory = std::env::temp_dir().join(format!("tidemill-mark-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

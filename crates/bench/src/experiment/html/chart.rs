@@ -221,6 +221,8 @@ struct Panel<'a> {
     runs: Vec<(&'a Record, Vec<(f64, f64)>)>,
     /// Places on the horizontal axis, from its low to its high end, with their names.
     labels: Vec<(f64, String)>,
+    /// True if the horizontal axis is the time of a run, on which its events are marked.
+    is_time: bool,
 }
 
 impl Panel<'_> {
@@ -271,8 +273,32 @@ impl Panel<'_> {
                 record.block + 1
             );
         }
+        if self.is_time {
+            self.draw_marks(&mut svg, x, arms);
+        }
         let attributes = format!("data-chart={} data-load=\"{}\"", self.kind, escape(self.load));
         figure(page, self.heading, &attributes, &legend(arms), PANEL_BOTTOM + 26.0, &svg);
+    }
+}
+
+impl Panel<'_> {
+    /// Events of the runs as vertical lines in the colour of their arm.
+    fn draw_marks(&self, svg: &mut String, x: impl Fn(f64) -> f64, arms: &[String]) {
+        for (record, _) in &self.runs {
+            for (second, name) in &record.marks {
+                let _ = write!(
+                    svg,
+                    "<line data-mark=\"{name}\" x1={0:.1} x2={0:.1} y1={PANEL_TOP} \
+                     y2={PANEL_BOTTOM} style=\"stroke:{1};stroke-dasharray:2 \
+                     3;stroke-opacity:.6\"><title>{2} block {3}: {name}</title></line>",
+                    x(*second),
+                    colour(arms, &record.arm),
+                    escape(&record.arm),
+                    record.block + 1,
+                    name = escape(name),
+                );
+            }
+        }
     }
 }
 
@@ -302,7 +328,8 @@ pub(super) fn curves(page: &mut String, outcome: &ExperimentOutcome, load: &str,
         .map(|percentile| (place(percentile), format!("p{percentile}")));
     let labels = labels.into_iter().filter(|label| label.0 <= last + 1e-9).collect();
     let heading = "Latency by percentile, ms, a line per run";
-    Panel { heading, kind: "curves", load, runs, labels }.draw(page, &vertical, arms);
+    Panel { heading, kind: "curves", load, runs, labels, is_time: false }
+        .draw(page, &vertical, arms);
 }
 
 /// Operations per second within the runs.
@@ -319,5 +346,25 @@ pub(super) fn series(page: &mut String, outcome: &ExperimentOutcome, load: &str,
     let labels =
         [0.0, 0.5, 1.0].map(|share| (share * longest, format!("{:.1} s", share * longest))).into();
     let heading = "Operations per second within the runs";
-    Panel { heading, kind: "series", load, runs, labels }.draw(page, &vertical, arms);
+    Panel { heading, kind: "series", load, runs, labels, is_time: true }
+        .draw(page, &vertical, arms);
+}
+
+/// Latency at p99 by second of the runs.
+pub(super) fn tails(page: &mut String, outcome: &ExperimentOutcome, load: &str, arms: &[String]) {
+    let runs = runs_of(outcome, load, |record| record.tails.clone());
+    if runs.is_empty() {
+        return;
+    }
+    let vertical =
+        Scale::logarithmic(runs.iter().flat_map(|run| run.1.iter().map(|point| point.1)));
+    let (first, last) = runs
+        .iter()
+        .flat_map(|run| run.1.iter().map(|point| point.0))
+        .fold((f64::INFINITY, 0.0_f64), |(first, last), second| {
+            (first.min(second), last.max(second))
+        });
+    let labels = [first, last].map(|second| (second, format!("{second:.0} s"))).into();
+    let heading = "Latency at p99 by second of the runs, ms";
+    Panel { heading, kind: "tails", load, runs, labels, is_time: true }.draw(page, &vertical, arms);
 }

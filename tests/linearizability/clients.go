@@ -42,12 +42,15 @@ type profile struct {
 	halfCloses int
 	// scrapes reads the metrics all the while, where the server has such a port.
 	scrapes bool
+	// evicts says that keys with deadlines may go at any time, each of them or none.
+	evicts bool
 }
 
 // operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one
-// moment, and the checker's search grows with each of them: a round with bursts has half as many.
+// moment, evictions happen at any, and the checker's search grows with each of them: a round with
+// such has half as many.
 func (p profile) operationsOfEach() int {
-	if p.halfCloses > 0 {
+	if p.halfCloses > 0 || p.evicts {
 		return operationsOfEachMax / 2
 	}
 	return operationsOfEachMax
@@ -123,7 +126,7 @@ func (c *client) next(mix profile) operation {
 	}
 	c.script, c.declared = "", nil
 	if setsDeadline(commands) {
-		asked.expiry = int(expirySerial.Add(1))
+		asked.expiry, asked.evictable = int(expirySerial.Add(1)), mix.evicts
 	}
 	return asked
 }
@@ -164,7 +167,10 @@ func (c *client) perform(asked operation, clock time.Time) error {
 	}
 	done := time.Since(clock)
 	c.history = append(c.history, entry(asked, outcome, call, done))
-	if asked.expiry != 0 {
+	switch {
+	case asked.expiry != 0 && asked.evictable:
+		c.history = append(c.history, eviction(asked, call))
+	case asked.expiry != 0:
 		c.history = append(c.history, deadline(asked, call, done, outcome))
 	}
 	return nil

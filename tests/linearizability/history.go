@@ -30,6 +30,8 @@ type operation struct {
 	// passes.
 	expiry  int
 	expires bool
+	// evictable says that the deadline is far away, and that the key may be evicted before.
+	evictable bool
 }
 
 // unknown is the outcome of an operation whose connection ended before the reply.
@@ -117,6 +119,13 @@ func deadline(asked operation, call, done time.Duration, outcome string) porcupi
 		passes.Return = math.MaxInt64
 	}
 	return passes
+}
+
+// eviction makes the operation by which a key with a deadline is evicted: at any time from its SET on,
+// which includes never.
+func eviction(asked operation, call time.Duration) porcupine.Operation {
+	return entry(operation{client: asked.client, expiry: asked.expiry, expires: true}, unknown, call,
+		call)
 }
 
 // normalize brings a reply to the model's form.

@@ -6,7 +6,7 @@
 //	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers
 //	                                          and large values
 //	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large,
-//	                                          collections, fairness
+//	                                          collections, fairness, types
 //
 // All servers run at once and are measured in turns, in an order that rotates, so that what
 // disturbs the machine disturbs all of them; ratios are taken within one turn and their median
@@ -143,6 +143,7 @@ var parts = map[string]func(*Report, settings) error{
 	"large":       measureLargeValues,
 	"collections": measureCollections,
 	"fairness":    measureFairness,
+	"types":       measureTypes,
 }
 
 func partNames() []string {

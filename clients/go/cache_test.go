@@ -51,7 +51,7 @@ func (ct *cacheTest) change(t *testing.T, args ...any) {
 }
 
 func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		ct := newCacheTest(t, s)
 		c := ct.c
 		get := func(want string) { t.Helper(); ct.get(t, want) }
@@ -89,7 +89,7 @@ func TestCached_ServesFromMemoryUntilTheKeyChanges(t *testing.T) {
 }
 
 func TestCached_RepliesBelongToTheCaller(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		ct := newCacheTest(t, s)
 		ctx, cached := ct.ctx, ct.cached
 		if data, err := cached.Do(ctx, "GETRANGE", "k", 0, -1).Bytes(); err != nil ||
@@ -115,7 +115,7 @@ func TestCached_RepliesBelongToTheCaller(t *testing.T) {
 }
 
 func TestCached_ViewsOwnTTLHolds(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		ct := newCacheTest(t, s)
 		c, ctx := ct.c, ct.ctx
 		short := c.Cached(20 * time.Millisecond)
@@ -131,7 +131,7 @@ func TestCached_ViewsOwnTTLHolds(t *testing.T) {
 }
 
 func TestCached_OwnWritesShowAtOnce(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		c := newTestClient(t, s.address, withCache)
 		ctx := testContext(t, 30*time.Second)
 		cached := c.Cached(0)
@@ -202,14 +202,14 @@ func TestCached_OwnWritesShowAtOnce(t *testing.T) {
 // Another client counts keys up. Once a reader's connection answered a PING sent after that, the
 // invalidation is acknowledged, and an older value must never be seen again.
 func TestCached_NothingStaleAfterAnAcknowledgedInvalidation(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		checkFreshness(t, s, s.address, func() bool { return true })
 	})
 }
 
 // The same while connections are reset, in the middle of replies and of invalidations.
 func TestCached_NothingStaleUnderResets(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
 			return -1, 200 + rand.IntN(4000), 1 + rand.IntN(2000),
 				time.Duration(1+rand.IntN(100)) * time.Microsecond
@@ -277,7 +277,7 @@ func checkFreshness(t *testing.T, s *testServer, address string, enough func() b
 }
 
 func TestCached_ReconnectionDropsEverything(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		proxy := startProxy(t, s.address, func() (int, int, int, time.Duration) {
 			return -1, -1, 4096, 0
 		})
@@ -311,7 +311,7 @@ func TestCached_ReconnectionDropsEverything(t *testing.T) {
 }
 
 func TestCached_ConcurrentMissesAreSentOnce(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *testServer) {
+	eachCachingServer(t, func(t *testing.T, s *testServer) {
 		c := newTestClient(t, s.address, withCache)
 		ctx := testContext(t, 30*time.Second)
 		if err := c.Set(ctx, "k", "v").Err(); err != nil {

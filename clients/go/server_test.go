@@ -39,9 +39,19 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// tidemillServer is the server of this project; TIDEMILL_SERVER names its program.
+const tidemillServer = "tidemill-server"
+
 // findServer looks for a server on PATH and where `make setup` puts it.
 func findServer(t testing.TB, binary string) string {
 	t.Helper()
+	if binary == tidemillServer {
+		path := os.Getenv("TIDEMILL_SERVER")
+		if path == "" {
+			t.Skip("TIDEMILL_SERVER is not set")
+		}
+		return path
+	}
 	installed, err := filepath.Abs(filepath.Join("../../build/tools/bin", binary))
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +72,9 @@ func startServer(t testing.TB, binary string, args ...string) *testServer {
 	args = append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "",
 		"--appendonly", "no",
 		"--dir", t.TempDir(), "--loglevel", "warning"}, args...)
+	if binary == tidemillServer {
+		args = append([]string{"server"}, args...)
+	}
 	s := &testServer{address: fmt.Sprintf("127.0.0.1:%d", port), binary: path, args: args}
 	s.start(t)
 	t.Cleanup(func() { s.stop() })
@@ -118,6 +131,15 @@ func eachServer(t *testing.T, test func(t *testing.T, s *testServer)) {
 	}
 }
 
+// eachCachingServer is eachServer with the server of this project among them.
+func eachCachingServer(t *testing.T, test func(t *testing.T, s *testServer)) {
+	eachServer(t, test)
+	t.Run("tidemill", func(t *testing.T) {
+		checkLeaks(t)
+		test(t, startServer(t, tidemillServer))
+	})
+}
+
 // checkLeaks comes first in every test that opens something.
 func checkLeaks(t testing.TB) {
 	t.Helper()
@@ -144,8 +166,24 @@ func testContext(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-func (s *testServer) pause(t testing.TB)  { s.signal(t, syscall.SIGSTOP) }
 func (s *testServer) resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+// pause returns once all threads have stopped, of which a server may have many.
+func (s *testServer) pause(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	waitFor(t, time.Second, "the server to stop", func() bool {
+		states, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.command.Process.Pid))
+		for _, path := range states {
+			stat, err := os.ReadFile(path)
+			_, state, found := strings.Cut(string(stat), ") ")
+			if err == nil && found && !strings.HasPrefix(state, "T") {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 func (s *testServer) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()

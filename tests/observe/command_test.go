@@ -8,9 +8,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// missingSubcommands belong to what is not there: client tracking, users of one's own, modules.
+// missingSubcommands belong to what is not there: users of one's own, modules.
 var missingSubcommands = []string{
-	"client|tracking",
 	"module|load", "module|loadex", "module|unload",
 }
 

@@ -270,3 +270,85 @@ func TestTLS_ConnectionsMoveBetweenWorkers(t *testing.T) {
 		expect(t, conn, "PONG", "PING")
 	}
 }
+
+func TestTLS_AuthoritiesAreTakenFromADirectory(t *testing.T) {
+	directory := t.TempDir()
+	inside, another := newAuthority(t, "inside"), newAuthority(t, "another")
+	copyFile(t, inside.file, filepath.Join(directory, "inside.crt"))
+	os.WriteFile(filepath.Join(directory, "README"), []byte("no certificate\n"), 0o600)
+	server := start(t, "--tls-ca-cert-file", "", "--tls-ca-cert-dir", directory,
+		"--tls-auth-clients", "yes")
+	good := inside.issue(t, "client", tomorrow(), newECDSA(t))
+	bad := another.issue(t, "client", tomorrow(), newECDSA(t))
+	expect(t, server.mustDial(t, server.config(good)), "PONG", "PING")
+	if _, err := server.dial(server.config(bad)); err == nil {
+		t.Error("a certificate of an unknown authority is accepted")
+	}
+	// Another file comes, and counts once the directory is read again.
+	copyFile(t, another.file, filepath.Join(directory, "another.crt"))
+	expect(t, server.Dial(t), "OK", "CONFIG", "SET", "tls-ca-cert-dir", directory)
+	expect(t, server.mustDial(t, server.config(bad)), "PONG", "PING")
+}
+
+func TestTLS_ConfigRewriteKeepsWhatWasSet(t *testing.T) {
+	trusted := newAuthority(t, "authority")
+	own := trusted.issue(t, "server", tomorrow(), newECDSA(t))
+	file := filepath.Join(t.TempDir(), "tidemill.conf")
+	text := "tls-auth-clients yes\ntls-cert-file " + own.certificateFile + "\ntls-key-file " +
+		own.keyFile + "\ntls-ca-cert-file " + trusted.file + "\ntls-protocols \"TLSv1.2\"\n"
+	os.WriteFile(file, []byte(text), 0o600)
+	begin := func(tlsPort string) *wire.Conn {
+		port, err := instance.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := instance.Command(instance.Subject, port)
+		// The file comes first.
+		rest := append([]string{file}, command.Args[2:]...)
+		command.Args = append(command.Args[:2:2], append(rest, "--tls-port", tlsPort)...)
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		})
+		var conn *wire.Conn
+		eventually(t, "the server to answer", func() bool {
+			conn, err = wire.Dial(fmt.Sprintf("127.0.0.1:%d", port))
+			return err == nil
+		})
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	tlsPort, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := begin(strconv.Itoa(tlsPort))
+	next := trusted.issue(t, "server", tomorrow(), newECDSA(t))
+	names := []string{
+		"tls-cert-file", "tls-key-file", "tls-auth-clients", "tls-protocols",
+		"tls-session-cache-size",
+	}
+	values := []string{
+		next.certificateFile, next.keyFile, "optional", "TLSv1.2 TLSv1.3", "77",
+	}
+	call := []string{"CONFIG", "SET"}
+	for index, name := range names {
+		call = append(call, name, values[index])
+	}
+	expect(t, first, "OK", call...)
+	expect(t, first, "OK", "CONFIG", "REWRITE")
+	other, err := instance.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := begin(strconv.Itoa(other))
+	for index, name := range names {
+		items := do(t, second, "CONFIG", "GET", name).Items
+		if len(items) != 2 || string(items[1].Text) != values[index] {
+			t.Errorf("%s is %v instead of %s", name, items, values[index])
+		}
+	}
+}

@@ -227,6 +227,20 @@ pub const DELIVERED_TOGETHER_BYTES: usize = 256 * 1024;
 /// Deliveries that are encoded before they are sent.
 pub const DELIVERED_TOGETHER_MAX: usize = 1024;
 
+/// Bytes of changed keys that a worker gathers in one turn for those who are told by prefix; beyond
+/// that they are told that all keys have changed.
+pub const BROADCAST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Tracked keys that one tick looks at for sessions that have ended.
+pub const TRACKED_KEYS_WALKED_MAX: usize = 16 * 1024;
+
+/// Tracked keys that one tick evicts while there are too many.
+pub const TRACKED_KEYS_EVICTED_MAX: usize = 1024;
+
+/// Memory that a prefix counts with a client that is told of its changes: an estimate from below,
+/// as in Valkey, which counts no text.
+pub const PREFIX_BYTES: usize = 24;
+
 /// Bytes of a session, which counts with the memory of its client.
 pub const SESSION_BYTES: usize = 144;
 

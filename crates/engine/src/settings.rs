@@ -170,6 +170,8 @@ pub struct Settings {
     pub command_logs: [LogLimits; 3],
     /// `latency-monitor-threshold` in nanoseconds; `u64::MAX` is off.
     pub latency_ns_min: u64,
+    /// `tracking-table-max-keys`: most keys that are tracked; 0 for no limit.
+    pub tracked_keys_max: u64,
     /// `latency-tracking`: whether the times of commands are kept in histograms.
     pub latency_tracking: bool,
     /// `busy-reply-threshold` in microseconds: how long a script may run before those who need its
@@ -254,6 +256,7 @@ impl Default for Settings {
             command_logs: [10_000, 1 << 20, 1 << 20]
                 .map(|value_min| LogLimits { value_min, entries_max: 128 }),
             latency_ns_min: u64::MAX,
+            tracked_keys_max: 1_000_000,
             latency_tracking: true,
             busy_reply_us: 5_000_000,
             quiescent: Quiescent::Iteration,

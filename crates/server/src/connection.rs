@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) output: ReplyBuffer,
     /// Replies that come behind `output`, and wait for the append-only file.
     pub(crate) held: HeldReplies,
+    /// Pushes for the end of a reply that is made in pieces.
+    pub(crate) postponed_pushes: Option<Box<ReplyBuffer>>,
     pub(crate) soft_limit: SoftLimit,
     /// Microseconds its worker spent on it in the tick that is measured; see [`crate::balance`].
     pub(crate) work: u64,
@@ -69,6 +71,7 @@ impl Connection {
             input: Input::default(),
             output: ReplyBuffer::new(Protocol::Resp2),
             held: HeldReplies::default(),
+            postponed_pushes: None,
             soft_limit: SoftLimit::default(),
             work: 0,
             state: ConnectionState::NEW,
@@ -93,6 +96,11 @@ impl Connection {
     /// True if it may be sent what is no reply: it is not about to be closed, and was not killed.
     pub(crate) fn may_be_pushed(&self) -> bool {
         !self.state.is_closing() && !self.session.client.is_killed()
+    }
+
+    /// Keeps pushes until its present reply is complete.
+    pub(crate) fn postpone_pushes(&mut self, pushes: &mut ReplyBuffer) {
+        self.postponed_pushes.get_or_insert_default().append(pushes);
     }
 
     /// True if a turn could do something for it: there are requests or the rest of a reply.

@@ -217,3 +217,9 @@ pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);
 
 /// Longest time for which `DEBUG LOADAOF` lets other clients wait.
 pub(crate) const RELOAD_MS_MAX: u64 = 3_600_000;
+
+/// Microseconds of one iteration that a worker sends pushes for; others' requests come between.
+pub const PUSHES_US_MAX: u64 = 2000;
+
+/// Connections that are sent pushes between two looks at the clock.
+pub const PUSHES_BETWEEN_LOOKS: u32 = 32;

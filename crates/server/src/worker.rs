@@ -194,7 +194,8 @@ impl<F: Flavour> EventLoop<F> {
     fn timeout(&self, now_us: u64) -> Timespec {
         let worker = self.execution.worker();
         let has_queued = self.scheduler.queued_count() > 0;
-        if has_queued || worker.has_postponed() || self.arrivals.has_unseen() {
+        let has_more = worker.has_postponed() || worker.receivers.has_more();
+        if has_queued || has_more || self.arrivals.has_unseen() {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let mut until_us = self.execution.look_again_us(now_us);

@@ -54,7 +54,8 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Sorts the arguments. A directive's values go up to the next argument that begins with `--`.
+    /// Sorts the arguments. A directive's values go up to the next argument that begins with `--`,
+    /// which may hold values itself: `'--maxmemory 1gb'`.
     #[must_use]
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> CommandLine {
         let mut parsed = CommandLine::default();
@@ -62,7 +63,7 @@ impl CommandLine {
             if argument == "-" {
                 parsed.reads_standard_input = true;
             } else if let Some(name) = argument.strip_prefix("--") {
-                parsed.options.push((name.to_owned(), Vec::new()));
+                parsed.options.push(option(name));
             } else if let Some((_, values)) = parsed.options.last_mut() {
                 values.push(argument);
             } else if index == 0 {
@@ -72,6 +73,20 @@ impl CommandLine {
             }
         }
         parsed
+    }
+}
+
+/// A directive with the values that its own argument holds, as a line of a file would.
+fn option(text: &str) -> (String, Vec<String>) {
+    let whole = || (text.to_owned(), Vec::new());
+    if !text.contains(|character: char| character.is_ascii_whitespace()) {
+        return whole();
+    }
+    let Ok(words) = split_arguments(text.as_bytes()) else { return whole() };
+    let words = words.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+    match words.unwrap_or_default().split_first() {
+        Some((name, values)) => (name.clone(), values.to_vec()),
+        None => whole(),
     }
 }
 

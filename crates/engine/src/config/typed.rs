@@ -332,6 +332,7 @@ impl Configuration {
                 ms => ms.saturating_mul(1_000_000),
             },
             busy_reply_us: self.number::<u64>("busy-reply-threshold") * 1_000,
+            tracked_keys_max: self.number("tracking-table-max-keys"),
             latency_tracking: self.flag("latency-tracking"),
             quiescent: match self.text("rcu-quiescent") {
                 "batch" => Quiescent::Batch,

@@ -8,6 +8,7 @@ use tidemill_resp::request::{ArgumentView, OwnedArguments};
 use tidemill_store::{KeyHash, SlotNumber};
 
 use super::executor::Executor;
+use super::tracking::is_registered;
 use super::unit::commit;
 use crate::access::context::{Access, Caller, Verdict};
 use crate::access::found_keys::FoundKeys;
@@ -27,7 +28,7 @@ use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::waiter::Waiter;
 use crate::worker::Worker;
-use crate::worker::session::Session;
+use crate::worker::session::{Session, SessionTracking};
 
 /// Runs a command on keys outside of transactions.
 #[inline(always)]
@@ -361,7 +362,7 @@ fn register(
         fixed.next_if(|(position, _)| *position == index).map_or(argument, |(_, fixed)| fixed)
     });
     let arguments = OwnedArguments::new(arguments);
-    let waiter = Arc::new(Waiter::new(
+    let waiter = Waiter::new(
         shared.next_waiter_id(),
         (worker.index, session.id(), Arc::clone(session.account())),
         session.database,
@@ -369,7 +370,10 @@ fn register(
         protocol,
         block,
         shared.clock.monotonic_us(),
-    ));
+    );
+    let tracking = session.tracking.as_deref();
+    let tracker = tracking.and_then(SessionTracking::of_reads).filter(|_| is_registered(command));
+    let waiter = Arc::new(waiter.tracked(tracker.cloned(), session.is_noloop()));
     for key in waiter.keys() {
         let slot = SlotNumber::of_key(key);
         let side = unit.lock(slot).expect("a blocking command locks all its keys").side();

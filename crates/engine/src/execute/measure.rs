@@ -182,6 +182,7 @@ impl<E> Executor<'_, '_, E> {
         // The next one may be `INFO`.
         self.worker.publish_lookups(self.shared);
         let stats = self.worker.stats(self.shared);
+        self.session.client.commands.add(ran.len() as u64);
         for &(id, elapsed_ns) in ran {
             stats.command(id).ran(1, elapsed_ns, self.worker.settings.latency_tracking);
         }
@@ -320,15 +321,18 @@ pub fn note_unblocked(
 ) {
     let elapsed_ns = match end {
         WaitEnd::Served(elapsed_ns) => elapsed_ns,
-        WaitEnd::TimedOut | WaitEnd::Refused => 0,
+        WaitEnd::TimedOut | WaitEnd::Refused | WaitEnd::Denied => 0,
     };
     let stats = worker.stats(shared);
     stats.commands_processed.add(1);
     executor.commands.add(1);
     if let Some(id) = shared.commands.find(waiter.command.name.as_bytes()) {
         let of_command = stats.command(id);
-        of_command.ran(1, elapsed_ns, worker.settings.latency_tracking);
-        of_command.rejected.add(u64::from(end == WaitEnd::Refused));
+        // One that was denied has not run at all.
+        let calls = u64::from(end != WaitEnd::Denied);
+        of_command.ran(calls, elapsed_ns, worker.settings.latency_tracking);
+        let is_rejected = matches!(end, WaitEnd::Refused | WaitEnd::Denied);
+        of_command.rejected.add(u64::from(is_rejected));
     }
     let arguments = waiter.arguments.view();
     let values = [

@@ -31,9 +31,10 @@ pub(super) fn check<E>(
     let checked = session.user().check(&call);
     if let Err(denial) = checked {
         let name = session.user().name();
+        let is_called = context == Context::TopLevel || session.transaction.is_some();
         note_denial(
             (shared, executor.worker),
-            &session.client,
+            (&session.client, is_called),
             name,
             (id, args),
             (denial, context),
@@ -77,7 +78,7 @@ pub(super) fn check_waiter(
     let Err(denial) = user.check(&call) else { return Ok(()) };
     if let Some(client) = shared.clients.find(waiter.session) {
         let what = (denial, Context::TopLevel);
-        note_denial((shared, worker), &client, user.name(), (id, &args), what);
+        note_denial((shared, worker), (&client, true), user.name(), (id, &args), what);
     }
     Err((denial, user))
 }

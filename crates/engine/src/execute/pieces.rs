@@ -17,7 +17,8 @@ use crate::worker::session::ReplyMode;
 impl<E: ReadSide> Executor<'_, '_, E> {
     /// True if the client's replies may be made in pieces.
     pub(crate) fn takes_pieces(&self) -> bool {
-        let is_limited = self.worker.limits_output || self.session.is_subscriber;
+        let is_pushed = self.session.is_subscriber || self.session.may_have_pushes;
+        let is_limited = self.worker.limits_output || is_pushed;
         !is_limited && self.session.reply_mode == ReplyMode::On
     }
 

@@ -9,6 +9,7 @@ use tidemill_store::{Found, Section, SlotNumber};
 use super::permission;
 use super::registry;
 use super::script;
+use super::tracking::register_waiter;
 use super::unit::commit;
 use crate::access::context::{Access, Caller, Cx};
 use crate::access::key_hashes::KeyHashes;
@@ -252,11 +253,15 @@ fn serve_one<'k>(
     let mut reply = ReplyBuffer::new(waiter.protocol);
     let args = waiter.arguments.view();
     let start_ns = shared.clock.monotonic_ns();
-    let caller = Caller::blocked_client(shared, &mut *worker, &mut reply, waiter.database, key);
-    let access = Access::Locked(unit);
-    let mut cx = caller.calls((waiter.command, &args), section, access, KeyHashes::None);
-    let outcome = handler(&mut cx);
-    let mut unit = cx.into_unit();
+    let mut unit = unit;
+    register_waiter(shared, &mut unit, waiter);
+    let ((outcome, mut unit), changed) = worker.serve(waiter, |worker| {
+        let caller = Caller::blocked_client(shared, worker, &mut reply, waiter.database, key);
+        let access = Access::Locked(unit);
+        let mut cx = caller.calls((waiter.command, &args), section, access, KeyHashes::None);
+        let outcome = handler(&mut cx);
+        (outcome, cx.into_unit())
+    });
     if let Err(Stop::Error(error)) = outcome.map_err(|stop| *stop) {
         reply.clear();
         reply.error(error.wire());
@@ -270,7 +275,8 @@ fn serve_one<'k>(
     // It stays in the queues of its other keys until its worker takes it back; who no longer waits
     // is skipped.
     let end = WaitEnd::Served(shared.clock.monotonic_ns().saturating_sub(start_ns));
-    let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
+    let (session, id) = (waiter.session, waiter.id);
+    let message = Message::Unblocked { session, waiter: id, end, reply, changed };
     unit.note_served(waiter.worker, message);
     unit
 }
@@ -289,8 +295,10 @@ fn refuse_one<'k>(
     shared.count_error(&wire);
     let mut reply = ReplyBuffer::new(waiter.protocol);
     reply.error(wire);
-    let (session, end) = (waiter.session, WaitEnd::Refused);
-    unit.note_served(waiter.worker, Message::Unblocked { session, waiter: waiter.id, end, reply });
+    let (session, end) = (waiter.session, WaitEnd::Denied);
+    let changed = Vec::new();
+    let message = Message::Unblocked { session, waiter: waiter.id, end, reply, changed };
+    unit.note_served(waiter.worker, message);
     unit
 }
 
@@ -354,6 +362,7 @@ pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
     }
     script::end_suspended(shared, worker, &mut session);
     unsubscribe_all(shared, worker, &mut session);
+    worker.end_tracking(shared, &mut session);
     worker.receivers.end(session.id());
     if let Some(waiter) = session.waiter.take() {
         // A client served at this moment still has its registrations.
@@ -387,6 +396,7 @@ pub(crate) fn edit_beside<'k>(
     database: usize,
     edit: impl FnOnce(&mut Cx<'k, '_>),
 ) {
+    worker.begin_changes(0, false);
     let mut reply = ReplyBuffer::default();
     let no_arguments = tidemill_resp::request::OwnedArguments::new([]);
     let caller = Caller::server(shared, &mut *worker, &mut reply, database);

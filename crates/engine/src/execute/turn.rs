@@ -58,6 +58,7 @@ pub fn run_turn<E: Enter>(
 ) -> Turn {
     let (batch, is_parsed) = requests.into_batch();
     let handlers = registry::handlers();
+    worker.begin_changes(session.id(), session.is_noloop());
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
     if let Some(turn) = executor.go_on_with_last(input) {
         return turn;
@@ -293,7 +294,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
-                let before = self.take_pushes(before);
+                let before = self.take_pushes(before, request.id);
                 let is_large = request.end - request.start >= LARGE_BYTES_MIN as usize;
                 let step = match is_large.then(|| self.check_request_room(&view)) {
                     Some(Err(error)) => self.refuse(&error),
@@ -375,21 +376,27 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// its last command and before the reply to its next. Returns the length of the replies, which
     /// was `before`.
     #[inline]
-    fn take_pushes(&mut self, before: usize) -> usize {
+    fn take_pushes(&mut self, before: usize, id: Option<CommandId>) -> usize {
         let session = &*self.session;
         if session.is_subscriber | session.may_have_pushes {
-            self.take_pushes_now(before)
+            self.take_pushes_now(before, id)
         } else {
             before
         }
     }
 
     #[cold]
-    fn take_pushes_now(&mut self, before: usize) -> usize {
+    fn take_pushes_now(&mut self, before: usize, id: Option<CommandId>) -> usize {
         let Executor { shared, worker, session, reply, .. } = self;
-        worker.receivers.drain(&shared.lanes, worker.index);
+        worker.drain_lane(shared);
         worker.receivers.take_inbox(session.id(), reply);
-        session.may_have_pushes = false;
+        session.may_have_pushes = session.tracking.is_some();
+        if let Some(tracking) = &mut session.tracking
+            && session.lock_attempts == 0
+        {
+            let is_about_client = id.is_some_and(|id| shared.commands.command(id).name == "client");
+            tracking.begin_command(is_about_client, session.transaction.is_some());
+        }
         if reply.has_failed() {
             // A message is missing: the client must not go on without it.
             reply.recover(before);
@@ -580,6 +587,11 @@ impl<E: Enter> Executor<'_, '_, E> {
         if self.must_reclaim_first(command) {
             return Step::Wait(WaitTarget::Memory);
         }
+        if self.session.may_have_pushes
+            && let Err(place) = self.register_reads(command, args)
+        {
+            return Step::Wait(place);
+        }
         let before = self.reply.len();
         if command.name == "exec" && self.session.transaction.is_some() {
             return self.exec(id, command, args);
@@ -625,6 +637,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         how: ScriptCommand,
         args: &ArgumentView<'_>,
     ) -> Step {
+        self.session.client.show_command(id);
         let step = script::run(self, script::Request { id, command, how, args });
         if let Step::Wait(place) = step
             && let Some(kind) = script::busy_holder(self.shared, self.worker, place)
@@ -711,6 +724,7 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// Runs `EXEC`. Its commands count for themselves, and the time of all for `EXEC` too.
     fn exec(&mut self, id: CommandId, command: &'static Command, args: &ArgumentView<'_>) -> Step {
+        self.session.client.show_command(id);
         let step = transaction::exec(self, id);
         if let Step::Wait(place) = step
             && let Some(kind) = script::busy_holder(self.shared, self.worker, place)

@@ -37,6 +37,7 @@ pub(crate) fn commit<'k>(
     }
     let served = unit.release(worker);
     if !served.is_empty() {
+        worker.post_changes(shared);
         worker.publish_lookups(shared);
     }
     // Behind the records, so that a worker which sends nothing before the journal's tail is durable
@@ -62,6 +63,7 @@ pub(crate) fn run_inner<'k, E: Enter>(
     let (database, before) = (executor.session.database, executor.reply.len());
     let (outcome, mut unit) = match executor.handlers.of(id) {
         Some(Handler::Keyed(handler)) => {
+            executor.register_inner_reads(&mut unit, command, args);
             let guard = executor.reader.enter();
             let (worker, reply) = (&mut *executor.worker, &mut *executor.reply);
             let mut cx = Caller::client(shared, worker, reply, executor.session).calls(

@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use self::handshake::Handshake;
 use super::TopicKind;
+use super::invalidations::{Broadcast, Invalidated};
 use crate::limits::{CROWDED_LANE_BYTES, DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
 use crate::slots::mailbox::Mailboxes;
 
@@ -48,6 +50,24 @@ pub enum Delivery {
     },
     /// A message, for all subscribers that the worker has.
     Message(Arc<Publication>),
+    /// A key has changed.
+    Invalidation {
+        /// The sessions that have read it.
+        sessions: SmallVec<[u64; 2]>,
+        /// The key.
+        key: Arc<[u8]>,
+    },
+    /// Keys of a prefix have changed, for all that listen to it.
+    Broadcast(Arc<Broadcast>),
+    /// All keys have changed, for all that track any.
+    InvalidationOfAll,
+    /// Another session's client is to be told by this one's.
+    Redirected {
+        /// The session that tells.
+        session: u64,
+        /// What it tells.
+        invalidated: Invalidated,
+    },
 }
 
 impl Delivery {
@@ -58,6 +78,14 @@ impl Delivery {
             + match self {
                 Delivery::Line { bytes, .. } => bytes.len(),
                 Delivery::Message(message) => message.channel.len() + message.payload.len(),
+                Delivery::Invalidation { sessions, key } => key.len() + size_of_val(&sessions[..]),
+                Delivery::Broadcast(broadcast) => broadcast.key_bytes(),
+                Delivery::InvalidationOfAll => 0,
+                Delivery::Redirected { invalidated, .. } => match invalidated {
+                    Invalidated::Key(key) => key.len(),
+                    Invalidated::Keys { broadcast, .. } => broadcast.key_bytes(),
+                    Invalidated::All => 0,
+                },
             }
     }
 }
@@ -67,14 +95,22 @@ impl Delivery {
 pub struct CutOff {
     pub(super) sessions: HashSet<u64>,
     pub(super) topics: HashSet<(TopicKind, Arc<[u8]>)>,
+    pub(super) prefixes: HashSet<Arc<[u8]>>,
+    /// All that track anything.
+    pub(super) trackers: bool,
 }
 
 impl CutOff {
     fn note(&mut self, delivery: &Delivery) {
         match delivery {
-            Delivery::Line { session, .. } => {
+            Delivery::Line { session, .. } | Delivery::Redirected { session, .. } => {
                 self.sessions.insert(*session);
             }
+            Delivery::Invalidation { sessions, .. } => self.sessions.extend(sessions),
+            Delivery::Broadcast(broadcast) => {
+                self.prefixes.insert(Arc::clone(&broadcast.prefix));
+            }
+            Delivery::InvalidationOfAll => self.trackers = true,
             Delivery::Message(message) => {
                 // Without this a listener to a pattern of all channels had a note for each of them.
                 if message.is_subscribed {

@@ -16,6 +16,9 @@
 //! - A session that subscribes takes its messages at the boundaries between its commands, so its
 //!   own message follows the reply to its `PUBLISH`, or `EXEC`.
 //!
+//! Clients that keep copies of keys are told by the same lanes which of them are not as they were
+//! ([`invalidations`]); who they are is with the keys' slots.
+//!
 //! Lock order: slot, stripe, patterns, lane; of each kind one at a time. Nothing is waited for
 //! under any of them.
 //!
@@ -23,6 +26,7 @@
 //! [`Delivery`](lanes::Delivery) and say in the receivers what becomes of it.
 
 mod counts;
+pub mod invalidations;
 pub mod lanes;
 mod patterns;
 pub mod receivers;

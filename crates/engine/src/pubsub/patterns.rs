@@ -116,7 +116,11 @@ impl PatternIndex {
 }
 
 /// Visits what is under the keys that `text` begins with, the longest first.
-fn each_prefix<'t>(tree: &'t Tree, text: &[u8], visit: &mut impl FnMut(&'t Bucket)) {
+pub(super) fn each_prefix<'t, V>(
+    tree: &'t BTreeMap<Box<[u8]>, V>,
+    text: &[u8],
+    visit: &mut impl FnMut(&'t V),
+) {
     let mut end = text.len();
     loop {
         let upper = Bound::Included(&text[..end]);

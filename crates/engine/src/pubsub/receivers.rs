@@ -6,13 +6,14 @@
 //!
 //! Never waits, and touches no connection. The worker's event loop takes the inboxes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 
 use super::TopicKind;
+use super::invalidations::{Broadcast, INVALIDATION_CHANNEL, Invalidated};
 use super::lanes::{CutOff, Delivery, Lanes, Publication};
 use crate::limits::{COPIED_REPLY_BYTES_MAX, DELIVERED_TOGETHER_BYTES, DELIVERED_TOGETHER_MAX};
 
@@ -36,6 +37,28 @@ struct Encoded {
     end: usize,
 }
 
+/// How a session is told of keys that have changed (`CLIENT TRACKING`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    /// The session that is told in its place; 0 for none.
+    pub redirect: u64,
+    /// Its own changes of keys with a prefix are not told to it.
+    pub is_noloop: bool,
+    /// Prefixes of the keys of which it is told all changes.
+    pub prefixes: BTreeSet<Arc<[u8]>>,
+}
+
+/// What a session is to be told by way of another.
+#[derive(Debug)]
+pub struct Redirected {
+    /// The session that keeps copies; 0 if its worker has passed this on already.
+    pub tracker: u64,
+    /// The session that tells.
+    pub target: u64,
+    /// What it tells.
+    pub invalidated: Invalidated,
+}
+
 /// A session that receives.
 #[derive(Debug)]
 struct Receiver {
@@ -43,6 +66,7 @@ struct Receiver {
     protocol: Protocol,
     /// By kind, its topics with the place that it has among the topic's subscribers.
     topics: [HashMap<Arc<[u8]>, usize>; 3],
+    tracking: Option<Box<Tracking>>,
     inbox: Vec<Piece>,
     inbox_bytes: usize,
     /// True if it is among those with something in their inbox.
@@ -57,6 +81,7 @@ impl Receiver {
             session,
             protocol,
             topics: Default::default(),
+            tracking: None,
             inbox: Vec::new(),
             inbox_bytes: 0,
             is_dirty: false,
@@ -64,8 +89,9 @@ impl Receiver {
         }
     }
 
-    fn is_subscriber(&self) -> bool {
-        self.topics.iter().any(|topics| !topics.is_empty())
+    /// True if it is one for as long as its session lives, or until it wants nothing any more.
+    fn is_lasting(&self) -> bool {
+        self.tracking.is_some() || self.topics.iter().any(|topics| !topics.is_empty())
     }
 
     fn push(&mut self, encoded: &Encoded) {
@@ -112,6 +138,12 @@ pub struct Receivers {
     by_session: HashMap<u64, usize>,
     /// Subscribers of each topic, by kind.
     topics: [HashMap<Arc<[u8]>, Vec<usize>>; 3],
+    /// Sessions that track, by index.
+    trackers: BTreeSet<usize>,
+    /// Those of them that are told by prefix.
+    prefixes: HashMap<Arc<[u8]>, BTreeSet<usize>>,
+    /// What is to be told by way of other sessions.
+    redirected: Vec<Redirected>,
     /// Deliveries that were taken from the lane and are in no inbox yet.
     incoming: VecDeque<Delivery>,
     /// Bytes that inboxes refer to, by protocol.
@@ -220,6 +252,7 @@ impl Receivers {
 
     /// A session has ended: what is in its inbox is dropped. It subscribes to nothing any more.
     pub(crate) fn end(&mut self, session: u64) {
+        self.set_tracking((session, Protocol::Resp2), None);
         if let Some(index) = self.by_session.remove(&session) {
             // Its index may stay among those with something in their inbox, see `next_dirty`.
             self.receivers[index] = None;
@@ -243,9 +276,19 @@ impl Receivers {
         }
     }
 
-    /// Begins to send: takes what was posted so far. To be followed by [`Receivers::collect`].
+    /// Begins to send: takes what was posted so far, unless something is left of what was taken
+    /// before: the lane's bound would be none. To be followed by [`Receivers::collect`].
     pub fn begin_sending(&mut self, lanes: &Lanes, worker: usize) {
-        self.take(lanes, worker);
+        if self.incoming.is_empty() {
+            self.take(lanes, worker);
+        }
+    }
+
+    /// True if something is left to be sent.
+    #[must_use]
+    #[inline]
+    pub fn has_more(&self) -> bool {
+        !(self.incoming.is_empty() && self.dirty.is_empty())
     }
 
     /// Puts deliveries into inboxes, as many as are to be sent together. Returns false if there is
@@ -253,7 +296,7 @@ impl Receivers {
     #[must_use]
     #[inline]
     pub fn collect(&mut self) -> bool {
-        !(self.incoming.is_empty() && self.dirty.is_empty()) && self.collect_some()
+        self.has_more() && self.collect_some()
     }
 
     #[cold]
@@ -269,7 +312,7 @@ impl Receivers {
             let Some(delivery) = self.incoming.pop_front() else { break };
             self.deliver(&delivery);
         }
-        !(self.incoming.is_empty() && self.dirty.is_empty())
+        self.has_more()
     }
 
     /// The next receiver with something in its inbox, which is to be taken then.
@@ -301,7 +344,7 @@ impl Receivers {
             }
         }
         receiver.inbox_bytes = 0;
-        if !receiver.is_subscriber() && !receiver.is_dirty {
+        if !receiver.is_lasting() && !receiver.is_dirty {
             // A monitor, or a session that was told that it has nothing to unsubscribe from.
             self.end(session);
         }
@@ -348,6 +391,16 @@ impl Receivers {
                 for pattern in &message.patterns {
                     self.deliver_to(TopicKind::Pattern, pattern, message);
                 }
+            }
+            Delivery::Invalidation { sessions, key } => self.invalidate(sessions, key),
+            Delivery::Broadcast(broadcast) => self.broadcast(broadcast),
+            Delivery::InvalidationOfAll => {
+                let trackers: Vec<usize> = self.trackers.iter().copied().collect();
+                self.tell(&trackers, &Invalidated::All);
+            }
+            Delivery::Redirected { session, invalidated } => {
+                let (target, invalidated) = (*session, invalidated.clone());
+                self.redirected.push(Redirected { tracker: 0, target, invalidated });
             }
         }
     }
@@ -421,6 +474,12 @@ impl Receivers {
             let index = self.receiver_of(session, Protocol::Resp2);
             self.hand(index, None);
         }
+        let of_prefixes = cut_off.prefixes.iter().filter_map(|prefix| self.prefixes.get(prefix));
+        let mut trackers: BTreeSet<usize> = of_prefixes.flatten().copied().collect();
+        if cut_off.trackers {
+            trackers.extend(&self.trackers);
+        }
+        trackers.into_iter().for_each(|index| self.hand(index, None));
         for (kind, name) in &cut_off.topics {
             let subscribers = self.topics[kind.index()].get(name).cloned().unwrap_or_default();
             subscribers.into_iter().for_each(|index| self.hand(index, None));
@@ -449,6 +508,8 @@ fn write_message(
     buffer.raw(format!("${}\r\n", message.payload.len()).as_bytes());
     Some(message.payload.clone())
 }
+
+mod tracking;
 
 #[cfg(test)]
 mod tests;

@@ -408,7 +408,7 @@ mod tests {
             let _ = lanes.take(worker, &mut taken);
             let payload = |delivery: &Delivery| match delivery {
                 Delivery::Message(message) => message.payload.clone(),
-                Delivery::Line { .. } => panic!("only messages were posted"),
+                _ => panic!("only messages were posted"),
             };
             taken.iter().map(payload).collect::<Vec<_>>()
         };

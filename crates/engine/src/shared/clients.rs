@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acl::{Account, DEFAULT_NAME, User};
+use crate::command::CommandId;
 use crate::limits::{SESSION_BYTES, SUBSCRIPTION_BYTES};
 use crate::pubsub::TopicKind;
 use crate::settings::AllowedClients;
@@ -57,9 +58,9 @@ pub struct Client {
     pub watched: AtomicU64,
     /// Topics that it subscribes to, by [`TopicKind`](crate::pubsub::TopicKind).
     pub subscriptions: [AtomicU64; 3],
-    /// Memory of the watched keys, of the wait in a blocking command, and of the topics that it
-    /// subscribes to, registrations included.
-    registered_bytes: [AtomicU64; 3],
+    /// Memory of the watched keys, of the wait in a blocking command, of the topics that it
+    /// subscribes to, and of prefixes of which it is told changes, registrations included.
+    registered_bytes: [AtomicU64; 4],
     /// Blocked in a command.
     pub is_blocked: AtomicBool,
     /// True while its command waits until a pause is over.
@@ -76,6 +77,12 @@ pub struct Client {
     pub no_touch: AtomicBool,
     /// `CLIENT CAPA redirect`.
     pub follows_redirects: AtomicBool,
+    /// `CLIENT TRACKING`, by the letters of a listing.
+    tracking_letters: AtomicU8,
+    /// Client that is told in its place of keys that have changed; 0 for none.
+    redirect: AtomicU64,
+    /// It has said that it leaves.
+    is_leaving: AtomicBool,
     /// Commands that it ran.
     pub commands: Counter,
     /// Bytes that it sent.
@@ -181,6 +188,67 @@ impl Client {
         if self.follows_redirects.load(Ordering::Relaxed) { "r" } else { "" }
     }
 
+    /// Lets others see the command that it runs.
+    pub(crate) fn show_command(&self, id: CommandId) {
+        // Relaxed: for others' information only.
+        self.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
+    }
+
+    /// Worker that owns it.
+    #[must_use]
+    pub fn owner(&self) -> usize {
+        // Acquire: pairs with the Release in `handed_on`.
+        self.worker.load(Ordering::Acquire)
+    }
+
+    /// It leaves: it is sent nothing behind its last reply.
+    pub(crate) fn leave(&self) {
+        // Relaxed: who sends something behind that reply has it from the client.
+        self.is_leaving.store(true, Ordering::Relaxed);
+    }
+
+    /// True if it leaves, or was killed.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed) || self.is_killed()
+    }
+
+    /// Lets others see how it tracks keys: not at all, by what it reads, or by prefixes that take
+    /// so many bytes.
+    pub(crate) fn note_tracking(&self, is_broadcast: Option<bool>, redirect: u64, bytes: u64) {
+        let letters = is_broadcast
+            .map_or(0, |is_broadcast| TRACKS | if is_broadcast { TRACKS_BY_PREFIX } else { 0 });
+        // Relaxed, all: for others' information only.
+        self.tracking_letters.store(letters, Ordering::Relaxed);
+        self.redirect.store(redirect, Ordering::Relaxed);
+        self.registered_bytes[3].store(bytes, Ordering::Relaxed);
+    }
+
+    /// The client is gone that was told in its place.
+    pub(crate) fn note_broken_redirect(&self) {
+        self.tracking_letters.fetch_or(REDIRECT_BROKEN, Ordering::Relaxed);
+    }
+
+    /// True if the client is gone that was told in its place.
+    #[must_use]
+    pub fn is_redirect_broken(&self) -> bool {
+        self.tracking_letters.load(Ordering::Relaxed) & REDIRECT_BROKEN != 0
+    }
+
+    /// Client that is told in its place, 0 for none; none if it tracks no keys.
+    #[must_use]
+    pub fn redirect(&self) -> Option<u64> {
+        let tracks = self.tracking_letters.load(Ordering::Relaxed) & TRACKS != 0;
+        tracks.then(|| self.redirect.load(Ordering::Relaxed))
+    }
+
+    /// The letters of how it tracks keys, as in a listing.
+    pub fn tracking_letters(&self) -> impl Iterator<Item = char> {
+        let letters = self.tracking_letters.load(Ordering::Relaxed);
+        let all = [(TRACKS, 't'), (REDIRECT_BROKEN, 'R'), (TRACKS_BY_PREFIX, 'B')];
+        all.into_iter().filter(move |(bit, _)| letters & bit != 0).map(|(_, letter)| letter)
+    }
+
     /// True once a command killed it.
     #[must_use]
     #[inline]
@@ -267,6 +335,10 @@ impl Client {
     }
 }
 
+const TRACKS: u8 = 1;
+const TRACKS_BY_PREFIX: u8 = 1 << 1;
+const REDIRECT_BROKEN: u8 = 1 << 2;
+
 /// Memory of a subscription: the name here and, as if nobody shared it, in the registry.
 fn topic_bytes(name: &[u8]) -> u64 {
     (2 * name.len() + SUBSCRIPTION_BYTES) as u64
@@ -326,6 +398,9 @@ impl Clients {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
+            tracking_letters: AtomicU8::new(0),
+            redirect: AtomicU64::new(0),
+            is_leaving: AtomicBool::new(false),
             commands: Counter::default(),
             input_bytes: Counter::default(),
             output_bytes: Counter::default(),
@@ -345,7 +420,8 @@ impl Clients {
 
     /// Forgets a client that disconnected.
     pub fn unregister(&self, id: u64) {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let client = self.by_id.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        client.iter().for_each(|client| client.leave());
     }
 
     /// A client by its id.

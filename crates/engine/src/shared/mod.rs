@@ -15,6 +15,7 @@ mod pause;
 mod rewrites;
 mod snapshots;
 mod state;
+pub mod tracking;
 mod write_refusal;
 
 pub use host::{AllocatorMemory, AppendOnlyFacts, Host, LogPosition};

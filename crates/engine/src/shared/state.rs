@@ -37,6 +37,7 @@ use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
 use crate::shared::rewrites::Rewrites;
 use crate::shared::snapshots::{AlreadySaving, Snapshots};
+use crate::shared::tracking::ClientTracking;
 use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
 use crate::slots::parking::{Parking, SlotReleases};
@@ -62,6 +63,8 @@ pub struct Shared {
     pub lanes: Lanes,
     /// Registry of subscriptions.
     pub pubsub: PubSub,
+    /// Client-side caching.
+    pub tracking: ClientTracking,
     /// Waiting sessions.
     pub parking: Arc<Parking>,
     /// The single token.
@@ -182,6 +185,7 @@ impl Shared {
             token: Token::new(Arc::clone(&mailboxes)),
             lanes: Lanes::new(worker_count, Arc::clone(&mailboxes)),
             pubsub: PubSub::new(spec.seed),
+            tracking: ClientTracking::default(),
             mailboxes,
             parking,
             sinks: spec.sinks,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_resp::encode::ReplyBuffer;
 
@@ -26,6 +26,8 @@ pub enum Message {
         end: WaitEnd,
         /// The reply.
         reply: ReplyBuffer,
+        /// Keys that it has read before and changed now: it is told behind the reply.
+        changed: Vec<Arc<[u8]>>,
     },
     /// A session ends.
     Kill {

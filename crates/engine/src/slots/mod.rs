@@ -1,5 +1,5 @@
-//! State of slots beside their keys: watchers and blocked clients, parked sessions, the token, and
-//! the mailboxes by which workers are woken.
+//! State of slots beside their keys: watchers, blocked clients, keys that clients keep copies of,
+//! parked sessions, the token, and the mailboxes by which workers are woken.
 //!
 //! May touch: the store, declarations of commands. Below shared state, which holds one of each.
 
@@ -9,4 +9,5 @@ pub(crate) mod ready;
 pub mod registry;
 pub(crate) mod slot_set;
 pub mod token;
+pub mod tracked;
 pub mod waiter;

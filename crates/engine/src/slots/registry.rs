@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
+use crate::slots::tracked::TrackedKeys;
 use crate::slots::waiter::Waiter;
 
 /// Set when a watched key changed: `EXEC` then refuses to run.
@@ -141,6 +142,8 @@ pub struct SlotRegistry {
     /// Waiters that need not have something where others of their key have: those for streams. Each
     /// is looked at, while of the others the first tells for all.
     choosy_waiters: KeyMap<Queue>,
+    /// Keys that clients keep copies of.
+    pub tracked: TrackedKeys,
 }
 
 /// Waiters for a key by the number of the wait. Numbers are drawn under the locks of all keys that
@@ -206,12 +209,13 @@ impl SlotRegistry {
         }
     }
 
-    /// True if no key is watched or waited for.
+    /// True if no key is watched, waited for or tracked.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.watchers.values.is_empty()
             && self.waiters.values.is_empty()
             && self.choosy_waiters.values.is_empty()
+            && self.tracked.is_empty()
     }
 
     /// Puts a waiter behind those that wait for a key already.

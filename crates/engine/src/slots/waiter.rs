@@ -16,6 +16,7 @@ use tidemill_resp::request::OwnedArguments;
 use crate::acl::Account;
 use crate::blocking::Block;
 use crate::command::Command;
+use crate::slots::tracked::Tracker;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum WaitEnd {
     TimedOut,
     /// A command ended it with an error.
     Refused,
+    /// Its client may not call the command any more.
+    Denied,
 }
 
 /// Memory of a registration beside its key, about: the places in the slot's maps, and a queue of
@@ -60,6 +63,10 @@ pub struct Waiter {
     pub block: Block,
     /// When its time is over, in monotonic microseconds.
     pub deadline_us: Option<u64>,
+    /// The client, if it is to be told when keys change that its command reads.
+    pub tracker: Option<Arc<Tracker>>,
+    /// Its own changes are not told to it.
+    pub is_noloop: bool,
 }
 
 impl Waiter {
@@ -87,7 +94,15 @@ impl Waiter {
             arguments,
             protocol,
             block,
+            tracker: None,
+            is_noloop: false,
         }
+    }
+
+    /// The wait of a client that tracks keys.
+    #[must_use]
+    pub(crate) fn tracked(self, tracker: Option<Arc<Tracker>>, is_noloop: bool) -> Waiter {
+        Waiter { tracker, is_noloop, ..self }
     }
 
     /// True until the wait has ended.

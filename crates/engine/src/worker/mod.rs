@@ -14,6 +14,7 @@ pub mod session;
 mod state;
 pub(crate) mod subscriptions;
 pub(crate) mod sweep;
+mod tracking;
 
 pub use state::Worker;
 pub(crate) use state::{ExpiredKey, MissedKey};

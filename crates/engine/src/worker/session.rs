@@ -15,6 +15,7 @@ use crate::shared::Shared;
 use crate::shared::clients::Client;
 use crate::slots::parking::{Ticket, WaitTarget};
 use crate::slots::registry::WatchFlag;
+use crate::slots::tracked::Tracker;
 use crate::slots::waiter::Waiter;
 
 /// A command queued in `MULTI`.
@@ -50,6 +51,49 @@ pub(crate) struct Watch {
     pub(crate) keys: HashSet<WatchedKey>,
     /// Memory that the keys and their registrations take.
     pub(crate) bytes: usize,
+}
+
+/// Keys that a session is told of (`CLIENT TRACKING`).
+#[derive(Debug)]
+pub(crate) struct SessionTracking {
+    /// Place of its keys.
+    pub(crate) tracker: Arc<Tracker>,
+    pub(crate) mode: TrackingMode,
+    /// `CLIENT CACHING` was sent, for the next command or transaction.
+    pub(crate) is_caching_given: bool,
+    /// The present command leaves that as it is.
+    pub(crate) keeps_caching: bool,
+}
+
+/// Options of `CLIENT TRACKING`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TrackingMode {
+    /// All changes of keys with a prefix are told, whatever it has read.
+    pub(crate) is_broadcast: bool,
+    /// Reads are tracked behind `CLIENT CACHING YES` only.
+    pub(crate) is_opt_in: bool,
+    /// Reads are tracked, but behind `CLIENT CACHING NO`.
+    pub(crate) is_opt_out: bool,
+    /// Its own changes are not told to it.
+    pub(crate) is_noloop: bool,
+}
+
+impl SessionTracking {
+    /// The tracker, if what is read now is to be tracked.
+    pub(crate) fn of_reads(&self) -> Option<&Arc<Tracker>> {
+        let TrackingMode { is_broadcast, is_opt_in, is_opt_out, .. } = self.mode;
+        let is_left_out =
+            is_opt_in && !self.is_caching_given || is_opt_out && self.is_caching_given;
+        (!is_broadcast && !is_left_out).then_some(&self.tracker)
+    }
+
+    /// The next command begins; `is_about_client` if it is one of `CLIENT`'s.
+    pub(crate) fn begin_command(&mut self, is_about_client: bool, is_in_transaction: bool) {
+        if !self.keeps_caching && !is_in_transaction {
+            self.is_caching_given = false;
+        }
+        self.keeps_caching = is_about_client;
+    }
 }
 
 /// Which replies a client gets (`CLIENT REPLY`).
@@ -96,7 +140,7 @@ pub struct Session {
     pub is_monitor: bool,
     /// It subscribes to a channel or a pattern.
     pub is_subscriber: bool,
-    /// Its inbox may have something although it subscribes to nothing any more.
+    /// Its inbox may have something although it subscribes to nothing any more, or it tracks keys.
     pub(crate) may_have_pushes: bool,
     /// The connection ends once its replies are sent.
     pub close_after_reply: bool,
@@ -107,6 +151,8 @@ pub struct Session {
     pub(crate) transaction: Option<Box<Transaction>>,
     pub(crate) watch: Option<Box<Watch>>,
     pub(crate) waiter: Option<Arc<Waiter>>,
+    /// It is told when keys change that it has read.
+    pub(crate) tracking: Option<Box<SessionTracking>>,
     /// Rest of a reply that is made in pieces: it comes before the next request.
     pub(crate) pending_reply: Option<Box<LongReply>>,
     /// Its last request runs a script that goes on at its next turn: that comes before the next
@@ -151,6 +197,7 @@ impl Session {
             transaction: None,
             watch: None,
             waiter: None,
+            tracking: None,
             pending_reply: None,
             has_pending_script: false,
             lock_attempts: 0,
@@ -316,6 +363,12 @@ impl Session {
         let receives = self.is_monitor || self.is_subscriber || self.may_have_pushes;
         let is_idle = self.lock_attempts == 0 && !self.has_pending_script;
         self.waiter.is_none() && is_idle && !receives
+    }
+
+    /// True if its own changes are not told to it.
+    #[inline]
+    pub(crate) fn is_noloop(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|tracking| tracking.mode.is_noloop)
     }
 
     /// The selected database.

@@ -16,6 +16,7 @@ use super::key_ranges::KeyRanges;
 use super::lease::Lease;
 use super::run::Run;
 use super::sweep;
+use super::tracking::Changes;
 use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::RETIRED_ITEM_BYTES;
@@ -129,6 +130,8 @@ pub struct Worker {
     pub(crate) run: Run,
     /// Its sessions that subscribe or watch, and what they are to be sent.
     pub receivers: Receivers,
+    /// Changes of keys that clients are to be told of.
+    pub(crate) changes: Changes,
     /// True if somebody may want to know of keys that reads do not find.
     pub(crate) notes_misses: bool,
     /// True if a brief read needs no more than its lookup: misses are not noted, and nothing is
@@ -187,6 +190,7 @@ impl Worker {
             heads: Heads::default(),
             run: Run::default(),
             receivers: Receivers::new(),
+            changes: Changes::default(),
             notes_misses: false,
             reads_briefly: true,
             missed: Vec::new(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use tidemill_engine::access::section::ReadSide;
+use tidemill_engine::pubsub::TopicKind;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::telemetry::stats::{CommandStats, Counter, WorkerStats};
 
@@ -15,6 +16,7 @@ pub(super) fn render(shared: &Shared, reader: &mut dyn ReadSide) -> String {
     let mut out = Exposition::default();
     process(shared, &mut out);
     traffic(shared, &mut out);
+    services(shared, &mut out);
     workers(shared, &mut out);
     commands(shared, &mut out);
     databases(shared, reader, &mut out);
@@ -108,6 +110,22 @@ fn traffic(shared: &Shared, out: &mut Exposition) {
     }
 }
 
+fn services(shared: &Shared, out: &mut Exposition) {
+    out.family("tidemill_pubsub_topics", Kind::Gauge, "Channels and patterns with subscribers.");
+    for (label, kind) in [
+        ("channel", TopicKind::Channel),
+        ("pattern", TopicKind::Pattern),
+        ("shard_channel", TopicKind::ShardChannel),
+    ] {
+        out.sample(&[("kind", label)], shared.pubsub.count(kind));
+    }
+    let tracking = &shared.tracking;
+    out.family("tidemill_tracking_clients", Kind::Gauge, "Clients that keep copies of keys.")
+        .sample(&[], tracking.clients());
+    out.family("tidemill_tracking_keys", Kind::Gauge, "Keys of which clients keep copies.")
+        .sample(&[], tracking.totals.keys());
+}
+
 type CounterOf = fn(&WorkerStats) -> &Counter;
 
 fn sum(shared: &Shared, counter: CounterOf) -> u64 {
@@ -129,6 +147,18 @@ fn workers(shared: &Shared, out: &mut Exposition) {
         Kind::Counter,
         "Commands that a worker executed.",
         |stats| &stats.commands_processed,
+    );
+    family(
+        "tidemill_worker_iterations_total",
+        Kind::Counter,
+        "Iterations of a worker's event loop.",
+        |stats| &stats.iterations,
+    );
+    family(
+        "tidemill_worker_busy_microseconds_total",
+        Kind::Counter,
+        "Microseconds in which a worker did not wait for events.",
+        |stats| &stats.busy_us,
     );
     family(
         "tidemill_worker_moved_connections_total",

@@ -85,6 +85,13 @@ impl<F: Flavour> Execution<F> {
         self.worker.receivers.begin_sending(&shared.lanes, self.worker.index);
     }
 
+    /// Puts what was taken up into inboxes, as much as is to be sent together. Returns false if
+    /// there is nothing to be sent.
+    #[inline]
+    pub(super) fn collect_pushes(&mut self, shared: &Shared) -> bool {
+        self.worker.collect_pushes(shared)
+    }
+
     /// Moves what a session is to be sent, beside its replies, into the reply buffer.
     pub(super) fn take_pushes(&mut self, session: u64) {
         self.worker.receivers.take_inbox(session, &mut self.reply);
@@ -167,6 +174,8 @@ impl<F: Flavour> Execution<F> {
         let turn =
             execute::run_turn(shared, worker, session, reader, requests, parser, input, reply);
         output.set_protocol(reply.protocol());
+        // Before the replies leave.
+        worker.post_changes(shared);
         turn
     }
 
@@ -180,6 +189,7 @@ impl<F: Flavour> Execution<F> {
             execute::serve_postponed(shared, worker, section);
         });
         execute::relieve(shared, worker, reader);
+        worker.post_changes(shared);
     }
 
     /// Sweeps for expired keys if it is time to.
@@ -187,8 +197,14 @@ impl<F: Flavour> Execution<F> {
         let Execution { worker, reader, .. } = self;
         if now_us >= self.next_sweep_us {
             let is_behind = execute::sweep(shared, worker, reader);
+            worker.post_changes(shared);
             self.next_sweep_us = now_us + if is_behind { SWEEP_SOON_US } else { TICK_MS * 1000 };
         }
+    }
+
+    /// Keeps what is remembered for client-side caching within its bound.
+    pub(super) fn limit_tracked(&mut self, shared: &Shared) {
+        execute::limit_tracked(shared, &mut self.worker);
     }
 
     /// Puts the next sweep off.

@@ -44,8 +44,10 @@ impl<F: Flavour> EventLoop<F> {
                     self.resume(index);
                 }
             }
-            Message::Unblocked { waiter, end, reply, .. } => {
+            Message::Unblocked { session, waiter, end, reply, changed } => {
                 self.unblock(index, waiter, end, reply);
+                let worker = self.execution.worker_mut();
+                worker.invalidate_own(&self.spec.shared, session, &changed);
             }
             Message::Kill { .. } => self.close(index),
         }
@@ -104,6 +106,7 @@ impl<F: Flavour> EventLoop<F> {
         waiter.block.on_timeout.write(&mut reply, self.spec.shared.durable_record());
         let (session, waiter) = (waiter.session, waiter.id);
         let end = WaitEnd::TimedOut;
-        self.receive(Message::Unblocked { session, waiter, end, reply });
+        let changed = Vec::new();
+        self.receive(Message::Unblocked { session, waiter, end, reply, changed });
     }
 }

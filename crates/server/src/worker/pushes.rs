@@ -7,16 +7,35 @@ use tidemill_engine::pubsub::receivers::Dirty;
 use tidemill_rcu::Flavour;
 
 use super::EventLoop;
+use crate::limits::{PUSHES_BETWEEN_LOOKS, PUSHES_US_MAX};
 
 impl<F: Flavour> EventLoop<F> {
-    /// Sends what was posted for receivers of this worker so far. What is posted meanwhile belongs
-    /// to the next iteration, which begins at once.
+    /// Sends what was posted for receivers of this worker so far, for a moment. What is left, or is
+    /// posted meanwhile, belongs to the next iteration, which begins at once.
     #[inline]
     pub(super) fn send_pushes(&mut self) {
         self.execution.begin_pushes(&self.spec.shared);
-        while self.execution.worker_mut().receivers.collect() {
+        if self.execution.collect_pushes(&self.spec.shared) {
+            self.send_collected();
+        }
+    }
+
+    fn send_collected(&mut self) {
+        let until_us = self.spec.shared.clock.monotonic_us() + PUSHES_US_MAX;
+        let mut count = 0_u32;
+        loop {
             while let Some(dirty) = self.execution.worker_mut().receivers.next_dirty() {
                 self.send_pushes_to(dirty);
+                count += 1;
+                // The clock is read seldom: a write takes much longer than that.
+                if count.is_multiple_of(PUSHES_BETWEEN_LOOKS)
+                    && self.spec.shared.clock.monotonic_us() >= until_us
+                {
+                    return;
+                }
+            }
+            if !self.execution.collect_pushes(&self.spec.shared) {
+                return;
             }
         }
     }
@@ -29,6 +48,10 @@ impl<F: Flavour> EventLoop<F> {
                 self.execution.reply_mut().clear();
                 self.close_for_output(index);
             }
+            // The elements of a reply must not be torn apart.
+            Some(index) if self.connections[index].session.has_pending_reply() => {
+                self.connections[index].postpone_pushes(self.execution.reply_mut());
+            }
             // One that is to be closed once its replies are sent, or was killed, is sent nothing
             // else.
             Some(index) if self.connections[index].may_be_pushed() => {
@@ -36,7 +59,18 @@ impl<F: Flavour> EventLoop<F> {
                     self.send_replies(index);
                 }
             }
-            _ => self.execution.reply_mut().clear(),
+            Some(_) => self.execution.reply_mut().clear(),
+            None => self.pass_on(session),
         }
+    }
+
+    /// Passes on what is for a connection that is not here: it was moved, or has ended.
+    #[cold]
+    fn pass_on(&mut self, session: u64) {
+        let EventLoop { spec, execution, .. } = self;
+        let bytes = execution.reply_mut().to_vec();
+        execution.reply_mut().clear();
+        let is_arriving = spec.handover.has_arrivals(spec.index);
+        execution.worker().pass_on(&spec.shared, session, bytes.into(), is_arriving);
     }
 }

@@ -28,6 +28,7 @@ impl<F: Flavour> EventLoop<F> {
         }
         self.log_lines.warn_closed_unauthenticated(self.spec.shared.clock.monotonic_us());
         self.connections.give_back_rooms();
+        self.execution.limit_tracked(&self.spec.shared);
         if self.config.has_soft_limit() {
             for index in self.connections.indices_of(|connection| connection.unsent_bytes() > 0) {
                 self.check_output(index);

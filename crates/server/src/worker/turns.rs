@@ -75,6 +75,10 @@ impl<F: Flavour> EventLoop<F> {
         // Sending the replies updates the kernel's interest in a connection that is throttled.
         scheduler.charge(connection, execution.worker().turn_ns(), || clock.monotonic_us());
         connection.publish_pending();
+        if connection.postponed_pushes.is_some() && !connection.session.has_pending_reply() {
+            let pushes = connection.postponed_pushes.take();
+            pushes.into_iter().for_each(|mut pushes| execution.reply_mut().append(&mut pushes));
+        }
         match next {
             Next::Input { wanted } => {
                 if !connection.input.is_empty() {

@@ -126,6 +126,7 @@ impl Cx<'_, '_> {
         event: Event,
         is_new: bool,
     ) {
+        let shared = self.shared;
         let unit = self.unit();
         unit.note_changes(1);
         let side = unit.lock(key_hash.slot).expect(ALL_DECLARED).side_if_any();
@@ -133,9 +134,16 @@ impl Cx<'_, '_> {
             && !side.is_idle()
         {
             side.touch(database, key);
+            let untracked = side.tracked.untrack(&shared.tracking.totals, key);
             if side.has_waiters(database, key) {
                 unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
             }
+            if let Some(untracked) = untracked {
+                self.worker.post_invalidation(self.shared, untracked);
+            }
+        }
+        if self.shared.tracking.prefixes.count() > 0 {
+            self.worker.gather_change(key, true);
         }
         if is_new {
             self.new_key_event(database, key);

@@ -369,8 +369,16 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         cx.worker.stats(cx.shared).expired_keys.add(1);
         cx.propagate_beside(self.database, [&b"DEL"[..], self.key]);
         let lock = cx.access.lock(self.key_hash.slot);
+        let mut untracked = None;
         if let Some(side) = lock.side_if_any() {
             side.touch_expired(self.database, self.key);
+            untracked = side.tracked.untrack(&cx.shared.tracking.totals, self.key);
+        }
+        if let Some(untracked) = untracked {
+            cx.worker.post_invalidation(cx.shared, untracked);
+        }
+        if cx.shared.tracking.prefixes.count() > 0 {
+            cx.worker.gather_change(self.key, false);
         }
         // The deletion is journaled by itself and is no change of the command's.
         cx.event(self.database, self.key, Event::new(EventClass::EXPIRED, "expired"));

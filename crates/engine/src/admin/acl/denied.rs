@@ -1,7 +1,5 @@
 //! Notes about what is denied: statistics and an entry of `ACL LOG`.
 
-use std::sync::atomic::Ordering;
-
 use crate::acl::{Context, Denial, Denied, LogEntry, Reason};
 use crate::admin::connection::describe;
 use crate::command::{Command, CommandId};
@@ -10,11 +8,12 @@ use crate::shared::clients::Client;
 use crate::worker::Worker;
 use tidemill_resp::request::ArgumentView;
 
-/// Notes that a user may not call a command with its arguments.
+/// Notes that a user may not call a command with its arguments. `is_called` if the client has
+/// called it, and no script or transaction of the client.
 #[cold]
 pub(crate) fn note(
     (shared, worker): (&Shared, &Worker),
-    client: &Client,
+    (client, is_called): (&Client, bool),
     user: &[u8],
     (id, args): (CommandId, &ArgumentView<'_>),
     (denial, context): (Denial, Context),
@@ -31,7 +30,10 @@ pub(crate) fn note(
         0 => command.name.as_bytes(),
         argument => args.get(argument),
     };
-    add((shared, worker), client, command, (Denied::Call(denial.reason), context), (object, user));
+    if is_called {
+        client.show_command(id);
+    }
+    add_entry((shared, worker), client, (Denied::Call(denial.reason), context), (object, user));
 }
 
 /// Notes that a name and a password were wrong.
@@ -44,7 +46,10 @@ pub(in crate::admin) fn note_authentication(
     (object, user): (&[u8], &[u8]),
 ) {
     worker.stats(shared).denied_authentications.add(1);
-    add((shared, worker), client, command, (Denied::Authentication, context), (object, user));
+    if let Some(id) = shared.commands.find_full(command.name.as_bytes()) {
+        client.show_command(id);
+    }
+    add_entry((shared, worker), client, (Denied::Authentication, context), (object, user));
 }
 
 /// Notes that the certificate of a client names no enabled user.
@@ -52,20 +57,6 @@ pub(in crate::admin) fn note_authentication(
 pub(super) fn note_certificate(shared: &Shared, worker: &Worker, client: &Client, user: &[u8]) {
     worker.stats(shared).denied_certificates.add(1);
     add_entry((shared, worker), client, (Denied::Certificate, Context::TopLevel), (b"", user));
-}
-
-fn add(
-    (shared, worker): (&Shared, &Worker),
-    client: &Client,
-    command: &'static Command,
-    what: (Denied, Context),
-    (object, user): (&[u8], &[u8]),
-) {
-    if let Some(id) = shared.commands.find_full(command.name.as_bytes()) {
-        // Relaxed: for others' information only. Otherwise it happens once the batch is done.
-        client.last_command.store(id.index() as u32 + 1, Ordering::Relaxed);
-    }
-    add_entry((shared, worker), client, what, (object, user));
 }
 
 fn add_entry(

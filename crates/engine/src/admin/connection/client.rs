@@ -92,6 +92,7 @@ pub(super) fn flags(client: &Client) -> String {
     if client.is_blocked.load(Ordering::Relaxed) || client.is_postponed.load(Ordering::Relaxed) {
         flags.push('b');
     }
+    flags.extend(client.tracking_letters());
     if client.is_watch_broken() {
         flags.push('d');
     }
@@ -139,7 +140,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
          sub={} psub={} ssub={} multi={} watch={} qbuf={pending_bytes} qbuf-free={room_bytes} \
          argv-mem={parsed_bytes} multi-mem={} \
          rbs=0 rbp=0 obl=0 oll=0 omem={unsent_bytes} tot-mem={} events={} cmd={command} \
-         user={} redir=-1 resp={} \
+         user={} redir={} resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.address,
@@ -158,6 +159,7 @@ pub(in crate::admin) fn describe(shared: &Shared, client: &Client, now_ms: u64) 
         client.memory_bytes(),
         if unsent_bytes > 0 { "rw" } else { "r" },
         text(&client.user_name()),
+        client.redirect().map_or(-1, u64::cast_signed),
         client.protocol.load(Ordering::Relaxed),
         text(&texts.library_name),
         text(&texts.library_version),
@@ -300,34 +302,12 @@ pub(super) fn unblock(cx: &mut SessionCx<'_, '_>) -> Outcome {
             waiter.block.on_timeout.write(&mut reply, cx.shared.durable_record());
             WaitEnd::TimedOut
         };
-        let message = Message::Unblocked { session: waiter.session, waiter: waiter.id, end, reply };
-        cx.shared.mailboxes.post(waiter.worker, message);
+        let worker = waiter.worker;
+        let (session, waiter, changed) = (waiter.session, waiter.id, Vec::new());
+        let message = Message::Unblocked { session, waiter, end, reply, changed };
+        cx.shared.mailboxes.post(worker, message);
     }
     cx.reply.integer(i64::from(is_unblocked));
-    Ok(())
-}
-
-/// Nothing is tracked: there is nowhere that invalidations go.
-pub(super) fn getredir(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.integer(-1);
-    Ok(())
-}
-
-pub(super) fn caching(_cx: &mut SessionCx<'_, '_>) -> Outcome {
-    Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with \
-         OPTIN or OPTOUT mode enabled"
-        .into())
-}
-
-pub(super) fn trackinginfo(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    cx.reply.map(3);
-    cx.reply.bulk("flags");
-    cx.reply.set(1);
-    cx.reply.bulk("off");
-    cx.reply.bulk("redirect");
-    cx.reply.integer(-1);
-    cx.reply.bulk("prefixes");
-    cx.reply.array(0);
     Ok(())
 }
 
@@ -381,7 +361,9 @@ pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
         cx.reply,
         "CLIENT",
         &[
+            ("CACHING (YES|NO)", "Whether keys of the next command are tracked."),
             ("GETNAME", "The name of this connection."),
+            ("GETREDIR", "The connection that is told of keys in this one's place."),
             ("ID", "The number of this connection."),
             ("INFO", "A description of this connection."),
             ("KILL <address> | <filter> <value> ...", "Closes connections."),
@@ -392,6 +374,8 @@ pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
             ("REPLY (ON|OFF|SKIP)", "Which replies this connection wants."),
             ("SETINFO <option> <value>", "Tells about the client library."),
             ("SETNAME <name>", "Names this connection."),
+            ("TRACKING (ON|OFF) [<option> ...]", "Tells when keys change that were read here."),
+            ("TRACKINGINFO", "How this connection tracks keys."),
             ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends the wait of a connection."),
             ("UNPAUSE", "Lets stopped commands go on."),
         ],

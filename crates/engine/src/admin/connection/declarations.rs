@@ -70,6 +70,7 @@ pub(super) const CLIENT: Command = CONNECTION.container(
         &CLIENT_SETNAME,
         &CLIENT_GETREDIR,
         &CLIENT_TRACKINGINFO,
+        &CLIENT_TRACKING,
         &CLIENT_CACHING,
         &CLIENT_CAPA,
         &CLIENT_IMPORT_SOURCE,
@@ -255,6 +256,20 @@ pub(super) const CLIENT_GETREDIR: Command =
 pub(super) const CLIENT_TRACKINGINFO: Command = CONNECTION
     .command("client|trackinginfo", 2, "6.2.0", "Tells about tracking of the connection.")
     .flags(&[NOSCRIPT, LOADING, STALE]);
+
+pub(super) const CLIENT_TRACKING: Command = CONNECTION
+    .command("client|tracking", -3, "6.0.0", "Tells the connection when keys change that it read.")
+    .complexity("O(1). Some options may introduce additional complexity.")
+    .flags(&[NOSCRIPT, LOADING, STALE])
+    .arguments(&[
+        one_of("status", &[word("ON"), word("OFF")]),
+        integer("client-id").token("REDIRECT").optional(),
+        string("prefix").token("PREFIX").optional().multiple_token(),
+        word("BCAST").optional(),
+        word("OPTIN").optional(),
+        word("OPTOUT").optional(),
+        word("NOLOOP").optional(),
+    ]);
 
 pub(super) const CLIENT_CACHING: Command = OWN
     .command("client|caching", 3, "6.0.0", "Tells whether to track the keys of the next command.")

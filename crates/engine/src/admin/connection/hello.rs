@@ -164,6 +164,7 @@ fn set_protocol(cx: &mut SessionCx<'_, '_>, protocol: Protocol) {
 
 pub(super) fn quit(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.session.close_after_reply = true;
+    cx.session.client.leave();
     cx.reply.ok();
     Ok(())
 }
@@ -178,11 +179,12 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
         cx.session.reply_mode = ReplyMode::On;
     }
     cx.session.no_touch = false;
+    cx.worker.end_tracking(cx.shared, cx.session);
     if std::mem::take(&mut cx.session.is_monitor) {
         cx.shared.monitors.remove(cx.session.id());
         cx.session.client.is_monitor.store(false, Ordering::Relaxed);
         // Lines that were taken for it come before the answer.
-        cx.worker.receivers.drain(&cx.shared.lanes, cx.worker.index);
+        cx.worker.drain_lane(cx.shared);
         cx.worker.receivers.take_inbox(cx.session.id(), cx.reply);
     }
     unsubscribe_all(cx.shared, cx.worker, cx.session);

@@ -4,6 +4,7 @@ mod client;
 mod declarations;
 mod filter;
 mod hello;
+mod tracking;
 
 pub(super) use client::describe;
 pub(super) use hello::REDIS_VERSION;
@@ -39,9 +40,10 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&CLIENT_PAUSE, Handler::Session(client::pause)),
     (&CLIENT_UNPAUSE, Handler::Session(client::unpause)),
     (&CLIENT_HELP, Handler::Session(client::help)),
-    (&CLIENT_GETREDIR, Handler::Session(client::getredir)),
-    (&CLIENT_TRACKINGINFO, Handler::Session(client::trackinginfo)),
-    (&CLIENT_CACHING, Handler::Session(client::caching)),
+    (&CLIENT_GETREDIR, Handler::Session(tracking::getredir)),
+    (&CLIENT_TRACKINGINFO, Handler::Session(tracking::trackinginfo)),
+    (&CLIENT_TRACKING, Handler::Session(tracking::tracking)),
+    (&CLIENT_CACHING, Handler::Session(tracking::caching)),
     (&CLIENT_CAPA, Handler::Session(client::capa)),
     (&CLIENT_IMPORT_SOURCE, Handler::Session(client::import_source)),
 ];

@@ -57,6 +57,7 @@ fn flush(
         let databases = databases(cx.shared);
         let changes: Vec<_> = databases.clone().map(|database| (database, None)).collect();
         touch_watched(cx, gate, unit, &changes);
+        forget_tracked(cx, gate, unit);
         let flushed = databases.clone();
         let (shared, heap) = (cx.shared, &cx.worker.heap);
         let keyspace = &shared.keyspace;
@@ -142,6 +143,20 @@ fn touch_watched(
     });
 }
 
+/// Tells all who keep copies of keys that nothing is as it was. The others are stopped.
+pub(in crate::admin) fn forget_tracked(
+    cx: &mut SessionCx<'_, '_>,
+    gate: &ClosedGate<'_>,
+    unit: &mut Unit<'_>,
+) {
+    let shared = cx.shared;
+    if shared.tracking.clients() == 0 {
+        return;
+    }
+    for_each_side(shared, gate, unit, &mut |side| side.tracked.clear(&shared.tracking.totals));
+    cx.worker.invalidate_all(shared);
+}
+
 fn index(argument: &[u8], which: &str) -> Result<i64, CommandError> {
     parse_integer(argument)
         .filter(|&index| i32::try_from(index).is_ok())
@@ -159,6 +174,7 @@ pub(super) fn swapdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if first != second {
         alone(cx, |cx, gate, unit| {
             touch_watched(cx, gate, unit, &[(first, Some(second)), (second, Some(first))]);
+            forget_tracked(cx, gate, unit);
             cx.shared.keyspace.swap_databases(first, second, gate);
             note_ready(cx, gate, unit, |database| [first, second].contains(&database));
             unit.note_changes(1);

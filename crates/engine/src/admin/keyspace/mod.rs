@@ -1,7 +1,7 @@
 //! Commands on the whole keyspace: walks over it, and changes of whole databases.
 
 mod declarations;
-mod flush;
+pub(super) mod flush;
 mod walk;
 
 use crate::access::handler::Handler;

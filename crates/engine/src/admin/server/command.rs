@@ -264,8 +264,9 @@ fn called<'s>(
     }
     let owned = tidemill_resp::request::OwnedArguments::new(words.iter().copied());
     let view: ArgumentView<'_> = owned.view();
-    let positions =
-        command.key_positions(&view).ok_or("ERR Invalid arguments specified for command")?;
+    let needs_none = command.flags.contains(Flags::NO_MANDATORY_KEYS);
+    let positions = command.key_positions(&view).or_else(|| needs_none.then(KeyPositions::default));
+    let positions = positions.ok_or("ERR Invalid arguments specified for command")?;
     Ok((command, words, positions))
 }
 

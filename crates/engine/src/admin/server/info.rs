@@ -258,7 +258,7 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("client_recent_max_input_buffer", largest(|client| &client.pending_bytes));
     lines.line("client_recent_max_output_buffer", largest(|client| &client.unsent_bytes));
     lines.line("blocked_clients", blocked);
-    lines.line("tracking_clients", 0);
+    lines.line("tracking_clients", shared.tracking.clients());
     lines.line("pubsub_clients", all.iter().filter(|client| client.is_subscriber()).count());
     lines.line("watching_clients", all.iter().filter(|client| watched(client) > 0).count());
     lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
@@ -468,6 +468,9 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     ] {
         lines.line(name, shared.pubsub.count(kind));
     }
+    lines.line("tracking_total_keys", shared.tracking.totals.keys());
+    lines.line("tracking_total_items", shared.tracking.totals.items());
+    lines.line("tracking_total_prefixes", shared.tracking.prefixes.count());
     lines.line("total_forks", 0);
     let cut_us = shared.snapshots.figures(0, 0).last_cut_us;
     lines.line("latest_fork_usec", cut_us);

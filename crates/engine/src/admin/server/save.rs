@@ -6,7 +6,9 @@ use tidemill_store::gate::ClosedGate;
 use crate::access::options::is;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
+use crate::access::unit::Unit;
 use crate::admin::alone::alone;
+use crate::admin::keyspace::flush::forget_tracked;
 use crate::error::CommandError;
 use crate::shared::AlreadySaving;
 use crate::shared::loading::Reload;
@@ -169,7 +171,7 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err(CommandError::Loading.into());
     }
     give_way_to_save(cx)?;
-    alone(cx, |cx, gate, _| begin_reload(cx, gate, saves))??;
+    alone(cx, |cx, gate, unit| begin_reload(cx, (gate, unit), saves))??;
     Err(Stop::wait(WaitTarget::Reload))
 }
 
@@ -177,7 +179,7 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// not even of a known version.
 fn begin_reload(
     cx: &mut SessionCx<'_, '_>,
-    gate: &ClosedGate<'_>,
+    (gate, unit): (&ClosedGate<'_>, &mut Unit<'_>),
     saves: bool,
 ) -> Result<(), CommandError> {
     let shared = cx.shared;
@@ -187,6 +189,7 @@ fn begin_reload(
         saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
     }
     saving.check_loadable(shared).map_err(|_| CommandError::from(LOAD_FAILED))?;
+    forget_tracked(cx, gate, unit);
     let heap = &cx.worker.heap;
     let databases = 0..shared.keyspace.databases_end();
     let detached: Vec<_> =

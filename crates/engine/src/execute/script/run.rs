@@ -190,7 +190,10 @@ fn attempt<'k, E: Enter>(
     seen: Option<&[SlotNumber]>,
 ) -> Result<Ended<'k>, WaitTarget> {
     let reach = match seen {
-        None if call.is_read_only && executor.session.lock_attempts == 0 => {
+        None if call.is_read_only
+            && executor.session.lock_attempts == 0
+            && executor.session.tracking.is_none() =>
+        {
             Reach::Lookups(Lookups::new())
         }
         seen => Reach::Unit(lock_declared(executor, call, seen.unwrap_or_default())?),

@@ -8,6 +8,7 @@ pub(super) fn exists(cx: &mut Cx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn touch(cx: &mut Cx<'_, '_>) -> Outcome {
+    cx.touch_always();
     answer_count(cx, |cx, key| cx.read(key).is_some())
 }
 

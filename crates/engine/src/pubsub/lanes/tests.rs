@@ -29,7 +29,7 @@ fn line(session: u64, length: usize) -> Delivery {
 fn sessions(deliveries: &VecDeque<Delivery>) -> Vec<u64> {
     let session = |delivery: &Delivery| match delivery {
         Delivery::Line { session, .. } => *session,
-        Delivery::Message(_) => panic!("only lines were posted"),
+        _ => panic!("only lines were posted"),
     };
     deliveries.iter().map(session).collect()
 }

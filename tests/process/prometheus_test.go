@@ -169,7 +169,8 @@ func TestDashboardAndAlerts_FindTheirMetrics(t *testing.T) {
 		}
 	}
 	waitFor(t, "all alerts to be evaluated", func() bool {
-		if err := p.ask("/api/v1/rules", nil, &evaluated); err != nil || len(evaluated.Groups) == 0 {
+		err := p.ask("/api/v1/rules", nil, &evaluated)
+		if err != nil || len(evaluated.Groups) == 0 {
 			return false
 		}
 		for _, rule := range evaluated.Groups[0].Rules {

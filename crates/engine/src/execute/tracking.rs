@@ -2,7 +2,7 @@
 //! what is registered.
 //!
 //! A key is registered under its slot's lock before it is read. One who listens to a prefix, whose
-//! keys are not registered, takes the lock all the same: a change that did not find the prefix is
+//! keys are not registered, takes the lock too: a change that did not find the prefix is
 //! seen by the read then.
 
 use tidemill_resp::request::ArgumentView;

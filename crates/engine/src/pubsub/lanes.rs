@@ -65,7 +65,7 @@ pub enum Delivery {
     Redirected {
         /// The session that tells.
         session: u64,
-        /// What it tells.
+        /// Keys that it tells of.
         invalidated: Invalidated,
     },
 }

@@ -48,14 +48,14 @@ pub struct Tracking {
     pub prefixes: BTreeSet<Arc<[u8]>>,
 }
 
-/// What a session is to be told by way of another.
+/// Invalidation that a session is told by way of another.
 #[derive(Debug)]
 pub struct Redirected {
     /// The session that keeps copies; 0 if its worker has passed this on already.
     pub tracker: u64,
     /// The session that tells.
     pub target: u64,
-    /// What it tells.
+    /// Keys that it tells of.
     pub invalidated: Invalidated,
 }
 
@@ -142,7 +142,7 @@ pub struct Receivers {
     trackers: BTreeSet<usize>,
     /// Those of them that are told by prefix.
     prefixes: HashMap<Arc<[u8]>, BTreeSet<usize>>,
-    /// What is to be told by way of other sessions.
+    /// Invalidations that are told by way of other sessions.
     redirected: Vec<Redirected>,
     /// Deliveries that were taken from the lane and are in no inbox yet.
     incoming: VecDeque<Delivery>,

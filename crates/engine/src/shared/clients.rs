@@ -213,8 +213,8 @@ impl Client {
         self.is_leaving.load(Ordering::Relaxed) || self.is_killed()
     }
 
-    /// Lets others see how it tracks keys: not at all, by what it reads, or by prefixes that take
-    /// so many bytes.
+    /// Lets others see how it tracks keys: not at all, by what it reads, or by prefixes, which
+    /// take some bytes.
     pub(crate) fn note_tracking(&self, is_broadcast: Option<bool>, redirect: u64, bytes: u64) {
         let letters = is_broadcast
             .map_or(0, |is_broadcast| TRACKS | if is_broadcast { TRACKS_BY_PREFIX } else { 0 });

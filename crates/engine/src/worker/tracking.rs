@@ -119,7 +119,6 @@ impl Worker {
         for prefix in told.prefixes {
             shared.tracking.prefixes.remove(&prefix, self.index);
         }
-        // What is in its inbox is sent yet; it is not moved before.
         self.receivers.set_tracking((session.id(), Protocol::Resp2), None);
         self.begin_changes(session.id(), false);
     }

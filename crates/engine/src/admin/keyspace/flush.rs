@@ -150,10 +150,10 @@ pub(in crate::admin) fn forget_tracked(
     unit: &mut Unit<'_>,
 ) {
     let shared = cx.shared;
-    if shared.tracking.clients() == 0 {
-        return;
+    // There may be keys of clients that have ended.
+    if shared.tracking.totals.keys() > 0 {
+        for_each_side(shared, gate, unit, &mut |side| side.tracked.clear(&shared.tracking.totals));
     }
-    for_each_side(shared, gate, unit, &mut |side| side.tracked.clear(&shared.tracking.totals));
     cx.worker.invalidate_all(shared);
 }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
@@ -24,7 +24,13 @@ pub struct Reclaimer {
 #[derive(Clone, Debug)]
 pub struct ReclaimerHandle {
     messages: Sender<Message>,
-    pending_bytes: Arc<AtomicUsize>,
+    figures: Arc<Figures>,
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    pending_bytes: AtomicUsize,
+    freed_count: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -41,10 +47,10 @@ impl Reclaimer {
     /// When the operating system refuses a thread.
     pub fn spawn(name: &str) -> io::Result<Reclaimer> {
         let (messages, inbox) = mpsc::channel();
-        let pending_bytes = Arc::new(AtomicUsize::new(0));
-        let handle = ReclaimerHandle { messages, pending_bytes: Arc::clone(&pending_bytes) };
+        let figures = Arc::new(Figures::default());
+        let handle = ReclaimerHandle { messages, figures: Arc::clone(&figures) };
         let thread =
-            thread::Builder::new().name(name.into()).spawn(move || run(&inbox, &pending_bytes))?;
+            thread::Builder::new().name(name.into()).spawn(move || run(&inbox, &figures))?;
         Ok(Reclaimer { handle, thread: Some(thread) })
     }
 
@@ -58,16 +64,23 @@ impl Reclaimer {
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         // Relaxed: a figure for reports.
-        self.handle.pending_bytes.load(Ordering::Relaxed)
+        self.handle.figures.pending_bytes.load(Ordering::Relaxed)
     }
 }
 
-fn run(inbox: &Receiver<Message>, pending_bytes: &AtomicUsize) {
+fn run(inbox: &Receiver<Message>, figures: &Figures) {
     while let Ok(Message::Free(elapsed)) = inbox.recv() {
         let bytes = elapsed.bytes();
         drop(elapsed);
-        // Relaxed: a figure for reports.
-        pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        figures.note_freed(bytes);
+    }
+}
+
+impl Figures {
+    fn note_freed(&self, bytes: usize) {
+        // Relaxed: figures for reports.
+        self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.freed_count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -76,10 +89,17 @@ impl ReclaimerHandle {
     pub(crate) fn send(&self, elapsed: Elapsed) {
         let bytes = elapsed.bytes();
         // Relaxed: a figure for reports.
-        self.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.figures.pending_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.messages.send(Message::Free(elapsed)).is_err() {
-            self.pending_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.figures.note_freed(bytes);
         }
+    }
+
+    /// Number of pieces that were sent and are freed.
+    #[must_use]
+    pub fn freed_count(&self) -> u64 {
+        // Relaxed: a figure for reports.
+        self.figures.freed_count.load(Ordering::Relaxed)
     }
 }
 

@@ -25,7 +25,9 @@ use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_persist::disk::FileSystem;
 use tidemill_persist::snapshot::WriteRules;
-use tidemill_rcu::{Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, Signal};
+use tidemill_rcu::{
+    Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, ReclaimerHandle, Signal,
+};
 use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
@@ -199,6 +201,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let snapshot_file =
         SnapshotFile::open(options, Arc::new(FileSystem), Arc::clone(&durability), is_saved)?;
     let snapshot_file = Arc::new(snapshot_file);
+    let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     let process = Process {
         run_id: identity()?,
         replication_id: identity()?,
@@ -212,10 +215,10 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         stop: Arc::clone(&stop),
         snapshot_file: Arc::clone(&snapshot_file),
         durability: Arc::clone(&durability),
+        reclaimer: reclaimer.handle(),
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
-    let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     let loads_snapshot =
         !options.append_only.is_enabled && snapshot_file.begin_at_start(&shared).map_err(fatal)?;
     in_background(options, placement, || {
@@ -556,7 +559,7 @@ fn stop_this_process() {
 fn worker_thread<F: Flavour>(
     spec: WorkerSpec,
     domain: Arc<Domain<F>>,
-    (reclaimer, seed): (tidemill_rcu::ReclaimerHandle, u64),
+    (reclaimer, seed): (ReclaimerHandle, u64),
     affinity: Option<&CpuSet>,
     loading: &Loading,
     is_ready: mpsc::Sender<()>,
@@ -597,6 +600,7 @@ struct Process {
     stop: Arc<AtomicBool>,
     snapshot_file: Arc<SnapshotFile>,
     durability: Arc<Durability>,
+    reclaimer: ReclaimerHandle,
 }
 
 impl Host for Process {
@@ -658,6 +662,10 @@ impl Host for Process {
             Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::write(path, contents),
             replaced => replaced,
         }
+    }
+
+    fn freed_values(&self) -> u64 {
+        self.reclaimer.freed_count()
     }
 
     fn allocator(&self) -> AllocatorMemory {

@@ -33,6 +33,8 @@ struct Held {
 pub struct Heap {
     retired: RetireList,
     live_bytes: Cell<i64>,
+    /// Number of pieces of deep garbage that were retired.
+    deep_count: Cell<u64>,
     /// Retired nodes that a pinned version or a cut may contain, in the order of retirement.
     held_garbage: RefCell<VecDeque<Held>>,
     held_garbage_bytes: Cell<usize>,
@@ -68,6 +70,7 @@ impl Heap {
         Heap {
             retired,
             live_bytes: Cell::new(0),
+            deep_count: Cell::new(0),
             held_garbage: RefCell::default(),
             held_garbage_bytes: Cell::new(0),
             // Relaxed: any number will do.
@@ -103,6 +106,9 @@ impl Heap {
     /// Retires a node of a tree, or a whole tree, which a pinned [`Version`](crate::Version) or the
     /// active cut may contain as well.
     pub(crate) fn retire_node(&self, garbage: Garbage) {
+        if garbage.is_deep() {
+            self.deep_count.set(self.deep_count.get() + 1);
+        }
         let (pin, batch) = (pin::stamp(), self.cut.as_ref().and_then(|cut| cut.tag()));
         if pin.is_none() && batch.is_none() {
             return self.retire(garbage);
@@ -168,6 +174,13 @@ impl Heap {
     /// True if it is of a member of the keyspace with this active cut.
     pub(crate) fn is_of(&self, cut: &Arc<ActiveCut>) -> bool {
         self.cut.as_ref().is_some_and(|own| Arc::ptr_eq(own, cut))
+    }
+
+    /// Number of pieces of deep garbage that were retired: whole values that a thread frees in the
+    /// background.
+    #[must_use]
+    pub fn deep_count(&self) -> u64 {
+        self.deep_count.get()
     }
 
     /// Live bytes: allocated, minus discarded and retired.

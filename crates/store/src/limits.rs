@@ -68,3 +68,7 @@ const _: () = assert!(INLINE_VALUE_BYTES_MAX < 1 << 11, "must fit the packed len
 // A resize step moves at most one segment: 64 home buckets and their overflow, of whose entries it
 // reads few, take far less than 100 µs.
 const _: () = assert!(SEGMENT_BUCKETS_MAX <= 64);
+
+/// Size of a tree, in bytes, from which on the thread that retires it leaves it to another one to
+/// be freed: some eight nodes, which take about as long as handing them over.
+pub(crate) const DEEP_BYTES_MIN: usize = 8 << 10;

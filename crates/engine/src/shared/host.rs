@@ -90,6 +90,11 @@ pub trait Host: Send + Sync + 'static {
     /// Writes a script's message to the log; levels are 0 (debug) to 3 (warning).
     fn log(&self, _level: u8, _message: &[u8]) {}
 
+    /// Number of large values that a thread has freed in the background.
+    fn freed_values(&self) -> u64 {
+        0
+    }
+
     /// Memory of the allocator.
     fn allocator(&self) -> AllocatorMemory;
 

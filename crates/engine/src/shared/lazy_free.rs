@@ -1,4 +1,4 @@
-//! Count of flushed databases that are not freed yet.
+//! Count of what is freed in the background.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,12 +8,14 @@ use tidemill_store::Detached;
 /// [`Shared::lazily_freed`](super::Shared::lazily_freed).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingFrees {
-    /// Keys that are not freed yet.
+    /// Keys of flushed databases that are not freed yet.
     pub keys: u64,
-    /// Their bytes, with those of tables: no longer live.
+    /// Large values that were deleted or replaced and are not freed yet.
+    pub values: u64,
+    /// Bytes of the keys, with those of tables: no longer live.
     pub bytes: u64,
-    /// Keys that have been freed since the statistics began.
-    pub done_keys: u64,
+    /// Keys and values that have been freed since the statistics began.
+    pub done: u64,
 }
 
 /// Keys of flushed databases, which wait to be freed or were. Statistics: all accesses are relaxed.
@@ -24,6 +26,8 @@ pub(super) struct LazyFree {
     pending_keys: AtomicU64,
     pending_bytes: AtomicU64,
     done_keys: AtomicU64,
+    /// Values that had been freed in the background when the statistics began.
+    values_before: AtomicU64,
 }
 
 impl LazyFree {
@@ -45,16 +49,20 @@ impl LazyFree {
         self.detached_bytes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn pending(&self) -> PendingFrees {
+    /// Of `values_left` values that were left to be freed in the background, `values_freed` are.
+    pub(super) fn pending(&self, values_left: u64, values_freed: u64) -> PendingFrees {
+        let freed_now = values_freed.wrapping_sub(self.values_before.load(Ordering::Relaxed));
         PendingFrees {
             keys: self.pending_keys.load(Ordering::Relaxed),
+            values: values_left.saturating_sub(values_freed),
             bytes: self.pending_bytes.load(Ordering::Relaxed),
-            done_keys: self.done_keys.load(Ordering::Relaxed),
+            done: self.done_keys.load(Ordering::Relaxed) + freed_now,
         }
     }
 
-    /// Begins the count of freed keys anew.
-    pub(super) fn reset(&self) {
+    /// Begins the count of what was freed anew.
+    pub(super) fn reset(&self, values_freed: u64) {
         self.done_keys.store(0, Ordering::Relaxed);
+        self.values_before.store(values_freed, Ordering::Relaxed);
     }
 }

@@ -361,10 +361,13 @@ impl Shared {
             || self.keyspace.has_pinned_unreachable()
     }
 
-    /// Flushed databases that wait to be freed, and how many keys of such have been.
+    /// Flushed databases and large values that wait to be freed, and how many have been.
     #[must_use]
     pub fn lazily_freed(&self) -> PendingFrees {
-        self.lazy_free.pending()
+        // Before what was freed is counted: otherwise more than were left might have been.
+        let freed = self.host.freed_values();
+        let left = self.stats.iter().map(|stats| stats.values_left.value()).sum();
+        self.lazy_free.pending(left, freed)
     }
 
     /// Bytes that the dataset takes: what all workers counted, less what was in databases that were
@@ -543,7 +546,7 @@ impl Shared {
     pub fn reset_stats(&self) {
         self.errors.reset();
         self.stats.iter().for_each(WorkerStats::reset);
-        self.lazy_free.reset();
+        self.lazy_free.reset(self.host.freed_values());
         self.memory_limit.reset_stats();
         self.rewrites.reset();
     }

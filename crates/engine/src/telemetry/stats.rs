@@ -102,6 +102,8 @@ pub struct WorkerStats {
     pub live_bytes: Counter,
     /// Retired bytes that wait for their grace period.
     pub retired_bytes: Counter,
+    /// Values that were retired to be freed in the background.
+    pub values_left: Counter,
     /// Bytes of the interpreter of scripts.
     pub script_bytes: Counter,
     /// Bytes of the interpreter of functions.
@@ -181,6 +183,7 @@ impl WorkerStats {
             error_replies: Counter::default(),
             live_bytes: Counter::default(),
             retired_bytes: Counter::default(),
+            values_left: Counter::default(),
             script_bytes: Counter::default(),
             function_bytes: Counter::default(),
             input_bytes: Counter::default(),

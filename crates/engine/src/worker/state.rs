@@ -215,6 +215,7 @@ impl Worker {
         stats.live_bytes.set(self.heap.live_bytes() as u64);
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
+        stats.values_left.set(self.heap.deep_count());
         let (script_bytes, function_bytes) = self.scripts.used_bytes();
         stats.script_bytes.set(script_bytes as u64);
         stats.function_bytes.set(function_bytes as u64);

@@ -7,6 +7,7 @@ use tidemill_rcu::Garbage;
 use super::free::{free_node, free_tree};
 use super::node::Link;
 use crate::heap::Heap;
+use crate::limits::DEEP_BYTES_MIN;
 
 /// Root of a finished collection: one pointer.
 ///
@@ -52,19 +53,24 @@ impl Root {
         self.0.node().bytes() as usize
     }
 
-    /// Retires a collection that readers can no longer reach anew, as one deep piece of garbage.
+    /// Retires a collection that readers can no longer reach anew, as one piece of garbage; as a
+    /// deep one if freeing it takes long.
     ///
     /// # Safety
     ///
     /// The root was unlinked by the caller, and is retired once.
     pub unsafe fn retire(self, heap: &Heap) {
         let (pointer, bytes) = (self.into_raw(), self.total_bytes());
+        let is_deep = bytes >= DEEP_BYTES_MIN;
         let garbage = if self.0.node().is_leaf() {
             // SAFETY: any thread may free the node, which nothing can reach after the grace period.
             unsafe { Garbage::new(pointer, bytes, free_node) }
-        } else {
+        } else if is_deep {
             // SAFETY: as above, for all nodes of the tree, which belong to no other.
             unsafe { Garbage::deep(pointer, bytes, free_tree) }
+        } else {
+            // SAFETY: as above.
+            unsafe { Garbage::new(pointer, bytes, free_tree) }
         };
         heap.retire_node(garbage);
     }

@@ -378,9 +378,9 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
     );
     lines.line("mem_allocator", "jemalloc");
     let flushed = shared.lazily_freed();
-    lines.line("lazyfree_pending_objects", flushed.keys);
+    lines.line("lazyfree_pending_objects", flushed.keys + flushed.values);
     lines.line("lazyfree_pending_bytes", flushed.bytes);
-    lines.line("lazyfreed_objects", flushed.done_keys);
+    lines.line("lazyfreed_objects", flushed.done);
 }
 
 /// Fields about scripts and functions; interpreters of all workers together.

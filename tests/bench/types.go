@@ -174,12 +174,16 @@ func measureTypeLoads(
 	return nil
 }
 
+// smallItemsMax is the largest number of elements of which a collection's own bytes count; of more,
+// what the whole server grew by.
+const smallItemsMax = 100
+
 // measureTypeMemory fills both servers with collections of one kind, and judges the bytes that
 // each element takes.
 func measureTypeMemory(
 	report *Report, contenders []contender, each typeCollection, size string, keys, items int,
 ) error {
-	name := fmt.Sprintf("%s of %s: used bytes per element", each.name, size)
+	name := fmt.Sprintf("%s of %s: bytes per element", each.name, size)
 	bytes := map[string]float64{}
 	for _, c := range contenders {
 		conn, err := wire.Dial(c.server.Address)
@@ -201,6 +205,13 @@ func measureTypeMemory(
 			return err
 		}
 		bytes[c.name] = float64(after-before) / float64(keys*items)
+		if items <= smallItemsMax {
+			reply, err := conn.Do("MEMORY", "USAGE", typeKey(each.name, 0), "SAMPLES", "0")
+			if err != nil || reply.IsError() {
+				return fmt.Errorf("MEMORY USAGE: %v %v", reply, err)
+			}
+			bytes[c.name] = float64(reply.Int()) / float64(items)
+		}
 		report.addFigure(name, c.name, bytes[c.name])
 	}
 	if limit, has := each.atMost[size]; has {

@@ -119,7 +119,6 @@ impl Server {
             clock: self.shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: true,
-            keeps_expired: false,
         };
         let Server { shared, member, .. } = self;
         let domain = Arc::clone(member.domain());

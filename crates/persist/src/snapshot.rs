@@ -201,7 +201,7 @@ impl Walk<'_> {
         let has_expiring_fields = databases.iter().any(|database| database.volatile > 0);
         let version = if has_expiring_fields { Version::VALKEY } else { Version::COMMON };
         let writer = begin_file(&shared.snapshots.cut_libraries(), rules, out, version)?;
-        let mut keys = Keys { writer, shared, rules, databases, current: None, held_peak: 0 };
+        let mut keys = Keys { writer, shared, rules, databases, current: None };
         loop {
             cut.begin_batch(heap);
             let walked = access.claim(cut, shared);
@@ -217,7 +217,8 @@ impl Walk<'_> {
                 access.offline(&mut || thread::sleep(WALK_PAUSE));
             }
         }
-        shared.snapshots.note_held_bytes(keys.held_peak as u64);
+        let held_bytes = shared.keyspace.cut_held_peak_bytes();
+        shared.snapshots.note_held_bytes(held_bytes as u64);
         keys.writer.end()
     }
 }
@@ -231,13 +232,11 @@ struct Keys<'w, O> {
     databases: Vec<CutDatabase>,
     /// Database of the last key.
     current: Option<usize>,
-    held_peak: usize,
 }
 
 impl<O: Output<Error = SnapshotError>> Keys<'_, O> {
     /// Writes everything that a round has.
     fn batch(&mut self, cut: &Cut) -> Result<(), SnapshotError> {
-        self.held_peak = self.held_peak.max(cut.held_bytes());
         if self.rules.purpose.is_cancelled(self.shared) {
             return Err(SnapshotError::Cancelled);
         }

@@ -103,13 +103,27 @@ impl Heap {
         self.retired.retire(garbage);
     }
 
-    /// Retires a node of a tree, or a whole tree, which a pinned [`Version`](crate::Version) or the
-    /// active cut may contain as well.
-    pub(crate) fn retire_node(&self, garbage: Garbage) {
+    /// Retires a node of a tree that was published in an era, which a pinned
+    /// [`Version`](crate::Version) or the active cut may contain as well.
+    pub(crate) fn retire_node(&self, garbage: Garbage, birth: u32) {
+        self.retire_held(garbage, self.cut.as_ref().and_then(|cut| cut.tag_of_born(birth)));
+    }
+
+    /// As [`Heap::retire_node`], of a whole tree, whose nodes may be of several eras.
+    pub(crate) fn retire_tree(&self, garbage: Garbage) {
+        self.retire_held(garbage, self.cut.as_ref().and_then(|cut| cut.tag()));
+    }
+
+    /// Era in which nodes are published now.
+    pub(crate) fn era(&self) -> u32 {
+        self.cut.as_ref().map_or(0, |cut| cut.era())
+    }
+
+    fn retire_held(&self, garbage: Garbage, batch: Option<u64>) {
         if garbage.is_deep() {
             self.deep_count.set(self.deep_count.get() + 1);
         }
-        let (pin, batch) = (pin::stamp(), self.cut.as_ref().and_then(|cut| cut.tag()));
+        let pin = pin::stamp();
         if pin.is_none() && batch.is_none() {
             return self.retire(garbage);
         }

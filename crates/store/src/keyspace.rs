@@ -573,6 +573,12 @@ impl<S: Default> Keyspace<S> {
         self.active_cut.held_bytes()
     }
 
+    /// The most bytes that the last cut has kept from being freed.
+    #[must_use]
+    pub fn cut_held_peak_bytes(&self) -> usize {
+        self.active_cut.held_peak_bytes()
+    }
+
     /// Retires what writers handed over that had not noticed the end of a cut. To be called now and
     /// then by the thread that walks, while no cut is active.
     pub fn discard_handed_over(&self, heap: &Heap) {

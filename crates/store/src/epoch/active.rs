@@ -3,16 +3,24 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::batches::Batches;
+use crate::tree::node::FRESH;
 
 /// The active cut of a keyspace, if there is one, and the memory that it keeps from being freed.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveCut {
     /// Epoch of the active cut; 0 without one.
     epoch: AtomicU32,
+    /// Number of cuts that have begun, up to [`ERA_MAX`].
+    era: AtomicU32,
     batches: Batches,
     /// Bytes of pre-images and of nodes that the active cut keeps from being freed.
     held_bytes: AtomicUsize,
+    /// The most of them since the last cut began.
+    held_peak_bytes: AtomicUsize,
 }
+
+/// Last era: what is published in it may be part of the active cut, as far as anybody knows.
+const ERA_MAX: u32 = FRESH - 1;
 
 impl ActiveCut {
     /// Epoch of the active cut; 0 without one.
@@ -33,7 +41,10 @@ impl ActiveCut {
 
     /// Begins a cut with this epoch. The gate is closed.
     pub(super) fn begin(&self, epoch: u16) {
-        // Relaxed: the gate orders it, see `epoch`.
+        // Relaxed, all: the gate orders it, see `epoch`.
+        let era = self.era.load(Ordering::Relaxed);
+        self.era.store((era + 1).min(ERA_MAX), Ordering::Relaxed);
+        self.held_peak_bytes.store(self.held_bytes(), Ordering::Relaxed);
         self.epoch.store(u32::from(epoch), Ordering::Relaxed);
     }
 
@@ -49,6 +60,20 @@ impl ActiveCut {
         (self.epoch() != 0).then(|| self.batches.tag())
     }
 
+    /// Era in which nodes are published now.
+    pub(crate) fn era(&self) -> u32 {
+        // Relaxed: as `epoch`.
+        self.era.load(Ordering::Relaxed)
+    }
+
+    /// As [`ActiveCut::tag`], for a node that was published in an era: behind the beginning of the
+    /// active cut, it is no part of it.
+    #[inline]
+    pub(crate) fn tag_of_born(&self, birth: u32) -> Option<u64> {
+        let tag = self.tag()?;
+        (birth != self.era() || birth == ERA_MAX).then_some(tag)
+    }
+
     /// True if no cut can contain a node with this tag.
     pub(crate) fn is_over(&self, tag: u64) -> bool {
         // Acquire: pairs with the Release of `end`; what the walker read comes before.
@@ -57,8 +82,9 @@ impl ActiveCut {
 
     /// Adds to the bytes that the cut holds.
     pub(crate) fn count_held(&self, bytes: usize) {
-        // Relaxed, both: statistics.
-        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Relaxed, all: statistics.
+        let held_bytes = self.held_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.held_peak_bytes.fetch_max(held_bytes, Ordering::Relaxed);
     }
 
     /// Subtracts from them.
@@ -70,6 +96,12 @@ impl ActiveCut {
     pub(crate) fn held_bytes(&self) -> usize {
         // Relaxed: a statistic.
         self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes that the last cut has kept from being freed.
+    pub(crate) fn held_peak_bytes(&self) -> usize {
+        // Relaxed: a statistic.
+        self.held_peak_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn batches(&self) -> &Batches {

@@ -144,12 +144,6 @@ impl Cut {
         self.contents.iter().map(|content| content.database.keys).sum()
     }
 
-    /// Bytes that the cut keeps from being freed.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.cuts.active().held_bytes()
-    }
-
     /// First slot with keys at the cut, from a content and a slot of it on.
     fn first_place(&self, content: usize, slot: usize) -> Option<Place> {
         let mut slot = slot;

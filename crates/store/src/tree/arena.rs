@@ -106,8 +106,8 @@ impl Arena {
     /// New empty node with room for `payload_bytes`.
     pub(crate) fn allocate(&mut self, level: u8, flags: u8, payload_bytes: usize) -> Link {
         let link = Link::allocate(level, flags, HEADER_BYTES + payload_bytes);
+        link.set_fresh(self.fresh.len());
         self.fresh.push(link);
-        link.set_fresh(self.fresh.len() as u32);
         link
     }
 
@@ -116,13 +116,13 @@ impl Arena {
     ///
     /// Nodes below it are left alone.
     pub(crate) fn discard(&mut self, link: Link) {
-        let Some(index) = (link.header().fresh as usize).checked_sub(1) else {
+        let Some(index) = link.fresh_index() else {
             self.replaced.push(link);
             return;
         };
         self.fresh.swap_remove(index);
         if let Some(moved) = self.fresh.get(index) {
-            moved.set_fresh(index as u32 + 1);
+            moved.set_fresh(index);
         }
         // SAFETY: a fresh node was never published, and the edit has just unlinked it.
         unsafe { link.free() };
@@ -155,7 +155,8 @@ impl Arena {
     pub(crate) fn finish(mut self, root: Option<Link>, heap: &Heap) -> Built<'_> {
         assert!(!self.defers(), "an edit settles before it is finished");
         let bytes = self.fresh.iter().map(|link| link.header().capacity as usize).sum();
-        self.fresh.iter().for_each(|link| link.set_fresh(0));
+        let era = heap.era();
+        self.fresh.iter().for_each(|link| link.set_birth(era));
         heap.allocated(bytes);
         Built {
             root: root.map(Root),
@@ -175,7 +176,7 @@ impl Arena {
         let Deferred { place, old, new, .. } = self.deferred.take()?;
         self.fresh.clear();
         self.replaced.clear();
-        new.set_fresh(0);
+        new.set_birth(heap.era());
         Some(BuiltLeaf { place, old, new: Some(new), heap })
     }
 }
@@ -212,7 +213,7 @@ impl BuiltLeaf<'_> {
         // SAFETY: the leaf was just unlinked, once, from the one current collection that has it,
         // and any thread may free it.
         let garbage = unsafe { Garbage::new(self.old.as_pointer(), bytes, free_node) };
-        self.heap.retire_node(garbage);
+        self.heap.retire_node(garbage, self.old.birth());
     }
 }
 
@@ -268,10 +269,11 @@ impl Built<'_> {
         self.fresh.clear();
         self.fresh_bytes = 0;
         for link in self.replaced.drain(..) {
-            let bytes = link.header().capacity as usize;
+            let (bytes, birth) = (link.header().capacity as usize, link.birth());
             // SAFETY: by the caller's promise this node is unlinked; it is in the list once, and
             // any thread may free it.
-            self.heap.retire_node(unsafe { Garbage::new(link.as_pointer(), bytes, free_node) });
+            let garbage = unsafe { Garbage::new(link.as_pointer(), bytes, free_node) };
+            self.heap.retire_node(garbage, birth);
         }
         for link in self.replaced_trees.drain(..) {
             // SAFETY: as above, for a subtree that no other list holds a node of.

@@ -106,8 +106,8 @@ pub(crate) struct NodeHeader {
     pub(crate) used: u32,
     /// Bytes of the allocation, this header included.
     pub(crate) capacity: u32,
-    /// While the node belongs to an unfinished edit: one more than its index there. Zero once it
-    /// may be published.
+    /// While the node belongs to an unfinished edit: [`FRESH`] and its index there. Then the era of
+    /// its birth: the number of cuts that had begun when it was published.
     pub(crate) fresh: u32,
     /// Count of elements or children.
     pub(crate) len: u16,
@@ -211,6 +211,9 @@ impl StoredChild {
     }
 }
 
+/// Bit of a node that belongs to an unfinished edit.
+pub(crate) const FRESH: u32 = 1 << 31;
+
 /// Pointer to a node.
 ///
 /// Only this module's parent makes links. It upholds that a link it follows is live: a published
@@ -270,11 +273,27 @@ impl Link {
     }
 
     pub(crate) fn is_fresh(self) -> bool {
-        self.header().fresh != 0
+        self.header().fresh & FRESH != 0
     }
 
-    pub(crate) fn set_fresh(self, fresh: u32) {
-        self.set_header(NodeHeader { fresh, ..self.header() });
+    /// Index in the unfinished edit that the node belongs to.
+    pub(crate) fn fresh_index(self) -> Option<usize> {
+        self.is_fresh().then(|| (self.header().fresh & !FRESH) as usize)
+    }
+
+    /// Makes the node part of an unfinished edit.
+    pub(crate) fn set_fresh(self, index: usize) {
+        self.set_header(NodeHeader { fresh: FRESH | index as u32, ..self.header() });
+    }
+
+    /// Ends the node's edit in an era.
+    pub(crate) fn set_birth(self, era: u32) {
+        self.set_header(NodeHeader { fresh: era, ..self.header() });
+    }
+
+    /// Era in which the node was published.
+    pub(crate) fn birth(self) -> u32 {
+        self.header().fresh
     }
 
     /// The node for reading, for as long as the caller keeps it unchanged.

@@ -72,7 +72,8 @@ impl Root {
             // SAFETY: as above.
             unsafe { Garbage::new(pointer, bytes, free_tree) }
         };
-        heap.retire_node(garbage);
+        // A new root may be above old leaves.
+        heap.retire_tree(garbage);
     }
 
     /// Frees a collection at once, without counting.

@@ -474,3 +474,63 @@ fn each_cut_has_every_key_of_its_moment_once_under_qsbr() {
 fn each_cut_has_every_key_of_its_moment_once_under_memb() {
     cuts_of_a_changing_keyspace::<Memb>(12);
 }
+
+/// Sets one field of a hash, in a publication of its own.
+fn set_field<F: Flavour>(actor: &Actor<'_, F>, name: &[u8], field: u64, value: &[u8]) {
+    let guard = actor.member.enter();
+    let key_hash = actor.world.keyspace.key_hash(name);
+    let lock = &mut actor.lock(&[name])[0];
+    let found = lock.find(0, key_hash, name, guard.section());
+    let mut edit = lock.edit::<Hash<'_>>(found, &actor.heap);
+    edit.set(format!("field{field}").as_bytes(), value, None);
+    let spec = TreeSpec {
+        key: name,
+        hash: key_hash.hash,
+        encoding: Encoding::Hashtable,
+        expires_at_ms: None,
+        recency: 0,
+    };
+    let _ = lock.publish_tree(0, edit, spec, guard.section(), &actor.heap);
+}
+
+/// However often the hash is written beside a walk that does not come to it: nodes that are born
+/// behind the cut are not kept for it.
+#[test]
+fn a_cut_holds_no_more_of_a_hash_than_there_was_of_it() {
+    const FIELDS: u64 = 1_000;
+    let world = World {
+        keyspace: Keyspace::new(2, Seed::new(3, 4), NoObserver),
+        has_ended: AtomicBool::new(false),
+        is_filled: AtomicBool::new(false),
+        transfers: AtomicU64::new(0),
+    };
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, 5);
+    let write_all = |actor: &mut Actor<'_, Qsbr>, round: u64| {
+        for field in 0..FIELDS {
+            set_field(actor, b"hash", field, &round.to_le_bytes());
+        }
+        actor.reclaim();
+    };
+    // The database's own memory comes with its first key.
+    set_field(&actor, b"other", 0, b"value");
+    let before_bytes = actor.heap.live_bytes();
+    write_all(&mut actor, 0);
+    let bytes_at_cut = (actor.heap.live_bytes() - before_bytes) as usize;
+    for cut_number in 1..3 {
+        let (cut, ..) = begin(&mut actor);
+        for round in 0..3 {
+            write_all(&mut actor, cut_number * 10 + round);
+            let held_bytes = world.keyspace.cut_held_bytes();
+            assert!(
+                held_bytes <= bytes_at_cut,
+                "{held_bytes} of {bytes_at_cut} bytes are held in cut {cut_number}, round {round}"
+            );
+        }
+        let peak_bytes = world.keyspace.cut_held_peak_bytes();
+        assert!(peak_bytes >= bytes_at_cut / 2, "{peak_bytes} of {bytes_at_cut} bytes were held");
+        cut.end(&actor.heap);
+        actor.reclaim();
+        assert_eq!(world.keyspace.cut_held_bytes(), 0);
+    }
+}

@@ -284,12 +284,15 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     let figures = shared.snapshots.figures(shared.clock.unix_us(), shared.changes());
     let is_running = figures.current_duration_s.is_some();
     let percent = 100.0 * ratio(figures.saved_keys, figures.total_keys);
-    let held_bytes = if is_running { shared.keyspace.cut_held_bytes() } else { 0 };
+    let (held_bytes, held_peak_bytes) = match is_running {
+        true => (shared.keyspace.cut_held_bytes(), shared.keyspace.cut_held_peak_bytes()),
+        false => (0, 0),
+    };
     lines.title("Persistence");
     let loading = shared.loading.figures();
     lines.line("loading", u8::from(loading.is_some()));
     lines.line("async_loading", 0);
-    lines.line("current_cow_peak", held_bytes);
+    lines.line("current_cow_peak", held_peak_bytes);
     lines.line("current_cow_size", held_bytes);
     lines.line("current_cow_size_age", 0);
     lines.line("current_fork_perc", format_args!("{percent:.2}"));

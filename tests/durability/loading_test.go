@@ -200,8 +200,11 @@ func TestLoading_OfDamageEndsTheStart(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: the server started", name)
 		}
-		for _, part := range []string{snapshot + ": offset ", "restore the file",
-			"Fatal error loading"} {
+		verdict := "Terminating server after rdb file reading failure."
+		if name == "no magic" {
+			verdict = "Fatal error loading the DB"
+		}
+		for _, part := range []string{snapshot + ": offset ", "restore the file", verdict} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q is missing in %v", name, part, err)
 			}

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tidemill_rdb::file::{Event, Progress, Reader};
-use tidemill_rdb::{DecodeError, ReadError, VersionCheck};
+use tidemill_rdb::{DecodeError, ReadError, Version, VersionCheck};
 
 use crate::disk::Disk;
 use crate::limits::LOAD_CHUNK_BYTES;
@@ -101,6 +101,15 @@ fn note(checked: &mut Checked, event: Event<'_>) {
 pub fn report(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> io::Result<bool> {
     let (checked, result) = check(disk, path);
     writeln!(out, "[offset 0] Checking RDB file {}", path.display())?;
+    let version = Version(checked.version);
+    let origin = match () {
+        () if version.is_foreign() => Some("Foreign"),
+        () if !version.is_known() => Some("Future"),
+        () => None,
+    };
+    if let Some(origin) = origin {
+        writeln!(out, "[offset 9] {origin} RDB version {} detected", checked.version)?;
+    }
     for (name, value) in &checked.fields {
         writeln!(out, "[info] AUX FIELD {name} = '{value}'")?;
     }
@@ -108,29 +117,46 @@ pub fn report(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> io::Result<b
     match result {
         Ok(()) => {
             writeln!(out, "[offset {}] Checksum OK", checked.bytes)?;
-            writeln!(out, "[offset {}] \\o/ RDB looks OK! \\o/", checked.bytes)?;
+            let verdict = match origin {
+                Some(_) => "OK, but loading requires config 'rdb-version-check relaxed'",
+                None => "OK! \\o/",
+            };
+            writeln!(out, "[offset {}] \\o/ RDB looks {verdict}", checked.bytes)?;
         }
-        Err(fault) => {
-            writeln!(out, "--- RDB ERROR DETECTED ---")?;
-            match fault {
-                CheckFault::Io(error) => writeln!(out, "[offset {}] {error}", checked.bytes)?,
-                CheckFault::Decode(error) => {
-                    writeln!(out, "[offset {}] {error}", error.offset())?;
-                }
-            }
-            if let Some(key) = &checked.last_key {
-                writeln!(out, "[additional info] Reading key '{}'", key.escape_ascii())?;
-            }
-        }
+        Err(fault) => report_fault(&checked, &fault, out)?,
     }
     writeln!(out, "[info] version {}", checked.version)?;
     writeln!(out, "[info] {} keys read", checked.keys)?;
     writeln!(out, "[info] {} expires", checked.expiring)?;
-    if checked.libraries > 0 {
-        writeln!(out, "[info] {} libraries of functions", checked.libraries)?;
-    }
+    writeln!(out, "[info] {} functions", checked.libraries)?;
     if checked.bytes_behind > 0 {
         writeln!(out, "[info] {} bytes behind the end", checked.bytes_behind)?;
     }
     Ok(is_whole)
+}
+
+fn report_fault(checked: &Checked, fault: &CheckFault, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "--- RDB ERROR DETECTED ---")?;
+    match fault {
+        CheckFault::Io(error) => writeln!(out, "[offset {}] {error}", checked.bytes)?,
+        CheckFault::Decode(error) => {
+            let offset = error.offset();
+            if let DecodeError::UnknownType { found, version, .. } = error {
+                let origin = if version.is_foreign() { "foreign" } else { "future" };
+                let number = version.0;
+                let text = match version.is_foreign() || !version.is_known() {
+                    true => format!(
+                        "Unknown object type {found} in RDB file with {origin} version {number}"
+                    ),
+                    false => format!("Invalid object type: {found}"),
+                };
+                writeln!(out, "[offset {offset}] {text}")?;
+            }
+            writeln!(out, "[offset {offset}] {error}")?;
+        }
+    }
+    if let Some(key) = &checked.last_key {
+        writeln!(out, "[additional info] Reading key '{}'", key.escape_ascii())?;
+    }
+    Ok(())
 }

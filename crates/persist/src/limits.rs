@@ -44,6 +44,9 @@ pub const LARGE_ITEM_BYTES: usize = 1 << 20;
 /// Keys that are put into the keyspace at a time.
 pub const PUT_KEYS: usize = 32;
 
+/// Empty keys that one inserter writes into the log, at most.
+pub const EMPTY_KEYS_LOGGED: u64 = 10;
+
 /// Threads that insert what a file holds, at most: the parser is not faster than these.
 pub const INSERTERS_MAX: usize = 8;
 

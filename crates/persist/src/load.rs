@@ -126,8 +126,10 @@ impl fmt::Display for LoadError {
             ),
             LoadFault::Decode(error) => write!(
                 formatter,
-                "{error}. Nothing was changed: restore the file from a copy (`tidemill check-rdb` \
-                 tells what can be read of it), or move it away to start without its data"
+                "{error}. {} Nothing was changed: restore the file from a copy (`tidemill \
+                 check-rdb` tells what can be read of it), or move it away to start without its \
+                 data",
+                summary(error)
             ),
             LoadFault::Key { name, database, before_offset, error } => {
                 let why = match error {
@@ -169,6 +171,47 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+impl LoadError {
+    /// Last words about a file for the log, as Valkey has them: those that are no snapshot, of a
+    /// version that is not read, and damaged ones.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match &self.fault {
+            LoadFault::Decode(
+                DecodeError::NotRdb { .. }
+                | DecodeError::UnknownVersion { .. }
+                | DecodeError::UnknownType { .. },
+            )
+            | LoadFault::Io(_)
+            | LoadFault::Threads(_)
+            | LoadFault::Stopped => "Fatal error loading the DB, check server logs. Exiting.",
+            _ => "Terminating server after rdb file reading failure.",
+        }
+    }
+}
+
+/// Summary of a fault in the words of Valkey's log, which operators look for.
+fn summary(error: &DecodeError) -> String {
+    match error {
+        DecodeError::NotRdb { .. } => "Wrong signature trying to load DB from file.".into(),
+        DecodeError::UnknownVersion { found, .. } => {
+            format!("Can't handle RDB format version {found}.")
+        }
+        DecodeError::UnknownType { found, version, .. } if version.is_foreign() => {
+            let number = version.0;
+            format!("Can't handle foreign type or opcode {found} in RDB with version {number}.")
+        }
+        DecodeError::UnknownType { .. } => {
+            "Unknown type or opcode when loading DB. Unrecoverable error, aborting now.".into()
+        }
+        DecodeError::Truncated { .. } => "Unexpected EOF reading RDB file.".into(),
+        DecodeError::Checksum { .. } => "RDB CRC error.".into(),
+        DecodeError::Malformed { .. } => "RDB integrity check failed.".into(),
+        DecodeError::ModuleValue { .. } => "The RDB file contains module data.".into(),
+        DecodeError::NoMemory { .. } => "OOM loading DB.".into(),
+    }
+}
 
 /// Opens a file to be loaded; none when it is absent.
 ///

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::limits::QUOTED_KEY_BYTES_MAX;
+use crate::version::Version;
 
 /// Why bytes are no RDB. Offsets count from the beginning of the file or payload; inside of a
 /// string (a compressed one after decompression) from the string's beginning on.
@@ -35,6 +36,8 @@ pub enum DecodeError {
         offset: u64,
         /// Its number.
         found: u8,
+        /// The version.
+        version: Version,
     },
     /// Something has a value that it must not have.
     Malformed {
@@ -114,8 +117,9 @@ impl fmt::Display for DecodeError {
             DecodeError::UnknownVersion { found, .. } => {
                 write!(formatter, "expected a version up to 12, or 80, found {found}")
             }
-            DecodeError::UnknownType { found, .. } => {
-                write!(formatter, "expected a type or an opcode, found {found}")
+            DecodeError::UnknownType { found, version, .. } => {
+                let number = version.0;
+                write!(formatter, "expected a type or an opcode of version {number}, found {found}")
             }
             DecodeError::Malformed { expected, found, .. } => {
                 write!(formatter, "expected {expected}, found {found}")

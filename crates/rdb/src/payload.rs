@@ -100,7 +100,7 @@ impl<'p> Payload<'p> {
             let module = ModuleName(cursor.count("the name of a module").map_err(ended(end))?);
             return Err(DecodeError::ModuleValue { offset: 0, module, key: Vec::new() });
         }
-        let unknown = DecodeError::UnknownType { offset: 0, found: number };
+        let unknown = DecodeError::UnknownType { offset: 0, found: number, version: self.version };
         ValueEncoding::of(self.version, number).ok_or(unknown)
     }
 

@@ -10,7 +10,7 @@ use tidemill_store::{Heap, Member};
 
 use super::batch::{Batch, KeyAttributes, Step};
 use super::{LoadFault, LoadRules, Loaded};
-use crate::limits::{PUT_KEYS, SLOT_PAUSE};
+use crate::limits::{EMPTY_KEYS_LOGGED, PUT_KEYS, SLOT_PAUSE};
 
 /// Keys of one thread on their way into the keyspace. Whole ones are put some at a time, so that
 /// their cache misses overlap and the gate is entered once for all.
@@ -96,6 +96,10 @@ impl<'l, F: Flavour> Inserter<'l, F> {
     pub(super) fn end(&mut self) -> Result<(), LoadFault> {
         let Some(draft) = self.draft.take() else { return Ok(()) };
         if draft.is_empty() {
+            let name = draft.spec().name.escape_ascii();
+            if self.loaded.empty_keys < EMPTY_KEYS_LOGGED {
+                log::info!("Loading RDB: skipping empty key: {name}");
+            }
             self.loaded.empty_keys += 1;
             return Ok(());
         }

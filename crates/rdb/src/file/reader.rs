@@ -332,7 +332,9 @@ impl Reader {
         let is_module = MODULE_TYPES.contains(&number);
         let encoding = ValueEncoding::of(self.version, number);
         if encoding.is_none() && !is_module {
-            return Err(DecodeError::UnknownType { offset, found: number }.into());
+            return Err(
+                DecodeError::UnknownType { offset, found: number, version: self.version }.into()
+            );
         }
         let mut digits = Buffer::new();
         let name: Text<'_> = cursor.string(&mut self.scratch[0], "a key")?;

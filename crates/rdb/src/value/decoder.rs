@@ -248,7 +248,18 @@ impl ValueDecoder {
         const PACKED: u64 = 2;
         let offset = cursor.offset();
         match cursor.count("the kind of a node")? {
-            PLAIN => self.element(Shape::List, cursor, sink),
+            PLAIN => {
+                let mut is_empty = false;
+                self.element(Shape::List, cursor, &mut |item| {
+                    is_empty = matches!(item, Item::ListElement([]));
+                    if is_empty { Ok(()) } else { sink(item) }
+                })?;
+                // Only large elements have nodes of their own.
+                match is_empty {
+                    true => Err(DecodeError::malformed(offset, "an element in its node", 0).into()),
+                    false => Ok(()),
+                }
+            }
             PACKED => self.packed(Packing::Listpack, Content::List, cursor, sink),
             other => Err(DecodeError::malformed(offset, "the kind of a node", other).into()),
         }

@@ -231,28 +231,27 @@ impl SnapshotFile {
     }
 
     /// Text of an error for the operator.
-    fn describe(&self, error: &LoadError) -> String {
+    pub(crate) fn describe(&self, error: &LoadError) -> String {
         format!("{}/{error}", self.directory)
+    }
+
+    fn io_error(&self, error: io::Error) -> LoadError {
+        LoadError { path: self.path.clone(), fault: LoadFault::Io(error) }
     }
 
     /// Loads the file into an empty keyspace that workers do not touch. Blocks until it is loaded.
     ///
     /// # Errors
     ///
-    /// Text for the operator; none if the server stops.
+    /// [`LoadError`].
     pub(crate) fn load_all<F: Flavour>(
         &self,
         shared: &Shared,
         domain: &Arc<Domain<F>>,
-    ) -> Result<(), Option<String>> {
-        let failed = |error: LoadError| match error.fault {
-            LoadFault::Stopped => None,
-            _ => Some(self.describe(&error)),
-        };
-        let file = self.open_to_load().map_err(failed)?;
-        let file = file
-            .ok_or_else(|| Some(format!("{}/{} is absent", self.directory, self.path.display())))?;
-        let total_bytes = file.length().map_err(|error| Some(reason(&error)))?;
+    ) -> Result<(), LoadError> {
+        let file = self.open_to_load()?;
+        let file = file.ok_or_else(|| self.io_error(io::ErrorKind::NotFound.into()))?;
+        let total_bytes = file.length().map_err(|error| self.io_error(error))?;
         shared.loading.set_total_bytes(total_bytes);
         let settings = shared.settings();
         let rules = self.load_rules(shared, &settings);
@@ -261,8 +260,7 @@ impl SnapshotFile {
         let note = &mut |loaded: Loaded| note_progress(shared, loaded, &mut logged);
         let inserter_count = shared.worker_count().min(INSERTERS_MAX);
         let loaded = load(&*file, &self.path, (shared, domain), rules, inserter_count, note);
-        let loaded = loaded.map_err(failed)?;
-        self.note_loaded(shared, loaded, begun);
+        self.note_loaded(shared, loaded?, begun);
         Ok(())
     }
 
@@ -270,18 +268,15 @@ impl SnapshotFile {
     fn note_loaded(&self, shared: &Shared, loaded: Loaded, begun: Instant) {
         shared.snapshots.note_loaded(loaded.keys, loaded.expired_keys);
         log::info!(
-            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            "Done loading RDB, keys loaded: {}, keys expired: {}, empty keys skipped: {}.",
             loaded.keys,
-            loaded.expired_keys
+            loaded.expired_keys,
+            loaded.empty_keys
         );
         log::info!("DB loaded from disk: {:.3} seconds", begun.elapsed().as_secs_f64());
         let lost = "data of modules was passed over and is lost at the next save";
-        for (count, what) in
-            [(loaded.empty_keys, "empty keys were passed over"), (loaded.module_parts, lost)]
-        {
-            if count > 0 {
-                log::warn!("{}: {count} times: {what}", self.path.display());
-            }
+        if loaded.module_parts > 0 {
+            log::warn!("{}: {} times: {lost}", self.path.display(), loaded.module_parts);
         }
         let (limit, used) = (shared.settings().maxmemory_bytes, shared.live_bytes());
         if limit > 0 && used > limit {
@@ -294,11 +289,10 @@ impl SnapshotFile {
     ///
     /// # Errors
     ///
-    /// Text for the operator.
-    pub(crate) fn begin_at_start(&self, shared: &Shared) -> Result<bool, String> {
-        let file = self.open_to_load().map_err(|error| self.describe(&error))?;
-        let Some(file) = file else { return Ok(false) };
-        let total_bytes = file.length().map_err(|error| reason(&error))?;
+    /// [`LoadError`].
+    pub(crate) fn begin_at_start(&self, shared: &Shared) -> Result<bool, LoadError> {
+        let Some(file) = self.open_to_load()? else { return Ok(false) };
+        let total_bytes = file.length().map_err(|error| self.io_error(error))?;
         shared.loading.begin(shared.clock.unix_us() / 1_000_000, total_bytes);
         Ok(true)
     }

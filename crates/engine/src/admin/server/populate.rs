@@ -78,7 +78,7 @@ fn make(
             let key = KeyDraft::new(spec, &worker.settings, clock, shared, &worker.heap);
             let mut key = key.expect("strings are stored");
             key.take(Item::String(&value)).expect("a string is one item");
-            let is_new = key.put(section).is_ok();
+            let is_new = matches!(key.put(section), Ok(None));
             if !is_new {
                 continue;
             }

@@ -63,6 +63,9 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .hidden()
         .at_start()
         .without_effect("checks of this kind are part of the tests"),
+    flag("use-exit-on-panic", false, "Exits instead of aborting on a failed assertion.")
+        .hidden()
+        .without_effect("a panic aborts"),
     flag("crash-memcheck-enabled", true, "Tests memory on a crash.")
         .without_effect("memory is not tested"),
     text("ignore-warnings", "", "Warnings not to stop for.")

@@ -1,0 +1,199 @@
+package durability
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemill/tests/internal/instance"
+	"tidemill/tests/internal/wire"
+)
+
+// publicDirectory is one that a server without privileges may use: t.TempDir is in a folder of its
+// user alone.
+func publicDirectory(t *testing.T) string {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "tidemill-faults-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(directory) })
+	if err := os.Chmod(directory, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
+
+// tryUnprivileged starts a server to which permissions apply: as nobody in tests of root.
+func tryUnprivileged(directory string, directives ...string) (*instance.Server, error) {
+	var wrapper []string
+	if os.Geteuid() == 0 {
+		wrapper = []string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}
+	}
+	return instance.LaunchUnder(wrapper, instance.Subject, directory, directives...)
+}
+
+func launchUnprivileged(t *testing.T, directory string, directives ...string) *instance.Server {
+	t.Helper()
+	server, err := tryUnprivileged(directory, directives...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	return server
+}
+
+// saveInBackground waits for the end of a BGSAVE and returns its status.
+func saveInBackground(t *testing.T, conn *wire.Conn) string {
+	t.Helper()
+	do(t, conn, "BGSAVE")
+	for fieldsOf(t, conn)["rdb_bgsave_in_progress"] == "1" {
+		time.Sleep(time.Millisecond)
+	}
+	return fieldsOf(t, conn)["rdb_last_bgsave_status"]
+}
+
+// A directory that becomes read-only fails the next save: the old snapshot stays, writes are
+// refused and reads are not; when it is writable again, so is the server, without a restart.
+func TestSave_IntoReadOnlyDirectory(t *testing.T) {
+	directory := publicDirectory(t)
+	server := launchUnprivileged(t, directory, "--save", "3600 1")
+	conn := server.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	if status := saveInBackground(t, conn); status != "ok" {
+		t.Fatalf("the first save: %s", status)
+	}
+	snapshot := filepath.Join(directory, "dump.rdb")
+	before, err := os.ReadFile(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(directory, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	do(t, conn, "SET", "key", "another")
+	if status := saveInBackground(t, conn); status != "err" {
+		t.Errorf("a save into a read-only directory: %s", status)
+	}
+	if word := firstWord(do(t, conn, "SAVE")); word != "ERR" {
+		t.Errorf("SAVE was answered %s", word)
+	}
+	if word := firstWord(do(t, conn, "SET", "key", "third")); word != "MISCONF" {
+		t.Errorf("a write was answered %s", word)
+	}
+	if reply := do(t, conn, "GET", "key"); string(reply.Text) != "another" {
+		t.Errorf("a read was answered %s", reply.Text)
+	}
+	if after, err := os.ReadFile(snapshot); err != nil || string(after) != string(before) {
+		t.Errorf("the snapshot was changed: %v", err)
+	}
+	if !strings.Contains(server.Log(), "Write error saving DB") {
+		t.Error("the log has no reason")
+	}
+	if err := os.Chmod(directory, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if status := saveInBackground(t, conn); status != "ok" {
+		t.Errorf("a save behind the fault: %s", status)
+	}
+	if word := firstWord(do(t, conn, "SET", "key", "third")); word != "OK" {
+		t.Errorf("a write behind the fault was answered %s", word)
+	}
+}
+
+// A directory that is gone fails saves, and the end by SIGTERM, which would lose data; SHUTDOWN
+// NOSAVE ends the server.
+func TestSave_IntoDirectoryThatIsGone(t *testing.T) {
+	directory := publicDirectory(t)
+	work := filepath.Join(directory, "work")
+	if err := errors.Join(os.Mkdir(work, 0o777), os.Chmod(work, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	server := launchUnprivileged(t, directory, "--save", "3600 1", "--dir", work)
+	conn := server.Dial(t)
+	do(t, conn, "SET", "key", "value")
+	if err := os.RemoveAll(work); err != nil {
+		t.Fatal(err)
+	}
+	if status := saveInBackground(t, conn); status != "err" {
+		t.Errorf("a save into a directory that is gone: %s", status)
+	}
+	if word := firstWord(do(t, conn, "SHUTDOWN")); word != "ERR" {
+		t.Errorf("SHUTDOWN was answered %s", word)
+	}
+	if reply := do(t, conn, "GET", "key"); string(reply.Text) != "value" {
+		t.Errorf("a read was answered %s", reply.Text)
+	}
+	// Its answer is the end of the connection.
+	_, _ = conn.Do("SHUTDOWN", "NOSAVE")
+	for deadline := time.Now().Add(10 * time.Second); server.Running(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it runs on behind SHUTDOWN NOSAVE")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// A snapshot that may not be read ends the start, which says so, and is not replaced.
+func TestLoading_WithoutPermission(t *testing.T) {
+	directory := publicDirectory(t)
+	snapshot := filepath.Join(directory, "dump.rdb")
+	if err := os.WriteFile(snapshot, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(snapshot, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tryUnprivileged(directory, "--save", "3600 1")
+	if err == nil {
+		t.Fatal("the server started")
+	}
+	for _, part := range []string{snapshot, "cannot be read", "Permission denied",
+		"Fatal error loading"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in %v", part, err)
+		}
+	}
+	if err := os.Chmod(snapshot, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadFile(snapshot); string(kept) != "secret" {
+		t.Errorf("the snapshot is %q, %v", kept, err)
+	}
+}
+
+// Two servers do not save under one name: the second is refused at its start, or its save is, until
+// the first is gone, however it went.
+func TestSave_TwoServersInOneDirectory(t *testing.T) {
+	directory := t.TempDir()
+	saves := []string{"--save", "3600 1"}
+	first, err := instance.Launch(instance.Subject, directory, saves...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Kill()
+	if _, err := instance.Launch(instance.Subject, directory, saves...); err == nil ||
+		!strings.Contains(err.Error(), "another server saves to "+directory) {
+		t.Fatalf("the start of a second server: %v", err)
+	}
+	reader, err := instance.Launch(instance.Subject, directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Kill()
+	conn := reader.Dial(t)
+	do(t, conn, "SET", "key", "of the second")
+	if word := firstWord(do(t, conn, "SAVE")); word != "ERR" {
+		t.Errorf("SAVE beside another server was answered %s", word)
+	}
+	if status := saveInBackground(t, conn); status != "err" {
+		t.Errorf("BGSAVE beside another server: %s", status)
+	}
+	first.Kill()
+	if word := firstWord(do(t, conn, "SAVE")); word != "OK" {
+		t.Errorf("SAVE behind the other's end was answered %s", word)
+	}
+}

@@ -83,9 +83,11 @@ func awaitLoaded(t *testing.T, conn *wire.Conn) {
 // keys and come and go meanwhile.
 func TestLoading_AnswersAsValkeyDoes(t *testing.T) {
 	requests := [][]string{
-		{"PING"}, {"GET", "key:1"}, {"SET", "a", "1"}, {"BGSAVE"}, {"SAVE"}, {"FLUSHALL"}, {"DBSIZE"},
+		{"PING"}, {"GET", "key:1"}, {"SET", "a", "1"}, {"BGSAVE"}, {"SAVE"}, {"FLUSHALL"},
+		{"DBSIZE"},
 		{"CONFIG", "GET", "port"}, {"CLIENT", "GETNAME"}, {"MULTI"}, {"SET", "a", "1"}, {"EXEC"},
-		{"MULTI"}, {"EXEC"}, {"WATCH", "key:3"}, {"UNWATCH"}, {"EVAL", "return 1", "0"}, {"ECHO", "a"},
+		{"MULTI"}, {"EXEC"}, {"WATCH", "key:3"}, {"UNWATCH"}, {"EVAL", "return 1", "0"},
+		{"ECHO", "a"},
 		{"PUBLISH", "a", "b"}, {"OBJECT", "ENCODING", "key:1"}, {"TIME"},
 		{"BGSAVE", "SCHEDULE"}, {"FUNCTION", "LIST"}, {"SCRIPT", "FLUSH"}, {"SLOWLOG", "LEN"},
 		{"MEMORY", "USAGE", "key:1"}, {"KEYS", "*"}, {"SELECT", "1"}, {"SWAPDB", "0", "1"},

@@ -230,6 +230,9 @@ func TestPlacement_ListsOfCPUs(t *testing.T) {
 	if byName["reclaim"].String() != (cpus{all[0]}).String() {
 		t.Errorf("bio-cpulist %s: the background thread runs on %v", first, byName["reclaim"])
 	}
+	if byName["snapshot"].String() != (cpus{all[len(all)-1]}).String() {
+		t.Errorf("bgsave-cpulist %s: the saving thread runs on %v", last, byName["snapshot"])
+	}
 }
 
 func TestPlacement_RefusesCPUsThatAreNotThere(t *testing.T) {

@@ -110,7 +110,7 @@ pub struct WriteRules {
     pub clock: ExpiryClock,
     /// `rdb-key-save-delay`, for tests: microseconds per key; -N, one in N keys.
     pub key_delay_us: i64,
-    /// Whether it is said how keys were used.
+    /// Rules by which the file says how keys were used.
     pub uses: UseRules,
     /// Fields about the file.
     pub fields: Vec<(&'static str, String)>,

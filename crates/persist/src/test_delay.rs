@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Longest sleep without a look whether there is a reason to go on.
 const STEP_US: u64 = 10_000;
 
-/// Sleeps for `delay_us` microseconds, or until `is_over`; -N is one microsecond in N calls. 0 is no
-/// delay.
+/// Sleeps for `delay_us` microseconds, or until `is_over`; -N is one microsecond in N calls. 0 is
+/// no delay.
 pub(crate) fn delay(delay_us: i64, is_over: impl Fn() -> bool) {
     let mut left_us = match delay_us {
         0.. => delay_us.unsigned_abs(),

@@ -24,6 +24,7 @@ use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_persist::disk::FileSystem;
+use tidemill_persist::load::{LoadError, LoadFault};
 use tidemill_persist::snapshot::WriteRules;
 use tidemill_rcu::{
     Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, ReclaimerHandle, Signal,
@@ -219,11 +220,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
-    let loads_snapshot =
-        !options.append_only.is_enabled && snapshot_file.begin_at_start(&shared).map_err(fatal)?;
-    in_background(options, placement, || {
-        persistence::serve(&snapshot_file, &durability, &shared, &domain)
-    })?;
+    let loads_snapshot = begin_loading(options, &snapshot_file, &shared)?;
+    start_saving(start, placement, (&snapshot_file, &durability), (&shared, &domain))?;
     for listener in metrics_listeners {
         let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
         in_background(options, placement, || metrics::serve(listener, shared, domain))?;
@@ -337,12 +335,37 @@ fn run_log_threads(
 }
 
 /// Text for the operator when the snapshot cannot be loaded.
-fn fatal(text: String) -> String {
-    format!("{text}\nFatal error loading the DB, check server logs. Exiting.")
+fn fatal(file: &SnapshotFile, error: &LoadError) -> String {
+    format!("{}\n{}", file.describe(error), error.verdict())
 }
 
-/// Loads the snapshot beside the workers, by threads of their priority: they have nothing to do yet.
-/// The server is ready then, or stops.
+/// Starts the thread that saves, on its CPUs.
+fn start_saving<F: Flavour>(
+    start: &Start,
+    placement: &Placement,
+    (file, durability): (&Arc<SnapshotFile>, &Arc<Durability>),
+    (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
+) -> Result<(), String> {
+    let cpus = options::placement(&start.configuration)?.snapshot_cpus;
+    in_background(&start.config, placement, || {
+        persistence::serve((file, cpus), durability, shared, domain)
+    })
+}
+
+/// Begins to load the snapshot, if there is one and `appendonly` is off; tells whether it does.
+fn begin_loading(
+    options: &ServerConfig,
+    file: &SnapshotFile,
+    shared: &Shared,
+) -> Result<bool, String> {
+    if options.append_only.is_enabled {
+        return Ok(false);
+    }
+    file.begin_at_start(shared).map_err(|error| fatal(file, &error))
+}
+
+/// Loads the snapshot beside the workers, by threads of their priority: they have nothing to do
+/// yet. The server is ready then, or stops.
 fn load_snapshot<F: Flavour>(
     (file, shared, domain): (&Arc<SnapshotFile>, &Arc<Shared>, &Arc<Domain<F>>),
     ready: Readiness,
@@ -357,9 +380,9 @@ fn load_snapshot<F: Flavour>(
             ready.tell();
         }
         // The server stops already.
-        Err(None) => {}
-        Err(Some(text)) => {
-            let is_first = failure.set(fatal(text)).is_ok();
+        Err(LoadError { fault: LoadFault::Stopped, .. }) => {}
+        Err(error) => {
+            let is_first = failure.set(fatal(&file, &error)).is_ok();
             assert!(is_first, "the snapshot is loaded once at start");
             drop(StopOnExit(stop));
         }

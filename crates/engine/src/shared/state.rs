@@ -386,7 +386,7 @@ impl Shared {
     pub fn add_live_bytes(&self, bytes: i64) {
         // Relaxed: as in `live_bytes`.
         self.other_live_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
-        // Taken already: whoever writes next finds that much less left, and evicts.
+        // Taken already: the next write finds that much less left, and evicts.
         self.memory_limit.adjust(bytes);
     }
 

@@ -151,7 +151,7 @@ impl<'h> KeyDraft<'h> {
             }
         };
         let now_s = clock.now_ms() / 1000;
-        // What another policy noted is passed over, as in Valkey.
+        // Attributes that another policy noted are passed over, as in Valkey.
         let stamp = match spec.frequency {
             Some(frequency) if settings.counts_uses() => UseStamp::with_frequency(now_s, frequency),
             _ if settings.counts_uses() => UseStamp::new(now_s),

@@ -139,7 +139,7 @@ impl<'l, F: Flavour> Inserter<'l, F> {
                 *whole = drafts;
                 return Ok(());
             }
-            // Outside of the gate, for whoever has the slot may wait for it.
+            // Outside of the gate, for the owner of the slot may wait for it.
             self.member.offline(|| thread::sleep(SLOT_PAUSE));
         }
         Ok(())

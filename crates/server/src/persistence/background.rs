@@ -10,6 +10,9 @@ use std::thread;
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::WaitTarget;
+use tidemill_engine::system_error::reason;
+use tidemill_host::CpuSet;
+use tidemill_host::apply::pin_current_thread;
 use tidemill_persist::append_only::Rewrite;
 use tidemill_persist::snapshot::{Beside, SnapshotError};
 use tidemill_rcu::{Domain, Flavour, Limits};
@@ -31,13 +34,13 @@ pub(crate) enum Job {
     SwitchJournal,
 }
 
-/// Starts the thread; it ends with the process.
+/// Starts the thread, on these CPUs if some are given; it ends with the process.
 ///
 /// # Errors
 ///
 /// When there is no thread to be had.
 pub(crate) fn serve<F: Flavour>(
-    file: &Arc<SnapshotFile>,
+    (file, cpus): (&Arc<SnapshotFile>, Option<CpuSet>),
     log: &Arc<Durability>,
     shared: &Arc<Shared>,
     domain: &Arc<Domain<F>>,
@@ -46,6 +49,11 @@ pub(crate) fn serve<F: Flavour>(
     let (thread_file, thread_log) = (Arc::clone(file), Arc::clone(log));
     let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
     let body = move || {
+        if let Some(cpus) = &cpus
+            && let Err(error) = pin_current_thread(cpus)
+        {
+            log::warn!("bgsave-cpulist {cpus}: {}", reason(&error));
+        }
         let member = match shared.keyspace.join(&domain) {
             Ok(member) => member,
             Err(error) => return log::error!("snapshots: {error}"),
@@ -94,8 +102,8 @@ impl<F: Flavour> SaveThread<F> {
         let SaveThread { file, shared, member, .. } = self;
         let domain = Arc::clone(member.domain());
         let loaded = member.offline(|| file.load_all(shared, &domain));
-        if let Err(Some(error)) = &loaded {
-            log::error!("{error}");
+        if let Err(error) = &loaded {
+            log::error!("{}", file.describe(error));
         }
         shared.loading.end_reload(loaded.is_ok());
         shared.parking.wake_all(WaitTarget::Reload, || {});

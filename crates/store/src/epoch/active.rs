@@ -19,7 +19,8 @@ pub(crate) struct ActiveCut {
     held_peak_bytes: AtomicUsize,
 }
 
-/// Last era: what is published in it may be part of the active cut, as far as anybody knows.
+/// Last era, in which cuts are not told apart: what is published in it may be part of the active
+/// one.
 const ERA_MAX: u32 = FRESH - 1;
 
 impl ActiveCut {

@@ -26,8 +26,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     cpus("bio-cpulist", "CPUs of background threads.").aliases(&["bio_cpulist"]).at_start(),
     cpus("bgsave-cpulist", "CPUs of the thread that saves snapshots.")
         .aliases(&["bgsave_cpulist"])
-        .at_start()
-        .without_effect("there are no snapshots"),
+        .at_start(),
     cpus("aof-rewrite-cpulist", "CPUs of the thread that rewrites the log.")
         .aliases(&["aof_rewrite_cpulist"])
         .at_start()

@@ -15,7 +15,8 @@ func TestACL_ARestrictedUserCanWork(t *testing.T) {
 		admin := newTestClient(t, s.address)
 		ctx := testContext(t, 20*time.Second)
 		if err := admin.Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "~app:*",
-			"resetchannels", "&news", "+get", "+set", "+subscribe", "+multi", "+exec").Err(); err != nil {
+			"resetchannels", "&news", "+get", "+set", "+subscribe", "+multi",
+			"+exec").Err(); err != nil {
 			t.Fatal(err)
 		}
 		as := func(o *Options) { o.Username, o.Password = "app", "secret" }

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Marks of a run, at most: more would hide the drawing.
 const MARKS_MAX: usize = 200;
 
-/// State of a server, as far as its changes are marked.
+/// State of a server of which changes are marked.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
     is_saving: bool,

@@ -75,6 +75,9 @@ func startClusterOf(t *testing.T, binary string) (servers []*testServer) {
 func TestCluster_WritesSurviveMigrationAndAKilledPrimary(t *testing.T) {
 	for _, binary := range serverBinaries {
 		t.Run(strings.TrimSuffix(binary, "-server"), func(t *testing.T) {
+			if binary == "redis-server-6.2" {
+				t.Skip("it has no cluster-port: its bus would need the port 10,000 higher")
+			}
 			if binary != serverBinaries[0] && testing.Short() {
 				t.Skip("only in the long tests")
 			}

@@ -1795,7 +1795,7 @@ func (c Commands) MGet(ctx context.Context, keys ...string) Reply {
 	return c.runner.run(ctx, r, commandTable["MGET"])
 }
 
-// Migrate runs MIGRATE: Atomically transfers a key from one instance to another.
+// Migrate runs MIGRATE: Moves keys to another server.
 //
 // Since 2.6.0.
 func (c Commands) Migrate(ctx context.Context, host any, port int64, args ...any) Reply {

@@ -25,6 +25,7 @@ mod keys_walk;
 pub mod limits;
 mod long_reply;
 mod memory;
+pub mod migration;
 pub mod pubsub;
 pub mod reply;
 pub mod saving;

@@ -241,6 +241,9 @@ pub const TRACKED_KEYS_EVICTED_MAX: usize = 1024;
 /// as in Valkey, which counts no text.
 pub const PREFIX_BYTES: usize = 24;
 
+/// Rounds of `MIGRATE` in which changed keys are sent again while their slots are free.
+pub const MIGRATION_ROUNDS_MAX: u32 = 8;
+
 /// Bytes of a session, which counts with the memory of its client.
 pub const SESSION_BYTES: usize = 144;
 

@@ -26,6 +26,7 @@ mod listen;
 mod listeners;
 mod log;
 mod metrics;
+mod migration;
 mod options;
 pub mod output;
 mod persistence;

@@ -223,3 +223,12 @@ pub const PUSHES_US_MAX: u64 = 2000;
 
 /// Connections that are sent pushes between two looks at the clock.
 pub const PUSHES_BETWEEN_LOOKS: u32 = 32;
+
+/// Targets of `MIGRATE` that have a thread at a time.
+pub(crate) const MIGRATION_TARGETS_MAX: usize = 64;
+
+/// Time after which a connection to a target of `MIGRATE` ends that nobody uses, s.
+pub(crate) const MIGRATION_IDLE_SECONDS_MAX: u64 = 10;
+
+/// Longest line that a target of `MIGRATE` may answer.
+pub(crate) const MIGRATION_ANSWER_BYTES_MAX: u64 = 64 * 1024;

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::acl;
 use tidemill_engine::config::{Configuration, ServerConfig};
+use tidemill_engine::migration::{MigrationDone, MigrationRequest};
 use tidemill_engine::saving::{Saving, SavingFailed};
 use tidemill_engine::shared::{
     AllocatorMemory, AppendOnlyFacts, Host, LogPosition, Shared, SharedSpec,
@@ -41,6 +42,7 @@ use crate::limits::BACKGROUND_NICE;
 use crate::listen;
 use crate::listeners::Listeners;
 use crate::metrics;
+use crate::migration::Migrations;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
 use crate::persistence::{self, SnapshotFile};
 use crate::process::background::{self, PidFile};
@@ -216,6 +218,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         stop: Arc::clone(&stop),
         snapshot_file: Arc::clone(&snapshot_file),
         durability: Arc::clone(&durability),
+        migrations: Migrations::default(),
         reclaimer: reclaimer.handle(),
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
@@ -623,6 +626,7 @@ struct Process {
     stop: Arc<AtomicBool>,
     snapshot_file: Arc<SnapshotFile>,
     durability: Arc<Durability>,
+    migrations: Migrations,
     reclaimer: ReclaimerHandle,
 }
 
@@ -689,6 +693,10 @@ impl Host for Process {
 
     fn freed_values(&self) -> u64 {
         self.reclaimer.freed_count()
+    }
+
+    fn migrate(&self, request: MigrationRequest, done: MigrationDone) {
+        self.migrations.send(request, done);
     }
 
     fn allocator(&self) -> AllocatorMemory {

@@ -143,6 +143,13 @@ impl KeySpec {
         KeySpec::of(Start::Keyword(word, from), find, flags)
     }
 
+    /// All arguments behind a word, which is looked for from argument `from` on.
+    #[must_use]
+    pub const fn all_behind(word: &'static str, from: i32, flags: &[KeyFlags]) -> KeySpec {
+        let find = Find::Range { last: -1, step: 1, limit: 0 };
+        KeySpec::of(Start::Keyword(word, from), find, flags)
+    }
+
     /// The first half of all arguments behind a word, searched from argument `from` on.
     #[must_use]
     pub const fn halves_behind(word: &'static str, from: i32, flags: &[KeyFlags]) -> KeySpec {

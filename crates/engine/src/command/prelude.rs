@@ -37,4 +37,5 @@ pub(crate) const ACCESS: KeyFlags = KeyFlags::ACCESS;
 pub(crate) const UPDATE: KeyFlags = KeyFlags::UPDATE;
 pub(crate) const INSERT: KeyFlags = KeyFlags::INSERT;
 pub(crate) const DELETE: KeyFlags = KeyFlags::DELETE;
+pub(crate) const INCOMPLETE: KeyFlags = KeyFlags::INCOMPLETE;
 pub(crate) const VARIABLE_FLAGS: KeyFlags = KeyFlags::VARIABLE_FLAGS;

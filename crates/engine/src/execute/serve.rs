@@ -364,6 +364,7 @@ pub fn end_session(shared: &Shared, worker: &mut Worker, mut session: Session) {
     unsubscribe_all(shared, worker, &mut session);
     worker.end_tracking(shared, &mut session);
     worker.receivers.end(session.id());
+    worker.migrations.forget(session.id());
     if let Some(waiter) = session.waiter.take() {
         // A client served at this moment still has its registrations.
         let _ = waiter.end();

@@ -86,6 +86,7 @@ pub fn run_turn<E: Enter>(
         executor.worker.run.begin(now_ns);
         let start_us = *start_us.get_or_insert_with(|| {
             executor.worker.run.begin_turn(now_ns);
+            executor.worker.migrations.session = executor.session.id();
             now_ns / 1000
         });
         let executed = executor.execute_batch(batch, &input[consumed..]);
@@ -487,7 +488,7 @@ impl<E: Enter> Executor<'_, '_, E> {
                 shared.parking.park(place, ticket, || shared.keyspace.word(slot).announce_waiting())
             }
             // In the queue since it found the token taken.
-            WaitTarget::Token => true,
+            WaitTarget::Token | WaitTarget::Migration => true,
             WaitTarget::Gate => {
                 let retry_us = shared.clock.monotonic_us() + GATE_RETRY_US;
                 return Next::WakeUp(WakeUp::At(retry_us));

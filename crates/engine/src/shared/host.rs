@@ -4,6 +4,7 @@ use std::io;
 
 use crate::commit::RecordNumber;
 use crate::config::Configuration;
+use crate::migration::{MigrationDone, MigrationEnd, MigrationRequest};
 use crate::saving::{NoFiles, Saving};
 
 /// Memory of the allocator, in bytes. All zero when it is not known.
@@ -93,6 +94,12 @@ pub trait Host: Send + Sync + 'static {
     /// Number of large values that a thread has freed in the background.
     fn freed_values(&self) -> u64 {
         0
+    }
+
+    /// Sends requests to another server, from a thread of its own, and tells how they ended. Does
+    /// not block.
+    fn migrate(&self, _request: MigrationRequest, done: MigrationDone) {
+        done(MigrationEnd::Unconnected);
     }
 
     /// Memory of the allocator.

@@ -35,6 +35,8 @@ pub enum WaitTarget {
         /// When the session tries again.
         until_us: u64,
     },
+    /// The end of a migration, of which the session is told by a message.
+    Migration,
     /// Room in the lane of a worker that has much to deliver: see
     /// [`Lanes::is_crowded`](crate::pubsub::lanes::Lanes::is_crowded). The session tries again
     /// after a while.
@@ -103,6 +105,7 @@ impl Parking {
             | WaitTarget::Pause
             | WaitTarget::Memory
             | WaitTarget::Lane
+            | WaitTarget::Migration
             | WaitTarget::Eviction { .. } => 0,
         };
         &self.stripes[index % self.stripes.len()]

@@ -7,6 +7,7 @@ mod events;
 pub(crate) mod eviction;
 pub(crate) mod key_ranges;
 mod lease;
+pub(crate) mod migrations;
 pub(crate) mod registrations;
 pub(crate) mod run;
 pub(crate) mod scripts;

@@ -14,6 +14,7 @@ use super::called::Called;
 use super::eviction::Eviction;
 use super::key_ranges::KeyRanges;
 use super::lease::Lease;
+use super::migrations::Migrations;
 use super::run::Run;
 use super::sweep;
 use super::tracking::Changes;
@@ -132,6 +133,8 @@ pub struct Worker {
     pub receivers: Receivers,
     /// Changes of keys that clients are to be told of.
     pub(crate) changes: Changes,
+    /// Migrations that its sessions wait for.
+    pub(crate) migrations: Migrations,
     /// True if somebody may want to know of keys that reads do not find.
     pub(crate) notes_misses: bool,
     /// True if a brief read needs no more than its lookup: misses are not noted, and nothing is
@@ -191,6 +194,7 @@ impl Worker {
             run: Run::default(),
             receivers: Receivers::new(),
             changes: Changes::default(),
+            migrations: Migrations::default(),
             notes_misses: false,
             reads_briefly: true,
             missed: Vec::new(),

@@ -13,6 +13,7 @@ mod changes;
 mod cx;
 mod edit;
 mod lookups;
+mod migration;
 mod pinned_reply;
 mod read;
 mod slot;

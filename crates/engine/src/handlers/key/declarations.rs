@@ -137,6 +137,48 @@ pub(super) const DUMP: Command = GENERIC
     .arguments(&[key("key")])
     .tips(&["nondeterministic_output"]);
 
+pub(super) const MIGRATE: Command = GENERIC
+    .command("migrate", -6, "2.6.0", "Moves keys to another server.")
+    .complexity(
+        "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the \
+         target instance. See the pages of these commands for time complexity. Also an O(N) data \
+         transfer between the two instances is performed.",
+    )
+    .flags(&[WRITE, MOVABLEKEYS])
+    .categories(&[Categories::DANGEROUS, Categories::KEYSPACE])
+    .keys(&[
+        KeySpec::one(3, &[RW, ACCESS, DELETE]),
+        KeySpec::all_behind("KEYS", -2, &[RW, ACCESS, DELETE, INCOMPLETE]),
+    ])
+    .more_keys(super::migrate::more_keys)
+    .arguments(&[
+        string("host"),
+        integer("port"),
+        one_of("key-selector", &[key("key"), word("").named("empty-string")]),
+        integer("destination-db"),
+        integer("timeout"),
+        word("COPY").optional().since("3.0.0"),
+        word("REPLACE").optional().since("3.0.0"),
+        one_of(
+            "authentication",
+            &[
+                string("auth").display("password").token("AUTH").since("4.0.7"),
+                block("auth2", &[string("username"), string("password")])
+                    .token("AUTH2")
+                    .since("6.0.0"),
+            ],
+        )
+        .optional(),
+        key_of(1, "keys").display("key").token("KEYS").optional().multiple().since("3.0.6"),
+    ])
+    .history(&[
+        ("3.0.0", "Added the `COPY` and `REPLACE` options."),
+        ("3.0.6", "Added the `KEYS` option."),
+        ("4.0.7", "Added the `AUTH` option."),
+        ("6.0.0", "Added the `AUTH2` option."),
+    ])
+    .tips(&["nondeterministic_output"]);
+
 pub(super) const RESTORE: Command = GENERIC
     .command("restore", -4, "2.6.0", "Makes a key of a payload from `DUMP`.")
     .complexity(

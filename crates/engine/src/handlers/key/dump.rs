@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use tidemill_rdb::encode::{Encoder, Place};
 use tidemill_rdb::payload;
-use tidemill_store::Kind;
+use tidemill_store::{EntryRef, Kind};
 
 use crate::access::context::Cx;
 use crate::access::outcome::Outcome;
@@ -17,6 +17,17 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.reply.null();
         return Ok(());
     };
+    let payload = payload(cx, entry)?;
+    reply::owned(cx.reply, payload);
+    Ok(())
+}
+
+/// Payload of an entry.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`], and the error of a type that has no payload.
+pub(super) fn payload(cx: &Cx<'_, '_>, entry: EntryRef<'_>) -> Result<Vec<u8>, CommandError> {
     let settings = cx.settings();
     let rules = EncodeRules {
         seed: cx.seed(),
@@ -36,11 +47,10 @@ pub(super) fn dump(cx: &mut Cx<'_, '_>) -> Outcome {
     };
     let payload = payload::encode(settings.compression, write)
         .map_err(|_| CommandError::NoMemory(entry.total_bytes() as u64))?;
-    if let Some(kind) = unsupported {
-        return Err(self::unsupported(kind).into());
+    match unsupported {
+        Some(kind) => Err(self::unsupported(kind)),
+        None => Ok(payload),
     }
-    reply::owned(cx.reply, payload);
-    Ok(())
 }
 
 /// The error of a type that has no payload yet.

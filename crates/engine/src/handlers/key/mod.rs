@@ -4,6 +4,7 @@ mod declarations;
 mod dump;
 mod expire;
 mod look;
+mod migrate;
 mod object;
 mod remove;
 mod rename;
@@ -40,6 +41,7 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&RENAMENX, Handler::Keyed(rename::rename)),
     (&COPY, Handler::Keyed(rename::copy)),
     (&MOVE, Handler::Keyed(rename::move_key)),
+    (&MIGRATE, Handler::Keyed(migrate::migrate)),
     (&DUMP, Handler::Keyed(dump::dump)),
     (&RESTORE, Handler::Keyed(restore::restore)),
     (&RESTORE_ASKING, Handler::Keyed(restore::restore)),

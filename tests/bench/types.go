@@ -11,8 +11,8 @@ import (
 	"tidemill/tests/internal/wire"
 )
 
-// typeSizes are the numbers of elements of a collection. There are so many collections that no
-// server has fewer than a hundred thousand elements.
+// typeSizes are the numbers of elements of a collection, and of collections: no server has fewer
+// than a hundred thousand elements of a type.
 var typeSizes = []struct {
 	name        string
 	keys, items int
@@ -274,7 +274,8 @@ func fillForLoads(server *instance.Server, keys, items int) error {
 		}},
 	}
 	for key := range keys {
-		if err := succeed(conn, "XGROUP", "CREATE", typeKey("stream", key), "group", "0"); err != nil {
+		stream := typeKey("stream", key)
+		if err := succeed(conn, "XGROUP", "CREATE", stream, "group", "0"); err != nil {
 			return err
 		}
 		for _, each := range hashes {

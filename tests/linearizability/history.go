@@ -121,11 +121,11 @@ func deadline(asked operation, call, done time.Duration, outcome string) porcupi
 	return passes
 }
 
-// eviction makes the operation by which a key with a deadline is evicted: at any time from its SET on,
-// which includes never.
+// eviction makes the operation by which a key with a deadline is evicted: at any time from its SET
+// on, which includes never.
 func eviction(asked operation, call time.Duration) porcupine.Operation {
-	return entry(operation{client: asked.client, expiry: asked.expiry, expires: true}, unknown, call,
-		call)
+	goes := operation{client: asked.client, expiry: asked.expiry, expires: true}
+	return entry(goes, unknown, call, call)
 }
 
 // normalize brings a reply to the model's form.

@@ -66,6 +66,33 @@ func TestScript_WithoutEndKeepsNobodyButThoseOfItsSlots(t *testing.T) {
 	}
 }
 
+// A command that is refused as busy at once waits for nothing any more: what stops the whole server
+// goes on as soon as the script is over, although the refused client stays.
+func TestScript_CommandsRefusedAsBusyLeaveNothingBehind(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2",
+		"--busy-reply-threshold", "1")
+	control, other := server.Dial(t), server.Dial(t)
+	control.Timeout = closeTimeout
+	script := sendScript(t, server, control, "EVAL", endless, "0")
+	for _, words := range [][]string{{"FLUSHALL"}, {"SWAPDB", "0", "1"}} {
+		refused := server.Dial(t)
+		busy, err := refused.Do(words...)
+		if err != nil || !strings.HasPrefix(string(busy.Text), "BUSY ") {
+			t.Errorf("%v: %v, %v", words, busy, err)
+		}
+	}
+	do(t, other, "MULTI")
+	do(t, other, "FLUSHALL")
+	if reply, err := other.Do("EXEC"); err != nil || !strings.Contains(string(reply.Text), "BUSY") {
+		t.Errorf("EXEC: %v, %v", reply, err)
+	}
+	do(t, control, "SCRIPT", "KILL")
+	receive(t, script)
+	if reply := do(t, control, "FLUSHALL"); string(reply.Text) != "OK" {
+		t.Errorf("behind the script: %v", reply)
+	}
+}
+
 // A script that has written is not killed, and nobody sees half of it while it is suspended.
 func TestScript_SuspendedBetweenTwoWritesIsSeenWhole(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")

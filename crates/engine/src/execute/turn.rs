@@ -654,6 +654,8 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Answers a command that needs what a script has had for too long.
     #[cold]
     fn refuse_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
+        // With its first attempt it may have joined the queue, where nobody would look for it.
+        self.shared.token.leave(self.ticket());
         self.worker.stats(self.shared).command(id).rejected.add(1);
         self.error(&busy_error(kind));
         Step::Done
@@ -713,6 +715,7 @@ impl<E: Enter> Executor<'_, '_, E> {
     /// Ends a transaction that needs what a script has had for too long.
     #[cold]
     fn discard_busy(&mut self, id: CommandId, kind: script::Kind) -> Step {
+        self.shared.token.leave(self.ticket());
         self.session.transaction = None;
         self.session.show_transaction();
         unwatch(self.shared, self.worker, self.session, None);

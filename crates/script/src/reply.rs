@@ -7,8 +7,10 @@ pub enum Reply {
     Null,
     /// Simple string.
     Status(Vec<u8>),
-    /// Error, with its code, without the minus sign.
+    /// Error of a command, with its code, without the minus sign.
     Error(Vec<u8>),
+    /// Error that the script made, likewise: no command answered it.
+    OwnError(Vec<u8>),
     /// Integer.
     Integer(i64),
     /// Bulk string.

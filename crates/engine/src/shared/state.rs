@@ -527,7 +527,13 @@ impl Shared {
     /// Counts an error reply by the code that it begins with.
     #[cold]
     pub fn count_error(&self, wire: &[u8]) {
-        self.errors.count(wire);
+        self.errors.count(wire, false);
+    }
+
+    /// Counts an error reply that a script made.
+    #[cold]
+    pub fn count_error_of_script(&self, wire: &[u8]) {
+        self.errors.count(wire, true);
     }
 
     /// Error replies by code.

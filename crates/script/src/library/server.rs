@@ -374,6 +374,7 @@ pub(crate) fn value_of_reply(vm: &mut Vm, reply: &Reply, depth: usize) -> Result
         Reply::Bulk(text) => vm.string(text),
         Reply::Bool(flag) => Ok(Value::Bool(*flag)),
         Reply::Error(text) => error_value(vm, text, true),
+        Reply::OwnError(text) => error_value(vm, text, false),
         Reply::Status(text) => {
             let text = vm.string(text)?;
             table_of(vm, b"ok", text)
@@ -437,7 +438,7 @@ pub(crate) fn reply_of_value(vm: &Vm, value: Value, depth: usize) -> Reply {
         Value::Bool(flag) if vm.settings.server.protocol == Protocol::Resp3 => Reply::Bool(flag),
         Value::Bool(true) => Reply::Integer(1),
         Value::Table(table) if depth < REPLY_DEPTH_MAX => reply_of_table(vm, table, depth),
-        Value::Table(_) => Reply::Error(b"ERR reached lua stack limit".to_vec()),
+        Value::Table(_) => Reply::OwnError(b"ERR reached lua stack limit".to_vec()),
         _ => Reply::Null,
     }
 }
@@ -449,7 +450,8 @@ fn reply_of_table(vm: &Vm, table: TableId, depth: usize) -> Reply {
         _ => None,
     };
     if let Some(text) = text(b"err") {
-        return Reply::Error(text);
+        let is_counted = member(b"ignore_error_stats_update").is_truthy();
+        return if is_counted { Reply::Error(text) } else { Reply::OwnError(text) };
     }
     if let Some(text) = text(b"ok") {
         return Reply::Status(text);

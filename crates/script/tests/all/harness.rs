@@ -165,7 +165,7 @@ fn show(reply: &Reply) -> String {
     match reply {
         Reply::Null => "nil".to_owned(),
         Reply::Status(text) => format!("+{}", text.escape_ascii()),
-        Reply::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
+        Reply::Error(text) | Reply::OwnError(text) => format!("-{}", String::from_utf8_lossy(text)),
         Reply::Integer(number) => format!(":{number}"),
         Reply::Bulk(text) => format!("${}", text.escape_ascii()),
         Reply::Array(items) => {

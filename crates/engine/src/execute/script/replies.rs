@@ -77,7 +77,7 @@ pub(super) fn write(to: &mut ReplyBuffer, reply: &Reply) {
     match reply {
         Reply::Null => to.null(),
         Reply::Status(text) => line(to, b"+", text),
-        Reply::Error(text) => to.error(text),
+        Reply::Error(text) | Reply::OwnError(text) => to.error(text),
         Reply::Integer(number) => to.integer(*number),
         Reply::Bulk(text) => to.bulk(text),
         Reply::Bool(flag) => to.boolean(*flag),
@@ -105,6 +105,24 @@ pub(super) fn write(to: &mut ReplyBuffer, reply: &Reply) {
                 write(to, value);
             }
         }
+    }
+}
+
+/// Errors of a script's result, each with whether the script made it itself.
+pub(super) fn for_each_error(reply: &Reply, visit: &mut dyn FnMut(&[u8], bool)) {
+    match reply {
+        Reply::Error(text) => visit(text, false),
+        Reply::OwnError(text) => visit(text, true),
+        Reply::Array(items) | Reply::Set(items) => {
+            items.iter().for_each(|item| for_each_error(item, visit));
+        }
+        Reply::Map(pairs) => {
+            for (key, value) in pairs {
+                for_each_error(key, visit);
+                for_each_error(value, visit);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -379,9 +379,29 @@ fn answer<E: Enter>(
     executor.count_inner(&state.notes.ran);
     executor.show_script(request.command, request.args, &state.notes.lines);
     match result {
-        Ok(reply) => replies::write(executor.reply, &reply),
+        Ok(reply) => {
+            count_errors(executor, request, &reply);
+            replies::write(executor.reply, &reply);
+        }
         Err(error) => fail(executor, request, error),
     }
+}
+
+/// Counts the errors of a result; those that a command answered have been. As in Valkey, each of
+/// these counts as a failure of the call, and all of the script's own as one.
+fn count_errors<E>(executor: &Executor<'_, '_, E>, request: Request<'_>, reply: &Reply) {
+    let stats = executor.worker.stats(executor.shared);
+    let (mut answered, mut has_own) = (0, false);
+    replies::for_each_error(reply, &mut |text, is_own| {
+        if is_own {
+            has_own = true;
+            stats.error_replies.add(1);
+            executor.shared.count_error_of_script(text);
+        } else {
+            answered += 1;
+        }
+    });
+    stats.command(request.id).failed.add(answered + u64::from(has_own));
 }
 
 /// Answers the error of a run.
@@ -392,10 +412,10 @@ fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, erro
         text.extend_from_slice(&chunk);
         text.extend_from_slice(format!(":{line}.").as_bytes());
     }
+    executor.worker.stats(executor.shared).command(request.id).failed.add(1);
     if error.is_counted {
         executor.reply.error(text);
     } else {
-        executor.worker.stats(executor.shared).command(request.id).failed.add(1);
         executor.error(&CommandError::Bytes(text));
     }
 }

@@ -27,8 +27,8 @@ run: ## install what is missing, build release, start the server on 127.0.0.1:63
 	@exec $(SERVER) server --bind 127.0.0.1 --port $(PORT) --dir target/data
 
 TEST_STEPS := setup tidy build-tests build-server build-go test-rust end-to-end test-go test-host
-CHECK_STEPS := setup format tidy lint dependencies build-tests build-server build-go docs-fresh test-rust end-to-end test-go \
-	test-host experiments-smoke
+CHECK_STEPS := setup format tidy lint dependencies build-tests build-server build-go docs-fresh test-rust end-to-end \
+	valkey-suite-fast test-go test-host experiments-smoke
 
 test: ## all tests of every part; seconds per step and a budget of 12 minutes on two cores (scripts/steps)
 	@scripts/steps test $(TEST_STEPS)

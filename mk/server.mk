@@ -38,9 +38,12 @@ test-harness: ## the end-to-end tests with Valkey in the server's place: shows t
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability
 	scripts/planted --self-test
 
-.PHONY: valkey-suite
-valkey-suite: build-server ## Valkey's own Tcl suite with Tidemill in the server's place, 7 minutes; UNITS="types unit/multi" for some
+.PHONY: valkey-suite valkey-suite-fast
+valkey-suite: build-server ## Valkey's own Tcl suite with Tidemill in the server's place, 10 minutes; UNITS="types unit/multi" for some
 	python3 tests/valkey/run.py $(UNITS)
+
+valkey-suite-fast: build-server ## the units of the suite that `make check` runs, at most 4 minutes
+	python3 tests/valkey/run.py --fast $(UNITS)
 
 soak: valkey-suite
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -23,26 +24,29 @@ class Unavailable(Exception):
     """The source cannot be had here; the text says why and what to do."""
 
 
-def site():
-    """Address of the mirror from which apt takes Debian's packages here."""
+# For machines whose apt knows no mirror of Debian.
+EVERYBODYS_MIRROR = "http://deb.debian.org/debian"
+
+
+def sites():
+    """Mirrors of Debian: the one from which apt takes its packages here, then everybody's."""
     targets = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE)", "Created-By: Packages"],
                              capture_output=True, text=True, check=True).stdout
-    sites = [line.split()[0] for line in targets.splitlines() if "security" not in line]
-    if not sites:
-        raise Unavailable("apt has no lists; run apt-get update")
-    return sites[0].rstrip("/")
+    found = [line.split()[0].rstrip("/") for line in targets.splitlines() if "security" not in line]
+    return list(dict.fromkeys([*found[:1], EVERYBODYS_MIRROR]))
 
 
-def download(directory):
+def download(directory, site):
     """Downloads the source package into a directory, by lists and a configuration of its own."""
     (directory / "state/lists/partial").mkdir(parents=True)
     (directory / "cache/archives/partial").mkdir(parents=True)
     keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    sources = "".join(f"deb-src [signed-by={keyring}] {site()} {suite} main\n" for suite in SUITES)
+    sources = "".join(f"deb-src [signed-by={keyring}] {site} {suite} main\n" for suite in SUITES)
     (directory / "sources.list").write_text(sources)
     apt = ["-qq", "-o", f"Dir::State={directory}/state", "-o", "Dir::State::status=/var/lib/dpkg/status",
            "-o", f"Dir::Cache={directory}/cache", "-o", f"Dir::Etc::sourcelist={directory}/sources.list",
-           "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Sandbox::User=root"]
+           "-o", "Dir::Etc::sourceparts=-", "-o", "APT::Sandbox::User=root",
+           "-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30", "-o", "Acquire::https::Timeout=30"]
     subprocess.run(["apt-get", *apt, "update"], check=True, stdin=subprocess.DEVNULL)
     shown = subprocess.run(["apt-cache", *apt, "showsrc", PACKAGE], capture_output=True, text=True, check=True).stdout
     versions = [version for version in re.findall(r"^Version: (\S+)$", shown, re.MULTILINE) if version.startswith(SERIES)]
@@ -66,17 +70,34 @@ def fetch():
     if present:
         return present[-1].parent
     tools.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="valkey-source-") as scratch:
-        try:
-            archive, version = download(pathlib.Path(scratch))
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise Unavailable(f"Debian's source package of Valkey cannot be downloaded ({error}); name a source tree in "
-                              "TIDEMILL_VALKEY_SOURCE") from error
-        target = tools / f"valkey-{version}"
+    reasons = []
+    try:
+        mirrors = sites()
+    except (OSError, subprocess.CalledProcessError) as error:
+        mirrors, reasons = [], [str(error)]
+    for site in mirrors:
+        with tempfile.TemporaryDirectory(prefix=".valkey-source-", dir=tools) as scratch:
+            try:
+                archive, version = download(pathlib.Path(scratch), site)
+                return unpack(archive, pathlib.Path(scratch), tools / f"valkey-{version}")
+            except (OSError, subprocess.CalledProcessError, tarfile.TarError, Unavailable) as error:
+                failed = f"{error.cmd[0]} failed" if isinstance(error, subprocess.CalledProcessError) else str(error)
+                reasons.append(f"{site}: {failed}")
+    raise Unavailable("Valkey's suite is missing: Debian's source package of Valkey cannot be downloaded "
+                      f"({'; '.join(reasons)}). Name a source tree in TIDEMILL_VALKEY_SOURCE")
+
+
+def unpack(archive, scratch, target):
+    """Unpacks an archive of one folder into its place at once: another run may do the same meanwhile."""
+    # Not by tar, which needs a program per compression.
+    unpacked = scratch / "unpacked"
+    with tarfile.open(archive) as files:
+        files.extractall(unpacked)
+    (folder,) = unpacked.iterdir()
+    (folder / ".complete").touch()
+    if not (target / ".complete").exists():
         shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        subprocess.run(["tar", "-xf", archive, "-C", target, "--strip-components=1"], check=True)
-        (target / ".complete").touch()
+        folder.rename(target)
     return target
 
 

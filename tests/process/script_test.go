@@ -183,3 +183,73 @@ end return 'whole'`
 		t.Fatal(err)
 	}
 }
+
+// An endless script in a transaction, or one that has stopped the other workers, keeps only those
+// who need its keys: with one worker, too, it can be killed, and the transaction goes on behind it.
+func TestScript_WithoutEndInTransactionOrAloneIsKilled(t *testing.T) {
+	for _, workers := range []string{"1", "2"} {
+		server := instance.Start(t, instance.Subject, "--worker-threads", workers,
+			"--busy-reply-threshold", "50")
+		control := server.Dial(t)
+		do(t, control, "SET", "other", "1")
+		busy := func(words ...string) {
+			t.Helper()
+			waiting := server.Dial(t)
+			waiting.Timeout = closeTimeout
+			if reply := do(t, waiting, words...); !strings.HasPrefix(string(reply.Text), "BUSY ") {
+				t.Errorf("%v: %v", words, reply)
+			}
+		}
+		transaction := server.Dial(t)
+		transaction.Timeout = 2 * closeTimeout
+		for _, words := range [][]string{
+			{"MULTI"}, {"SET", "a", "1"}, {"EVAL", endless, "0"}, {"INCR", "a"}, {"DBSIZE"},
+			{"EVAL", "redis.call('KEYS', '*') redis.call('GET', 'a') " + endless, "0"},
+			{"GET", "a"},
+		} {
+			do(t, transaction, words...)
+		}
+		request := wire.AppendCommand(nil, wire.Arguments("EXEC")...)
+		if err := transaction.SendRaw(request); err != nil {
+			t.Fatal(err)
+		}
+		isRunning := func() bool { return !do(t, control, "FUNCTION", "STATS").Items[1].Null }
+		for range 2 {
+			waitFor(t, "the script to run for long", isRunning)
+			busy("GET", "a")
+			busy("EVAL", "return redis.call('SET', 'a', 'x')", "1", "a")
+			if reply := do(t, control, "PING"); string(reply.Text) != "PONG" {
+				t.Errorf("a neighbour: %v", reply)
+			}
+			if reply := do(t, control, "SCRIPT", "KILL"); string(reply.Text) != "OK" {
+				t.Errorf("%v", reply)
+			}
+			waitFor(t, "the script to end", func() bool {
+				stats := do(t, control, "FUNCTION", "STATS").Items[1]
+				return stats.Null || strings.Contains(string(stats.Items[3].Items[1].Text), "KEYS")
+			})
+		}
+		replies := receive(t, transaction).Items
+		if len(replies) != 6 || string(replies[5].Text) != "2" || replies[2].Int() != 2 {
+			t.Errorf("%v", replies)
+		}
+		for _, at := range []int{1, 4} {
+			if text := string(replies[at].Text); !strings.Contains(text, "on @user_script:1.") {
+				t.Errorf("%v", replies[at])
+			}
+		}
+		alone := sendScript(t, server, control, "EVAL",
+			"redis.call('SET', 'b', '1') redis.call('KEYS', '*') "+endless, "1", "b")
+		busy("GET", "other")
+		busy("FLUSHALL")
+		killed := do(t, control, "SCRIPT", "KILL")
+		if !strings.HasPrefix(string(killed.Text), "UNKILLABLE ") {
+			t.Errorf("%v", killed)
+		}
+		_ = control.SendRaw(wire.AppendCommand(nil, wire.Arguments("SHUTDOWN", "NOSAVE")...))
+		if _, err := alone.Receive(); err == nil {
+			t.Error("the server goes on")
+		}
+		server.Kill()
+	}
+}

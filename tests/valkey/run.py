@@ -35,6 +35,8 @@ import source
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 EXPECTED = HERE / "expected_failures.txt"
+# The suite expects of a script that runs for long that everybody hears BUSY.
+OPTIONS = ["--busy-reply-all", "yes"]
 ORACLE = ROOT / "build/tools/bin/valkey-server"
 
 UNITS = {
@@ -102,7 +104,8 @@ def binaries(directory, server):
     """A folder of programs under the names by which the suite starts them."""
     directory.mkdir()
     launcher = directory / "valkey-server"
-    launcher.write_text(f"#!/bin/sh\nexec {shlex.join(server)} \"$@\"\n")
+    options = shlex.join([] if server == [str(ORACLE)] else OPTIONS)
+    launcher.write_text(f"#!/bin/sh\nexec {shlex.join(server)} \"$@\" {options}\n")
     launcher.chmod(0o755)
     for name in ("cli", "benchmark"):
         program = shutil.which(f"redis-{name}")

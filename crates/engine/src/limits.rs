@@ -277,6 +277,13 @@ pub const FUNCTION_RUN_BYTES_MAX: usize = 512 << 20;
 /// Microseconds after which a script ends its turn, so that other connections have theirs.
 pub const SCRIPT_SLICE_US: u64 = 2_000;
 
+/// Bytes of messages and events that a script keeps until its end; with more it asks for the token
+/// and tells those so far.
+pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that a kept message or event takes beside channel, payload or key.
+pub const TOLD_OVERHEAD_BYTES: usize = 96;
+
 /// Milliseconds that a library may take to load.
 pub const LIBRARY_LOAD_MS_MAX: u64 = 500;
 

@@ -177,6 +177,8 @@ pub struct Settings {
     /// `busy-reply-threshold` in microseconds: how long a script may run before those who need its
     /// slots are told; 0 is for ever.
     pub busy_reply_us: u64,
+    /// `busy-reply-all`: whether everybody is told of a script that runs for that long.
+    pub tells_all_busy: bool,
     /// `rcu-quiescent`.
     pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
@@ -259,6 +261,7 @@ impl Default for Settings {
             tracked_keys_max: 1_000_000,
             latency_tracking: true,
             busy_reply_us: 5_000_000,
+            tells_all_busy: false,
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
             published_events: EventClass::empty(),

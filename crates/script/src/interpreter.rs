@@ -187,7 +187,7 @@ impl Interpreter {
             held.saturating_add(self.run_bytes_max.saturating_mul(runs));
         let limit = self.vm.heap.budget.limit_bytes;
         if self.vm.heap.budget.used_bytes > limit / 2 {
-            self.vm.collect();
+            self.collect();
         }
     }
 
@@ -231,14 +231,18 @@ impl Interpreter {
         Ok(Script(number))
     }
 
-    /// Forgets a script. Runs of it go on.
+    /// Forgets a script. Runs of it go on. [`Interpreter::collect`] frees its memory, or a later
+    /// run that needs room.
     pub fn forget(&mut self, script: Script) {
         let scripts = self.vm.scripts;
         // An existing entry is overwritten, which needs no memory.
         let _ = self.vm.heap.set(scripts, Value::Number(script.0 as f64), Value::Nil);
+    }
+
+    /// Frees what runs and forgotten scripts have left.
+    pub fn collect(&mut self) {
         self.vm.collect();
-        let suspended = self.suspended.len();
-        if suspended == 0 {
+        if self.suspended.is_empty() {
             self.base_bytes = self.vm.heap.budget.used_bytes;
         }
     }
@@ -277,7 +281,9 @@ impl Interpreter {
         are_globals: bool,
     ) -> Progress {
         self.make_room();
-        self.vm.settings = Settings::default();
+        // Random numbers go on from run to run.
+        let random = self.vm.settings.random;
+        self.vm.settings = Settings { random, ..Settings::default() };
         let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
         let tables = self.texts(keys).and_then(|keys| Ok((keys, self.texts(arguments)?)));
         let Ok((keys, arguments)) = tables else {
@@ -323,7 +329,8 @@ impl Interpreter {
         let suspension = self.suspended.swap_remove(index);
         let (_, parked) = self.vm.parked.swap_remove(parked);
         self.vm.unpark(parked);
-        self.vm.settings = suspension.settings;
+        let random = self.vm.settings.random;
+        self.vm.settings = Settings { random, ..suspension.settings };
         let tables = (suspension.keys, suspension.arguments, suspension.are_globals);
         if tables.2 {
             self.set_globals(tables.0, tables.1);
@@ -358,7 +365,7 @@ impl Interpreter {
                 self.vm.parked.push((run, parked));
                 self.suspended.push(Suspension {
                     run,
-                    settings: std::mem::take(&mut self.vm.settings),
+                    settings: self.vm.settings.clone(),
                     keys,
                     arguments,
                     are_globals,
@@ -414,6 +421,9 @@ impl Interpreter {
         };
         self.vm.reset();
         self.forget(script);
+        if self.vm.heap.budget.used_bytes > 2 * self.base_bytes {
+            self.collect();
+        }
         kept
     }
 

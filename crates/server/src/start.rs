@@ -260,6 +260,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     }
     wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
+    // Before any connection ends: a client that sees its own end finds nobody listening.
+    listeners.all().iter().for_each(|listener| listener.stop());
     let result = stop_workers(&stop, &wakers, threads);
     let result = result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())));
     durability.stop();

@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
-use tidemill_store::gate::Seat;
+use tidemill_store::gate::{ClosedGate, Seat};
+use tidemill_store::limits::SLOT_COUNT;
 use tidemill_store::{DetachedLock, EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::expiry_clock::ExpiryClock;
@@ -167,7 +168,7 @@ impl<'k> LockSet<'k> {
     }
 
     /// Slots that are locked.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotNumber> + use<'_, 'k> {
+    pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = SlotNumber> + use<'_, 'k> {
         self.locks.iter().map(SlotLock::slot)
     }
 
@@ -201,6 +202,27 @@ impl<'k> LockSet<'k> {
         let Some(lock) = shared.keyspace.try_lock(slot) else { return false };
         self.insert(index, lock);
         true
+    }
+
+    /// Locks all slots that it has not locked yet, while the gate is closed: then others may run
+    /// again.
+    pub(crate) fn lock_all(&mut self, shared: &'k Shared, _alone: &ClosedGate<'_>) {
+        let mut locked = std::mem::take(&mut self.locks).into_iter().peekable();
+        let mut all = SmallVec::with_capacity(SLOT_COUNT);
+        for slot in SlotNumber::all() {
+            let lock = locked.next_if(|lock| lock.slot() == slot).unwrap_or_else(|| {
+                let lock = shared.keyspace.try_lock(slot);
+                let mut lock = lock.expect("nobody holds a slot while all others are stopped");
+                if self.held {
+                    lock.mark_held();
+                }
+                lock
+            });
+            all.push(lock);
+        }
+        self.locks = all;
+        (self.last, self.ranks, self.alone) = (0, None, false);
+        self.clock.set(None);
     }
 
     fn insert(&mut self, index: usize, mut lock: SlotLock<'k, SlotRegistry>) {

@@ -14,6 +14,7 @@ pub(crate) mod key_hashes;
 pub(crate) mod key_wait;
 pub mod locks;
 pub(crate) mod options;
+mod outbox;
 pub mod outcome;
 pub mod section;
 pub mod session_context;

@@ -14,9 +14,11 @@
 //! locks of the unit that served it ([`Unit::succeed`]) and may add to them.
 
 use tidemill_resp::request::ArgumentView;
+use tidemill_store::gate::ClosedGate;
 use tidemill_store::{EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::access::locks::{DetachedLocks, LockSet};
+use crate::access::outbox::Outbox;
 use crate::commit::{Effects, Journal, Record, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
 use crate::shared::Shared;
@@ -51,6 +53,8 @@ struct Notes<'k> {
     served: Vec<(usize, Message)>,
     /// Records of concealed units that are done, by the order of their numbers to come.
     concealed: Vec<Record>,
+    /// Messages and events that wait for the end; none if they are told at once.
+    outbox: Option<Outbox>,
 }
 
 impl<'k> Unit<'k> {
@@ -122,8 +126,14 @@ impl<'k> Unit<'k> {
         assert!(!has_number, "a unit with a number takes no further slot");
     }
 
+    /// Locks all slots that it has not locked yet: see [`LockSet::lock_all`].
+    pub(crate) fn lock_all(&mut self, shared: &'k Shared, alone: &ClosedGate<'_>) {
+        self.assert_grows();
+        self.locks.lock_all(shared, alone);
+    }
+
     /// Slots that it has locked.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = SlotNumber> + use<'_, 'k> {
+    pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = SlotNumber> + use<'_, 'k> {
         self.locks.slots()
     }
 
@@ -148,6 +158,25 @@ impl<'k> Unit<'k> {
     pub(crate) fn abandon(mut self) {
         debug_assert!(self.notes.as_ref().is_none_or(|notes| notes.number.is_none()));
         self.notes = None;
+    }
+
+    /// Lets messages and events wait for the end of the unit, which may be taken back before.
+    pub(crate) fn defer_messages(&mut self) {
+        self.notes().outbox.get_or_insert_default();
+    }
+
+    /// Messages and events that wait; none if they are told at once.
+    #[inline]
+    pub(crate) fn outbox(&mut self) -> Option<&mut Outbox> {
+        self.notes.as_mut()?.outbox.as_mut()
+    }
+
+    /// Tells what waits: the unit is not taken back any more.
+    #[inline]
+    pub(crate) fn deliver_messages(&mut self, shared: &Shared, worker: &Worker) {
+        if let Some(outbox) = self.outbox() {
+            outbox.deliver(shared, worker);
+        }
     }
 
     /// Clock of everything under its locks: see [`LockSet::expiry_clock`].
@@ -261,6 +290,7 @@ pub(crate) struct SuspendedUnit {
     locks: DetachedLocks,
     effects: Effects,
     ready: ReadyKeys,
+    outbox: Option<Outbox>,
 }
 
 impl SuspendedUnit {
@@ -268,10 +298,11 @@ impl SuspendedUnit {
     /// needs the token.
     pub(crate) fn resume(self, shared: &Shared) -> Unit<'_> {
         let mut unit = Unit::new(shared, self.locks.attach(shared));
-        if unit.notes.is_some() || !self.ready.is_empty() {
+        if unit.notes.is_some() || !self.ready.is_empty() || self.outbox.is_some() {
             let notes = unit.notes();
             notes.effects = self.effects;
             notes.ready = self.ready;
+            notes.outbox = self.outbox;
         }
         unit
     }
@@ -286,7 +317,8 @@ impl Unit<'_> {
     pub(crate) fn suspend(self) -> SuspendedUnit {
         let notes = self.notes.map(|notes| *notes).unwrap_or_default();
         assert!(notes.number.is_none() && notes.served.is_empty() && notes.concealed.is_empty());
-        SuspendedUnit { locks: self.locks.detach(), effects: notes.effects, ready: notes.ready }
+        let Notes { effects, ready, outbox, .. } = notes;
+        SuspendedUnit { locks: self.locks.detach(), effects, ready, outbox }
     }
 }
 

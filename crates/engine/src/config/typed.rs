@@ -331,7 +331,8 @@ impl Configuration {
                 0 => u64::MAX,
                 ms => ms.saturating_mul(1_000_000),
             },
-            busy_reply_us: self.number::<u64>("busy-reply-threshold") * 1_000,
+            busy_reply_us: self.number::<u64>("busy-reply-threshold").saturating_mul(1_000),
+            tells_all_busy: self.flag("busy-reply-all"),
             tracked_keys_max: self.number("tracking-table-max-keys"),
             latency_tracking: self.flag("latency-tracking"),
             quiescent: match self.text("rcu-quiescent") {

@@ -11,6 +11,7 @@ use crate::access::options::database;
 use crate::access::section::Enter;
 use crate::access::unwatch::unwatch;
 use crate::acl::Context;
+use crate::admin::scripting::busy_error;
 use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::{CommandError, QUOTED_BYTES_MAX, until_nul};
 use crate::slots::parking::WaitTarget;
@@ -193,10 +194,16 @@ fn permit<E: Enter>(
     Err(error)
 }
 
-/// Error of a command that is refused while data cannot be saved, or is being loaded.
+/// Error of a command that is refused while a script is busy, or data cannot be saved, or is being
+/// loaded.
 #[cold]
 fn refused_now<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<CommandError> {
     let Executor { shared, worker, session, .. } = executor;
+    if let Some(kind) = worker.busy
+        && !command.flags.contains(Flags::ALLOW_BUSY)
+    {
+        return Some(busy_error(kind));
+    }
     if worker.refuses_writes && is_refused_unsaved(command) {
         return Some(shared.write_refused());
     }
@@ -214,7 +221,6 @@ fn refused_now<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<C
 
 /// True if a command is refused while data cannot be saved: a write, and `PING`, by which clients
 /// and balancers ask for health.
-#[cold]
 fn is_refused_unsaved(command: &Command) -> bool {
     command.flags.contains(Flags::WRITE) || command.name == "ping"
 }

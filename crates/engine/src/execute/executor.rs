@@ -27,7 +27,19 @@ pub(crate) struct Executor<'k, 's, E> {
     pub(crate) reply: &'s mut ReplyBuffer,
 }
 
-impl<E> Executor<'_, '_, E> {
+impl<'k, E> Executor<'k, '_, E> {
+    /// The same with another target of replies.
+    pub(crate) fn with_reply<'t>(&'t mut self, reply: &'t mut ReplyBuffer) -> Executor<'k, 't, E> {
+        Executor {
+            shared: self.shared,
+            handlers: self.handlers,
+            worker: &mut *self.worker,
+            session: &mut *self.session,
+            reader: &mut *self.reader,
+            reply,
+        }
+    }
+
     /// Place of the session in a line.
     pub(crate) fn ticket(&self) -> Ticket {
         self.session.ticket(self.worker.index)

@@ -6,21 +6,23 @@
 //! simple to understand, and such transactions are rare.
 
 use smallvec::SmallVec;
+use tidemill_resp::encode::{Mark, ReplyBuffer};
+use tidemill_resp::request::OwnedArguments;
 use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
 
 use super::executor::{Executor, Step};
 use super::keyed::{self, key_positions, lock};
 use super::permission;
-use super::script;
-use super::unit::{commit, run_inner};
+use super::script::{self, Suspended};
+use super::unit::{close_gate, commit, run_inner};
 use crate::access::handler::Handler;
 use crate::access::locks::{LockSet, Slots, ascending};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
 use crate::access::unwatch::unwatch;
 use crate::acl::Context;
-use crate::command::{CommandId, Flags, Scope};
+use crate::command::{Command, CommandId, Flags, Scope};
 use crate::error::CommandError;
 use crate::memory::Room;
 use crate::shared::Shared;
@@ -28,13 +30,77 @@ use crate::slots::parking::WaitTarget;
 use crate::slots::token::TokenGuard;
 use crate::worker::session::{Queued, Transaction};
 
+/// Closed gate of a transaction with a command on the whole keyspace, and the token that goes with
+/// it. The gate opens first.
+#[derive(Default)]
+pub(crate) struct Alone<'k> {
+    pub(crate) gate: Option<ClosedGate<'k>>,
+    pub(crate) token: Option<TokenGuard<'k>>,
+}
+
 /// Locks that keep others away from a transaction while it runs.
 struct Exclusion<'k> {
     unit: Unit<'k>,
-    gate: Option<ClosedGate<'k>>,
-    token: Option<TokenGuard<'k>>,
+    alone: Alone<'k>,
     /// It makes several changes, which are one to readers.
     publishes_several: bool,
+}
+
+/// State of a transaction when its commands, or one that is a script, have had a turn.
+pub(crate) enum Ran<'k> {
+    Done(Unit<'k>),
+    Suspended(Suspended),
+}
+
+/// Course of a transaction through its commands.
+struct Course {
+    queued: Vec<Queued>,
+    next: usize,
+    /// End of the replies that are sent: behind a command that closes the connection, the others
+    /// run nevertheless.
+    reply_end: Option<Mark>,
+}
+
+/// A transaction between two turns of a script of it.
+pub(crate) struct SuspendedTransaction {
+    course: Course,
+    /// `EXEC`.
+    pub(crate) exec: (CommandId, &'static Command),
+    /// Replies so far: none leaves before the transaction is done.
+    pub(crate) reply: ReplyBuffer,
+    /// Nanoseconds that the script has taken.
+    pub(crate) script_ns: u64,
+    /// Time of all commands: [`Worker::swap_time`](crate::worker::Worker::swap_time).
+    time: (u64, u64),
+}
+
+impl SuspendedTransaction {
+    /// Takes out the call of the script that is suspended.
+    pub(crate) fn take_call(&mut self) -> (CommandId, OwnedArguments) {
+        let queued = &mut self.course.queued[self.course.next];
+        (queued.id, std::mem::replace(&mut queued.arguments, OwnedArguments::new([])))
+    }
+
+    /// Runs the commands behind the script that has ended. `before` are the places in the replies
+    /// before its own.
+    pub(crate) fn go_on<'k, E: Enter>(
+        &mut self,
+        executor: &mut Executor<'k, '_, E>,
+        (unit, alone): (Unit<'k>, &mut Alone<'k>),
+        arguments: OwnedArguments,
+        before: (Mark, usize),
+    ) -> Ran<'k> {
+        self.course.queued[self.course.next].arguments = arguments;
+        self.course.end_command(executor, before, std::mem::take(&mut self.script_ns));
+        let now = executor.worker.swap_time(self.time);
+        let begun_ns = executor.shared.clock.monotonic_ns();
+        let ran = run_all(executor, unit, &mut self.course, alone);
+        if matches!(ran, Ran::Suspended(_)) {
+            self.script_ns = executor.shared.clock.monotonic_ns().saturating_sub(begun_ns);
+        }
+        executor.worker.swap_time(now);
+        ran
+    }
 }
 
 /// Slots that a transaction touches.
@@ -56,7 +122,14 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         executor.error(&"EXECABORT Transaction discarded because of previous errors.".into());
         return Step::Done;
     }
-    match check_memory(executor, &transaction) {
+    let has_script = has_script(executor.shared, &transaction);
+    // Beside the connection's, since a script may take several turns.
+    let mut replies = ReplyBuffer::new(executor.reply.protocol());
+    let checked = match has_script {
+        true => check_memory(&mut executor.with_reply(&mut replies), &transaction),
+        false => check_memory(executor, &transaction),
+    };
+    match checked {
         Ok(None) => {}
         Ok(Some(target)) => {
             executor.session.transaction = Some(transaction);
@@ -65,14 +138,14 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         Err(reason) => return refuse(executor, id, &reason),
     }
     let shared = executor.shared;
-    let Exclusion { mut unit, mut gate, mut token, publishes_several } =
-        match exclude(executor, &transaction) {
-            Ok(exclusion) => exclusion,
-            Err(place) => {
-                executor.session.transaction = Some(transaction);
-                return Step::Wait(place);
-            }
-        };
+    let Exclusion { mut unit, mut alone, publishes_several } = match exclude(executor, &transaction)
+    {
+        Ok(exclusion) => exclusion,
+        Err(place) => {
+            executor.session.transaction = Some(transaction);
+            return Step::Wait(place);
+        }
+    };
     executor.worker.refresh_clock(shared);
     if is_watch_broken(executor, &mut unit) {
         unwatch(shared, executor.worker, executor.session, Some(&mut unit));
@@ -83,21 +156,54 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     if publishes_several {
         unit.mark_held();
     }
-    executor.reply.array(transaction.queued.len());
-    unit = run_all(executor, unit, &transaction, &mut gate);
+    let mut course = Course { queued: transaction.queued, next: 0, reply_end: None };
+    if !has_script {
+        executor.reply.array(course.queued.len());
+        let Ran::Done(unit) = run_all(executor, unit, &mut course, &mut alone) else {
+            unreachable!("only scripts are suspended")
+        };
+        end(executor, unit, alone);
+        return Step::Done;
+    }
+    let time = (executor.worker.now_us(), executor.worker.ahead_ms());
+    let begun_ns = shared.clock.monotonic_ns();
+    replies.array(course.queued.len());
+    let ran = run_all(&mut executor.with_reply(&mut replies), unit, &mut course, &mut alone);
+    match ran {
+        Ran::Done(unit) => {
+            executor.reply.append(&mut replies);
+            end(executor, unit, alone);
+        }
+        Ran::Suspended(suspended) => {
+            let exec = (id, shared.commands.command(id));
+            let script_ns = shared.clock.monotonic_ns().saturating_sub(begun_ns);
+            let transaction =
+                SuspendedTransaction { course, exec, reply: replies, script_ns, time };
+            script::keep_transaction(executor, suspended, transaction);
+        }
+    }
+    Step::Done
+}
+
+/// Ends a transaction whose commands have run.
+pub(crate) fn end<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    mut unit: Unit<'k>,
+    mut alone: Alone<'k>,
+) {
+    let shared = executor.shared;
     if unit.ready().is_some() {
         // Waiters are served after the transaction, by the time that it is then.
         executor.worker.refresh_clock(shared);
         unit.release_clock();
     }
-    if gate.is_some() && token.is_none() {
+    if alone.gate.is_some() && alone.token.is_none() {
         // Others run on before somebody else may stop them.
-        token = unit.take_token();
+        alone.token = unit.take_token();
     }
     let guard = executor.reader.enter();
     commit(shared, executor.worker, unit, guard.section());
-    drop((gate, token));
-    Step::Done
+    drop(alone);
 }
 
 /// Refuses a transaction: there is no memory for it, or no writes are accepted.
@@ -114,36 +220,50 @@ fn refuse<E: Enter>(
     Step::Done
 }
 
-/// Runs all queued commands, one after the other.
+/// Runs the queued commands from the next one on, one after the other, up to a script whose turn
+/// ends.
 fn run_all<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     mut unit: Unit<'k>,
-    transaction: &Transaction,
-    gate: &mut Option<ClosedGate<'k>>,
-) -> Unit<'k> {
-    let shared = executor.shared;
-    let mut start_ns = shared.clock.monotonic_ns();
-    // A command that closes the connection is the last one whose reply is sent; the others run
-    // nevertheless.
-    let mut reply_end = None;
-    for (index, queued) in transaction.queued.iter().enumerate() {
-        let (mark, before) = (executor.reply.mark(), executor.reply.len());
-        unit = run_queued(executor, unit, queued, gate);
-        executor.keep_places(before, transaction.queued.len() - index - 1);
-        let now_ns = shared.clock.monotonic_ns();
-        let called = (queued.id, shared.commands.command(queued.id));
-        let reply_bytes = executor.reply.appended_bytes(mark);
-        executor.note_queued(called, &queued.arguments.view(), now_ns - start_ns, reply_bytes);
+    course: &mut Course,
+    alone: &mut Alone<'k>,
+) -> Ran<'k> {
+    let mut start_ns = executor.shared.clock.monotonic_ns();
+    while let Some(queued) = course.queued.get(course.next) {
+        let before = (executor.reply.mark(), executor.reply.len());
+        match run_queued(executor, unit, queued, alone) {
+            Ran::Done(ran) => unit = ran,
+            suspended @ Ran::Suspended(_) => return suspended,
+        }
+        let now_ns = executor.shared.clock.monotonic_ns();
+        course.end_command(executor, before, now_ns - start_ns);
         start_ns = now_ns;
-        if executor.session.close_after_reply && reply_end.is_none() {
-            reply_end = Some(executor.reply.mark());
+    }
+    if let Some(mark) = course.reply_end {
+        executor.reply.truncate(mark);
+    }
+    Ran::Done(unit)
+}
+
+impl Course {
+    /// Notes the command that has ended; the next one comes.
+    fn end_command<E: Enter>(
+        &mut self,
+        executor: &mut Executor<'_, '_, E>,
+        (mark, before): (Mark, usize),
+        elapsed_ns: u64,
+    ) {
+        let queued = &self.queued[self.next];
+        self.next += 1;
+        executor.keep_places(before, self.queued.len() - self.next);
+        let called = (queued.id, executor.shared.commands.command(queued.id));
+        let reply_bytes = executor.reply.appended_bytes(mark);
+        executor.note_queued(called, &queued.arguments.view(), elapsed_ns, reply_bytes);
+        if executor.session.close_after_reply && self.reply_end.is_none() {
+            self.reply_end = Some(executor.reply.mark());
         }
         executor.reader.quiescent();
     }
-    if let Some(mark) = reply_end {
-        executor.reply.truncate(mark);
-    }
-    unit
 }
 
 /// Runs a queued command, if the session's user may still call it: rules may have changed since it
@@ -152,21 +272,36 @@ fn run_queued<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
     queued: &Queued,
-    gate: &mut Option<ClosedGate<'k>>,
-) -> Unit<'k> {
+    alone: &mut Alone<'k>,
+) -> Ran<'k> {
     let call = (queued.id, &queued.arguments.view());
     if !executor.session.is_unrestricted
         && let Err(denial) = permission::check(executor, call, Context::Multi)
     {
         executor.error(&denial.error_in_exec());
-        return unit;
+        return Ran::Done(unit);
     }
+    let command = executor.shared.commands.command(queued.id);
     if let Some(Handler::Script(how)) = executor.handlers.of(queued.id) {
-        let command = executor.shared.commands.command(queued.id);
         let request = script::Request { id: queued.id, command, how, args: call.1 };
-        return script::run_in_transaction(executor, unit, request, gate);
+        return script::run_in_transaction(executor, unit, request, alone);
     }
-    run_inner(executor, unit, call, gate.as_ref())
+    if alone.gate.is_none() && is_on_all_keys(command) {
+        // A script before it was suspended: the gate is open since.
+        alone.gate = Some(close_gate(executor.shared, executor.reader.seat()));
+    }
+    Ran::Done(run_inner(executor, unit, call, alone.gate.as_ref()))
+}
+
+/// True if a command runs with all other workers stopped.
+fn is_on_all_keys(command: &Command) -> bool {
+    command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS)
+}
+
+/// True if a transaction runs scripts.
+fn has_script(shared: &Shared, transaction: &Transaction) -> bool {
+    let scope = |queued: &Queued| shared.commands.command(queued.id).scope;
+    transaction.queued.iter().any(|queued| scope(queued) == Scope::Script)
 }
 
 /// True if a transaction publishes messages by command.
@@ -213,19 +348,15 @@ fn exclude<'k, E: Enter>(
         return Err(WaitTarget::Lane);
     }
     let Footprint { slots, publishes_several } = footprint(executor, transaction);
-    let is_whole =
-        transaction.queued.iter().map(|queued| shared.commands.command(queued.id)).any(|command| {
-            command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS)
-        });
-    if !is_whole {
-        let has_script = transaction.queued.iter().any(|queued| runs_script(shared, queued));
-        let locks = match has_script {
+    let mut commands = transaction.queued.iter().map(|queued| shared.commands.command(queued.id));
+    if !commands.any(is_on_all_keys) {
+        let locks = match has_script(shared, transaction) {
             // It may touch keys that nobody named, and what ran before it is not taken back.
             true => LockSet::with_token(shared, &slots, executor.ticket(), executor.reader.seat())?,
             false => lock(executor, &slots)?,
         };
         let unit = Unit::new(shared, locks);
-        return Ok(Exclusion { unit, gate: None, token: None, publishes_several });
+        return Ok(Exclusion { unit, alone: Alone::default(), publishes_several });
     }
     let seat = executor.reader.seat();
     let token = shared.token.try_take(executor.ticket(), seat).ok_or(WaitTarget::Token)?;
@@ -233,11 +364,8 @@ fn exclude<'k, E: Enter>(
     let gate = gate.ok_or(WaitTarget::Gate)?;
     let locks = LockSet::all(shared, &slots).ok_or(WaitTarget::Gate)?;
     let unit = Unit::new(shared, locks);
-    Ok(Exclusion { unit, gate: Some(gate), token: Some(token), publishes_several })
-}
-
-fn runs_script(shared: &Shared, queued: &Queued) -> bool {
-    shared.commands.command(queued.id).scope == Scope::Script
+    let alone = Alone { gate: Some(gate), token: Some(token) };
+    Ok(Exclusion { unit, alone, publishes_several })
 }
 
 fn footprint<E>(executor: &Executor<'_, '_, E>, transaction: &Transaction) -> Footprint {

@@ -737,7 +737,9 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         if matches!(step, Step::Done) {
             self.session.show_transaction();
-            self.note_ran(id, command, args);
+            if !self.session.has_pending_script {
+                self.note_ran(id, command, args);
+            }
         }
         step
     }

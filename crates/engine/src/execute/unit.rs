@@ -5,7 +5,7 @@
 
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::Section;
-use tidemill_store::gate::ClosedGate;
+use tidemill_store::gate::{ClosedGate, Seat};
 
 use super::executor::Executor;
 use super::{admit, serve};
@@ -20,7 +20,7 @@ use crate::command::CommandId;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// Ends a unit: its record goes to the journal, blocked clients are served by units of their own,
+/// Ends a unit: what it has to tell is told, its record goes to the journal, blocked clients are served by units of their own,
 /// the locks are given back, the replies of served clients are sent.
 ///
 /// Does not block. To be called in a read section.
@@ -31,6 +31,7 @@ pub(crate) fn commit<'k>(
     mut unit: Unit<'k>,
     section: Section<'_>,
 ) {
+    unit.deliver_messages(shared, worker);
     if unit.ready().is_some() {
         unit.succeed(worker);
         unit = serve::serve_ready(shared, worker, unit, section);
@@ -44,6 +45,19 @@ pub(crate) fn commit<'k>(
     // holds these replies back too; and without the locks, which a wake-up need not prolong.
     for (owner, reply) in served {
         shared.mailboxes.post(owner, reply);
+    }
+}
+
+/// Stops all other workers, for the holder of the token.
+///
+/// It waits for the longest command that is under way: nobody waits for the slots of the holder
+/// within a command. A member that closes the gate without the token gives way.
+pub(crate) fn close_gate<'k>(shared: &'k Shared, seat: &Seat) -> ClosedGate<'k> {
+    loop {
+        if let Some(gate) = shared.keyspace.close_gate(seat, || false) {
+            return gate;
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -93,7 +107,10 @@ pub(crate) fn run_inner<'k, E: Enter>(
         Some(Handler::Script(_)) => unreachable!("scripts call none, and EXEC runs them itself"),
         None => (Err(admit::container_error(command, args).into()), unit),
     };
-    executor.worker.publish_misses(shared);
+    match unit.outbox() {
+        Some(outbox) => outbox.misses(executor.worker),
+        None => executor.worker.publish_misses(shared),
+    }
     unit.end_command(shared, executor.worker, database, args);
     let stats = executor.worker.stats(shared);
     stats.commands_processed.add(1);

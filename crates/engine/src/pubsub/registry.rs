@@ -264,6 +264,17 @@ impl PubSub {
         Ok(receivers)
     }
 
+    /// Number of those who would receive a message of a channel now, as `PUBLISH` counts them.
+    #[must_use]
+    pub fn receivers(&self, kind: TopicKind, channel: &[u8]) -> u64 {
+        let mut receivers = self.subscriber_count(kind, channel);
+        if kind == TopicKind::Channel {
+            let patterns = self.patterns.read().unwrap_or_else(PoisonError::into_inner);
+            patterns.matching(channel, |_, counts| receivers += counts.total());
+        }
+        receivers
+    }
+
     /// Subscribers of a channel, patterns not included.
     #[must_use]
     pub fn subscriber_count(&self, kind: TopicKind, channel: &[u8]) -> u64 {

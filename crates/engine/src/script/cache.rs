@@ -33,6 +33,25 @@ pub(crate) enum Origin {
     Loaded,
 }
 
+/// Memory of a script or function that a run of it was taken back, because it met the taken slot
+/// of a key that was not declared: later ones begin with the token.
+#[derive(Debug, Default)]
+pub(crate) struct UndeclaredKeys(AtomicBool);
+
+impl UndeclaredKeys {
+    /// True if a run met such a slot.
+    pub(crate) fn were_met(&self) -> bool {
+        // Relaxed: a hint.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a run met such a slot.
+    pub(crate) fn note(&self) {
+        // Relaxed: a hint.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A script that compiles.
 #[derive(Debug)]
 pub(crate) struct CachedScript {
@@ -40,7 +59,7 @@ pub(crate) struct CachedScript {
     pub(crate) source: Box<[u8]>,
     /// Flags of its first line; none when that names none.
     pub(crate) flags: Option<Flags>,
-    touches_undeclared: AtomicBool,
+    pub(crate) undeclared: UndeclaredKeys,
     is_gone: AtomicBool,
     used_ms: AtomicU64,
 }
@@ -63,18 +82,6 @@ impl CachedScript {
         if self.used_ms.load(Ordering::Relaxed) < now_ms {
             self.used_ms.store(now_ms, Ordering::Relaxed);
         }
-    }
-
-    /// True if a run of it touched a key that was not declared: it begins with the token.
-    pub(crate) fn touches_undeclared(&self) -> bool {
-        // Relaxed: a hint.
-        self.touches_undeclared.load(Ordering::Relaxed)
-    }
-
-    /// Notes that a run touched a key that was not declared.
-    pub(crate) fn note_undeclared(&self) {
-        // Relaxed: a hint.
-        self.touches_undeclared.store(true, Ordering::Relaxed);
     }
 }
 
@@ -142,7 +149,7 @@ impl Cache {
             digest,
             source: source.into(),
             flags,
-            touches_undeclared: AtomicBool::new(false),
+            undeclared: UndeclaredKeys::default(),
             is_gone: AtomicBool::new(false),
             used_ms: AtomicU64::new(now_ms),
         });

@@ -10,18 +10,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_script::Flags;
 
+use super::cache::UndeclaredKeys;
 use crate::limits::{FUNCTION_BYTES, LIBRARY_BYTES};
 
 /// A function of a library.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct LibraryFunction {
     pub(crate) name: Box<[u8]>,
     pub(crate) description: Option<Box<[u8]>>,
     pub(crate) flags: Flags,
+    pub(crate) undeclared: UndeclaredKeys,
 }
 
 /// A library as it was loaded.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) name: Box<[u8]>,
     pub(crate) source: Box<[u8]>,
@@ -40,6 +42,8 @@ pub(crate) struct Snapshot {
     libraries: BTreeMap<Box<[u8]>, Arc<Library>>,
     /// Libraries by the names of their functions in lower case.
     owners: BTreeMap<Box<[u8]>, (Arc<Library>, usize)>,
+    /// Libraries that were removed or replaced so far.
+    removals: u64,
 }
 
 impl Snapshot {
@@ -57,6 +61,18 @@ impl Snapshot {
     /// index there.
     pub(crate) fn function(&self, name: &[u8]) -> Option<&(Arc<Library>, usize)> {
         self.owners.get(&*name.to_ascii_lowercase())
+    }
+
+    /// Changes when a library is removed or replaced.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// Removes all libraries.
+    pub(crate) fn clear(&mut self) {
+        self.removals += self.libraries.len() as u64;
+        self.libraries.clear();
+        self.owners.clear();
     }
 
     /// Number of functions.
@@ -97,6 +113,7 @@ impl Snapshot {
     /// Removes a library; tells whether it was there.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(library) = self.libraries.remove(name) else { return false };
+        self.removals += 1;
         self.owners.retain(|_, (owner, _)| !Arc::ptr_eq(owner, &library));
         true
     }

@@ -9,12 +9,16 @@ mod cache;
 mod functions;
 mod running;
 
-pub(crate) use cache::{Cache, CachedScript, Digest, Origin, hexadecimal};
+pub(crate) use cache::{Cache, CachedScript, Digest, Origin, UndeclaredKeys, hexadecimal};
 pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot};
 pub use functions::{Policy, RestoreError};
-pub(crate) use running::{KillError, Kind, Running, RunningScript};
+pub(crate) use running::{Holds, KillError, Kind, Running, RunningScript};
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidemill_script::Identity;
+
+use crate::command::{Command, Flags, Scope};
 
 /// Name of the only engine of scripts.
 pub(crate) const ENGINE: &str = "LUA";
@@ -28,6 +32,8 @@ pub struct Scripts {
     pub functions: Functions,
     /// Runs that take long.
     pub(crate) running: Running,
+    /// `DEBUG SET-DISABLE-DENY-SCRIPTS`.
+    is_denial_disabled: AtomicBool,
     identity: Identity,
 }
 
@@ -39,8 +45,23 @@ impl Scripts {
             cache: Cache::default(),
             functions: Functions::default(),
             running: Running::default(),
+            is_denial_disabled: AtomicBool::new(false),
             identity: identity(),
         }
+    }
+
+    /// Lets scripts call `DEBUG` and `CLIENT`, for tests, or not.
+    pub(crate) fn set_denial_disabled(&self, is_disabled: bool) {
+        // Relaxed: it holds for commands sent after the answer.
+        self.is_denial_disabled.store(is_disabled, Ordering::Relaxed);
+    }
+
+    /// True if a command is for clients only.
+    pub(crate) fn denies(&self, command: &Command) -> bool {
+        let is_of_tests = command.name == "debug" || command.name.starts_with("client|");
+        // Relaxed: as in `set_denial_disabled`.
+        let is_allowed = is_of_tests && self.is_denial_disabled.load(Ordering::Relaxed);
+        command.scope == Scope::Script || command.flags.contains(Flags::NOSCRIPT) && !is_allowed
     }
 
     /// Names and versions that scripts see.

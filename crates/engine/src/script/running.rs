@@ -2,7 +2,7 @@
 //!
 //! A run enters the table when it ends its first turn, so that brief ones touch nothing shared.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_store::SlotNumber;
@@ -27,6 +27,29 @@ pub(crate) enum KillError {
     OtherKind(Kind),
 }
 
+/// What a run keeps from others.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Holds {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Slots, and the token if so.
+    Slots(Vec<SlotNumber>, bool),
+    /// All slots and the token.
+    All,
+}
+
+impl Holds {
+    /// True if it has this slot, or the token if none is named.
+    fn has(&self, slot: Option<SlotNumber>) -> bool {
+        match self {
+            Holds::Nothing => false,
+            Holds::Slots(slots, has_token) => slot.map_or(*has_token, |slot| slots.contains(&slot)),
+            Holds::All => true,
+        }
+    }
+}
+
 /// A run that takes long.
 #[derive(Debug)]
 pub(crate) struct RunningScript {
@@ -38,8 +61,9 @@ pub(crate) struct RunningScript {
     pub(crate) started_us: u64,
     has_written: AtomicBool,
     is_killed: AtomicBool,
-    /// Slots that it has locked, and whether it has the token.
-    holds: Mutex<(Vec<SlotNumber>, bool)>,
+    /// Everybody is told that it is busy.
+    is_told: AtomicBool,
+    holds: Mutex<Holds>,
 }
 
 impl RunningScript {
@@ -49,14 +73,14 @@ impl RunningScript {
         command: Vec<Vec<u8>>,
         started_us: u64,
     ) -> RunningScript {
-        let (has_written, is_killed) = (AtomicBool::new(false), AtomicBool::new(false));
         RunningScript {
             kind,
             name,
             command,
             started_us,
-            has_written,
-            is_killed,
+            has_written: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             holds: Mutex::default(),
         }
     }
@@ -84,24 +108,18 @@ impl RunningScript {
         Ok(())
     }
 
-    fn holds(&self) -> MutexGuard<'_, (Vec<SlotNumber>, bool)> {
+    fn holds(&self) -> MutexGuard<'_, Holds> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what it has locked.
-    pub(crate) fn note_holds(&self, slots: Vec<SlotNumber>, has_token: bool) {
-        *self.holds() = (slots, has_token);
+    /// Notes what it keeps from others.
+    pub(crate) fn note_holds(&self, holds: Holds) {
+        *self.holds() = holds;
     }
 
-    /// Slots that it has locked, and whether it has the token.
-    pub(crate) fn held(&self) -> (Vec<SlotNumber>, bool) {
+    /// What it keeps from others.
+    pub(crate) fn held(&self) -> Holds {
         self.holds().clone()
-    }
-
-    /// True if it has this slot, or the token if none is named.
-    fn has(&self, slot: Option<SlotNumber>) -> bool {
-        let holds = self.holds();
-        slot.map_or(holds.1, |slot| holds.0.contains(&slot))
     }
 }
 
@@ -110,7 +128,12 @@ impl RunningScript {
 pub(crate) struct Running {
     runs: Mutex<Vec<Arc<RunningScript>>>,
     count: AtomicUsize,
+    /// Kind of a run of which everybody is told: see [`Running::tell`]. 0 if there is none.
+    told: AtomicU8,
 }
+
+const TOLD_SCRIPT: u8 = 1;
+const TOLD_FUNCTION: u8 = 2;
 
 impl Running {
     fn runs(&self) -> MutexGuard<'_, Vec<Arc<RunningScript>>> {
@@ -131,6 +154,38 @@ impl Running {
         runs.retain(|other| !Arc::ptr_eq(other, run));
         // Relaxed: as in `enter`.
         self.count.store(runs.len(), Ordering::Relaxed);
+        if run.is_told.load(Ordering::Relaxed) {
+            self.note_told(&runs);
+        }
+    }
+
+    /// Lets everybody be told of a run that takes too long: `busy-reply-all`. Workers see it at
+    /// their next boundary.
+    pub(crate) fn tell(&self, run: &RunningScript) {
+        let runs = self.runs();
+        // Relaxed: it is read under the lock only.
+        run.is_told.store(true, Ordering::Relaxed);
+        self.note_told(&runs);
+    }
+
+    fn note_told(&self, runs: &[Arc<RunningScript>]) {
+        let told = runs.iter().find(|run| run.is_told.load(Ordering::Relaxed));
+        let told = told.map_or(0, |run| match run.kind {
+            Kind::Script => TOLD_SCRIPT,
+            Kind::Function => TOLD_FUNCTION,
+        });
+        // Relaxed: stored under the lock; who sees it late runs a command as if it had come before.
+        self.told.store(told, Ordering::Relaxed);
+    }
+
+    /// Kind of a run of which everybody is told.
+    pub(crate) fn told(&self) -> Option<Kind> {
+        // Relaxed: as in `note_told`.
+        match self.told.load(Ordering::Relaxed) {
+            TOLD_SCRIPT => Some(Kind::Script),
+            TOLD_FUNCTION => Some(Kind::Function),
+            _ => None,
+        }
     }
 
     /// The run that has a slot, or the token if none is named, and began before `started_us_max`.
@@ -143,7 +198,7 @@ impl Running {
             return None;
         }
         let runs = self.runs();
-        runs.iter().find(|run| run.started_us <= started_us_max && run.has(slot)).cloned()
+        runs.iter().find(|run| run.started_us <= started_us_max && run.holds().has(slot)).cloned()
     }
 
     /// The longest run.

@@ -154,6 +154,17 @@ impl Parking {
         is_taken
     }
 
+    /// Wakes everybody who waits for a slot, whichever it is; all of them are still taken.
+    pub fn wake_every_slot(&self) {
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_slot = |place: &WaitTarget| matches!(place, WaitTarget::Slot(_));
+            let woken: Vec<_> = stripe.extract_if(|place, _| is_slot(place)).collect();
+            drop(stripe);
+            woken.into_iter().for_each(|(_, waiting)| self.wake(waiting));
+        }
+    }
+
     /// Wakes everybody who waits for `place`; `clear` takes the announcement back.
     pub fn wake_all(&self, place: WaitTarget, clear: impl FnOnce()) {
         let waiting = {
@@ -161,6 +172,10 @@ impl Parking {
             clear();
             stripe.remove(&place).unwrap_or_default()
         };
+        self.wake(waiting);
+    }
+
+    fn wake(&self, waiting: Waiting) {
         for ticket in waiting.sessions {
             self.mailboxes.post(ticket.worker, Message::Wake { session: ticket.session });
         }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use super::{MissedKey, Worker};
-use crate::commit::EventClass;
+use crate::commit::{Event, EventClass};
 use crate::pubsub::TopicKind;
 use crate::pubsub::registry::Pressure;
 use crate::shared::Shared;
@@ -28,6 +28,19 @@ impl Write for ChannelName {
 }
 
 impl Worker {
+    /// Tells the sink of events and the subscribers of an event of a key.
+    pub(crate) fn tell_event(&self, shared: &Shared, database: usize, key: &[u8], event: Event) {
+        if let Some(events) = shared.sinks.events() {
+            events.event(database, key, event);
+        }
+        if self.settings.publishes(event.class) {
+            self.publish_event(shared, database, key, event.name);
+        }
+        for &name in event.followed_by {
+            self.tell_event(shared, database, key, Event::new(event.class, name));
+        }
+    }
+
     /// Publishes an event of a key, to the channels that the settings ask for.
     pub(crate) fn publish_event(&self, shared: &Shared, database: usize, key: &[u8], name: &str) {
         if !shared.pubsub.has_listeners() {
@@ -53,6 +66,11 @@ impl Worker {
     #[cold]
     pub(crate) fn note_missed(&mut self, database: usize, key: &[u8]) {
         self.missed.push(MissedKey { database, key: key.into() });
+    }
+
+    /// Takes the keys that were noted as missed, with their databases.
+    pub(crate) fn take_missed(&mut self) -> impl Iterator<Item = (usize, Box<[u8]>)> + use<> {
+        std::mem::take(&mut self.missed).into_iter().map(|missed| (missed.database, missed.key))
     }
 
     /// Publishes the misses of a command, which counts now.

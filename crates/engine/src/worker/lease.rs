@@ -23,6 +23,9 @@ pub(crate) struct Lease {
 /// such steps.
 const UNLIMITED: RangeInclusive<i64> = -LEASE_BYTES_MAX..=LEASE_BYTES_MAX / 8;
 
+/// Limit below which no entry has room, so that nothing may be written at all.
+const LIMIT_BYTES_MIN: u64 = 16;
+
 impl Lease {
     pub(crate) fn new(limit: Arc<MemoryLimit>) -> Lease {
         Lease { limit, limit_bytes: 0, lease_bytes: 1, claimed: 0, tolerated: UNLIMITED }
@@ -57,6 +60,9 @@ impl Lease {
 
     /// Claims a lease, or what there is of it. Tells whether the worker may take more.
     pub(crate) fn claim(&mut self, used: i64) -> bool {
+        if self.is_limited() && self.limit_bytes < LIMIT_BYTES_MIN {
+            return false;
+        }
         let wanted = self.lease_bytes - self.credit(used);
         self.claimed += self.limit.claim(wanted, self.limit_bytes);
         self.is_in_credit(used)

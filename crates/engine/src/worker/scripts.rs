@@ -15,7 +15,7 @@ use tidemill_script::{Flags, Host, Interpreter, LoadError, Run, Script};
 use tidemill_store::hash;
 
 use crate::limits::{FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX, SCRIPT_RUN_BYTES_MAX};
-use crate::script::{CachedScript, Digest, Library, Origin, Snapshot};
+use crate::script::{CachedScript, Digest, Library, LibraryFunction, Origin, Snapshot};
 use crate::shared::Shared;
 
 /// A script of the cache, as this worker compiled it.
@@ -29,6 +29,19 @@ pub(crate) struct CompiledScript {
 struct CompiledLibrary {
     library: Arc<Library>,
     functions: Vec<Script>,
+}
+
+/// A function of a library.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionRef {
+    library: Arc<Library>,
+    index: usize,
+}
+
+impl FunctionRef {
+    pub(crate) fn declared(&self) -> &LibraryFunction {
+        &self.library.functions[self.index]
+    }
 }
 
 /// Interpreter in which a run goes on.
@@ -212,9 +225,12 @@ impl WorkerScripts {
                 interpreter.forget(script.script);
             }
         }
+        if let Some(interpreter) = &mut self.scripts {
+            interpreter.collect();
+        }
     }
 
-    /// The function of a name, with its flags.
+    /// The function of a name, as it is compiled and as it was declared.
     ///
     /// # Errors
     ///
@@ -224,14 +240,14 @@ impl WorkerScripts {
         shared: &Shared,
         name: &[u8],
         host: &mut dyn Host,
-    ) -> Result<Option<(Script, Flags)>, Vec<u8>> {
+    ) -> Result<Option<(Script, FunctionRef)>, Vec<u8>> {
         self.refresh_libraries(shared);
         let Some((library, index)) = self.snapshot.function(name).cloned() else {
             return Ok(None);
         };
-        let flags = library.functions[index].flags;
         if let Some(compiled) = self.libraries.get(&library.name) {
-            return Ok(Some((compiled.functions[index], flags)));
+            let script = compiled.functions[index];
+            return Ok(Some((script, FunctionRef { library, index })));
         }
         let mut interpreter = self.take(shared, Machine::Functions)?;
         let loaded = interpreter.load(&library.source, host);
@@ -251,17 +267,45 @@ impl WorkerScripts {
         let script = functions[index];
         let compiled = CompiledLibrary { library: Arc::clone(&library), functions };
         self.libraries.insert(library.name.clone(), compiled);
-        Ok(Some((script, flags)))
+        Ok(Some((script, FunctionRef { library, index })))
     }
 
-    /// Forgets libraries that were replaced or deleted.
+    /// Compiles a library, so that its first call need not.
+    pub(crate) fn prepare_library(
+        &mut self,
+        shared: &Shared,
+        library: &Library,
+        host: &mut dyn Host,
+    ) {
+        if let Some(first) = library.functions.first() {
+            // An error is answered to who calls the function.
+            let _ = self.function(shared, &first.name, host);
+        }
+    }
+
+    /// Gives the memory of libraries back once there is none any more.
+    pub(crate) fn shrink(&mut self, shared: &Shared) {
+        let functions = &shared.scripts.functions;
+        if self.functions.is_some()
+            && functions.version() != self.snapshot_version
+            && functions.snapshot().function_count() == 0
+        {
+            self.refresh_libraries(shared);
+        }
+    }
+
+    /// Forgets libraries that were replaced or deleted; with the last one goes the interpreter.
     fn refresh_libraries(&mut self, shared: &Shared) {
         let version = shared.scripts.functions.version();
         if version == self.snapshot_version {
             return;
         }
+        let removals = self.snapshot.removals();
         self.snapshot = shared.scripts.functions.snapshot();
         self.snapshot_version = version;
+        if self.snapshot.removals() == removals {
+            return;
+        }
         let snapshot = &self.snapshot;
         let gone = self.libraries.extract_if(|name, compiled| {
             snapshot.library(name).is_none_or(|now| !Arc::ptr_eq(now, &compiled.library))
@@ -270,6 +314,12 @@ impl WorkerScripts {
             if let Some(interpreter) = &mut self.functions {
                 interpreter.forget(script);
             }
+        }
+        if self.snapshot.function_count() == 0
+            && self.functions.as_ref().is_some_and(Interpreter::is_idle)
+        {
+            self.functions = None;
+            self.abandoned.retain(|(machine, _)| *machine != Machine::Functions);
         }
     }
 

@@ -22,6 +22,7 @@ use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::RETIRED_ITEM_BYTES;
 use crate::pubsub::receivers::Receivers;
+use crate::script::Kind;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::slots::ready::{ReadyKey, ReadyKeys};
@@ -113,7 +114,10 @@ pub struct Worker {
     /// True if what is written cannot be made to last, as of the last boundary: no further write is
     /// taken.
     pub(crate) refuses_writes: bool,
-    /// True if writes are refused, or data is being loaded, as of the last boundary.
+    /// A script runs for so long that only few commands are taken, as of the last boundary.
+    pub(crate) busy: Option<Kind>,
+    /// True if writes are refused, data is being loaded, or a script is busy, as of the last
+    /// boundary.
     pub(crate) is_restricted: bool,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
@@ -174,6 +178,7 @@ impl Worker {
             judged_ms: shared.clock.unix_us() / 1000,
             replays: false,
             refuses_writes: false,
+            busy: None,
             is_restricted: false,
             ahead_ms: shared.clock.ahead_ms(),
             lease: Lease::new(Arc::clone(&shared.memory_limit)),
@@ -220,6 +225,7 @@ impl Worker {
         let retired_bytes = self.heap.retired().retired_bytes() + self.heap.pinned_garbage_bytes();
         stats.retired_bytes.set(retired_bytes as u64);
         stats.values_left.set(self.heap.deep_count());
+        self.scripts.shrink(shared);
         let (script_bytes, function_bytes) = self.scripts.used_bytes();
         stats.script_bytes.set(script_bytes as u64);
         stats.function_bytes.set(function_bytes as u64);
@@ -228,6 +234,7 @@ impl Worker {
             && self.settings.stops_writes_on_save_error
             && !self.settings.save_points.is_empty();
         self.refuses_writes = is_unsaved || shared.write_refusal.is_set();
+        self.busy = shared.scripts.running.told();
         self.refresh_loading(shared);
         if !self.ended.is_empty() {
             self.ended.retry(shared);
@@ -238,8 +245,8 @@ impl Worker {
     /// may have begun.
     pub(crate) fn refresh_loading(&mut self, shared: &Shared) {
         let is_loading = shared.loading.is_running();
-        self.is_restricted = self.refuses_writes || is_loading;
-        self.reads_briefly = !self.notes_misses && !is_loading;
+        self.is_restricted = self.refuses_writes || is_loading || self.busy.is_some();
+        self.reads_briefly = !self.notes_misses && !is_loading && self.busy.is_none();
     }
 
     /// Registrations of waits and watches that are over, and whose slot was taken: the next

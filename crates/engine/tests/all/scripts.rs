@@ -172,3 +172,26 @@ fn waiters_are_served_when_the_script_ends() {
     assert_eq!(server.call(client, &["EVAL", script, "0"]), ":1\r\n");
     assert!(server.is_blocked(waiting), "it was gone when the script ended");
 }
+
+#[test]
+fn messages_of_a_run_that_is_taken_back_are_not_told_and_come_once() {
+    let mut server = Server::new(2, NOW_MS);
+    let (client, subscriber) = (server.connect(0), server.connect(1));
+    server.call(client, &["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
+    server.call(subscriber, &["HELLO", "3"]);
+    server.call(subscriber, &["PSUBSCRIBE", "*"]);
+    let script = "redis.call('set', KEYS[1], 'new') \
+        local n = redis.call('publish', 'news', 'paper') redis.call('incr', 'undeclared') return n";
+    let input = eval(script, &["s"]);
+    beside_holder(&mut server, "undeclared", |server| {
+        assert_eq!(server.turn_once(client, &input), Next::WakeUp(WakeUp::Message));
+        assert_eq!(server.call(subscriber, &["PING"]), "+PONG\r\n", "it is taken back");
+    });
+    let _ = server.turn_once(client, b"");
+    assert_eq!(server.take_output(client), ":1\r\n");
+    let told = server.call(subscriber, &["PING"]);
+    let place = |text: &str| told.find(text).unwrap_or_else(|| panic!("{text} in {told}"));
+    let places = ["keyspace@0__:s\r\n$3\r\nset", "paper", "keyspace@0__:undeclared"].map(place);
+    assert!(places.is_sorted(), "{told}");
+    assert_eq!(told.matches("paper").count(), 1, "{told}");
+}

@@ -10,17 +10,24 @@ use crate::slots::ready::ReadyKey;
 impl Cx<'_, '_> {
     /// Writes a keyspace event of a key whose slot is locked.
     pub fn event(&mut self, database: usize, key: &[u8], event: Event) {
+        let is_heard =
+            self.shared.sinks.events().is_some() || self.worker.settings.publishes(event.class);
+        if is_heard || !self.worker.missed.is_empty() {
+            self.tell(database, key, event);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, database: usize, key: &[u8], event: Event) {
+        if let Access::Locked(unit) = &mut self.access
+            && let Some(outbox) = unit.outbox()
+        {
+            outbox.misses(self.worker);
+            return outbox.event(database, key, event);
+        }
         // A command that has changed something is not repeated: what it missed before counts.
         self.worker.publish_misses(self.shared);
-        if let Some(events) = self.shared.sinks.events() {
-            events.event(database, key, event);
-        }
-        if self.worker.settings.publishes(event.class) {
-            self.worker.publish_event(self.shared, database, key, event.name);
-        }
-        for &name in event.followed_by {
-            self.event(database, key, Event::new(event.class, name));
-        }
+        self.worker.tell_event(self.shared, database, key, event);
     }
 
     /// Tells of a key that an entry is about to be put under by [`Edit::put_entry`]: as in Valkey,

@@ -119,6 +119,14 @@ fn publish(cx: &mut SessionCx<'_, '_>, kind: TopicKind) -> Outcome {
     let (channel, payload) = (cx.arg(1), cx.arg(2));
     let pressure = if cx.in_transaction { Pressure::CutOff } else { Pressure::Refuse };
     let shared = cx.shared;
+    if let Some(outbox) = cx.unit.as_mut().and_then(|unit| unit.outbox()) {
+        let receivers = shared.pubsub.receivers(kind, channel);
+        if receivers > 0 && !outbox.message((kind, channel), payload) {
+            return Err(CommandError::NoMemory(payload.len() as u64).into());
+        }
+        cx.reply.integer(receivers as i64);
+        return Ok(());
+    }
     match shared.pubsub.publish(&shared.lanes, (kind, channel), payload, pressure) {
         Ok(receivers) => {
             cx.reply.integer(receivers as i64);

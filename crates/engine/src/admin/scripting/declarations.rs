@@ -151,6 +151,7 @@ pub(super) const FUNCTION: Command = SCRIPTING.container(
 
 /// Changes of libraries.
 const CHANGE: Command = SCRIPTING
+    .scope(Scope::Keyspace)
     .flags(&[WRITE, NOSCRIPT])
     .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]);
 

@@ -1,14 +1,17 @@
 //! `FUNCTION`: libraries of functions.
 
+use std::sync::Arc;
+
 use tidemill_rdb::payload;
 use tidemill_resp::encode::Aggregate;
 use tidemill_script::Flags;
 
 use super::flush_mode;
-use super::library::{load as load_library, name_of, restore as restore_libraries};
+use super::library::{Loader, load as load_library, merge, name_of, read_payload};
 use crate::access::options::is;
-use crate::access::outcome::Outcome;
+use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
+use crate::admin::alone::alone;
 use crate::error::CommandError;
 use crate::glob;
 use crate::reply;
@@ -18,9 +21,25 @@ fn error(text: &[u8]) -> CommandError {
     CommandError::Bytes([b"ERR ", text].concat())
 }
 
-/// Counts a change of the libraries: it is one of the dataset.
-fn changed(cx: &mut SessionCx<'_, '_>) {
-    cx.worker.stats(cx.shared).changes.add(1);
+/// Changes the libraries with all other workers stopped: it is journaled in its place among the
+/// changes of the dataset.
+fn change<T>(
+    cx: &mut SessionCx<'_, '_>,
+    work: impl FnOnce(&mut Snapshot) -> Result<T, CommandError>,
+) -> Result<T, Box<Stop>> {
+    let changed = alone(cx, |cx, _, unit| {
+        let changed = cx.shared.scripts.functions.change(work);
+        unit.note_changes(u64::from(changed.is_ok()));
+        changed
+    })?;
+    Ok(changed?)
+}
+
+/// Ok if `maxmemory` is not less than a library alone: no eviction would make room for it.
+fn check_room(cx: &SessionCx<'_, '_>, source: &[u8]) -> Result<(), CommandError> {
+    let limit_bytes = cx.worker.settings.maxmemory_bytes;
+    let fits = limit_bytes == 0 || source.len() as u64 <= limit_bytes;
+    if fits { Ok(()) } else { Err(CommandError::OutOfMemory) }
 }
 
 pub(super) fn load(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -33,26 +52,26 @@ pub(super) fn load(cx: &mut SessionCx<'_, '_>) -> Outcome {
     }
     let shared = cx.shared;
     let source = cx.arg(cx.args.len() - 1);
+    check_room(cx, source)?;
     let name = name_of(source).map_err(|text| error(&text))?;
     let exists = shared.scripts.functions.snapshot().library(&name).is_some();
     if exists && !replaces {
         return Err(error(&[b"Library '", &name[..], b"' already exists"].concat()).into());
     }
     let library = load_library(shared, &name, source).map_err(|text| error(&text))?;
-    let added = shared.scripts.functions.change(|present| present.add(library, replaces));
-    added.map_err(|text| error(&text))?;
-    changed(cx);
+    let added = Arc::clone(&library);
+    change(cx, |present| present.add(added, replaces).map_err(|text| error(&text)))?;
+    cx.worker.scripts.prepare_library(shared, &library, &mut Loader::new(shared));
     cx.reply.bulk(&name);
     Ok(())
 }
 
 pub(super) fn delete(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let removed = cx.shared.scripts.functions.change(|present| match present.remove(cx.arg(2)) {
+    let name = cx.arg(2);
+    change(cx, |present| match present.remove(name) {
         true => Ok(()),
-        false => Err("ERR Library not found"),
-    });
-    removed?;
-    changed(cx);
+        false => Err("ERR Library not found".into()),
+    })?;
     cx.reply.ok();
     Ok(())
 }
@@ -62,12 +81,10 @@ pub(super) fn flush(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return Err(CommandError::subcommand_syntax("FUNCTION", cx.arg(1)).into());
     }
     flush_mode(cx, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
-    let emptied = cx.shared.scripts.functions.change(|present| -> Result<(), CommandError> {
-        *present = Snapshot::default();
+    change(cx, |present| {
+        present.clear();
         Ok(())
-    });
-    emptied?;
-    changed(cx);
+    })?;
     cx.reply.ok();
     Ok(())
 }
@@ -100,15 +117,18 @@ pub(super) fn restore(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
     };
     let check = cx.worker.settings.version_check;
-    restore_libraries(cx.shared, cx.arg(2), check, policy).map_err(|failure| match failure {
-        RestoreError::Payload => {
-            CommandError::from("ERR DUMP payload version or checksum are wrong")
-        }
-        RestoreError::Library(text) => error(&text),
-    })?;
-    changed(cx);
+    check_room(cx, cx.arg(2))?;
+    let restored = read_payload(cx.shared, cx.arg(2), check).map_err(restore_error)?;
+    change(cx, |present| merge(present, &restored, policy).map_err(restore_error))?;
     cx.reply.ok();
     Ok(())
+}
+
+fn restore_error(failure: RestoreError) -> CommandError {
+    match failure {
+        RestoreError::Payload => "ERR DUMP payload version or checksum are wrong".into(),
+        RestoreError::Library(text) => error(&text),
+    }
 }
 
 pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -125,7 +145,7 @@ pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
         }
     }
     let snapshot = cx.shared.scripts.functions.snapshot();
-    let is_asked = |library: &&std::sync::Arc<Library>| {
+    let is_asked = |library: &&Arc<Library>| {
         pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true))
     };
     let libraries: Vec<_> = snapshot.libraries().filter(is_asked).collect();

@@ -7,7 +7,9 @@ use tidemill_rdb::payload::Payload;
 use tidemill_script::{Abort, Host, Interrupt, LoadError, Protocol, Reply, Shebang};
 
 use crate::limits::LIBRARY_LOAD_MS_MAX;
-use crate::script::{ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot};
+use crate::script::{
+    ENGINE, Library, LibraryFunction, Policy, RestoreError, Snapshot, UndeclaredKeys,
+};
 use crate::shared::Shared;
 use crate::worker::scripts::{Machine, make};
 
@@ -115,6 +117,7 @@ pub(super) fn load(shared: &Shared, name: &[u8], source: &[u8]) -> Result<Arc<Li
             name: function.name.into(),
             description: function.description.map(Into::into),
             flags: function.flags,
+            undeclared: UndeclaredKeys::default(),
         });
     }
     if functions.is_empty() {
@@ -134,11 +137,8 @@ pub fn restore(
     check: VersionCheck,
     policy: Policy,
 ) -> Result<(), RestoreError> {
-    let payload = Payload::new(payload, check, shared.verifies_checksums());
-    let payload = payload.map_err(|_| RestoreError::Payload)?;
-    let not_functions = || RestoreError::Library(b"given type is not a function".to_vec());
-    let sources = payload.functions().ok_or_else(not_functions)?;
-    restore_sources(shared, sources.iter().map(|source| &source[..]), policy)
+    let restored = read_payload(shared, payload, check)?;
+    shared.scripts.functions.change(|present| merge(present, &restored, policy))
 }
 
 /// Makes libraries from their sources: all of them or none.
@@ -151,24 +151,59 @@ pub fn restore_sources<'s>(
     sources: impl IntoIterator<Item = &'s [u8]>,
     policy: Policy,
 ) -> Result<(), RestoreError> {
-    let mut restored = Snapshot::default();
+    let restored = load_all(shared, sources)?;
+    shared.scripts.functions.change(|present| merge(present, &restored, policy))
+}
+
+/// Loads the libraries of a payload of `FUNCTION DUMP`.
+///
+/// # Errors
+///
+/// [`RestoreError`].
+pub(super) fn read_payload(
+    shared: &Shared,
+    payload: &[u8],
+    check: VersionCheck,
+) -> Result<Snapshot, RestoreError> {
+    let payload = Payload::new(payload, check, shared.verifies_checksums());
+    let payload = payload.map_err(|_| RestoreError::Payload)?;
+    let not_functions = || RestoreError::Library(b"given type is not a function".to_vec());
+    let sources = payload.functions().ok_or_else(not_functions)?;
+    load_all(shared, sources.iter().map(|source| &source[..]))
+}
+
+fn load_all<'s>(
+    shared: &Shared,
+    sources: impl IntoIterator<Item = &'s [u8]>,
+) -> Result<Snapshot, RestoreError> {
+    let mut loaded = Snapshot::default();
     for source in sources {
         let name = name_of(source).map_err(RestoreError::Library)?;
         let library = load(shared, &name, source).map_err(RestoreError::Library)?;
-        restored.add(library, false).map_err(RestoreError::Library)?;
+        loaded.add(library, false).map_err(RestoreError::Library)?;
     }
-    shared.scripts.functions.change(|present| {
-        if policy == Policy::Flush {
-            *present = restored;
-            return Ok(());
+    Ok(loaded)
+}
+
+/// Adds libraries to those that are there.
+///
+/// # Errors
+///
+/// [`RestoreError::Library`].
+pub(super) fn merge(
+    present: &mut Snapshot,
+    restored: &Snapshot,
+    policy: Policy,
+) -> Result<(), RestoreError> {
+    if policy == Policy::Flush {
+        present.clear();
+    }
+    for library in restored.libraries() {
+        if policy == Policy::Append && present.library(&library.name).is_some() {
+            let text = [b"Library ", &library.name[..], b" already exists"].concat();
+            return Err(RestoreError::Library(text));
         }
-        for library in restored.libraries() {
-            if policy == Policy::Append && present.library(&library.name).is_some() {
-                let text = [b"Library ", &library.name[..], b" already exists"].concat();
-                return Err(RestoreError::Library(text));
-            }
-            present.add(Arc::clone(library), true).map_err(RestoreError::Library)?;
-        }
-        Ok(())
-    })
+        present.add(Arc::clone(library), true).map_err(RestoreError::Library)?;
+    }
+    Ok(())
 }

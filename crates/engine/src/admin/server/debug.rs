@@ -9,7 +9,6 @@ use tidemill_resp::number::{parse_double, parse_integer};
 
 use super::populate::populate;
 use super::{digest, save, structures};
-use crate::access::expiry::SlotJudge;
 use crate::access::options::{integer, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -39,6 +38,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "DIGEST-VALUE") && count >= 2 => digest::values(cx),
         () if is(name, "LISTPACK") && count == 3 => structures::listpack(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
+        () if is(name, "SET-DISABLE-DENY-SCRIPTS") && count == 3 => set_disable_deny_scripts(cx),
         () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
         () if is(name, "ERROR") && count == 3 => error(cx),
         () if is(name, "QUICKLIST-PACKED-THRESHOLD") && count == 3 => packed_threshold(cx),
@@ -84,22 +84,15 @@ fn aof_flush_sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     without_effect(cx)
 }
 
-/// Properties of an entry, without counting as a use. There is no serialized form: its length is
-/// that of the value.
+/// Properties of an entry, also of one that has expired and is not deleted yet, without counting as
+/// a use. There is no serialized form: its length is that of the value.
 fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database, key) = (cx.shared, cx.session.database, cx.arg(2));
     let key_hash = shared.keyspace.key_hash(key);
     let (now_s, is_fast) = (cx.worker.now_s(), cx.args.len() == 4 && is(cx.arg(3), "FAST"));
     let mut line = None;
     cx.reader.section(&mut |section| {
-        let word = shared.keyspace.word(key_hash.slot);
-        let judge = SlotJudge::unlocked(shared, cx.worker, (word, word.load()));
         let Some(entry) = shared.keyspace.find(database, key_hash, key, section) else { return };
-        // A verdict that is not certain: the entry was alive for the holder of the slot, and is
-        // shown as it was before.
-        if judge.is_over(entry) && judge.is_certain() {
-            return;
-        }
         let length = match is_fast {
             true => String::new(),
             false => format!(
@@ -187,6 +180,14 @@ fn log(cx: &mut SessionCx<'_, '_>) -> Outcome {
 
 fn leak(cx: &mut SessionCx<'_, '_>) -> Outcome {
     std::mem::forget(memory::concat(&[cx.arg(2)])?);
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Lets scripts call `DEBUG` and `CLIENT`, or not.
+fn set_disable_deny_scripts(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let is_on = parse_integer(cx.arg(2)).unwrap_or(0) != 0;
+    cx.shared.scripts.set_denial_disabled(is_on);
     cx.reply.ok();
     Ok(())
 }
@@ -329,6 +330,7 @@ const HELP: &[(&str, &str)] = &[
     ("SDSLEN <key>", "Lengths of a key and of its string."),
     ("SEGFAULT", "Crashes the server as touching wrong memory does."),
     ("SET-ACTIVE-EXPIRE <0|1>", "Whether keys expire although nobody looks at them."),
+    ("SET-DISABLE-DENY-SCRIPTS <0|1>", "Whether scripts may call DEBUG and CLIENT, for tests."),
     ("SET-SKIP-CHECKSUM-VALIDATION <0|1>", "Whether checksums of files and payloads are ignored."),
     ("SLEEP <seconds>", "Holds up the worker of this connection."),
     ("STRINGMATCH-TEST", "Matches random texts against random patterns."),

@@ -22,6 +22,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     )
     .at_start(),
     integer("workers-per-core", "1", 1, 2, "Workers on one physical core.").at_start(),
+    flag(
+        "busy-reply-all",
+        false,
+        "Whether a script that runs for longer than `busy-reply-threshold` makes every command \
+         fail with BUSY, as in Valkey, and not only those that need its keys.",
+    ),
     cpus("server-cpulist", "CPUs of the workers.").aliases(&["server_cpulist"]).at_start(),
     cpus("bio-cpulist", "CPUs of background threads.").aliases(&["bio_cpulist"]).at_start(),
     cpus("bgsave-cpulist", "CPUs of the thread that saves snapshots.")

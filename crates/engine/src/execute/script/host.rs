@@ -4,6 +4,7 @@ use tidemill_resp::encode::Protocol as WireProtocol;
 use tidemill_script::{Abort, Host, Interrupt, Protocol, Reply};
 use tidemill_store::Section;
 use tidemill_store::gate::ClosedGate;
+use tidemill_store::limits::SLOT_COUNT;
 
 use super::replies;
 use super::state::{Reach, Restart, RunState, Spanning};
@@ -12,8 +13,8 @@ use crate::access::section::Enter;
 use crate::command::CommandId;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
-use crate::limits::SEEN_SLOTS_MAX;
-use crate::script::{Kind, RunningScript};
+use crate::limits::{SCRIPT_SLICE_US, SEEN_SLOTS_MAX};
+use crate::script::{Holds, Kind, RunningScript};
 use tidemill_resp::request::ArgumentBuffer;
 
 /// Text of the error that ends a run which begins anew: nobody sees it.
@@ -153,12 +154,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             return self.begin_anew(restart);
         }
         self.enter_table();
-        if self.state.limits.may_suspend && self.state.gate.is_none() {
-            return Interrupt::Suspend;
-        }
-        self.turn_end_us =
-            self.executor.shared.clock.monotonic_us() + crate::limits::SCRIPT_SLICE_US;
-        Interrupt::Continue
+        // Where it cannot be suspended, it is asked again after another slice.
+        self.turn_end_us = self.executor.shared.clock.monotonic_us() + SCRIPT_SLICE_US;
+        Interrupt::Suspend
     }
 
     /// Enters the table of runs that take long, or brings the entry up to date.
@@ -171,10 +169,14 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             self.executor.shared.scripts.running.enter(&running);
             self.state.running = Some(running);
         }
+        let stops_all = self.outer_gate.is_some() || self.state.gate.is_some();
         let Some(running) = self.state.running.clone() else { return };
         if let Some(unit) = self.state.unit() {
-            let has_token = unit.may_wait();
-            running.note_holds(unit.slots().collect(), has_token);
+            let is_all = stops_all || unit.slots().len() == SLOT_COUNT;
+            running.note_holds(match is_all {
+                true => Holds::All,
+                false => Holds::Slots(unit.slots().collect(), unit.may_wait()),
+            });
         }
     }
 

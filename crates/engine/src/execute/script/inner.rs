@@ -15,9 +15,10 @@ use crate::access::unit::Unit;
 use crate::acl::{Context, Reason};
 use crate::command::{Command, CommandId, Databases, Flags, KeyPositions, Scope};
 use crate::error::CommandError;
+use crate::execute::executor::Executor;
 use crate::execute::permission;
-use crate::execute::unit::run_inner;
-use crate::limits::COUNTED_TOGETHER_MAX;
+use crate::execute::unit::{close_gate, run_inner};
+use crate::limits::{COUNTED_TOGETHER_MAX, OUTBOX_BYTES_MAX};
 use crate::shared::Shared;
 use tidemill_store::SlotNumber;
 
@@ -30,8 +31,12 @@ fn refuse<T>(id: Option<CommandId>, text: &str) -> Result<T, Refusal> {
 /// True if a command changes anything that others see.
 fn has_effects(command: &Command) -> bool {
     // Valkey's publishers may replicate; nothing else that scripts may call does without writing.
-    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-        || matches!(command.name, "publish" | "spublish")
+    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) || publishes(command)
+}
+
+/// True if a command sends a message.
+fn publishes(command: &Command) -> bool {
+    matches!(command.name, "publish" | "spublish")
 }
 
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
@@ -80,7 +85,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     }
 
     fn permit(&mut self, (id, command): Called, args: &ArgumentView<'_>) -> Result<(), Refusal> {
-        if command.flags.contains(Flags::NOSCRIPT) || command.scope == Scope::Script {
+        if self.executor.shared.scripts.denies(command) {
             return refuse(Some(id), "ERR This Valkey command is not allowed from script");
         }
         if !self.executor.session.is_unrestricted
@@ -185,9 +190,12 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             self.stop_all()?;
         }
         let has_effects = has_effects(command);
+        if publishes(command) || self.tells_others(has_effects) {
+            self.defer_messages()?;
+        }
         let is_kept =
             matches!(command.databases, Databases::Selected) && command.scope == Scope::Keys;
-        if has_effects && (!is_kept || self.tells_others()) {
+        if has_effects && !is_kept && !publishes(command) {
             self.make_irrevocable()?;
         }
         let positions = match command.scope {
@@ -203,11 +211,29 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         Ok(())
     }
 
-    /// True if changes are told to others at once: that cannot be taken back.
-    fn tells_others(&self) -> bool {
-        let executor = &self.executor;
-        executor.shared.sinks.events().is_some()
-            || !executor.worker.settings.published_events.is_empty()
+    /// True if others are told of what a command changes, or of keys that it misses.
+    fn tells_others(&self, has_effects: bool) -> bool {
+        let Executor { shared, worker, .. } = &self.executor;
+        let tells_changes =
+            shared.sinks.events().is_some() || !worker.settings.published_events.is_empty();
+        worker.notes_misses || has_effects && tells_changes
+    }
+
+    /// Lets messages and events wait for the end of the run, which may be taken back. When they
+    /// take much memory, those so far are told, and the run is not taken back any more.
+    fn defer_messages(&mut self) -> Result<(), Refusal> {
+        let is_full = self.state.unit().is_some_and(|unit| {
+            unit.defer_messages();
+            unit.outbox().is_some_and(|outbox| outbox.bytes() > OUTBOX_BYTES_MAX)
+        });
+        if is_full {
+            self.make_irrevocable()?;
+            let (shared, worker) = (self.executor.shared, &*self.executor.worker);
+            if let Some(unit) = self.state.unit() {
+                unit.deliver_messages(shared, worker);
+            }
+        }
+        Ok(())
     }
 
     /// Adds the slot of a key.
@@ -251,9 +277,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         }
         self.make_irrevocable()?;
         let shared: &'k Shared = self.executor.shared;
-        // It waits for the longest command that is under way: nobody waits for this one's slots
-        // within a command.
-        self.state.gate = shared.keyspace.close_gate(self.executor.reader.seat(), || false);
+        self.state.gate = Some(close_gate(shared, self.executor.reader.seat()));
         Ok(())
     }
 

@@ -27,4 +27,6 @@ mod undo;
 pub(crate) use crate::script::Kind;
 pub(crate) use run::{Request, run, run_in_transaction};
 pub use suspended::run_orphans;
-pub(crate) use suspended::{busy_holder, end as end_suspended, must_go_on};
+pub(crate) use suspended::{
+    Suspended, busy_holder, end as end_suspended, keep_transaction, must_go_on,
+};

@@ -10,20 +10,27 @@ use tidemill_script::{Flags, Script};
 use crate::access::handler::{ScriptCommand, ScriptName};
 use crate::admin::scripting::{Loader, NO_SCRIPT, compile_error, flags_of, parse_digest};
 use crate::error::CommandError;
-use crate::script::{Kind, Origin};
+use crate::script::{Kind, Origin, UndeclaredKeys};
 use crate::shared::Shared;
 use crate::worker::Worker;
-use crate::worker::scripts::{CompiledScript, Machine};
+use crate::worker::scripts::{CompiledScript, FunctionRef, Machine};
 
 /// Keys or arguments of a call.
 pub(super) type Texts<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// Program of a call: it outlives a flush meanwhile.
+pub(super) enum Program {
+    /// A script of the cache.
+    Script(Rc<CompiledScript>),
+    /// A function of a library.
+    Function(FunctionRef),
+}
 
 /// A script or function that is about to run.
 pub(super) struct Call<'a> {
     pub(super) kind: Kind,
     pub(super) script: Script,
-    /// The script of the cache; none of a function.
-    pub(super) compiled: Option<Rc<CompiledScript>>,
+    pub(super) program: Program,
     /// Flags that it declares; none for a script without such a line.
     pub(super) flags: Option<Flags>,
     /// It may not write.
@@ -38,6 +45,14 @@ impl Call<'_> {
         match self.kind {
             Kind::Script => Machine::Scripts,
             Kind::Function => Machine::Functions,
+        }
+    }
+
+    /// Its memory of taken slots that nobody declared.
+    pub(super) fn undeclared(&self) -> &UndeclaredKeys {
+        match &self.program {
+            Program::Script(compiled) => &compiled.cached.undeclared,
+            Program::Function(function) => &function.declared().undeclared,
         }
     }
 
@@ -96,7 +111,7 @@ fn script<'a>(
         kind: Kind::Script,
         script: compiled.script,
         flags: compiled.cached.flags,
-        compiled: Some(compiled),
+        program: Program::Script(compiled),
         is_read_only: false,
         keys,
         arguments,
@@ -110,13 +125,13 @@ fn function<'a>(
 ) -> Result<Call<'a>, CommandError> {
     let found = worker.scripts.function(shared, args.get(1), &mut Loader::new(shared));
     let found = found.map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?;
-    let (script, flags) = found.ok_or("ERR Function not found")?;
+    let (script, function) = found.ok_or("ERR Function not found")?;
     let (keys, arguments) = divide(args, "ERR Bad number of keys provided".into())?;
     Ok(Call {
         kind: Kind::Function,
         script,
-        compiled: None,
-        flags: Some(flags),
+        flags: Some(function.declared().flags),
+        program: Program::Function(function),
         is_read_only: false,
         keys,
         arguments,

@@ -25,6 +25,7 @@ use crate::command::{Command, CommandId};
 use crate::error::CommandError;
 use crate::execute::executor::{Executor, Step};
 use crate::execute::keyed::lock;
+use crate::execute::transaction::{Alone, Ran};
 use crate::execute::unit::commit;
 use crate::limits::{LOCK_ATTEMPTS_MAX, READ_ATTEMPTS_MAX, SCRIPT_SLICE_US, SEEN_SLOTS_MAX};
 use crate::script::{Kind, RunningScript};
@@ -98,10 +99,8 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
             }
             Ended::Restart(mut state, restart) => {
                 leave_table(executor.shared, &mut state);
-                if state.met_undeclared
-                    && let Some(compiled) = &call.compiled
-                {
-                    compiled.cached.note_undeclared();
+                if state.met_undeclared {
+                    call.undeclared().note();
                 }
                 match restart {
                     Restart::Locked(slots) if attempts >= READ_ATTEMPTS_MAX => seen = Some(slots),
@@ -120,8 +119,8 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     unit: Unit<'k>,
     request: Request<'_>,
-    gate: &mut Option<ClosedGate<'k>>,
-) -> Unit<'k> {
+    alone: &mut Alone<'k>,
+) -> Ran<'k> {
     // The memory that the transaction may take was judged with its other commands.
     let is_out_of_memory = is_out_of_memory(executor, request.how).unwrap_or(false);
     let how = (request.how, is_out_of_memory);
@@ -129,23 +128,43 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
         Ok(call) => call,
         Err(error) => {
             refuse(executor, request.id, &error);
-            return unit;
+            return Ran::Done(unit);
         }
     };
-    let limits = Limits::of(&call, is_out_of_memory, false);
+    let limits = Limits::of(&call, is_out_of_memory);
     let start = (executor.session.database, time(executor));
     let state = RunState::new(limits, Reach::Unit(unit), start);
-    let ended =
-        turn(executor, request, (state, call.machine()), Begin::Start(&call), gate.as_ref());
-    let Ended::Finished(mut state, result) = ended else {
-        unreachable!("a transaction has the token, and its scripts are not suspended")
-    };
-    let Reach::Unit(unit) = state.lend() else { unreachable!("it was a unit") };
-    if let Some(closed) = state.gate.take() {
-        *gate = Some(closed);
+    let gate = alone.gate.as_ref();
+    match turn(executor, request, (state, call.machine()), Begin::Start(&call), gate) {
+        Ended::Finished(state, result) => {
+            let (unit, gate) = finish_in_transaction(executor, request, (state, result));
+            alone.gate = gate.or_else(|| alone.gate.take());
+            Ran::Done(unit)
+        }
+        Ended::Suspended(mut state, run) => {
+            state.gate = state.gate.or_else(|| alone.gate.take());
+            if let Some(token) = alone.token.take()
+                && let Some(unit) = state.unit()
+            {
+                unit.give_token(token);
+            }
+            Ran::Suspended(suspended::suspend(executor, call.machine(), (state, run)))
+        }
+        Ended::Restart(..) => unreachable!("a transaction has the token: its scripts go on"),
     }
+}
+
+/// Ends a run within a transaction: its result is a reply. Returns the unit, and the gate if the
+/// run has closed it.
+pub(super) fn finish_in_transaction<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    request: Request<'_>,
+    (mut state, result): (RunState<'k>, Result<Reply, ScriptError>),
+) -> (Unit<'k>, Option<ClosedGate<'k>>) {
+    let Reach::Unit(unit) = state.lend() else { unreachable!("it was a unit") };
+    let gate = state.gate.take();
     answer(executor, request, state, result);
-    unit
+    (unit, gate)
 }
 
 /// True if there is no memory left for what a script may store, and none can be had.
@@ -200,7 +219,7 @@ fn attempt<'k, E: Enter>(
     };
     executor.worker.refresh_clock(executor.shared);
     executor.worker.begin_lookups();
-    let limits = Limits::of(call, is_out_of_memory, true);
+    let limits = Limits::of(call, is_out_of_memory);
     let state = RunState::new(limits, reach, (executor.session.database, time(executor)));
     Ok(turn(executor, request, (state, call.machine()), Begin::Start(call), None))
 }
@@ -217,10 +236,8 @@ fn lock_declared<'k, E: Enter>(
     let slots: Slots = ascending(declared.into_iter().chain(seen.iter().copied()));
     let ticket = executor.ticket();
     let is_awaited = executor.session.lock_attempts > 0 && shared.token.is_awaited_by(ticket);
-    let touches_undeclared =
-        call.compiled.as_ref().is_some_and(|compiled| compiled.cached.touches_undeclared());
     let needs_token = is_awaited
-        || touches_undeclared
+        || call.undeclared().were_met()
         || slots.len() > SEEN_SLOTS_MAX
         || executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let locks = match needs_token {

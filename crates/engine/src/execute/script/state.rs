@@ -44,18 +44,15 @@ pub(super) struct Limits {
     pub(super) allows_oom: bool,
     /// Memory was full when it began.
     pub(super) is_out_of_memory: bool,
-    /// It may end its turn and go on later.
-    pub(super) may_suspend: bool,
 }
 
 impl Limits {
-    pub(super) fn of(call: &Call<'_>, is_out_of_memory: bool, may_suspend: bool) -> Limits {
+    pub(super) fn of(call: &Call<'_>, is_out_of_memory: bool) -> Limits {
         use tidemill_script::Flags;
         Limits {
             is_read_only: call.is_read_only,
             allows_oom: call.has(Flags::ALLOW_OOM | Flags::NO_WRITES),
             is_out_of_memory,
-            may_suspend,
         }
     }
 }

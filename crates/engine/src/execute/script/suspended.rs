@@ -5,20 +5,23 @@ use std::sync::Arc;
 
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_resp::request::{ArgumentView, OwnedArguments};
-use tidemill_script::Run;
+use tidemill_script::{Reply, Run, ScriptError};
 
-use super::run::{Begin, Ended, Request, SharedRun, finish, leave_table, run, turn};
+use super::run::{
+    Begin, Ended, Request, SharedRun, finish, finish_in_transaction, leave_table, run, turn,
+};
 use super::state::{Limits, Reach, Restart, RunNotes, RunState};
 use crate::access::context::Lookups;
-use crate::access::handler::ScriptCommand;
+use crate::access::handler::{Handler, ScriptCommand};
 use crate::access::section::Enter;
 use crate::access::unit::SuspendedUnit;
 use crate::command::{Command, CommandId};
 use crate::execute::executor::{Executor, Step};
+use crate::execute::transaction::{self, Alone, Ran, SuspendedTransaction};
 use crate::execute::turn_result::{Next, Turn};
 use crate::execute::{registry, serve};
 use crate::limits::LOCK_ATTEMPTS_MAX;
-use crate::script::{Kind, RunningScript};
+use crate::script::{Holds, Kind, RunningScript};
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
 use crate::slots::parking::WaitTarget;
@@ -33,7 +36,7 @@ enum SuspendedReach {
 }
 
 /// A run between two turns.
-struct Suspended {
+pub(crate) struct Suspended {
     machine: Machine,
     run: Run,
     limits: Limits,
@@ -55,6 +58,8 @@ pub(crate) struct PendingScript {
     arguments: OwnedArguments,
     /// None for a run that begins anew.
     suspended: Option<Suspended>,
+    /// The transaction of which it is a command.
+    transaction: Option<Box<SuspendedTransaction>>,
     wants_reply: bool,
     elapsed_ns: u64,
 }
@@ -78,24 +83,62 @@ pub(super) fn keep<'k, E: Enter>(
         how: request.how,
         arguments: OwnedArguments::new(request.args.iter()),
         suspended: Some(suspend(executor, machine, (state, run))),
+        transaction: None,
         wants_reply: executor.session.reply_mode == ReplyMode::On,
         elapsed_ns: executor.worker.run.take_elapsed_ns(executor.shared.clock.monotonic_ns()),
     };
     put(executor, pending);
 }
 
-fn suspend<'k, E>(
+/// Keeps a transaction whose script's turn is over.
+pub(crate) fn keep_transaction<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    suspended: Suspended,
+    mut transaction: SuspendedTransaction,
+) {
+    let (id, arguments) = transaction.take_call();
+    let elapsed_ns = executor.worker.run.take_elapsed_ns(executor.shared.clock.monotonic_ns());
+    let pending = PendingScript {
+        id,
+        command: executor.shared.commands.command(id),
+        how: how(executor, id),
+        arguments,
+        suspended: Some(suspended),
+        transaction: Some(Box::new(transaction)),
+        wants_reply: executor.session.reply_mode == ReplyMode::On,
+        elapsed_ns,
+    };
+    put(executor, pending);
+}
+
+/// How a command names the script that it runs.
+fn how<E>(executor: &Executor<'_, '_, E>, id: CommandId) -> ScriptCommand {
+    match executor.handlers.of(id) {
+        Some(Handler::Script(how)) => how,
+        _ => unreachable!("only scripts are suspended"),
+    }
+}
+
+/// Puts a run aside. One that has stopped all others locks all slots instead.
+pub(super) fn suspend<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     machine: Machine,
     (mut state, run): (RunState<'k>, Run),
 ) -> Suspended {
     let selected = executor.session.database;
     executor.session.select(state.database);
+    let gate = state.gate.take();
     let reach = match state.lend() {
-        Reach::Unit(unit) => SuspendedReach::Unit(Box::new(unit.suspend())),
+        Reach::Unit(mut unit) => {
+            if let Some(gate) = &gate {
+                unit.lock_all(executor.shared, gate);
+            }
+            SuspendedReach::Unit(Box::new(unit.suspend()))
+        }
         Reach::Lookups(lookups) => SuspendedReach::Lookups(lookups),
         Reach::Lent => unreachable!("no command runs between two turns"),
     };
+    drop(gate);
     Suspended {
         machine,
         run,
@@ -137,7 +180,7 @@ impl Suspended {
     }
 }
 
-impl<E: Enter> Executor<'_, '_, E> {
+impl<'k, E: Enter> Executor<'k, '_, E> {
     /// Goes on with the session's run: that is the connection's turn. Requests behind it wait in
     /// `input`.
     #[cold]
@@ -198,8 +241,18 @@ impl<E: Enter> Executor<'_, '_, E> {
             return step;
         };
         let (state, machine, run) = suspended.resume(self);
-        match turn(self, request, (state, machine), Begin::Resume(run), None) {
-            Ended::Finished(state, result) => finish(self, request, (state, result)),
+        let begun_ns = self.shared.clock.monotonic_ns();
+        let ended = turn(self, request, (state, machine), Begin::Resume(run), None);
+        if let Some(transaction) = &mut pending.transaction {
+            transaction.script_ns += self.shared.clock.monotonic_ns().saturating_sub(begun_ns);
+        }
+        match ended {
+            Ended::Finished(state, result) => match pending.transaction.take() {
+                None => finish(self, request, (state, result)),
+                Some(transaction) => {
+                    self.go_on_with_transaction(pending, transaction, (state, result))
+                }
+            },
             Ended::Suspended(state, run) => {
                 if let Some(running) = &state.running {
                     announce(self.shared, self.worker, running);
@@ -220,6 +273,43 @@ impl<E: Enter> Executor<'_, '_, E> {
                 }
             }
         }
+    }
+
+    /// Goes on with a transaction behind a script that has ended.
+    fn go_on_with_transaction(
+        &mut self,
+        pending: &mut PendingScript,
+        mut transaction: Box<SuspendedTransaction>,
+        ended: (RunState<'k>, Result<Reply, ScriptError>),
+    ) -> Step {
+        let mut reply = std::mem::take(&mut transaction.reply);
+        let mut inner = self.with_reply(&mut reply);
+        let mark = (inner.reply.mark(), inner.reply.len());
+        let args = pending.arguments.view();
+        let request =
+            Request { id: pending.id, command: pending.command, how: pending.how, args: &args };
+        let (unit, gate) = finish_in_transaction(&mut inner, request, ended);
+        let arguments = std::mem::replace(&mut pending.arguments, OwnedArguments::new([]));
+        let mut alone = Alone { gate, token: None };
+        let ran = transaction.go_on(&mut inner, (unit, &mut alone), arguments, mark);
+        match ran {
+            Ran::Done(unit) => {
+                self.reply.append(&mut reply);
+                transaction::end(self, unit, alone);
+                self.session.show_transaction();
+                (pending.id, pending.command) = transaction.exec;
+                pending.arguments = OwnedArguments::new([&b"EXEC"[..]]);
+            }
+            Ran::Suspended(suspended) => {
+                transaction.reply = reply;
+                (pending.id, pending.arguments) = transaction.take_call();
+                pending.command = self.shared.commands.command(pending.id);
+                pending.how = how(self, pending.id);
+                pending.suspended = Some(suspended);
+                pending.transaction = Some(transaction);
+            }
+        }
+        Step::Done
     }
 
     /// Notes all about a run that took several turns.
@@ -255,11 +345,13 @@ fn pending_of<'w>(worker: &'w Worker, session: &Session) -> Option<&'w PendingSc
     worker.pending_scripts.get(&session.id())?.downcast_ref()
 }
 
-/// True if a run of the session has changed data: it goes on although its client is gone.
+/// True if a run of the session has changed data, or is a part of a transaction: it goes on
+/// although its client is gone.
 pub(crate) fn must_go_on(worker: &Worker, session: &Session) -> bool {
-    let pending = pending_of(worker, session);
-    let suspended = pending.and_then(|pending| pending.suspended.as_ref());
-    suspended.is_some_and(|suspended| suspended.has_written)
+    pending_of(worker, session).is_some_and(|pending| {
+        let has_written = pending.suspended.as_ref().is_some_and(|run| run.has_written);
+        has_written || pending.transaction.is_some()
+    })
 }
 
 /// Gives the runs whose clients are gone a turn each. To be called by the worker between commands,
@@ -289,10 +381,22 @@ fn announce(shared: &Shared, worker: &Worker, running: &RunningScript) {
     if threshold_us == 0 || elapsed_us < threshold_us {
         return;
     }
-    let (slots, has_token) = running.held();
-    for slot in slots {
-        shared.parking.wake_all(WaitTarget::Slot(slot), || {});
+    if worker.settings.tells_all_busy {
+        shared.scripts.running.tell(running);
     }
+    let has_token = match running.held() {
+        Holds::Nothing => false,
+        Holds::Slots(slots, has_token) => {
+            for slot in slots {
+                shared.parking.wake_all(WaitTarget::Slot(slot), || {});
+            }
+            has_token
+        }
+        Holds::All => {
+            shared.parking.wake_every_slot();
+            true
+        }
+    };
     if has_token {
         for ticket in shared.token.queue() {
             shared.mailboxes.post(ticket.worker, Message::Wake { session: ticket.session });

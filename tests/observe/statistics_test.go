@@ -338,3 +338,103 @@ func TestWatch_KeysThatExpireMeanwhileFailExec(t *testing.T) {
 		}
 	}
 }
+
+// TestInfo_ErrorsOfScriptsAndOfEndedWaitsAreCountedAsByValkey compares how often commands ran and
+// failed, and the errors by their codes.
+func TestInfo_ErrorsOfScriptsAndOfEndedWaitsAreCountedAsByValkey(t *testing.T) {
+	scripts := []string{
+		"return server.error_reply('FOO text')", "return {err='BAR text'}",
+		"return {1, {err='BAZ text'}, server.pcall('get')}", "return server.pcall('get')",
+		"return server.call('get')", "error('x y')", "error({err='QUX text'})", "return 1",
+		"return server.error_reply('" + strings.Repeat("x", 1000) + " text')",
+	}
+	var counts [2]string
+	valkey, subject := both(t)
+	for index, conn := range []*wire.Conn{valkey, subject} {
+		for _, script := range scripts {
+			do(t, conn, "EVAL", script, "0")
+		}
+		_, address, _ := strings.Cut(string(do(t, conn, "CLIENT", "INFO").Text), "laddr=")
+		address, _, _ = strings.Cut(address, " ")
+		waiting, err := wire.Dial(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { waiting.Close() })
+		do(t, conn, "ACL", "SETUSER", "waiter", "on", "nopass", "+@all", "~*")
+		do(t, waiting, "AUTH", "waiter", "x")
+		if err := waiting.SendRaw([]byte("BLPOP list 0\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		awaitField(t, conn, "clients", "blocked_clients", "1")
+		do(t, conn, "ACL", "SETUSER", "waiter", "-blpop")
+		do(t, conn, "RPUSH", "list", "v")
+		if _, err := waiting.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		do(t, conn, "XGROUP", "CREATE", "stream", "group", "$", "MKSTREAM")
+		if err := waiting.SendRaw(
+			[]byte("XREADGROUP GROUP group c BLOCK 0 STREAMS stream >\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		awaitField(t, conn, "clients", "blocked_clients", "1")
+		if on := info(t, conn, "clients")["total_blocking_keys_on_nokey"]; on != "1" {
+			t.Errorf("total_blocking_keys_on_nokey is %s", on)
+		}
+		do(t, conn, "XGROUP", "DESTROY", "stream", "group")
+		if _, err := waiting.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		fields := info(t, conn, "everything")
+		counts[index] = "errors " + fields["total_error_replies"]
+		for _, code := range []string{"FOO", "BAR", "BAZ", "QUX", "ERR", "NOPERM", "NOGROUP"} {
+			counts[index] += " " + code + " " + fields["errorstat_"+code]
+		}
+		for _, name := range []string{"eval", "get", "blpop", "xreadgroup"} {
+			for _, part := range strings.Split(fields["cmdstat_"+name], ",") {
+				if !strings.HasPrefix(part, "usec") {
+					counts[index] += " " + name + "." + part
+				}
+			}
+		}
+	}
+	if counts[0] != counts[1] {
+		t.Errorf("\n  valkey:  %s\n  subject: %s", counts[0], counts[1])
+	}
+}
+
+// TestFlushAll_IsSavedWhereThereAreSavePoints and so leaves nothing to be saved.
+func TestFlushAll_IsSavedWhereThereAreSavePoints(t *testing.T) {
+	valkey, subject := both(t)
+	for _, conn := range []*wire.Conn{valkey, subject} {
+		for save, want := range map[string]string{"3600 1": "0", "": "more"} {
+			do(t, conn, "CONFIG", "SET", "save", save)
+			do(t, conn, "SET", "k", "v")
+			do(t, conn, "FLUSHALL")
+			unsaved := info(t, conn, "persistence")["rdb_changes_since_last_save"]
+			if (unsaved == "0") != (want == "0") {
+				t.Errorf("save %q: %s changes", save, unsaved)
+			}
+		}
+	}
+}
+
+// TestLoad_LeavesOutFieldsWhoseTimeIsOver loads hashes of which some or all fields have expired.
+func TestLoad_LeavesOutFieldsWhoseTimeIsOver(t *testing.T) {
+	valkey, subject := both(t)
+	for _, conn := range []*wire.Conn{valkey, subject} {
+		do(t, conn, "DEBUG", "SET-ACTIVE-EXPIRE", "0")
+		do(t, conn, "HSETEX", "all", "PX", "1", "FIELDS", "2", "f", "v", "g", "v")
+		do(t, conn, "HSETEX", "some", "PX", "1", "FIELDS", "1", "f", "v")
+		do(t, conn, "HSET", "some", "stays", "v")
+		time.Sleep(10 * time.Millisecond)
+		do(t, conn, "SAVE")
+		do(t, conn, "DEBUG", "RELOAD", "NOSAVE")
+		if count := do(t, conn, "EXISTS", "all", "some").Int(); count != 1 {
+			t.Errorf("%d keys", count)
+		}
+		if count := do(t, conn, "HLEN", "some").Int(); count != 1 {
+			t.Errorf("%d fields", count)
+		}
+	}
+}

@@ -75,6 +75,8 @@ pub struct Block {
     pub kind: Kind,
     /// Test of whether the command would answer something of a key, where the kind does not tell.
     pub answers: Option<Answers>,
+    /// True if it ends when a key is gone, too.
+    pub ends_without_key: bool,
     /// Arguments that are others once it waits, by ascending position: those with the meaning that
     /// they had when it began.
     pub fixed_arguments: Vec<(usize, Vec<u8>)>,

@@ -5,12 +5,24 @@
 pub struct ExpiryClock {
     now_ms: u64,
     ahead_ms: u64,
+    /// The time before which all has expired: now, mostly.
+    passed_ms: u64,
+    /// True if all expiries are stored, those that have come included.
+    keeps_expired: bool,
 }
 
 impl ExpiryClock {
     /// A clock that shows `now_ms`, which is `ahead_ms` ahead of the wall clock.
     pub(crate) fn new(now_ms: u64, ahead_ms: u64) -> ExpiryClock {
-        ExpiryClock { now_ms, ahead_ms }
+        ExpiryClock { now_ms, ahead_ms, passed_ms: now_ms, keeps_expired: false }
+    }
+
+    /// The clock in import mode: the source of the import deletes what expires, and until then what
+    /// has expired stays and is there for the source alone.
+    #[cold]
+    pub(crate) fn in_import(self, is_of_source: bool) -> ExpiryClock {
+        let passed_ms = if is_of_source { 0 } else { self.passed_ms };
+        ExpiryClock { passed_ms, keeps_expired: true, ..self }
     }
 
     /// The server's time: Unix time in milliseconds that never goes back.
@@ -37,7 +49,7 @@ impl ExpiryClock {
     #[must_use]
     #[inline]
     pub fn has_passed(self, at_ms: u64) -> bool {
-        self.now_ms > at_ms
+        self.passed_ms > at_ms
     }
 
     /// True if something that is to expire at `at_ms` need not be stored: a millisecond earlier
@@ -46,12 +58,12 @@ impl ExpiryClock {
     /// [`has_passed`]: ExpiryClock::has_passed
     #[must_use]
     pub fn has_come(self, at_ms: u64) -> bool {
-        self.now_ms >= at_ms
+        self.now_ms >= at_ms && !self.keeps_expired
     }
 
     /// The latest expiry that has passed.
     #[must_use]
     pub fn last_passed_ms(self) -> u64 {
-        self.now_ms.saturating_sub(1)
+        self.passed_ms.saturating_sub(1)
     }
 }

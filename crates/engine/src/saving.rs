@@ -28,12 +28,13 @@ pub trait Saving: fmt::Debug + Send + Sync {
         heap: &Heap,
     ) -> Result<(), SavingFailed>;
 
-    /// As [`Saving::save`], of no data at all.
+    /// As [`Saving::save`], of no data at all, behind `own_changes` of a command that are not
+    /// counted yet.
     ///
     /// # Errors
     ///
     /// As [`Saving::save`].
-    fn save_nothing(&self, shared: &Shared) -> Result<(), SavingFailed>;
+    fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed>;
 
     /// Leaves a cut to a thread that saves it beside the workers.
     ///
@@ -84,7 +85,7 @@ impl Saving for NoFiles {
         Err(SavingFailed)
     }
 
-    fn save_nothing(&self, _shared: &Shared) -> Result<(), SavingFailed> {
+    fn save_nothing(&self, _shared: &Shared, _own_changes: u64) -> Result<(), SavingFailed> {
         Err(SavingFailed)
     }
 

@@ -97,6 +97,8 @@ pub struct Settings {
     pub maxmemory_bytes: u64,
     /// `active-expire-effort`, from 1 on.
     pub expire_effort: u64,
+    /// `import-mode`.
+    pub import_mode: bool,
     /// `maxmemory-policy`; none is `noeviction`.
     pub eviction_policy: Option<EvictionPolicy>,
     /// `maxmemory-samples`: keys compared per eviction.
@@ -224,6 +226,7 @@ impl Default for Settings {
             acl_log_entries_max: 128,
             maxmemory_bytes: 0,
             expire_effort: 1,
+            import_mode: false,
             eviction_policy: None,
             eviction_samples: 5,
             eviction_tenacity: 10,

@@ -149,6 +149,9 @@ impl<F: Flavour> EventLoop<F> {
         self.holding.refresh();
         if self.config.is_outdated(shared) {
             self.reconfigure();
+            if self.config.client_memory_bytes_max > 0 {
+                self.evict_clients();
+            }
         }
         self.deliver(now_us);
         self.end_throttles(now_us, !events.is_empty());

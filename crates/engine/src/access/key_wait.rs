@@ -8,7 +8,7 @@ use tidemill_store::Kind;
 use super::context::Cx;
 use super::outcome::{Outcome, Stop};
 use crate::blocking::{Answers, Block, TimeoutReply};
-use crate::command::KeyPositions;
+use crate::command::{Flags, KeyPositions};
 use crate::error::CommandError;
 
 /// Waits until one of the keys at some positions is of a kind, or answers null where waiting is not
@@ -29,6 +29,7 @@ pub(crate) fn wait(
         also: KeyPositions::from_slice(also),
         kind,
         answers: None,
+        ends_without_key: false,
         fixed_arguments: Vec::new(),
         timeout_us,
         on_timeout,
@@ -56,6 +57,7 @@ pub(crate) fn wait_for_streams(
         also,
         kind: Kind::Stream,
         answers: Some(answers),
+        ends_without_key: cx.command.flags.contains(Flags::WRITE),
         fixed_arguments,
         timeout_us: timeout_ms.saturating_mul(1000),
         on_timeout: TimeoutReply::NullArray,

@@ -45,7 +45,7 @@ bitflags! {
         const ALLOW_BUSY = 1 << 15;
         /// Not for asynchronous loading.
         const NO_ASYNC_LOADING = 1 << 16;
-        /// May replicate without being a write.
+        /// May replicate without being a write. Not shown to clients.
         const MAY_REPLICATE = 1 << 17;
         /// Makes several changes although it names one key. Not shown to clients.
         const SEVERAL_CHANGES = 1 << 18;

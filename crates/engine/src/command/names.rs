@@ -18,7 +18,6 @@ const FLAG_NAMES: &[(Flags, &str)] = &[
     (Flags::ASKING, "asking"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
-    (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::NO_ASYNC_LOADING, "no_async_loading"),
     (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (Flags::NO_MULTI, "no_multi"),

@@ -24,6 +24,7 @@ pub(crate) const NO_MULTI: Flags = Flags::NO_MULTI;
 pub(crate) const MOVABLEKEYS: Flags = Flags::MOVABLEKEYS;
 pub(crate) const ALLOW_BUSY: Flags = Flags::ALLOW_BUSY;
 pub(crate) const NO_MANDATORY_KEYS: Flags = Flags::NO_MANDATORY_KEYS;
+pub(crate) const MAY_REPLICATE: Flags = Flags::MAY_REPLICATE;
 pub(crate) const SEVERAL_CHANGES: Flags = Flags::SEVERAL_CHANGES;
 pub(crate) const DISCOVERS_KEYS: Flags = Flags::DISCOVERS_KEYS;
 pub(crate) const ASKING: Flags = Flags::ASKING;

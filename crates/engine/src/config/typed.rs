@@ -283,6 +283,7 @@ impl Configuration {
             acl_log_entries_max: self.number("acllog-max-len"),
             maxmemory_bytes: self.number("maxmemory"),
             expire_effort: self.number("active-expire-effort"),
+            import_mode: self.flag("import-mode"),
             eviction_policy: EvictionPolicy::of_name(self.text("maxmemory-policy")),
             eviction_samples: self.number("maxmemory-samples"),
             eviction_tenacity: self.number("maxmemory-eviction-tenacity"),

@@ -152,7 +152,8 @@ fn run(
     reader: &mut dyn ReadSide,
     is_enough: fn(&Shared, &mut Worker) -> bool,
 ) -> RunEnd {
-    let Some(policy) = worker.settings.eviction_policy else { return RunEnd::NoKeys };
+    let policy = worker.settings.eviction_policy.filter(|_| !worker.settings.import_mode);
+    let Some(policy) = policy else { return RunEnd::NoKeys };
     worker.eviction.set_policy(policy);
     let start_ns = shared.clock.monotonic_ns();
     let until_us = (start_ns / 1000).saturating_add(worker.settings.eviction_us_max());

@@ -262,12 +262,14 @@ fn serve_one<'k>(
         let outcome = handler(&mut cx);
         (outcome, cx.into_unit())
     });
-    if let Err(Stop::Error(error)) = outcome.map_err(|stop| *stop) {
+    let error = match outcome.map_err(|stop| *stop) {
+        Err(Stop::Error(error)) => Some(error),
+        _ => reply.has_failed().then(|| NO_MEMORY_FOR_REPLY.into()),
+    };
+    if let Some(error) = error {
+        worker.stats(shared).command(id).failed.add(1);
         reply.clear();
-        reply.error(error.wire());
-    } else if reply.has_failed() {
-        reply.clear();
-        reply.error(NO_MEMORY_FOR_REPLY);
+        answer_error(shared, worker, &mut reply, &error);
     }
     worker.publish_misses(shared);
     unit.end_command(shared, worker, waiter.database, &args);
@@ -281,6 +283,15 @@ fn serve_one<'k>(
     unit
 }
 
+/// Writes an error reply for a client that waited, and counts it.
+#[cold]
+fn answer_error(shared: &Shared, worker: &Worker, reply: &mut ReplyBuffer, error: &CommandError) {
+    let wire = error.wire();
+    worker.stats(shared).error_replies.add(1);
+    shared.count_error(&wire);
+    reply.error(wire);
+}
+
 /// Ends the wait of a client that is not permitted any more what it waits for. It takes nothing.
 #[cold]
 fn refuse_one<'k>(
@@ -290,11 +301,8 @@ fn refuse_one<'k>(
     waiter: &Waiter,
     error: &CommandError,
 ) -> Unit<'k> {
-    let wire = error.wire();
-    worker.stats(shared).error_replies.add(1);
-    shared.count_error(&wire);
     let mut reply = ReplyBuffer::new(waiter.protocol);
-    reply.error(wire);
+    answer_error(shared, worker, &mut reply, error);
     let (session, end) = (waiter.session, WaitEnd::Denied);
     let changed = Vec::new();
     let message = Message::Unblocked { session, waiter: waiter.id, end, reply, changed };
@@ -378,7 +386,11 @@ pub fn delete_expired(shared: &Shared, worker: &mut Worker, section: Section<'_>
     if worker.expired.is_empty() {
         return;
     }
-    for expired in std::mem::take(&mut worker.expired) {
+    let expired = std::mem::take(&mut worker.expired);
+    if worker.settings.import_mode || shared.is_paused() {
+        return;
+    }
+    for expired in expired {
         let Ok(locks) = LockSet::one(shared, expired.key_hash.slot) else { continue };
         // Beginning an edit deletes what has expired.
         edit_beside(shared, worker, locks, section, expired.database, |cx| {

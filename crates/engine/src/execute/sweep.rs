@@ -38,7 +38,8 @@ struct Met {
 /// Tells whether so much of what it met had expired that it should go on soon.
 #[must_use]
 pub fn sweep(shared: &Shared, worker: &mut Worker, reader: &mut dyn ReadSide) -> bool {
-    if shared.is_paused() || !shared.expires_actively() || shared.loading.is_running() {
+    let is_off = !shared.expires_actively() || worker.settings.import_mode;
+    if shared.is_paused() || is_off || shared.loading.is_running() {
         return false;
     }
     let start_us = shared.clock.monotonic_us();

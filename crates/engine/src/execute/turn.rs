@@ -19,7 +19,7 @@ use crate::access::session_context::SessionCx;
 use crate::access::unwatch::unwatch;
 use crate::acl::BriefReads;
 use crate::admin::scripting::busy_error;
-use crate::command::{Command, CommandId, Flags, Scope};
+use crate::command::{Command, CommandId, Flags};
 use crate::error::CommandError;
 use crate::limits::{
     GATE_RETRY_US, LANE_RETRY_US, LARGE_BYTES_MIN, PREFETCHED_ENTRIES_MAX, TURN_COMMANDS_MAX,
@@ -60,6 +60,22 @@ pub fn run_turn<E: Enter>(
     let handlers = registry::handlers();
     worker.begin_changes(session.id(), session.is_noloop());
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
+    // Relaxed: written by this thread.
+    executor.worker.serves_import =
+        executor.session.client.is_import_source.load(Ordering::Relaxed);
+    let turn = run_requests(&mut executor, (batch, is_parsed), parser, input);
+    executor.worker.serves_import = false;
+    turn
+}
+
+#[inline(always)]
+fn run_requests<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    (batch, is_parsed): (&mut Batch, bool),
+    parser: &mut RequestParser,
+    input: &[u8],
+) -> Turn {
+    let shared = executor.shared;
     if let Some(turn) = executor.go_on_with_last(input) {
         return turn;
     }
@@ -122,13 +138,6 @@ pub fn run_turn<E: Enter>(
 /// executed.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
-}
-
-/// Flags by which a pause of writers concerns a command. Nobody knows what a script writes before
-/// it does.
-fn paused_flags(command: &Command) -> Flags {
-    let may_write = command.scope == Scope::Script && !command.flags.contains(Flags::READONLY);
-    if may_write { command.flags.union(Flags::WRITE) } else { command.flags }
 }
 
 struct Executed {
@@ -577,7 +586,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         key: Option<(usize, KeyHash)>,
     ) -> Step {
         let shared = self.shared;
-        let is_held_back = shared.may_hold_back() && self.is_held_back(command);
+        let is_held_back = shared.may_hold_back() && self.is_held_back((id, command), args);
         if is_held_back || self.session.lock_attempts > 0 {
             // Relaxed: for others' information only.
             self.session.client.is_postponed.store(is_held_back, Ordering::Relaxed);
@@ -663,17 +672,29 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// True if a command has to wait until a pause is over: `EXEC` when one of its commands has to.
     #[cold]
-    fn is_held_back(&self, command: &Command) -> bool {
+    fn is_held_back(
+        &mut self,
+        (id, command): (CommandId, &Command),
+        args: &ArgumentView<'_>,
+    ) -> bool {
         if self.session.replays {
             return false;
         }
-        let queued = match &self.session.transaction {
+        let Executor { shared, handlers, worker, session, .. } = self;
+        let queued = match &session.transaction {
             Some(transaction) if command.name == "exec" => transaction.queued.as_slice(),
             _ => &[],
         };
-        let queued = queued.iter().map(|queued| self.shared.commands.command(queued.id));
-        let flags = queued.map(paused_flags).fold(paused_flags(command), Flags::union);
-        self.shared.holds_back(flags)
+        let queued = queued.iter().map(|queued| (queued.id, queued.arguments.view()));
+        let mut calls = queued.chain(std::iter::once((id, *args)));
+        calls.any(|(id, args)| {
+            let flags = shared.commands.command(id).flags;
+            let only_reads = match handlers.of(id) {
+                Some(Handler::Script(how)) => script::only_reads((shared, worker), how, &args),
+                _ => false,
+            };
+            shared.holds_back(if only_reads { Flags::READONLY } else { flags })
+        })
     }
 
     /// True if a command that retires memory has to wait until the worker has freed some: before

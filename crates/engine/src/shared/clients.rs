@@ -75,6 +75,8 @@ pub struct Client {
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH`.
     pub no_touch: AtomicBool,
+    /// `CLIENT IMPORT-SOURCE`.
+    pub is_import_source: AtomicBool,
     /// `CLIENT CAPA redirect`.
     pub follows_redirects: AtomicBool,
     /// `CLIENT TRACKING`, by the letters of a listing.
@@ -397,6 +399,7 @@ impl Clients {
             is_killed: AtomicBool::new(false),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            is_import_source: AtomicBool::new(false),
             follows_redirects: AtomicBool::new(false),
             tracking_letters: AtomicU8::new(0),
             redirect: AtomicU64::new(0),

@@ -60,6 +60,15 @@ struct State {
     libraries: Arc<Libraries>,
 }
 
+impl State {
+    /// Changes that the last save does not have, given all. A save may have some that are counted
+    /// in a moment.
+    fn unsaved(&self, changes: u64) -> u64 {
+        let unsaved = changes.wrapping_sub(self.saved_changes).cast_signed();
+        unsaved.max(0).cast_unsigned()
+    }
+}
+
 /// State of saves.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -261,7 +270,7 @@ impl Snapshots {
         if state.running.is_some() || waits {
             return None;
         }
-        let unsaved = changes.wrapping_sub(state.saved_changes);
+        let unsaved = state.unsaved(changes);
         let since_s = now_s.saturating_sub(state.figures.last_save_s);
         points.iter().copied().find(|point| unsaved >= point.changes && since_s > point.seconds)
     }
@@ -274,7 +283,7 @@ impl Snapshots {
         SnapshotFigures {
             current_duration_s: running
                 .map(|running| now_us.saturating_sub(running.started_us) / 1_000_000),
-            unsaved_changes: changes.wrapping_sub(state.saved_changes),
+            unsaved_changes: state.unsaved(changes),
             saved_keys: if running.is_some() { self.saved_keys.load(Ordering::Relaxed) } else { 0 },
             ..state.figures.clone()
         }

@@ -45,13 +45,17 @@ impl RateSamples {
     /// Adds sums as of a moment.
     pub fn add(&self, now_us: u64, totals: Totals) {
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.back().is_some_and(|(_, last)| totals.iterations < last.iterations) {
+            // `CONFIG RESETSTAT`: earlier ones tell nothing of what has grown since.
+            samples.clear();
+        }
         samples.push_back((now_us, totals));
         if samples.len() > RATE_SAMPLES_MAX {
             samples.pop_front();
         }
     }
 
-    /// The rates between the oldest and the latest sample; none when sums began anew in between.
+    /// The rates between the oldest and the latest sample since sums began anew.
     #[must_use]
     pub fn rates(&self) -> Rates {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +97,16 @@ mod tests {
         let seconds = (RATE_SAMPLES_MAX - 1) as f64 / 10.0;
         assert!((rates.commands - grown / seconds).abs() < 1e-6, "{rates:?}");
         assert!((rates.input_bytes - 70.0).abs() < 1e-6, "{rates:?}");
-        samples.add(10_000_000, Totals::default());
+    }
+
+    #[test]
+    fn rates_go_on_when_sums_begin_anew() {
+        let samples = RateSamples::default();
+        let totals = |iterations| Totals { iterations, ..Totals::default() };
+        (0..10_u64).for_each(|tick| samples.add(tick * 100_000, totals(1_000 + 5 * tick)));
+        samples.add(1_000_000, totals(1));
         assert_eq!(samples.rates(), Rates::default());
+        samples.add(1_100_000, totals(4));
+        assert!((samples.rates().iterations - 30.0).abs() < 1e-6, "{:?}", samples.rates());
     }
 }

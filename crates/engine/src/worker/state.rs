@@ -93,6 +93,8 @@ pub struct Worker {
     /// replayed, so that nothing has expired.
     judged_ms: u64,
     replays: bool,
+    /// True while it executes for a source of an import (`CLIENT IMPORT-SOURCE`).
+    pub(crate) serves_import: bool,
     ahead_ms: u64,
     /// Memory that it has claimed of `maxmemory`.
     pub(crate) lease: Lease,
@@ -177,6 +179,7 @@ impl Worker {
             now_us: shared.clock.unix_us(),
             judged_ms: shared.clock.unix_us() / 1000,
             replays: false,
+            serves_import: false,
             refuses_writes: false,
             busy: None,
             is_restricted: false,
@@ -265,6 +268,13 @@ impl Worker {
     /// Counts the buffers of the worker's clients.
     pub fn set_client_bytes(&mut self, bytes: u64) {
         self.client_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    }
+
+    /// A client is gone that had these bytes of buffers: they need not be evicted for any more.
+    pub fn forget_client_bytes(&mut self, bytes: u64) {
+        // It may have taken more since all were counted.
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.client_bytes = self.client_bytes.saturating_sub(bytes).max(0);
     }
 
     /// True if `maxmemory` is set.
@@ -395,7 +405,8 @@ impl Worker {
     }
 
     fn expiry_clock_at(&self, floor_ms: u64) -> ExpiryClock {
-        ExpiryClock::new(self.judged_ms.max(floor_ms), self.ahead_ms)
+        let clock = ExpiryClock::new(self.judged_ms.max(floor_ms), self.ahead_ms);
+        if self.settings.import_mode { clock.in_import(self.serves_import) } else { clock }
     }
 
     /// Unix time in milliseconds, as of the last boundary.

@@ -355,10 +355,10 @@ impl Saving for SnapshotFile {
         self.save_cut(shared, cut, &mut Alone(reader), heap).map_err(|_| SavingFailed)
     }
 
-    fn save_nothing(&self, shared: &Shared) -> Result<(), SavingFailed> {
+    fn save_nothing(&self, shared: &Shared, own_changes: u64) -> Result<(), SavingFailed> {
         let rules = self.rules(shared, Purpose::Save);
         let locked = self.lock().map_err(|text| SnapshotError::Io(io::Error::other(text)));
-        let changes = shared.changes();
+        let changes = shared.changes().wrapping_add(own_changes);
         let saved = locked.and_then(|()| save_nothing(&*self.disk, &self.path, shared, &rules));
         match saved {
             Ok(()) => {

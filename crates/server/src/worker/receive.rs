@@ -52,7 +52,7 @@ impl<F: Flavour> EventLoop<F> {
         let read = if connection.input.is_large() && !connection.transport.is_encrypted() {
             let Some(spare) = connection.input.spare() else { return self.close_for_memory(index) };
             let result = rustix::io::read(&connection.transport, spare);
-            self.received(index, result)
+            self.received(index, result).filter(|_| !self.evict_for_memory_of(index))
         } else {
             self.keep(index, READ_BYTES)
         };
@@ -75,6 +75,9 @@ impl<F: Flavour> EventLoop<F> {
                 return None;
             }
             connection.publish_pending();
+            if self.evict_for_memory_of(index) {
+                return None;
+            }
         }
         Some(count)
     }

@@ -101,7 +101,7 @@ impl<F: Flavour> EventLoop<F> {
         if is_exceeded {
             self.close_for_output(index);
         }
-        is_exceeded
+        is_exceeded || self.evict_for_memory_of(index)
     }
 
     /// Ends a client that does not take what it is sent.

@@ -78,8 +78,25 @@ impl<F: Flavour> EventLoop<F> {
         self.execution.worker_mut().set_client_bytes(bytes);
     }
 
+    /// Evicts a client at once if by itself it takes more than all may; returns true if it did.
+    /// Others are left to the tick: the caller may have them in hand.
+    pub(super) fn evict_for_memory_of(&mut self, index: usize) -> bool {
+        let limit_bytes = self.config.client_memory_bytes_max;
+        if limit_bytes == 0 {
+            return false;
+        }
+        let connection = &self.connections[index];
+        let may_be_evicted = !connection.session.client.no_evict.load(Ordering::Relaxed);
+        let bytes = connection.memory_bytes();
+        let is_evicted = may_be_evicted && bytes > limit_bytes;
+        if is_evicted {
+            self.evict(index, bytes);
+        }
+        is_evicted
+    }
+
     /// Disconnects the largest clients while all together take too much.
-    fn evict_clients(&mut self) {
+    pub(super) fn evict_clients(&mut self) {
         let shared = Arc::clone(&self.spec.shared);
         let footprint = |(index, connection): (usize, &Connection)| Footprint {
             bytes: connection.memory_bytes(),
@@ -98,15 +115,18 @@ impl<F: Flavour> EventLoop<F> {
         let elsewhere = others.map(|(_, stats)| stats.largest_client_bytes.value()).max();
         let limit_bytes = self.config.client_memory_bytes_max;
         for footprint in backlog::evicted(limit_bytes, total_bytes, elsewhere.unwrap_or(0), own) {
-            let index = footprint.index;
-            let client = self.connections[index].describe(self.execution.worker().now_ms());
-            log::info!("Evicting client: {client}");
-            let stats = self.execution.stats(&shared);
-            stats.evicted_clients.add(1);
-            // At once, so that another worker does not see to the same excess.
-            stats.client_bytes.set(stats.client_bytes.value().saturating_sub(footprint.bytes));
-            stats.largest_client_bytes.set(0);
-            self.close(index);
+            self.evict(footprint.index, footprint.bytes);
+            self.execution.stats(&shared).largest_client_bytes.set(0);
         }
+    }
+
+    fn evict(&mut self, index: usize, bytes: u64) {
+        let client = self.connections[index].describe(self.execution.worker().now_ms());
+        log::info!("Evicting client: {client}");
+        let stats = self.execution.stats(&self.spec.shared);
+        stats.evicted_clients.add(1);
+        // At once, so that another worker does not see to the same excess.
+        stats.client_bytes.set(stats.client_bytes.value().saturating_sub(bytes));
+        self.close(index);
     }
 }

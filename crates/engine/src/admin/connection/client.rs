@@ -105,6 +105,9 @@ pub(super) fn flags(client: &Client) -> String {
     if client.no_touch.load(Ordering::Relaxed) {
         flags.push('T');
     }
+    if client.is_import_source.load(Ordering::Relaxed) {
+        flags.push('I');
+    }
     if flags.is_empty() {
         flags.push('N');
     }
@@ -323,11 +326,23 @@ pub(super) fn capa(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 pub(super) fn import_source(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    if !is(cx.arg(2), "OFF") {
+    let is_off = is(cx.arg(2), "OFF");
+    if !is_off && !cx.worker.settings.import_mode {
         return Err("ERR Server is not in import mode".into());
     }
+    if !is_off && !is(cx.arg(2), "ON") {
+        return Err(CommandError::Syntax.into());
+    }
+    set_import_source(cx, !is_off);
     cx.reply.ok();
     Ok(())
+}
+
+/// Makes the client a source of an import or an ordinary one, from its next command on.
+pub(super) fn set_import_source(cx: &mut SessionCx<'_, '_>, is_source: bool) {
+    // Relaxed: written by this thread, and for others' information.
+    cx.session.client.is_import_source.store(is_source, Ordering::Relaxed);
+    cx.worker.serves_import = is_source;
 }
 
 pub(super) fn pause(cx: &mut SessionCx<'_, '_>) -> Outcome {

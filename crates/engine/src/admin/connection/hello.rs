@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tidemill_resp::encode::Protocol;
 use tidemill_resp::number::parse_integer;
 
-use super::client::{change_name, check_printable};
+use super::client::{change_name, check_printable, set_import_source};
 use crate::access::options::{database, is};
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
@@ -190,6 +190,7 @@ pub(super) fn reset(cx: &mut SessionCx<'_, '_>) -> Outcome {
     unsubscribe_all(cx.shared, cx.worker, cx.session);
     cx.session.client.no_touch.store(false, Ordering::Relaxed);
     cx.session.client.no_evict.store(false, Ordering::Relaxed);
+    set_import_source(cx, false);
     cx.session.forget_user(&cx.shared.users);
     change_name(cx, b"");
     set_protocol(cx, Protocol::Resp2);

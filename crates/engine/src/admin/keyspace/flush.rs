@@ -28,7 +28,7 @@ fn is_lazy(cx: &SessionCx<'_, '_>) -> Result<bool, CommandError> {
 
 pub(super) fn flushdb(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let database = cx.session.database;
-    flush(cx, |_| database..database + 1, |_| {})
+    flush(cx, |_| database..database + 1, |_, _| {})
 }
 
 pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -38,19 +38,19 @@ pub(super) fn flushall(cx: &mut SessionCx<'_, '_>) -> Outcome {
 /// Flushed keys must not come back: a save that is under way is given up, and where there are
 /// save points the file has nothing from now on. A file that cannot be written is no reason not to
 /// flush, as in Valkey.
-fn save_nothing(shared: &Shared) {
+fn save_nothing(shared: &Shared, own_changes: u64) {
     shared.snapshots.cancel();
     if !shared.settings().save_points.is_empty() {
-        let _ = shared.host.saving().save_nothing(shared);
+        let _ = shared.host.saving().save_nothing(shared, own_changes);
     }
 }
 
 /// Empties databases, which are asked for when all others are stopped.
-/// `behind` is done before they go on.
+/// `behind` is done before they go on, given the changes of this command, which are counted later.
 fn flush(
     cx: &mut SessionCx<'_, '_>,
     databases: impl Fn(&Shared) -> Range<usize>,
-    behind: impl Fn(&Shared),
+    behind: impl Fn(&Shared, u64),
 ) -> Outcome {
     let is_lazy = is_lazy(cx)?;
     let detached: Vec<Detached> = alone(cx, |cx, gate, unit| {
@@ -68,7 +68,7 @@ fn flush(
         unit.note_changes(keys.max(1));
         // Consumers of groups that are gone wait in vain.
         note_ready(cx, gate, unit, |database| flushed.contains(&database));
-        behind(shared);
+        behind(shared, unit.changes());
         detached
     })?;
     if !is_lazy && !detached.is_empty() && cx.alone.is_none() {

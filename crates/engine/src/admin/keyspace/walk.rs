@@ -316,6 +316,9 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let (shared, database) = (cx.shared, cx.session.database);
     let reading = if cx.alone.is_some() { Reading::Alone } else { Reading::Brief };
     let mut found: Option<Box<[u8]>> = None;
+    // While nothing expires, a key that has is better than none, as in Valkey.
+    let keeps_expired = shared.is_paused() || cx.worker.settings.import_mode;
+    let mut expired = None;
     for _ in 0..RANDOM_ATTEMPTS_MAX {
         let random = [cx.worker.random.next_u64(), cx.worker.random.next_u64()];
         let mut is_empty = false;
@@ -327,6 +330,9 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
             let walk = Walk { shared, worker: &*cx.worker, database };
             outcome =
                 random_entry(&walk, reading, (random, slot), section).map(|drawn| match drawn {
+                    Some((entry, true)) if keeps_expired => {
+                        expired = Some(Box::<[u8]>::from(entry.key()));
+                    }
                     Some((entry, true)) => note_expired(cx.worker, shared, database, entry),
                     Some((entry, false)) => found = Some(entry.key().into()),
                     None => {}
@@ -340,7 +346,7 @@ pub(super) fn randomkey(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if found.is_none() {
         found = any_key(cx, reading).map_err(Stop::wait)?;
     }
-    match found {
+    match found.or(expired) {
         Some(key) => cx.reply.bulk(&key),
         None => cx.reply.null(),
     }

@@ -8,7 +8,7 @@ const CHANNELS: Command = Command::session(Group::PubSub, Categories::PUBSUB);
 const SUBSCRIBER: Command = CHANNELS.flags(&[Flags::PUBSUB, NOSCRIPT, LOADING, STALE]);
 
 /// Commands of a publisher.
-const PUBLISHER: Command = CHANNELS.flags(&[Flags::PUBSUB, LOADING, STALE, FAST]);
+const PUBLISHER: Command = CHANNELS.flags(&[Flags::PUBSUB, LOADING, STALE, FAST, MAY_REPLICATE]);
 
 /// Questions about subscriptions.
 const QUESTION: Command = CHANNELS.flags(&[Flags::PUBSUB, LOADING, STALE]);

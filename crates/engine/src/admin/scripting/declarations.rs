@@ -6,12 +6,15 @@ use crate::command::prelude::*;
 const SCRIPTING: Command = Command::session(Group::Scripting, Categories::SCRIPTING);
 
 /// Commands that run a script which may write.
-const WRITER: Command = Command::scripts(Group::Scripting, Categories::SCRIPTING)
+const WRITER: Command = RUNNER.more_flags(&[MAY_REPLICATE]);
+
+/// Commands that run a script.
+const RUNNER: Command = Command::scripts(Group::Scripting, Categories::SCRIPTING)
     .flags(&[NOSCRIPT, STALE, Flags::SKIP_MONITOR, NO_MANDATORY_KEYS, MOVABLEKEYS])
     .keys(&[KeySpec::counted(2, &[RW, ACCESS, UPDATE])]);
 
 /// Commands that run a script which only reads.
-const READER: Command = WRITER.more_flags(&[READONLY]).keys(&[KeySpec::counted(2, &[RO, ACCESS])]);
+const READER: Command = RUNNER.more_flags(&[READONLY]).keys(&[KeySpec::counted(2, &[RO, ACCESS])]);
 
 /// Note of Valkey's on keys of which nobody knows what becomes.
 const WORST_RW: &str =

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rand_xoshiro::rand_core::Rng;
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
 use tidemill_resp::number::{parse_double, parse_integer};
+use tidemill_store::value::list::List;
+use tidemill_store::{Encoding, EntryRef};
 
 use super::populate::populate;
 use super::{digest, save, structures};
@@ -15,7 +17,9 @@ use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
 use crate::memory;
+use crate::shared::Shared;
 use crate::use_stamp::UseStamp;
+use crate::worker::Worker;
 
 pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if !cx.session.client.is_among(cx.worker.settings.debug_command) {
@@ -101,8 +105,9 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
             ),
         };
         let stamp = UseStamp::of_field(entry.recency());
+        let nodes = list_nodes(shared, cx.worker, entry);
         line = Some(format!(
-            "Value at:{:p} refcount:1 encoding:{}{length} lru:{} lru_seconds_idle:{}",
+            "Value at:{:p} refcount:1 encoding:{}{length} lru:{} lru_seconds_idle:{}{nodes}",
             entry.key().as_ptr(),
             entry.encoding().name(),
             stamp.second(),
@@ -112,6 +117,29 @@ fn object(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let line = line.ok_or(CommandError::from("ERR no such key"))?;
     cx.reply.simple_string(&line);
     Ok(())
+}
+
+/// Fields of a quicklist. There are no nodes: they are those that Valkey would need at least.
+fn list_nodes(shared: &Shared, worker: &Worker, entry: EntryRef<'_>) -> String {
+    let list = entry.view::<List<'_>>(shared.keyspace.seed());
+    let Some(list) = list.filter(|_| entry.encoding() == Encoding::Quicklist) else {
+        return String::new();
+    };
+    let (length, bytes) = (list.len(), entry.total_bytes() as u64);
+    let node_max = worker.settings.list_listpack_size_max;
+    let nodes = match u64::try_from(node_max) {
+        Ok(count) => length.div_ceil(count.max(1)),
+        Err(_) => bytes.div_ceil(4096 << (node_max.clamp(-5, -1).unsigned_abs() - 1)),
+    };
+    let nodes = nodes.max(1);
+    let average = length as f64 / nodes as f64;
+    let configuration = shared.configuration();
+    let is_compressed = configuration.value("list-compress-depth") != Some("0");
+    format!(
+        " ql_nodes:{nodes} ql_avg_node:{average:.2} ql_listpack_max:{node_max} \
+         ql_compressed:{} ql_uncompressed_size:{bytes}",
+        u8::from(is_compressed)
+    )
 }
 
 /// Value of a switch: whatever is not a number other than 0 switches off, as in Valkey.

@@ -11,6 +11,7 @@ use crate::config::ServerConfig;
 use crate::pubsub::TopicKind;
 use crate::shared::clients::Client;
 use crate::shared::{PauseMode, Shared};
+use crate::slots::waiter::Waiter;
 use crate::telemetry::stats::{Counter, WorkerStats};
 
 /// The sections in their order; those that `default` leaves out are marked.
@@ -264,11 +265,15 @@ fn clients(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("total_watched_keys", all.iter().map(|client| watched(client)).sum::<u64>());
     let waiters: Vec<_> = all.iter().filter_map(|client| client.waiter()).collect();
     let timed = waiters.iter().filter(|waiter| waiter.block.timeout_us > 0).count();
-    let keys: BTreeSet<(usize, &[u8])> =
-        waiters.iter().flat_map(|waiter| waiter.keys().map(|key| (waiter.database, key))).collect();
+    let keys = |is_counted: fn(&Waiter) -> bool| {
+        let counted = waiters.iter().filter(|waiter| is_counted(waiter));
+        let keys = counted.flat_map(|waiter| waiter.keys().map(|key| (waiter.database, key)));
+        keys.collect::<BTreeSet<(usize, &[u8])>>().len()
+    };
     lines.line("clients_in_timeout_table", timed);
-    lines.line("total_blocking_keys", keys.len());
-    lines.line("total_blocking_keys_on_nokey", 0);
+    lines.line("total_blocking_keys", keys(|_| true));
+    let on_nokey = keys(|waiter| waiter.block.ends_without_key);
+    lines.line("total_blocking_keys_on_nokey", on_nokey);
     let (reason, actions, left_ms) = match shared.pause_now() {
         None => ("none", "none", 0),
         Some((PauseMode::Write, left_ms)) => ("client_pause", "write", left_ms),

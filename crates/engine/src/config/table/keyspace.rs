@@ -172,6 +172,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(NO_DEFRAG),
     integer("active-defrag-threshold-upper", "100", 0, 1000, "Percent of waste of most effort.")
         .without_effect(NO_DEFRAG),
-    flag("import-mode", false, "Keeps expired keys while data is imported.")
-        .only(&["no"], "there is no import mode"),
+    flag(
+        "import-mode",
+        false,
+        "Keeps what has expired until it is written to, and evicts nothing: clients that are \
+         CLIENT IMPORT-SOURCE see expired keys and delete them.",
+    ),
 ];

@@ -80,6 +80,17 @@ pub(super) fn prepare<'a>(
     Ok(Call { is_read_only, ..call })
 }
 
+/// True if the script or function that a request asks for does not write, by the request or by
+/// what it declares of itself. Of one that cannot run nothing is known.
+#[cold]
+pub(crate) fn only_reads(
+    (shared, worker): (&Shared, &mut Worker),
+    how: ScriptCommand,
+    args: &ArgumentView<'_>,
+) -> bool {
+    prepare((shared, worker), (how, false), args).is_ok_and(|call| call.is_read_only)
+}
+
 fn script<'a>(
     shared: &Shared,
     worker: &mut Worker,

@@ -109,7 +109,11 @@ pub(super) fn hgetex(cx: &mut Cx<'_, '_>) -> Outcome {
     let expiry = expiry.resolve(cx)?;
     let args = cx.args;
     let is_over = expiry.has_passed(cx);
-    let name = if expiry == Expiry::Remove { "hpersist" } else { "hexpire" };
+    let name = match expiry {
+        Expiry::Remove => "hpersist",
+        _ if is_over => "hexpired",
+        _ => "hexpire",
+    };
     let room = cx.room();
     let values = change(cx, key, Event::new(EventClass::HASH, name), |hash| {
         let values = range.clone().map(|index| {

@@ -17,7 +17,7 @@ pub(super) const PFCOUNT: Command = HYPERLOGLOG
         "O(1) with a very small average constant time when called with a single key. O(N) with N \
          being the number of keys, and much bigger constant times, when called with multiple keys.",
     )
-    .flags(&[READONLY])
+    .flags(&[READONLY, MAY_REPLICATE])
     .keys(&[KeySpec::all(&[RW, ACCESS]).notes("The estimate is kept in the string.")])
     .arguments(&[key("key").multiple()]);
 

@@ -25,6 +25,7 @@ fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutRepl
         also: KeyPositions::new(),
         kind: Kind::String,
         answers: None,
+        ends_without_key: false,
         fixed_arguments: Vec::new(),
         timeout_us: ms.saturating_mul(1000),
         on_timeout: reply,

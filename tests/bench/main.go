@@ -6,7 +6,8 @@
 //	bench [--quick] [--json FILE]             the same figures with more repetitions, two workers
 //	                                          and large values
 //	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large,
-//	                                          collections, fairness, types, persistence
+//	                                          collections, scripts, fairness, types,
+//	                                          persistence
 //
 // All servers run at once and are measured in turns, in an order that rotates, so that what
 // disturbs the machine disturbs all of them; ratios are taken within one turn and their median
@@ -44,8 +45,8 @@ var (
 	quick      = flag.Bool("quick", false,
 		"short runs: shows that everything works, says little about speed")
 	partList = flag.String("parts", "",
-		"what to measure, with commas between; all but collections, fairness and persistence by "+
-			"default")
+		"what to measure, with commas between; all but collections, scripts, fairness and "+
+			"persistence by default")
 	offenceOf = flag.String("offend", "",
 		"be the client that a server must protect others from; used by the part fairness")
 	address  = flag.String("address", "", "with --offend: the server's address")
@@ -143,6 +144,7 @@ var parts = map[string]func(*Report, settings) error{
 	"cores":       measureTwoCores,
 	"large":       measureLargeValues,
 	"collections": measureCollections,
+	"scripts":     measureScripts,
 	"fairness":    measureFairness,
 	"types":       measureTypes,
 	"persistence": measurePersistence,

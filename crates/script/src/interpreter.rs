@@ -310,9 +310,10 @@ impl Interpreter {
 
     fn set_globals(&mut self, keys: Value, arguments: Value) {
         let globals = self.vm.globals;
-        for (name, value) in [(b"KEYS".as_slice(), keys), (b"ARGV", arguments)] {
+        let names = (self.vm.names.keys, self.vm.names.arguments);
+        for (name, value) in [(names.0, keys), (names.1, arguments)] {
             // The entry exists from the first run on.
-            let _ = self.vm.heap.set_name(globals, name, value);
+            let _ = self.vm.heap.set(globals, Value::Str(name), value);
         }
     }
 
@@ -355,7 +356,14 @@ impl Interpreter {
         protocol_of_client: Protocol,
     ) -> Progress {
         let progress = match outcome {
-            Ok(value) => Progress::Done(reply_of_value(&self.vm, value, 0)),
+            Ok(value) => match reply_of_value(&self.vm, value, 0) {
+                Reply::Error(message) => {
+                    let is_counted = self.is_counted(value);
+                    let (place, is_killed) = (None, false);
+                    Progress::Failed(ScriptError { message, place, is_counted, is_killed })
+                }
+                reply => Progress::Done(reply),
+            },
             Err(Stop::Error(value)) => Progress::Failed(self.error_of(host, value, false)),
             Err(Stop::Killed(value)) => Progress::Failed(self.error_of(host, value, true)),
             Err(Stop::Suspended) => {
@@ -378,6 +386,12 @@ impl Interpreter {
         progress
     }
 
+    /// True if a command that failed has counted an error.
+    fn is_counted(&self, error: Value) -> bool {
+        let Value::Table(table) = error else { return false };
+        self.vm.heap.name(table, b"ignore_error_stats_update").is_truthy()
+    }
+
     fn error_of(&mut self, host: &mut dyn Host, value: Value, is_killed: bool) -> ScriptError {
         let place = self.vm.error_place.take();
         let mut error = ScriptError { message: Vec::new(), place, is_counted: false, is_killed };
@@ -387,7 +401,7 @@ impl Interpreter {
                 Value::Str(text) => self.vm.heap.bytes(text).to_vec(),
                 _ => b"ERR unknown error".to_vec(),
             };
-            error.is_counted = self.vm.heap.name(table, b"ignore_error_stats_update").is_truthy();
+            error.is_counted = self.is_counted(value);
             return error;
         }
         let shown = self.vm.display(host, value).ok().and_then(|text| self.vm.text_of(text));

@@ -48,12 +48,32 @@ impl Shebang {
         let rest = source.strip_prefix(b"#!")?;
         let length = source.iter().position(|byte| *byte == b'\n').unwrap_or(source.len());
         let line = &rest[..length - 2];
-        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let engine = words.next().unwrap_or_default().to_vec();
+        let mut words = words(line).into_iter();
+        // A line that begins with a space names no engine.
+        let names_engine = line.first().is_some_and(|byte| !byte.is_ascii_whitespace());
+        let engine = if names_engine { words.next().unwrap_or_default() } else { Vec::new() };
         let options = words.map(|word| match word.iter().position(|byte| *byte == b'=') {
             Some(at) => (word[..at].to_vec(), word[at + 1..].to_vec()),
-            None => (word.to_vec(), Vec::new()),
+            None => (word, Vec::new()),
         });
         Some(Self { engine, options: options.collect(), length })
     }
+}
+
+/// Words of a line. Spaces within quotes are part of a word, the quotes are not.
+fn words(line: &[u8]) -> Vec<Vec<u8>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
+    for &byte in line {
+        match quote {
+            Some(end) if byte == end => quote = None,
+            None if byte.is_ascii_whitespace() => words.extend(word.take()),
+            None if matches!(byte, b'"' | b'\'') => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words
 }

@@ -196,6 +196,12 @@ impl Cache {
         self.evictions.load(Ordering::Relaxed)
     }
 
+    /// Begins to count evictions anew: `CONFIG RESETSTAT`.
+    pub(crate) fn reset_evictions(&self) {
+        // Relaxed: a statistic.
+        self.evictions.store(0, Ordering::Relaxed);
+    }
+
     /// Number of scripts, and the bytes that they take.
     pub(crate) fn figures(&self) -> (usize, usize) {
         let state = self.state();

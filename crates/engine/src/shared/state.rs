@@ -553,6 +553,7 @@ impl Shared {
         self.errors.reset();
         self.stats.iter().for_each(WorkerStats::reset);
         self.lazy_free.reset(self.host.freed_values());
+        self.scripts.cache.reset_evictions();
         self.memory_limit.reset_stats();
         self.rewrites.reset();
     }

@@ -72,8 +72,9 @@ impl RunBuffers {
 /// Scripts and functions of one worker.
 #[derive(Default)]
 pub(crate) struct WorkerScripts {
-    scripts: Option<Interpreter>,
-    functions: Option<Interpreter>,
+    // Boxed: they are taken out for each run.
+    scripts: Option<Box<Interpreter>>,
+    functions: Option<Box<Interpreter>>,
     by_digest: HashMap<Digest, Rc<CompiledScript>>,
     /// By the hash of the source.
     by_source: HashMap<u64, Rc<CompiledScript>>,
@@ -105,7 +106,7 @@ impl WorkerScripts {
         &mut self,
         shared: &Shared,
         machine: Machine,
-    ) -> Result<Interpreter, Vec<u8>> {
+    ) -> Result<Box<Interpreter>, Vec<u8>> {
         let place = match machine {
             Machine::Scripts => &mut self.scripts,
             Machine::Functions => &mut self.functions,
@@ -118,7 +119,7 @@ impl WorkerScripts {
     }
 
     /// Gives an interpreter back.
-    pub(crate) fn give_back(&mut self, machine: Machine, mut interpreter: Interpreter) {
+    pub(crate) fn give_back(&mut self, machine: Machine, mut interpreter: Box<Interpreter>) {
         let of_machine = |(other, _): &mut (Machine, Run)| *other == machine;
         for (_, run) in self.abandoned.extract_if(.., of_machine) {
             interpreter.abandon(run);
@@ -316,7 +317,7 @@ impl WorkerScripts {
             }
         }
         if self.snapshot.function_count() == 0
-            && self.functions.as_ref().is_some_and(Interpreter::is_idle)
+            && self.functions.as_ref().is_some_and(|interpreter| interpreter.is_idle())
         {
             self.functions = None;
             self.abandoned.retain(|(machine, _)| *machine != Machine::Functions);
@@ -325,19 +326,19 @@ impl WorkerScripts {
 
     /// Bytes of the interpreters: of scripts, of libraries.
     pub(crate) fn used_bytes(&self) -> (usize, usize) {
-        let used = |interpreter: &Option<Interpreter>| {
-            interpreter.as_ref().map_or(0, Interpreter::used_bytes)
+        let used = |interpreter: &Option<Box<Interpreter>>| {
+            interpreter.as_ref().map_or(0, |interpreter| interpreter.used_bytes())
         };
         (used(&self.scripts), used(&self.functions))
     }
 }
 
 /// An interpreter without scripts.
-pub(crate) fn make(shared: &Shared, machine: Machine) -> Result<Interpreter, ()> {
+pub(crate) fn make(shared: &Shared, machine: Machine) -> Result<Box<Interpreter>, ()> {
     let identity = shared.scripts.identity();
     let made = match machine {
         Machine::Scripts => Interpreter::for_scripts(identity, SCRIPT_RUN_BYTES_MAX),
         Machine::Functions => Interpreter::for_functions(identity, FUNCTION_RUN_BYTES_MAX),
     };
-    made.map_err(|_| ())
+    made.map(Box::new).map_err(|_| ())
 }

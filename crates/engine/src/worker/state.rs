@@ -121,6 +121,8 @@ pub struct Worker {
     /// True if writes are refused, data is being loaded, or a script is busy, as of the last
     /// boundary.
     pub(crate) is_restricted: bool,
+    /// The present command is a script's.
+    pub(crate) runs_script: bool,
     pub(crate) expired: Vec<ExpiredKey>,
     /// Queues whose first waiter needs a slot that was taken: tried again whenever this worker
     /// holds no lock, which it is woken for when the slot is released.
@@ -183,6 +185,7 @@ impl Worker {
             refuses_writes: false,
             busy: None,
             is_restricted: false,
+            runs_script: false,
             ahead_ms: shared.clock.ahead_ms(),
             lease: Lease::new(Arc::clone(&shared.memory_limit)),
             client_bytes: 0,

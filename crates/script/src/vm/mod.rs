@@ -144,6 +144,8 @@ pub(crate) struct Names {
     pub(crate) err: Str,
     pub(crate) out_of_memory: Str,
     pub(crate) unknown: Str,
+    pub(crate) keys: Str,
+    pub(crate) arguments: Str,
 }
 
 impl Names {
@@ -172,6 +174,8 @@ impl Names {
             err: heap.string(b"err")?,
             out_of_memory: heap.string(b"not enough memory")?,
             unknown: heap.string(b"?")?,
+            keys: heap.string(b"KEYS")?,
+            arguments: heap.string(b"ARGV")?,
         })
     }
 
@@ -192,6 +196,8 @@ impl Names {
             self.err,
             self.out_of_memory,
             self.unknown,
+            self.keys,
+            self.arguments,
         ];
         for name in single.into_iter().chain(self.arithmetic) {
             heap.mark(Value::Str(name));

@@ -26,6 +26,66 @@ fn cve_2015_4335_bytecode_is_not_loaded() {
 }
 
 #[test]
+fn cve_2018_11218_nesting_and_counts_of_cmsgpack() {
+    ends_with_error("return cmsgpack.unpack(string.rep('\\145',100000)..'\\192')", "");
+    ends_with_error("return {cmsgpack.unpack(string.rep('\\192',1000000))}", "-ERR");
+    let source = "local t={} for i=1,100000 do t={t} end return #cmsgpack.pack(t)";
+    assert_eq!(answer(source), ":17");
+    assert_eq!(answer("return #cmsgpack.pack(unpack({},1,7000))"), ":7000");
+}
+
+#[test]
+fn cve_2021_32626_values_on_the_stack_of_library_functions() {
+    let source = "return #cjson.decode(string.rep('[',1000)..string.rep(']',1000))";
+    assert_eq!(answer(source), ":1");
+    ends_with_error(
+        "return cjson.decode(string.rep('[',1000000)..string.rep(']',1000000))",
+        "nested",
+    );
+    assert_eq!(answer("return select('#',redis.pcall('mget',unpack({},1,7000)))"), ":1");
+    let source = "local t={} for i=1,7000 do t[i]='k'..i end return #redis.call('mget',unpack(t))";
+    assert_eq!(answer(source), ":7000");
+    ends_with_error("return {string.byte(string.rep('x',100000),1,-1)}", "too long");
+    ends_with_error("return string.format(string.rep('%s',300),unpack({},1,200))", "bad argument");
+}
+
+#[test]
+fn cve_2022_24735_nothing_is_left_for_another_user() {
+    let mut interpreter = interpreter();
+    let mut host = Store::default();
+    for poison in [
+        "redis.call=nil",
+        "_G.redis={}",
+        "rawset(redis,'call',print)",
+        "rawset(_G,'x',1)",
+        "setmetatable(_G,{__index=function() return 1 end})",
+        "getmetatable(_G).__index=nil",
+        "getmetatable('').__index=function() end",
+        "string.rep=nil",
+        "table.insert(cjson,1)",
+        "setmetatable(redis,{})",
+        "for k in pairs(math) do math[k]=nil end",
+        "debug.setmetatable(1,{})",
+    ] {
+        let found = shown(&run(&mut interpreter, &mut host, poison.as_bytes(), &[], &[]));
+        assert!(found.starts_with("-ERR "), "{poison}: {found}");
+    }
+    let source = b"return {redis.call('ping'),('x'):rep(2),math.floor(1.5),#cjson.encode({})}";
+    let found = shown(&run(&mut interpreter, &mut host, source, &[], &[]));
+    assert_eq!(found, "[+PONG $xx :1 :2]");
+}
+
+#[test]
+fn cve_2022_24736_sources_on_which_the_parser_stumbled() {
+    for source in
+        ["local function f(", "return function(a,", "for a,", "local a = {f(", "x = a.b:c"]
+    {
+        ends_with_error(source, "Error compiling script");
+    }
+    assert_eq!(answer("local a <const> = 1").split(' ').next(), Some("-ERR"));
+}
+
+#[test]
 fn cve_2021_43519_coroutines_that_resume_each_other() {
     let source = "local function f() return coroutine.wrap(f)() end return pcall(f)";
     assert_eq!(answer(source), "nil");
@@ -128,6 +188,7 @@ fn memory_of_a_run_is_free_after_it() {
         let result = run(&mut interpreter, &mut Store::default(), source.as_bytes(), &[], &[]);
         assert_eq!(shown(&result), "nil", "round {round}");
     }
+    interpreter.collect();
     assert!(interpreter.used_bytes() < 1 << 20, "{} bytes", interpreter.used_bytes());
 }
 

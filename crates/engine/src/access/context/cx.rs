@@ -151,6 +151,11 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         &mut self.worker.random
     }
 
+    /// True if the command is a script's.
+    pub(crate) fn runs_script(&self) -> bool {
+        self.worker.runs_script
+    }
+
     /// Secret of the hashes of keys and fields.
     #[must_use]
     pub fn seed(&self) -> &'k Seed {

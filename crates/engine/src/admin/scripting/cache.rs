@@ -9,17 +9,36 @@ use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
 use crate::script::{Digest, Origin, hexadecimal};
 
+/// Mark of a byte that is no hexadecimal digit.
+const NO_DIGIT: u8 = 0x80;
+
+/// Values of hexadecimal digits by their bytes.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let lower = b"0123456789abcdef"[value];
+        digits[lower as usize] = value as u8;
+        digits[lower.to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
+
 /// The digest of its text, in upper or lower case.
 pub(crate) fn parse_digest(text: &[u8]) -> Option<Digest> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut digest = Digest::default();
     if text.len() != 2 * digest.len() {
         return None;
     }
-    for (byte, pair) in digest.iter_mut().zip(text.chunks(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    // Every call by digest pays for this: one test of all digits at its end.
+    let mut wrong = 0;
+    for (byte, pair) in digest.iter_mut().zip(text.as_chunks::<2>().0) {
+        let [high, low] = pair.map(|digit| DIGITS[usize::from(digit)]);
+        wrong |= high | low;
+        *byte = high << 4 | low & 0xf;
     }
-    Some(digest)
+    (wrong & NO_DIGIT == 0).then_some(digest)
 }
 
 /// The flags that the first line of a script names; none when it has no such line.

@@ -30,17 +30,12 @@ fn refuse<T>(id: Option<CommandId>, text: &str) -> Result<T, Refusal> {
 
 /// True if a command changes anything that others see.
 fn has_effects(command: &Command) -> bool {
-<<<<<<< HEAD
-    // Valkey's publishers may replicate; nothing else that scripts may call does without writing.
-    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) || publishes(command)
+    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
 }
 
 /// True if a command sends a message.
 fn publishes(command: &Command) -> bool {
     matches!(command.name, "publish" | "spublish")
-=======
-    command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
->>>>>>> fc5ae58 (engine: import mode; what a pause holds back; counts of waits that end by an error)
 }
 
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {

@@ -266,8 +266,10 @@ pub(super) fn turn<'k, E: Enter>(
     };
     let mut buffers = std::mem::take(&mut executor.worker.script_buffers);
     let before = executor.worker.swap_time(state.time);
+    executor.worker.runs_script = true;
     let progress =
         execute(executor, request, &mut state, &mut interpreter, (begin, &mut buffers), outer_gate);
+    executor.worker.runs_script = false;
     executor.worker.swap_time(before);
     buffers.shrink();
     executor.worker.script_buffers = buffers;
@@ -423,7 +425,9 @@ fn count_errors<E>(executor: &Executor<'_, '_, E>, request: Request<'_>, reply: 
 
 /// Answers the error of a run.
 fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, error: ScriptError) {
-    let mut text = error.message;
+    // Errors are counted by their first word, of a text on one line.
+    let on_one_line = |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+    let mut text: Vec<u8> = error.message.into_iter().map(on_one_line).collect();
     if let Some((chunk, line)) = error.place {
         text.extend_from_slice(b" script: on @");
         text.extend_from_slice(&chunk);

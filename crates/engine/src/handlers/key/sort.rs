@@ -292,8 +292,8 @@ pub(super) fn sort(cx: &mut Cx<'_, '_>) -> Outcome {
     let elements = elements_of(entry, seed, &mut integers)?;
     unpack(cx, entry)?;
     if options.is_unsorted && is_without_order(entry) {
-        // A stored list must not depend on the order in which a set happens to be.
-        let is_stored = options.store.is_some();
+        // A stored list must not depend on the order in which a set happens to be, nor a script.
+        let is_stored = options.store.is_some() || cx.runs_script();
         options.is_unsorted = !is_stored;
         options.is_alpha |= is_stored;
         options.is_descending &= is_stored;

@@ -68,6 +68,7 @@ type client struct {
 	// script and declared are for the next operation: see operation.
 	script   string
 	declared []string
+	queued   bool
 	history  []porcupine.Operation
 }
 
@@ -122,9 +123,9 @@ func (c *client) next(mix profile) operation {
 	commands, transaction := mix.make(c)
 	asked := operation{
 		client: c.number, database: c.database, commands: commands, transaction: transaction,
-		script: c.script, declared: c.declared,
+		script: c.script, declared: c.declared, queued: c.queued,
 	}
-	c.script, c.declared = "", nil
+	c.script, c.declared, c.queued = "", nil, false
 	if setsDeadline(commands) {
 		asked.expiry, asked.evictable = int(expirySerial.Add(1)), mix.evicts
 	}
@@ -226,8 +227,17 @@ func encodeScript(asked operation) []byte {
 	return wire.AppendCommand(nil, wire.Arguments(words...)...)
 }
 
+// inExec makes a transaction of one request.
+func inExec(request []byte) (transaction []byte, replies int) {
+	transaction = append(wire.AppendCommand(nil, []byte("MULTI")), request...)
+	return wire.AppendCommand(transaction, []byte("EXEC")), 3
+}
+
 func encode(asked operation) (request []byte, replies int) {
-	if asked.script != "" {
+	switch {
+	case asked.queued:
+		return inExec(encodeScript(asked))
+	case asked.script != "":
 		return encodeScript(asked), 1
 	}
 	if asked.transaction {

@@ -26,6 +26,8 @@ type operation struct {
 	// keys that it declares.
 	script   string
 	declared []string
+	// queued says that the script runs in EXEC.
+	queued bool
 	// expiry identifies the deadline that the operation sets, or, with expires, the deadline that
 	// passes.
 	expiry  int
@@ -59,7 +61,7 @@ func (o operation) String() string {
 	}
 	text := strings.Join(parts, "; ")
 	if o.script != "" {
-		text = fmt.Sprintf("%s %v: %s", o.script, o.declared, text)
+		text = fmt.Sprintf("%s %v (in EXEC: %t): %s", o.script, o.declared, o.queued, text)
 	} else if o.transaction {
 		text = "MULTI; " + text + "; EXEC"
 	}
@@ -130,6 +132,9 @@ func eviction(asked operation, call time.Duration) porcupine.Operation {
 
 // normalize brings a reply to the model's form.
 func normalize(asked operation, reply wire.Reply) string {
+	if asked.queued && len(reply.Items) == 1 {
+		reply = reply.Items[0]
+	}
 	if !asked.transaction || reply.Null || reply.Kind != '*' {
 		return normalizeOne(asked.commands[0][0], reply)
 	}

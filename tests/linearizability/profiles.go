@@ -136,6 +136,7 @@ func scripted(
 	c *client, script string, declared []string, commands ...[]string,
 ) ([][]string, bool) {
 	c.script, c.declared = script, declared[:c.random.IntN(len(declared)+1)]
+	c.queued = c.random.IntN(4) == 0
 	return commands, true
 }
 

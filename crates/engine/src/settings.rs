@@ -82,6 +82,15 @@ pub struct SavePoint {
     pub changes: u64,
 }
 
+/// When, and to whom, a script that runs for long is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusyReply {
+    /// `busy-reply-threshold` in microseconds: how long it may run before; 0 is for ever.
+    pub after_us: u64,
+    /// `busy-reply-all`: whether everybody is told, and not only those who need its slots.
+    pub is_for_all: bool,
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -176,11 +185,8 @@ pub struct Settings {
     pub tracked_keys_max: u64,
     /// `latency-tracking`: whether the times of commands are kept in histograms.
     pub latency_tracking: bool,
-    /// `busy-reply-threshold` in microseconds: how long a script may run before those who need its
-    /// slots are told; 0 is for ever.
-    pub busy_reply_us: u64,
-    /// `busy-reply-all`: whether everybody is told of a script that runs for that long.
-    pub tells_all_busy: bool,
+    /// Whom a script that runs for long makes hear `-BUSY`.
+    pub busy_reply: BusyReply,
     /// `rcu-quiescent`.
     pub quiescent: Quiescent,
     /// `lazyfree-lazy-user-flush`: whether `FLUSHALL` and `FLUSHDB` free in the background by
@@ -263,8 +269,7 @@ impl Default for Settings {
             latency_ns_min: u64::MAX,
             tracked_keys_max: 1_000_000,
             latency_tracking: true,
-            busy_reply_us: 5_000_000,
-            tells_all_busy: false,
+            busy_reply: BusyReply { after_us: 5_000_000, is_for_all: false },
             quiescent: Quiescent::Iteration,
             lazy_user_flush: true,
             published_events: EventClass::empty(),

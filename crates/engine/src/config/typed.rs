@@ -7,7 +7,7 @@ use tidemill_store::value::stream::NodeLimits;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, EvictionPolicy, Quiescent, SavePoint, Settings};
+use crate::settings::{AllowedClients, BusyReply, EvictionPolicy, Quiescent, SavePoint, Settings};
 use crate::telemetry::command_log::LogLimits;
 use crate::use_stamp::FrequencyScale;
 
@@ -332,8 +332,7 @@ impl Configuration {
                 0 => u64::MAX,
                 ms => ms.saturating_mul(1_000_000),
             },
-            busy_reply_us: self.number::<u64>("busy-reply-threshold").saturating_mul(1_000),
-            tells_all_busy: self.flag("busy-reply-all"),
+            busy_reply: self.busy_reply(),
             tracked_keys_max: self.number("tracking-table-max-keys"),
             latency_tracking: self.flag("latency-tracking"),
             quiescent: match self.text("rcu-quiescent") {
@@ -343,6 +342,13 @@ impl Configuration {
             },
             lazy_user_flush: self.flag("lazyfree-lazy-user-flush"),
             published_events: EventClass::of_letters(self.text("notify-keyspace-events")),
+        }
+    }
+
+    fn busy_reply(&self) -> BusyReply {
+        BusyReply {
+            after_us: self.number::<u64>("busy-reply-threshold").saturating_mul(1_000),
+            is_for_all: self.flag("busy-reply-all"),
         }
     }
 

@@ -165,6 +165,18 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
         end(executor, unit, alone);
         return Step::Done;
     }
+    run_scripts(executor, id, (unit, alone), course, replies)
+}
+
+/// Runs a transaction with scripts, whose replies are put together in `replies`.
+fn run_scripts<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    id: CommandId,
+    (unit, mut alone): (Unit<'k>, Alone<'k>),
+    mut course: Course,
+    mut replies: ReplyBuffer,
+) -> Step {
+    let shared = executor.shared;
     let time = (executor.worker.now_us(), executor.worker.ahead_ms());
     let begun_ns = shared.clock.monotonic_ns();
     replies.array(course.queued.len());

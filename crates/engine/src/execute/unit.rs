@@ -20,8 +20,8 @@ use crate::command::CommandId;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// Ends a unit: what it has to tell is told, its record goes to the journal, blocked clients are served by units of their own,
-/// the locks are given back, the replies of served clients are sent.
+/// Ends a unit: what it has to tell is told, its record goes to the journal, blocked clients are
+/// served by units of their own, the locks are given back, the replies of served clients are sent.
 ///
 /// Does not block. To be called in a read section.
 #[inline]

@@ -332,7 +332,7 @@ pub(crate) fn busy_holder(shared: &Shared, worker: &Worker, place: WaitTarget) -
         WaitTarget::Token => None,
         _ => return None,
     };
-    let threshold_us = worker.settings.busy_reply_us;
+    let threshold_us = worker.settings.busy_reply.after_us;
     if threshold_us == 0 {
         return None;
     }
@@ -376,12 +376,12 @@ pub fn run_orphans<E: Enter>(shared: &Arc<Shared>, worker: &mut Worker, reader: 
 /// Wakes the sessions that wait for what a run has, once it has had it for longer than the server
 /// waits: they are told.
 fn announce(shared: &Shared, worker: &Worker, running: &RunningScript) {
-    let threshold_us = worker.settings.busy_reply_us;
+    let threshold_us = worker.settings.busy_reply.after_us;
     let elapsed_us = shared.clock.monotonic_us().saturating_sub(running.started_us);
     if threshold_us == 0 || elapsed_us < threshold_us {
         return;
     }
-    if worker.settings.tells_all_busy {
+    if worker.settings.busy_reply.is_for_all {
         shared.scripts.running.tell(running);
     }
     let has_token = match running.held() {

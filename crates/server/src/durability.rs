@@ -395,6 +395,16 @@ fn alone<F: Flavour>(shared: &Shared, member: &mut Member<F>, work: impl FnOnce(
     seat.leave();
 }
 
+/// True if the end would lose what the first base of a log that was switched on is to have.
+pub(crate) fn must_write_first_base(shared: &Shared) -> bool {
+    let facts = shared.host.append_only();
+    let configuration = shared.configuration();
+    let how = configuration.value("shutdown-on-sigterm").unwrap_or_default();
+    facts.is_some_and(|facts| facts.awaits_first_base)
+        && shared.rewrites.is_running()
+        && !how.contains("force")
+}
+
 /// Base of a log that begins with no data.
 fn first_base(config: &AppendOnlyConfig, rules: &WriteRules) -> Result<EmptyBase, String> {
     let is_snapshot = config.base_is_snapshot;

@@ -26,21 +26,20 @@ use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_persist::disk::FileSystem;
 use tidemill_persist::load::{LoadError, LoadFault};
-use tidemill_persist::snapshot::WriteRules;
 use tidemill_rcu::{
     Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, ReclaimerHandle, Signal,
 };
-use tidemill_store::Member;
 use tidemill_store::hash::Seed;
 
 use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
-use crate::durability::Durability;
+use crate::durability::{Durability, must_write_first_base};
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen;
 use crate::listeners::Listeners;
+use crate::log_loading::LogLoading;
 use crate::metrics;
 use crate::migration::Migrations;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
@@ -201,9 +200,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let failure = Arc::new(OnceLock::new());
     let durability = Arc::new(Durability::new(options, &wakers));
     let is_saved = !start.configuration.settings().save_points.is_empty();
-    let snapshot_file =
-        SnapshotFile::open(options, Arc::new(FileSystem), Arc::clone(&durability), is_saved)?;
-    let snapshot_file = Arc::new(snapshot_file);
+    let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), &durability, is_saved)?;
     let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
     let process = Process {
         run_id: identity()?,
@@ -225,15 +222,12 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     log::info!("Server initialized");
     let loads_snapshot = begin_loading(options, &snapshot_file, &shared)?;
     start_saving(start, placement, (&snapshot_file, &durability), (&shared, &domain))?;
-    for listener in metrics_listeners {
-        let (shared, domain) = (Arc::clone(&shared), Arc::clone(&domain));
-        in_background(options, placement, || metrics::serve(listener, shared, domain))?;
-    }
+    serve_metrics(metrics_listeners, (options, placement), &shared, &domain)?;
     // Before anybody is answered: who started the server looks for it then.
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
-    let loading = Loading::new(snapshot_file.base_rules(&shared));
+    let loading = LogLoading::new(snapshot_file.base_rules(&shared));
     let spec = |index: usize, waker: &Waker| WorkerSpec {
         index,
         shared: Arc::clone(&shared),
@@ -251,12 +245,9 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         run_log_threads(options, placement, &durability)?;
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
-        match loads_snapshot {
-            true => {
-                load_snapshot((&snapshot_file, &shared, &domain), ready, &stop, &failure)?;
-            }
-            false => ready.tell(),
-        }
+        let load =
+            |ready| load_snapshot((&snapshot_file, &shared, &domain), ready, &stop, &failure);
+        if loads_snapshot { load(ready)? } else { ready.tell() }
     }
     wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
@@ -268,6 +259,20 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     remove_unix_socket(options);
     log::warn!("Tidemill is now ready to exit, bye bye...");
     result
+}
+
+/// Answers scrapes at these listeners.
+fn serve_metrics<F: Flavour>(
+    listeners: Vec<TcpListener>,
+    (options, placement): (&ServerConfig, &Placement),
+    shared: &Arc<Shared>,
+    domain: &Arc<Domain<F>>,
+) -> Result<(), String> {
+    for listener in listeners {
+        let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
+        in_background(options, placement, || metrics::serve(listener, shared, domain))?;
+    }
+    Ok(())
 }
 
 /// Event descriptors of the workers, and the reception, which has some as well.
@@ -284,7 +289,7 @@ fn start_workers<F: Flavour>(
     wanted: WorkerResources,
     domain: &Arc<Domain<F>>,
     reclaimer: &Reclaimer,
-    (loading, spec): (Loading, impl Fn(usize, &Waker) -> WorkerSpec),
+    (loading, spec): (LogLoading, impl Fn(usize, &Waker) -> WorkerSpec),
 ) -> Result<(Vec<WorkerThread>, bool), String> {
     let (is_ready, readiness) = mpsc::channel();
     // The first worker loads what there is on the disk; the others have nothing to do before.
@@ -435,16 +440,6 @@ fn wait_for_end<F: Flavour>(
     }
 }
 
-/// True if the end would lose what the first base of a log that was switched on is to have.
-fn must_write_first_base(shared: &Shared) -> bool {
-    let facts = shared.host.append_only();
-    let configuration = shared.configuration();
-    let how = configuration.value("shutdown-on-sigterm").unwrap_or_default();
-    facts.is_some_and(|facts| facts.awaits_first_base)
-        && shared.rewrites.is_running()
-        && !how.contains("force")
-}
-
 fn remove_unix_socket(config: &ServerConfig) {
     if let Some(path) = &config.unix_socket {
         log::info!("Removing the unix socket file.");
@@ -534,36 +529,6 @@ fn in_background<T: Send>(
     }
 }
 
-/// Loading at start, by the first worker, for which the others wait.
-struct Loading {
-    is_loaded: OnceLock<bool>,
-    /// Circumstances of the base of a log that begins.
-    base_rules: WriteRules,
-}
-
-impl Loading {
-    fn new(base_rules: WriteRules) -> Loading {
-        Loading { is_loaded: OnceLock::new(), base_rules }
-    }
-
-    /// Loads on the first worker's thread; waits on the others'.
-    fn load_or_wait<F: Flavour>(
-        &self,
-        spec: &WorkerSpec,
-        (worker, member): (&mut Worker, &mut Member<F>),
-    ) -> Result<(), String> {
-        if spec.index > 0 {
-            // Its error ends the server.
-            let is_loaded = *member.offline(|| self.is_loaded.wait());
-            return if is_loaded { Ok(()) } else { Err("the log is not loaded".into()) };
-        }
-        let result = spec.durability.begin(&spec.shared, (worker, member), &self.base_rules);
-        let is_first = self.is_loaded.set(result.is_ok()).is_ok();
-        assert!(is_first, "one worker loads");
-        result
-    }
-}
-
 /// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone
 /// would wait without end. (A panic ends the process: see `crash`.)
 struct StopOnExit(Arc<AtomicBool>);
@@ -589,7 +554,7 @@ fn worker_thread<F: Flavour>(
     domain: Arc<Domain<F>>,
     (reclaimer, seed): (ReclaimerHandle, u64),
     affinity: Option<&CpuSet>,
-    loading: &Loading,
+    loading: &LogLoading,
     is_ready: mpsc::Sender<()>,
 ) -> Result<(), String> {
     if let Some(cpus) = affinity {

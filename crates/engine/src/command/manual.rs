@@ -28,9 +28,9 @@ const MISSING: &str = "\
 ## Commands of Valkey 9.1 that are not there
 
 They are answered with `unknown command`, or `unknown subcommand` where other subcommands of the
-container exist. `REPLICAOF HOST PORT` and `SLAVEOF HOST PORT` are known and refused, because there is
-no replication; `WAIT` and `WAITAOF` count what there is: no replica, and this server's append-only
-file. `MODULE` knows the subcommands of a server without modules.
+container exist. `REPLICAOF HOST PORT` and `SLAVEOF HOST PORT` are known and refused, because there
+is no replication; `WAIT` and `WAITAOF` count what there is: no replica, and this server's
+append-only file. `MODULE` knows the subcommands of a server without modules.
 
 ";
 

@@ -60,9 +60,9 @@ impl SnapshotFile {
     pub(crate) fn open(
         config: &ServerConfig,
         disk: Arc<dyn Disk>,
-        log: Arc<Durability>,
+        log: &Arc<Durability>,
         is_written: bool,
-    ) -> Result<SnapshotFile, String> {
+    ) -> Result<Arc<SnapshotFile>, String> {
         let name = &config.snapshot_file;
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
             return Err("dbfilename can't be a path, just a filename".into());
@@ -74,12 +74,12 @@ impl SnapshotFile {
             directory: directory.map_or_else(|_| ".".into(), |path| path.display().to_string()),
             lock: Mutex::default(),
             to_thread: Mutex::default(),
-            log,
+            log: Arc::clone(log),
         };
         if is_written {
             file.lock()?;
         }
-        Ok(file)
+        Ok(Arc::new(file))
     }
 
     /// Sets the channel to which jobs of the background are sent.

@@ -1,5 +1,6 @@
-//! Commands of libraries and monitors about parts that there are not: replicas and modules. A question is answered as by a server without them; a command that would need them is
-//! refused with the reason.
+//! Commands of libraries and monitors about parts that there are not: replicas and modules. A
+//! question is answered as by a server without them; a command that would need them is refused with
+//! the reason.
 
 use crate::access::handler::Handler;
 use crate::access::options::is;

@@ -69,9 +69,11 @@ fn measure(arm: &Arm, load: &Load, run: RunPlan<'_>, stop: &Stop) -> Result<Reco
         let streams = hold_open(server.port, arm.idle_connections);
         held.push(streams.map_err(|error| format!("idle connections: {error}"))?);
     }
-    let subscribers = servers.iter().map(|server| Subscribers::start(server.port, arm.subscribers));
-    let mut subscribers: Vec<Subscribers> =
-        subscribers.collect::<Result<_, _>>().map_err(|error| format!("subscribers: {error}"))?;
+    let subscribed = servers.iter().filter(|_| arm.subscribers > 0);
+    let mut subscribers: Vec<Subscribers> = subscribed
+        .map(|server| Subscribers::start(server.port, arm.subscribers))
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("subscribers: {error}"))?;
     let record = Record {
         block: run.block,
         arm: arm.name.clone(),

@@ -301,3 +301,25 @@ fn run_side_by_side(
             .collect()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Histogram;
+    use crate::load::SecondResult;
+
+    #[test]
+    fn seconds_with_too_few_samples_for_p99_are_left_out() {
+        let second = |count: u64, value_ns: u64| {
+            let mut latency = Histogram::new();
+            latency.record_n(value_ns, count);
+            SecondResult { latency: latency.to_sparse(), ..SecondResult::default() }
+        };
+        let seconds =
+            vec![second(20_000, 1_000_000), second(50, 9_000_000), second(20_000, 2_000_000)];
+        let tails = tails(&KindResult { seconds, ..KindResult::default() });
+        let [(first, first_ms), (last, last_ms)] = tails[..] else { panic!("{tails:?}") };
+        assert_eq!((first, last), (0.0, 2.0));
+        assert!((first_ms - 1.0).abs() < 0.05 && (last_ms - 2.0).abs() < 0.1, "{tails:?}");
+    }
+}

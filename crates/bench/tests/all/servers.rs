@@ -441,7 +441,6 @@ fn saves_are_marked_and_measured() {
     assert!(metric(&report, "saving", "snapshot_copy_mb") > 0.0);
     assert!(metric(&report, "saving", "server_peak_mb") > 1.0);
     assert_eq!(metric(&report, "idle", "get_hit_percent"), 100.0);
-    assert!(of("saving")["tails"].as_array().unwrap().len() > 1, "{}", of("saving")["tails"]);
 }
 
 #[test]

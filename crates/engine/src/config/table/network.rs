@@ -6,9 +6,6 @@ use super::super::directive::{Directive, Kind};
 use super::builders::{ANY, I32, PORT, flag, integer, memory, secret, text};
 
 const NO_RDMA: &str = "there is no RDMA";
-/// Reason why limits for replies by reference have no effect.
-const BY_REFERENCE: &str = "what a reply refers to is decided by its size alone";
-
 const OUTGOING: &str = "the server opens no connections";
 const REFERRED: &str = "long values leave by reference always";
 const WORKERS: &str = "every worker accepts and reads for itself; see `worker-threads`";
@@ -130,15 +127,6 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         ANY,
         "Most keys remembered for client-side caching; 0 for no limit.",
     ),
-    integer("min-io-threads-avoid-copy-reply", "7", 0, ANY, "Threads for replies by reference.")
-        .hidden()
-        .without_effect(BY_REFERENCE),
-    integer("min-string-size-avoid-copy-reply", "16384", 0, ANY, "Bytes of such a reply.")
-        .hidden()
-        .without_effect(BY_REFERENCE),
-    integer("min-string-size-avoid-copy-reply-threaded", "65536", 0, ANY, "As before, threaded.")
-        .hidden()
-        .without_effect(BY_REFERENCE),
     text("rdma-bind", "", "RDMA addresses.").only(&[""], NO_RDMA),
     integer("rdma-port", "0", 0, PORT, "RDMA port.").only(&["0"], NO_RDMA),
     integer("rdma-completion-vector", "-1", -1, 1024, "RDMA completion vector.")

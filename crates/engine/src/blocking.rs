@@ -8,6 +8,15 @@ use tidemill_store::{EntryRef, Kind};
 use crate::command::KeyPositions;
 use crate::commit::RecordNumber;
 
+/// Records of the journal and of the append-only file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// The last one that was numbered.
+    pub last: RecordNumber,
+    /// The last one that is durable.
+    pub durable: RecordNumber,
+}
+
 /// Error of `WAITAOF` that asks for a log where there is none.
 pub const NO_LOG: &str =
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";

@@ -77,7 +77,7 @@ impl From<TryReserveError> for SnapshotError {
     }
 }
 
-/// What a snapshot is written for.
+/// Purpose of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A save, as [`Shared::snapshots`] knows it.
@@ -98,7 +98,7 @@ impl Purpose {
 /// Circumstances of a snapshot.
 #[derive(Clone, Debug)]
 pub struct WriteRules {
-    /// What it is written for.
+    /// Purpose of the snapshot.
     pub purpose: Purpose,
     /// `rdbcompression`.
     pub compression: Compression,

@@ -164,8 +164,8 @@ impl Durability {
         Ok(())
     }
 
-    /// Loads the log in the place of all data, on the thread of a worker, outside of the gate. Other
-    /// clients wait meanwhile. Blocks on the disk. Tells whether it was loaded.
+    /// Loads the log in the place of all data, on the thread of a worker, outside of the gate.
+    /// Other clients wait meanwhile. Blocks on the disk. Tells whether it was loaded.
     pub(crate) fn reload<F: Flavour>(
         &self,
         shared: &Arc<Shared>,
@@ -240,7 +240,7 @@ impl Durability {
         Err(SavingFailed)
     }
 
-    /// True if the log has to have a base soon, whoever asks: it has none, or only a new one can
+    /// True if the log has to have a base soon, asked for or not: it has none, or only a new one can
     /// tell what is durable.
     pub(crate) fn needs_base(&self) -> bool {
         self.is_wanted() && (!self.log.is_written() || self.log.awaits_base())

@@ -704,7 +704,7 @@ impl Host for Process {
         }
         let tls = self.prepare_tls(&next, changed)?;
         self.move_listeners(&next, changed)?;
-        // What cannot be taken back comes last.
+        // The log is not switched back: it comes last.
         self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
         if let Some(context) = tls {
             self.reception.install(next, context);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::commit::RecordNumber;
+pub use crate::blocking::LogPosition;
 use crate::config::Configuration;
 use crate::migration::{MigrationDone, MigrationEnd, MigrationRequest};
 use crate::saving::{NoFiles, Saving};
@@ -35,15 +35,6 @@ pub struct AppendOnlyFacts {
     pub has_failed: bool,
     /// True while it has no base, so that a start would not find it.
     pub awaits_first_base: bool,
-}
-
-/// Records of the journal and of the append-only file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogPosition {
-    /// The last one that was numbered.
-    pub last: RecordNumber,
-    /// The last one that is durable.
-    pub durable: RecordNumber,
 }
 
 /// Services of the process around the engine, for commands.

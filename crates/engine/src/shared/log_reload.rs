@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Request {
     session: u64,
     worker: usize,
-    /// Whether it succeeded, once it is done.
+    /// True if it succeeded; none until it is done.
     result: Option<bool>,
 }
 

@@ -235,7 +235,7 @@ impl AppendOnlyFile {
         self.written.store(number, Ordering::Release);
         self.durable.store(number, Ordering::Release);
         self.note_size(&writer);
-        // What the increments had when the base was made is not known any more.
+        // The size of the increments when the base was made is not known any more.
         self.base_bytes.store(base_bytes, Ordering::Relaxed);
         *lock(&self.writer) = Some(writer);
         *lock(&self.manifest) = manifest;

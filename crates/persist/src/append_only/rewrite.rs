@@ -85,7 +85,7 @@ impl AppendOnlyFile {
             self.disk.sync_directory(&directory)?;
         }
         drop(present);
-        // So that there is less to sync when replies wait for it.
+        // Less is left to sync when replies wait for it.
         self.sync();
         let cut = Merged::default();
         Ok(Rewrite { next, before, generation, manifest, replaced_count, cut })

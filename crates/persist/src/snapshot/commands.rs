@@ -275,7 +275,7 @@ impl Commands {
         claimed
     }
 
-    /// A command on the key at hand, which stands between `before` and `behind`.
+    /// A command on the key at hand, with arguments before and behind it.
     fn of_key(&mut self, before: &[&[u8]], behind: &[&[u8]]) -> Result<(), SnapshotError> {
         let key = std::mem::take(&mut self.key);
         let written = self.command(&[before, &[&key[..]], behind].concat());

@@ -124,7 +124,7 @@ impl<F: Flavour> SaveThread<F> {
         shared.sinks.switch(log.active_sinks(), &gate);
         drop(gate);
         drop(token);
-        // What was numbered before goes nowhere, and must not take room.
+        // Records that were numbered before go nowhere, and must not take room.
         let log = log.log();
         member.offline(|| log.write_and_sync());
     }

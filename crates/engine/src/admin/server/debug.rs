@@ -81,7 +81,7 @@ fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// What is no number is 0, as in Valkey.
+/// Anything that is no number is 0, as in Valkey.
 fn aof_flush_sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let digits = std::str::from_utf8(cx.arg(2)).ok().and_then(|text| text.parse().ok());
     cx.shared.host.delay_log_writes(digits.unwrap_or(0));

@@ -82,7 +82,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "no-appendfsync-on-rewrite",
         false,
         "Does not sync every second while a snapshot or a base is written. `appendfsync always` \
-         syncs all the same.",
+         is not concerned.",
     ),
     integer(
         "auto-aof-rewrite-percentage",

@@ -1,6 +1,6 @@
-//! `WAIT` and `WAITAOF`: there are no replicas. As in Valkey, the client waits for those that do not
-//! exist until its timeout is over. For this server's log it waits until what was journaled before
-//! is durable.
+//! `WAIT` and `WAITAOF`: there are no replicas. As in Valkey, the client waits for those that do
+//! not exist until its timeout is over. For this server's log it waits until everything that was
+//! journaled before is durable.
 
 use tidemill_resp::number::parse_integer;
 use tidemill_store::Kind;
@@ -9,9 +9,8 @@ use crate::access::context::Cx;
 use crate::access::key_wait::timeout_ms;
 use crate::access::options::integer;
 use crate::access::outcome::{Outcome, Stop};
-use crate::blocking::{Block, NO_LOG, TimeoutReply};
+use crate::blocking::{Block, LogPosition, NO_LOG, TimeoutReply};
 use crate::command::KeyPositions;
-use crate::shared::LogPosition;
 
 /// Answers at once if nobody is waited for, or nobody may wait.
 fn wait_for(cx: &mut Cx<'_, '_>, is_satisfied: bool, ms: u64, reply: TimeoutReply) -> Outcome {

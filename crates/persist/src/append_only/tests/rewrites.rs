@@ -5,7 +5,7 @@ use crate::disk::Disk;
 
 const TRIES: usize = 40;
 
-/// What is found in a log after a crash.
+/// Commands found in a log after a crash.
 fn survivors(disk: &PowerDisk, hint: &str) -> Vec<String> {
     let mut found = Collected::default();
     load(disk, &names(), true, &mut found).unwrap_or_else(|error| panic!("{hint}: {error}"));

@@ -240,8 +240,8 @@ impl Durability {
         Err(SavingFailed)
     }
 
-    /// True if the log has to have a base soon, asked for or not: it has none, or only a new one can
-    /// tell what is durable.
+    /// True if the log has to have a base soon, asked for or not: it has none, or only a new one
+    /// can tell what is durable.
     pub(crate) fn needs_base(&self) -> bool {
         self.is_wanted() && (!self.log.is_written() || self.log.awaits_base())
     }

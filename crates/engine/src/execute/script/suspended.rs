@@ -24,7 +24,7 @@ use crate::limits::LOCK_ATTEMPTS_MAX;
 use crate::script::{Holds, Kind, RunningScript};
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
-use crate::slots::parking::WaitTarget;
+use crate::slots::parking::{Ticket, WaitTarget};
 use crate::worker::Worker;
 use crate::worker::scripts::Machine;
 use crate::worker::session::{ReplyMode, Session};
@@ -398,7 +398,9 @@ fn announce(shared: &Shared, worker: &Worker, running: &RunningScript) {
         }
     };
     if has_token {
-        for ticket in shared.token.queue() {
+        // A thread that is no worker waits without a mailbox, and is answered nothing.
+        let queue = shared.token.queue().into_iter();
+        for ticket in queue.filter(|ticket| ticket.worker != Ticket::THREAD) {
             shared.mailboxes.post(ticket.worker, Message::Wake { session: ticket.session });
         }
     }

@@ -86,8 +86,8 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn close(&mut self, index: usize) {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
         let mut connection = connections.remove(index);
-        execution.worker_mut().forget_client_bytes(connection.memory_bytes());
         connection.transport.send_last();
+        execution.worker_mut().forget_client_bytes(connection.memory_bytes());
         let shared = &spec.shared;
         let id = connection.session.id();
         scheduler.forget(index, id);

@@ -27,7 +27,7 @@ pub(crate) enum KillError {
     OtherKind(Kind),
 }
 
-/// What a run keeps from others.
+/// Slots and token that a run keeps from others.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Holds {
     /// Nothing.
@@ -117,7 +117,7 @@ impl RunningScript {
         *self.holds() = holds;
     }
 
-    /// What it keeps from others.
+    /// Slots and token that it keeps from others.
     pub(crate) fn held(&self) -> Holds {
         self.holds().clone()
     }

@@ -122,6 +122,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     flag("lua-enable-insecure-api", false, "Gives scripts functions that Valkey has withdrawn.")
         .aliases(&["lua-enable-deprecated-api"])
         .hidden()
+        .protected()
         .without_effect("getfenv, setfenv and newproxy are not there"),
     integer(
         "busy-reply-threshold",

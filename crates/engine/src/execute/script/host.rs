@@ -154,7 +154,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             return self.begin_anew(restart);
         }
         self.enter_table();
-        // Where it cannot be suspended, it is asked again after another slice.
+        // A step that cannot be suspended is asked again after another slice.
         self.turn_end_us = self.executor.shared.clock.monotonic_us() + SCRIPT_SLICE_US;
         Interrupt::Suspend
     }

@@ -16,6 +16,7 @@ mod connection;
 mod connection_state;
 mod durability;
 mod fairness;
+mod first_load;
 mod gather;
 mod handover;
 mod held_replies;

@@ -1,8 +1,10 @@
-//! Readiness: what is told once the server takes commands.
+//! Start as it is told: before and once the server takes commands.
 
 use std::net::SocketAddr;
 
 use tidemill_engine::config::ServerConfig;
+use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
+use tidemill_host::placement::{GivenUp, Placement};
 
 use crate::process::supervisor::Supervisor;
 
@@ -38,4 +40,35 @@ impl Readiness {
         }
         self.supervisor.tell_ready();
     }
+}
+
+/// Tells the log how the server is set up, before it takes commands.
+pub(crate) fn announce(options: &ServerConfig, placement: &Placement, is_saved: bool) {
+    log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
+    for reason in &placement.reasons {
+        log::debug!("  {reason}");
+    }
+    if let Some(advice) = small_host_advice(placement) {
+        log::info!("{advice}");
+    }
+    if !is_saved && !options.append_only.is_enabled {
+        log::info!("No persistence is configured: a restart loses all data");
+    }
+}
+
+/// Advice to an operator where other work runs on the workers' CPUs; none where the server has CPUs
+/// of its own.
+fn small_host_advice(placement: &Placement) -> Option<String> {
+    let interrupts = placement.given_up.contains(&GivenUp::SeparateInterrupts);
+    let others = match (interrupts, placement.is_background_low_priority) {
+        (false, false) => return None,
+        (true, true) => "interrupts and background threads",
+        (true, false) => "interrupts",
+        (false, true) => "background threads",
+    };
+    Some(format!(
+        "Too few CPUs: {others} share those of the workers. For steadier latency give the server \
+         {SEPARATE_INTERRUPTS_CORES_MIN} or more cores (details: loglevel verbose, or `tidemill \
+         tune plan`)"
+    ))
 }

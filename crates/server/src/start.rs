@@ -20,12 +20,10 @@ use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
 use tidemill_engine::worker::Worker;
 use tidemill_host::apply::pin_current_thread;
-use tidemill_host::limits::SEPARATE_INTERRUPTS_CORES_MIN;
-use tidemill_host::placement::{Allowed, GivenUp, Placement, plan};
+use tidemill_host::placement::{Allowed, Placement, plan};
 use tidemill_host::topology::Topology;
 use tidemill_host::{CpuSet, Root};
 use tidemill_persist::disk::FileSystem;
-use tidemill_persist::load::{LoadError, LoadFault};
 use tidemill_rcu::{
     Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, ReclaimerHandle, Signal,
 };
@@ -35,6 +33,7 @@ use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::durability::{Durability, must_write_first_base};
+use crate::first_load::{begin_loading, load_snapshot};
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen;
@@ -49,7 +48,7 @@ use crate::process::crash;
 use crate::process::descriptors;
 use crate::process::signals::{ShutdownRequest, StopReason, StopSignals};
 use crate::process::supervisor::Supervisor;
-use crate::readiness::Readiness;
+use crate::readiness::{Readiness, announce};
 use crate::resources::{self, WorkerResources};
 use crate::tls::context::TlsContext;
 use crate::tls::reception::{self, Reception};
@@ -145,36 +144,6 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
     binds.iter().map(listen).collect()
 }
 
-fn announce(options: &ServerConfig, placement: &Placement, is_saved: bool) {
-    log::info!("{} worker(s), placement {}", placement.workers.len(), placement.mode);
-    for reason in &placement.reasons {
-        log::debug!("  {reason}");
-    }
-    if let Some(advice) = small_host_advice(placement) {
-        log::info!("{advice}");
-    }
-    if !is_saved && !options.append_only.is_enabled {
-        log::info!("No persistence is configured: a restart loses all data");
-    }
-}
-
-/// Advice to an operator where other work runs on the workers' CPUs; none where the server has CPUs
-/// of its own.
-fn small_host_advice(placement: &Placement) -> Option<String> {
-    let interrupts = placement.given_up.contains(&GivenUp::SeparateInterrupts);
-    let others = match (interrupts, placement.is_background_low_priority) {
-        (false, false) => return None,
-        (true, true) => "interrupts and background threads",
-        (true, false) => "interrupts",
-        (false, true) => "background threads",
-    };
-    Some(format!(
-        "Too few CPUs: {others} share those of the workers. For steadier latency give the server \
-         {SEPARATE_INTERRUPTS_CORES_MIN} or more cores (details: loglevel verbose, or `tidemill \
-         tune plan`)"
-    ))
-}
-
 fn random() -> Result<u64, String> {
     getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
 }
@@ -220,7 +189,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
-    let loads_snapshot = begin_loading(options, &snapshot_file, &shared)?;
+    let loaded_file = begin_loading(options, &snapshot_file, &shared)?;
     start_saving(start, placement, (&snapshot_file, &durability), (&shared, &domain))?;
     serve_metrics(metrics_listeners, (options, placement), &shared, &domain)?;
     // Before anybody is answered: who started the server looks for it then.
@@ -245,20 +214,22 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         run_log_threads(options, placement, &durability)?;
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
-        let load =
-            |ready| load_snapshot((&snapshot_file, &shared, &domain), ready, &stop, &failure);
-        if loads_snapshot { load(ready)? } else { ready.tell() }
+        load_snapshot(loaded_file, (&shared, &domain), ready, &stop, &failure)?;
     }
     wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     // Before any connection ends: a client that sees its own end finds nobody listening.
     listeners.all().iter().for_each(|listener| listener.stop());
     let result = stop_workers(&stop, &wakers, threads);
-    let result = result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())));
+    end(options, &durability);
+    result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())))
+}
+
+/// Ends what outlives the workers.
+fn end(options: &ServerConfig, durability: &Durability) {
     durability.stop();
     remove_unix_socket(options);
     log::warn!("Tidemill is now ready to exit, bye bye...");
-    result
 }
 
 /// Answers scrapes at these listeners.
@@ -344,11 +315,6 @@ fn run_log_threads(
     Ok(())
 }
 
-/// Text for the operator when the snapshot cannot be loaded.
-fn fatal(file: &SnapshotFile, error: &LoadError) -> String {
-    format!("{}\n{}", file.describe(error), error.verdict())
-}
-
 /// Starts the thread that saves, on its CPUs.
 fn start_saving<F: Flavour>(
     start: &Start,
@@ -360,45 +326,6 @@ fn start_saving<F: Flavour>(
     in_background(&start.config, placement, || {
         persistence::serve((file, cpus), durability, shared, domain)
     })
-}
-
-/// Begins to load the snapshot, if there is one and `appendonly` is off; tells whether it does.
-fn begin_loading(
-    options: &ServerConfig,
-    file: &SnapshotFile,
-    shared: &Shared,
-) -> Result<bool, String> {
-    if options.append_only.is_enabled {
-        return Ok(false);
-    }
-    file.begin_at_start(shared).map_err(|error| fatal(file, &error))
-}
-
-/// Loads the snapshot beside the workers, by threads of their priority: they have nothing to do
-/// yet. The server is ready then, or stops.
-fn load_snapshot<F: Flavour>(
-    (file, shared, domain): (&Arc<SnapshotFile>, &Arc<Shared>, &Arc<Domain<F>>),
-    ready: Readiness,
-    stop: &Arc<AtomicBool>,
-    failure: &Arc<OnceLock<String>>,
-) -> Result<(), String> {
-    let (file, shared, domain) = (Arc::clone(file), Arc::clone(shared), Arc::clone(domain));
-    let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
-    let body = move || match file.load_all(&shared, &domain) {
-        Ok(()) => {
-            shared.loading.end();
-            ready.tell();
-        }
-        // The server stops already.
-        Err(LoadError { fault: LoadFault::Stopped, .. }) => {}
-        Err(error) => {
-            let is_first = failure.set(fatal(&file, &error)).is_ok();
-            assert!(is_first, "the snapshot is loaded once at start");
-            drop(StopOnExit(stop));
-        }
-    };
-    let thread = thread::Builder::new().name("load".into()).spawn(body);
-    thread.map(drop).map_err(|error| format!("no thread loads: {error}"))
 }
 
 /// Waits until the server is to stop and all data is saved, where it is to be saved.
@@ -531,7 +458,7 @@ fn in_background<T: Send>(
 
 /// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone
 /// would wait without end. (A panic ends the process: see `crash`.)
-struct StopOnExit(Arc<AtomicBool>);
+pub(crate) struct StopOnExit(pub(crate) Arc<AtomicBool>);
 
 impl Drop for StopOnExit {
     fn drop(&mut self) {

@@ -24,8 +24,8 @@
 //! A node that was born behind the cut is part of no pre-image, and is not held: a node keeps the
 //! *era* in which it was published, the number of cuts that had begun, where an unfinished edit has
 //! its index. So what is held of a tree is no more than the tree was at the cut, however often it
-//! is written. A tree or subtree that is retired as one piece is held, for a new root may be above old
-//! leaves. Eras stay at their last number, from which on all is held.
+//! is written. A tree or subtree that is retired as one piece is held, for a new root may be above
+//! old leaves. Eras stay at their last number, from which on all is held.
 //!
 //! # Databases
 //!

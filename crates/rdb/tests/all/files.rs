@@ -115,7 +115,7 @@ fn opcodes_of_the_forks_are_not_confused() {
     assert_eq!((ranges, contents.keys.len()), (2, 1));
     // The number is an opcode of newer Redis versions too, with another meaning.
     let error = read(b"REDIS0012\xf3\x00", 5).expect_err("an error");
-    assert_eq!(error, DecodeError::UnknownType { offset: 9, found: 243, version: Version(11) });
+    assert_eq!(error, DecodeError::UnknownType { offset: 9, found: 243, version: Version(12) });
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn an_error_says_what_was_expected_where() {
     let error =
         |body: &[u8]| Collected::of_payload(&seal(body, 80)).expect_err("an error").to_string();
     assert_eq!(error(b""), "offset 0: expected a type of value, found the end");
-    assert_eq!(error(b"\x08"), "offset 0: expected a type or an opcode, found 8");
+    assert_eq!(error(b"\x08"), "offset 0: expected a type or an opcode of version 80, found 8");
     assert_eq!(error(b"\x01\x02\x01a"), "offset 4: expected an element, found the end");
     assert_eq!(error(b"\x12\x01\x03\x01a"), "offset 2: expected the kind of a node, found 3");
     // The second of two integers is not greater.

@@ -354,7 +354,7 @@ func (c Commands) ClientSetname(ctx context.Context, connectionName any) Reply {
 	return c.runner.run(ctx, r, commandTable["CLIENT SETNAME"])
 }
 
-// ClientTracking runs CLIENT TRACKING: Controls server-assisted client-side caching for the connection.
+// ClientTracking runs CLIENT TRACKING: Tells the connection when keys change that it read.
 //
 // Since 6.0.0.
 func (c Commands) ClientTracking(ctx context.Context, args ...any) Reply {

@@ -335,8 +335,7 @@ func TestTracking_NothingStaleIsKept(t *testing.T) {
 				}
 				for index, least := range least {
 					if kept, isKept := c.kept[name(index)]; isKept && kept < least {
-						t.Errorf("%s: %s is kept as %d, %d is written", c.mode, name(index), kept,
-							least)
+						t.Errorf("%s: %s is kept as %d, not %d", c.mode, name(index), kept, least)
 						return
 					}
 				}

@@ -155,8 +155,7 @@ fn identity() -> Result<String, String> {
 
 fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {
     let options = &start.config;
-    let Prepared { placement, listeners, metrics_listeners, tls } = prepared;
-    let placement = &placement;
+    let Prepared { ref placement, listeners, metrics_listeners, tls } = prepared;
     let worker_count = placement.workers.len();
     let mut signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;

@@ -19,8 +19,7 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
 use crate::blocking::Block;
-use crate::command::{Command, Flags, KeyPositions};
-use crate::error::CommandError;
+use crate::command::{Command, Flags};
 use crate::limits::{
     LOCK_ATTEMPTS_MAX, READ_ATTEMPT_NS_MAX, READ_ATTEMPTS_MAX, RESULT_ATTEMPTS_MAX,
 };
@@ -95,7 +94,8 @@ fn read_several<E: Enter>(
     (command, handler): (&'static Command, KeyedHandler),
     args: &ArgumentView<'_>,
 ) -> Outcome {
-    let mut keys = HashedKeys::of(executor.shared, args, &key_positions(command, args)?);
+    let mut keys =
+        HashedKeys::of(executor.shared, args, &command.key_positions(args).unwrap_or_default());
     read(executor, (command, handler), args, KeyHashes::Several(&mut keys))
 }
 
@@ -187,7 +187,7 @@ fn run_found<E: Enter>(
         return Err(Box::new(Stop::NeedLocks));
     }
     let shared = executor.shared;
-    let positions = key_positions(command, args)?;
+    let positions = command.key_positions(args).unwrap_or_default();
     let mut hashed = None;
     let mut known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = lock(executor, &known.slots()).map_err(Stop::wait)?;
@@ -258,7 +258,7 @@ fn write<E: Enter>(
     may_release: bool,
 ) -> Outcome {
     let shared = executor.shared;
-    let positions = key_positions(command, args)?;
+    let positions = command.key_positions(args).unwrap_or_default();
     let meets_keys = command.flags.contains(Flags::DISCOVERS_KEYS);
     // Slots that it meets later count as well.
     let needs_token = meets_keys && executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
@@ -336,15 +336,6 @@ pub(crate) fn lock<'k, E: Enter>(
     // A session that finds the token taken tries once more without it before it waits for its turn.
     LockSet::with_token(shared, slots, executor.ticket(), executor.reader.seat())
         .or_else(|place| LockSet::several(shared, slots).map_err(|_| place))
-}
-
-/// The positions of a command's keys.
-pub(crate) fn key_positions(
-    command: &Command,
-    args: &ArgumentView<'_>,
-) -> Result<KeyPositions, CommandError> {
-    // Arguments that do not fit are the handler's to complain about; it cannot touch a key then.
-    Ok(command.key_positions(args).unwrap_or_default())
 }
 
 /// Registers the client as a waiter, under the locks of all its keys.

@@ -10,7 +10,6 @@ use tidemill_store::SlotNumber;
 use tidemill_store::limits::SLOT_COUNT;
 
 use super::executor::Executor;
-use super::keyed::key_positions;
 use crate::access::locks::LockSet;
 use crate::access::unit::Unit;
 use crate::command::{Command, Flags, Scope};
@@ -43,7 +42,7 @@ impl<E> Executor<'_, '_, E> {
         else {
             return Ok(());
         };
-        for &position in &key_positions(command, args).unwrap_or_default() {
+        for &position in &command.key_positions(args).unwrap_or_default() {
             let key = args.get(position);
             let slot = SlotNumber::of_key(key);
             let mut locks = LockSet::one(self.shared, slot)?;
@@ -77,7 +76,7 @@ impl<E> Executor<'_, '_, E> {
         else {
             return;
         };
-        for &position in &key_positions(command, args).unwrap_or_default() {
+        for &position in &command.key_positions(args).unwrap_or_default() {
             let key = args.get(position);
             if let Some(lock) = unit.lock(SlotNumber::of_key(key)) {
                 register((self.shared, self.worker), tracking, lock.side(), key);
@@ -102,7 +101,7 @@ fn register(
 pub(super) fn register_waiter(shared: &Shared, unit: &mut Unit<'_>, waiter: &Waiter) {
     let Some(tracker) = &waiter.tracker else { return };
     let args = waiter.arguments.view();
-    for &position in &key_positions(waiter.command, &args).unwrap_or_default() {
+    for &position in &waiter.command.key_positions(&args).unwrap_or_default() {
         let key = args.get(position);
         if let Some(lock) = unit.lock(SlotNumber::of_key(key)) {
             lock.side().tracked.track(&shared.tracking.totals, key, tracker);

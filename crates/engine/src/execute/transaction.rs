@@ -12,7 +12,7 @@ use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
 
 use super::executor::{Executor, Step};
-use super::keyed::{self, key_positions, lock};
+use super::keyed::{self, lock};
 use super::permission;
 use super::script::{self, Suspended};
 use super::unit::{close_gate, commit, run_inner};
@@ -385,7 +385,7 @@ fn footprint<E>(executor: &Executor<'_, '_, E>, transaction: &Transaction) -> Fo
     let calls = transaction.queued.iter().map(|queued| {
         let args = queued.arguments.view();
         let command = executor.shared.commands.command(queued.id);
-        let positions = key_positions(command, &args).unwrap_or_default();
+        let positions = command.key_positions(&args).unwrap_or_default();
         slots.extend(positions.iter().map(|&index| SlotNumber::of_key(args.get(index))));
         (command, positions.len())
     });

@@ -115,6 +115,7 @@ impl Server {
     pub fn load(&mut self, disk: &SimulatedDisk) -> Result<Option<Loaded>, LoadError> {
         let settings = self.shared.settings();
         let rules = LoadRules {
+            keeps_expired: false,
             clock: self.shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: true,

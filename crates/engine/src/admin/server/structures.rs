@@ -101,7 +101,7 @@ pub(super) fn table_of(cx: &mut SessionCx<'_, '_>) -> Outcome {
     })?;
     let none = "ERR The value stored at the specified key is not represented using an hash table";
     let count = count.ok_or(CommandError::from(none))?;
-    cx.reply.verbatim(*b"txt", &main_table(count, count));
+    cx.reply.verbatim(*b"txt", main_table(count, count));
     Ok(())
 }
 

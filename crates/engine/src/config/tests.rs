@@ -582,7 +582,13 @@ fn memory_of_clients_is_bytes_or_a_part_of_maxmemory() {
 fn a_directive_that_works_is_read() {
     // Read by name: lists of CPUs go to the placement, which has types of its own; INFO shows
     // percentiles as written. The directory is entered while it is loaded.
-    let by_name = ["server-cpulist", "bio-cpulist", "latency-tracking-info-percentiles", "dir"];
+    let by_name = [
+        "server-cpulist",
+        "bio-cpulist",
+        "bgsave-cpulist",
+        "latency-tracking-info-percentiles",
+        "dir",
+    ];
     let before = Configuration::default();
     for directive in FAMILIES.iter().flat_map(|family| family.directives) {
         let works = matches!(directive.status, Status::Works) && !by_name.contains(&directive.name);

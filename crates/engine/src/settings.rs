@@ -153,8 +153,6 @@ pub struct Settings {
     pub key_save_delay_us: i64,
     /// `key-load-delay` in microseconds.
     pub key_load_delay_us: i64,
-    /// `loading-process-events-interval-bytes`.
-    pub loading_interval_bytes: u64,
     /// `auto-aof-rewrite-percentage`: growth at which the log is rewritten; 0 for never.
     pub rewrite_percentage: u64,
     /// `auto-aof-rewrite-min-size`: bytes of the log from which growth counts.
@@ -254,7 +252,6 @@ impl Default for Settings {
             snapshot_syncs_in_steps: true,
             key_save_delay_us: 0,
             key_load_delay_us: 0,
-            loading_interval_bytes: 2 << 20,
             rewrite_percentage: 0,
             rewrite_bytes_min: 0,
             save_points: Vec::new(),

@@ -311,7 +311,6 @@ impl Configuration {
             snapshot_syncs_in_steps: self.flag("rdb-save-incremental-fsync"),
             key_save_delay_us: self.number("rdb-key-save-delay"),
             key_load_delay_us: self.number("key-load-delay"),
-            loading_interval_bytes: self.number("loading-process-events-interval-bytes"),
             save_points: self.save_points(),
             rewrite_percentage: self.number("auto-aof-rewrite-percentage"),
             rewrite_bytes_min: self.number("auto-aof-rewrite-min-size"),

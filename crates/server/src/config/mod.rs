@@ -32,8 +32,9 @@ mod tests {
     #[test]
     fn every_field_of_the_typed_configuration_is_used() {
         let mut all = String::new();
-        sources(&Path::new(CRATES).join("engine/src"), &mut all);
-        sources(&Path::new(CRATES).join("server/src"), &mut all);
+        for part in ["engine/src", "persist/src", "server/src"] {
+            sources(&Path::new(CRATES).join(part), &mut all);
+        }
         for file in ["engine/src/config/typed.rs", "engine/src/settings.rs"] {
             let text = fs::read_to_string(Path::new(CRATES).join(file)).expect("our source");
             let fields = text.lines().filter_map(|line| {

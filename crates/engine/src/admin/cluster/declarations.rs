@@ -134,7 +134,8 @@ pub(super) const CLUSTER_BUMPEPOCH: Command = CHANGING
 
 pub(super) const CLUSTER_CANCELSLOTMIGRATIONS: Command = CHANGING
     .command("cluster|cancelslotmigrations", 2, "9.0.0", "Cancels all migrations of slots.")
-    .complexity("O(N), where N is the number of slot migration operations being cancelled.");
+    .complexity("O(N), where N is the number of slot migration operations being cancelled.")
+    .databases(Databases::All);
 
 pub(super) const CLUSTER_COUNT_FAILURE_REPORTS: Command = FAMILY
     .command(
@@ -168,7 +169,8 @@ pub(super) const CLUSTER_FLUSHSLOT: Command = FAMILY
     .complexity("O(N) where N is the number of keys in the target slot")
     .flags(&[WRITE, ADMIN, NO_ASYNC_LOADING])
     .categories(&[Categories::KEYSPACE, Categories::ADMIN, Categories::DANGEROUS])
-    .arguments(&[integer("slot"), one_of("flush-type", &[word("ASYNC"), word("SYNC")]).optional()]);
+    .arguments(&[integer("slot"), one_of("flush-type", &[word("ASYNC"), word("SYNC")]).optional()])
+    .databases(Databases::All);
 
 pub(super) const CLUSTER_FLUSHSLOTS: Command =
     CHANGING.command("cluster|flushslots", 2, "3.0.0", "Forgets all slots of this node.");
@@ -202,7 +204,8 @@ pub(super) const CLUSTER_MIGRATESLOTS: Command = CHANGING
             string("node-id"),
         ],
     )
-    .multiple()]);
+    .multiple()])
+    .databases(Databases::All);
 
 pub(super) const CLUSTER_REPLICAS: Command = FAMILY
     .command("cluster|replicas", 3, "5.0.0", "Lists the replicas of a primary.")

@@ -69,7 +69,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         I32,
         "Bytes of a log after which clients are looked at while it is loaded.",
     )
-    .hidden(),
+    .hidden()
+    .without_effect("clients are answered at any time while a snapshot is loaded"),
     flag(
         "stop-writes-on-bgsave-error",
         true,

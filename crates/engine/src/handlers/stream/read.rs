@@ -47,15 +47,20 @@ struct Options {
 }
 
 impl Options {
-    /// Position of the first key: that behind the word `STREAMS`.
+    /// Position of the first key: that behind the word `STREAMS`. Without a group that is needed
+    /// nothing is read.
     fn first_key(args: &ArgumentView<'_>) -> Option<usize> {
+        let mut has_group = !is(args.get(0), "XREADGROUP");
         let mut index = 1;
         while index + 1 < args.len() {
             let option = args.get(index);
             match () {
-                () if is(option, "STREAMS") => return Some(index + 1),
+                () if is(option, "STREAMS") => return has_group.then_some(index + 1),
                 () if is(option, "BLOCK") || is(option, "COUNT") => index += 2,
-                () if is(option, "GROUP") => index += 3,
+                () if is(option, "GROUP") => {
+                    has_group = true;
+                    index += 3;
+                }
                 () if is(option, "NOACK") => index += 1,
                 () => return None,
             }

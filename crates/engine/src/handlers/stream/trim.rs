@@ -173,7 +173,9 @@ impl Trim {
                 ("MAXLEN", length.to_string().into_bytes())
             }
             Strategy::MinId(id) => {
-                let id = if self.is_approximate { stream.first_id() } else { id };
+                // All that is gone was below the id; an empty stream has no first one.
+                let keeps_some = self.is_approximate && !stream.is_empty();
+                let id = if keeps_some { stream.first_id() } else { id };
                 ("MINID", id::text(id).to_vec())
             }
         }

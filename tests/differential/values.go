@@ -59,7 +59,7 @@ var (
 var parameters = []string{
 	"timeout", "TimeOut", "DATABASES", "databases", "Slave-Priority", "REPLICA-priority",
 	"hash-max-*-entries", "HASH-max-listpack-entries",
-	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout", "timeout\x00",
+	"hash-max-ziplist-entries", "h[a-a]sh-max-l*", "TIMEO?T", "\\timeout",
 	"set-max-*", "timeo*\x00x", "nothing", "[", "",
 }
 

@@ -157,33 +157,39 @@ func seed(t *testing.T) *rand.Rand {
 func TestKill_LosesNothingAcknowledged(t *testing.T) {
 	for _, policy := range []string{"always", "everysec", "no"} {
 		t.Run(policy, func(t *testing.T) {
-			random := seed(t)
-			directory := t.TempDir()
-			directives := []string{"--appendonly", "yes", "--appendfsync", policy,
-				"--worker-threads", "3"}
-			var writers []*writer
-			for index := range writerCount {
-				writers = append(writers, &writer{index: index})
-			}
-			for range *killCount {
-				server, err := instance.Launch(instance.Subject, directory, directives...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				conn, err := wire.Dial(server.Address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, writer := range writers {
-					writer.check(t, conn, writers)
-				}
-				conn.Close()
-				live(server, writers, random, nil)
-				if t.Failed() {
-					t.Fatal(server.Log())
-				}
-			}
+			killAgainAndAgain(t, policy, *killCount, nil)
 		})
+	}
+}
+
+// killAgainAndAgain starts a server on one directory several times, compares what it has with what
+// was acknowledged, and kills it while the writers work, with something beside them if it is given.
+func killAgainAndAgain(t *testing.T, policy string, times int, beside func(address string)) {
+	t.Helper()
+	random := seed(t)
+	directory := t.TempDir()
+	var writers []*writer
+	for index := range writerCount {
+		writers = append(writers, &writer{index: index})
+	}
+	for range times {
+		server, err := instance.Launch(instance.Subject, directory, "--appendonly", "yes",
+			"--appendfsync", policy, "--worker-threads", "3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := wire.Dial(server.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, writer := range writers {
+			writer.check(t, conn, writers)
+		}
+		conn.Close()
+		live(server, writers, random, beside)
+		if t.Failed() {
+			t.Fatal(server.Log())
+		}
 	}
 }
 

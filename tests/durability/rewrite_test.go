@@ -39,31 +39,7 @@ func rewriteAgainAndAgain(address string) {
 func TestRewrite_KilledAnywhereLosesNothing(t *testing.T) {
 	for _, policy := range []string{"always", "everysec"} {
 		t.Run(policy, func(t *testing.T) {
-			random := seed(t)
-			directory := t.TempDir()
-			var writers []*writer
-			for index := range writerCount {
-				writers = append(writers, &writer{index: index})
-			}
-			for range 2 * *killCount {
-				server, err := instance.Launch(instance.Subject, directory, "--appendonly", "yes",
-					"--appendfsync", policy, "--worker-threads", "3")
-				if err != nil {
-					t.Fatal(err)
-				}
-				conn, err := wire.Dial(server.Address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, writer := range writers {
-					writer.check(t, conn, writers)
-				}
-				conn.Close()
-				live(server, writers, random, rewriteAgainAndAgain)
-				if t.Failed() {
-					t.Fatal(server.Log())
-				}
-			}
+			killAgainAndAgain(t, policy, 2**killCount, rewriteAgainAndAgain)
 		})
 	}
 }

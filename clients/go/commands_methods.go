@@ -1320,6 +1320,14 @@ func (c Commands) HMSet(ctx context.Context, key string, args ...any) Reply {
 	return c.runner.run(ctx, r, commandTable["HMSET"])
 }
 
+// HotkeysHelp runs HOTKEYS HELP: Lists the subcommands.
+//
+// Since 8.6.0.
+func (c Commands) HotkeysHelp(ctx context.Context) Reply {
+	r := begin("$7\r\nHOTKEYS\r\n$4\r\nHELP\r\n", 2)
+	return c.runner.run(ctx, r, commandTable["HOTKEYS HELP"])
+}
+
 // HPersist runs HPERSIST: Takes the expiry of fields away.
 //
 // Since 9.0.0.

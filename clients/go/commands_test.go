@@ -49,8 +49,14 @@ func TestGenerated_FilesAreCurrent(t *testing.T) {
 	}
 }
 
+// ownCommand is what is generated of HOTKEYS: a row of the table, or a method with its empty line.
+var ownCommand = regexp.MustCompile(
+	`(?m)^\t"HOTKEYS.*\n|^\n(//.*\n)*func \(c Commands\) Hotkeys(.*\n)*?}\n`,
+)
+
 // Table and methods agree with a running Valkey: made from its COMMAND alone they differ in
-// comments only. A declaration with other flags, keys, tips or syntax is found here.
+// comments only, and in HOTKEYS, which is Redis's and Tidemill's. A declaration with other flags,
+// keys, tips or syntax is found here.
 func TestGenerated_TableAgreesWithValkey(t *testing.T) {
 	checkLeaks(t)
 	s := startServer(t, "valkey-server")
@@ -77,7 +83,8 @@ func TestGenerated_TableAgreesWithValkey(t *testing.T) {
 	comments := regexp.MustCompile(`(?m)^//.*$`)
 	for _, name := range []string{"commands_table.go", "commands_methods.go"} {
 		made := comments.ReplaceAll(readFile(t, filepath.Join(folder, name)), nil)
-		committed := comments.ReplaceAll(readFile(t, name), nil)
+		committed := ownCommand.ReplaceAll(readFile(t, name), nil)
+		committed = comments.ReplaceAll(committed, nil)
 		if !bytes.Equal(made, committed) {
 			t.Errorf("%s is not what Valkey's COMMAND makes:\n%s", name,
 				firstDifference(committed, made))

@@ -209,6 +209,9 @@ func TestServer_SurvivesMemoryLimit(t *testing.T) {
 		{"SORT", "single", "BY", "nosort", "GET", "spar*"},
 		{"SORT", "single", "BY", "nosort", "GET", "spar*", "STORE", "other"},
 		{"SORT", "list", "BY", "nosort", "STORE", "other"},
+		{"EVAL", "return redis.call('GET', KEYS[1])", "1", "sparse"},
+		{"EVAL", "return redis.pcall('LRANGE', KEYS[1], 0, -1)", "1", "list"},
+		{"EVAL", "return string.rep('x', " + strconv.FormatInt(made.roomBytes, 10) + ")", "0"},
 	} {
 		requireMemoryError(t, server, conn, words)
 	}

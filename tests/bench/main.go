@@ -7,7 +7,7 @@
 //	                                          and large values
 //	bench --parts NAME,... [--quick]          one or some of: small, memory, idle, cores, large,
 //	                                          collections, scripts, fairness, types,
-//	                                          persistence
+//	                                          persistence, services
 //
 // All servers run at once and are measured in turns, in an order that rotates, so that what
 // disturbs the machine disturbs all of them; ratios are taken within one turn and their median
@@ -16,7 +16,8 @@
 // status 3 says that the run is void: the floor was too close to Valkey, so little is left of both
 // to compare.
 //
-// The load comes from native/load.c and the floor is native/floor.c.
+// The load comes from native/load.c, open loops from native/open_loop.c, and the floor is
+// native/floor.c.
 package main
 
 import (
@@ -45,8 +46,8 @@ var (
 	quick      = flag.Bool("quick", false,
 		"short runs: shows that everything works, says little about speed")
 	partList = flag.String("parts", "",
-		"what to measure, with commas between; all but collections, scripts, fairness and "+
-			"persistence by default")
+		"what to measure, with commas between; without it small, memory, idle, cores and "+
+			"large")
 	offenceOf = flag.String("offend", "",
 		"be the client that a server must protect others from; used by the part fairness")
 	address  = flag.String("address", "", "with --offend: the server's address")
@@ -148,6 +149,7 @@ var parts = map[string]func(*Report, settings) error{
 	"fairness":    measureFairness,
 	"types":       measureTypes,
 	"persistence": measurePersistence,
+	"services":    measureServices,
 }
 
 func partNames() []string {
@@ -176,7 +178,7 @@ func buildNative() error {
 	if err := os.MkdirAll(buildDirectory(), 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"floor", "load"} {
+	for _, name := range []string{"floor", "load", "open_loop"} {
 		source := filepath.Join(instance.Root(), "tests", "bench", "native", name+".c")
 		output, err := exec.Command("cc", "-O3", "-Wall", "-o",
 			filepath.Join(buildDirectory(), name), source).CombinedOutput()

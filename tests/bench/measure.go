@@ -70,6 +70,10 @@ type load struct {
 	fill                        bool
 	// requests names a file of requests that are sent instead of SET and GET.
 	requests string
+	// prelude names a file that each connection sends first; listen one that each listener sends,
+	// which then reads messages.
+	prelude, listen string
+	listeners       int
 	// sleeps lets the load sleep while it waits.
 	sleeps bool
 	cpus   string
@@ -89,6 +93,13 @@ func (l load) run(server *instance.Server) (Sample, error) {
 	}
 	if l.requests != "" {
 		arguments = append(arguments, "--requests", l.requests)
+	}
+	if l.prelude != "" {
+		arguments = append(arguments, "--prelude", l.prelude)
+	}
+	if l.listeners > 0 {
+		arguments = append(arguments, "--listeners", strconv.Itoa(l.listeners), "--listen",
+			l.listen)
 	}
 	if l.sleeps {
 		arguments = append(arguments, "--sleep")

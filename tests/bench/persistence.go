@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tidemill/tests/internal/instance"
@@ -35,6 +40,8 @@ type snapshotRun struct {
 	extraMemory float64
 	// Latency of an open loop of writes without a save and beside one, us.
 	p999Alone, p999Saving, maxSaving float64
+	// Part of it beside a save that is the load's own: requests that were sent late.
+	p999Late float64
 }
 
 // measurePersistence measures snapshots and logs beside Valkey, each server alone, in turns.
@@ -64,6 +71,7 @@ func measurePersistence(report *Report, chosen settings) error {
 				{"us p99.9 of the open loop", run.p999Alone},
 				{"us p99.9 beside a save", run.p999Saving},
 				{"us maximum beside a save", run.maxSaving},
+				{"us p99.9 by which its requests were sent late", run.p999Late},
 			} {
 				report.addFigure(figure.name, c.name, figure.value)
 			}
@@ -129,22 +137,12 @@ func measureSnapshot(c contender, chosen settings) (run snapshotRun, err error) 
 		}
 		run.saveSeconds = time.Since(started).Seconds()
 	}
-	alone, err := openLoop(server, func(elapsed time.Duration) bool {
-		return elapsed.Seconds() < chosen.Seconds
-	})
-	if err != nil {
+	if err := run.measureOpenLoop(server, conn, chosen); err != nil {
 		return run, err
 	}
-	saving, err := besideSave(conn, func(goesOn func(time.Duration) bool) ([]float64, error) {
-		return openLoop(server, goesOn)
-	})
-	if err != nil {
-		return run, err
-	}
-	run.p999Alone, run.p999Saving = percentile(alone, .999), percentile(saving, .999)
-	run.maxSaving = percentile(saving, 1)
-	_, err = besideSave(conn, func(goesOn func(time.Duration) bool) ([]float64, error) {
-		return nil, writeAtRandom(server, goesOn)
+	err = writeAtRandom(server, func() error {
+		_, _, err := saveInBackground(conn)
+		return err
 	})
 	if err != nil {
 		return run, err
@@ -158,6 +156,32 @@ func measureSnapshot(c contender, chosen settings) (run snapshotRun, err error) 
 	server.Kill()
 	run.loadSeconds, err = loadSeconds(c.kind, directory, directives)
 	return run, err
+}
+
+// measureOpenLoop measures the latency of writes at a fixed rate, alone and beside a save. The save
+// begins when the writes are under way, so that they see the whole of it.
+func (run *snapshotRun) measureOpenLoop(
+	server *instance.Server, conn *wire.Conn, chosen settings,
+) error {
+	alone, err := openLoop(server, func() (begun, ended time.Time, err error) {
+		begun = time.Now()
+		time.Sleep(time.Duration(chosen.Seconds * float64(time.Second)))
+		return begun, time.Now(), nil
+	})
+	if err != nil {
+		return err
+	}
+	saving, err := openLoop(server, func() (begun, ended time.Time, err error) {
+		return saveInBackground(conn)
+	})
+	if err != nil {
+		return err
+	}
+	run.p999Alone = percentile(alone, latencyOf, .999)
+	run.p999Saving = percentile(saving, latencyOf, .999)
+	run.maxSaving = percentile(saving, latencyOf, 1)
+	run.p999Late = percentile(saving, latenessOf, .999)
+	return nil
 }
 
 var loadedPattern = regexp.MustCompile(`DB loaded from disk: ([0-9.]+) seconds`)
@@ -178,9 +202,9 @@ func loadSeconds(kind instance.Kind, directory string, directives []string) (flo
 	return 0, fmt.Errorf("not loaded within 10 minutes")
 }
 
-// infoOf returns the numbers of INFO.
-func infoOf(conn *wire.Conn) (map[string]float64, error) {
-	reply, err := conn.Do("INFO")
+// infoOf returns the numbers of sections of INFO, of the default ones if none is named.
+func infoOf(conn *wire.Conn, sections ...string) (map[string]float64, error) {
+	reply, err := conn.Do(append([]string{"INFO"}, sections...)...)
 	figures := map[string]float64{}
 	for line := range strings.Lines(string(reply.Text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -191,100 +215,91 @@ func infoOf(conn *wire.Conn) (map[string]float64, error) {
 	return figures, err
 }
 
-// besideSave runs a load for as long as a BGSAVE takes.
-func besideSave(
-	conn *wire.Conn, load func(goesOn func(time.Duration) bool) ([]float64, error),
-) ([]float64, error) {
-	var mutex sync.Mutex
-	var isBegun bool
-	var failure error
-	goesOn := func(time.Duration) bool {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if !isBegun {
-			isBegun = true
-			_, failure = conn.Do("BGSAVE")
-		}
-		figures, err := infoOf(conn)
-		if failure == nil {
-			failure = err
-		}
-		return failure == nil && figures["rdb_bgsave_in_progress"] == 1
+// saveInBackground begins a save and returns when it is over: its beginning and its end.
+func saveInBackground(conn *wire.Conn) (begun, ended time.Time, err error) {
+	begun = time.Now()
+	reply, err := conn.Do("BGSAVE")
+	if err != nil || !strings.HasPrefix(string(reply.Text), "Background saving started") {
+		return begun, begun, fmt.Errorf("BGSAVE answered %s, %v", reply.Text, err)
 	}
-	latencies, err := load(goesOn)
-	if err == nil {
-		err = failure
+	for {
+		figures, err := infoOf(conn, "persistence")
+		if err != nil || figures["rdb_bgsave_in_progress"] == 0 {
+			return begun, time.Now(), err
+		}
+		time.Sleep(lookInterval)
 	}
-	return latencies, err
 }
 
-// lookInterval is the time between two looks whether a load goes on.
+// lookInterval is the time between two looks whether a save is over.
 const lookInterval = 20 * time.Millisecond
 
-// whileGoing sets a flag as long as goesOn says so; the returned function asks for it.
-func whileGoing(goesOn func(time.Duration) bool) func() bool {
-	done := make(chan struct{})
-	started := time.Now()
-	isGoing := goesOn(0)
-	go func() {
-		defer close(done)
-		for isGoing && goesOn(time.Since(started)) {
-			time.Sleep(lookInterval)
+// settling is the time that an open loop runs before it counts.
+const settling = 300 * time.Millisecond
+
+// openSample is what became of one write.
+type openSample struct {
+	due time.Time
+	// Time to its reply from the time at which it was due, and the part of it before it was sent.
+	latencyUs, lateUs float64
+}
+
+// openLoop runs work beside writes that are sent at fixed times, whatever becomes of those before,
+// and returns those that were answered behind the beginning and due before the end that work
+// returns.
+func openLoop(
+	server *instance.Server, work func() (begun, ended time.Time, err error),
+) ([]openSample, error) {
+	command := exec.Command(filepath.Join(buildDirectory(), "open_loop"),
+		"--port", strconv.Itoa(server.Port), "--connections", strconv.Itoa(openLoopConnections),
+		"--rate", strconv.Itoa(openLoopPerSecond), "--keys", strconv.Itoa(persistenceKeys()),
+		"--value-bytes", strconv.Itoa(persistenceValueBytes))
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	time.Sleep(settling)
+	begun, ended, err := work()
+	if err != nil {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+		return nil, err
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		return nil, err
+	}
+	var samples []openSample
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		var dueNs int64
+		var sample openSample
+		line := lines.Text()
+		if _, err := fmt.Sscan(line, &dueNs, &sample.latencyUs, &sample.lateUs); err != nil {
+			return nil, fmt.Errorf("open_loop printed %q: %w", line, err)
 		}
-	}()
-	return func() bool {
-		select {
-		case <-done:
-			return false
-		default:
-			return true
+		sample.due = time.Unix(0, dueNs)
+		answered := sample.due.Add(time.Duration(sample.latencyUs) * time.Microsecond)
+		if !answered.Before(begun) && sample.due.Before(ended) {
+			samples = append(samples, sample)
 		}
 	}
+	if err := command.Wait(); err != nil {
+		return nil, fmt.Errorf("open_loop: %w", err)
+	}
+	return samples, nil
 }
 
-func randomSet(random *rand.Rand, value string) []byte {
-	key := "key:" + strconv.Itoa(random.IntN(persistenceKeys()))
-	return wire.AppendCommand(nil, wire.Arguments("SET", key, value)...)
-}
-
-// openLoop sends writes at fixed times, whatever becomes of those before, and returns their
-// latencies in us, from the time at which each was due.
-func openLoop(server *instance.Server, goesOn func(time.Duration) bool) ([]float64, error) {
-	interval := time.Second * openLoopConnections / openLoopPerSecond
-	value := strings.Repeat("x", persistenceValueBytes)
-	isGoing := whileGoing(goesOn)
-	var mutex sync.Mutex
-	var all []float64
-	err := eachConnection(server, openLoopConnections, func(index int, conn *wire.Conn) error {
-		random := rand.New(rand.NewPCG(uint64(index), 1))
-		due := time.Now().Add(interval * time.Duration(index) / openLoopConnections)
-		var own []float64
-		for isGoing() {
-			time.Sleep(time.Until(due))
-			if err := conn.SendRaw(randomSet(random, value)); err != nil {
-				return err
-			}
-			if _, err := conn.Receive(); err != nil {
-				return err
-			}
-			own = append(own, float64(time.Since(due).Microseconds()))
-			due = due.Add(interval)
-		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		all = append(all, own...)
-		return nil
-	})
-	return all, err
-}
-
-// writeAtRandom writes all keys at random, as quickly as it can.
-func writeAtRandom(server *instance.Server, goesOn func(time.Duration) bool) error {
+// writeAtRandom runs work beside writes of all keys at random, as quick as they can be.
+func writeAtRandom(server *instance.Server, work func() error) error {
 	value := strings.Repeat("y", persistenceValueBytes)
-	isGoing := whileGoing(goesOn)
-	return eachConnection(server, writerConnections, func(index int, conn *wire.Conn) error {
+	var isOver atomic.Bool
+	write := func(index int, conn *wire.Conn) error {
 		random := rand.New(rand.NewPCG(uint64(index), 2))
-		for isGoing() {
+		for !isOver.Load() {
 			var requests []byte
 			for range writerPipeline {
 				requests = append(requests, randomSet(random, value)...)
@@ -299,7 +314,17 @@ func writeAtRandom(server *instance.Server, goesOn func(time.Duration) bool) err
 			}
 		}
 		return nil
-	})
+	}
+	written := make(chan error, 1)
+	go func() { written <- eachConnection(server, writerConnections, write) }()
+	err := work()
+	isOver.Store(true)
+	return errors.Join(err, <-written)
+}
+
+func randomSet(random *rand.Rand, value string) []byte {
+	key := "key:" + strconv.Itoa(random.IntN(persistenceKeys()))
+	return wire.AppendCommand(nil, wire.Arguments("SET", key, value)...)
 }
 
 // eachConnection runs work on that many connections at once, and returns the first error.
@@ -327,9 +352,17 @@ func eachConnection(
 	return first
 }
 
-func percentile(values []float64, share float64) float64 {
-	if len(values) == 0 {
+func latencyOf(sample openSample) float64  { return sample.latencyUs }
+func latenessOf(sample openSample) float64 { return sample.lateUs }
+
+// percentile returns a percentile of a figure of the samples, us.
+func percentile(samples []openSample, figure func(openSample) float64, share float64) float64 {
+	if len(samples) == 0 {
 		return 0
+	}
+	values := make([]float64, len(samples))
+	for index, sample := range samples {
+		values[index] = figure(sample)
 	}
 	slices.Sort(values)
 	return values[min(len(values)-1, int(share*float64(len(values))))]

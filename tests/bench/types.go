@@ -341,10 +341,15 @@ func succeed(conn *wire.Conn, words ...string) error {
 
 var usedMemoryLine = regexp.MustCompile(`(?m)^used_memory:(\d+)`)
 
-// usedMemory is what INFO says once nothing is freed in the background any more.
+// settledBytes is the difference of two readings, 200 ms apart, below which used_memory is taken as
+// settled: buffers of the very connection that asks move it by some hundred bytes.
+const settledBytes = 1024
+
+// usedMemory is what INFO says once nothing is freed in the background any more; an error when
+// that takes more than 10 seconds.
 func usedMemory(conn *wire.Conn) (int64, error) {
-	last := int64(-1)
-	for {
+	last := int64(-settledBytes)
+	for range 50 {
 		reply, err := conn.Do("INFO", "memory")
 		if err != nil {
 			return 0, err
@@ -354,10 +359,11 @@ func usedMemory(conn *wire.Conn) (int64, error) {
 			return 0, fmt.Errorf("INFO says %q", reply.Text)
 		}
 		used, err := strconv.ParseInt(string(line[1]), 10, 64)
-		if err != nil || used == last {
+		if err != nil || max(used-last, last-used) < settledBytes {
 			return used, err
 		}
 		last = used
 		time.Sleep(200 * time.Millisecond)
 	}
+	return 0, fmt.Errorf("used_memory moved for 10 seconds; last %d bytes", last)
 }

@@ -95,8 +95,8 @@ func sameMapBut(names ...string) func(valkey, subject wire.Reply) bool {
 //     order are those of Valkey's partial quicksort; Tidemill answers them as they were found. The
 //     middle of a polygon around a pole lies beyond the grid, where Valkey searches a cell by
 //     chance. The distance of opposite places may be no number there.
-//   - HLEN of Valkey counts fields whose time is over until it has deleted them; Tidemill's does
-//     not.
+//   - HLEN counts fields whose time is over until they are deleted, which is at another moment: a
+//     change of a hash deletes some of them here.
 
 // showsFault tells whether a call is answered by a fault of Valkey's that Tidemill does not have,
 // or by chance. The generator leaves such calls out, because the keyspace, or what EXEC answers,

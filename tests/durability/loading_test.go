@@ -79,12 +79,27 @@ func awaitLoaded(t *testing.T, conn *wire.Conn) {
 	}
 }
 
-// A server that loads answers what Valkey answers then, tells how far it is, and lets clients watch
-// keys and come and go meanwhile.
+// A server that loads a snapshot answers what Valkey answers then, tells how far it is, and lets
+// clients watch keys and come and go meanwhile.
 func TestLoading_AnswersAsValkeyDoes(t *testing.T) {
+	answerAsValkeyDoes(t, saveKeys, func(kind instance.Kind, fields map[string]string) int {
+		if fields["rdb_last_load_keys_loaded"] != strconv.Itoa(savedKeys*9/10) ||
+			fields["rdb_last_load_keys_expired"] != strconv.Itoa(savedKeys/10) {
+			t.Errorf("%s: %v", kind, fields)
+		}
+		return savedKeys * 9 / 10
+	}, slowly()...)
+}
+
+// answerAsValkeyDoes compares answers while data is loaded that was prepared in a directory.
+// `judge` looks at INFO's fields behind it, and says how many keys there are.
+func answerAsValkeyDoes(
+	t *testing.T, prepare func(t *testing.T, kind instance.Kind, directory string),
+	judge func(kind instance.Kind, fields map[string]string) int, directives ...string,
+) {
 	requests := [][]string{
 		{"PING"}, {"GET", "key:1"}, {"SET", "a", "1"}, {"BGSAVE"}, {"SAVE"}, {"FLUSHALL"},
-		{"DBSIZE"},
+		{"DBSIZE"}, {"BGREWRITEAOF"},
 		{"CONFIG", "GET", "port"}, {"CLIENT", "GETNAME"}, {"MULTI"}, {"SET", "a", "1"}, {"EXEC"},
 		{"MULTI"}, {"EXEC"}, {"WATCH", "key:3"}, {"UNWATCH"}, {"EVAL", "return 1", "0"},
 		{"ECHO", "a"},
@@ -97,8 +112,8 @@ func TestLoading_AnswersAsValkeyDoes(t *testing.T) {
 	names := map[instance.Kind]string{}
 	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
 		directory := t.TempDir()
-		saveKeys(t, kind, directory)
-		server, err := instance.LaunchLoading(kind, directory, slowly()...)
+		prepare(t, kind, directory)
+		server, err := instance.LaunchLoading(kind, directory, directives...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,13 +137,12 @@ func TestLoading_AnswersAsValkeyDoes(t *testing.T) {
 		do(t, conn, "CONFIG", "SET", "key-load-delay", "0")
 		awaitLoaded(t, conn)
 		fields = fieldsOf(t, conn)
-		if fields["rdb_last_load_keys_loaded"] != strconv.Itoa(savedKeys*9/10) ||
-			fields["rdb_last_load_keys_expired"] != strconv.Itoa(savedKeys/10) ||
-			fields["loading_total_bytes"] != "" {
+		if fields["loading_total_bytes"] != "" {
 			t.Errorf("%s: %v", kind, fields)
 		}
+		want := judge(kind, fields)
 		do(t, conn, "SELECT", "0")
-		if count := do(t, conn, "DBSIZE").Int(); count != savedKeys*9/10 {
+		if count := do(t, conn, "DBSIZE").Int(); int(count) != want {
 			t.Errorf("%s has %d keys", kind, count)
 		}
 		if err := server.Stop(); err != nil {
@@ -217,6 +231,45 @@ func TestLoading_OfDamageEndsTheStart(t *testing.T) {
 	}
 }
 
+// awaitLoading waits until data is loaded.
+func awaitLoading(t *testing.T, conn *wire.Conn) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for firstWord(do(t, conn, "GET", "key:1")) != "LOADING" {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody is answered LOADING")
+		}
+	}
+}
+
+// requireLoading sends a command that is refused while data is loaded.
+func requireLoading(t *testing.T, conn *wire.Conn, words ...string) {
+	t.Helper()
+	if word := firstWord(do(t, conn, words...)); word != "LOADING" {
+		t.Fatalf("%v was answered %s", words, word)
+	}
+}
+
+// reloadBeside lets a client load all data anew by a subcommand of DEBUG, and another one send what
+// is refused meanwhile.
+func reloadBeside(
+	t *testing.T, conn, other *wire.Conn, subcommand string, refused [][]string,
+) {
+	t.Helper()
+	do(t, conn, "CONFIG", "SET", "key-load-delay", "500")
+	if err := conn.Send("DEBUG", subcommand); err != nil {
+		t.Fatal(err)
+	}
+	awaitLoading(t, other)
+	for _, words := range refused {
+		requireLoading(t, other, words...)
+	}
+	do(t, other, "CONFIG", "SET", "key-load-delay", "0")
+	if reply, err := conn.Receive(); err != nil || string(reply.Text) != "OK" {
+		t.Fatalf("DEBUG %s answered %s, %v", subcommand, reply.Text, err)
+	}
+}
+
 // While one client reloads all data, others are answered that it is loaded; nothing is lost, and a
 // file of a version that is not read loses nothing either.
 func TestReload_AnswersOthers(t *testing.T) {
@@ -229,21 +282,10 @@ func TestReload_AnswersOthers(t *testing.T) {
 	}
 	conn, other := server.Dial(t), server.Dial(t)
 	before := string(do(t, conn, "DEBUG", "DIGEST").Text)
-	do(t, conn, "CONFIG", "SET", "key-load-delay", "500")
-	if err := conn.Send("DEBUG", "RELOAD"); err != nil {
-		t.Fatal(err)
-	}
-	for firstWord(do(t, other, "GET", "key:1")) != "LOADING" {
-	}
-	for _, words := range [][]string{{"GET", "key:1"}, {"DEBUG", "RELOAD"}, {"SET", "a", "b"}} {
-		if word := firstWord(do(t, other, words...)); word != "LOADING" {
-			t.Errorf("%v was answered %s", words, word)
-		}
-	}
-	do(t, other, "CONFIG", "SET", "key-load-delay", "0")
-	if reply, err := conn.Receive(); err != nil || string(reply.Text) != "OK" {
-		t.Fatalf("DEBUG RELOAD answered %s, %v", reply.Text, err)
-	}
+	reloadBeside(t, conn, other, "RELOAD", [][]string{
+		{"GET", "key:1"}, {"DEBUG", "RELOAD"}, {"SET", "a", "b"}, {"CONFIG", "SET", "dir", "/"},
+		{"CONFIG", "SET", "hz", "10", "appendonly", "yes"},
+	})
 	if after := string(do(t, other, "DEBUG", "DIGEST").Text); after != before {
 		t.Errorf("the digest was %s and is %s", before, after)
 	}
@@ -281,5 +323,37 @@ func TestLoading_CountsForMaxmemory(t *testing.T) {
 	}
 	if err := server.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// DEBUG RELOAD empties the keyspace before it loads: who watches a key that was there, or keeps a
+// copy, learns of it as of a flush. Valkey says the same.
+func TestReload_TouchesWatchedKeysThatExist(t *testing.T) {
+	for _, kind := range []instance.Kind{instance.Subject, instance.Valkey} {
+		server := instance.Start(t, kind, "--enable-debug-command", "yes")
+		conn, other := server.Dial(t), server.Dial(t)
+		do(t, conn, "HELLO", "3")
+		do(t, conn, "CLIENT", "TRACKING", "ON")
+		do(t, conn, "SET", "present", "value")
+		do(t, conn, "GET", "present")
+		for _, each := range []struct{ key, want string }{
+			{"absent", "*[+PONG]"}, {"present", "_"},
+		} {
+			do(t, other, "HELLO", "3")
+			do(t, other, "WATCH", each.key)
+			if reply := do(t, other, "DEBUG", "RELOAD"); string(reply.Text) != "OK" {
+				t.Fatalf("%s: DEBUG RELOAD answered %s", kind, reply)
+			}
+			do(t, other, "MULTI")
+			do(t, other, "PING")
+			if reply := do(t, other, "EXEC"); reply.String() != each.want {
+				t.Errorf("%s: EXEC behind a reload answered %s to a client that watches the key %s",
+					kind, reply, each.key)
+			}
+		}
+		push, err := conn.Receive()
+		if err != nil || push.String() != `>[$"invalidate" _]` {
+			t.Errorf("%s: a client that tracks got %s, %v", kind, push, err)
+		}
 	}
 }

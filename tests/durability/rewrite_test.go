@@ -1,6 +1,7 @@
 package durability
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -263,6 +264,36 @@ func TestHeldReply_IsNotCarriedOutByAnOlderOne(t *testing.T) {
 		}
 		if length() == before {
 			t.Fatal("INCR was answered before it was written")
+		}
+	}
+}
+
+// A read that shows what another client writes is answered when that is in the file, not before.
+func TestHeldReply_OfAReadWaitsForWhatItShows(t *testing.T) {
+	directory := t.TempDir()
+	server := subject(t, directory, "--appendfsync", "always")
+	defer server.Kill()
+	writing, reading := server.Dial(t), server.Dial(t)
+	writing.Timeout, reading.Timeout = time.Minute, time.Minute
+	do(t, writing, "DEBUG", "AOF-FLUSH-SLEEP", "200000")
+	log := filepath.Join(directory, "appendonlydir", "appendonly.aof.1.incr.aof")
+	for round := range 5 {
+		value := fmt.Sprintf("value-%d-%d", round, os.Getpid())
+		request := wire.AppendCommand(nil, wire.Arguments("SET", "key", value)...)
+		if err := writing.SendRaw(request); err != nil {
+			t.Fatal(err)
+		}
+		for string(do(t, reading, "GET", "key").Text) != value {
+		}
+		content, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), value) {
+			t.Fatalf("round %d: a read answered %s before it was written", round, value)
+		}
+		if _, err := writing.Receive(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -253,3 +253,45 @@ func TestScript_WithoutEndInTransactionOrAloneIsKilled(t *testing.T) {
 		server.Kill()
 	}
 }
+
+// Steps in which a script cannot be suspended. Each has no end.
+var endlessSteps = map[string]string{
+	"metamethod": "local t = setmetatable({}, {__index = function() " + endless +
+		" end}) return t.x",
+	"comparator":  "table.sort({1, 2, 3}, function() " + endless + " end)",
+	"replacement": "string.gsub('a', 'a', function() " + endless + " end)",
+	"iterator":    "table.foreach({1}, function() " + endless + " end)",
+	"conversion":  "tostring(setmetatable({}, {__tostring = function() " + endless + " end}))",
+}
+
+// A step that cannot be suspended stops its worker for busy-reply-threshold at most, whatever the
+// script has written and catches.
+func TestScript_StepThatCannotBeSuspendedHasALimit(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "1",
+		"--busy-reply-threshold", "50")
+	neighbour := server.Dial(t)
+	for name, step := range endlessSteps {
+		for _, before := range []string{"", "redis.call('SET', KEYS[1], 'written') "} {
+			script := server.Dial(t)
+			script.Timeout = 2 * closeTimeout
+			neighbour.Timeout = 2 * closeTimeout
+			body := before + "return tostring(pcall(function() " + step + " end))"
+			reply, err := script.Do("EVAL", body, "1", "k")
+			const reason = "for longer than busy-reply-threshold"
+			if err != nil || !strings.Contains(string(reply.Text), reason) {
+				t.Errorf("%s: %v, %v", name, reply, err)
+			}
+			if reply := do(t, neighbour, "INCR", "other"); reply.IsError() {
+				t.Errorf("%s: a neighbour: %v", name, reply)
+			}
+			if before != "" {
+				if reply := do(t, neighbour, "GETDEL", "k"); string(reply.Text) != "written" {
+					t.Errorf("%s: %v", name, reply)
+				}
+			}
+		}
+	}
+	if stats := do(t, neighbour, "FUNCTION", "STATS").Items[1]; !stats.Null {
+		t.Errorf("it is still listed: %v", stats)
+	}
+}

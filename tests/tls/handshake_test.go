@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +217,38 @@ func TestTLS_HandshakesCountAsClients(t *testing.T) {
 	for range 19 {
 		server.mustDial(t, server.config())
 	}
+}
+
+// TestTLS_ProtectedModeHoldsOverTLS connects from an address of this host that is not a loopback
+// one: such a client is told why it is not served, as on the plain port.
+func TestTLS_ProtectedModeHoldsOverTLS(t *testing.T) {
+	own := ownAddress()
+	if own == nil {
+		t.Skip("this host has no address but loopback ones")
+	}
+	server := start(t, "--bind", "0.0.0.0", "--protected-mode", "yes")
+	address := net.JoinHostPort(own.String(), strconv.Itoa(server.port))
+	socket, err := tls.Dial("tcp", address, server.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	_ = socket.SetReadDeadline(time.Now().Add(30 * time.Second))
+	told, err := io.ReadAll(socket)
+	if err != nil || !strings.HasPrefix(string(told), "-DENIED Running in protected mode") {
+		t.Errorf("a client of another host is told %q, %v", told, err)
+	}
+	expect(t, server.mustDial(t, server.config()), "PONG", "PING")
+}
+
+// ownAddress returns an address of this host that is no loopback one.
+func ownAddress() net.IP {
+	addresses, _ := net.InterfaceAddrs()
+	for _, each := range addresses {
+		if network, is := each.(*net.IPNet); is && network.IP.To4() != nil &&
+			!network.IP.IsLoopback() {
+			return network.IP
+		}
+	}
+	return nil
 }

@@ -137,7 +137,24 @@ END_OF_BLOCK = """                send_data_packet $::test_server_fd err [join $
 """
 
 
-def copy_suite(suite, directory):
+# Valkey's saves and rewrites are processes, which tests kill. Here a command ends them as failed.
+CHILD_IS_A_THREAD = """
+proc get_child_pid {idx} {
+    return "save-of-$idx"
+}
+if {[info commands exec_of_tcl] eq {}} {
+    rename exec exec_of_tcl
+    proc exec {args} {
+        if {[lindex $args 0] eq {kill} && [regexp {^save-of-(-?\\d+)$} [lindex $args end] whole idx]} {
+            return [r $idx debug abort-save]
+        }
+        uplevel 1 [list exec_of_tcl {*}$args]
+    }
+}
+"""
+
+
+def copy_suite(suite, directory, has_child):
     """A copy of the suite for one unit, which writes into its folder, with the end of a block mended."""
     for folder in ("tests", "utils"):
         shutil.copytree(suite / folder, directory / folder, symlinks=True)
@@ -146,6 +163,9 @@ def copy_suite(suite, directory):
     if text.count(AFTER_EXCEPTION) != 1:
         sys.exit(f"{path.name} of this version is another: mend copy_suite in {__file__}")
     path.write_text(text.replace(AFTER_EXCEPTION, END_OF_BLOCK))
+    if not has_child:
+        with (directory / "tests/support/util.tcl").open("a") as util:
+            util.write(CHILD_IS_A_THREAD)
 
 
 @contextlib.contextmanager
@@ -175,7 +195,7 @@ def run_unit_on(base_port, unit, server, suite, keep):
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tidemill-suite-") as scratch:
         scratch = pathlib.Path(scratch)
-        copy_suite(suite, scratch)
+        copy_suite(suite, scratch, server == [str(ORACLE)])
         environment = dict(os.environ, VALKEY_BIN_DIR=str(binaries(scratch / "bin", server)))
         output = scratch / "output"
         with output.open("wb") as log:

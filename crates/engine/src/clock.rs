@@ -6,6 +6,13 @@ pub trait Clock: Send + Sync + 'static {
     /// wall clock.
     fn unix_us(&self) -> u64;
 
+    /// As [`Clock::unix_us`], at a moment shortly before now that [`Clock::monotonic_ns`] gave: the
+    /// clock is not read again.
+    fn unix_us_at(&self, monotonic_ns: u64) -> u64 {
+        let _ = monotonic_ns;
+        self.unix_us()
+    }
+
     /// How far the server's time has stayed ahead of the wall clock since that was set back, in
     /// milliseconds. Whatever is an absolute time for clients, for logs or for another server is
     /// less by this.
@@ -24,5 +31,20 @@ pub trait Clock: Send + Sync + 'static {
     /// As [`Clock::monotonic_us`], in nanoseconds.
     fn monotonic_ns(&self) -> u64 {
         self.monotonic_us().saturating_mul(1000)
+    }
+}
+
+/// A clock that does not move, for tests.
+#[cfg(test)]
+pub(crate) struct Still;
+
+#[cfg(test)]
+impl Clock for Still {
+    fn unix_us(&self) -> u64 {
+        0
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        0
     }
 }

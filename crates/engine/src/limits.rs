@@ -131,6 +131,19 @@ pub const LOGGED_ARGUMENT_BYTES_MAX: usize = 128;
 /// Seconds that the history of a latency event holds.
 pub const LATENCY_SAMPLES_MAX: usize = 160;
 
+/// Units with held slots of which one is timed: reading the clock twice is a twentieth of an
+/// `MSET`.
+pub const HELD_SAMPLE: u64 = 16;
+
+/// Keys that a worker's sketch of hot keys has room for, for each that is told.
+pub const HOT_KEY_PLACES: usize = 10;
+
+/// Largest number of keys that `HOTKEYS` tells.
+pub const HOT_KEYS_MAX: usize = 64;
+
+/// Longest key, in bytes, that is told as hot: so a sketch is bounded.
+pub const HOT_KEY_BYTES_MAX: usize = 1024;
+
 /// Samples, ten a second, that rates in `INFO` are made of.
 pub const RATE_SAMPLES_MAX: usize = 17;
 
@@ -176,6 +189,20 @@ pub const SWEEP_US_MAX: u64 = 1000;
 
 /// Microseconds that each further step of `active-expire-effort` adds: 2 % of the time.
 pub const SWEEP_US_PER_EFFORT: u64 = 80;
+
+/// Microseconds between two judgements of the allocator's waste, which take its locks.
+pub const DEFRAG_JUDGED_US: u64 = 1_000_000;
+
+/// Microseconds between two steps of the defragmentation, at least.
+pub const DEFRAG_PAUSE_US_MIN: u64 = 1000;
+
+/// Microseconds between two steps of the defragmentation, at most; and behind a round that has
+/// moved nothing.
+pub const DEFRAG_PAUSE_US_MAX: u64 = 10_000_000;
+
+/// Buckets, or parts of large collections, that the defragmentation looks at between two readings
+/// of the clock.
+pub const DEFRAG_BUCKETS_PER_SECTION: usize = 8;
 
 /// Buckets or slots that the sweep looks at between two readings of the clock.
 pub const SWEEP_STEPS_BETWEEN_CLOCKS: usize = 64;
@@ -234,6 +261,9 @@ pub const BROADCAST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Tracked keys that one tick looks at for sessions that have ended.
 pub const TRACKED_KEYS_WALKED_MAX: usize = 16 * 1024;
 
+/// Tracked keys of one slot that are looked at under its lock in one go: some 100 us.
+pub const TRACKED_KEYS_LOCKED_MAX: usize = 1024;
+
 /// Tracked keys that one tick evicts while there are too many.
 pub const TRACKED_KEYS_EVICTED_MAX: usize = 1024;
 
@@ -274,8 +304,15 @@ pub const SCRIPT_RUN_BYTES_MAX: usize = 512 << 20;
 /// Bytes that a run of a function may hold in its values.
 pub const FUNCTION_RUN_BYTES_MAX: usize = 512 << 20;
 
+/// Brief commands within scripts of which one is timed.
+pub const INNER_COMMANDS_PER_TIMED: u32 = 16;
+
 /// Microseconds after which a script ends its turn, so that other connections have theirs.
 pub const SCRIPT_SLICE_US: u64 = 2_000;
+
+/// Microseconds for which a step of a script may run that cannot be suspended, where no
+/// `busy-reply-threshold` is set.
+pub const SCRIPT_STEP_US_MAX: u64 = 5_000_000;
 
 /// Bytes of messages and events that a script keeps until its end; with more it asks for the token
 /// and tells those so far.

@@ -58,14 +58,23 @@ pub trait Saving: fmt::Debug + Send + Sync {
     /// [`SavingFailed`].
     fn check_loadable(&self, shared: &Shared) -> Result<(), SavingFailed>;
 
-    /// Leaves the loading of the snapshot to a thread beside the workers. It was begun in
-    /// [`Shared::loading`](crate::shared::Loading), for a session that waits; its end is noted
-    /// there.
+    /// Leaves the loading of the snapshot, or of the append-only file, to a thread beside the
+    /// workers. It was begun in [`Shared::loading`](crate::shared::Loading), for a session that
+    /// waits; its end is noted there.
     ///
     /// # Errors
     ///
     /// [`SavingFailed`]: there is no such thread.
-    fn load_in_background(&self) -> Result<(), SavingFailed>;
+    fn load_in_background(&self, source: LoadSource) -> Result<(), SavingFailed>;
+}
+
+/// Files that all data is loaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadSource {
+    /// The snapshot.
+    Snapshot,
+    /// The append-only file.
+    Log,
 }
 
 /// No files: nothing is saved.
@@ -104,7 +113,7 @@ impl Saving for NoFiles {
         Err(SavingFailed)
     }
 
-    fn load_in_background(&self) -> Result<(), SavingFailed> {
+    fn load_in_background(&self, _source: LoadSource) -> Result<(), SavingFailed> {
         Err(SavingFailed)
     }
 }

@@ -91,6 +91,42 @@ pub struct BusyReply {
     pub is_for_all: bool,
 }
 
+/// Settings of the defragmentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefragSettings {
+    /// `activedefrag`.
+    pub is_on: bool,
+    /// `active-defrag-ignore-bytes`: waste below which nothing is done.
+    pub ignored_bytes: u64,
+    /// `active-defrag-threshold-lower`: percent of waste from which on something is done.
+    pub lower_percent: u64,
+    /// `active-defrag-threshold-upper`: percent of waste of the most effort.
+    pub upper_percent: u64,
+    /// `active-defrag-cycle-min`: percent of a worker's time at the lower threshold.
+    pub effort_min: u64,
+    /// `active-defrag-cycle-max`: percent of a worker's time from the upper threshold on.
+    pub effort_max: u64,
+    /// `active-defrag-cycle-us`: microseconds of one step.
+    pub step_us: u64,
+    /// `active-defrag-max-scan-fields`: elements of a collection that are looked at in one go.
+    pub elements_max: usize,
+}
+
+impl Default for DefragSettings {
+    fn default() -> DefragSettings {
+        DefragSettings {
+            is_on: false,
+            ignored_bytes: 100 << 20,
+            lower_percent: 10,
+            upper_percent: 100,
+            effort_min: 1,
+            effort_max: 25,
+            step_us: 500,
+            elements_max: 1000,
+        }
+    }
+}
+
 /// One snapshot of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -106,6 +142,8 @@ pub struct Settings {
     pub maxmemory_bytes: u64,
     /// `active-expire-effort`, from 1 on.
     pub expire_effort: u64,
+    /// The directives `active-defrag-*`.
+    pub defrag: DefragSettings,
     /// `import-mode`.
     pub import_mode: bool,
     /// `maxmemory-policy`; none is `noeviction`.
@@ -230,6 +268,7 @@ impl Default for Settings {
             acl_log_entries_max: 128,
             maxmemory_bytes: 0,
             expire_effort: 1,
+            defrag: DefragSettings::default(),
             import_mode: false,
             eviction_policy: None,
             eviction_samples: 5,

@@ -20,10 +20,10 @@ mod writer;
 pub use check::{FileCheck, FileFault, check_file, is_manifest, is_snapshot};
 pub use file::{AppendOnlyFile, EmptyBase, FsyncPolicy, LogStatus, WakeWorker, WriteFailure};
 pub use group::GroupMark;
-pub use load::{LoadError, Loaded, Replay, load, read_manifest};
+pub use load::{LoadError, Loaded, Replay, ReplayFault, Stopped, find, load, read_manifest};
 pub use manifest::{FileRole, Manifest, ManifestEntry, ManifestError};
 pub use names::LogNames;
-pub use rewrite::Rewrite;
+pub use rewrite::{BaseForm, Rewrite};
 pub use scan::{Piece, Scan};
 
 /// First bytes of a snapshot.

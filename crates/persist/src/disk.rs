@@ -7,6 +7,8 @@
 //! A file is durable once both its bytes ([`DiskFile::sync`]) and its name
 //! ([`Disk::sync_directory`]) are.
 
+mod block;
+mod direct;
 mod file_system;
 pub mod simulated;
 
@@ -15,6 +17,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 
+pub use block::Block;
 pub use file_system::FileSystem;
 
 /// Files and directories.
@@ -32,6 +35,17 @@ pub trait Disk: Debug + Send + Sync {
     ///
     /// The file cannot be made.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// As [`Disk::create`], for a file that is written once, in [`Block`]s: where the system can,
+    /// they go to the device past its cache, which saves a copy of them and leaves the cache to
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made.
+    fn create_direct(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.create(path)
+    }
 
     /// Opens a file for reading and writing, and makes it when it is absent.
     ///
@@ -123,6 +137,11 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Nothing is known of what is durable, and a later success does not mean what was written
     /// before.
     fn sync(&self) -> io::Result<()>;
+
+    /// True if what is written waits in the system's cache until it is synced.
+    fn is_cached(&self) -> bool {
+        true
+    }
 
     /// Writes all bytes at a position.
     ///

@@ -13,4 +13,4 @@ pub mod disk;
 pub mod limits;
 pub mod load;
 pub mod snapshot;
-mod test_delay;
+pub mod test_delay;

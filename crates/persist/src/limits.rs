@@ -18,13 +18,24 @@ pub const WRITE_POSTPONED_MS_MAX: u64 = 2000;
 /// Bytes of replayed commands that are executed together.
 pub const REPLAY_BYTES: usize = 64 * 1024;
 
+/// Bytes of replayed commands that were read ahead, unless one alone is larger.
+pub const REPLAY_AHEAD_BYTES: usize = 4 * REPLAY_BYTES;
+
 /// Bytes of a write up to which its pieces are gathered, so that it is one system call.
 pub const GATHERED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that are read from a file at a time.
 pub const LOAD_CHUNK_BYTES: usize = 256 << 10;
 
-/// Bytes of a snapshot that are written to its file at a time.
-pub const SAVE_BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of a snapshot that are written to its file at a time: enough for a device to be busy with.
+pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// Alignment of such bytes in memory and in the file: blocks of devices are no larger.
+pub const BLOCK_ALIGNMENT: usize = 4096;
+
+/// Blocks that wait to be written, at most.
+pub const BLOCKS_QUEUED: usize = 2;
+
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(BLOCK_ALIGNMENT));
 
 /// Bytes of a snapshot after which it is synced while it is written, as in Valkey.
 pub const SYNC_STEP_BYTES: u64 = 4 << 20;

@@ -93,6 +93,13 @@ impl Purpose {
             Purpose::LogBase => shared.rewrites.is_cancelled(),
         }
     }
+
+    fn note_held_bytes(self, shared: &Shared, held_bytes_peak: u64) {
+        match self {
+            Purpose::Save => shared.snapshots.note_held_bytes(held_bytes_peak),
+            Purpose::LogBase => shared.rewrites.note_held_bytes(held_bytes_peak),
+        }
+    }
 }
 
 /// Circumstances of a snapshot.
@@ -209,7 +216,12 @@ impl Walk<'_> {
             access.offline(&mut || written = keys.batch(cut));
             let is_last = cut.end_batch(heap);
             access.reclaim(heap);
-            written?;
+            if let Err(error) = written {
+                // Its writer waits for the disk.
+                let mut keys = Some(keys);
+                access.offline(&mut || drop(keys.take()));
+                return Err(error);
+            }
             if is_last {
                 break;
             }
@@ -217,9 +229,15 @@ impl Walk<'_> {
                 access.offline(&mut || thread::sleep(WALK_PAUSE));
             }
         }
-        let held_bytes = shared.keyspace.cut_held_peak_bytes();
-        shared.snapshots.note_held_bytes(held_bytes as u64);
-        keys.writer.end()
+        rules.purpose.note_held_bytes(shared, shared.keyspace.cut_held_peak_bytes() as u64);
+        let mut writer = Some(keys.writer);
+        let mut ended = Err(SnapshotError::Cancelled);
+        access.offline(&mut || {
+            if let Some(writer) = writer.take() {
+                ended = writer.end();
+            }
+        });
+        ended
     }
 }
 

@@ -8,7 +8,7 @@ const STEP_US: u64 = 10_000;
 
 /// Sleeps for `delay_us` microseconds, or until `is_over`; -N is one microsecond in N calls. 0 is
 /// no delay.
-pub(crate) fn delay(delay_us: i64, is_over: impl Fn() -> bool) {
+pub fn delay(delay_us: i64, is_over: impl Fn() -> bool) {
     let mut left_us = match delay_us {
         0.. => delay_us.unsigned_abs(),
         // Seldom, as a sleep takes longer than it says.

@@ -4,10 +4,17 @@
 //! arena's. Objects that are not reachable are found by marking from the roots and their places are
 //! used again. A collection runs only between two instructions, where every live value is in a
 //! root; library functions keep what they hold in their arguments or in `Vm::pinned`.
+//!
+//! A run of a script leaves nothing behind, because all that outlives it is read-only. So what it
+//! makes is noted, and freed at its end without looking at anything else: see [`Heap::begin_run`].
+//! A collection is for runs that make much, for those that were suspended, and for libraries, whose
+//! variables live on.
 
 use std::rc::Rc;
 
-use crate::limits::{COLLECT_BYTES_MIN, OBJECT_BYTES};
+use crate::limits::{
+    ASKED_BYTES_MIN, COLLECT_BYTES_MIN, FREE_PLACES_KEPT, NOTED_OBJECTS_KEPT, OBJECT_BYTES,
+};
 use crate::program::Proto;
 use crate::table::{SetError, Table};
 use crate::value::{FunctionId, Str, TableId, ThreadId, UpvalueId, Value};
@@ -47,12 +54,13 @@ struct StringSlot {
 
 const NONE: u32 = u32::MAX;
 
+/// Lists of strings with the same end of their hash, at least.
+const BUCKETS_MIN: usize = 1024;
+
 /// Interned strings.
 struct Strings {
-    slots: Vec<Option<StringSlot>>,
-    free: Vec<u32>,
+    arena: Arena<StringSlot>,
     buckets: Vec<u32>,
-    count: usize,
 }
 
 fn murmur_block(block: u32) -> u32 {
@@ -101,21 +109,32 @@ pub(crate) enum Upvalue {
 struct Arena<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
+    /// Objects that the present run has made, if they are noted.
+    made: Vec<u32>,
+    is_noting: bool,
 }
 
 impl<T> Arena<T> {
     const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new(), made: Vec::new(), is_noting: false }
     }
 
     fn insert(&mut self, value: T) -> Result<u32, OutOfMemory> {
-        if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = Some(value);
-            return Ok(index);
+        if self.is_noting {
+            self.made.try_reserve(1).map_err(|_| OutOfMemory)?;
         }
-        let index = u32::try_from(self.slots.len()).map_err(|_| OutOfMemory)?;
-        self.slots.try_reserve(1).map_err(|_| OutOfMemory)?;
-        self.slots.push(Some(value));
+        let index = if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = Some(value);
+            index
+        } else {
+            let index = u32::try_from(self.slots.len()).map_err(|_| OutOfMemory)?;
+            self.slots.try_reserve(1).map_err(|_| OutOfMemory)?;
+            self.slots.push(Some(value));
+            index
+        };
+        if self.is_noting {
+            self.made.push(index);
+        }
         Ok(index)
     }
 
@@ -129,15 +148,51 @@ impl<T> Arena<T> {
         self.slots[index as usize].as_mut().expect("a handle names a live object")
     }
 
-    /// Removes what `keep` refuses; `keep` also takes the marks away.
+    fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn begin_noting(&mut self) {
+        debug_assert!(self.made.is_empty(), "a run has ended before the next one begins");
+        self.is_noting = true;
+    }
+
+    fn end_noting(&mut self) {
+        self.is_noting = false;
+        self.made.clear();
+        self.made.shrink_to(NOTED_OBJECTS_KEPT);
+    }
+
+    /// Frees what was noted.
+    fn free_noted(&mut self) {
+        // From the last to the first, so that the next run finds the places in the same order.
+        for &index in self.made.iter().rev() {
+            self.slots[index as usize] = None;
+            self.free.push(index);
+        }
+        self.end_noting();
+    }
+
+    /// Removes what `keep` refuses; `keep` also takes the marks away. Places are then used from the
+    /// lowest one on, and those behind the last object are given back, so that a run that made much
+    /// does not lengthen all later sweeps.
     fn sweep(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(value) = slot
-                && !keep(value)
-            {
-                *slot = None;
+        self.free.clear();
+        let mut end = 0;
+        for (index, slot) in self.slots.iter_mut().enumerate().rev() {
+            if slot.as_mut().is_some_and(&mut keep) {
+                end = end.max(index + 1);
+                continue;
+            }
+            *slot = None;
+            if end > 0 {
                 self.free.push(index as u32);
             }
+        }
+        self.slots.truncate(end);
+        if self.slots.capacity() > 4 * end + FREE_PLACES_KEPT {
+            self.slots.shrink_to(2 * end + FREE_PLACES_KEPT / 2);
+            self.free.shrink_to(self.slots.len());
         }
     }
 }
@@ -160,12 +215,7 @@ impl Heap {
         Self {
             budget: Budget { used_bytes: 0, limit_bytes },
             threshold_bytes: COLLECT_BYTES_MIN,
-            strings: Strings {
-                slots: Vec::new(),
-                free: Vec::new(),
-                buckets: vec![NONE; 1024],
-                count: 0,
-            },
+            strings: Strings { arena: Arena::new(), buckets: vec![NONE; BUCKETS_MIN] },
             tables: Arena::new(),
             functions: Arena::new(),
             upvalues: Arena::new(),
@@ -182,9 +232,16 @@ impl Heap {
         Ok(())
     }
 
-    /// Fails if a buffer of that size would exceed the limit.
+    /// Fails if a buffer of that size would exceed the limit, or if it is large and the system has
+    /// no such block: the buffer that is made next could not fail by itself.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), OutOfMemory> {
-        if self.budget.may_grow(bytes) { Ok(()) } else { Err(OutOfMemory) }
+        if !self.budget.may_grow(bytes) {
+            return Err(OutOfMemory);
+        }
+        match bytes < ASKED_BYTES_MIN || Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
+            true => Ok(()),
+            false => Err(OutOfMemory),
+        }
     }
 
     pub(crate) fn string(&mut self, bytes: &[u8]) -> Result<Str, OutOfMemory> {
@@ -212,7 +269,7 @@ impl Heap {
         let strings = &self.strings;
         let mut at = strings.buckets[hash as usize & (strings.buckets.len() - 1)];
         while at != NONE {
-            let slot = strings.slots[at as usize].as_ref()?;
+            let slot = strings.arena.at(at);
             if slot.hash == hash && *slot.bytes == *bytes {
                 return Some(Str { index: at, hash });
             }
@@ -223,35 +280,37 @@ impl Heap {
 
     fn intern(&mut self, bytes: Box<[u8]>, hash: u32) -> Result<Str, OutOfMemory> {
         let strings = &mut self.strings;
-        if strings.count >= strings.buckets.len() {
+        if strings.arena.len() >= strings.buckets.len() {
             let size = strings.buckets.len() * 2;
             strings.relink(size);
         }
         let bucket = hash as usize & (strings.buckets.len() - 1);
         let next = strings.buckets[bucket];
-        let slot = Some(StringSlot { bytes, hash, next, is_marked: false });
-        let index = if let Some(index) = strings.free.pop() {
-            strings.slots[index as usize] = slot;
-            index
-        } else {
-            let index = u32::try_from(strings.slots.len()).map_err(|_| OutOfMemory)?;
-            strings.slots.try_reserve(1).map_err(|_| OutOfMemory)?;
-            strings.slots.push(slot);
-            index
-        };
+        let index = strings.arena.insert(StringSlot { bytes, hash, next, is_marked: false })?;
         strings.buckets[bucket] = index;
-        strings.count += 1;
         Ok(Str { index, hash })
     }
 
     #[inline]
     pub(crate) fn bytes(&self, string: Str) -> &[u8] {
-        self.strings.slots[string.index as usize].as_ref().map_or(&[], |slot| &slot.bytes)
+        self.strings.arena.slots[string.index as usize].as_ref().map_or(&[], |slot| &slot.bytes)
     }
 
     pub(crate) fn new_table(&mut self) -> Result<TableId, OutOfMemory> {
         self.charge(OBJECT_BYTES)?;
-        self.tables.insert(Table::new()).map(TableId)
+        let mut table = Table::new();
+        table.is_of_run = self.tables.is_noting;
+        self.tables.insert(table).map(TableId)
+    }
+
+    /// Tables that are older than the present run outlive it, so none of them may name what the run
+    /// makes.
+    #[inline]
+    fn assert_is_of_run(&self, id: TableId) {
+        debug_assert!(
+            !self.tables.is_noting || self.tables.at(id.0).is_of_run,
+            "a run changes a table that outlives it"
+        );
     }
 
     pub(crate) fn sized_table(
@@ -272,12 +331,21 @@ impl Heap {
 
     #[inline]
     pub(crate) fn table_mut(&mut self, id: TableId) -> &mut Table {
+        self.assert_is_of_run(id);
         self.tables.at_mut(id.0)
     }
 
     #[inline]
     pub(crate) fn set(&mut self, id: TableId, key: Value, value: Value) -> Result<(), SetError> {
+        self.assert_is_of_run(id);
         self.tables.at_mut(id.0).set(key, value, &mut self.budget)
+    }
+
+    /// Changes a member of a table that outlives the run. The caller takes the value out again
+    /// before the run ends.
+    pub(crate) fn lend(&mut self, id: TableId, key: Value, value: Value) {
+        // The member exists, so that nothing is allocated.
+        let _ = self.tables.at_mut(id.0).set(key, value, &mut self.budget);
     }
 
     /// Sets a member with a name; names are never nil or NaN.
@@ -357,7 +425,7 @@ impl Heap {
     pub(crate) fn mark(&mut self, value: Value) {
         match value {
             Value::Str(string) => {
-                if let Some(slot) = &mut self.strings.slots[string.index as usize] {
+                if let Some(slot) = &mut self.strings.arena.slots[string.index as usize] {
                     slot.is_marked = true;
                 }
             }
@@ -448,25 +516,68 @@ impl Heap {
         }
     }
 
+    /// Begins a run whose objects nothing else will name: [`Heap::end_run`] frees all that is made
+    /// from now on.
+    pub(crate) fn begin_run(&mut self) {
+        self.strings.arena.begin_noting();
+        self.tables.begin_noting();
+        self.functions.begin_noting();
+        self.upvalues.begin_noting();
+        self.threads.begin_noting();
+    }
+
+    /// Frees what the run has made, if it is noted, and tells whether it was.
+    pub(crate) fn end_run(&mut self) -> bool {
+        if !self.tables.is_noting {
+            return false;
+        }
+        let Strings { arena, buckets } = &mut self.strings;
+        let made = std::mem::take(&mut arena.made);
+        for &index in made.iter().rev() {
+            let Some(string) = arena.slots[index as usize].take() else { continue };
+            arena.free.push(index);
+            let bucket = string.hash as usize & (buckets.len() - 1);
+            if buckets[bucket] == index {
+                buckets[bucket] = string.next;
+                continue;
+            }
+            let mut at = buckets[bucket];
+            while arena.at(at).next != index {
+                at = arena.at(at).next;
+            }
+            arena.at_mut(at).next = string.next;
+        }
+        arena.made = made;
+        arena.end_noting();
+        self.tables.free_noted();
+        self.functions.free_noted();
+        self.upvalues.free_noted();
+        self.threads.free_noted();
+        true
+    }
+
+    /// Leaves what the run makes to collections.
+    pub(crate) fn keep_run(&mut self) {
+        self.strings.arena.end_noting();
+        self.tables.end_noting();
+        self.functions.end_noting();
+        self.upvalues.end_noting();
+        self.threads.end_noting();
+    }
+
     /// Frees what is not reachable from the marked values.
     pub(crate) fn collect(&mut self) {
+        // Places that a sweep frees are used again, so the notes do not name the run's objects any
+        // more.
+        self.keep_run();
         self.trace();
-        let budget = &mut self.budget;
         let mut used = 0;
-        let strings = &mut self.strings;
-        for (index, slot) in strings.slots.iter_mut().enumerate() {
-            let Some(string) = slot else { continue };
-            if string.is_marked {
-                string.is_marked = false;
-                used += string.bytes.len() + OBJECT_BYTES / 2;
-            } else {
-                *slot = None;
-                strings.free.push(index as u32);
-                strings.count -= 1;
-            }
-        }
-        let size = strings.buckets.len();
-        strings.relink(size);
+        self.strings.arena.sweep(|string| {
+            used += if string.is_marked { string.bytes.len() + OBJECT_BYTES / 2 } else { 0 };
+            std::mem::take(&mut string.is_marked)
+        });
+        let size = self.strings.arena.len().next_power_of_two().max(BUCKETS_MIN);
+        self.strings.relink(size);
         self.tables.sweep(|table| {
             used += if table.is_marked { OBJECT_BYTES + table.bytes() } else { 0 };
             std::mem::take(&mut table.is_marked)
@@ -483,8 +594,19 @@ impl Heap {
             used += if thread.1 { OBJECT_BYTES * 8 + thread.0.bytes() } else { 0 };
             std::mem::take(&mut thread.1)
         });
-        budget.used_bytes = used;
-        self.threshold_bytes = (used * 2).max(COLLECT_BYTES_MIN).min(used + budget.limit_bytes / 4);
+        self.budget.used_bytes = used;
+        // A sweep visits all places: as many objects are made before the next one.
+        let swept_bytes = self.place_count() * (OBJECT_BYTES / 2);
+        let threshold_bytes = (used * 2).max(used + swept_bytes).max(COLLECT_BYTES_MIN);
+        self.threshold_bytes = threshold_bytes.min(used + self.budget.limit_bytes / 4);
+    }
+
+    fn place_count(&self) -> usize {
+        self.strings.arena.slots.len()
+            + self.tables.slots.len()
+            + self.functions.slots.len()
+            + self.upvalues.slots.len()
+            + self.threads.slots.len()
     }
 }
 
@@ -492,7 +614,8 @@ impl Strings {
     fn relink(&mut self, size: usize) {
         self.buckets.clear();
         self.buckets.resize(size, NONE);
-        for (index, slot) in self.slots.iter_mut().enumerate() {
+        self.buckets.shrink_to(2 * size);
+        for (index, slot) in self.arena.slots.iter_mut().enumerate() {
             if let Some(string) = slot {
                 let bucket = string.hash as usize & (size - 1);
                 string.next = self.buckets[bucket];

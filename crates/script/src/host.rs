@@ -1,6 +1,6 @@
 //! The caller of a script: what scripts reach beyond their own values.
 
-use crate::reply::Reply;
+use crate::reply::Answer;
 
 /// Answer to the question if a run may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +30,18 @@ pub enum Protocol {
 
 /// The caller of a run. All methods run on the thread of the run.
 pub trait Host {
-    /// Executes a command. An error of the command is a `Reply::Error`.
+    /// Executes a command. An error of the command is a [`Reply::Error`](crate::Reply::Error).
     ///
     /// # Errors
     ///
     /// [`Abort`], when the run is to end here.
-    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Reply, Abort>;
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Answer<'_>, Abort>;
 
-    /// Called about every 10,000 calls and backward jumps.
-    fn interrupt(&mut self) -> Interrupt;
+    /// Called about every 10,000 calls and backward jumps, and by library functions that take long.
+    /// Where the run cannot be suspended (within a metamethod, a comparator, a replacement, a
+    /// library function) `may_suspend` is false, and [`Interrupt::Suspend`] makes it ask again as
+    /// soon as it can be.
+    fn interrupt(&mut self, may_suspend: bool) -> Interrupt;
 
     /// Writes to the server's log; levels are 0 (debug) to 3 (warning).
     fn log(&mut self, level: u8, message: &[u8]);

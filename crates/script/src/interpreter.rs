@@ -3,7 +3,7 @@
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Abort, Host, Interrupt, Protocol};
 use crate::library::{self, Phase, reply_of_value};
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::settings::{Registration, Settings};
 use crate::shebang::{Flags, Shebang};
 use crate::value::Value;
@@ -96,6 +96,8 @@ pub struct Interpreter {
     next_number: u64,
     run_bytes_max: usize,
     base_bytes: usize,
+    /// Runs change variables of libraries, which live on.
+    is_for_functions: bool,
 }
 
 /// Answers no command: the host of a library that is being loaded.
@@ -104,13 +106,13 @@ struct Loading<'h> {
 }
 
 impl Host for Loading<'_> {
-    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Answer<'_>, Abort> {
         let text = b"ERR server.call can only be called inside a script invocation";
-        Ok(Reply::Error(text.to_vec()))
+        Ok(Answer::Reply(Reply::Error(text.to_vec())))
     }
 
-    fn interrupt(&mut self) -> Interrupt {
-        match self.host.interrupt() {
+    fn interrupt(&mut self, _: bool) -> Interrupt {
+        match self.host.interrupt(false) {
             Interrupt::Suspend => Interrupt::Continue,
             other => other,
         }
@@ -155,11 +157,19 @@ impl Interpreter {
     ) -> Result<Self, ScriptError> {
         let made = Vm::new(run_bytes_max).and_then(|mut vm| {
             library::open(&mut vm, identity, is_for_functions)?;
+            if !is_for_functions {
+                // Members that runs lend values to: nothing is added to the globals later.
+                for name in [vm.names.keys, vm.names.arguments] {
+                    let (globals, name) = (vm.globals, Value::Str(name));
+                    vm.heap.set(globals, name, Value::Bool(false)).map_err(|_| OutOfMemory)?;
+                }
+            }
             Ok(vm)
         });
         let vm = made.map_err(|OutOfMemory| plain_error(b"ERR not enough memory"))?;
         let base_bytes = vm.heap.budget.used_bytes;
-        Ok(Self { vm, suspended: Vec::new(), next_number: 0, run_bytes_max, base_bytes })
+        let suspended = Vec::new();
+        Ok(Self { vm, suspended, next_number: 0, run_bytes_max, base_bytes, is_for_functions })
     }
 
     /// Bytes of scripts, libraries and suspended runs, garbage included.
@@ -180,13 +190,12 @@ impl Interpreter {
     }
 
     fn make_room(&mut self) {
-        self.vm.heap.budget.limit_bytes = usize::MAX;
         let runs = self.suspended.len() + 1;
         let held = self.base_bytes;
         self.vm.heap.budget.limit_bytes =
             held.saturating_add(self.run_bytes_max.saturating_mul(runs));
         let limit = self.vm.heap.budget.limit_bytes;
-        if self.vm.heap.budget.used_bytes > limit / 2 {
+        if self.vm.heap.budget.used_bytes > limit / 2 || self.vm.is_collection_due() {
             self.collect();
         }
     }
@@ -284,9 +293,13 @@ impl Interpreter {
         // Random numbers go on from run to run.
         let random = self.vm.settings.random;
         self.vm.settings = Settings { random, ..Settings::default() };
+        if !self.is_for_functions {
+            self.vm.begin_run();
+        }
         let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
         let tables = self.texts(keys).and_then(|keys| Ok((keys, self.texts(arguments)?)));
         let Ok((keys, arguments)) = tables else {
+            self.vm.end_run();
             return Progress::Failed(plain_error(b"ERR not enough memory"));
         };
         let outcome = if are_globals {
@@ -308,12 +321,12 @@ impl Interpreter {
         Ok(Value::Table(table))
     }
 
+    /// Sets `KEYS` and `ARGV`.
     fn set_globals(&mut self, keys: Value, arguments: Value) {
         let globals = self.vm.globals;
         let names = (self.vm.names.keys, self.vm.names.arguments);
         for (name, value) in [(names.0, keys), (names.1, arguments)] {
-            // The entry exists from the first run on.
-            let _ = self.vm.heap.set(globals, Value::Str(name), value);
+            self.vm.heap.lend(globals, Value::Str(name), value);
         }
     }
 
@@ -367,6 +380,7 @@ impl Interpreter {
             Err(Stop::Error(value)) => Progress::Failed(self.error_of(host, value, false)),
             Err(Stop::Killed(value)) => Progress::Failed(self.error_of(host, value, true)),
             Err(Stop::Suspended) => {
+                self.vm.heap.keep_run();
                 let run = self.number();
                 let mut parked = self.vm.park();
                 parked.keep(&[keys, arguments]);
@@ -382,7 +396,11 @@ impl Interpreter {
                 Progress::Suspended(Run(run))
             }
         };
-        self.vm.reset();
+        if are_globals {
+            // The tables that they name are freed, or belong to a suspended run.
+            self.set_globals(Value::Nil, Value::Nil);
+        }
+        self.vm.end_run();
         progress
     }
 

@@ -27,7 +27,7 @@ pub use host::{Abort, Host, Interrupt, Protocol};
 pub use interpreter::{
     Function, Identity, Interpreter, LoadError, Progress, Run, Script, ScriptError,
 };
-pub use reply::Reply;
+pub use reply::{Answer, Reply};
 pub use shebang::{Flags, Shebang};
 
 /// SHA-1 of a source, by which `EVALSHA` names it.

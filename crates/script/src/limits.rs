@@ -63,8 +63,20 @@ pub const JSON_DEPTH_MAX: usize = 1_000;
 /// Bytes of a table without entries, of a function, of a coroutine, as they are accounted.
 pub const OBJECT_BYTES: usize = 96;
 
+/// Bytes of a buffer from which the system is asked for them before the buffer is built.
+pub const ASKED_BYTES_MIN: usize = 1 << 20;
+
 /// Live bytes under which no collection of garbage begins.
 pub const COLLECT_BYTES_MIN: usize = 1 << 20;
+
+/// Free places of an arena that a collection does not give back.
+pub const FREE_PLACES_KEPT: usize = 4_096;
+
+/// Room for notes of what a run has made that is kept from run to run.
+pub const NOTED_OBJECTS_KEPT: usize = 1_024;
+
+/// Values and frames for which a stack keeps room from run to run.
+pub const STACK_VALUES_KEPT: usize = 1_024;
 
 /// Calls and backward jumps between two questions to the host.
 pub const STEPS_PER_INTERRUPT: u32 = 10_000;

@@ -1,5 +1,14 @@
 //! Replies between scripts and their caller.
 
+/// Reply of a command to a script.
+#[derive(Debug)]
+pub enum Answer<'h> {
+    /// Bulk string, as the host keeps it until its next command: nearly all replies are one.
+    Bulk(&'h [u8]),
+    /// Any reply.
+    Reply(Reply),
+}
+
 /// A reply of a command to a script, or of a script to its client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {

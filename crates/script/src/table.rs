@@ -3,7 +3,7 @@
 //! members in `cjson.encode` follow from that layout, and scripts see all three.
 
 use crate::heap::Budget;
-use crate::value::{TableId, Value};
+use crate::value::{Str, TableId, Value};
 
 /// An entry of the hash part; `next` is the index of the next node in its chain, or `NONE`.
 #[derive(Clone, Copy)]
@@ -35,6 +35,8 @@ pub(crate) struct Table {
     pub(crate) metatable: Option<TableId>,
     pub(crate) is_readonly: bool,
     pub(crate) is_marked: bool,
+    /// It was made by a run whose objects are noted.
+    pub(crate) is_of_run: bool,
 }
 
 #[inline]
@@ -52,6 +54,7 @@ impl Table {
             metatable: None,
             is_readonly: false,
             is_marked: false,
+            is_of_run: false,
         }
     }
 
@@ -121,9 +124,26 @@ impl Table {
                 }
                 self.find(key).map_or(Value::Nil, |at| self.nodes[at].value)
             }
+            Value::Str(key) => self.get_str(key),
             Value::Nil => Value::Nil,
             _ => self.find(key).map_or(Value::Nil, |at| self.nodes[at].value),
         }
+    }
+
+    /// Member with a name: what most instructions ask for.
+    #[inline]
+    pub(crate) fn get_str(&self, key: Str) -> Value {
+        // Zero nodes have no main position.
+        let mut at = key.hash as usize & self.nodes.len().wrapping_sub(1);
+        while let Some(node) = self.nodes.get(at) {
+            if let Value::Str(other) = node.key
+                && other.index == key.index
+            {
+                return node.value;
+            }
+            at = node.next as usize;
+        }
+        Value::Nil
     }
 
     pub(crate) fn get_index(&self, index: usize) -> Value {

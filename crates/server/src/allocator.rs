@@ -7,10 +7,11 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
-use std::sync::OnceLock;
+use std::mem::MaybeUninit;
+use std::sync::{LazyLock, OnceLock};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use tidemill_engine::shared::AllocatorMemory;
+use tidemill_engine::shared::{AllocatorMemory, Block};
 use tikv_jemalloc_ctl::{epoch, raw, stats, stats_print};
 use tikv_jemalloc_sys::extent_hooks_t;
 use tikv_jemallocator::Jemalloc;
@@ -132,6 +133,81 @@ pub(crate) fn purge() {
         )
     };
     debug_assert_eq!(status, 0, "jemalloc knows how to purge");
+}
+
+/// Utilization of the pages of a block, as `experimental.utilization.query` tells it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Utilization {
+    /// Address of the slab from which the size class is handed out now.
+    current_slab: *mut c_void,
+    /// Free and all blocks of the slab.
+    free: usize,
+    all: usize,
+    /// Bytes of the slab.
+    bytes: usize,
+    /// Free and all blocks of the size class, in the arena.
+    free_of_class: usize,
+    all_of_class: usize,
+}
+
+/// The control that tells it, looked up once; `None` where jemalloc has none.
+static UTILIZATION: LazyLock<Option<[usize; 3]>> = LazyLock::new(|| {
+    let mut place = [0; 3];
+    raw::name_to_mib(b"experimental.utilization.query\0", &mut place).ok().map(|()| place)
+});
+
+/// True if a block lies in a slab that holds less than most of its size class, where a class wastes
+/// an eighth or more.
+///
+/// Slabs that are an eighth free at most stay as they are, and so does the one from which the class
+/// is handed out. So whatever the sizes, a keyspace that nobody changes is not moved for ever.
+pub(crate) fn is_sparse(block: Block<'_>) -> bool {
+    let Some(control) = *UTILIZATION else { return false };
+    let mut answer = MaybeUninit::<Utilization>::uninit();
+    let mut answer_bytes = size_of::<Utilization>();
+    let mut address = block.address().as_ptr();
+    // SAFETY: the control takes the address of an allocated block, by a pointer to it, and writes
+    // an answer of this layout, whose size it compares.
+    let status = unsafe {
+        tikv_jemalloc_sys::mallctlbymib(
+            control.as_ptr(),
+            control.len(),
+            answer.as_mut_ptr().cast(),
+            &raw mut answer_bytes,
+            (&raw mut address).cast(),
+            size_of_val(&address),
+        )
+    };
+    if status != 0 {
+        return false;
+    }
+    // SAFETY: the control succeeded, and wrote all of it.
+    let answer = unsafe { answer.assume_init() };
+    let Utilization { current_slab, free, all, bytes, free_of_class, all_of_class } = answer;
+    let slab = current_slab.addr()..current_slab.addr() + bytes;
+    // A large block has no slab.
+    all > 1
+        && !slab.contains(&address.addr())
+        && free * 8 > all
+        && free_of_class * 8 > all_of_class
+        && free * all_of_class * 8 >= free_of_class * all * 7
+}
+
+/// Gives the free blocks that are kept for the calling thread back to their slabs.
+pub(crate) fn flush_thread_cache() {
+    let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the name ends in a zero; this control takes no old and no new value, as jemalloc
+    // documents.
+    let _ = unsafe {
+        tikv_jemalloc_sys::mallctl(
+            c"thread.tcache.flush".as_ptr(),
+            none,
+            nothing,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
 }
 
 /// True if `bytes` more can be had by the calling thread, in small pieces. The answer reserves

@@ -17,6 +17,8 @@ pub(crate) struct Load {
     next_tick_us: u64,
     idle_us: u64,
     since_us: u64,
+    /// Commands executed up to the last iteration.
+    commands: u64,
     busy_ticks: u32,
 }
 
@@ -29,6 +31,12 @@ impl Load {
     /// Duration of the iteration that ends with a wait for events, in microseconds.
     pub(crate) fn busy_us(&self, now_us: u64) -> u64 {
         now_us - self.busy_from_us
+    }
+
+    /// Commands of the iteration that ends, by their number so far; that may begin anew.
+    pub(crate) fn commands(&mut self, so_far: u64) -> u64 {
+        let before = std::mem::replace(&mut self.commands, so_far);
+        so_far.checked_sub(before).unwrap_or(so_far)
     }
 
     /// Ends a wait for events that began at `waited_from_us`. `is_idle` says that nothing else is
@@ -189,6 +197,8 @@ mod tests {
         assert_eq!(load.busy_us(700), 200);
         load.end_wait(700, 90_700, false);
         assert_eq!(load.busy_us(90_750), 50, "of the last iteration alone");
+        let commands = [7, 7, 10, 2].map(|so_far| load.commands(so_far));
+        assert_eq!(commands, [7, 0, 3, 2], "the count may be reset");
         load.end_wait(90_750, 100_000, true);
         assert_eq!(load.tick(100_000), 907);
     }

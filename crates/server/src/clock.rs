@@ -236,7 +236,11 @@ impl<S: TimeSource> AnchoredClock<S> {
 
 impl<S: TimeSource> Clock for AnchoredClock<S> {
     fn unix_us(&self) -> u64 {
-        let monotonic_us = self.source.monotonic_ns() / 1000;
+        self.unix_us_at(self.source.monotonic_ns())
+    }
+
+    fn unix_us_at(&self, monotonic_ns: u64) -> u64 {
+        let monotonic_us = monotonic_ns / 1000;
         // Relaxed: a thread that sees an old time looks in vain.
         if monotonic_us >= self.next_look_us.load(Ordering::Relaxed) {
             self.look();

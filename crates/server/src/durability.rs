@@ -6,30 +6,30 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Instant;
 
 use tidemill_engine::commit::{ActiveSinks, Sinks};
 use tidemill_engine::config::{AppendOnlyConfig, ServerConfig};
 use tidemill_engine::execute::restore_libraries;
 use tidemill_engine::saving::SavingFailed;
 use tidemill_engine::script::Policy;
-use tidemill_engine::shared::{AppendOnlyFacts, LogPosition, PauseMode, Shared};
+use tidemill_engine::shared::{AppendOnlyFacts, LogPosition, Shared};
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
-use tidemill_engine::worker::Worker;
 use tidemill_journal::Journal;
 use tidemill_persist::append_only::{
-    AppendOnlyFile, EmptyBase, FsyncPolicy, LogNames, Rewrite, WakeWorker, WriteFailure, load,
+    AppendOnlyFile, BaseForm, EmptyBase, FsyncPolicy, LoadError, LogNames, Rewrite, Stopped,
+    WakeWorker, WriteFailure, find, load,
 };
 use tidemill_persist::disk::{Disk, DiskLock, FileSystem};
 use tidemill_persist::snapshot::{WriteRules, empty};
-use tidemill_rcu::Flavour;
+use tidemill_rcu::{Domain, Flavour};
 use tidemill_store::Member;
 use tidemill_store::gate::ClosedGate;
 
 use crate::handover::Waker;
-use crate::limits::RELOAD_MS_MAX;
 use crate::persistence::{Job, close_gate, take_token};
-use crate::replay::Replayer;
+use crate::replay::{LogReader, ReplayQueue};
 
 /// State of the server, once there is one.
 type LateShared = Arc<OnceLock<Weak<Shared>>>;
@@ -48,6 +48,8 @@ pub(crate) struct Durability {
     lock: Mutex<Option<Box<dyn DiskLock>>>,
     /// Way to the thread that writes bases.
     to_thread: Mutex<Option<Sender<Job>>>,
+    /// Way to the worker that executes a log which is loaded.
+    replay_queue: Arc<ReplayQueue>,
 }
 
 impl std::fmt::Debug for Durability {
@@ -84,6 +86,7 @@ impl Durability {
             spares_syncs: AtomicBool::new(config.spares_syncs),
             lock: Mutex::default(),
             to_thread: Mutex::default(),
+            replay_queue: Arc::new(ReplayQueue::new(wakers[0].clone())),
         }
     }
 
@@ -98,6 +101,11 @@ impl Durability {
             true => ActiveSinks::JOURNAL,
             false => ActiveSinks::empty(),
         }
+    }
+
+    /// Way to the worker that executes a log which is loaded.
+    pub(crate) fn replay_queue(&self) -> &Arc<ReplayQueue> {
+        &self.replay_queue
     }
 
     /// The log.
@@ -120,76 +128,89 @@ impl Durability {
         sender.as_ref().is_some_and(|sender| sender.send(work).is_ok())
     }
 
-    /// Loads the log, if there is to be one, into the empty keyspace, and lets changes be journaled
-    /// from then on. On the thread of a worker, while no other one runs. Blocks on the disk.
+    /// Lets the log know the server. To be called once.
+    pub(crate) fn attach(&self, shared: &Arc<Shared>) {
+        let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
+        assert!(is_first, "there is one server");
+    }
+
+    /// Keeps other servers from the log's directory, and tells the bytes of the log that is there.
     ///
     /// # Errors
     ///
-    /// Text for the operator; no file has lost anything.
-    pub(crate) fn begin<F: Flavour>(
-        &self,
-        shared: &Arc<Shared>,
-        (worker, member): (&mut Worker, &mut Member<F>),
-        rules: &WriteRules,
-    ) -> Result<(), String> {
-        let is_first = self.shared.set(Arc::downgrade(shared)).is_ok();
-        assert!(is_first, "the log is loaded once");
-        let config = shared.configuration().server().append_only;
-        if !config.is_enabled {
-            return Ok(());
-        }
-        let disk = FileSystem;
+    /// Text for the operator.
+    pub(crate) fn begin(&self) -> Result<Option<u64>, String> {
         self.lock_directory()?;
-        let mut replayer = Replayer::new(shared, worker, member);
-        let loaded = load(&disk, &self.names, config.may_cut_tail, &mut replayer);
-        let loaded = loaded.map_err(|error| error.to_string())?;
-        let error_count = replayer.finish();
+        find(&FileSystem, &self.names).map_err(|error| error.to_string())
+    }
+
+    /// Loads the log into the empty keyspace, and lets changes be journaled and clients be served
+    /// from then on. Not on the thread of a worker; the first worker executes what the log has.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    ///
+    /// Text for the operator, none if the server stops; no file has lost anything.
+    pub(crate) fn load_at_start<F: Flavour>(
+        &self,
+        (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
+        rules: &WriteRules,
+    ) -> Result<(), Option<String>> {
+        let failed = |error: LoadError| match error {
+            LoadError::Stopped => None,
+            error => Some(error.to_string()),
+        };
+        let begun = Instant::now();
+        let config = shared.configuration().server().append_only;
+        let mut reader = LogReader::new(Arc::clone(&self.replay_queue), shared, domain);
+        let loaded = load(&FileSystem, &self.names, config.may_cut_tail, &mut reader);
+        let loaded = loaded.map_err(failed)?;
+        let error_count = reader.finish().map_err(|Stopped| None)?;
         if error_count > 0 {
             log::warn!("{error_count} command(s) of the append only file were answered by errors");
         }
+        let is_new = loaded.manifest.files().next().is_none();
+        if !is_new {
+            let seconds = begun.elapsed().as_secs_f64();
+            log::info!("DB loaded from append only file: {seconds:.3} seconds");
+        }
         let base = first_base(&config, rules)?;
-        self.log.go_on(loaded, &base).map_err(|error| {
-            let directory = self.names.directory();
-            format!(
-                "Can't open the append only file in {}: {}",
-                directory.display(),
-                reason(&error)
-            )
-        })?;
-        member.seat().enter();
-        let gate = shared.close_gate(member.seat(), u32::MAX).expect("no other worker runs yet");
-        shared.sinks.switch(self.active_sinks(), &gate);
-        drop(gate);
-        member.seat().leave();
-        Ok(())
+        let mut member = shared.keyspace.join(domain).map_err(|error| error.to_string())?;
+        alone(shared, &mut member, |gate| {
+            // The log may have been switched off before; it is not meanwhile.
+            if self.is_wanted() {
+                self.log.go_on(loaded, &base).map_err(|error| self.describe_open(&error))?;
+                shared.sinks.switch(self.active_sinks(), gate);
+            }
+            shared.loading.end();
+            Ok(())
+        })
     }
 
-    /// Loads the log in the place of all data, on the thread of a worker, outside of the gate.
-    /// Other clients wait meanwhile. Blocks on the disk. Tells whether it was loaded.
-    pub(crate) fn reload<F: Flavour>(
-        &self,
-        shared: &Arc<Shared>,
-        (worker, member): (&mut Worker, &mut Member<F>),
-    ) -> bool {
-        let expires_actively = shared.expires_actively();
-        shared.set_active_expiry(false);
-        shared.pause(PauseMode::All, RELOAD_MS_MAX);
-        self.log.write_and_sync();
-        alone(shared, member, |gate| {
-            shared.sinks.switch(ActiveSinks::empty(), gate);
-            let databases = 0..shared.keyspace.databases_end();
-            let detach = |database| shared.keyspace.detach(database, gate, &worker.heap);
-            shared.note_detached(&databases.filter_map(detach).collect::<Vec<_>>());
+    /// Text for the operator when the log cannot be gone on with.
+    fn describe_open(&self, error: &io::Error) -> String {
+        let directory = self.names.directory();
+        format!("Can't open the append only file in {}: {}", directory.display(), reason(error))
+    }
+
+    /// Loads the log in the place of all data, for a session that waits: the keyspace is empty, and
+    /// the journal is told of nothing. As [`load_at_start`](Self::load_at_start) otherwise. Tells
+    /// whether it was loaded.
+    pub(crate) fn reload<F: Flavour>(&self, shared: &Arc<Shared>, member: &mut Member<F>) -> bool {
+        let domain = Arc::clone(member.domain());
+        let loaded = member.offline(|| {
+            self.log.write_and_sync();
+            // None is restored, so none can be refused.
+            let _ = restore_libraries(shared, std::iter::empty(), Policy::Flush);
+            let mut reader = LogReader::new(Arc::clone(&self.replay_queue), shared, &domain);
+            let loaded = load(&FileSystem, &self.names, false, &mut reader);
+            loaded.and_then(|_| Ok(reader.finish()?))
         });
-        // None is restored, so none can be refused.
-        let _ = restore_libraries(shared, std::iter::empty(), Policy::Flush);
-        let mut replayer = Replayer::new(shared, worker, member);
-        let loaded = load(&FileSystem, &self.names, false, &mut replayer);
-        replayer.finish();
+        if let Err(error) = &loaded {
+            log::error!("{error}");
+        }
         alone(shared, member, |gate| shared.sinks.switch(self.active_sinks(), gate));
-        shared.unpause();
-        shared.set_active_expiry(expires_actively);
-        loaded.inspect_err(|error| log::error!("{error}")).is_ok()
+        loaded.is_ok()
     }
 
     /// Keeps other servers from the log, until this process ends in any way.
@@ -214,14 +235,19 @@ impl Durability {
         Ok(())
     }
 
-    /// Begins a rewrite: makes the next increment. Blocks on the disk.
+    /// Begins a rewrite under this configuration: makes the next increment. Blocks on the disk.
     ///
     /// # Errors
     ///
     /// The disk failed, or the directory is another server's.
-    pub(crate) fn prepare_rewrite(&self) -> io::Result<Rewrite> {
+    pub(crate) fn prepare_rewrite(&self, config: &AppendOnlyConfig) -> io::Result<Rewrite> {
         self.lock_directory().map_err(io::Error::other)?;
-        self.log.prepare(self.is_wanted())
+        let base = BaseForm {
+            is_snapshot: config.base_is_snapshot,
+            annotates_time: config.annotates_time,
+            syncs_in_steps: config.syncs_base_in_steps,
+        };
+        self.log.prepare(self.is_wanted(), base)
     }
 
     /// Begins a rewrite that is noted already, and leaves it to the thread.
@@ -229,8 +255,12 @@ impl Durability {
     /// # Errors
     ///
     /// [`SavingFailed`]; the rewrite has ended then.
-    pub(crate) fn rewrite(&self, shared: &Shared) -> Result<(), SavingFailed> {
-        let begun = self.prepare_rewrite().map_err(|error| {
+    pub(crate) fn rewrite(
+        &self,
+        shared: &Shared,
+        config: &AppendOnlyConfig,
+    ) -> Result<(), SavingFailed> {
+        let begun = self.prepare_rewrite(config).map_err(|error| {
             log::error!("The AOF rewrite cannot begin: {}", reason(&error));
         });
         if begun.is_ok_and(|rewrite| self.send(Job::Rewrite(rewrite))) {
@@ -299,7 +329,8 @@ impl Durability {
         };
         self.is_wanted.store(next.is_enabled, Ordering::Relaxed);
         if next.is_enabled {
-            self.switch_on(&shared).inspect_err(|_| self.is_wanted.store(false, Ordering::Relaxed))
+            self.switch_on(&shared, next)
+                .inspect_err(|_| self.is_wanted.store(false, Ordering::Relaxed))
         } else {
             if shared.rewrites.cancel() {
                 log::warn!("Killing the AOF rewrite (a thread here, not a child)");
@@ -311,10 +342,11 @@ impl Durability {
         }
     }
 
-    fn switch_on(&self, shared: &Shared) -> Result<(), String> {
+    fn switch_on(&self, shared: &Shared, next: &AppendOnlyConfig) -> Result<(), String> {
         let failed = |()| "Unable to turn on AOF. Check server logs.".to_owned();
         self.lock_directory().map_err(|error| log::error!("{error}")).map_err(failed)?;
-        let is_busy = shared.snapshots.is_running();
+        // A part of the data is no base.
+        let is_busy = shared.snapshots.is_running() || shared.loading.is_running();
         if is_busy || !shared.rewrites.begin(shared.clock.unix_us()) {
             log::warn!(
                 "AOF was enabled but there is already another background operation. An AOF \
@@ -324,7 +356,7 @@ impl Durability {
             shared.rewrites.schedule();
             return Ok(());
         }
-        self.rewrite(shared).map_err(|SavingFailed| failed(()))
+        self.rewrite(shared, next).map_err(|SavingFailed| failed(()))
     }
 
     /// Records of the journal and of the log; none while it is off.
@@ -384,25 +416,26 @@ fn note_failure(shared: &LateShared, failure: Option<WriteFailure>) {
 }
 
 /// Runs work with all workers stopped, this one's own included.
-fn alone<F: Flavour>(shared: &Shared, member: &mut Member<F>, work: impl FnOnce(&ClosedGate<'_>)) {
+fn alone<F: Flavour, T>(
+    shared: &Shared,
+    member: &mut Member<F>,
+    work: impl FnOnce(&ClosedGate<'_>) -> T,
+) -> T {
     let seat = Rc::clone(member.seat());
     let token = take_token(shared, &seat, member);
     seat.enter();
     let gate = close_gate(shared, &seat, member);
-    work(&gate);
+    let result = work(&gate);
     drop(gate);
     drop(token);
     seat.leave();
+    result
 }
 
 /// True if the end would lose what the first base of a log that was switched on is to have.
 pub(crate) fn must_write_first_base(shared: &Shared) -> bool {
     let facts = shared.host.append_only();
-    let configuration = shared.configuration();
-    let how = configuration.value("shutdown-on-sigterm").unwrap_or_default();
-    facts.is_some_and(|facts| facts.awaits_first_base)
-        && shared.rewrites.is_running()
-        && !how.contains("force")
+    facts.is_some_and(|facts| facts.awaits_first_base) && shared.rewrites.is_running()
 }
 
 /// Base of a log that begins with no data.

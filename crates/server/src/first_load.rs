@@ -1,64 +1,105 @@
-//! Loading of the snapshot at start, beside workers that refuse to touch keys meanwhile.
+//! Loading of data at start, beside workers that refuse to touch keys meanwhile.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::shared::Shared;
 use tidemill_persist::load::{LoadError, LoadFault};
 use tidemill_rcu::{Domain, Flavour};
 
+use crate::durability::Durability;
 use crate::persistence::SnapshotFile;
 use crate::readiness::Readiness;
 use crate::start::StopOnExit;
+
+/// Data that is loaded at start.
+#[derive(Debug)]
+pub(crate) enum FirstLoad {
+    /// None: the server begins empty.
+    Nothing,
+    /// The snapshot.
+    Snapshot(Arc<SnapshotFile>),
+    /// The append-only file; the snapshot's file has the circumstances of its base.
+    Log(Arc<Durability>, Arc<SnapshotFile>),
+}
 
 /// Text for the operator when the snapshot cannot be loaded.
 fn fatal(file: &SnapshotFile, error: &LoadError) -> String {
     format!("{}\n{}", file.describe(error), error.verdict())
 }
 
-/// Begins to load the snapshot, if there is one and `appendonly` is off; returns the file then.
-pub(crate) fn begin_loading<'f>(
+/// Begins to load what there is, before there are workers. An append-only file that is not there is
+/// begun at once: a server that has nothing to load never answers that it loads.
+pub(crate) fn begin_loading<F: Flavour>(
     options: &ServerConfig,
-    file: &'f Arc<SnapshotFile>,
-    shared: &Shared,
-) -> Result<Option<&'f Arc<SnapshotFile>>, String> {
-    if options.append_only.is_enabled {
-        return Ok(None);
+    (file, log): (&Arc<SnapshotFile>, &Arc<Durability>),
+    (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
+) -> Result<FirstLoad, String> {
+    log.attach(shared);
+    if !options.append_only.is_enabled {
+        let is_there = file.begin_at_start(shared).map_err(|error| fatal(file, &error))?;
+        let load = is_there.then(|| FirstLoad::Snapshot(Arc::clone(file)));
+        return Ok(load.unwrap_or(FirstLoad::Nothing));
     }
-    let is_there = file.begin_at_start(shared).map_err(|error| fatal(file, &error))?;
-    Ok(is_there.then_some(file))
+    if let Some(total_bytes) = log.begin()? {
+        shared.loading.begin(shared.clock.unix_us() / 1_000_000, total_bytes);
+        return Ok(FirstLoad::Log(Arc::clone(log), Arc::clone(file)));
+    }
+    let begun = log.load_at_start((shared, domain), &file.base_rules(shared));
+    begun.map_err(Option::unwrap_or_default)?;
+    Ok(FirstLoad::Nothing)
 }
 
-/// Loads the snapshot, if there is one, beside the workers, by threads of their priority: they have
-/// nothing to do yet. The server is ready then, or stops.
-pub(crate) fn load_snapshot<F: Flavour>(
-    file: Option<&Arc<SnapshotFile>>,
-    (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
-    ready: Readiness,
-    stop: &Arc<AtomicBool>,
-    failure: &Arc<OnceLock<String>>,
-) -> Result<(), String> {
-    let Some(file) = file else {
-        ready.tell();
-        return Ok(());
-    };
-    let (file, shared, domain) = (Arc::clone(file), Arc::clone(shared), Arc::clone(domain));
-    let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
-    let body = move || match file.load_all(&shared, &domain) {
-        Ok(()) => {
-            shared.loading.end();
+impl FirstLoad {
+    /// Loads; on a thread of its own. The error is text for the operator, none if the server stops.
+    fn run<F: Flavour>(
+        &self,
+        shared: &Arc<Shared>,
+        domain: &Arc<Domain<F>>,
+    ) -> Result<(), Option<String>> {
+        match self {
+            FirstLoad::Nothing => Ok(()),
+            FirstLoad::Snapshot(file) => match file.load_all(shared, domain) {
+                Ok(()) => {
+                    shared.loading.end();
+                    Ok(())
+                }
+                Err(LoadError { fault: LoadFault::Stopped, .. }) => Err(None),
+                Err(error) => Err(Some(fatal(file, &error))),
+            },
+            FirstLoad::Log(log, file) => {
+                log.load_at_start((shared, domain), &file.base_rules(shared))
+            }
+        }
+    }
+
+    /// Loads beside the workers, by threads of their priority: they have nothing else to do yet.
+    /// The server is ready then, or stops. Returns the thread, which ends soon when it stops.
+    pub(crate) fn start<F: Flavour>(
+        self,
+        (shared, domain): (&Arc<Shared>, &Arc<Domain<F>>),
+        ready: Readiness,
+        stop: &Arc<AtomicBool>,
+        failure: &Arc<OnceLock<String>>,
+    ) -> Result<Option<JoinHandle<()>>, String> {
+        if let FirstLoad::Nothing = self {
             ready.tell();
+            return Ok(None);
         }
-        // The server stops already.
-        Err(LoadError { fault: LoadFault::Stopped, .. }) => {}
-        Err(error) => {
-            let is_first = failure.set(fatal(&file, &error)).is_ok();
-            assert!(is_first, "the snapshot is loaded once at start");
-            drop(StopOnExit(stop));
-        }
-    };
-    let thread = thread::Builder::new().name("load".into()).spawn(body);
-    thread.map(drop).map_err(|error| format!("no thread loads: {error}"))
+        let (shared, domain) = (Arc::clone(shared), Arc::clone(domain));
+        let (stop, failure) = (Arc::clone(stop), Arc::clone(failure));
+        let body = move || match self.run(&shared, &domain) {
+            Ok(()) => ready.tell(),
+            Err(None) => {}
+            Err(Some(text)) => {
+                let is_first = failure.set(text).is_ok();
+                assert!(is_first, "data is loaded once at start");
+                drop(StopOnExit(stop));
+            }
+        };
+        let thread = thread::Builder::new().name("load".into()).spawn(body);
+        thread.map(Some).map_err(|error| format!("no thread loads: {error}"))
+    }
 }

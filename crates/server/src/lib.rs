@@ -26,7 +26,6 @@ mod line_rate;
 mod listen;
 mod listeners;
 mod log;
-mod log_loading;
 mod metrics;
 mod migration;
 mod options;

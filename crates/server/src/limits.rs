@@ -215,8 +215,11 @@ pub(crate) const LOAD_LOG_S: u64 = 5;
 /// Time between two looks at a save that was given up because the server ends.
 pub(crate) const SAVE_END_POLL: Duration = Duration::from_millis(1);
 
-/// Longest time for which `DEBUG LOADAOF` lets other clients wait.
-pub(crate) const RELOAD_MS_MAX: u64 = 3_600_000;
+/// Time between two looks at the end of the server by a thread that reads a log.
+pub(crate) const REPLAY_STOP_POLL: Duration = Duration::from_millis(50);
+
+/// Time for which a worker executes a log in one iteration, microseconds; clients come between.
+pub(crate) const REPLAY_SLICE_US: u64 = 5000;
 
 /// Microseconds of one iteration that a worker sends pushes for; others' requests come between.
 pub const PUSHES_US_MAX: u64 = 2000;

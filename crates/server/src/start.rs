@@ -14,7 +14,7 @@ use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::migration::{MigrationDone, MigrationRequest};
 use tidemill_engine::saving::{Saving, SavingFailed};
 use tidemill_engine::shared::{
-    AllocatorMemory, AppendOnlyFacts, Host, LogPosition, Shared, SharedSpec,
+    AllocatorMemory, AppendOnlyFacts, Block, DiskFault, Host, LogPosition, Shared, SharedSpec,
 };
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_engine::system_error::reason;
@@ -33,12 +33,11 @@ use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
 use crate::durability::{Durability, must_write_first_base};
-use crate::first_load::{begin_loading, load_snapshot};
+use crate::first_load::begin_loading;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
 use crate::listen;
 use crate::listeners::Listeners;
-use crate::log_loading::LogLoading;
 use crate::metrics;
 use crate::migration::Migrations;
 use crate::options::{self, FlavourName, bind_addresses, bind_host};
@@ -188,14 +187,13 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
-    let loaded_file = begin_loading(options, &snapshot_file, &shared)?;
+    let first_load = begin_loading(options, (&snapshot_file, &durability), (&shared, &domain))?;
     start_saving(start, placement, (&snapshot_file, &durability), (&shared, &domain))?;
     serve_metrics(metrics_listeners, (options, placement), &shared, &domain)?;
     // Before anybody is answered: who started the server looks for it then.
     let _pid_file = PidFile::write(options, background::is_wanted(options, start.supervisor));
     let handover = Arc::new(Handover::new(wakers.clone(), clients_max));
     in_background(options, placement, || start_reception(&reception, &handover, &shared))?;
-    let loading = LogLoading::new(snapshot_file.base_rules(&shared));
     let spec = |index: usize, waker: &Waker| WorkerSpec {
         index,
         shared: Arc::clone(&shared),
@@ -208,24 +206,27 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     };
     let wanted = WorkerResources::wanted(options);
     let (threads, are_ready) =
-        start_workers(&wakers, placement, wanted, &domain, &reclaimer, (loading, spec))?;
+        start_workers(&wakers, placement, wanted, &domain, &reclaimer, spec)?;
+    let mut loader = None;
     if are_ready {
         run_log_threads(options, placement, &durability)?;
         announce(options, placement, is_saved);
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
-        load_snapshot(loaded_file, (&shared, &domain), ready, &stop, &failure)?;
+        loader = first_load.start((&shared, &domain), ready, &stop, &failure)?;
     }
     wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     // Before any connection ends: a client that sees its own end finds nobody listening.
     listeners.all().iter().for_each(|listener| listener.stop());
     let result = stop_workers(&stop, &wakers, threads);
-    end(options, &durability);
+    end(options, loader, &durability);
     result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())))
 }
 
 /// Ends what outlives the workers.
-fn end(options: &ServerConfig, durability: &Durability) {
+fn end(options: &ServerConfig, loader: Option<thread::JoinHandle<()>>, durability: &Durability) {
+    // It ends soon, for the loading was stopped. A panic of it has ended the process.
+    loader.into_iter().for_each(|loader| drop(loader.join()));
     durability.stop();
     remove_unix_socket(options);
     log::warn!("Tidemill is now ready to exit, bye bye...");
@@ -259,15 +260,12 @@ fn start_workers<F: Flavour>(
     wanted: WorkerResources,
     domain: &Arc<Domain<F>>,
     reclaimer: &Reclaimer,
-    (loading, spec): (LogLoading, impl Fn(usize, &Waker) -> WorkerSpec),
+    spec: impl Fn(usize, &Waker) -> WorkerSpec,
 ) -> Result<(Vec<WorkerThread>, bool), String> {
     let (is_ready, readiness) = mpsc::channel();
-    // The first worker loads what there is on the disk; the others have nothing to do before.
-    let loading = Arc::new(loading);
     let mut threads = Vec::new();
     for (index, waker) in wakers.iter().enumerate() {
         let spec = spec(index, waker);
-        let loading = Arc::clone(&loading);
         let affinity = placement.worker_affinity(index).cloned();
         let domain = Arc::clone(domain);
         let reclaimer = reclaimer.handle();
@@ -276,7 +274,7 @@ fn start_workers<F: Flavour>(
         let body = move || {
             let _last = StopOnExit(Arc::clone(&spec.stop));
             wanted.take(spec.index);
-            worker_thread(spec, domain, (reclaimer, seed), affinity.as_ref(), &loading, is_ready)
+            worker_thread(spec, domain, (reclaimer, seed), affinity.as_ref(), is_ready)
         };
         let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(body);
         threads.push(thread.map_err(|error| format!("a worker cannot be started: {error}"))?);
@@ -327,6 +325,25 @@ fn start_saving<F: Flavour>(
     })
 }
 
+/// Rules by which a signal ends the server.
+#[derive(Clone, Copy, Debug, Default)]
+struct ShutdownRules {
+    saves: bool,
+    /// True if it ends also when it cannot save.
+    is_forced: bool,
+}
+
+impl ShutdownRules {
+    /// The rules that a directive names.
+    fn of(shared: &Shared, directive: &str) -> ShutdownRules {
+        let configuration = shared.configuration();
+        let value = configuration.value(directive).unwrap_or_default();
+        let says = |word: &str| value.split(' ').any(|other| other == word);
+        let saves = says("save") || !says("nosave") && !shared.settings().save_points.is_empty();
+        ShutdownRules { saves, is_forced: says("force") }
+    }
+}
+
 /// Waits until the server is to stop and all data is saved, where it is to be saved.
 fn wait_for_end<F: Flavour>(
     signals: &mut StopSignals,
@@ -337,7 +354,10 @@ fn wait_for_end<F: Flavour>(
 ) {
     loop {
         // SHUTDOWN of a client has saved already.
-        let is_saved = signals.wait() == StopReason::Client;
+        let (is_saved, how) = match signals.wait() {
+            StopReason::Client => (true, ShutdownRules::default()),
+            StopReason::Signal(directive) => (false, ShutdownRules::of(shared, directive)),
+        };
         // Acquire: pairs with the Release of a worker that ended by itself, while it loaded or by a
         // defect. Data of that moment must not take the place of the last save.
         let has_failed = stop.load(Ordering::Acquire);
@@ -346,18 +366,21 @@ fn wait_for_end<F: Flavour>(
             log::warn!("Received shutdown signal during loading, scheduling shutdown.");
         }
         let is_partial = has_failed || is_loading;
-        if !is_saved && !is_partial && must_write_first_base(shared) {
+        if !is_saved && !is_partial && !how.is_forced && must_write_first_base(shared) {
             log::error!("Writing initial AOF, can't exit.");
             signals.go_on();
             continue;
         }
-        if is_saved || is_partial || shared.settings().save_points.is_empty() {
+        if is_saved || is_partial || !how.saves {
             shared.loading.stop();
             return;
         }
         log::info!("Saving the final RDB snapshot before exiting.");
         match file.save_at_end(shared, domain, stop) {
             Ok(()) => return,
+            Err(SavingFailed) if how.is_forced => {
+                return log::warn!("Error trying to save the DB, but the signal forces the exit.");
+            }
             Err(SavingFailed) => {
                 log::error!("Error trying to save the DB, can't exit.");
                 signals.go_on();
@@ -480,7 +503,6 @@ fn worker_thread<F: Flavour>(
     domain: Arc<Domain<F>>,
     (reclaimer, seed): (ReclaimerHandle, u64),
     affinity: Option<&CpuSet>,
-    loading: &LogLoading,
     is_ready: mpsc::Sender<()>,
 ) -> Result<(), String> {
     if let Some(cpus) = affinity {
@@ -488,11 +510,10 @@ fn worker_thread<F: Flavour>(
             .map_err(|error| format!("worker {}: CPU {cpus}: {error}", spec.index))?;
     }
     let member = spec.shared.keyspace.join(&domain);
-    let mut member = member.map_err(|error| format!("worker {}: {error}", spec.index))?;
+    let member = member.map_err(|error| format!("worker {}: {error}", spec.index))?;
     let heap = member.heap(Limits::default());
     heap.retired().set_reclaimer(reclaimer);
-    let mut worker = Worker::new(&spec.shared, spec.index, heap, seed);
-    loading.load_or_wait(&spec, (&mut worker, &mut member))?;
+    let worker = Worker::new(&spec.shared, spec.index, heap, seed);
     let mut event_loop =
         EventLoop::new(spec, member, worker).map_err(|error| format!("no event loop: {error}"))?;
     // The receiver lives until all workers have said so or ended.
@@ -526,6 +547,10 @@ struct Process {
 impl Host for Process {
     fn delay_log_writes(&self, microseconds: u64) {
         self.durability.log().delay_writes(microseconds);
+    }
+
+    fn fail_disk(&self, fault: DiskFault) {
+        FileSystem::fail(fault);
     }
 
     fn log_position(&self) -> Option<LogPosition> {
@@ -608,6 +633,14 @@ impl Host for Process {
         allocator::purge();
     }
 
+    fn is_sparse(&self, block: Block<'_>) -> bool {
+        allocator::is_sparse(block)
+    }
+
+    fn flush_thread_cache(&self) {
+        allocator::flush_thread_cache();
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         allocator::has_room(bytes)
     }
@@ -632,6 +665,7 @@ impl Host for Process {
         self.move_listeners(&next, changed)?;
         // The log is not switched back: it comes last.
         self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
+        self.durability.log().keep_history(next.append_only.keeps_history);
         if let Some(context) = tls {
             self.reception.install(next, context);
         }

@@ -7,11 +7,11 @@
 //! State belongs to owners, each in a file of its own with private fields: `event_poll` (kernel's
 //! events), `table` (connections), `scheduler` (order of execution, with `run_queue` and `waits`),
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
-//! `log_lines`, `holding` (replies that wait for the append-only file), and beside this folder
-//! `gather` and `balance`. Owners do not import the event loop. Its methods coordinate them: an
-//! iteration is in this file, its parts are in `messages`, `accept`, `moving`, `turns`, `receive`,
-//! `send`, `pushes`, `ending`, `log_writes`, `unauthenticated` and `tick`. To add state, give it to
-//! the owner that it concerns, or write an owner and add a field.
+//! `log_lines`, `holding` (replies that wait for the append-only file), `replaying` (a log that is
+//! loaded), and beside this folder `gather` and `balance`. Owners do not import the event loop. Its
+//! methods coordinate them: an iteration is in this file, its parts are in `messages`, `accept`,
+//! `moving`, `turns`, `receive`, `send`, `pushes`, `ending`, `log_writes`, `unauthenticated` and
+//! `tick`. To add state, give it to the owner that it concerns, or write an owner and add a field.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +45,7 @@ mod messages;
 mod moving;
 mod pushes;
 mod receive;
+pub(crate) mod replaying;
 mod run_queue;
 mod scheduler;
 mod send;
@@ -62,6 +63,7 @@ use event_poll::{EventPoll, EventSource, wait_between};
 use execution::Execution;
 use holding::Holding;
 use log_lines::LogLines;
+use replaying::Replaying;
 use scheduler::Scheduler;
 use table::ConnectionTable;
 
@@ -91,8 +93,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     log_lines: LogLines,
     tls_buffers: TlsBuffers,
     holding: Holding,
-    /// True if a client asked for `DEBUG LOADAOF`.
-    reloads_log: bool,
+    replaying: Replaying,
 }
 
 impl<F: Flavour> EventLoop<F> {
@@ -119,7 +120,7 @@ impl<F: Flavour> EventLoop<F> {
             log_lines: LogLines::new(),
             tls_buffers: TlsBuffers::default(),
             holding: Holding::new(Arc::clone(spec.durability.log())),
-            reloads_log: false,
+            replaying: Replaying::new(Arc::clone(spec.durability.replay_queue())),
             spec,
         })
     }
@@ -166,8 +167,8 @@ impl<F: Flavour> EventLoop<F> {
         self.send_pushes();
         self.execution.end_iteration(span);
         self.write_log();
-        if self.reloads_log {
-            self.reload_log();
+        if shared.loading.is_running() {
+            self.replay();
         }
         Ok(())
     }
@@ -179,7 +180,13 @@ impl<F: Flavour> EventLoop<F> {
         let idle_from_us = shared.clock.monotonic_us();
         let stats = self.execution.stats(shared);
         stats.iterations.add(1);
-        stats.busy_us.add(self.load.busy_us(idle_from_us));
+        let busy_us = self.load.busy_us(idle_from_us);
+        stats.busy_us.add(busy_us);
+        let commands = self.load.commands(stats.commands_processed.value());
+        if self.execution.worker().settings.latency_tracking {
+            stats.spreads.iteration_ns.record(busy_us * 1000);
+            stats.spreads.iteration_commands.record(commands);
+        }
         let mut timeout = self.timeout(idle_from_us);
         if !shared.lanes.begin_sleep(self.spec.index) {
             timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -198,7 +205,8 @@ impl<F: Flavour> EventLoop<F> {
         let worker = self.execution.worker();
         let has_queued = self.scheduler.queued_count() > 0;
         let has_more = worker.has_postponed() || worker.receivers.has_more();
-        if has_queued || has_more || self.arrivals.has_unseen() {
+        let has_input = self.arrivals.has_unseen() || self.replaying.has_more();
+        if has_queued || has_more || has_input {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
         let mut until_us = self.execution.look_again_us(now_us);
@@ -217,6 +225,7 @@ impl<F: Flavour> EventLoop<F> {
         execution.between_commands(shared);
         let now_us = shared.clock.monotonic_us();
         execution.sweep_if_due(shared, now_us);
+        execution.defragment_if_due(shared, now_us);
         if self.load.begins_tick(now_us) {
             self.tick();
             self.balance(now_us);
@@ -225,6 +234,7 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Applies the configuration that is in force now.
     fn reconfigure(&mut self) {
+        self.execution.defragment_soon();
         self.config = AppliedConfig::new(&self.spec.shared);
         self.config.limit_output(self.execution.worker_mut());
         self.spec.handover.set_clients_max(self.config.clients_max);

@@ -4,10 +4,14 @@
 //! 0         4      5       6     8         12
 //! | recency | kind | flags | cut | lengths |
 //!     expiry? | long key? | value pointer? | key ... | inline value ... |
+//!
+//! 0         4      5       6     8
+//! | recency | kind | flags | cut | expiry? | long key? | key length, root | key ... |
 //! ```
 //!
-//! `lengths` packs the key's length (21 bits) and the inline value's (11 bits); a longer key
-//! carries eight bytes more. An entry is immutable once published, but for `recency` (how recently
+//! `lengths` packs the key's length (21 bits) and the inline value's (11 bits). An entry of a tree
+//! has none: its key's length is in the 16 highest bits of the root's address. A longer key carries
+//! eight bytes more. An entry is immutable once published, but for `recency` (how recently
 //! or how often it was read) and `cut` (reserved for the snapshot that contains it). A string of up
 //! to [`INLINE_VALUE_BYTES_MAX`] is stored inside; a longer one is shared by reference count; every
 //! other value is the root of a tree.
@@ -52,6 +56,13 @@ const ENCODING_SHIFT: u8 = 4;
 
 const VALUE_LENGTH_BITS: u32 = 11;
 const HEADER_BYTES: usize = 12;
+
+/// Bytes of the header of an entry of a tree, which has no `lengths`.
+const TREE_HEADER_BYTES: usize = HEADER_BYTES - size_of::<u32>();
+
+/// Bits of the address of a root, below the length of the key.
+const ROOT_BITS: u32 = 48;
+const ROOT_MASK: usize = (1 << ROOT_BITS) - 1;
 
 #[repr(C)]
 struct EntryHeader {
@@ -239,7 +250,9 @@ impl OwnedEntry {
         inline: &[u8],
         heap: &Heap,
     ) -> OwnedEntry {
-        let long_key = spec.key.len() > PACKED_KEY_BYTES_MAX;
+        let packed_bytes_max =
+            if storage == TREE { usize::from(u16::MAX) } else { PACKED_KEY_BYTES_MAX };
+        let long_key = spec.key.len() > packed_bytes_max;
         let packed_key = if long_key { 0 } else { spec.key.len() as u32 };
         let mut flags = (spec.encoding as u8) << ENCODING_SHIFT;
         flags |= if spec.expires_at_ms.is_some() { HAS_EXPIRY } else { 0 };
@@ -260,9 +273,10 @@ impl OwnedEntry {
             cut: AtomicU16::new(0),
             lengths: packed_key << VALUE_LENGTH_BITS | inline.len() as u32,
         };
-        // SAFETY: the memory is fresh, aligned to 8 and holds at least a header.
+        // SAFETY: the memory is fresh, aligned to 8 and holds at least a header; of an entry of a
+        // tree, the next field overwrites the last one of it.
         unsafe { pointer.cast::<EntryHeader>().write(header) };
-        let mut writer = FieldWriter { pointer, offset: HEADER_BYTES };
+        let mut writer = FieldWriter { pointer, offset: header_bytes(storage) };
         if let Some(expires_at_ms) = spec.expires_at_ms {
             writer.append(&expires_at_ms.to_ne_bytes());
         }
@@ -270,7 +284,8 @@ impl OwnedEntry {
             writer.append(&(spec.key.len() as u64).to_ne_bytes());
         }
         if let Some(value) = value_pointer {
-            writer.append_pointer(value);
+            let length = if storage == TREE { packed_key as usize } else { 0 };
+            writer.append_pointer(value, length);
         }
         writer.append(spec.key);
         writer.append(inline);
@@ -337,7 +352,10 @@ impl FieldWriter {
         self.offset += bytes.len();
     }
 
-    fn append_pointer(&mut self, value: NonNull<u8>) {
+    /// Appends a pointer, with a length of up to 16 bits in its highest ones.
+    fn append_pointer(&mut self, value: NonNull<u8>, length: usize) {
+        debug_assert!(length == 0 || value.addr().get() & !ROOT_MASK == 0);
+        let value = value.map_addr(|address| address | length << ROOT_BITS);
         // SAFETY: `layout` counted every field that `build` appends.
         let target = unsafe { self.pointer.add(self.offset) };
         // SAFETY: as above; the field need not be aligned.
@@ -418,8 +436,11 @@ impl<'g> EntryRef<'g> {
 
     #[inline]
     fn key_length(self) -> usize {
+        let storage = self.storage();
         if self.header().flags & LONG_KEY != 0 {
-            self.word_at(HEADER_BYTES + self.expiry_bytes()) as usize
+            self.word_at(header_bytes(storage) + self.expiry_bytes()) as usize
+        } else if storage == TREE {
+            (self.word_at(self.fixed_bytes() - size_of::<u64>()) >> ROOT_BITS) as usize
         } else {
             (self.header().lengths >> VALUE_LENGTH_BITS) as usize
         }
@@ -427,6 +448,9 @@ impl<'g> EntryRef<'g> {
 
     #[inline]
     fn inline_length(self) -> usize {
+        if self.storage() == TREE {
+            return 0;
+        }
         (self.header().lengths & ((1 << VALUE_LENGTH_BITS) - 1)) as usize
     }
 
@@ -437,7 +461,11 @@ impl<'g> EntryRef<'g> {
         // field.
         let field = unsafe { self.pointer.add(offset) };
         // SAFETY: as above; the field need not be aligned.
-        unsafe { field.cast::<NonNull<u8>>().read_unaligned() }
+        let pointer = unsafe { field.cast::<*mut u8>().read_unaligned() };
+        let address = |address| if self.storage() == TREE { address & ROOT_MASK } else { address };
+        // SAFETY: only pointers that are not null were stored, and the mask takes away what was
+        // added to them.
+        unsafe { NonNull::new_unchecked(pointer.map_addr(address)) }
     }
 
     /// The key.
@@ -465,7 +493,7 @@ impl<'g> EntryRef<'g> {
     #[must_use]
     #[inline]
     pub fn expires_at_ms(self) -> Option<u64> {
-        (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(HEADER_BYTES))
+        (self.header().flags & HAS_EXPIRY != 0).then(|| self.word_at(header_bytes(self.storage())))
     }
 
     /// Properties by which its database counts it.
@@ -511,6 +539,12 @@ impl<'g> EntryRef<'g> {
             Value::String(bytes) if self.kind() == kind => Some(bytes),
             _ => None,
         }
+    }
+
+    /// Address and bytes of a string that is stored outside.
+    pub(crate) fn shared_block(self) -> Option<(NonNull<u8>, usize)> {
+        (self.storage() == SHARED)
+            .then(|| (self.value_pointer(), self.total_bytes() - self.counted_bytes()))
     }
 
     /// Root of the value's tree, if it is one.
@@ -696,8 +730,13 @@ fn section<'g>() -> Section<'g> {
 }
 
 #[inline]
+fn header_bytes(storage: u8) -> usize {
+    if storage == TREE { TREE_HEADER_BYTES } else { HEADER_BYTES }
+}
+
+#[inline]
 fn fixed_bytes(flags: u8, storage: u8) -> usize {
-    HEADER_BYTES
+    header_bytes(storage)
         + if flags & HAS_EXPIRY != 0 { 8 } else { 0 }
         + if flags & LONG_KEY != 0 { 8 } else { 0 }
         + if storage == INLINE { 0 } else { size_of::<NonNull<u8>>() }
@@ -732,4 +771,45 @@ unsafe fn shared_slice<'g>(raw: NonNull<u8>) -> &'g [u8] {
     let bytes = NonNull::from(&held.slice);
     // SAFETY: the string is immutable and lives for `'g` by the caller's promise.
     unsafe { bytes.as_ref() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::list::{List, ListEdit};
+
+    #[test]
+    fn an_entry_of_a_tree_has_its_key_whatever_its_length() {
+        let (heap, seed) = (Heap::new(), Seed::new(1, 2));
+        for length in [0, 1, 15, 255, 65_534, 65_535, 65_536, 65_537, PACKED_KEY_BYTES_MAX + 1] {
+            for expires_at_ms in [None, Some(0), Some(u64::MAX)] {
+                let mut edit = ListEdit::create(&heap);
+                edit.push_back(b"element");
+                let built = edit.finish();
+                let root = built.root().expect("it has an element");
+                let key = vec![0xa5; length];
+                let spec = EntrySpec {
+                    key: &key,
+                    kind: Kind::List,
+                    encoding: Encoding::Listpack,
+                    expires_at_ms,
+                    recency: u32::MAX,
+                    value: NewValue::Tree(TreeValue { root, has_volatile_items: false }),
+                };
+                let entry = OwnedEntry::new(spec, &heap);
+                let found = entry.as_ref();
+                assert!(found.key() == key, "a key of {length} bytes");
+                assert_eq!((found.kind(), found.root()), (Kind::List, Some(root)));
+                assert_eq!((found.expires_at_ms(), found.recency()), (expires_at_ms, u32::MAX));
+                let list = found.view::<List<'_>>(&seed).expect("a list was stored");
+                assert_eq!(list.get(0), Some(&b"element"[..]));
+                let fixed = 16 + length + if expires_at_ms.is_some() { 8 } else { 0 };
+                let long = if length > usize::from(u16::MAX) { 8 } else { 0 };
+                assert_eq!(found.entry_bytes(), fixed + long);
+                entry.discard(&heap);
+                drop(built);
+                assert_eq!(heap.live_bytes(), 0);
+            }
+        }
+    }
 }

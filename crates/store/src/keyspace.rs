@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod database;
+mod defragment;
 mod detached;
 mod lock;
 mod publish;
@@ -261,11 +262,13 @@ impl<S: Default> Keyspace<S> {
         // Acquire: pairs with the Release half of the exchange below.
         let mut pointer = place.load(Ordering::Acquire);
         if pointer.is_null() {
-            let fresh = Box::into_raw(Box::new(Database::new()));
+            let fresh = Box::new(Database::new(database));
+            let own_bytes = fresh.own_bytes();
+            let fresh = Box::into_raw(fresh);
             // AcqRel: publishes the fresh tables, or sees those of the thread that was first.
             match place.compare_exchange(pointer, fresh, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
-                    heap.allocated(Database::bytes());
+                    heap.allocated(own_bytes);
                     // Relaxed: a hint for walks over all databases.
                     self.databases_end.fetch_max(database + 1, Ordering::Relaxed);
                     pointer = fresh;
@@ -565,6 +568,12 @@ impl<S: Default> Keyspace<S> {
     /// True if cuts of this keyspace are these.
     pub(crate) fn is_cut_by(&self, cuts: &Arc<Cuts>) -> bool {
         Arc::ptr_eq(&self.cuts, cuts)
+    }
+
+    /// True while a cut is active.
+    #[must_use]
+    pub fn has_active_cut(&self) -> bool {
+        !self.active_cut.is_inactive()
     }
 
     /// Bytes that the active cut keeps from being freed.

@@ -49,6 +49,7 @@ pub use new_string::NewString;
 pub use pin::Pin;
 pub use slot::SlotNumber;
 pub use table::{KeyClass, TableShape};
+pub use tree::relocate::{Block, Judge, Relocated, TreePlace};
 pub use tree::{Built, Root};
 pub use value::{Collection, Encoding, Kind, TreeEdit};
 pub use version::Version;

@@ -9,6 +9,10 @@ pub const MEMBERS_MAX: usize = 1024 + 64;
 /// Databases of a keyspace, at most.
 pub const DATABASES_MAX: usize = 1_000_000;
 
+/// Databases whose arrays, some 500 KiB each, do not count as live. As many as there are by
+/// default: those of very many must count, or clients could take as much as they like.
+pub const UNCOUNTED_DATABASES: usize = 16;
+
 /// Longest string value, in bytes, that is stored inside its entry; longer ones are shared by
 /// reference count.
 pub const INLINE_VALUE_BYTES_MAX: usize = 1024;

@@ -22,8 +22,8 @@ use tidemill_store::value::hash::{Hash, HashEdit};
 use tidemill_store::value::list::List;
 use tidemill_store::value::text::Text;
 use tidemill_store::{
-    Collection, Encoding, EntryRef, Heap, Keyspace, Member, Published, ReleaseObserver, Section,
-    SlotLock, SlotNumber, TreeSpec, Version,
+    Block, Collection, Encoding, EntryRef, Heap, Judge, Keyspace, Member, Published,
+    ReleaseObserver, Relocated, Section, SlotLock, SlotNumber, TreePlace, TreeSpec, Version,
 };
 
 #[path = "allocator/mod.rs"]
@@ -35,6 +35,9 @@ use tree_common::Random;
 
 const KEY: &[u8] = b"collection";
 const RUN_TIME: Duration = Duration::from_millis(1500);
+/// Reads that must count: a run goes on for them, on a busy machine, up to [`LATEST`].
+const COUNTED_MIN: u64 = 100;
+const LATEST: Duration = Duration::from_secs(60);
 const READER_COUNT: usize = 2;
 
 /// Tests that pin and those that expect changes in place follow each other.
@@ -99,6 +102,33 @@ impl World {
         // The key is stored in the entry.
         let address = |entry: EntryRef<'_>| entry.key().as_ptr();
         found.map(|found| address(found.entry)) == now.map(|now| address(now.entry))
+    }
+
+    /// Moves blocks of the key and its value as the judge decides, after looking at some elements
+    /// in one go; returns the numbers of blocks that moved and that stayed.
+    fn relocate(
+        &self,
+        heap: &Heap,
+        elements_left: usize,
+        mut judge: impl FnMut() -> bool,
+    ) -> (u64, u64) {
+        // SAFETY: as in `write`.
+        let section = unsafe { Section::assume() };
+        let key_hash = self.keyspace.key_hash(KEY);
+        let mut judge = |_: Block<'_>| judge();
+        let (mut place, mut counts) = (TreePlace::default(), (0, 0));
+        loop {
+            let mut lock = self.lock();
+            let Some(found) = lock.find(0, key_hash, KEY, section) else { return counts };
+            let mut relocated = Relocated { elements_left, ..Relocated::default() };
+            let work = (&mut judge as &mut Judge<'_>, &mut relocated);
+            let rest = lock.relocate(0, found.entry, place, work, section, heap);
+            counts = (counts.0 + relocated.moved_count, counts.1 + relocated.kept_count);
+            match rest {
+                Some(next) => place = next,
+                None => return counts,
+            }
+        }
     }
 
     fn pin(&self) -> Option<Version> {
@@ -210,6 +240,54 @@ fn nothing_changes_in_place_beside_a_pin() {
 }
 
 #[test]
+fn every_block_moves_once_and_the_value_stays() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    // SAFETY: nothing is freed before the end.
+    let section = unsafe { Section::assume() };
+    for (count, elements) in [(0, 1), (1, 1), (2, 1000), (2000, 1), (2000, 77), (2000, usize::MAX)]
+    {
+        fill_hash(&world, &heap, count);
+        let (live, address) = (heap.live_bytes(), world.entry(section).map(EntryRef::key));
+        let retired = heap.retired().len() as u64;
+        let (none, all) = world.relocate(&heap, elements, || false);
+        assert_eq!((none, heap.retired().len() as u64), (0, retired), "nothing was to move");
+        let (moved, kept) = world.relocate(&heap, elements, || true);
+        assert_eq!((moved, kept), (all, 0));
+        assert_eq!(heap.retired().len() as u64, retired + moved, "each was replaced once");
+        assert_eq!(heap.live_bytes(), live);
+        assert!(moved >= 2 || count == 0);
+        let Some(entry) = world.entry(section) else { continue };
+        assert!(!std::ptr::eq(entry.key(), address.unwrap()), "the entry has moved");
+        assert_eq!(entry.encoding(), Encoding::Hashtable);
+        hash_of(&world, section).check();
+        assert_eq!(hash_of(&world, section).len(), count as u64);
+        // SAFETY: nothing reads; a node that is still linked would be overwritten now.
+        unsafe { tree_common::free_retired(&heap) };
+        let hash = hash_of(&world, section);
+        assert!((0..count).all(|number| hash.get(&field(number)).unwrap().value == text_of(0)));
+    }
+}
+
+#[test]
+fn nothing_below_a_root_moves_beside_a_pin() {
+    let _alone = alone();
+    let (world, heap) = (World::new(), Heap::new());
+    fill_hash(&world, &heap, 2000);
+    let version = world.pin().unwrap();
+    assert_eq!(world.relocate(&heap, 10, || true), (2, 0), "the entry and the root");
+    heap.retire_unpinned(usize::MAX);
+    // SAFETY: what the pin keeps is not among it.
+    unsafe { tree_common::free_retired(&heap) };
+    version.view::<Hash<'_>>(world.keyspace.seed()).unwrap().check();
+    drop(version);
+    assert!(world.relocate(&heap, 10, || true).0 > 10);
+    heap.retire_unpinned(usize::MAX);
+    // SAFETY: nothing reads.
+    unsafe { tree_common::free_retired(&heap) };
+}
+
+#[test]
 fn what_an_edit_shows_is_what_it_has_done() {
     let _alone = alone();
     let (world, heap) = (World::new(), Heap::new());
@@ -246,6 +324,10 @@ struct Model<'w> {
 impl Model<'_> {
     fn note(&mut self, is_kept: bool) {
         self.in_place_count += usize::from(is_kept);
+        if self.random.below(20) == 0 {
+            let (elements, random) = (1 + self.random.below(100), &mut self.random);
+            self.world.relocate(&self.heap, elements, || random.below(3) == 0);
+        }
         if self.heap.retired().len() > 100 {
             // SAFETY: a model has no readers.
             unsafe { tree_common::free_retired(&self.heap) };
@@ -394,8 +476,12 @@ fn run<F: Flavour>(
                 }
             });
         }
-        let end = Instant::now() + RUN_TIME;
-        while Instant::now() < end {
+        let began = Instant::now();
+        let goes_on = || match began.elapsed() {
+            elapsed if elapsed < RUN_TIME => true,
+            elapsed => counted.load(Ordering::Relaxed) <= COUNTED_MIN && elapsed < LATEST,
+        };
+        while goes_on() {
             (0..50).for_each(|_| write(&heap));
             heap.retire_unpinned(usize::MAX);
             heap.retired().reclaim(&domain, Budget::UNLIMITED);
@@ -405,7 +491,7 @@ fn run<F: Flavour>(
     domain.synchronize();
     heap.retire_unpinned(usize::MAX);
     heap.retired().reclaim(&domain, Budget::UNLIMITED);
-    assert!(counted.load(Ordering::Relaxed) > 100, "{counted:?}");
+    assert!(counted.load(Ordering::Relaxed) > COUNTED_MIN, "{counted:?}");
 }
 
 /// Fields of the hash that is read beside writes.
@@ -424,6 +510,9 @@ fn write_rounds<'w>(world: &'w World) -> impl FnMut(&Heap) + 'w {
                     false => edit.remove(&passing),
                 };
             });
+        }
+        if random.below(20) == 0 {
+            world.relocate(heap, 1 + random.below(FIELD_COUNT), || random.below(2) == 0);
         }
         let name = field(next as usize % FIELD_COUNT);
         world.write::<Hash<'_>>(heap, |edit| {

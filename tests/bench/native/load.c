@@ -12,6 +12,11 @@
  *
  * With --fill it sets each key once instead; with --requests FILE it sends the requests of a file, over and over. With
  * --sleep it sleeps while it waits, so that others can use its CPU. It prints one JSON object.
+ *
+ * With --prelude FILE each connection sends the bytes of a file first, and with --listeners N --listen FILE so many more
+ * connections do and then only read. A batch is over then when each of its requests has brought each listener one
+ * array: messages of a channel, in RESP2, with no '*' in a payload. Both files end with the request PING prelude-end,
+ * whose reply tells that all before it was answered.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,6 +34,8 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 256 << 10, EVENTS_MAX = 1024, LINE_BYTES_MAX = 256, BUCKETS = 64 * 32 };
+/* Reply to the last request of a prelude. */
+static const char PRELUDE_END[] = "$11\r\nprelude-end\r\n";
 /* Requests that are laid out beforehand, and the largest values for which they are. */
 enum { PREPARED_REQUESTS = 200000, PREPARED_VALUE_BYTES_MAX = 256 };
 
@@ -50,16 +57,20 @@ struct connection {
     size_t line_bytes;
     uint64_t started_ns;
     int wants_write;
+    int is_listener;
 };
 
 static struct {
-    int port, connections, pipeline, gets_per_set, fill, sleep;
-    const char *requests;
+    int port, connections, pipeline, gets_per_set, fill, sleep, listeners;
+    const char *requests, *prelude, *listen;
     double seconds;
     long keys, value_min, value_max;
     uint64_t seed;
 } option = {.connections = 50, .pipeline = 1, .seconds = 3, .keys = 100000, .value_min = 32, .value_max = 32, .gets_per_set = 10, .seed = 1};
 
+static uint64_t deliveries;
+/* The connection whose batch is answered and not delivered yet. */
+static struct connection *undelivered;
 static uint64_t operations, hits, misses, errors, bytes_received, sequence, filled;
 static uint64_t histogram[BUCKETS];
 static char *value, input[READ_BYTES];
@@ -239,12 +250,28 @@ static void start_batch(struct connection *c) {
     flush(c);
 }
 
-static void finish_reply(struct connection *c) {
-    operations++;
-    if (--c->outstanding > 0) return;
+static void finish_batch(struct connection *c) {
     record(now_ns() - c->started_ns);
     busy--;
     if (!stopping) start_batch(c);
+}
+
+static void finish_delivered(void) {
+    struct connection *c = undelivered;
+    if (!c || deliveries < operations * (uint64_t)option.listeners) return;
+    undelivered = NULL;
+    finish_batch(c);
+}
+
+static void finish_reply(struct connection *c) {
+    operations++;
+    if (--c->outstanding > 0) return;
+    if (option.listeners == 0) {
+        finish_batch(c);
+        return;
+    }
+    undelivered = c;
+    finish_delivered();
 }
 
 static void read_line(struct connection *c, const char *line) {
@@ -316,16 +343,46 @@ static void receive(struct connection *c) {
         exit(1);
     }
     bytes_received += length;
-    consume(c, input, length);
+    if (!c->is_listener) {
+        consume(c, input, length);
+        return;
+    }
+    const char *end = input + length;
+    for (const char *at = input; (at = memchr(at, '*', end - at)); at++) deliveries++;
+    finish_delivered();
+}
+
+/* Sends a file and reads until the reply to its last request. */
+static void send_prelude(int socket, const char *path) {
+    FILE *file = fopen(path, "r");
+    if (!file) fail(path);
+    char part[1 << 14], tail[sizeof PRELUDE_END - 1] = {0};
+    for (size_t length; (length = fread(part, 1, sizeof part, file)) > 0;) {
+        for (size_t sent = 0; sent < length;) {
+            ssize_t now = write(socket, part + sent, length - sent);
+            if (now <= 0) fail("write of a prelude");
+            sent += now;
+        }
+    }
+    fclose(file);
+    while (memcmp(tail, PRELUDE_END, sizeof tail) != 0) {
+        char byte;
+        if (read(socket, &byte, 1) != 1) fail("reply to a prelude");
+        memmove(tail, tail + 1, sizeof tail - 1);
+        tail[sizeof tail - 1] = byte;
+    }
 }
 
 static void connect_all(struct connection *all) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(option.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int index = 0; index < option.connections; index++) {
+    for (int index = 0; index < option.connections + option.listeners; index++) {
         struct connection *c = &all[index];
+        c->is_listener = index >= option.connections;
+        const char *prelude = c->is_listener ? option.listen : option.prelude;
         int on = 1;
         c->socket = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(c->socket, (struct sockaddr *)&address, sizeof address) < 0) fail("connect");
+        if (prelude) send_prelude(c->socket, prelude);
         fcntl(c->socket, F_SETFL, O_NONBLOCK);
         setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
@@ -347,6 +404,9 @@ static void parse(int count, char **arguments) {
         const char *text = index + 1 < count ? arguments[++index] : "";
         if (strcmp(name, "--port") == 0) option.port = atoi(text);
         else if (strcmp(name, "--connections") == 0) option.connections = atoi(text);
+        else if (strcmp(name, "--prelude") == 0) option.prelude = text;
+        else if (strcmp(name, "--listeners") == 0) option.listeners = atoi(text);
+        else if (strcmp(name, "--listen") == 0) option.listen = text;
         else if (strcmp(name, "--requests") == 0) option.requests = text;
         else if (strcmp(name, "--pipeline") == 0) option.pipeline = atoi(text);
         else if (strcmp(name, "--seconds") == 0) option.seconds = atof(text);
@@ -367,7 +427,11 @@ int main(int count, char **arguments) {
     value = malloc(option.value_max + 1);
     memset(value, 'x', option.value_max);
     poller = epoll_create1(0);
-    struct connection *all = calloc(option.connections, sizeof *all);
+    struct connection *all = calloc(option.connections + option.listeners, sizeof *all);
+    if (option.listeners > 0 && (option.connections != 1 || !option.listen)) {
+        fprintf(stderr, "--listeners needs --listen and one connection\n");
+        exit(2);
+    }
     connect_all(all);
     prepare();
 

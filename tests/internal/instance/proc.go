@@ -1,8 +1,10 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,32 @@ func CPUTime(pid int) (user, system time.Duration, err error) {
 		return time.Duration(count) * clockTick
 	}
 	return ticks(fields[11]), ticks(fields[12]), nil
+}
+
+// ScheduledTime returns the time for which the living threads of a process have run, to the
+// nanosecond; what threads that have ended ran is not in it.
+func ScheduledTime(pid int) (time.Duration, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(files) == 0 {
+		return 0, fmt.Errorf("/proc/%d has no schedstat: %v", pid, err)
+	}
+	var total time.Duration
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the thread has ended since
+		}
+		fields := strings.Fields(string(text))
+		if err != nil || len(fields) == 0 {
+			return 0, fmt.Errorf("%s: %q: %v", file, text, err)
+		}
+		ns, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", file, err)
+		}
+		total += time.Duration(ns)
+	}
+	return total, nil
 }
 
 // ResidentBytes returns a process's resident set size.

@@ -95,7 +95,7 @@ const ENGINE: &[Room] = &[
     room("tracking", &["shared", "pubsub", "slots", "telemetry"], &[]),
     room("shared", &["script", "pubsub", "slots", "acl", "telemetry"], &[]),
     room("script", &[], &["Worker"]),
-    room("pubsub", &["slots"], &[]),
+    room("pubsub", &["slots", "telemetry"], &[]),
     room("slots", &["acl", "telemetry"], &[]),
     room("acl", &["telemetry"], &[]),
     room("telemetry", &[], &[]),

@@ -21,6 +21,7 @@ use crate::access::locks::{DetachedLocks, LockSet};
 use crate::access::outbox::Outbox;
 use crate::commit::{Effects, Journal, Record, RecordNumber};
 use crate::expiry_clock::ExpiryClock;
+use crate::limits::HELD_SAMPLE;
 use crate::shared::Shared;
 use crate::slots::mailbox::Message;
 use crate::slots::parking::WaitTarget;
@@ -55,6 +56,8 @@ struct Notes<'k> {
     concealed: Vec<Record>,
     /// Messages and events that wait for the end; none if they are told at once.
     outbox: Option<Outbox>,
+    /// Time since which its slots are held, monotonic ns, if that is timed.
+    held: Option<(&'k Shared, u64)>,
 }
 
 impl<'k> Unit<'k> {
@@ -76,6 +79,20 @@ impl<'k> Unit<'k> {
 
     /// Marks its slots held: readers see its changes at once, with its end.
     pub(crate) fn mark_held(&mut self) {
+        self.locks.mark_held();
+    }
+
+    /// As [`Unit::mark_held`], and times some of these units.
+    pub(crate) fn mark_held_timed(&mut self, shared: &'k Shared, worker: &Worker) {
+        if self.locks.is_held() {
+            return;
+        }
+        let stats = worker.stats(shared);
+        if stats.held_units.value().is_multiple_of(HELD_SAMPLE) && worker.settings.latency_tracking
+        {
+            self.notes().held = Some((shared, shared.clock.monotonic_ns()));
+        }
+        stats.held_units.add(1);
         self.locks.mark_held();
     }
 
@@ -291,6 +308,7 @@ pub(crate) struct SuspendedUnit {
     effects: Effects,
     ready: ReadyKeys,
     outbox: Option<Outbox>,
+    held_since_ns: Option<u64>,
 }
 
 impl SuspendedUnit {
@@ -298,8 +316,10 @@ impl SuspendedUnit {
     /// needs the token.
     pub(crate) fn resume(self, shared: &Shared) -> Unit<'_> {
         let mut unit = Unit::new(shared, self.locks.attach(shared));
-        if unit.notes.is_some() || !self.ready.is_empty() || self.outbox.is_some() {
+        let has_notes = !self.ready.is_empty() || self.outbox.is_some();
+        if unit.notes.is_some() || has_notes || self.held_since_ns.is_some() {
             let notes = unit.notes();
+            notes.held = self.held_since_ns.map(|since_ns| (shared, since_ns));
             notes.effects = self.effects;
             notes.ready = self.ready;
             notes.outbox = self.outbox;
@@ -317,8 +337,9 @@ impl Unit<'_> {
     pub(crate) fn suspend(self) -> SuspendedUnit {
         let notes = self.notes.map(|notes| *notes).unwrap_or_default();
         assert!(notes.number.is_none() && notes.served.is_empty() && notes.concealed.is_empty());
-        let Notes { effects, ready, outbox, .. } = notes;
-        SuspendedUnit { locks: self.locks.detach(), effects, ready, outbox }
+        let Notes { effects, ready, outbox, held, .. } = notes;
+        let held_since_ns = held.map(|(_, since_ns)| since_ns);
+        SuspendedUnit { locks: self.locks.detach(), effects, ready, outbox, held_since_ns }
     }
 }
 
@@ -355,6 +376,10 @@ impl<'k> Notes<'k> {
     /// Numbers and appends the records of concealed units; returns the replies to served clients.
     #[cold]
     fn end(self, worker: usize) -> Vec<(usize, Message)> {
+        if let Some((shared, since_ns)) = self.held {
+            let held_ns = shared.clock.monotonic_ns().saturating_sub(since_ns);
+            shared.stats[worker].spreads.held_ns.record(held_ns);
+        }
         if let Some(journal) = self.journal {
             for mut record in self.concealed {
                 journal.append(worker, journal.number(), &mut record);

@@ -76,6 +76,8 @@ fn declarations_agree_with_themselves() {
         let mandatory = command.arguments.iter().filter(|argument| !argument.optional).count();
         let words = if command.name.contains('|') { 2 } else { 1 };
         let least = command.arity.unsigned_abs() as usize;
-        assert!(is_container || words + mandatory <= least, "{command:?} takes fewer arguments");
+        // Redis names the word that HOTKEYS START lacks instead of its number of arguments.
+        let counts_itself = is_container || command.name == "hotkeys|start";
+        assert!(counts_itself || words + mandatory <= least, "{command:?} takes fewer arguments");
     }
 }

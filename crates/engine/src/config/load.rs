@@ -54,26 +54,43 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Sorts the arguments. A directive's values go up to the next argument that begins with `--`,
-    /// which may hold values itself: `'--maxmemory 1gb'`.
+    /// Sorts the arguments as Valkey does. A directive begins with `--`; behind the file the first
+    /// one may do without. Its values go up to the next argument that begins with `--`, and the
+    /// first of them may do so itself, unless the directive's argument holds values
+    /// (`'--maxmemory 1gb'`) or is `--save`, of which no value forgets all.
     #[must_use]
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> CommandLine {
         let mut parsed = CommandLine::default();
+        // True while the last directive has no value.
+        let mut lacks_value = false;
         for (index, argument) in arguments.into_iter().enumerate() {
-            if argument == "-" {
+            let begins = argument.starts_with("--");
+            let is_value = lacks_value
+                && !(begins && parsed.options.last().is_some_and(|(name, _)| is_save(name)));
+            if argument == "-" && !is_value {
                 parsed.reads_standard_input = true;
-            } else if let Some(name) = argument.strip_prefix("--") {
-                parsed.options.push(option(name));
+            } else if begins && !is_value {
+                let directive = option(&argument[2..]);
+                lacks_value = directive.1.is_empty();
+                parsed.options.push(directive);
             } else if let Some((_, values)) = parsed.options.last_mut() {
                 values.push(argument);
+                lacks_value = false;
             } else if index == 0 {
                 parsed.file = Some(argument);
+            } else if parsed.strays.is_empty() && find(&argument).is_some() {
+                parsed.options.push((argument, Vec::new()));
+                lacks_value = true;
             } else {
                 parsed.strays.push(argument);
             }
         }
         parsed
     }
+}
+
+fn is_save(name: &str) -> bool {
+    name.eq_ignore_ascii_case("save")
 }
 
 /// A directive with the values that its own argument holds, as a line of a file would.
@@ -127,7 +144,7 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
     for (name, values) in &command_line.options {
         loader.place = (COMMAND_LINE.into(), 0);
         let mut words: Vec<&str> = values.iter().map(String::as_str).collect();
-        if words.is_empty() && name.eq_ignore_ascii_case("save") {
+        if words.is_empty() && is_save(name) {
             // Of all directives, this one forgets on the command line, where a line would not.
             words.push("");
         }

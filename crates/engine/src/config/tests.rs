@@ -118,12 +118,12 @@ fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
 #[test]
 fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
     let files = [
-        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\nactivedefrag yes\n"),
+        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\ntls-cluster yes\n"),
         ("b.conf", "hz 5\nloadmodule x.so\nfrobnicate 1\nrequirepass \"a\n"),
         ("-", "\ndir missing\ninclude none.conf\ninclude\n"),
     ];
     let arguments =
-        ["a.conf", "-", "stray", "--prot", "1", "--hz", "x", "--maxmemory", "--check-confg"];
+        ["a.conf", "-", "stray", "--prot", "1", "--hz", "x", "--check-confg", "1", "--maxmemory"];
     assert_eq!(
         faults(load_with(&files, &arguments)),
         [
@@ -135,8 +135,8 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
             "b.conf:4: directive 'requirepass': Unbalanced quotes in configuration line",
             "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you \
              mean 'maxmemory'?",
-            "a.conf:6: directive 'activedefrag': 'yes' is not supported: memory is not \
-             defragmented; accepted: 'no'",
+            "a.conf:6: directive 'tls-cluster': 'yes' is not supported: there is no cluster mode; \
+             accepted: 'no'",
             "standard input:2: directive 'dir': entity not found; accepted: a directory that can \
              be entered",
             "standard input:3: directive 'include': can't open config file 'none.conf': entity \
@@ -149,9 +149,9 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
              'port'?",
             "command line: --hz: argument couldn't be parsed into an integer; accepted: 0 to \
              2147483647",
-            "command line: --maxmemory: wrong number of arguments; accepted: memory, from 0",
             "command line: --check-confg: Bad directive or wrong number of arguments; did you \
              mean 'check-config'?",
+            "command line: --maxmemory: wrong number of arguments; accepted: memory, from 0",
         ]
     );
 }
@@ -255,7 +255,7 @@ fn what_does_not_exist_stops_the_start() {
         "loadmodule /x.so",
         "rename-command FLUSHALL \"\"",
         "min-replicas-to-write 1",
-        "activedefrag yes",
+        "tls-cluster yes",
     ] {
         let found = faults(load_file(line));
         assert!(
@@ -263,11 +263,11 @@ fn what_does_not_exist_stops_the_start() {
             "{found:?}"
         );
     }
-    let error = set(&Configuration::default(), &[("activedefrag", "yes")]).expect_err("not there");
+    let error = set(&Configuration::default(), &[("tls-cluster", "yes")]).expect_err("not there");
     assert_eq!(
         error,
-        "ERR CONFIG SET failed (possibly related to argument 'activedefrag') - 'yes' is \
-         not supported: memory is not defragmented. Accepted: 'no'"
+        "ERR CONFIG SET failed (possibly related to argument 'tls-cluster') - 'yes' is \
+         not supported: there is no cluster mode. Accepted: 'no'"
     );
 }
 
@@ -302,6 +302,31 @@ fn a_line_save_without_points_forgets_the_default_and_nothing_else() {
     }
     let of_option = load_with(&[("a.conf", "save 60 1")], &["a.conf", "--save", "--hz", "5"]);
     assert_eq!(of_option.expect("it is right").value("save"), Some(""));
+}
+
+#[test]
+fn command_lines_are_sorted_as_by_valkey() {
+    for (arguments, name, value) in [
+        // The first directive behind a file needs no dashes.
+        (&["a.conf", "loglevel", "verbose", "--maxmemory '1mb'"][..], "loglevel", "verbose"),
+        (&["a.conf", "loglevel", "verbose", "--maxmemory '1mb'"], "maxmemory", "1048576"),
+        // The first value may look like a directive.
+        (&["--requirepass", "--hz", "--port", "7"], "requirepass", "--hz"),
+        (&["--requirepass", "--hz", "--port", "7"], "port", "7"),
+        (&["--requirepass --hz", "--port", "7"], "requirepass", "--hz"),
+        (&["--requirepass", "-", "--port", "7"], "requirepass", "-"),
+        // Not that of save, which may have none.
+        (&["--save", "--hz", "7"], "hz", "7"),
+        (&["--save", "--hz", "7"], "save", ""),
+        (&["--requirepass", "--save", "--save", "", "--hz", "7"], "requirepass", "--save"),
+        (&["--requirepass", "--save", "--save", "", "--hz", "7"], "save", ""),
+    ] {
+        let loaded = load_with(&[("a.conf", "")], arguments);
+        let loaded = loaded.unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+        assert_eq!(loaded.value(name), Some(value), "{arguments:?}");
+    }
+    let found = faults(load_with(&[("a.conf", "")], &["a.conf", "b.conf", "loglevel", "verbose"]));
+    assert!(found[0].starts_with("command line: 'b.conf': a value without a directive"));
 }
 
 #[test]

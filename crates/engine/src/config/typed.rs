@@ -7,7 +7,9 @@ use tidemill_store::value::stream::NodeLimits;
 use super::configuration::Configuration;
 use super::value::parse_memory;
 use crate::commit::EventClass;
-use crate::settings::{AllowedClients, BusyReply, EvictionPolicy, Quiescent, SavePoint, Settings};
+use crate::settings::{
+    AllowedClients, BusyReply, DefragSettings, EvictionPolicy, Quiescent, SavePoint, Settings,
+};
 use crate::telemetry::command_log::LogLimits;
 use crate::use_stamp::FrequencyScale;
 
@@ -273,6 +275,19 @@ impl Configuration {
         }
     }
 
+    fn defrag(&self) -> DefragSettings {
+        DefragSettings {
+            is_on: self.flag("activedefrag"),
+            ignored_bytes: self.number("active-defrag-ignore-bytes"),
+            lower_percent: self.number("active-defrag-threshold-lower"),
+            upper_percent: self.number("active-defrag-threshold-upper"),
+            effort_min: self.number("active-defrag-cycle-min"),
+            effort_max: self.number("active-defrag-cycle-max"),
+            step_us: self.number("active-defrag-cycle-us"),
+            elements_max: self.number("active-defrag-max-scan-fields"),
+        }
+    }
+
     /// Values that commands read.
     #[must_use]
     pub fn settings(&self) -> Settings {
@@ -283,6 +298,7 @@ impl Configuration {
             acl_log_entries_max: self.number("acllog-max-len"),
             maxmemory_bytes: self.number("maxmemory"),
             expire_effort: self.number("active-expire-effort"),
+            defrag: self.defrag(),
             import_mode: self.flag("import-mode"),
             eviction_policy: EvictionPolicy::of_name(self.text("maxmemory-policy")),
             eviction_samples: self.number("maxmemory-samples"),

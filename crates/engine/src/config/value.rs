@@ -110,6 +110,14 @@ fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
     if chosen.len() > 1 && chosen.iter().any(|word| word == choices[0]) {
         return Err(not_a_choice(choices));
     }
+    let has = |wanted: &str| chosen.iter().any(|word| word == wanted);
+    if has("save") && has("nosave") {
+        return Err(
+            "shutdown-on-sigterm and shutdown-on-sigint cannot specify both SAVE and NOSAVE \
+                    options"
+                .into(),
+        );
+    }
     Ok(chosen.join(" "))
 }
 

@@ -194,29 +194,28 @@ fn permit<E: Enter>(
     Err(error)
 }
 
-/// Error of a command that is refused while a script is busy, or data cannot be saved, or is being
-/// loaded.
+/// Error of a command that is refused while data cannot be saved, or is being loaded, or a script
+/// is busy: in Valkey's order. A log is replayed whatever there is.
 #[cold]
 fn refused_now<E>(executor: &Executor<'_, '_, E>, command: &Command) -> Option<CommandError> {
     let Executor { shared, worker, session, .. } = executor;
-    if let Some(kind) = worker.busy
-        && !command.flags.contains(Flags::ALLOW_BUSY)
-    {
-        return Some(busy_error(kind));
-    }
     if worker.refuses_writes && is_refused_unsaved(command) {
         return Some(shared.write_refused());
     }
-    if session.replays || !shared.loading.is_running() {
+    if session.replays {
         return None;
     }
-    let is_allowed = |command: &Command| command.flags.contains(Flags::LOADING);
     // One that was queued before runs by EXEC.
     let queued = session.transaction.iter().filter(|_| command.name == "exec");
-    let mut queued = queued.flat_map(|transaction| &transaction.queued);
-    let allows_all =
-        is_allowed(command) && queued.all(|queued| is_allowed(shared.commands.command(queued.id)));
-    (!allows_all).then_some(CommandError::Loading)
+    let queued = queued.flat_map(|transaction| &transaction.queued);
+    let queued = queued.map(|queued| shared.commands.command(queued.id));
+    let mut all = std::iter::once(command).chain(queued);
+    let is_refused = |command: &Command| !command.flags.contains(Flags::LOADING);
+    if shared.loading.is_running() && all.any(is_refused) {
+        return Some(CommandError::Loading);
+    }
+    let is_busy = !command.flags.contains(Flags::ALLOW_BUSY);
+    worker.busy.filter(|_| is_busy).map(busy_error)
 }
 
 /// True if a command is refused while data cannot be saved: a write, and `PING`, by which clients

@@ -273,7 +273,7 @@ fn write<E: Enter>(
     };
     let mut unit = Unit::new(shared, locks.map_err(Stop::wait)?);
     if publishes_several([(command, positions.len())]) {
-        unit.mark_held();
+        unit.mark_held_timed(shared, executor.worker);
     }
     let takes_pieces = executor.takes_pieces();
     executor.worker.begin_lookups();

@@ -11,6 +11,7 @@
 //! a stall of the worker in the middle of a pipeline does not blame a command; the latency event
 //! compares the run's whole time.
 
+use rand_xoshiro::rand_core::Rng;
 use tidemill_resp::request::ArgumentView;
 
 use super::executor::Executor;
@@ -22,6 +23,7 @@ use crate::shared::clients;
 use crate::shared::monitor;
 use crate::slots::waiter::{WaitEnd, Waiter};
 use crate::telemetry::command_log::{LogEntry, LogKind, shortened};
+use crate::telemetry::hot_keys::HotSample;
 use crate::telemetry::latency::Sample;
 use crate::telemetry::shown_arguments;
 use crate::worker::Worker;
@@ -90,8 +92,26 @@ impl<E> Executor<'_, '_, E> {
             };
             self.note_latency(self.worker.run.ran.iter().all(is_fast), elapsed_ns);
         }
+        if self.shared.hot_keys.is_on() {
+            self.note_hot_run(elapsed_ns, request);
+        }
         self.worker.run.last_ns = elapsed_ns;
         self.worker.run.begin(now_ns);
+    }
+
+    /// Notes one of the commands that ran, chosen at random, in the place of all of them: in the
+    /// long run each key gets what is its own.
+    #[cold]
+    fn note_hot_run<'a>(&mut self, elapsed_ns: u64, request: impl Fn(usize) -> ArgumentView<'a>) {
+        let ran = &self.worker.run.ran;
+        let count = ran.len();
+        let (id, index) = ran[self.worker.random.next_u64() as usize % count];
+        let args = request(index);
+        let reply_bytes = self.reply.len();
+        let before = std::mem::replace(&mut self.worker.run.reply_bytes, reply_bytes);
+        let bytes = request_bytes(&args) * count + reply_bytes.saturating_sub(before);
+        let command = self.shared.commands.command(id);
+        note_hot((self.shared, self.worker), command, &args, (elapsed_ns, bytes));
     }
 
     /// Logs a command if its request or reply is large.
@@ -159,6 +179,10 @@ impl<E> Executor<'_, '_, E> {
             self.note_latency(command.flags.contains(Flags::FAST), elapsed_ns);
         }
         self.note_sizes(command, args, request_bytes(args), reply_bytes);
+        if self.shared.hot_keys.is_on() {
+            let bytes = request_bytes(args) + reply_bytes;
+            note_hot((self.shared, self.worker), command, args, (elapsed_ns, bytes));
+        }
     }
 
     /// Notes a command of a script, which is counted later by [`Executor::count_inner`].
@@ -286,6 +310,23 @@ impl<E> Executor<'_, '_, E> {
     }
 }
 
+/// Notes what a command with keys cost, for `HOTKEYS`.
+#[cold]
+fn note_hot(
+    (shared, worker): (&Shared, &Worker),
+    command: &Command,
+    args: &ArgumentView<'_>,
+    (ns, bytes): (u64, usize),
+) {
+    let positions = command.key_positions(args).unwrap_or_default();
+    if positions.is_empty() {
+        return;
+    }
+    let sample = HotSample { now_ms: worker.now_ms(), ns, bytes: bytes as u64 };
+    let keys = positions.iter().map(|&position| args.get(position));
+    shared.hot_keys.note(worker.index, sample, keys);
+}
+
 /// Puts an entry into a command's log, unless the command is one that is not logged.
 fn log_for(
     (shared, worker): (&Shared, &Worker),
@@ -335,6 +376,10 @@ pub fn note_unblocked(
         of_command.rejected.add(u64::from(is_rejected));
     }
     let arguments = waiter.arguments.view();
+    if shared.hot_keys.is_on() && matches!(end, WaitEnd::Served(_)) {
+        let bytes = request_bytes(&arguments) + reply_bytes;
+        note_hot((shared, worker), waiter.command, &arguments, (elapsed_ns, bytes));
+    }
     let values = [
         (LogKind::Slow, elapsed_ns / 1000),
         (LogKind::LargeRequest, request_bytes(&arguments) as u64),

@@ -6,11 +6,12 @@
 //! in a transaction ([`transaction`]); or on the session. The writer of a key that somebody waits
 //! for serves them before it releases ([`serve`]). Long replies are made in [`pieces`]. Notes
 //! on commands are in [`measure`], lack of memory is in [`shortage`]; keys that expire unread are
-//! swept away beside all that ([`sweep`]).
+//! swept away beside all that ([`sweep`]), and blocks in sparse pages are moved ([`defragment`]).
 //! [`evict`] makes room in `maxmemory` before a command runs.
 
 mod admit;
 mod batch;
+mod defrag;
 mod evict;
 mod executor;
 pub mod keyed;
@@ -34,6 +35,7 @@ pub use crate::admin::scripting::{
     restore as restore_functions, restore_sources as restore_libraries,
 };
 pub use batch::Batch;
+pub use defrag::defragment;
 pub use evict::relieve;
 pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};
 pub use measure::note_unblocked;

@@ -13,7 +13,7 @@ use super::executor::Executor;
 use crate::access::locks::LockSet;
 use crate::access::unit::Unit;
 use crate::command::{Command, Flags, Scope};
-use crate::limits::{TRACKED_KEYS_EVICTED_MAX, TRACKED_KEYS_WALKED_MAX};
+use crate::limits::{TRACKED_KEYS_EVICTED_MAX, TRACKED_KEYS_LOCKED_MAX, TRACKED_KEYS_WALKED_MAX};
 use crate::shared::Shared;
 use crate::slots::parking::WaitTarget;
 use crate::slots::registry::SlotRegistry;
@@ -135,6 +135,7 @@ pub fn limit_tracked(shared: &Shared, worker: &mut Worker) {
     if walk.slots_left == 0 && walk.ended != tracking.ended() {
         walk.ended = tracking.ended();
         walk.slots_left = SLOT_COUNT;
+        walk.next_number = 0;
     }
     let (mut walked, mut evicted) = (0, 0);
     for _ in 0..SLOT_COUNT {
@@ -145,16 +146,23 @@ pub fn limit_tracked(shared: &Shared, worker: &mut Worker) {
         }
         let slot = SlotNumber::from_index(walk.next_slot % SLOT_COUNT);
         let slot = slot.expect("it is below the number of slots");
-        walk.next_slot = (walk.next_slot + 1) % SLOT_COUNT;
+        let from = std::mem::take(&mut walk.next_number);
         // One that is taken keeps what is dead in it until somebody meets that.
-        walk.slots_left = walk.slots_left.saturating_sub(1);
-        let Some(mut lock) = shared.keyspace.try_lock(slot) else { continue };
-        let Some(side) = lock.side_if_any().filter(|side| !side.tracked.is_empty()) else {
-            continue;
-        };
-        walked += side.tracked.forget_ended(&tracking.totals);
-        while evicted < TRACKED_KEYS_EVICTED_MAX && evict_one(shared, worker, side) {
-            evicted += 1;
+        if let Some(mut lock) = shared.keyspace.try_lock(slot)
+            && let Some(side) = lock.side_if_any().filter(|side| !side.tracked.is_empty())
+        {
+            let left = TRACKED_KEYS_LOCKED_MAX.min(TRACKED_KEYS_WALKED_MAX - walked);
+            let (looked, next) = side.tracked.forget_ended(&tracking.totals, from, left);
+            walked += looked;
+            while evicted < TRACKED_KEYS_EVICTED_MAX && evict_one(shared, worker, side) {
+                evicted += 1;
+            }
+            if let Some(number) = next {
+                walk.next_number = number;
+                continue;
+            }
         }
+        walk.next_slot = (walk.next_slot + 1) % SLOT_COUNT;
+        walk.slots_left = walk.slots_left.saturating_sub(1);
     }
 }

@@ -17,6 +17,7 @@ use super::permission;
 use super::script::{self, Suspended};
 use super::unit::{close_gate, commit, run_inner};
 use crate::access::handler::Handler;
+use crate::access::key_hashes::KeyHashes;
 use crate::access::locks::{LockSet, Slots, ascending};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
@@ -154,7 +155,7 @@ pub(crate) fn exec<E: Enter>(executor: &mut Executor<'_, '_, E>, id: CommandId) 
     }
     unwatch(shared, executor.worker, executor.session, Some(&mut unit));
     if publishes_several {
-        unit.mark_held();
+        unit.mark_held_timed(shared, executor.worker);
     }
     let mut course = Course { queued: transaction.queued, next: 0, reply_end: None };
     if !has_script {
@@ -302,7 +303,7 @@ fn run_queued<'k, E: Enter>(
         // A script before it was suspended: the gate is open since.
         alone.gate = Some(close_gate(executor.shared, executor.reader.seat()));
     }
-    Ran::Done(run_inner(executor, unit, call, alone.gate.as_ref()))
+    Ran::Done(run_inner(executor, unit, call, KeyHashes::None, alone.gate.as_ref()))
 }
 
 /// True if a command runs with all other workers stopped.

@@ -485,7 +485,7 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// Parks the session, or lets it try again at once when what it waits for is free by now.
     pub(crate) fn park(&mut self, place: WaitTarget) -> Next {
-        self.session.count_attempt(place);
+        self.session.count_attempt(place, || self.shared.clock.monotonic_us());
         let ticket = self.ticket();
         let shared = self.shared;
         if place != WaitTarget::Token {
@@ -516,6 +516,11 @@ impl<E: Enter> Executor<'_, '_, E> {
         };
         if is_parked {
             self.worker.stats(shared).parked.add(1);
+            if let WaitTarget::Slot(slot) = place
+                && shared.hot_keys.is_on()
+            {
+                shared.hot_keys.note_park(self.worker.index, slot.index(), self.worker.now_ms());
+            }
             Next::WakeUp(WakeUp::Message)
         } else {
             Next::Turn

@@ -65,11 +65,12 @@ pub(crate) fn close_gate<'k>(shared: &'k Shared, seat: &Seat) -> ClosedGate<'k> 
 /// it failed: it can neither block nor wait, because the unit has all its slots already.
 ///
 /// `alone` is the closed gate where nobody else runs, without which a command on the whole keyspace
-/// is no part of a unit.
+/// is no part of a unit. `known` are the hashes of keys that the caller has computed.
 pub(crate) fn run_inner<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     mut unit: Unit<'k>,
     (id, args): (CommandId, &ArgumentView<'_>),
+    known: KeyHashes<'_>,
     alone: Option<&ClosedGate<'_>>,
 ) -> Unit<'k> {
     let shared: &'k Shared = executor.shared;
@@ -84,7 +85,7 @@ pub(crate) fn run_inner<'k, E: Enter>(
                 (command, args),
                 guard.section(),
                 Access::Locked(unit),
-                KeyHashes::None,
+                known,
             );
             let outcome = handler(&mut cx);
             (outcome, cx.into_unit())

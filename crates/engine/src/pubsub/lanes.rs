@@ -22,8 +22,10 @@ use smallvec::SmallVec;
 use self::handshake::Handshake;
 use super::TopicKind;
 use super::invalidations::{Broadcast, Invalidated};
+use crate::clock::Clock;
 use crate::limits::{CROWDED_LANE_BYTES, DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
 use crate::slots::mailbox::Mailboxes;
+use crate::telemetry::spread::Spread;
 
 /// A message that was published.
 #[derive(Debug)]
@@ -128,6 +130,8 @@ impl CutOff {
 struct Queue {
     deliveries: VecDeque<Delivery>,
     cut_off: CutOff,
+    /// When the first of the deliveries was posted, monotonic ns.
+    since_ns: u64,
 }
 
 /// The lane of one worker.
@@ -138,6 +142,8 @@ struct Lane {
     /// Bytes in the queue. Written under its lock.
     bytes: AtomicUsize,
     handshake: Handshake,
+    /// Time from the first post until the worker took all, ns. Written by the worker alone.
+    delay_ns: Spread,
 }
 
 impl Lane {
@@ -150,6 +156,7 @@ impl Lane {
 pub struct Lanes {
     lanes: Box<[Lane]>,
     mailboxes: Arc<Mailboxes>,
+    clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for Lanes {
@@ -161,8 +168,8 @@ impl fmt::Debug for Lanes {
 impl Lanes {
     /// One lane per worker of `mailboxes`, which wake the workers.
     #[must_use]
-    pub fn new(worker_count: usize, mailboxes: Arc<Mailboxes>) -> Lanes {
-        Lanes { lanes: (0..worker_count).map(|_| Lane::default()).collect(), mailboxes }
+    pub fn new(worker_count: usize, mailboxes: Arc<Mailboxes>, clock: Arc<dyn Clock>) -> Lanes {
+        Lanes { lanes: (0..worker_count).map(|_| Lane::default()).collect(), mailboxes, clock }
     }
 
     /// Posts for a worker, and wakes it if it sleeps. Waits for nothing but the lane's own lock.
@@ -175,6 +182,9 @@ impl Lanes {
             queue.cut_off.note(&delivery);
         } else {
             lane.bytes.store(bytes, Ordering::Relaxed);
+            if queue.deliveries.is_empty() {
+                queue.since_ns = self.clock.monotonic_ns();
+            }
             queue.deliveries.push_back(delivery);
         }
         lane.handshake.note_posts();
@@ -225,12 +235,23 @@ impl Lanes {
         let mut queue = lane.queue();
         lane.handshake.note_taken();
         lane.bytes.store(0, Ordering::Relaxed);
+        if !queue.deliveries.is_empty() {
+            let delay_ns = self.clock.monotonic_ns().saturating_sub(queue.since_ns);
+            lane.delay_ns.record(delay_ns);
+        }
         if taken.is_empty() {
             std::mem::swap(taken, &mut queue.deliveries);
         } else {
             taken.append(&mut queue.deliveries);
         }
         std::mem::take(&mut queue.cut_off)
+    }
+
+    /// Time from the first post into a worker's empty lane until the worker took what was there,
+    /// ns.
+    #[must_use]
+    pub fn delay_ns(&self, worker: usize) -> &Spread {
+        &self.lanes[worker].delay_ns
     }
 
     /// True if commands that publish should not post for a worker now.

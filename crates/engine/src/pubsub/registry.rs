@@ -310,6 +310,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::clock::Still;
     use crate::limits::{DELIVERY_OVERHEAD_BYTES, LANE_BYTES_MAX};
     use crate::slots::mailbox::{Mailboxes, Notify};
 
@@ -322,7 +323,10 @@ mod tests {
     fn parts(worker_count: usize) -> (PubSub, Lanes) {
         let silent = |_| Box::new(Silent) as Box<dyn Notify>;
         let mailboxes = Mailboxes::new((0..worker_count).map(silent).collect());
-        (PubSub::new(Seed::new(1, 2)), Lanes::new(worker_count, Arc::new(mailboxes)))
+        (
+            PubSub::new(Seed::new(1, 2)),
+            Lanes::new(worker_count, Arc::new(mailboxes), Arc::new(Still)),
+        )
     }
 
     fn posted(lanes: &Lanes, worker: usize) -> usize {

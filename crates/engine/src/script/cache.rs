@@ -181,10 +181,10 @@ impl Cache {
         let removed = std::mem::take(&mut *self.state()).scripts;
         removed.values().for_each(|entry| entry.script.remove());
         // Relaxed: a hint to free memory.
-        self.removals.fetch_add(1, Ordering::Relaxed);
+        self.removals.fetch_add(removed.len() as u64, Ordering::Relaxed);
     }
 
-    /// Changes when a script is removed.
+    /// Number of scripts that were removed so far.
     pub(crate) fn removals(&self) -> u64 {
         // Relaxed: a hint to free memory.
         self.removals.load(Ordering::Relaxed)

@@ -373,9 +373,22 @@ impl Clients {
     /// Registers a new client of a worker.
     #[must_use]
     pub fn register(&self, worker: usize, origin: ClientOrigin, now_ms: u64) -> Arc<Client> {
+        let client = self.make(worker, origin, now_ms);
+        let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        by_id.insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    /// A client that is no connection: nobody sees or kills it.
+    #[must_use]
+    pub fn unlisted(&self, worker: usize) -> Arc<Client> {
+        self.make(worker, ClientOrigin::default(), 0)
+    }
+
+    fn make(&self, worker: usize, origin: ClientOrigin, now_ms: u64) -> Arc<Client> {
         // Relaxed: ids only have to be unique and ascending in each other's order.
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client {
+        Arc::new(Client {
             id,
             address: origin.address,
             local_address: origin.local_address,
@@ -415,10 +428,7 @@ impl Clients {
             topics: Mutex::default(),
             waiter: Mutex::default(),
             watch: Mutex::default(),
-        });
-        let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
-        by_id.insert(id, Arc::clone(&client));
-        client
+        })
     }
 
     /// Forgets a client that disconnected.

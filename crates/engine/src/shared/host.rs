@@ -2,6 +2,8 @@
 
 use std::io;
 
+use tidemill_store::Block;
+
 pub use crate::blocking::LogPosition;
 use crate::config::Configuration;
 use crate::migration::{MigrationDone, MigrationEnd, MigrationRequest};
@@ -35,6 +37,20 @@ pub struct AppendOnlyFacts {
     pub has_failed: bool,
     /// True while it has no base, so that a start would not find it.
     pub awaits_first_base: bool,
+}
+
+/// Fault of each use of a file of data, for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DiskFault {
+    /// Nothing.
+    None,
+    /// Writes, by EIO.
+    Write,
+    /// Writes, by EIO behind one that took a part.
+    ShortWrite,
+    /// Syncs, by EIO.
+    Sync,
 }
 
 /// Services of the process around the engine, for commands.
@@ -107,6 +123,15 @@ pub trait Host: Send + Sync + 'static {
     /// Lets the allocator give unused memory back to the system.
     fn purge_memory(&self);
 
+    /// True if a block lies in pages that hold little, and would do better elsewhere.
+    fn is_sparse(&self, _block: Block<'_>) -> bool {
+        false
+    }
+
+    /// Lets the allocator take back the free memory that it keeps for the calling thread, so that
+    /// the next allocations come from its fullest pages.
+    fn flush_thread_cache(&self) {}
+
     /// True if the system would give the process `bytes` more.
     fn has_room(&self, _bytes: usize) -> bool {
         true
@@ -134,6 +159,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// Pauses before each write of the append-only file, for tests.
     fn delay_log_writes(&self, _microseconds: u64) {}
+
+    /// Lets writes or syncs of data's files fail from now on, for tests.
+    fn fail_disk(&self, _fault: DiskFault) {}
 
     /// Facts about the append-only file, if there is one.
     fn append_only(&self) -> Option<AppendOnlyFacts> {

@@ -3,12 +3,12 @@
 //! May touch: slots, telemetry, configuration. Knows neither workers nor sessions.
 
 pub mod clients;
+mod defrag;
 mod error_counts;
 mod host;
 mod lazy_free;
 mod live_config;
 pub(crate) mod loading;
-pub mod log_reload;
 pub(crate) mod memory_limit;
 pub mod monitor;
 mod pause;
@@ -18,7 +18,8 @@ mod state;
 pub mod tracking;
 mod write_refusal;
 
-pub use host::{AllocatorMemory, AppendOnlyFacts, Host, LogPosition};
+pub use defrag::DefragEffort;
+pub use host::{AllocatorMemory, AppendOnlyFacts, DiskFault, Host, LogPosition};
 pub use lazy_free::PendingFrees;
 pub use loading::{Loading, LoadingFigures};
 pub use memory_limit::MemoryLimit;
@@ -26,3 +27,4 @@ pub use pause::PauseMode;
 pub use rewrites::{RewriteFigures, Rewrites};
 pub use snapshots::{AlreadySaving, SnapshotFigures, Snapshots};
 pub use state::{Shared, SharedSpec};
+pub use tidemill_store::Block;

@@ -26,6 +26,8 @@ pub struct RewriteFigures {
     pub count: u64,
     /// Rewrites in a row that failed.
     pub failures: u64,
+    /// Most bytes that the last one kept from being freed.
+    pub held_bytes_peak: u64,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ struct State {
     pause_minutes: u64,
     /// End of that pause, Unix time in seconds.
     paused_until_s: Option<u64>,
+    /// True if the one at hand is to count as failed although it was cancelled.
+    is_aborted: bool,
 }
 
 /// State of rewrites.
@@ -73,14 +77,20 @@ impl Rewrites {
         let Some(started_us) = state.started_us.take() else { return };
         let duration_us = now_us.saturating_sub(started_us);
         state.figures.last_duration_s = Some(duration_us / 1_000_000);
+        let is_aborted = std::mem::take(&mut state.is_aborted);
         if has_succeeded {
             state.figures.has_failed = false;
             state.figures.failures = 0;
-        } else if !self.is_cancelled() {
+        } else if is_aborted || !self.is_cancelled() {
             // One that was cancelled says nothing of the disk.
             state.figures.has_failed = true;
             state.figures.failures += 1;
         }
+    }
+
+    /// Notes the most bytes that the rewrite at hand kept from being freed.
+    pub fn note_held_bytes(&self, held_bytes_peak: u64) {
+        self.state().figures.held_bytes_peak = held_bytes_peak;
     }
 
     /// Asks for a rewrite as soon as there can be one.
@@ -117,6 +127,15 @@ impl Rewrites {
             self.is_cancelled.store(true, Ordering::Relaxed);
         }
         state.started_us.is_some()
+    }
+
+    /// As [`cancel`](Self::cancel), and lets it count as failed.
+    pub(crate) fn abort(&self) {
+        let mut state = self.state();
+        if state.started_us.is_some() {
+            state.is_aborted = true;
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// As [`cancel`](Self::cancel), for who needs a cut at once: the rewrite is made up for later.

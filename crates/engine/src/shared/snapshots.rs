@@ -29,7 +29,9 @@ pub struct SnapshotFigures {
     pub loaded_keys: u64,
     /// Keys that were not, because their time was over.
     pub expired_keys: u64,
-    /// Keys that the save at hand has written.
+    /// True if a background save or a base of the append-only file is being written.
+    pub is_writing: bool,
+    /// Keys of it that are written.
     pub saved_keys: u64,
     /// Keys that there were at its cut.
     pub total_keys: u64,
@@ -46,6 +48,8 @@ struct Running {
     /// Changes of all workers at the cut.
     changes: u64,
     is_background: bool,
+    /// True if it is to count as failed although it was cancelled.
+    is_aborted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +60,8 @@ struct State {
     saved_changes: u64,
     /// Unix time in seconds of the last attempt.
     last_attempt_s: u64,
+    /// True while a base of the append-only file is written.
+    has_log_cut: bool,
     /// Libraries of functions at the cut of the save at hand.
     libraries: Arc<Libraries>,
 }
@@ -73,6 +79,9 @@ impl State {
 #[derive(Debug)]
 pub struct Snapshots {
     state: Mutex<State>,
+    /// Locked while a finished file is put into its place, which may take as long as the disk
+    /// likes, and by those that must not come in between. Locked before `state`.
+    placing: Mutex<()>,
     /// The last background save failed; a copy of `last_succeeded` for the boundary of a worker.
     has_failed: AtomicBool,
     /// Keys that the save at hand has written.
@@ -93,6 +102,7 @@ impl Snapshots {
             SnapshotFigures { last_save_s: now_s, last_succeeded: true, ..Default::default() };
         Snapshots {
             state: Mutex::new(State { figures, ..State::default() }),
+            placing: Mutex::new(()),
             has_failed: AtomicBool::new(false),
             saved_keys: AtomicU64::new(0),
             is_cancelled: AtomicBool::new(false),
@@ -104,9 +114,21 @@ impl Snapshots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the libraries of functions at a cut for the append-only file.
-    pub(super) fn note_libraries(&self, libraries: Arc<Libraries>) {
-        self.state().libraries = libraries;
+    /// Notes a cut for the append-only file, with the libraries of functions at it.
+    pub(super) fn begin_log_cut(&self, libraries: Arc<Libraries>) {
+        let mut state = self.state();
+        state.libraries = libraries;
+        state.has_log_cut = true;
+        // Relaxed: a statistic.
+        self.saved_keys.store(0, Ordering::Relaxed);
+    }
+
+    /// The cut for the append-only file is written, or given up.
+    pub fn end_log_cut(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.has_log_cut) {
+            state.figures.total_keys = 0;
+        }
     }
 
     /// Sources of the libraries of functions at the last cut.
@@ -135,7 +157,8 @@ impl Snapshots {
         if state.running.is_some() {
             return Err(AlreadySaving);
         }
-        state.running = Some(Running { started_us: now_us, changes, is_background });
+        state.running =
+            Some(Running { started_us: now_us, changes, is_background, is_aborted: false });
         state.last_attempt_s = now_us / 1_000_000;
         state.libraries = libraries;
         // Relaxed, all: statistics, and requests that are looked at again and again.
@@ -163,7 +186,7 @@ impl Snapshots {
     pub(super) fn end(&self, now_us: u64, has_succeeded: bool) {
         let mut state = self.state();
         let Some(running) = state.running.take() else { return };
-        let was_cancelled = self.is_cancelled() && !has_succeeded;
+        let was_cancelled = self.is_cancelled() && !has_succeeded && !running.is_aborted;
         let figures = &mut state.figures;
         figures.total_keys = 0;
         if running.is_background {
@@ -183,10 +206,11 @@ impl Snapshots {
         }
     }
 
-    /// Puts a finished file into its place by `put`, unless the save at hand was cancelled; none
-    /// then. No save is cancelled meanwhile.
+    /// Puts a finished file into its place by `put`, which may block, unless the save at hand was
+    /// cancelled; none then. No save is cancelled meanwhile. Figures are answered meanwhile, and
+    /// `put` may ask for them.
     pub fn put_unless_cancelled<T>(&self, put: impl FnOnce() -> T) -> Option<T> {
-        let _state = self.state();
+        let _placing = self.placing.lock().unwrap_or_else(PoisonError::into_inner);
         (!self.is_cancelled()).then(put)
     }
 
@@ -235,8 +259,10 @@ impl Snapshots {
         self.state().running.is_some()
     }
 
-    /// Asks the save at hand to end without a file; tells whether there is one.
+    /// Asks the save at hand to end without a file; tells whether there is one. Waits while its
+    /// file is put into its place.
     pub fn cancel(&self) -> bool {
+        let _placing = self.placing.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
         let is_running = state.running.is_some();
         if is_running {
@@ -244,6 +270,14 @@ impl Snapshots {
             self.is_cancelled.store(true, Ordering::Relaxed);
         }
         is_running
+    }
+
+    /// As [`cancel`](Self::cancel), and lets a save in the background count as failed.
+    pub(crate) fn abort(&self) {
+        if let Some(running) = &mut self.state().running {
+            running.is_aborted = true;
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// True if the save at hand is to end without a file.
@@ -280,12 +314,73 @@ impl Snapshots {
     pub fn figures(&self, now_us: u64, changes: u64) -> SnapshotFigures {
         let state = self.state();
         let running = state.running.filter(|running| running.is_background);
+        let is_writing = running.is_some() || state.has_log_cut;
         SnapshotFigures {
+            is_writing,
             current_duration_s: running
                 .map(|running| now_us.saturating_sub(running.started_us) / 1_000_000),
             unsaved_changes: state.unsaved(changes),
-            saved_keys: if running.is_some() { self.saved_keys.load(Ordering::Relaxed) } else { 0 },
+            saved_keys: if is_writing { self.saved_keys.load(Ordering::Relaxed) } else { 0 },
             ..state.figures.clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Bound of what must not wait.
+    const PROMPT: Duration = Duration::from_secs(20);
+
+    fn running() -> Snapshots {
+        let snapshots = Snapshots::new(0);
+        snapshots.begin(0, (0, Arc::default()), true).expect("no other save");
+        snapshots
+    }
+
+    /// A rename that frees a large file takes hundreds of milliseconds, and workers ask meanwhile.
+    #[test]
+    fn figures_do_not_wait_until_a_file_is_in_its_place() {
+        let snapshots = Arc::new(running());
+        let put = snapshots.put_unless_cancelled(|| {
+            let (sender, answers) = channel();
+            let asked = Arc::clone(&snapshots);
+            thread::spawn(move || {
+                let figures = asked.figures(1_000_000, 0);
+                let _ = sender.send((figures.current_duration_s, asked.is_running()));
+            });
+            answers.recv_timeout(PROMPT)
+        });
+        assert_eq!(put, Some(Ok((Some(1), true))));
+    }
+
+    #[test]
+    fn a_save_is_cancelled_before_its_file_is_put_or_behind_that() {
+        let snapshots = running();
+        let events = Mutex::new(Vec::new());
+        let note = |event| events.lock().expect("no panic").push(event);
+        thread::scope(|scope| {
+            let put = snapshots.put_unless_cancelled(|| {
+                let (sender, begun) = channel();
+                let (snapshots, note) = (&snapshots, &note);
+                scope.spawn(move || {
+                    let _ = sender.send(());
+                    snapshots.cancel();
+                    note("cancelled");
+                });
+                begun.recv_timeout(PROMPT).expect("the thread begins");
+                // Time for the other thread to be wrong in.
+                thread::sleep(Duration::from_millis(20));
+                note("put");
+            });
+            assert_eq!(put, Some(()));
+        });
+        assert_eq!(*events.lock().expect("no panic"), ["put", "cancelled"]);
+        assert_eq!(snapshots.put_unless_cancelled(|| note("put again")), None);
     }
 }

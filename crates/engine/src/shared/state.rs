@@ -26,12 +26,12 @@ use crate::pubsub::registry::PubSub;
 use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::shared::clients::Clients;
+use crate::shared::defrag::DefragEffort;
 use crate::shared::error_counts::ErrorCounts;
 use crate::shared::host::Host;
 use crate::shared::lazy_free::{LazyFree, PendingFrees};
 use crate::shared::live_config::LiveConfig;
 use crate::shared::loading::Loading;
-use crate::shared::log_reload::LogReload;
 use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
@@ -45,6 +45,7 @@ use crate::slots::registry::SlotRegistry;
 use crate::slots::token::Token;
 use crate::telemetry::command_log::CommandLogs;
 use crate::telemetry::histogram::Times;
+use crate::telemetry::hot_keys::HotKeys;
 use crate::telemetry::latency::LatencyEvents;
 use crate::telemetry::rates::{RateSamples, Totals};
 use crate::telemetry::stats::WorkerStats;
@@ -74,7 +75,7 @@ pub struct Shared {
     /// Reason why no write is taken, when what was written could not be made to last.
     pub write_refusal: WriteRefusal,
     /// The time.
-    pub clock: Box<dyn Clock>,
+    pub clock: Arc<dyn Clock>,
     /// Users and what they may do.
     pub users: Users,
     /// Requests that were denied to them.
@@ -85,6 +86,8 @@ pub struct Shared {
     pub command_logs: CommandLogs,
     /// Events that took longer than `latency-monitor-threshold`.
     pub latency: LatencyEvents,
+    /// Keys that took the most time or bytes.
+    pub hot_keys: HotKeys,
     /// Rates of the latest seconds.
     pub rates: RateSamples,
     /// Clients that see all commands.
@@ -99,6 +102,8 @@ pub struct Shared {
     lazy_free: LazyFree,
     /// Account of `maxmemory`.
     pub memory_limit: Arc<MemoryLimit>,
+    /// Effort of the defragmentation.
+    pub defrag: DefragEffort,
     peak_bytes: AtomicU64,
     /// Memory that the server may have, as of its start.
     memory_bytes: u64,
@@ -115,8 +120,6 @@ pub struct Shared {
     pub loading: Loading,
     /// Rewrites of the append-only file.
     pub rewrites: Rewrites,
-    /// Loading of the append-only file in the place of all data.
-    pub log_reload: LogReload,
     /// Live bytes that threads besides the workers published, less what they retired.
     other_live_bytes: AtomicU64,
     pause: Pause,
@@ -156,7 +159,8 @@ impl Shared {
     #[must_use]
     pub fn new(spec: SharedSpec) -> Shared {
         let worker_count = spec.notifiers.len();
-        let started_us = spec.clock.unix_us();
+        let clock: Arc<dyn Clock> = spec.clock.into();
+        let started_us = clock.unix_us();
         let users = Users::new(spec.commands);
         let password = spec.configuration.settings().requirepass;
         if !password.is_empty() {
@@ -180,22 +184,24 @@ impl Shared {
             scripts: Scripts::new(),
             command_logs: CommandLogs::default(),
             latency: LatencyEvents::default(),
+            hot_keys: HotKeys::new(worker_count),
             rates: RateSamples::default(),
             monitors: Monitors::default(),
             token: Token::new(Arc::clone(&mailboxes)),
-            lanes: Lanes::new(worker_count, Arc::clone(&mailboxes)),
+            lanes: Lanes::new(worker_count, Arc::clone(&mailboxes), Arc::clone(&clock)),
             pubsub: PubSub::new(spec.seed),
             tracking: ClientTracking::default(),
             mailboxes,
             parking,
             sinks: spec.sinks,
             write_refusal: WriteRefusal::default(),
-            clock: spec.clock,
+            clock,
             started_us,
             expiry_floor: ExpiryFloor::default(),
             has_expiring_fields: AtomicBool::new(false),
             lazy_free: LazyFree::default(),
             memory_limit: Arc::default(),
+            defrag: DefragEffort::default(),
             peak_bytes: AtomicU64::new(0),
             memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
@@ -205,7 +211,6 @@ impl Shared {
             snapshots: Snapshots::new(started_us / 1_000_000),
             loading: Loading::default(),
             rewrites: Rewrites::default(),
-            log_reload: LogReload::default(),
             other_live_bytes: AtomicU64::new(0),
             pause: Pause::default(),
             errors: ErrorCounts::default(),
@@ -401,13 +406,17 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// [`AlreadySaving`].
+    /// [`AlreadySaving`], also while data is being loaded: a part of it must not take the place of
+    /// all.
     pub fn begin_save(
         &self,
         alone: &ClosedGate<'_>,
         section: Section<'_>,
         is_background: bool,
     ) -> Result<Cut, AlreadySaving> {
+        if self.loading.is_running() {
+            return Err(AlreadySaving);
+        }
         let (from_us, changes) = (self.clock.monotonic_us(), self.changes());
         let libraries = self.scripts.functions.snapshot();
         self.snapshots.begin(self.clock.unix_us(), (changes, libraries), is_background)?;
@@ -421,13 +430,16 @@ impl Shared {
     }
 
     /// Cuts all data as it is now, for a base of the append-only file, with all others stopped;
-    /// none while something else of it is written.
+    /// none while something else of it is written, or data is being loaded.
     #[must_use]
     pub fn cut_for_log(&self, alone: &ClosedGate<'_>, section: Section<'_>) -> Option<Cut> {
+        if self.loading.is_running() {
+            return None;
+        }
         let from_us = self.clock.monotonic_us();
         let cut = self.keyspace.cut(alone, section)?;
-        self.snapshots.note_libraries(self.scripts.functions.snapshot());
-        self.snapshots.note_cut(0, self.clock.monotonic_us().saturating_sub(from_us));
+        self.snapshots.begin_log_cut(self.scripts.functions.snapshot());
+        self.snapshots.note_cut(cut.key_count(), self.clock.monotonic_us().saturating_sub(from_us));
         Some(cut)
     }
 
@@ -556,6 +568,7 @@ impl Shared {
         self.scripts.cache.reset_evictions();
         self.memory_limit.reset_stats();
         self.rewrites.reset();
+        (0..self.worker_count()).for_each(|worker| self.lanes.delay_ns(worker).reset());
     }
 
     /// Pauses clients; a longer pause that is under way stays, and the stricter mode.

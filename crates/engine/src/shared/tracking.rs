@@ -12,6 +12,8 @@ use crate::slots::tracked::TrackedTotals;
 pub(crate) struct TrackedWalk {
     /// The next slot.
     pub(crate) next_slot: usize,
+    /// Number of the key in it to go on with.
+    pub(crate) next_number: u64,
     /// Slots left until nothing of the sessions is left that had ended when the round began.
     pub(crate) slots_left: usize,
     /// Number of sessions that had ended then.

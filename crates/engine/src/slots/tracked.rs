@@ -7,7 +7,7 @@
 //! Registrations of sessions that have ended are found dead and forgotten by the next who meets
 //! them: a change, an eviction, or the sweep that follows the end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -113,13 +113,17 @@ struct Tracked {
 #[derive(Debug, Default)]
 pub struct TrackedKeys {
     keys: HashMap<Arc<[u8]>, Tracked>,
-    /// Keys in the order of arrival. One whose number is another by now is not there any more.
-    order: VecDeque<(u64, Arc<[u8]>)>,
+    /// Keys by their numbers. A tree, so that nothing is ever tidied up in one go: whatever is done
+    /// here is done under the slot's lock.
+    order: BTreeMap<u64, Arc<[u8]>>,
     next_number: u64,
 }
 
-/// Places of the order that are kept beside those in use.
-const SPARE_ORDER: usize = 16;
+/// Keys that are moved together to a smaller table at most.
+const SHRUNK_TOGETHER_MAX: usize = 1024;
+
+/// Room of a table that is not worth giving back.
+const SMALL_TABLE: usize = 32;
 
 impl TrackedKeys {
     /// True if no key is tracked.
@@ -152,7 +156,7 @@ impl TrackedKeys {
         let key: Arc<[u8]> = key.into();
         let number = self.next_number;
         self.next_number += 1;
-        self.order.push_back((number, Arc::clone(&key)));
+        self.order.insert(number, Arc::clone(&key));
         let trackers = std::iter::once(Arc::clone(tracker)).collect();
         self.keys.insert(key, Tracked { trackers, number });
         totals.add_key();
@@ -162,6 +166,7 @@ impl TrackedKeys {
     /// Takes a key out that has changed.
     pub fn untrack(&mut self, totals: &TrackedTotals, key: &[u8]) -> Option<Untracked> {
         let (key, tracked) = self.keys.remove_entry(key)?;
+        self.order.remove(&tracked.number);
         totals.remove_keys(1);
         Some(self.taken_out(totals, key, tracked))
     }
@@ -171,12 +176,10 @@ impl TrackedKeys {
         if self.is_empty() || !totals.claims_excess(keys_max) {
             return None;
         }
-        while let Some((number, key)) = self.order.pop_front() {
-            if self.keys.get(&key).is_some_and(|tracked| tracked.number == number)
-                && let Some((key, tracked)) = self.keys.remove_entry(&key)
-            {
-                return Some(self.taken_out(totals, key, tracked));
-            }
+        if let Some((_, key)) = self.order.pop_first()
+            && let Some((key, tracked)) = self.keys.remove_entry(&key)
+        {
+            return Some(self.taken_out(totals, key, tracked));
         }
         debug_assert!(false, "every key is in the order");
         totals.unclaim();
@@ -185,25 +188,45 @@ impl TrackedKeys {
 
     fn taken_out(&mut self, totals: &TrackedTotals, key: Arc<[u8]>, tracked: Tracked) -> Untracked {
         totals.remove_items(tracked.trackers.len());
-        self.tidy();
+        self.give_back();
         let mut trackers = tracked.trackers;
         trackers.retain(|tracker| !tracker.has_ended());
         Untracked { key, trackers }
     }
 
-    /// Forgets sessions that have ended. Returns the number of keys that it looked at.
-    pub fn forget_ended(&mut self, totals: &TrackedTotals) -> usize {
-        let (keys_before, mut items) = (self.keys.len(), 0);
-        self.keys.retain(|_, tracked| {
+    /// Forgets sessions that have ended, in up to `keys_max` keys from a number in the order of
+    /// arrival on. Returns how many keys it looked at, and the number to go on with; none at the
+    /// end.
+    pub fn forget_ended(
+        &mut self,
+        totals: &TrackedTotals,
+        from: u64,
+        keys_max: usize,
+    ) -> (usize, Option<u64>) {
+        let (mut looked, mut items, mut dead) = (0, 0, SmallVec::<[u64; 32]>::new());
+        let mut next = None;
+        for (&number, key) in self.order.range(from..) {
+            if looked == keys_max {
+                next = Some(number);
+                break;
+            }
+            looked += 1;
+            let Some(tracked) = self.keys.get_mut(key) else { continue };
             let before = tracked.trackers.len();
             tracked.trackers.retain(|tracker| !tracker.has_ended());
             items += before - tracked.trackers.len();
-            !tracked.trackers.is_empty()
-        });
+            if tracked.trackers.is_empty() {
+                dead.push(number);
+            }
+        }
         totals.remove_items(items);
-        totals.remove_keys(keys_before - self.keys.len());
-        self.tidy();
-        keys_before
+        totals.remove_keys(dead.len());
+        for number in dead {
+            let key = self.order.remove(&number);
+            key.and_then(|key| self.keys.remove(&key));
+        }
+        self.give_back();
+        (looked, next)
     }
 
     /// Forgets all keys: everybody is told that nothing is as it was.
@@ -213,15 +236,11 @@ impl TrackedKeys {
         *self = TrackedKeys { next_number: self.next_number, ..TrackedKeys::default() };
     }
 
-    /// Gives room back, in steps that few removals share.
-    fn tidy(&mut self) {
-        if self.order.len() > 2 * self.keys.len() + SPARE_ORDER {
-            let keys = &self.keys;
-            self.order.retain(|(number, key)| {
-                keys.get(key).is_some_and(|tracked| tracked.number == *number)
-            });
-            self.order.shrink_to(2 * self.keys.len());
-            self.keys.shrink_to(2 * self.keys.len());
+    /// Gives the table's room back once few keys are left in it.
+    fn give_back(&mut self) {
+        let (count, room) = (self.keys.len(), self.keys.capacity());
+        if count <= SHRUNK_TOGETHER_MAX && room > 4 * count + SMALL_TABLE {
+            self.keys.shrink_to(2 * count);
         }
     }
 }
@@ -262,7 +281,7 @@ mod tests {
             keys.track(&totals, format!("k{}", round % 8).as_bytes(), &tracker);
             keys.untrack(&totals, b"hot");
         }
-        assert!(keys.order.len() <= 2 * 9 + SPARE_ORDER, "{}", keys.order.len());
+        assert_eq!(keys.order.len(), 8);
         keys.track(&totals, b"hot", &tracker);
         assert!(keys.evict(&totals, 9).is_none(), "there are nine");
         let order: Vec<_> = std::iter::from_fn(|| keys.evict(&totals, 1))
@@ -282,8 +301,20 @@ mod tests {
         }
         keys.track(&totals, b"k7", &living);
         ended.end();
-        assert_eq!(keys.forget_ended(&totals), 100);
-        assert_eq!((totals.keys(), totals.items(), keys.len()), (1, 1, 1));
+        // In steps of 30 keys, beside which others arrive.
+        let mut next = Some(0);
+        let mut steps = Vec::new();
+        while let Some(from) = next {
+            let (looked, rest) = keys.forget_ended(&totals, from, 30);
+            if steps.len() == 1 {
+                keys.track(&totals, b"new", &living);
+            }
+            steps.push(looked);
+            next = rest;
+        }
+        assert_eq!(steps, [30, 30, 30, 11]);
+        assert_eq!((totals.keys(), totals.items(), keys.len()), (2, 2, 2));
+        assert_eq!(keys.order.len(), 2);
         keys.clear(&totals);
         assert_eq!((totals.keys(), totals.items()), (0, 0));
     }

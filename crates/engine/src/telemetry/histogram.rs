@@ -100,6 +100,17 @@ impl Times {
         0
     }
 
+    /// Values up to each of some ascending limits, as precisely as buckets are.
+    #[must_use]
+    pub fn up_to(&self, limits: &[u64]) -> Vec<u64> {
+        let mut counts = vec![0; limits.len()];
+        for ((_, greatest), count) in self.filled() {
+            let first = limits.partition_point(|&limit| limit < greatest);
+            counts[first..].iter_mut().for_each(|up_to| *up_to += count);
+        }
+        counts
+    }
+
     /// Microseconds and how many calls took no longer: by doublings of 1,024 ns, those only where
     /// the count grows.
     #[must_use]
@@ -126,6 +137,13 @@ mod tests {
         let histogram = TimeHistogram::default();
         values.iter().for_each(|&ns| histogram.record(ns, 1));
         Times::of([&histogram].into_iter())
+    }
+
+    #[test]
+    fn counts_up_to_limits_are_cumulative() {
+        let times = times(&[1, 5, 5, 30, 4_000]);
+        assert_eq!(times.up_to(&[4, 5, 31, 1_000, 10_000]), [1, 3, 4, 4, 5]);
+        assert_eq!(times.up_to(&[]), []);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Memory of what ran: counters, histograms, logs of commands, latency events.
+//! Memory of what ran: counters, histograms, logs of commands, latency events, hot
+//! keys.
 //!
 //! A command that is neither slow nor large costs the comparisons that say so, and its share of one
 //! histogram. How time is measured is told in [`execute`](crate::execute). This room imports no
@@ -6,9 +7,11 @@
 
 pub mod command_log;
 pub mod histogram;
+pub mod hot_keys;
 pub mod latency;
 pub mod rates;
 mod redact;
+pub mod spread;
 pub mod stats;
 
 pub(crate) use redact::shown_arguments;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::command::CommandId;
 use crate::telemetry::histogram::TimeHistogram;
+use crate::telemetry::spread::WorkerSpreads;
 
 /// A counter with one writer.
 #[derive(Debug, Default)]
@@ -128,6 +129,14 @@ pub struct WorkerStats {
     pub swept_entries: Counter,
     /// See [`WorkerStats::swept_entries`].
     pub swept_expired: Counter,
+    /// Blocks that the defragmentation moved, and those that it looked at and left.
+    pub defrag_hits: Counter,
+    /// See [`WorkerStats::defrag_hits`].
+    pub defrag_misses: Counter,
+    /// Keys of which it moved something, and the others.
+    pub defrag_key_hits: Counter,
+    /// See [`WorkerStats::defrag_key_hits`].
+    pub defrag_key_misses: Counter,
     /// Connections that this worker owns.
     pub connections: Counter,
     /// Connections that this worker accepted.
@@ -162,6 +171,10 @@ pub struct WorkerStats {
     pub parked: Counter,
     /// Clients blocked in a command.
     pub blocked_clients: Counter,
+    /// Units whose slots were held.
+    pub held_units: Counter,
+    /// How times and sizes of its work spread.
+    pub spreads: WorkerSpreads,
 }
 
 impl WorkerStats {
@@ -196,6 +209,10 @@ impl WorkerStats {
             sweeps_cut_short: Counter::default(),
             swept_entries: Counter::default(),
             swept_expired: Counter::default(),
+            defrag_hits: Counter::default(),
+            defrag_misses: Counter::default(),
+            defrag_key_hits: Counter::default(),
+            defrag_key_misses: Counter::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
             rejected_connections: Counter::default(),
@@ -213,6 +230,8 @@ impl WorkerStats {
             denied_databases: Counter::default(),
             parked: Counter::default(),
             blocked_clients: Counter::default(),
+            held_units: Counter::default(),
+            spreads: WorkerSpreads::default(),
         }
     }
 
@@ -242,6 +261,10 @@ impl WorkerStats {
             &self.sweeps_cut_short,
             &self.swept_entries,
             &self.swept_expired,
+            &self.defrag_hits,
+            &self.defrag_misses,
+            &self.defrag_key_hits,
+            &self.defrag_key_misses,
             &self.connections_accepted,
             &self.rejected_connections,
             &self.query_limit_disconnections,
@@ -255,9 +278,11 @@ impl WorkerStats {
             &self.denied_channels,
             &self.denied_databases,
             &self.parked,
+            &self.held_units,
         ] {
             counter.set(0);
         }
+        self.spreads.all().iter().for_each(|(_, spread)| spread.reset());
     }
 
     /// Times to live that the worker's sweep saw in a database; none before its first visit.

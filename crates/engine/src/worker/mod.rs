@@ -3,6 +3,7 @@
 //! May touch: shared state, pub/sub, slots, telemetry.
 
 pub(crate) mod called;
+pub(crate) mod defrag;
 mod events;
 pub(crate) mod eviction;
 pub(crate) mod key_ranges;

@@ -1,6 +1,7 @@
 //! Commands that ran between two readings of the clock, which share the time between them.
 
 use crate::command::CommandId;
+use crate::limits::INNER_COMMANDS_PER_TIMED;
 
 /// Commands that ran since the clock was read last.
 #[derive(Debug, Default)]
@@ -14,6 +15,8 @@ pub(crate) struct Run {
     pub(crate) ran: Vec<(CommandId, usize)>,
     /// The index of the request that is executed now.
     pub(crate) request: usize,
+    /// Bytes of replies in this turn that are counted for hot keys, while these are measured.
+    pub(crate) reply_bytes: usize,
 }
 
 impl Run {
@@ -26,6 +29,7 @@ impl Run {
     /// A connection's turn begins, at a time in monotonic nanoseconds.
     pub(crate) fn begin_turn(&mut self, now_ns: u64) {
         self.turn_start_ns = now_ns;
+        self.reply_bytes = 0;
     }
 
     /// Nanoseconds from the beginning of the last turn to its last reading of the clock.
@@ -71,6 +75,25 @@ impl Run {
     }
 }
 
+/// Times of brief commands within scripts: one of several is timed and counts for the others.
+#[derive(Debug, Default)]
+pub(crate) struct InnerTimes {
+    /// Commands until the next one is timed.
+    untimed: u32,
+    /// Time of the last one, ns.
+    pub(crate) last_ns: u64,
+}
+
+impl InnerTimes {
+    /// True if the next command is one that is timed.
+    #[inline]
+    pub(crate) fn samples(&mut self) -> bool {
+        let is_timed = self.untimed == 0;
+        self.untimed = if is_timed { INNER_COMMANDS_PER_TIMED - 1 } else { self.untimed - 1 };
+        is_timed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +107,13 @@ mod tests {
         assert!(!run.fills_turn(800), "one more of 400 just fits");
         (run.start_ns, run.last_ns) = (1_790, 10);
         assert!(!run.fills_turn(800), "short ones follow a long one");
+    }
+
+    #[test]
+    fn one_of_several_brief_commands_of_scripts_is_timed_from_the_first_on() {
+        let mut times = InnerTimes::default();
+        let timed: Vec<bool> = (0..2 * INNER_COMMANDS_PER_TIMED).map(|_| times.samples()).collect();
+        assert_eq!(timed.iter().filter(|is_timed| **is_timed).count(), 2);
+        assert!(timed[0] && timed[INNER_COMMANDS_PER_TIMED as usize]);
     }
 }

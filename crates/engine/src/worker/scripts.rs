@@ -2,10 +2,11 @@
 //!
 //! A worker has two interpreters, made at the first use: one for scripts, one for libraries. A
 //! script is found by its source, hashed by the keyspace's secret, so that `EVAL` computes no
-//! SHA-1; or by its digest. What was compiled of scripts that are gone is forgotten when the next
-//! one is compiled.
+//! SHA-1; or by its digest. What was compiled of scripts that are gone is forgotten when others are
+//! compiled.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -69,15 +70,64 @@ impl RunBuffers {
     }
 }
 
+/// Hashes of keys that are hashes themselves. Who chooses sources may find digests that begin
+/// alike, but does not know the factor.
+#[derive(Clone, Copy)]
+struct Folding {
+    factor: u64,
+}
+
+impl Default for Folding {
+    fn default() -> Folding {
+        Folding { factor: RandomState::new().hash_one(0) | 1 }
+    }
+}
+
+impl BuildHasher for Folding {
+    type Hasher = FoldingHasher;
+
+    fn build_hasher(&self) -> FoldingHasher {
+        FoldingHasher { factor: self.factor, hash: 0 }
+    }
+}
+
+struct FoldingHasher {
+    factor: u64,
+    hash: u64,
+}
+
+impl Hasher for FoldingHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.hash ^ word ^ self.factor) * u128::from(self.factor);
+        self.hash = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+}
+
 /// Scripts and functions of one worker.
 #[derive(Default)]
 pub(crate) struct WorkerScripts {
     // Boxed: they are taken out for each run.
     scripts: Option<Box<Interpreter>>,
     functions: Option<Box<Interpreter>>,
-    by_digest: HashMap<Digest, Rc<CompiledScript>>,
+    by_digest: HashMap<Digest, Rc<CompiledScript>, Folding>,
     /// By the hash of the source.
-    by_source: HashMap<u64, Rc<CompiledScript>>,
+    by_source: HashMap<u64, Rc<CompiledScript>, Folding>,
     removals: u64,
     libraries: HashMap<Box<[u8]>, CompiledLibrary>,
     snapshot: Arc<Snapshot>,
@@ -213,12 +263,14 @@ impl WorkerScripts {
         compiled
     }
 
-    /// Forgets what was compiled of scripts that are gone.
+    /// Forgets what was compiled of scripts that are gone, once that are many of those here:
+    /// clients that put values into their sources evict a script with each call.
     fn forget_removed(&mut self, shared: &Shared) {
         let removals = shared.scripts.cache.removals();
-        if std::mem::replace(&mut self.removals, removals) == removals {
+        if removals.wrapping_sub(self.removals) <= self.by_digest.len() as u64 / 4 {
             return;
         }
+        self.removals = removals;
         self.by_source.retain(|_, script| !script.cached.is_gone());
         let gone = self.by_digest.extract_if(|_, script| script.cached.is_gone());
         for (_, script) in gone {

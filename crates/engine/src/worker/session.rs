@@ -160,6 +160,8 @@ pub struct Session {
     pub(crate) has_pending_script: bool,
     /// Attempts of the present command to lock its slots.
     pub(crate) lock_attempts: u32,
+    /// When it began to wait for slots or the token, monotonic us, if it does.
+    parked_since_us: Option<u64>,
     /// Attempts of a command to close the gate, of the present one if it had to wait: see
     /// [`Session::gate_attempts`].
     gate_attempts: u32,
@@ -201,6 +203,7 @@ impl Session {
             pending_reply: None,
             has_pending_script: false,
             lock_attempts: 0,
+            parked_since_us: None,
             gate_attempts: 0,
             walk: None,
         };
@@ -340,7 +343,11 @@ impl Session {
     }
 
     /// The present command has to wait for what is at a place.
-    pub(crate) fn count_attempt(&mut self, place: WaitTarget) {
+    pub(crate) fn count_attempt(&mut self, place: WaitTarget, now_us: impl FnOnce() -> u64) {
+        let is_taken = matches!(place, WaitTarget::Slot(_) | WaitTarget::Token);
+        if is_taken && self.parked_since_us.is_none() {
+            self.parked_since_us = Some(now_us());
+        }
         self.gate_attempts = self.gate_attempts() + u32::from(place == WaitTarget::Gate);
         self.lock_attempts = self.lock_attempts.saturating_add(1);
     }
@@ -352,6 +359,10 @@ impl Session {
         if self.lock_attempts > 0 {
             self.lock_attempts = 0;
             shared.token.leave(self.ticket(worker));
+            if let Some(since_us) = self.parked_since_us.take() {
+                let parked_us = shared.clock.monotonic_us().saturating_sub(since_us);
+                shared.stats[worker].spreads.park_ns.record(parked_us * 1000);
+            }
         }
     }
 

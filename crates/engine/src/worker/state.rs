@@ -15,9 +15,9 @@ use super::eviction::Eviction;
 use super::key_ranges::KeyRanges;
 use super::lease::Lease;
 use super::migrations::Migrations;
-use super::run::Run;
-use super::sweep;
+use super::run::{InnerTimes, Run};
 use super::tracking::Changes;
+use super::{defrag, sweep};
 use crate::commit::EventClass;
 use crate::expiry_clock::ExpiryClock;
 use crate::limits::RETIRED_ITEM_BYTES;
@@ -93,6 +93,8 @@ pub struct Worker {
     /// replayed, so that nothing has expired.
     judged_ms: u64,
     replays: bool,
+    /// True if it replays a log, or in import mode.
+    judges_unusually: bool,
     /// True while it executes for a source of an import (`CLIENT IMPORT-SOURCE`).
     pub(crate) serves_import: bool,
     ahead_ms: u64,
@@ -133,10 +135,13 @@ pub struct Worker {
     pub(crate) ended: Ended,
     pub(crate) sweep: sweep::Position,
     pub(crate) sweep_expiring: sweep::Expiring,
+    pub(crate) defrag: defrag::Walk,
     /// How requests begin, and what they call.
     pub(crate) heads: Heads<Called>,
     /// Commands that ran since the clock was read last.
     pub(crate) run: Run,
+    /// Times of brief commands within scripts.
+    pub(crate) inner_times: InnerTimes,
     /// Its sessions that subscribe or watch, and what they are to be sent.
     pub receivers: Receivers,
     /// Changes of keys that clients are to be told of.
@@ -181,6 +186,7 @@ impl Worker {
             now_us: shared.clock.unix_us(),
             judged_ms: shared.clock.unix_us() / 1000,
             replays: false,
+            judges_unusually: false,
             serves_import: false,
             refuses_writes: false,
             busy: None,
@@ -201,8 +207,10 @@ impl Worker {
             ended: Ended::default(),
             sweep: sweep::Position::new(index),
             sweep_expiring: sweep::Expiring::default(),
+            defrag: defrag::Walk::new(index),
             heads: Heads::default(),
             run: Run::default(),
+            inner_times: InnerTimes::default(),
             receivers: Receivers::new(),
             changes: Changes::default(),
             migrations: Migrations::default(),
@@ -239,7 +247,8 @@ impl Worker {
         let is_unsaved = shared.snapshots.has_failed()
             && self.settings.stops_writes_on_save_error
             && !self.settings.save_points.is_empty();
-        self.refuses_writes = is_unsaved || shared.write_refusal.is_set();
+        // Writes that a log holds were taken before.
+        self.refuses_writes = !self.replays && (is_unsaved || shared.write_refusal.is_set());
         self.busy = shared.scripts.running.told();
         self.refresh_loading(shared);
         if !self.ended.is_empty() {
@@ -301,6 +310,7 @@ impl Worker {
     pub fn begin_replay(&mut self) {
         self.replays = true;
         self.judged_ms = 0;
+        self.refresh_judgement();
     }
 
     /// True while it replays a log, which nothing is evicted for.
@@ -311,7 +321,12 @@ impl Worker {
     /// Ends the replaying of a log.
     pub fn end_replay(&mut self, shared: &Shared) {
         self.replays = false;
+        self.refresh_judgement();
         self.refresh_clock(shared);
+    }
+
+    fn refresh_judgement(&mut self) {
+        self.judges_unusually = self.replays || self.settings.import_mode;
     }
 
     /// Picks up settings that were changed.
@@ -326,6 +341,7 @@ impl Worker {
 
     fn apply_settings(&mut self, shared: &Shared) {
         self.notes_misses = self.settings.publishes(EventClass::MISS);
+        self.refresh_judgement();
         self.refresh_loading(shared);
         self.counts_uses = self.settings.counts_uses();
         self.refresh_use_stamp();
@@ -345,7 +361,16 @@ impl Worker {
 
     /// Takes the time anew.
     pub fn refresh_clock(&mut self, shared: &Shared) {
-        self.now_us = self.now_us.max(shared.clock.unix_us());
+        self.set_clock(shared, shared.clock.unix_us());
+    }
+
+    /// Takes the time anew: that at which the clock was read last for the request that runs.
+    pub(crate) fn refresh_clock_as_timed(&mut self, shared: &Shared) {
+        self.set_clock(shared, shared.clock.unix_us_at(self.run.start_ns));
+    }
+
+    fn set_clock(&mut self, shared: &Shared, now_us: u64) {
+        self.now_us = self.now_us.max(now_us);
         if !self.replays {
             self.judged_ms = self.now_us / 1000;
         }
@@ -409,7 +434,16 @@ impl Worker {
 
     fn expiry_clock_at(&self, floor_ms: u64) -> ExpiryClock {
         let clock = ExpiryClock::new(self.judged_ms.max(floor_ms), self.ahead_ms);
-        if self.settings.import_mode { clock.in_import(self.serves_import) } else { clock }
+        if self.judges_unusually { self.unusual_clock(clock) } else { clock }
+    }
+
+    /// While a log is replayed, nothing has expired, whatever others have seen expired before.
+    #[cold]
+    fn unusual_clock(&self, clock: ExpiryClock) -> ExpiryClock {
+        match self.replays {
+            true => ExpiryClock::new(0, self.ahead_ms),
+            false => clock.in_import(self.serves_import),
+        }
     }
 
     /// Unix time in milliseconds, as of the last boundary.

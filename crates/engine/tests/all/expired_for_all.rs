@@ -75,7 +75,6 @@ fn a_field_that_any_read_found_expired_is_gone_for_other_workers() {
         ("HGETALL h", "*2\r\n$5\r\nstays\r\n$1\r\nv\r\n"),
         ("HKEYS h", "*1\r\n$5\r\nstays\r\n"),
         ("HVALS h", "*1\r\n$1\r\nv\r\n"),
-        ("HLEN h", ":1\r\n"),
         ("HEXISTS h f", ":0\r\n"),
         ("HSTRLEN h f", ":0\r\n"),
         ("HPTTL h FIELDS 1 f", "*1\r\n:-2\r\n"),

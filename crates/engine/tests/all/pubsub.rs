@@ -1,5 +1,7 @@
 //! Channels over several workers: order against replies, ends of subscriptions, events.
 
+use tidemill_engine::execute::limit_tracked;
+
 use crate::harness::Server;
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -159,4 +161,33 @@ fn misses_are_told_once_and_before_other_events() {
     assert_eq!(events(&["MGET", "k", "no", "none"]), ["keymiss no", "keymiss none"]);
     assert_eq!(events(&["BITOP", "AND", "k", "no"]), ["keymiss no", "del k"]);
     assert!(events(&["OBJECT", "ENCODING", "no"]).is_empty());
+}
+
+#[test]
+fn keys_of_an_ended_client_are_forgotten_behind_those_that_stay_in_the_same_slot() {
+    let mut server = Server::new(1, NOW_MS);
+    let (ending, staying) = (server.connect(0), server.connect(0));
+    // More keys of one slot than are looked at under its lock in one go, and the first ones stay.
+    for (client, keys) in [(staying, 0..1500), (ending, 1000..4000)] {
+        server.call(client, &["HELLO", "3"]);
+        server.call(client, &["CLIENT", "TRACKING", "ON"]);
+        for key in keys {
+            server.call(client, &["GET", &format!("{{tag}}{key}")]);
+        }
+    }
+    let totals = |server: &mut Server| {
+        let totals = &server.worker(0).1.tracking.totals;
+        (totals.keys(), totals.items())
+    };
+    assert_eq!(totals(&mut server), (4000, 4500));
+    server.disconnect(ending);
+    for _ in 0..10 {
+        let (worker, shared) = server.worker(0);
+        limit_tracked(shared, worker);
+    }
+    assert_eq!(totals(&mut server), (1500, 1500));
+    server.call(staying, &["CLIENT", "TRACKING", "OFF"]);
+    let (worker, shared) = server.worker(0);
+    limit_tracked(shared, worker);
+    assert_eq!(totals(&mut server), (0, 0), "a second round begins at the first key");
 }

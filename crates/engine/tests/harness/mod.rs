@@ -141,7 +141,7 @@ pub struct Server {
     pub journal: Arc<MemoryJournal>,
     pub publications: Arc<Publications>,
     departures: Departures,
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     domain: Arc<Domain<Qsbr>>,
     seats: Vec<Seat>,
     connections: BTreeMap<u64, Connection>,

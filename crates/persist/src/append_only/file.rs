@@ -121,8 +121,11 @@ pub struct AppendOnlyFile {
     is_syncing: AtomicBool,
     delayed_sync_count: AtomicU64,
     requests: Mutex<Requests>,
-    /// Told when `requests` change.
+    /// Told when a write is wanted, or the log is stopped. Waited for by the log's thread alone:
+    /// under `always` it is woken for each group.
     requested: Condvar,
+    /// Told when the log is stopped.
+    stopped: Condvar,
     /// The failure of the last write or sync, if it failed.
     failure: Mutex<Option<WriteFailure>>,
     has_failed: AtomicBool,
@@ -189,6 +192,7 @@ impl AppendOnlyFile {
             delayed_sync_count: AtomicU64::new(0),
             requests: Mutex::new(Requests::default()),
             requested: Condvar::new(),
+            stopped: Condvar::new(),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
             on_failure,
@@ -475,7 +479,7 @@ impl AppendOnlyFile {
     fn request_write(&self) {
         let was_wanted = std::mem::replace(&mut lock(&self.requests).is_write_wanted, true);
         if !was_wanted {
-            self.requested.notify_all();
+            self.requested.notify_one();
         }
     }
 
@@ -652,7 +656,7 @@ impl AppendOnlyFile {
             let requests = lock(&self.requests);
             let wait = Duration::from_millis(SYNC_MS);
             let (requests, _) = self
-                .requested
+                .stopped
                 .wait_timeout_while(requests, wait, |requests| !requests.is_stopped)
                 .unwrap_or_else(PoisonError::into_inner);
             if requests.is_stopped {
@@ -668,7 +672,8 @@ impl AppendOnlyFile {
     /// Stops the threads, and writes and syncs what is left. The workers have stopped.
     pub fn stop(&self) {
         lock(&self.requests).is_stopped = true;
-        self.requested.notify_all();
+        self.requested.notify_one();
+        self.stopped.notify_one();
         self.close();
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use tidemill_resp::request::ArgumentView;
 
@@ -22,8 +23,13 @@ pub trait Replay {
     /// The reason: there is no such command, or it takes another number of arguments.
     fn check(&self, command: &ArgumentView<'_>) -> Result<(), String>;
 
-    /// Executes commands: one or several in RESP, all of them whole.
-    fn execute(&mut self, commands: &[u8]);
+    /// Executes commands: one or several in RESP, all of them whole. May block, and return before
+    /// they are executed.
+    ///
+    /// # Errors
+    ///
+    /// The server stops.
+    fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped>;
 
     /// Forgets a transaction that was begun and has no end.
     fn discard(&mut self);
@@ -32,8 +38,27 @@ pub trait Replay {
     ///
     /// # Errors
     ///
-    /// Text for the operator.
-    fn load_snapshot(&mut self, path: &Path, file: &dyn DiskFile) -> Result<u64, String>;
+    /// [`ReplayFault`].
+    fn load_snapshot(&mut self, path: &Path, file: &dyn DiskFile) -> Result<u64, ReplayFault>;
+
+    /// Is told the bytes of all files, before the first of them.
+    fn begin(&mut self, _total_bytes: u64) {}
+
+    /// Is told how many bytes of all files were read, behind each command and before each file.
+    fn note_read(&mut self, _bytes: u64) {}
+}
+
+/// The server stops: nothing more is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+/// Reason why a snapshot at the beginning of a file is not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayFault {
+    /// The server stops.
+    Stopped,
+    /// It cannot be loaded: the text for the operator.
+    Snapshot(String),
 }
 
 /// Reason why a log is not loaded.
@@ -94,6 +119,14 @@ pub enum LoadError {
         /// The snapshot.
         path: PathBuf,
     },
+    /// The server stops.
+    Stopped,
+}
+
+impl From<Stopped> for LoadError {
+    fn from(Stopped: Stopped) -> LoadError {
+        LoadError::Stopped
+    }
 }
 
 impl fmt::Display for LoadError {
@@ -149,6 +182,7 @@ impl fmt::Display for LoadError {
                  move the snapshot away",
                 path.display()
             ),
+            LoadError::Stopped => write!(formatter, "the server stops while the log is loaded"),
         }
     }
 }
@@ -185,12 +219,17 @@ pub fn load(
         return Err(LoadError::SnapshotWithoutLog { path: names.snapshot() });
     }
     let last_written = last_written(disk, names, &files)?;
+    let path_of = |entry: &ManifestEntry| names.directory().join(&entry.name);
+    replay.begin(files.iter().map(|entry| length_of(disk, &path_of(entry))).sum());
+    let mut read_bytes = 0;
     for (index, entry) in files.iter().enumerate() {
-        let path = names.directory().join(&entry.name);
+        let (path, begun) = (path_of(entry), Instant::now());
         let is_last = index + 1 == files.len();
         let is_base = loaded.manifest.base.as_ref() == Some(entry);
-        let length = FileLoad { disk, names, path, is_last: index >= last_written }
+        let is_tail = index >= last_written;
+        let length = FileLoad { disk, names, path, is_last: is_tail, before_bytes: read_bytes }
             .run(may_cut_tail, replay)?;
+        read_bytes += length;
         if is_base {
             loaded.base_bytes = length;
         }
@@ -200,9 +239,25 @@ pub fn load(
             loaded.other_bytes += length;
         }
         let kind = if is_base { "base" } else { "incr" };
-        log::info!("DB loaded from {kind} file {}", entry.name);
+        let seconds = begun.elapsed().as_secs_f64();
+        log::info!("DB loaded from {kind} file {}: {seconds:.3} seconds", entry.name);
     }
     Ok(loaded)
+}
+
+/// Bytes of the log of a directory, which may be an old one of a single file; none without one.
+///
+/// # Errors
+///
+/// [`LoadError`].
+pub fn find(disk: &dyn Disk, names: &LogNames) -> Result<Option<u64>, LoadError> {
+    let manifest = read_manifest(disk, names)?.unwrap_or_default();
+    if manifest.files().next().is_none() {
+        let is_there = disk.open(&names.single_file()).is_ok();
+        return Ok(is_there.then(|| length_of(disk, &names.single_file())));
+    }
+    let length = |entry: &ManifestEntry| length_of(disk, &names.directory().join(&entry.name));
+    Ok(Some(manifest.files().map(length).sum()))
 }
 
 /// Index of the last file with commands: only its end may be torn. Increments behind it were made
@@ -308,6 +363,8 @@ struct FileLoad<'l> {
     names: &'l LogNames,
     path: PathBuf,
     is_last: bool,
+    /// Bytes of the files before it.
+    before_bytes: u64,
 }
 
 impl FileLoad<'_> {
@@ -321,10 +378,14 @@ impl FileLoad<'_> {
             Err(error) => return Err(failed(&self.path)(error)),
         };
         let mut offset = 0;
+        replay.note_read(self.before_bytes);
         if is_snapshot(&*file).map_err(failed(&self.path))? {
-            offset = replay
-                .load_snapshot(&self.path, &*file)
-                .map_err(|reason| LoadError::Snapshot { path: self.path.clone(), reason })?;
+            offset = replay.load_snapshot(&self.path, &*file).map_err(|fault| match fault {
+                ReplayFault::Stopped => LoadError::Stopped,
+                ReplayFault::Snapshot(reason) => {
+                    LoadError::Snapshot { path: self.path.clone(), reason }
+                }
+            })?;
         }
         let may_cut = self.is_last && may_cut_tail;
         if self.is_last
@@ -380,7 +441,8 @@ impl FileLoad<'_> {
                     } else if arguments.get(0).eq_ignore_ascii_case(b"exec") {
                         transaction_offset = None;
                     }
-                    replay.execute(bytes);
+                    replay.execute(bytes)?;
+                    replay.note_read(self.before_bytes + offset + bytes.len() as u64);
                 }
                 Piece::Timestamp { .. } | Piece::Group { .. } => {}
                 Piece::End if transaction_offset.is_none() => return Ok(Ok(scan.offset())),

@@ -161,7 +161,8 @@ impl Manifest {
         let replaced = self.base.replace(entry).into_iter();
         let replaced = replaced.chain(self.increments.drain(..replaced_count));
         let replaced = replaced.map(|entry| ManifestEntry { role: FileRole::History, ..entry });
-        self.history.extend(replaced);
+        // The newest comes first, as Valkey's manifests have it.
+        self.history.splice(..0, replaced.collect::<Vec<_>>().into_iter().rev());
         name
     }
 
@@ -267,6 +268,9 @@ mod tests {
              file \"a b.2.incr.aof\" seq 2 type i\n"
         );
         assert_eq!(Manifest::parse(manifest.text().as_bytes()).expect("ours"), manifest);
+        manifest.replace_base("a b", true, 1);
+        let names: Vec<_> = manifest.history.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["a b.2.incr.aof", "a b.1.base.rdb", "a b.1.incr.aof"], "newest first");
     }
 
     #[test]

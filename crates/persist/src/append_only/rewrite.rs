@@ -30,6 +30,17 @@ use super::manifest::Manifest;
 use super::writer::{Writer, create_increment};
 use crate::disk::DiskFile;
 
+/// Form of a base, as the configuration has it when its rewrite begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseForm {
+    /// `aof-use-rdb-preamble`: a snapshot, commands otherwise.
+    pub is_snapshot: bool,
+    /// `aof-timestamp-enabled`.
+    pub annotates_time: bool,
+    /// `aof-rewrite-incremental-fsync`.
+    pub syncs_in_steps: bool,
+}
+
 /// A rewrite that has begun. Dropping it without [`AppendOnlyFile::finish`] or
 /// [`AppendOnlyFile::give_up`] leaves files that the next one replaces.
 #[derive(Debug)]
@@ -45,6 +56,15 @@ pub struct Rewrite {
     /// Number of increments that the base replaces.
     replaced_count: usize,
     cut: Merged,
+    base: BaseForm,
+}
+
+impl Rewrite {
+    /// Form of its base.
+    #[must_use]
+    pub fn base(&self) -> BaseForm {
+        self.base
+    }
 }
 
 const SWITCHED_OFF: &str = "the log was switched off";
@@ -60,7 +80,7 @@ impl AppendOnlyFile {
     /// # Errors
     ///
     /// The disk failed, or the manifest of a log that was off is none; the log is as it was.
-    pub fn prepare(&self, switches_on: bool) -> io::Result<Rewrite> {
+    pub fn prepare(&self, switches_on: bool, base: BaseForm) -> io::Result<Rewrite> {
         let before = self.state();
         let directory = self.names.directory();
         if before == LogState::Off {
@@ -88,7 +108,7 @@ impl AppendOnlyFile {
         // Less is left to sync when replies wait for it.
         self.sync();
         let cut = Merged::default();
-        Ok(Rewrite { next, before, generation, manifest, replaced_count, cut })
+        Ok(Rewrite { next, before, generation, manifest, replaced_count, cut, base })
     }
 
     /// Notes the place of a cut in the stream. All workers are stopped, and no unit is under way:
@@ -171,12 +191,13 @@ impl AppendOnlyFile {
     /// # Errors
     ///
     /// The disk failed: the log goes on with one more increment, and is as it was if it was off.
-    pub fn finish(&self, rewrite: Rewrite, is_snapshot: bool, base_bytes: u64) -> io::Result<()> {
+    pub fn finish(&self, rewrite: Rewrite, base_bytes: u64) -> io::Result<()> {
         let (directory, temporary) = (self.names.directory(), self.temporary_base());
         self.expect_generation(&rewrite)?;
         let mut manifest = rewrite.manifest;
         let log_name = &self.names.file_name;
-        let name = manifest.replace_base(log_name, is_snapshot, rewrite.replaced_count);
+        let name =
+            manifest.replace_base(log_name, rewrite.base.is_snapshot, rewrite.replaced_count);
         let mut present = lock(&self.manifest);
         // A name that a failed attempt left in a manifest is not used again.
         present.base_sequence = manifest.base_sequence;

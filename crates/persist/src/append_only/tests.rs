@@ -41,7 +41,7 @@ impl Replay for Collected {
         }
     }
 
-    fn execute(&mut self, commands: &[u8]) {
+    fn execute(&mut self, commands: &[u8]) -> Result<(), Stopped> {
         let words = String::from_utf8_lossy(commands);
         let words: Vec<_> = words.split("\r\n").skip(2).step_by(2).collect();
         let text = words.join(" ").trim_end().to_owned();
@@ -55,14 +55,15 @@ impl Replay for Collected {
             (_, Some(commands)) => commands.push(text),
             _ => self.commands.push(text),
         }
+        Ok(())
     }
 
     fn discard(&mut self) {
         self.transaction = None;
     }
 
-    fn load_snapshot(&mut self, _path: &Path, _file: &dyn DiskFile) -> Result<u64, String> {
-        Err("no snapshots here".into())
+    fn load_snapshot(&mut self, _path: &Path, _file: &dyn DiskFile) -> Result<u64, ReplayFault> {
+        Err(ReplayFault::Snapshot("no snapshots here".into()))
     }
 }
 

@@ -5,15 +5,41 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use tidemill_engine::shared::DiskFault;
+
+use super::direct::DirectFile;
 use super::{Disk, DiskFile, DiskLock};
 
 /// Permissions of new files, before the process's mask: those that Valkey gives.
 const FILE_MODE: u32 = 0o644;
 
+/// EIO of Linux.
+const EIO: i32 = 5;
+
+/// The fault that tests asked for.
+static FAULT: AtomicU8 = AtomicU8::new(DiskFault::None as u8);
+
 /// The disk of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileSystem;
+
+impl FileSystem {
+    /// Lets files fail from now on, all of the process, for tests.
+    pub fn fail(fault: DiskFault) {
+        // Relaxed: applies from some moment on.
+        FAULT.store(fault as u8, Ordering::Relaxed);
+    }
+}
+
+/// Fails if a fault is asked for.
+fn fail_by(fault: DiskFault) -> io::Result<()> {
+    match FAULT.load(Ordering::Relaxed) == fault as u8 {
+        true => Err(io::Error::from_raw_os_error(EIO)),
+        false => Ok(()),
+    }
+}
 
 impl Disk for FileSystem {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -22,6 +48,11 @@ impl Disk for FileSystem {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(writable().create(true).truncate(true).open(path)?))
+    }
+
+    fn create_direct(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = writable().create(true).truncate(true).open(path)?;
+        Ok(Box::new(DirectFile::new(file)))
     }
 
     fn open_or_create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -73,6 +104,15 @@ impl DiskFile for File {
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<usize> {
+        fail_by(DiskFault::Write)?;
+        if fail_by(DiskFault::ShortWrite).is_err() {
+            let part = &bytes[..bytes.len() / 2];
+            // Halves of halves are taken until one byte is left.
+            return match part.is_empty() {
+                true => Err(io::Error::from_raw_os_error(EIO)),
+                false => FileExt::write_at(self, part, position),
+            };
+        }
         FileExt::write_at(self, bytes, position)
     }
 
@@ -85,6 +125,7 @@ impl DiskFile for File {
     }
 
     fn sync(&self) -> io::Result<()> {
+        fail_by(DiskFault::Sync)?;
         // The length is part of what `fdatasync` makes durable; the times of the file are not.
         self.sync_data()
     }
@@ -102,6 +143,8 @@ impl DiskLock for FileLock {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Block;
+    use crate::limits::BLOCK_BYTES;
 
     #[test]
     fn a_path_is_locked_once() {
@@ -112,6 +155,27 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         drop(first);
         FileSystem.lock(&path).expect("it was released");
+    }
+
+    /// Whole blocks and what is left go different ways, into the same file.
+    #[test]
+    fn a_file_that_is_written_past_the_cache_has_all_bytes() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("file");
+        fs::write(&path, "what is there before is gone").expect("the folder is writable");
+        let file = FileSystem.create_direct(&path).expect("the folder is writable");
+        let mut written = Vec::new();
+        for length in [BLOCK_BYTES, BLOCK_BYTES, 5000, 3] {
+            let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(length).collect();
+            let mut block = Block::default();
+            assert_eq!(block.fill(&bytes), Ok(&b""[..]));
+            file.write_all_at(block.bytes(), written.len() as u64).expect("there is room");
+            written.extend_from_slice(&bytes);
+        }
+        file.sync().expect("the device works");
+        assert_eq!(file.length().expect("it is open"), written.len() as u64);
+        drop(file);
+        assert!(fs::read(&path).expect("it is there") == written);
     }
 
     #[test]

@@ -38,6 +38,8 @@ struct Content {
     durable: Vec<u8>,
     /// Beginnings and ends of what was written since.
     written: Vec<(usize, usize)>,
+    /// Number of handles of the file.
+    open_count: usize,
 }
 
 type Names = BTreeMap<PathBuf, usize>;
@@ -55,6 +57,8 @@ struct State {
     fault: Option<(u64, io::ErrorKind)>,
     /// Operations that were carried out, in their order.
     log: Vec<Operation>,
+    /// Files of which a rename took the last reference.
+    freed_by_rename_count: usize,
 }
 
 impl State {
@@ -99,6 +103,18 @@ impl SimulatedDisk {
     #[must_use]
     pub fn log(&self) -> Vec<Operation> {
         self.state().log.clone()
+    }
+
+    /// Number of files of which a rename took the name while nobody had them open: their blocks
+    /// were freed by it, which takes long on a disk.
+    #[must_use]
+    pub fn freed_by_rename_count(&self) -> usize {
+        self.state().freed_by_rename_count
+    }
+
+    fn file(&self, state: &mut State, index: usize) -> Box<dyn DiskFile> {
+        state.contents[index].open_count += 1;
+        Box::new(SimulatedFile { disk: self.clone(), index })
     }
 
     /// Content of a file as programs see it.
@@ -147,13 +163,14 @@ fn survivor(content: &Content, random: &mut fastrand::Rng) -> Content {
             from = to;
         }
     }
-    Content { durable: bytes.clone(), bytes, written: Vec::new() }
+    Content { durable: bytes.clone(), bytes, ..Content::default() }
 }
 
 impl Disk for SimulatedDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let index = self.state().find(path)?;
-        Ok(Box::new(SimulatedFile { disk: self.clone(), index }))
+        let mut state = self.state();
+        let index = state.find(path)?;
+        Ok(self.file(&mut state, index))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -174,7 +191,7 @@ impl Disk for SimulatedDisk {
                 index
             }
         };
-        Ok(Box::new(SimulatedFile { disk: self.clone(), index }))
+        Ok(self.file(&mut state, index))
     }
 
     fn create_directory(&self, _path: &Path) -> io::Result<()> {
@@ -186,7 +203,11 @@ impl Disk for SimulatedDisk {
         state.begin(Operation::Rename)?;
         let index = state.find(from)?;
         state.names.remove(from);
-        state.names.insert(to.to_owned(), index);
+        if let Some(replaced) = state.names.insert(to.to_owned(), index)
+            && state.contents[replaced].open_count == 0
+        {
+            state.freed_by_rename_count += 1;
+        }
         Ok(())
     }
 
@@ -221,6 +242,12 @@ impl Disk for SimulatedDisk {
 struct SimulatedFile {
     disk: SimulatedDisk,
     index: usize,
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        self.disk.state().contents[self.index].open_count -= 1;
+    }
 }
 
 impl DiskFile for SimulatedFile {

@@ -49,13 +49,20 @@ pub fn save(
     rules: &SaveRules,
 ) -> Result<u64, SnapshotError> {
     let temporary = temporary(path, "");
-    let file = match disk.create(&temporary) {
+    let created = match rules.syncs_in_steps {
+        true => disk.create_direct(&temporary),
+        false => disk.create(&temporary),
+    };
+    let file = match created {
         Ok(file) => file,
         Err(error) => {
             cut.end(heap);
             return Err(error.into());
         }
     };
+    // The file that is replaced, open until then: a rename that frees the blocks of a large file
+    // takes long, and a client that cancels the save waits for it.
+    let mut old = None;
     let out = FileOutput::new(file, rules.syncs_in_steps);
     let saved = write(cut, shared, access, heap, &rules.content, out).and_then(|out| {
         let mut finished = Ok::<u64, SnapshotError>(0);
@@ -63,6 +70,7 @@ pub fn save(
         access.offline(&mut || {
             if let Some(out) = out.take() {
                 finished = out.finish().map_err(SnapshotError::from).and_then(|bytes| {
+                    old = disk.open(path).ok();
                     let put =
                         shared.snapshots.put_unless_cancelled(|| disk.rename(&temporary, path));
                     put.ok_or(SnapshotError::Cancelled)??;
@@ -75,7 +83,10 @@ pub fn save(
     match saved {
         Ok(bytes) => {
             let mut synced = Ok(());
-            access.offline(&mut || synced = disk.sync_directory(directory(path)));
+            access.offline(&mut || {
+                synced = disk.sync_directory(directory(path));
+                drop(old.take());
+            });
             synced?;
             Ok(bytes)
         }

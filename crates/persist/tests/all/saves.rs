@@ -36,6 +36,13 @@ fn what_was_saved_is_loaded() {
 }
 
 #[test]
+fn the_old_file_is_not_freed_by_the_rename() {
+    let (disk, _) = with_old_file();
+    filled(5).save(&disk).expect("nothing fails");
+    assert_eq!(disk.freed_by_rename_count(), 0);
+}
+
+#[test]
 fn a_save_that_fails_anywhere_leaves_the_old_file() {
     let (disk, old) = with_old_file();
     let mut server = filled(2);

@@ -1,6 +1,6 @@
 //! Reply buffer: bytes to be sent, with payloads by reference between them.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 
 use bytes::{Buf, Bytes};
 
@@ -92,7 +92,19 @@ impl ReplyBuffer {
         self.shared.is_empty().then(|| &self.run.bytes[self.sent_bytes..])
     }
 
-    /// All bytes not sent yet, copied into one vector. For tests and tools.
+    /// All bytes not sent yet, copied into one vector.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for them.
+    pub fn try_to_vec(&self) -> Result<Vec<u8>, TryReserveError> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.len())?;
+        self.segments().for_each(|segment| all.extend_from_slice(segment));
+        Ok(all)
+    }
+
+    /// As [`ReplyBuffer::try_to_vec`], for tests and tools: without memory the process ends.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         self.segments().flatten().copied().collect()

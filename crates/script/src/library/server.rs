@@ -4,7 +4,7 @@ use super::registry::{Functions, register};
 use crate::heap::OutOfMemory;
 use crate::host::{Abort, Host, Protocol};
 use crate::limits::REPLY_DEPTH_MAX;
-use crate::reply::Reply;
+use crate::reply::{Answer, Reply};
 use crate::settings::Registration;
 use crate::shebang::Flags;
 use crate::value::{TableId, Value};
@@ -337,7 +337,10 @@ fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result
             }
         }
     };
-    let reply = reply.map_err(|Abort(text)| vm.kill(text))?;
+    let reply = match reply.map_err(|Abort(text)| vm.kill(text))? {
+        Answer::Bulk(text) => return vm.string(text).map(Ret::One),
+        Answer::Reply(reply) => reply,
+    };
     let is_error = matches!(reply, Reply::Error(_));
     let value = value_of_reply(vm, &reply, 0)?;
     if is_error && raises {

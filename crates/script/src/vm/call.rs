@@ -9,6 +9,9 @@ use crate::limits::{CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INT
 use crate::program::Proto;
 use crate::value::{FunctionId, UpvalueId, Value};
 
+/// Values by which a stack grows beyond what is needed.
+const STACK_SLACK: usize = 32;
+
 /// State of a call that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Called {
@@ -40,13 +43,17 @@ impl Vm {
         if size > STACK_VALUES_MAX {
             return Err(self.operation_error(b"stack overflow"));
         }
-        let target = (size + 64).max(self.stack.len() * 3 / 2);
-        let bytes = (target - self.stack.len()) * size_of::<Value>();
-        self.check_room(bytes)?;
-        if self.stack.try_reserve(target - self.stack.len()).is_err() {
-            return Err(self.out_of_memory());
+        let mut target = size + STACK_SLACK;
+        let room = self.stack.capacity();
+        if target > room {
+            target = target.max(room * 3 / 2);
+            let bytes = (target - room) * size_of::<Value>();
+            self.check_room(bytes)?;
+            if self.stack.try_reserve_exact(target - self.stack.len()).is_err() {
+                return Err(self.out_of_memory());
+            }
+            self.heap.budget.add(bytes);
         }
-        self.heap.budget.add(bytes);
         self.stack.resize(target, Value::Nil);
         Ok(())
     }
@@ -369,6 +376,7 @@ impl Vm {
         self.native_end = at;
         let outcome = self.call_at(host, at, arguments.len());
         self.nested -= 1;
+        self.hurry_if_overdue();
         let end = self.top;
         (self.in_native, self.has_call_site, self.native_end, self.top) = saved;
         self.below_native = below_native;
@@ -481,12 +489,28 @@ impl Vm {
     /// Asks the host, now and then, if the run may go on.
     #[cold]
     pub(super) fn interrupt(&mut self, host: &mut dyn Host) -> Result<(), Stop> {
+        self.ask(host, self.nested == 0)
+    }
+
+    fn ask(&mut self, host: &mut dyn Host, may_suspend: bool) -> Result<(), Stop> {
         self.steps_left = STEPS_PER_INTERRUPT;
-        match host.interrupt() {
+        self.is_overdue = false;
+        match host.interrupt(may_suspend) {
             Interrupt::Continue => Ok(()),
-            Interrupt::Suspend if self.nested == 0 => Err(Stop::Suspended),
-            Interrupt::Suspend => Ok(()),
+            Interrupt::Suspend if may_suspend => Err(Stop::Suspended),
+            Interrupt::Suspend => {
+                self.is_overdue = true;
+                self.hurry_if_overdue();
+                Ok(())
+            }
             Interrupt::Kill(text) => Err(self.kill(text)),
+        }
+    }
+
+    /// Lets the next step ask the host, if that wants to suspend the run and it can be again.
+    fn hurry_if_overdue(&mut self) {
+        if self.is_overdue && self.nested == 0 {
+            self.steps_left = 1;
         }
     }
 
@@ -501,10 +525,7 @@ impl Vm {
 
     /// As `interrupt`, for library functions that take long: a suspension has to wait.
     pub(crate) fn interrupt_native(&mut self, host: &mut dyn Host) -> Result<(), Stop> {
-        match self.interrupt(host) {
-            Err(Stop::Suspended) => Ok(()),
-            other => other,
-        }
+        self.ask(host, false)
     }
 
     /// Begins a run of a function with arguments.

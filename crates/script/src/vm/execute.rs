@@ -255,8 +255,13 @@ impl Vm {
     }
 
     #[inline]
+    pub(crate) fn is_collection_due(&self) -> bool {
+        self.heap.budget.used_bytes > self.heap.threshold_bytes
+    }
+
+    #[inline]
     pub(super) fn collect_if_due(&mut self) {
-        if self.heap.budget.used_bytes > self.heap.threshold_bytes {
+        if self.is_collection_due() {
             self.collect();
         }
     }

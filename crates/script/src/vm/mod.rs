@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use crate::heap::{Heap, OutOfMemory};
 use crate::host::Host;
-use crate::limits::STEPS_PER_INTERRUPT;
+use crate::limits::{STACK_VALUES_KEPT, STEPS_PER_INTERRUPT};
 use crate::program::Proto;
 use crate::table::SetError;
 use crate::value::{FunctionId, Str, TableId, ThreadId, UpvalueId, Value};
@@ -225,6 +225,10 @@ pub(crate) struct Vm {
     parents: Vec<(Option<ThreadId>, ThreadState)>,
     nested: usize,
     steps_left: u32,
+    /// The host has wanted to suspend the run while that could not be.
+    is_overdue: bool,
+    /// Used bytes, the stack's left out, when the run began.
+    bytes_before: usize,
     /// End of the arguments of the library function that runs.
     native_end: usize,
     /// A library function runs: errors of operations have no line.
@@ -266,6 +270,8 @@ impl Vm {
         let globals = heap.new_table()?;
         let string_metatable = heap.new_table()?;
         let scripts = heap.new_table()?;
+        let stack = Vec::with_capacity(STACK_VALUES_KEPT);
+        heap.budget.add(stack.capacity() * size_of::<Value>());
         Ok(Self {
             heap,
             names,
@@ -274,7 +280,7 @@ impl Vm {
             pinned: Vec::new(),
             results: Vec::new(),
             settings: crate::settings::Settings::default(),
-            stack: Vec::new(),
+            stack,
             top: 0,
             frames: Vec::new(),
             open: Vec::new(),
@@ -282,6 +288,8 @@ impl Vm {
             parents: Vec::new(),
             nested: 0,
             steps_left: STEPS_PER_INTERRUPT,
+            is_overdue: false,
+            bytes_before: 0,
             native_end: 0,
             in_native: false,
             has_call_site: false,
@@ -331,12 +339,31 @@ impl Vm {
         self.native_end = 0;
         self.in_native = false;
         self.below_native = false;
-        for value in &mut self.stack {
-            *value = Value::Nil;
-        }
-        self.stack.truncate(1_000);
-        self.stack.shrink_to(1_000);
+        // The next run fills with nil what it takes.
+        self.stack.clear();
+        self.stack.shrink_to(STACK_VALUES_KEPT);
+        self.frames.shrink_to(STACK_VALUES_KEPT);
         self.steps_left = STEPS_PER_INTERRUPT;
+        self.is_overdue = false;
+    }
+
+    /// Begins a run that leaves nothing behind, if it ends without having been suspended: nothing
+    /// that it can change outlives it.
+    pub(crate) fn begin_run(&mut self) {
+        self.heap.begin_run();
+        self.bytes_before = self.heap.budget.used_bytes.saturating_sub(self.stack_bytes());
+    }
+
+    /// Ends whatever runs, and frees what a run since [`Vm::begin_run`] has made.
+    pub(crate) fn end_run(&mut self) {
+        self.reset();
+        if self.heap.end_run() {
+            self.heap.budget.used_bytes = self.bytes_before + self.stack_bytes();
+        }
+    }
+
+    fn stack_bytes(&self) -> usize {
+        self.stack.capacity() * size_of::<Value>()
     }
 
     /// Frees what the roots of the machine do not reach.
@@ -386,7 +413,7 @@ impl Vm {
         for value in &mut self.stack[end..] {
             *value = Value::Nil;
         }
-        let own = self.stack.capacity() * size_of::<Value>();
+        let own = self.stack_bytes();
         self.heap.budget.add(own + self.frames.capacity() * size_of::<Frame>());
     }
 

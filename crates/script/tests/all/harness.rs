@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use tidemill_resp::reply::Value;
 use tidemill_script::{
-    Abort, Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
+    Abort, Answer, Host, Identity, Interpreter, Interrupt, Progress, Protocol, Reply, ScriptError,
 };
 use tidemill_testkit::valkey::{Connection, Valkey};
 
@@ -27,13 +27,22 @@ pub struct Store {
     pub interrupts: u64,
     /// Every n-th question suspends the run.
     pub suspend_every: Option<u64>,
+    /// Text of the last reply, if it was a bulk string.
+    pub bulk: Vec<u8>,
 }
 
 impl Host for Store {
-    fn call(&mut self, arguments: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
-        Ok(self.execute(arguments))
+    fn call(&mut self, arguments: &[&[u8]], _: Protocol) -> Result<Answer<'_>, Abort> {
+        Ok(match self.execute(arguments) {
+            Reply::Bulk(text) => {
+                self.bulk = text;
+                Answer::Bulk(&self.bulk)
+            }
+            reply => Answer::Reply(reply),
+        })
     }
-    fn interrupt(&mut self) -> Interrupt {
+
+    fn interrupt(&mut self, _: bool) -> Interrupt {
         self.interrupts += 1;
         if let Some(most) = self.interrupts_max
             && self.interrupts > most

@@ -19,6 +19,48 @@ fn suspended_run_answers_as_one_that_is_not() {
 }
 
 #[test]
+fn run_is_suspended_between_steps_that_cannot_be() {
+    // Steps of about as many instructions as lie between two questions: for one of these numbers
+    // all questions fall into the metamethod.
+    for count in 9_980..10_020 {
+        let mut interpreter = interpreter();
+        let source = format!(
+            "local t = setmetatable({{}}, {{__index = function() for i = 1, {count} do end end}}) \
+             for i = 1, 20 do local x = t.field end return 'end'"
+        );
+        let script = interpreter.compile(source.as_bytes()).expect("it compiles");
+        let mut host = Store { suspend_every: Some(1), ..Store::default() };
+        let mut progress = interpreter.start(script, &[], &[], Protocol::Resp2, &mut host);
+        let mut turns = 0;
+        while let Progress::Suspended(run) = progress {
+            turns += 1;
+            progress = interpreter.resume(run, &mut host);
+        }
+        assert_eq!(progress, Progress::Done(Reply::Bulk(b"end".to_vec())));
+        assert!(turns >= 5, "{turns} turns with {count}");
+    }
+}
+
+#[test]
+fn small_runs_leave_nothing_behind() {
+    let mut interpreter = interpreter();
+    let mut host = Store::default();
+    let source = b"local t = {} for i = 1, 20000 do t[i] = {'k' .. i} end return #t";
+    let reply = run(&mut interpreter, &mut host, source, &[], &[]);
+    assert_eq!(shown(&reply), ":20000");
+    let small = interpreter.compile(b"return {KEYS[1], {ARGV[1] .. 'x'}}").expect("it compiles");
+    interpreter.collect();
+    let used_bytes = interpreter.used_bytes();
+    for number in 0..50_000_u32 {
+        let text = number.to_string();
+        let texts: [&[u8]; 1] = [text.as_bytes()];
+        let progress = interpreter.start(small, &texts, &texts, Protocol::Resp2, &mut host);
+        assert!(matches!(progress, Progress::Done(_)));
+    }
+    assert_eq!(interpreter.used_bytes(), used_bytes);
+}
+
+#[test]
 fn runs_of_one_interpreter_take_turns_with_values_of_their_own() {
     let mut interpreter = interpreter();
     let script = interpreter.compile(LONG).expect("it compiles");

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::pubsub::TopicKind;
 use tidemill_engine::shared::Shared;
+use tidemill_engine::telemetry::spread::Spread;
 use tidemill_engine::telemetry::stats::{CommandStats, Counter, WorkerStats};
 
 use super::exposition::{Exposition, Kind};
@@ -18,6 +19,7 @@ pub(super) fn render(shared: &Shared, reader: &mut dyn ReadSide) -> String {
     traffic(shared, &mut out);
     services(shared, &mut out);
     workers(shared, &mut out);
+    spreads(shared, &mut out);
     commands(shared, &mut out);
     databases(shared, reader, &mut out);
     out.finish()
@@ -165,6 +167,69 @@ fn workers(shared: &Shared, out: &mut Exposition) {
         Kind::Counter,
         "Connections that a worker handed to a less busy one.",
         |stats| &stats.moved_connections,
+    );
+}
+
+/// Limits of the buckets of times, in nanoseconds: 1 us to 4 s by factors of four.
+const TIME_LIMITS_NS: [u64; 12] = power_limits(1_000);
+
+/// Limits of the buckets of numbers of commands: 1 to 4,194,304 by factors of four.
+const COUNT_LIMITS: [u64; 12] = power_limits(1);
+
+const fn power_limits(first: u64) -> [u64; 12] {
+    let mut limits = [first; 12];
+    let mut index = 1;
+    while index < limits.len() {
+        limits[index] = 4 * limits[index - 1];
+        index += 1;
+    }
+    limits
+}
+
+/// A figure of a worker, by the state of all and the worker's index.
+type SpreadOf = fn(&Shared, usize) -> &Spread;
+
+/// Histograms of what clients wait for, by worker.
+fn spreads(shared: &Shared, out: &mut Exposition) {
+    let mut family = |name, help, limits: &[u64], per_unit: f64, spread: SpreadOf| {
+        out.family(name, Kind::Histogram, help);
+        for index in 0..shared.worker_count() {
+            let spread = spread(shared, index);
+            let values = spread.values();
+            let up_to = limits.iter().zip(values.up_to(limits));
+            let up_to: Vec<_> =
+                up_to.map(|(&limit, values)| (limit as f64 / per_unit, values)).collect();
+            let all = (values.calls, spread.sum() as f64 / per_unit);
+            out.histogram(("worker", &index.to_string()), &up_to, all);
+        }
+    };
+    let mut times = |name, help, spread| family(name, help, &TIME_LIMITS_NS, 1e9, spread);
+    times(
+        "tidemill_worker_iteration_seconds",
+        "Iterations of a worker's event loop, without its wait for events.",
+        |shared, index| &shared.stats[index].spreads.iteration_ns,
+    );
+    times(
+        "tidemill_worker_lane_delay_seconds",
+        "Time from the first message for a worker's clients until it took all there were.",
+        |shared, index| shared.lanes.delay_ns(index),
+    );
+    times(
+        "tidemill_worker_park_seconds",
+        "Time that sessions waited for a slot before their command ran.",
+        |shared, index| &shared.stats[index].spreads.park_ns,
+    );
+    times(
+        "tidemill_worker_held_seconds",
+        "Time for which reads of slots waited for a change of several steps, one of 16 of them.",
+        |shared, index| &shared.stats[index].spreads.held_ns,
+    );
+    family(
+        "tidemill_worker_iteration_commands",
+        "Commands per iteration of a worker's event loop.",
+        &COUNT_LIMITS,
+        1.0,
+        |shared, index| &shared.stats[index].spreads.iteration_commands,
     );
 }
 

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
 use tidemill_engine::access::section::ReadSide;
+use tidemill_engine::saving::LoadSource;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::WaitTarget;
 use tidemill_engine::system_error::reason;
@@ -26,8 +27,8 @@ use crate::limits::SAVE_POINT_POLL;
 pub(crate) enum Job {
     /// Saves a cut.
     Save(Cut),
-    /// Loads the snapshot, for a session that waits.
-    Reload,
+    /// Loads all data, for a session that waits.
+    Reload(LoadSource),
     /// Writes a base of the log.
     Rewrite(Rewrite),
     /// Lets the journal be told of changes, or not, as the log needs it.
@@ -80,7 +81,7 @@ impl<F: Flavour> SaveThread<F> {
         loop {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
-                Ok(Job::Reload) => self.reload(),
+                Ok(Job::Reload(source)) => self.reload(source),
                 Ok(Job::Rewrite(rewrite)) => self.rewrite(rewrite),
                 Ok(Job::SwitchJournal) => self.switch_journal(),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
@@ -98,14 +99,17 @@ impl<F: Flavour> SaveThread<F> {
         }
     }
 
-    fn reload(&mut self) {
-        let SaveThread { file, shared, member, .. } = self;
-        let domain = Arc::clone(member.domain());
-        let loaded = member.offline(|| file.load_all(shared, &domain));
-        if let Err(error) = &loaded {
-            log::error!("{}", file.describe(error));
-        }
-        shared.loading.end_reload(loaded.is_ok());
+    fn reload(&mut self, source: LoadSource) {
+        let SaveThread { file, log, shared, member, .. } = self;
+        let is_loaded = match source {
+            LoadSource::Snapshot => {
+                let domain = Arc::clone(member.domain());
+                let loaded = member.offline(|| file.load_all(shared, &domain));
+                loaded.inspect_err(|error| log::error!("{}", file.describe(error))).is_ok()
+            }
+            LoadSource::Log => log.reload(shared, member),
+        };
+        shared.loading.end_reload(is_loaded);
         shared.parking.wake_all(WaitTarget::Reload, || {});
     }
 

@@ -22,7 +22,8 @@ impl<F: Flavour> SaveThread<F> {
             return;
         }
         let log = std::sync::Arc::clone(log);
-        match self.member.offline(|| log.prepare_rewrite()) {
+        let config = shared.configuration().server().append_only;
+        match self.member.offline(|| log.prepare_rewrite(&config)) {
             Ok(rewrite) => self.rewrite(rewrite),
             Err(error) => {
                 log::error!("The AOF rewrite cannot begin: {error}");
@@ -52,6 +53,7 @@ impl<F: Flavour> SaveThread<F> {
 
     fn end_rewrite(&mut self, has_succeeded: bool) {
         let SaveThread { log, shared, .. } = self;
+        shared.snapshots.end_log_cut();
         shared.rewrites.end(shared.clock.unix_us(), has_succeeded);
         if !has_succeeded && log.needs_base() {
             shared.rewrites.schedule();
@@ -65,10 +67,13 @@ impl<F: Flavour> SaveThread<F> {
         let mut switched = Ok(());
         member.offline(|| switched = log.switch(&mut rewrite));
         let path = log.temporary_base();
-        let config = shared.configuration().server().append_only;
-        let created = switched.and_then(|()| log.disk().create(&path));
+        let base = rewrite.base();
+        let created = switched.and_then(|()| match base.syncs_in_steps {
+            true => log.disk().create_direct(&path),
+            false => log.disk().create(&path),
+        });
         let out = match created {
-            Ok(file) => FileOutput::new(file, config.syncs_base_in_steps),
+            Ok(file) => FileOutput::new(file, base.syncs_in_steps),
             Err(error) => {
                 cut.end(heap);
                 return Err(error.into());
@@ -76,19 +81,18 @@ impl<F: Flavour> SaveThread<F> {
         };
         let rules = file.rules(shared, Purpose::LogBase).content;
         let access = &mut Beside(member);
-        let is_snapshot = config.base_is_snapshot;
-        let out = if is_snapshot {
+        let out = if base.is_snapshot {
             write(cut, shared, access, heap, &rules, out)?
         } else {
             let now_s = (shared.clock.wall_us() / 1_000_000) as i64;
-            let out = CommandsOutput::new(out, config.annotates_time.then_some(now_s));
+            let out = CommandsOutput::new(out, base.annotates_time.then_some(now_s));
             write(cut, shared, access, heap, &rules.for_commands(), out)?.into_file()
         };
         let mut put = Ok(0);
         let mut parts = Some((out, rewrite));
         access.offline(&mut || {
             if let Some((out, rewrite)) = parts.take() {
-                put = finish(log, shared, out, (rewrite, is_snapshot));
+                put = finish(log, shared, out, rewrite);
             }
         });
         put
@@ -134,12 +138,12 @@ fn finish(
     log: &AppendOnlyFile,
     shared: &Shared,
     out: FileOutput,
-    (rewrite, is_snapshot): (Rewrite, bool),
+    rewrite: Rewrite,
 ) -> Result<u64, SnapshotError> {
     let bytes = out.finish()?;
     if shared.rewrites.is_cancelled() {
         return Err(SnapshotError::Cancelled);
     }
-    log.finish(rewrite, is_snapshot, bytes)?;
+    log.finish(rewrite, bytes)?;
     Ok(bytes)
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
-use tidemill_engine::saving::{Saving, SavingFailed};
+use tidemill_engine::saving::{LoadSource, Saving, SavingFailed};
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::Ticket;
@@ -177,7 +177,8 @@ impl SnapshotFile {
     }
 
     /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that
-    /// is under way. Blocks until the file is durable.
+    /// is under way, and waits for a script that is: half of one must not be in the file. Blocks
+    /// until that is durable; a client that ends the server without a save ends the waiting.
     ///
     /// # Errors
     ///
@@ -202,6 +203,11 @@ impl SnapshotFile {
         }
         let heap = member.heap(Limits::default());
         let seat = std::rc::Rc::clone(member.seat());
+        // Acquire: pairs with the Release of the worker that stops the server.
+        let is_over = || stop.load(Ordering::Acquire);
+        let Some(token) = take_token_unless(shared, &seat, &mut member, is_over) else {
+            return Ok(());
+        };
         let gate = close_gate(shared, &seat, &mut member);
         let mut begun = None;
         ReadSide::section(&mut member, &mut |section| {
@@ -213,6 +219,7 @@ impl SnapshotFile {
         // Release: pairs with the Acquire in the workers' loops; also ordered by the gate.
         stop.store(true, Ordering::Release);
         drop(gate);
+        drop(token);
         Ok(())
     }
 
@@ -318,10 +325,29 @@ pub(crate) fn take_token<'k, F: Flavour>(
     seat: &std::rc::Rc<tidemill_store::gate::Seat>,
     member: &mut Member<F>,
 ) -> TokenGuard<'k> {
+    loop {
+        if let Some(token) = take_token_unless(shared, seat, member, || false) {
+            return token;
+        }
+    }
+}
+
+/// As [`take_token`]; none once `is_over`.
+fn take_token_unless<'k, F: Flavour>(
+    shared: &'k Shared,
+    seat: &std::rc::Rc<tidemill_store::gate::Seat>,
+    member: &mut Member<F>,
+    is_over: impl Fn() -> bool,
+) -> Option<TokenGuard<'k>> {
     let ticket = Ticket { worker: Ticket::THREAD, session: 0 };
     loop {
         if let Some(token) = shared.token.try_take(ticket, seat) {
-            return token;
+            return Some(token);
+        }
+        if is_over() {
+            // Another thread that waits under the same ticket queues anew.
+            shared.token.leave(ticket);
+            return None;
         }
         member.offline(|| thread::sleep(GATE_RETRY));
     }
@@ -386,7 +412,7 @@ impl Saving for SnapshotFile {
     }
 
     fn rewrite_log(&self, shared: &Shared) -> Result<(), SavingFailed> {
-        self.log.rewrite(shared)
+        self.log.rewrite(shared, &shared.configuration().server().append_only)
     }
 
     fn check_loadable(&self, shared: &Shared) -> Result<(), SavingFailed> {
@@ -409,9 +435,9 @@ impl Saving for SnapshotFile {
         })
     }
 
-    fn load_in_background(&self) -> Result<(), SavingFailed> {
+    fn load_in_background(&self, source: LoadSource) -> Result<(), SavingFailed> {
         let thread = locked(&self.to_thread);
-        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Reload).is_ok());
+        let sent = thread.as_ref().is_some_and(|sender| sender.send(Job::Reload(source)).is_ok());
         if sent { Ok(()) } else { Err(SavingFailed) }
     }
 }

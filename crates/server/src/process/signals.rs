@@ -1,10 +1,10 @@
 //! SIGINT and SIGTERM stop the server in order; a second SIGINT at once. SIGHUP, which a closed
-//! terminal sends, is ignored.
+//! terminal sends, is ignored, and SIGXFSZ.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
@@ -13,8 +13,8 @@ use signal_hook::iterator::Signals;
 pub(crate) enum StopReason {
     /// A client, by SHUTDOWN.
     Client,
-    /// A signal to the process.
-    Signal,
+    /// A signal to the process; the directive that says what it does.
+    Signal(&'static str),
 }
 
 /// The handlers, installed.
@@ -45,6 +45,8 @@ impl StopSignals {
         let is_stopping = Arc::new(AtomicBool::new(false));
         // Handled by a flag that is never read: the signal is ignored.
         flag::register(SIGHUP, Arc::default()).map_err(failed)?;
+        // A write beyond the limit of a file's size fails then, as one on a full disk does.
+        flag::register(SIGXFSZ, Arc::default()).map_err(failed)?;
         flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&is_stopping)).map_err(failed)?;
         let signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
         Ok(StopSignals { signals, is_stopping, shutdown: ShutdownRequest::default() })
@@ -63,6 +65,7 @@ impl StopSignals {
 
     /// Sleeps until the server is to stop.
     pub(crate) fn wait(&mut self) -> StopReason {
+        let mut directive = "shutdown-on-sigterm";
         if let Some(signal) = self.signals.forever().next() {
             // SeqCst: read by a signal handler, wherever it runs; this happens once.
             self.is_stopping.store(true, Ordering::SeqCst);
@@ -70,10 +73,13 @@ impl StopSignals {
                 log::info!("User requested shutdown... (user request from '{client}')");
                 return StopReason::Client;
             }
-            let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
+            let mut name = "SIGTERM";
+            if signal == SIGINT {
+                (name, directive) = ("SIGINT", "shutdown-on-sigint");
+            }
             log::warn!("Received {name} scheduling shutdown...");
         }
         log::info!("User requested shutdown...");
-        StopReason::Signal
+        StopReason::Signal(directive)
     }
 }

@@ -33,6 +33,7 @@ pub(super) struct Execution<F: Flavour> {
     /// True if one RCU section spans an iteration.
     spans_iteration: bool,
     next_sweep_us: u64,
+    next_defrag_us: u64,
     /// Bytes of retired memory from which some is freed before the iteration ends.
     reclaim_from_bytes: usize,
 }
@@ -46,6 +47,7 @@ impl<F: Flavour> Execution<F> {
             reply: ReplyBuffer::new(Protocol::Resp2),
             spans_iteration,
             next_sweep_us: 0,
+            next_defrag_us: 0,
             reclaim_from_bytes: RECLAIM_EARLY_BYTES,
         }
     }
@@ -202,15 +204,30 @@ impl<F: Flavour> Execution<F> {
         }
     }
 
+    /// Defragments memory if it is time to. While there is nothing to do, it is looked at as often
+    /// as the sweep runs, in the same iterations.
+    pub(super) fn defragment_if_due(&mut self, shared: &Shared, now_us: u64) {
+        if now_us >= self.next_defrag_us {
+            let pause_us = execute::defragment(shared, &mut self.worker, &mut self.reader);
+            let after = |pause_us| shared.clock.monotonic_us() + pause_us;
+            self.next_defrag_us = pause_us.map_or(self.next_sweep_us, after);
+        }
+    }
+
+    /// Ends a pause of the defragmentation, as its settings may have changed.
+    pub(super) fn defragment_soon(&mut self) {
+        self.next_defrag_us = 0;
+    }
+
     /// Keeps what is remembered for client-side caching within its bound.
     pub(super) fn limit_tracked(&mut self, shared: &Shared) {
         execute::limit_tracked(shared, &mut self.worker);
     }
 
-    /// Puts the next sweep off.
+    /// Puts the next sweep off, and the look at the memory's fragmentation.
     #[cfg(test)]
     pub(super) fn postpone_sweep(&mut self, until_us: u64) {
-        self.next_sweep_us = until_us;
+        (self.next_sweep_us, self.next_defrag_us) = (until_us, until_us);
     }
 
     /// Latest end of the worker's next wait for events, in monotonic microseconds.
@@ -219,7 +236,8 @@ impl<F: Flavour> Execution<F> {
         if self.worker.evicts_soon() {
             return now_us;
         }
-        let mut until_us = self.next_sweep_us.clamp(now_us, now_us + TICK_MS * 1000);
+        let next_us = self.next_sweep_us.min(self.next_defrag_us);
+        let mut until_us = next_us.clamp(now_us, now_us + TICK_MS * 1000);
         if !self.worker.heap.retired().is_empty() {
             until_us = until_us.min(now_us + RECLAIM_MS * 1000);
         }

@@ -84,15 +84,6 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Loads the log in the place of all data, for `DEBUG LOADAOF`.
-    #[cold]
-    pub(super) fn reload_log(&mut self) {
-        self.reloads_log = false;
-        let shared = Arc::clone(&self.spec.shared);
-        let is_loaded = self.spec.durability.reload(&shared, self.execution.parts_mut());
-        shared.log_reload.end(is_loaded);
-    }
-
     fn release_replies(&mut self, session: u64, released: u64) {
         let Some(index) = self.connections.of_session(session) else { return };
         let connection = &mut self.connections[index];

@@ -16,7 +16,6 @@ impl<F: Flavour> EventLoop<F> {
     /// Does what is done once per tick.
     pub(super) fn tick(&mut self) {
         self.execution.shrink_buffers();
-        self.reloads_log = self.spec.shared.log_reload.take(self.spec.index);
         self.take_overdue();
         self.look_at_listeners();
         if self.spec.index == 0 {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::entry::Marks;
-use crate::limits::SLOT_COUNT;
+use crate::limits::{SLOT_COUNT, UNCOUNTED_DATABASES};
 use crate::slot::SlotNumber;
 use crate::table::Table;
 
@@ -15,6 +15,9 @@ pub(crate) struct Database {
     pub(crate) expiring_counts: Box<[AtomicU32]>,
     /// Live bytes of entries, values and tables, by slot.
     live_bytes: Box<[AtomicU64]>,
+    /// Bytes of its own arrays that count as live: none of the first databases, as those of the
+    /// keyspace's slots do not. What a limit leaves is room for data.
+    own_bytes: usize,
     /// Hashes with fields that expire. One count for all slots, because it changes seldom.
     pub(crate) volatile_count: AtomicU64,
     /// Number that it had at the last cut.
@@ -23,8 +26,15 @@ pub(crate) struct Database {
     is_held: AtomicBool,
 }
 
+/// Bytes of the arrays of a database.
+const ARRAYS_BYTES: usize = {
+    let counts = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
+    SLOT_COUNT * (size_of::<Table>() + counts) + SLOT_COUNT / 8
+};
+
 impl Database {
-    pub(crate) fn new() -> Database {
+    /// Empty database that is made at an index.
+    pub(crate) fn new(index: usize) -> Database {
         fn filled<T: Default>(count: usize) -> Box<[T]> {
             (0..count).map(|_| T::default()).collect()
         }
@@ -34,6 +44,7 @@ impl Database {
             key_counts: filled(SLOT_COUNT),
             expiring_counts: filled(SLOT_COUNT),
             live_bytes: filled(SLOT_COUNT),
+            own_bytes: if index < UNCOUNTED_DATABASES { 0 } else { ARRAYS_BYTES },
             volatile_count: AtomicU64::new(0),
             cut_number: AtomicU32::new(0),
             is_held: AtomicBool::new(false),
@@ -66,9 +77,9 @@ impl Database {
         self.cut_number.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn bytes() -> usize {
-        let counts = 2 * size_of::<AtomicU32>() + size_of::<AtomicU64>();
-        SLOT_COUNT * (size_of::<Table>() + counts) + SLOT_COUNT / 8
+    /// Bytes of its own arrays that count as live.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.own_bytes
     }
 
     /// Counts bytes published in `slot`, less those retired. Called by the owner of the slot's
@@ -81,11 +92,11 @@ impl Database {
         live.store(sum, Ordering::Relaxed);
     }
 
-    /// Live bytes, those of the database's own arrays included.
+    /// Live bytes, with [`Database::own_bytes`].
     pub(crate) fn total_bytes(&self) -> u64 {
         // Relaxed: each is exact for its slot; the sum is exact while no slot is written.
         let live = self.live_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed));
-        live.fold(Database::bytes() as u64, u64::wrapping_add)
+        live.fold(self.own_bytes as u64, u64::wrapping_add)
     }
 
     /// Counts keys added to or removed from `slot`, and the change of their marks. Called by the

@@ -112,7 +112,7 @@ impl Drop for Unreachable {
         // section nor a version is left that reads it.
         let mut database = unsafe { Box::from_raw(self.content.as_ptr()) };
         let counted = database.total_bytes();
-        let mut bytes = Database::bytes();
+        let mut bytes = database.own_bytes();
         for table in &mut database.tables {
             // SAFETY: as above.
             bytes += unsafe { table.free() };

@@ -122,7 +122,7 @@ impl<S: Default> SlotLock<'_, S> {
     /// The one place of this decision. It is made under the slot's lock, as pins begin: a pin of
     /// this tree is seen here, or it begins behind the change. What else keeps versions of trees
     /// has to be asked here.
-    fn may_publish_in_place(&self) -> bool {
+    pub(super) fn may_publish_in_place(&self) -> bool {
         pin::none_is_alive() && self.keyspace.active_cut.is_inactive()
     }
 

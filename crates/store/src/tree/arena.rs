@@ -181,6 +181,21 @@ impl Arena {
     }
 }
 
+impl Arena {
+    /// Ends an edit that has only copied a node, which may have nodes below.
+    pub(super) fn finish_copy<'h>(
+        mut self,
+        place: LeafPlace,
+        (old, new): (Link, Link),
+        heap: &'h Heap,
+    ) -> BuiltLeaf<'h> {
+        debug_assert!(self.fresh.as_slice() == [new] && self.replaced.is_empty());
+        self.fresh.clear();
+        new.set_birth(heap.era());
+        BuiltLeaf { place, old, new: Some(new), heap }
+    }
+}
+
 /// Leaf to publish in the place of one with the same sums: [`BuiltLeaf::publish`].
 ///
 /// Dropped instead, it frees the leaf, and the collection stays as it was.

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::arena::Arena;
 use super::inner;
-use super::leaf::{LeafWriter, Parts, leaf_bytes};
+use super::leaf::{LeafWriter, Parts, flags_for, leaf_bytes};
 use super::limits::{CHILD_COUNT_MAX, NODE_BYTES_MAX};
 use super::node::{Link, Node};
 use super::order::Order;
@@ -27,6 +27,8 @@ pub(crate) struct Builder<O: Order> {
     /// Elements of the next leaf, end to end, and the end of each.
     data: Vec<u8>,
     ends: Vec<usize>,
+    /// Bytes of the longest of them, or more.
+    longest: usize,
     last_key: u64,
     /// Number of elements of `ends` behind which the leaf may end: those before the last number
     /// of several elements that must not be parted.
@@ -59,6 +61,7 @@ impl<O: Order> Builder<O> {
             first_key: 0,
             data: Vec::new(),
             ends: Vec::new(),
+            longest: 0,
             last_key: 0,
             separable: 0,
             last_leaf: None,
@@ -84,7 +87,8 @@ impl<O: Order> Builder<O> {
         debug_assert!(count == 0 || place.key >= self.last_key);
         self.last_key = place.key;
         let element_bytes: usize = element.iter().map(|part| part.len()).sum();
-        let bytes = leaf_bytes(self.special, self.data.len() + element_bytes, count + 1);
+        let special = flags_for(self.special, self.longest.max(element_bytes));
+        let bytes = leaf_bytes(special, self.data.len() + element_bytes, count + 1);
         if self.separable > 0 && bytes > NODE_BYTES_MAX {
             self.write_leaf(arena, self.separable);
             self.separable = 0;
@@ -93,6 +97,7 @@ impl<O: Order> Builder<O> {
         }
         element.iter().for_each(|part| self.data.extend_from_slice(part));
         self.ends.push(self.data.len());
+        self.longest = self.longest.max(element_bytes);
     }
 
     /// Ends a leaf here: the number of the next element must be another than that of the last.
@@ -122,7 +127,9 @@ impl<O: Order> Builder<O> {
     /// Writes a leaf of the first `count` elements that wait.
     fn write_leaf(&mut self, arena: &mut Arena, count: usize) {
         let data_bytes = self.ends[count - 1];
-        let mut writer = LeafWriter::new(arena, self.special, data_bytes, count);
+        let longest = longest_of(&self.ends[..count]);
+        let special = flags_for(self.special, longest);
+        let mut writer = LeafWriter::new(arena, special, data_bytes, count);
         let mut start = 0;
         for &end in &self.ends[..count] {
             writer.push(&[&self.data[start..end]]);
@@ -132,6 +139,7 @@ impl<O: Order> Builder<O> {
         self.data.drain(..data_bytes);
         self.ends.drain(..count);
         self.ends.iter_mut().for_each(|end| *end -= data_bytes);
+        self.longest = longest_of(&self.ends);
         let bound = match self.last_leaf {
             Some(last) => (self.bound)(last.node(), leaf.node(), self.first_key),
             None => O::Key::of_key(0),
@@ -158,4 +166,10 @@ impl<O: Order> Builder<O> {
         sum_up::<O>(parent);
         self.add(arena, level + 1, (parent, nodes[0].1));
     }
+}
+
+/// Bytes of the longest of some elements that lie end to end.
+fn longest_of(ends: &[usize]) -> usize {
+    let mut start = 0;
+    ends.iter().map(|&end| end - std::mem::replace(&mut start, end)).max().unwrap_or(0)
 }

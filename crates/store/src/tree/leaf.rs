@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::limits::NODE_BYTES_MAX;
-use super::node::{HEADER_BYTES, Link, Node, NodeHeader, Stride, flags};
+use super::node::{HEADER_BYTES, Link, Node, NodeHeader, Stride, flags, has_lengths};
 
 /// Element to insert, in pieces that are stored end to end.
 ///
@@ -11,6 +11,18 @@ pub(crate) type Parts<'a> = &'a [&'a [u8]];
 
 pub(crate) fn parts_bytes(parts: Parts<'_>) -> usize {
     parts.iter().map(|part| part.len()).sum()
+}
+
+/// Longest element of a leaf with a table of lengths.
+const LENGTH_MAX: usize = u8::MAX as usize;
+
+/// Flags of a leaf by the bytes of its longest element.
+pub(crate) fn flags_for(special: u8, longest: usize) -> u8 {
+    match special & (flags::FIXED | flags::LENGTHS) {
+        flags::LENGTHS if longest > LENGTH_MAX => special | flags::LONG,
+        flags::LENGTHS => special & !flags::LONG,
+        _ => special,
+    }
 }
 
 /// Bytes of a leaf of `count` elements, its header and table included.
@@ -24,9 +36,18 @@ pub(crate) fn used_bytes(leaf: Node<'_>) -> usize {
     leaf_bytes(header.flags, header.used as usize, leaf.len())
 }
 
+/// As [`used_bytes`], as if the leaf had starts: what it may need in one leaf with a long element.
+pub(crate) fn bytes_with_starts(leaf: Node<'_>) -> usize {
+    let header = leaf.header();
+    leaf_bytes(flags_for(header.flags, usize::MAX), header.used as usize, leaf.len())
+}
+
 fn payload_bytes(special: u8, data_bytes: usize, count: usize) -> usize {
     if special & flags::FIXED != 0 {
         return data_bytes;
+    }
+    if has_lengths(special) && !is_wide(data_bytes, count) {
+        return data_bytes + count.saturating_sub(1);
     }
     // The table stays aligned because capacities are even.
     data_bytes.next_multiple_of(2) + entry_bytes(data_bytes, count) * count.saturating_sub(1)
@@ -49,7 +70,8 @@ pub(crate) struct LeafWriter {
 }
 
 impl LeafWriter {
-    /// Leaf that will hold exactly `count` elements of `data_bytes` together.
+    /// Leaf that will hold exactly `count` elements of `data_bytes` together; `special` are flags
+    /// for the longest of them, see [`flags_for`].
     pub(crate) fn new(
         arena: &mut Arena,
         special: u8,
@@ -66,10 +88,16 @@ impl LeafWriter {
     }
 
     pub(crate) fn push(&mut self, parts: Parts<'_>) {
-        if self.index > 0 {
-            set_start(self.link, self.index, self.written);
+        let start = self.written;
+        self.written = write_parts(self.link, start, parts);
+        let header = self.link.header();
+        if !has_lengths(header.flags) {
+            if self.index > 0 {
+                set_start(self.link, self.index, start);
+            }
+        } else if self.index + 1 < usize::from(header.len) {
+            set_length(self.link, self.index, self.written - start);
         }
-        self.written = write_parts(self.link, self.written, parts);
         self.index += 1;
     }
 
@@ -114,6 +142,13 @@ fn set_start(link: Link, index: usize, start: usize) {
     unsafe { link.table(index).write(start as u16) };
 }
 
+fn set_length(link: Link, index: usize, length: usize) {
+    debug_assert!(link.is_fresh() && length <= LENGTH_MAX && index + 1 < link.node().len());
+    // SAFETY: the leaf has room for a table of `len - 1` entries, and the callers keep `index`
+    // below that.
+    unsafe { link.length_table(index + 1).write(length as u8) };
+}
+
 /// Replaces `removed` elements from `at` on by at most one.
 ///
 /// Changes a fresh leaf in place where it has room, else makes a new one and discards the old.
@@ -132,9 +167,15 @@ pub(crate) fn splice(
     let used = header.used as usize - (cut_end - cut_start) + inserted_bytes;
     let len = leaf.len() - removed + usize::from(inserted.is_some());
     let is_fixed = header.flags & flags::FIXED != 0;
-    if header.flags & flags::WIDE != 0 || !is_fixed && is_wide(used, len) {
+    let has_lengths = has_lengths(header.flags);
+    let is_slow = header.flags & flags::WIDE != 0
+        || !is_fixed && is_wide(used, len)
+        || has_lengths && inserted_bytes > LENGTH_MAX;
+    if is_slow {
         return splice_slowly(arena, leaf, at, removed, inserted);
     }
+    // Length of the last element, which has no entry yet, if one is put behind it.
+    let last = (has_lengths && at > 0 && at == leaf.len()).then(|| cut_start - leaf.start(at - 1));
     let payload = payload_bytes(header.flags, used, len);
     let in_place = link.is_fresh() && HEADER_BYTES + payload <= header.capacity as usize;
     let target = if in_place { link } else { arena.allocate(0, header.flags, payload) };
@@ -142,8 +183,11 @@ pub(crate) fn splice(
     let (source, end) = (link.payload(cut_end), target.payload(cut_start + inserted_bytes));
     // SAFETY: `moved` bytes follow both addresses within their allocations; they may overlap.
     unsafe { std::ptr::copy(source, end, moved) };
-    if !is_fixed {
-        move_starts(link, target, at, removed, len, cut_start + inserted_bytes, cut_end);
+    let gap = Gap { at, removed, inserted: usize::from(inserted.is_some()) };
+    if has_lengths {
+        move_lengths(link, target, &gap);
+    } else if !is_fixed {
+        move_starts(link, target, &gap, cut_start + inserted_bytes, cut_end);
     }
     if target != link {
         write_bytes(target, 0, &leaf.data()[..cut_start]);
@@ -151,12 +195,21 @@ pub(crate) fn splice(
     target.set_header(NodeHeader { used: used as u32, len: len as u16, ..target.header() });
     if let Some(parts) = inserted {
         write_parts(target, cut_start, parts);
-        // The element before may have been the last, which has no entry for its end.
-        if at > 0 {
-            set_start(target, at, cut_start);
-        }
-        if at + 1 < len {
-            set_start(target, at + 1, cut_start + inserted_bytes);
+        if has_lengths {
+            if let Some(length) = last {
+                set_length(target, at - 1, length);
+            }
+            if at + 1 < len {
+                set_length(target, at, inserted_bytes);
+            }
+        } else {
+            // The element before may have been the last, which has no entry for its end.
+            if at > 0 {
+                set_start(target, at, cut_start);
+            }
+            if at + 1 < len {
+                set_start(target, at + 1, cut_start + inserted_bytes);
+            }
         }
     }
     if target != link {
@@ -165,21 +218,41 @@ pub(crate) fn splice(
     target
 }
 
-/// Copies the starts of the elements that stay from one table to the other (or within one), for a
-/// leaf of `len`.
-fn move_starts(
-    source: Link,
-    target: Link,
+/// Elements that a splice takes out and puts in.
+struct Gap {
     at: usize,
     removed: usize,
-    len: usize,
-    new_end: usize,
-    old_end: usize,
-) {
-    let source_entries = source.node().len().saturating_sub(1);
-    let target_entries = len.saturating_sub(1);
+    inserted: usize,
+}
+
+impl Gap {
+    /// Entries of a table before and behind the change; the last or the first element has none.
+    fn entries(&self, source: Link) -> (usize, usize) {
+        let len = source.node().len();
+        (len.saturating_sub(1), (len - self.removed + self.inserted).saturating_sub(1))
+    }
+}
+
+/// Copies the lengths of the elements that stay from one table to the other (or within one).
+fn move_lengths(source: Link, target: Link, gap: &Gap) {
+    let (source_entries, target_entries) = gap.entries(source);
+    let behind = source_entries.saturating_sub(gap.at + gap.removed);
+    let (from, to) = (source.length_table(source_entries), target.length_table(target_entries));
+    // SAFETY: the entries of the last elements come first in both tables; they may overlap.
+    unsafe { std::ptr::copy(from, to, behind) };
+    let before = gap.at.min(source_entries).min(target_entries);
+    if source != target {
+        let (from, to) = (source.length_table(before), target.length_table(before));
+        // SAFETY: both tables have the entries of elements 0 to `before - 1`.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, before) };
+    }
+}
+
+/// Copies the starts of the elements that stay from one table to the other (or within one).
+fn move_starts(source: Link, target: Link, gap: &Gap, new_end: usize, old_end: usize) {
+    let (source_entries, target_entries) = gap.entries(source);
     // Starts of the elements behind the first one that stays after the gap.
-    let after = source_entries.saturating_sub(at + removed);
+    let after = source_entries.saturating_sub(gap.at + gap.removed);
     let (from, to) = (source.table(source_entries), target.table(target_entries));
     // SAFETY: the entries of the last elements come first in both tables; they may overlap.
     unsafe { std::ptr::copy(from, to, after) };
@@ -187,7 +260,7 @@ fn move_starts(
     let moved = unsafe { std::slice::from_raw_parts_mut(to, after) };
     let delta = (new_end as u16).wrapping_sub(old_end as u16);
     moved.iter_mut().for_each(|start| *start = start.wrapping_add(delta));
-    let before = at.min(source_entries).min(target_entries);
+    let before = gap.at.min(source_entries).min(target_entries);
     if source != target {
         let (from, to) = (source.table(before), target.table(before));
         // SAFETY: both tables hold the entries of elements 1 to `before`.
@@ -228,7 +301,16 @@ impl<'a> LeafPlan<'a> {
         let cut = self.leaf.start(self.at + self.removed) - self.leaf.start(self.at);
         let kept = self.leaf.header().used as usize - cut;
         let data_bytes = kept + self.inserted.map_or(0, parts_bytes);
-        leaf_bytes(self.leaf.header().flags, data_bytes, self.len())
+        leaf_bytes(self.flags(), data_bytes, self.len())
+    }
+
+    /// Flags of the planned leaf.
+    pub(crate) fn flags(&self) -> u8 {
+        let flags = self.leaf.header().flags;
+        match self.inserted.map_or(0, parts_bytes) {
+            bytes if bytes > LENGTH_MAX => flags_for(flags, bytes),
+            _ => flags,
+        }
     }
 
     pub(crate) fn element_bytes(&self, index: usize) -> usize {
@@ -266,8 +348,10 @@ impl<'a> LeafPlan<'a> {
     /// New leaf of those planned elements that `belongs` accepts.
     pub(crate) fn build(&self, arena: &mut Arena, belongs: impl Fn(usize) -> bool) -> Link {
         let chosen = || (0..self.len()).filter(|&index| belongs(index));
-        let data_bytes = chosen().map(|index| self.element_bytes(index)).sum();
-        let special = self.leaf.header().flags;
+        let sizes = chosen().map(|index| self.element_bytes(index));
+        let (data_bytes, longest) =
+            sizes.fold((0, 0), |(sum, longest), bytes| (sum + bytes, longest.max(bytes)));
+        let special = flags_for(self.leaf.header().flags, longest);
         let mut writer = LeafWriter::new(arena, special, data_bytes, chosen().count());
         chosen().for_each(|index| self.with(index, |parts| writer.push(parts)));
         writer.finish()
@@ -276,7 +360,8 @@ impl<'a> LeafPlan<'a> {
 
 /// New leaf of one element.
 pub(crate) fn single(arena: &mut Arena, special: u8, parts: Parts<'_>) -> Link {
-    let mut writer = LeafWriter::new(arena, special, parts_bytes(parts), 1);
+    let bytes = parts_bytes(parts);
+    let mut writer = LeafWriter::new(arena, flags_for(special, bytes), bytes, 1);
     writer.push(parts);
     writer.finish()
 }
@@ -295,7 +380,7 @@ pub(crate) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> 
     }
     let mut writer = LeafWriter::new(arena, special, data_bytes, count);
     for leaf in [first, second] {
-        (0..leaf.len()).for_each(|index| writer.push(&[leaf.element(index)]));
+        leaf.elements().for_each(|element| writer.push(&[element]));
     }
     let merged = writer.finish();
     arena.discard(left);

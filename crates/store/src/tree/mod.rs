@@ -33,6 +33,7 @@ pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod node;
 pub(crate) mod order;
+pub(crate) mod relocate;
 mod root;
 pub(crate) mod separator;
 pub(crate) mod sorted;

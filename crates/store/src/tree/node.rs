@@ -12,6 +12,10 @@
 //! leaf of one element needs no table, which keeps small hashes small and lets one element of any
 //! size fill a node.
 //!
+//! A leaf of a list, a hash or a set has no starts but the lengths of its elements, in one byte
+//! each, for as long as none is above 255: the start of an element is the sum of those before it.
+//! Where leaves are searched by halves, starts are worth their second byte.
+//!
 //! A leaf whose elements all have one length of a few (*fixed*) has no table. An inner node whose
 //! children are told apart by more than their keys (*ties*) has the further bytes of the bounds
 //! behind the children, each with two bytes for its end; see [`super::separator`].
@@ -37,6 +41,8 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub(crate) mod flags {
     /// An element of the leaf may carry an expiry.
     pub(crate) const EXPIRES: u8 = 1;
+    /// All members of a set's leaf are strings, and have no tags. No member expires.
+    pub(crate) const STRINGS: u8 = 1;
     /// The node is the root of several trees, and its level says nothing: see
     /// [`composite`](super::super::composite).
     pub(crate) const COMPOSITE: u8 = 2;
@@ -47,8 +53,13 @@ pub(crate) mod flags {
     pub(crate) const WIDE: u8 = 8;
     /// The elements of a set's leaf are not in ascending order.
     pub(crate) const UNSORTED: u8 = 16;
-    /// A bound of the inner node's children has tie bytes. In a leaf the bit is part of a stride.
+    /// A bound of the inner node's children has tie bytes. In a leaf the bit is `LENGTHS`, or part
+    /// of a stride.
     pub(crate) const TIES: u8 = 64;
+    /// The leaf's table has lengths of one byte, unless it is `LONG` or `WIDE`.
+    pub(crate) const LENGTHS: u8 = 64;
+    /// An element of a leaf with `LENGTHS` may be longer than a byte can tell: it has starts.
+    pub(crate) const LONG: u8 = 128;
     /// All elements of the leaf have the length that `STRIDE_SHIFT` encodes, and it has no table.
     pub(crate) const FIXED: u8 = 32;
     /// Position of the two bits with the length of a fixed leaf's elements.
@@ -97,6 +108,12 @@ impl Stride {
             _ => Stride::Twelve,
         })
     }
+}
+
+/// True if a leaf with these flags has a table of lengths.
+#[inline]
+pub(crate) fn has_lengths(flags: u8) -> bool {
+    flags & (flags::FIXED | flags::WIDE | flags::LENGTHS | flags::LONG) == flags::LENGTHS
 }
 
 #[repr(C)]
@@ -353,6 +370,13 @@ impl Link {
     pub(crate) fn table(self, count: usize) -> *mut u16 {
         self.payload(self.header().capacity as usize - HEADER_BYTES - 2 * count).cast()
     }
+
+    /// Address of the table of lengths with `count` entries; the entry of element 0 is the last of
+    /// them.
+    #[inline]
+    pub(crate) fn length_table(self, count: usize) -> *mut u8 {
+        self.payload(self.header().capacity as usize - HEADER_BYTES - count)
+    }
 }
 
 fn layout(capacity: usize) -> Layout {
@@ -414,6 +438,9 @@ impl<'a> Node<'a> {
         if let Some(stride) = Stride::of(header.flags) {
             return stride.bytes() * index;
         }
+        if has_lengths(header.flags) {
+            return sum_of(self.lengths(index));
+        }
         if header.flags & flags::WIDE != 0 {
             let at = self.link.payload(header.capacity as usize - HEADER_BYTES - 4 * index);
             // SAFETY: the table of a wide leaf has `len - 1` entries of four bytes.
@@ -428,19 +455,75 @@ impl<'a> Node<'a> {
     #[inline]
     pub(crate) fn ends(self) -> Ends<'a> {
         let header = self.header();
-        let narrow = header.flags & (flags::WIDE | flags::FIXED) == 0;
         let len = usize::from(header.len);
-        let stored = if narrow { len.saturating_sub(1) } else { 0 };
-        // SAFETY: a leaf that is neither wide nor fixed has a table of `stored` entries, which do
-        // not change for `'a`.
+        let stored = len.saturating_sub(1);
+        if has_lengths(header.flags) {
+            let lengths = self.lengths(stored).iter();
+            return Ends { leaf: self, starts: [].iter(), lengths, end: 0, rest: len..len + 1 };
+        }
+        let narrow = header.flags & (flags::WIDE | flags::FIXED) == 0;
+        let stored = if narrow { stored } else { 0 };
+        // SAFETY: a leaf of starts that is neither wide nor fixed has a table of `stored` entries,
+        // which do not change for `'a`.
         let starts = unsafe { std::slice::from_raw_parts(self.link.table(stored), stored) };
-        Ends { leaf: self, starts: starts.iter(), rest: stored + 1..len + 1 }
+        let starts = starts.iter();
+        Ends { leaf: self, starts, lengths: [].iter(), end: 0, rest: stored + 1..len + 1 }
+    }
+
+    /// Lengths of the first `count` elements of a leaf with such a table, the last one first. The
+    /// last element of the leaf has no entry.
+    #[inline]
+    fn lengths(self, count: usize) -> &'a [u8] {
+        debug_assert!(has_lengths(self.header().flags) && count < self.len().max(1));
+        // SAFETY: the table has `len - 1` entries, which do not change for `'a`.
+        unsafe { std::slice::from_raw_parts(self.link.length_table(count), count) }
+    }
+
+    /// Elements of a leaf, in order.
+    #[inline]
+    pub(crate) fn elements(self) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let (data, mut start) = (self.data(), 0);
+        self.ends().map(move |end| {
+            let element = &data[start..end];
+            start = end;
+            element
+        })
+    }
+
+    /// Index of the first element of a leaf of which `is_it` holds.
+    #[inline]
+    pub(crate) fn position(self, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
+        let len = self.len();
+        if !has_lengths(self.header().flags) {
+            return self.elements().position(is_it);
+        }
+        let (data, mut start, last) = (self.data(), 0, len.checked_sub(1)?);
+        for (index, &length) in self.lengths(last).iter().rev().enumerate() {
+            let end = start + usize::from(length);
+            if is_it(&data[start..end]) {
+                return Some(index);
+            }
+            start = end;
+        }
+        is_it(&data[start..]).then_some(last)
     }
 
     /// Element `index` of a leaf.
     #[inline]
     pub(crate) fn element(self, index: usize) -> &'a [u8] {
-        &self.data()[self.start(index)..self.start(index + 1)]
+        self.element_from(self.start(index), index)
+    }
+
+    /// Element `index` of a leaf, which begins at `start`.
+    #[inline]
+    pub(crate) fn element_from(self, start: usize, index: usize) -> &'a [u8] {
+        let header = self.header();
+        let end = if has_lengths(header.flags) && index + 1 < usize::from(header.len) {
+            start + usize::from(self.lengths(index + 1)[0])
+        } else {
+            self.start(index + 1)
+        };
+        &self.data()[start..end]
     }
 
     /// The children of an inner node.
@@ -480,13 +563,21 @@ impl<'a> Node<'a> {
     }
 }
 
+#[inline]
+fn sum_of(lengths: &[u8]) -> usize {
+    lengths.iter().map(|&length| u32::from(length)).sum::<u32>() as usize
+}
+
 /// Ends of the elements of a leaf.
 #[derive(Clone, Debug)]
 pub(crate) struct Ends<'a> {
     leaf: Node<'a>,
     /// Narrow table, whose first entry belongs to the last element.
     starts: std::slice::Iter<'a, u16>,
-    /// Indices whose starts are not in the narrow table.
+    /// Table of lengths, likewise, and the end of the element before.
+    lengths: std::slice::Iter<'a, u8>,
+    end: usize,
+    /// Indices whose starts are in neither.
     rest: std::ops::Range<usize>,
 }
 
@@ -495,6 +586,10 @@ impl Iterator for Ends<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
+        if let Some(&length) = self.lengths.next_back() {
+            self.end += usize::from(length);
+            return Some(self.end);
+        }
         match self.starts.next_back() {
             Some(&start) => Some(usize::from(start)),
             None => self.rest.next().map(|index| self.leaf.start(index)),

@@ -21,9 +21,9 @@ pub(crate) trait Order {
         Expiries::NONE
     }
 
-    /// True if a leaf should be merged with a neighbour.
+    /// True if a leaf should be merged with a neighbour. Two such can always be merged.
     fn is_underfull(leaf: Node<'_>) -> bool {
-        leaf::used_bytes(leaf) < LEAF_BYTES_MIN
+        leaf::bytes_with_starts(leaf) < LEAF_BYTES_MIN
     }
 
     /// Merges two neighbours, if one leaf can hold both.

@@ -35,7 +35,7 @@ pub(crate) fn split(
         keys.iter().enumerate().map(|(index, &key)| (key, plan.element_bytes(index))).collect();
     sorted.sort_unstable_by_key(|&(key, _)| key);
     let mut bounds: SmallVec<[u64; 4]> = SmallVec::from_slice(&[first_key]);
-    match best_cut(plan.leaf.header().flags, &sorted, bias) {
+    match best_cut(plan.flags(), &sorted, bias) {
         Some(bound) => bounds.push(bound),
         None => bounds.extend(bounds_around(&sorted, keys[plan.at])),
     }

@@ -58,15 +58,7 @@ impl Named for Fields {
     /// A new field goes behind the last one of its leaf.
     #[inline]
     fn find(leaf: Node<'_>, field: &[u8]) -> Result<usize, usize> {
-        let data = leaf.data();
-        let mut start = 0;
-        for (index, end) in leaf.ends().enumerate() {
-            if is_of(&data[start..end], field) {
-                return Ok(index);
-            }
-            start = end;
-        }
-        Err(leaf.len())
+        leaf.position(|element| is_of(element, field)).ok_or(leaf.len())
     }
 
     #[inline]
@@ -142,7 +134,7 @@ fn decode(element: &[u8]) -> Entry<'_> {
 }
 
 fn entries<'g>(leaf: Node<'g>) -> impl Iterator<Item = Entry<'g>> {
-    (0..leaf.len()).map(move |index| decode(leaf.element(index)))
+    leaf.elements().map(decode)
 }
 
 /// True if an element is of `field`.
@@ -236,7 +228,7 @@ impl<'g> Hash<'g> {
     /// Whole leaves are visited. A field that is there from the first call to the last is visited
     /// whatever happens to the others meanwhile; a field may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Entry<'g>)) -> u64 {
-        named::scan(self.root, cursor, count, |leaf, index| visit(decode(leaf.element(index))))
+        named::scan(self.root, cursor, count, |_, element| visit(decode(element)))
     }
 
     /// Earliest expiry of any field, in ms since the Unix epoch. In constant time past one leaf.
@@ -279,7 +271,7 @@ impl<'g> Iterator for Entries<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'g>> {
-        self.0.next().map(|(leaf, index)| decode(leaf.element(index)))
+        self.0.next().map(|(_, element)| decode(element))
     }
 }
 

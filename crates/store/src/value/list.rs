@@ -30,7 +30,7 @@ use crate::tree::cut::cut;
 use crate::tree::inner;
 use crate::tree::leaf::{self, LeafPlan, Parts};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
-use crate::tree::node::{Child, Expiries, Link, Node, StoredChild, Totals};
+use crate::tree::node::{Child, Expiries, Link, Node, StoredChild, Totals, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{PathIndices, Pieces, TreePath, may_be_deferred};
@@ -122,7 +122,8 @@ impl<'g> List<'g> {
     #[must_use]
     pub fn iter_from(&self, index: u64) -> Elements<'g> {
         let (cursor, within) = Cursor::at_position(self.root.link(), index.min(self.len()));
-        Elements { cursor, next: within as usize }
+        let next = within as usize;
+        Elements { start: cursor.leaf().start(next), cursor, next }
     }
 
     /// All elements from front to back.
@@ -149,7 +150,9 @@ impl<'g> List<'g> {
 #[derive(Clone, Debug)]
 pub struct Elements<'g> {
     cursor: Cursor<'g>,
+    /// Index of the next element in the leaf, and where it begins.
     next: usize,
+    start: usize,
 }
 
 impl<'g> Iterator for Elements<'g> {
@@ -161,10 +164,12 @@ impl<'g> Iterator for Elements<'g> {
             if !self.cursor.advance() {
                 return None;
             }
-            self.next = 0;
+            (self.next, self.start) = (0, 0);
         }
+        let element = self.cursor.leaf().element_from(self.start, self.next);
         self.next += 1;
-        Some(self.cursor.leaf().element(self.next - 1))
+        self.start += element.len();
+        Some(element)
     }
 }
 
@@ -298,7 +303,7 @@ impl<'h> ListEdit<'h> {
         self.settle();
         [self.first, self.middle, self.last].into_iter().flatten().flat_map(|part| {
             let (cursor, _) = Cursor::at_position(part.link, 0);
-            Elements { cursor, next: 0 }
+            Elements { cursor, next: 0, start: 0 }
         })
     }
 
@@ -454,7 +459,7 @@ impl<'h> ListEdit<'h> {
         let bytes_before = old.map_or(0, bytes);
         let new = match old {
             Some(root) => splice_at(&mut self.arena, root, position, removed, inserted),
-            None => inserted.map(|parts| leaf::single(&mut self.arena, 0, parts)),
+            None => inserted.map(|parts| leaf::single(&mut self.arena, flags::LENGTHS, parts)),
         };
         if self.defers(part, old, new) {
             self.deferred = Some(part);

@@ -12,7 +12,7 @@ use crate::tree::arena::Arena;
 use crate::tree::cursor::{Cursor, leaf_at, leaf_of};
 use crate::tree::inner;
 use crate::tree::leaf::{LeafPlan, Parts, single};
-use crate::tree::node::{Link, Node};
+use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::{Order, sums};
 use crate::tree::split::{Bias, split};
 use crate::tree::update::{Pieces, TreePath};
@@ -41,6 +41,11 @@ pub(super) trait Named: Order<Key = u64> {
     /// Gives the fresh leaf that took an element its flags; `special` are those of the element.
     /// `is_part`: it is one of several in the place of a leaf that was too large.
     fn set_flags(leaf: Link, special: u8, is_part: bool);
+}
+
+/// Flags of a leaf of some elements, with those of its table.
+pub(super) fn with_table(special: u8) -> u8 {
+    if special & flags::FIXED == 0 { special | flags::LENGTHS } else { special }
 }
 
 /// Key of a name that is bytes.
@@ -90,13 +95,13 @@ pub(super) fn scan<'g>(
     root: Node<'g>,
     cursor: u64,
     count: usize,
-    mut visit: impl FnMut(Node<'g>, usize),
+    mut visit: impl FnMut(Node<'g>, &'g [u8]),
 ) -> u64 {
     let mut place = Cursor::descend(root.link(), |node| inner::find_key(node, cursor));
     let mut visited = 0;
     loop {
         let leaf = place.leaf();
-        (0..leaf.len()).for_each(|index| visit(leaf, index));
+        leaf.elements().for_each(|element| visit(leaf, element));
         visited += leaf.len();
         let Some(next) = place.next_key() else { return 0 };
         if visited >= count || !place.advance() {
@@ -105,34 +110,40 @@ pub(super) fn scan<'g>(
     }
 }
 
-/// Elements of a collection, each once, as their leaves and their indices there.
+/// Elements of a collection, each once, with their leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Elements<'g> {
     cursor: Cursor<'g>,
+    /// Index of the next element in the leaf, and where it begins.
     next: usize,
+    start: usize,
 }
 
 impl<'g> Elements<'g> {
     /// Elements from a position up to `len` on. In logarithmic time, then constant per element.
     pub(super) fn from(root: Node<'g>, index: u64) -> Elements<'g> {
         let (cursor, within) = Cursor::at_position(root.link(), index);
-        Elements { cursor, next: within as usize }
+        let next = within as usize;
+        Elements { start: cursor.leaf().start(next), cursor, next }
     }
 }
 
 impl<'g> Iterator for Elements<'g> {
-    type Item = (Node<'g>, usize);
+    type Item = (Node<'g>, &'g [u8]);
 
     #[inline]
-    fn next(&mut self) -> Option<(Node<'g>, usize)> {
+    fn next(&mut self) -> Option<(Node<'g>, &'g [u8])> {
         if self.next >= self.cursor.leaf().len() {
             if !self.cursor.advance() {
                 return None;
             }
-            self.next = 0;
+            (self.next, self.start) = (0, 0);
         }
+        let leaf = self.cursor.leaf();
+        let element = leaf.element_from(self.start, self.next);
         self.next += 1;
-        Some((self.cursor.leaf(), self.next - 1))
+        self.start += element.len();
+        Some((leaf, element))
     }
 }
 
@@ -228,7 +239,7 @@ impl<'h, N: Named> NamedEdit<'h, N> {
     /// that it gives its leaf.
     pub(super) fn write(&mut self, place: Option<Place>, special: u8, parts: Parts<'_>) {
         let Some(Place { path, link, index }) = place else {
-            self.root = Some(single(&mut self.arena, special, parts));
+            self.root = Some(single(&mut self.arena, with_table(special), parts));
             return;
         };
         let leaf = link.node();

@@ -17,8 +17,9 @@ use tidemill_store::gate::ClosedGate;
 use tidemill_store::hash::Seed;
 use tidemill_store::value::hash::Hash;
 use tidemill_store::{
-    Cut, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, Heap, Keyspace, Kind, Member,
-    NewValue, OwnedEntry, ReleaseObserver, Section, SlotLock, SlotNumber, TreeSpec, Walked,
+    Block, Cut, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, Heap, Judge, Keyspace,
+    Kind, Member, NewValue, OwnedEntry, ReleaseObserver, Relocated, Section, SlotLock, SlotNumber,
+    TreePlace, TreeSpec, Walked,
 };
 
 struct NoObserver;
@@ -172,6 +173,9 @@ impl<'w, F: Flavour> Actor<'w, F> {
         if kind == 0 {
             return self.rename(one, (database, &name, found), &mut locks, section);
         }
+        if kind == 1 {
+            return self.relocate(database, found.entry, &name, &mut locks, section);
+        }
         if one == other {
             return;
         }
@@ -183,6 +187,26 @@ impl<'w, F: Flavour> Actor<'w, F> {
         let target = (other_database, &other_name[..]);
         self.set(target, other, other_amount + moved, &mut locks, section);
         self.world.transfers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Moves all blocks of an account to other addresses.
+    fn relocate(
+        &self,
+        database: usize,
+        entry: EntryRef<'_>,
+        name: &[u8],
+        locks: &mut Locks<'_>,
+        section: Section<'_>,
+    ) {
+        let slot = SlotNumber::of_key(name);
+        let lock = locks.iter_mut().find(|lock| lock.slot() == slot).unwrap();
+        let elements_left = usize::MAX;
+        let mut relocated = Relocated { elements_left, ..Relocated::default() };
+        let mut judge = |_: Block<'_>| true;
+        let work = (&mut judge as &mut Judge<'_>, &mut relocated);
+        let place = TreePlace::default();
+        let rest = lock.relocate(database, entry, place, work, section, &self.heap);
+        assert!(rest.is_none());
     }
 
     /// `RENAME` or `MOVE`.

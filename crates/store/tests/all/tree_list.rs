@@ -118,6 +118,41 @@ fn random_change(
 }
 
 #[test]
+fn elements_whose_lengths_just_fit_a_byte_or_not_equal_a_vector() {
+    const LENGTHS: [usize; 6] = [0, 1, 254, 255, 256, 257];
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut tested = Tested::new();
+        // Of some lists all lengths fit, until a long element comes.
+        let lengths = if seed % 3 == 0 { &LENGTHS[..4] } else { &LENGTHS };
+        for step in 0..200 {
+            let lengths = if step > 150 { &LENGTHS } else { lengths };
+            let element = vec![step as u8; lengths[random.below(lengths.len())]];
+            tested.edit(|edit, model| {
+                let index = random.below(model.len() + 1);
+                match random.below(8) {
+                    0 => assert_eq!(edit.remove(index as u64), model.remove(index).is_some()),
+                    1 => assert_eq!(edit.pop_back(), model.pop_back().is_some()),
+                    2 if index < model.len() => {
+                        assert!(edit.set(index as u64, &element));
+                        model[index] = element;
+                    }
+                    3 | 4 => {
+                        edit.push_back(&element);
+                        model.push_back(element);
+                    }
+                    _ => {
+                        assert!(edit.insert(index as u64, &element));
+                        model.insert(index, element);
+                    }
+                }
+            });
+            tested.check_reads(&mut random);
+        }
+    }
+}
+
+#[test]
 fn a_list_equals_a_vector_after_any_edits() {
     for seed in 0..120 {
         let mut random = Random::new(seed);

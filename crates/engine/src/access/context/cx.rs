@@ -279,7 +279,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
     /// publishes.
     pub(crate) fn mark_held(&mut self) {
         if let Access::Locked(unit) = &mut self.access {
-            unit.mark_held();
+            unit.mark_held_timed(self.shared, self.worker);
         }
     }
 

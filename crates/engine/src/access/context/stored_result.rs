@@ -77,7 +77,7 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
                 return Err(changed());
             }
         }
-        unit.mark_held();
+        unit.mark_held_timed(self.shared, self.worker);
         self.access = Access::Locked(unit);
         Ok(())
     }

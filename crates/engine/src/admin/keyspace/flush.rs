@@ -111,7 +111,7 @@ fn for_each_side(
 
 /// Tells who watches a key of databases that are emptied or exchanged, given as the old and the new
 /// of each, what becomes of it. The others are stopped.
-fn touch_watched(
+pub(in crate::admin) fn touch_watched(
     cx: &mut SessionCx<'_, '_>,
     gate: &ClosedGate<'_>,
     unit: &mut Unit<'_>,

@@ -109,5 +109,39 @@ pub(super) const LATENCY_RESET: Command = ADMINISTRATIVE
     .arguments(&[string("event").optional().multiple()])
     .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]);
 
+pub(super) const HOTKEYS: Command = SERVER.container(
+    "hotkeys",
+    "8.6.0",
+    "Measures which keys take the most time or bytes.",
+    &[&HOTKEYS_GET, &HOTKEYS_HELP, &HOTKEYS_RESET, &HOTKEYS_START, &HOTKEYS_STOP],
+);
+
+/// Commands on hot keys.
+const HOT_KEYS: Command = ADMINISTRATIVE.flags(&[ADMIN, NOSCRIPT]);
+
+pub(super) const HOTKEYS_GET: Command = HOT_KEYS
+    .command("hotkeys|get", 2, "8.6.0", "Answers the hottest keys so far.")
+    .complexity("O(K) where K is the number of hotkeys returned.")
+    .tips(&["nondeterministic_output"]);
+
+pub(super) const HOTKEYS_HELP: Command = SERVER.help("hotkeys|help", "8.6.0");
+
+pub(super) const HOTKEYS_RESET: Command =
+    HOT_KEYS.command("hotkeys|reset", 2, "8.6.0", "Forgets a measurement that is over.");
+
+pub(super) const HOTKEYS_START: Command = HOT_KEYS
+    .command("hotkeys|start", -2, "8.6.0", "Begins to measure which keys are hot.")
+    .arguments(&[
+        block("metrics", &[integer("count"), word("CPU").optional(), word("NET").optional()])
+            .token("METRICS"),
+        integer("k").token("COUNT").optional(),
+        integer("seconds").token("DURATION").optional(),
+        integer("ratio").token("SAMPLE").optional(),
+        block("slots", &[integer("count"), integer("slot").multiple()]).token("SLOTS").optional(),
+    ]);
+
+pub(super) const HOTKEYS_STOP: Command =
+    HOT_KEYS.command("hotkeys|stop", 2, "8.6.0", "Ends a measurement; its result stays.");
+
 pub(super) const MONITOR: Command =
     ADMINISTRATIVE.command("monitor", 1, "1.0.0", "Shows all commands as they run.");

@@ -1,8 +1,10 @@
-//! Commands about commands: their logs, their latency, and who watches them.
+//! Commands about commands: their logs, their latency, the keys that they cost most for, and who
+//! watches them.
 
 mod declarations;
 mod doctor;
 mod graph;
+mod hot_keys;
 mod latency;
 mod log;
 mod monitor;
@@ -13,7 +15,7 @@ use crate::command::Command;
 use declarations::*;
 
 /// Commands that have subcommands only.
-pub(crate) const CONTAINERS: &[&Command] = &[&SLOWLOG, &COMMANDLOG, &LATENCY];
+pub(crate) const CONTAINERS: &[&Command] = &[&SLOWLOG, &COMMANDLOG, &LATENCY, &HOTKEYS];
 
 /// Commands of the family, subcommands included, with their handlers.
 pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
@@ -32,5 +34,10 @@ pub(crate) const HANDLERS: &[(&Command, Handler)] = &[
     (&LATENCY_HISTORY, Handler::Session(latency::history)),
     (&LATENCY_LATEST, Handler::Session(latency::latest)),
     (&LATENCY_RESET, Handler::Session(latency::reset)),
+    (&HOTKEYS_GET, Handler::Session(hot_keys::get)),
+    (&HOTKEYS_HELP, Handler::Session(hot_keys::help)),
+    (&HOTKEYS_RESET, Handler::Session(hot_keys::reset)),
+    (&HOTKEYS_START, Handler::Session(hot_keys::start)),
+    (&HOTKEYS_STOP, Handler::Session(hot_keys::stop)),
     (&MONITOR, Handler::Session(monitor::monitor)),
 ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidemill_rdb::VersionCheck;
 use tidemill_rdb::payload::Payload;
-use tidemill_script::{Abort, Host, Interrupt, LoadError, Protocol, Reply, Shebang};
+use tidemill_script::{Abort, Answer, Host, Interrupt, LoadError, Protocol, Shebang};
 
 use crate::limits::LIBRARY_LOAD_MS_MAX;
 use crate::script::{
@@ -27,11 +27,11 @@ impl<'k> Loader<'k> {
 }
 
 impl Host for Loader<'_> {
-    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Reply, Abort> {
+    fn call(&mut self, _: &[&[u8]], _: Protocol) -> Result<Answer<'_>, Abort> {
         Err(Abort("no command is called while a library is loaded"))
     }
 
-    fn interrupt(&mut self) -> Interrupt {
+    fn interrupt(&mut self, _: bool) -> Interrupt {
         match self.shared.clock.monotonic_us() < self.until_us {
             true => Interrupt::Continue,
             false => Interrupt::Kill("FUNCTION LOAD timeout"),

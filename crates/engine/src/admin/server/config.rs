@@ -1,5 +1,6 @@
 //! `CONFIG`.
 
+use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
@@ -16,12 +17,19 @@ pub(super) fn get(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Directives that are not changed while data are loaded, which come from where they say.
+const FIXED_WHILE_LOADING: [&str; 2] = ["appendonly", "dir"];
+
 pub(super) fn set(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if !cx.args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax.into());
     }
     let changes: Vec<(&[u8], &[u8])> =
         (2..cx.args.len()).step_by(2).map(|index| (cx.arg(index), cx.arg(index + 1))).collect();
+    let is_fixed = |name: &[u8]| FIXED_WHILE_LOADING.iter().any(|fixed| is(name, fixed));
+    if cx.shared.loading.is_running() && changes.iter().any(|(name, _)| is_fixed(name)) {
+        return Err(CommandError::Loading.into());
+    }
     let may_change_protected = cx.session.client.is_among(cx.worker.settings.protected_configs);
     cx.shared
         .configure(&changes, may_change_protected)

@@ -17,7 +17,7 @@ use crate::access::session_context::SessionCx;
 use crate::config::parse_memory;
 use crate::error::CommandError;
 use crate::memory;
-use crate::shared::Shared;
+use crate::shared::{DiskFault, Shared};
 use crate::use_stamp::UseStamp;
 use crate::worker::Worker;
 
@@ -58,6 +58,8 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "RELOAD") => save::reload(cx),
         () if is(name, "AOF-FLUSH-SLEEP") && count == 3 => aof_flush_sleep(cx),
         () if is(name, "LOADAOF") && count == 2 => save::load_log(cx),
+        () if is(name, "ABORT-SAVE") && count == 2 => abort_save(cx),
+        () if is(name, "DISK-FAULT") && count == 3 => disk_fault(cx),
         () if is(name, "PANIC") && count == 2 => panic!("DEBUG PANIC was called"),
         () if is(name, "ASSERT") && count == 2 => {
             panic!("assertion failed: DEBUG ASSERT was called")
@@ -77,6 +79,29 @@ fn sleep(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.reader.offline(&mut || {
         thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     });
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Ends what Valkey's child would be doing, as its end by a signal does.
+fn abort_save(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.snapshots.abort();
+    cx.shared.rewrites.abort();
+    cx.reply.ok();
+    Ok(())
+}
+
+fn disk_fault(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    let faults = [
+        ("NONE", DiskFault::None),
+        ("WRITE", DiskFault::Write),
+        ("SHORT-WRITE", DiskFault::ShortWrite),
+        ("SYNC", DiskFault::Sync),
+    ];
+    let wanted = cx.arg(2);
+    let fault = faults.iter().find(|(name, _)| is(wanted, name));
+    let &(_, fault) = fault.ok_or(CommandError::Syntax)?;
+    cx.shared.host.fail_disk(fault);
     cx.reply.ok();
     Ok(())
 }
@@ -326,12 +351,17 @@ fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
 }
 
 const HELP: &[(&str, &str)] = &[
+    ("ABORT-SAVE", "Ends the save or rewrite in the background, which has failed then."),
     ("AOF-FLUSH-SLEEP <microseconds>", "Pauses before each write of the append-only file."),
     ("ASSERT", "Crashes the server as a failed assertion does."),
     ("CLIENT-ENFORCE-REPLY-LIST <0|1>", "Has no effect here."),
     ("DICT-RESIZING <0|1>", "Has no effect here."),
     ("DIGEST", "A checksum of all data, equal to Valkey's."),
     ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),
+    (
+        "DISK-FAULT <NONE|WRITE|SHORT-WRITE|SYNC>",
+        "Lets writes or syncs of snapshot and append-only file fail.",
+    ),
     ("ERROR <string>", "Answers the string as an error."),
     ("HASHTABLE-CAN-ABORT-SHRINK <0|1>", "Has no effect here."),
     ("HTSTATS <dbid> [full]", "Sizes of a database's tables."),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::memory::{Usage, ratio};
+use super::save::last_save_s;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::config::ServerConfig;
@@ -94,7 +95,7 @@ fn append_only(shared: &Shared, lines: &mut Lines<'_>) -> bool {
     lines.line("aof_rewrites_consecutive_failures", rewrites.failures);
     let has_failed = facts.is_some_and(|facts| facts.has_failed);
     lines.line("aof_last_write_status", if has_failed { "err" } else { "ok" });
-    lines.line("aof_last_cow_size", 0);
+    lines.line("aof_last_cow_size", rewrites.held_bytes_peak);
     let Some(facts) = facts else { return false };
     lines.line("aof_current_size", facts.current_bytes);
     lines.line("aof_base_size", facts.base_bytes);
@@ -190,6 +191,29 @@ fn workers(shared: &Shared, lines: &mut Lines<'_>) {
                 stats.moved_connections.value()
             ),
         );
+    }
+    for (index, stats) in shared.stats.iter().enumerate() {
+        let spreads = &stats.spreads;
+        for (figure, spread, unit) in [
+            ("iteration_usec", &spreads.iteration_ns, 1000.0),
+            ("iteration_commands", &spreads.iteration_commands, 1.0),
+            ("lane_delay_usec", shared.lanes.delay_ns(index), 1000.0),
+            ("park_usec", &spreads.park_ns, 1000.0),
+            ("held_usec", &spreads.held_ns, 1000.0),
+        ] {
+            let values = spread.values();
+            let percentile = |percent| values.percentile_ns(percent) as f64 / unit;
+            lines.line(
+                &format!("worker{index}_{figure}"),
+                format_args!(
+                    "count={},p50={:.3},p99={:.3},p99.9={:.3}",
+                    values.calls,
+                    percentile(50.0),
+                    percentile(99.0),
+                    percentile(99.9)
+                ),
+            );
+        }
     }
 }
 
@@ -289,7 +313,7 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     let figures = shared.snapshots.figures(shared.clock.unix_us(), shared.changes());
     let is_running = figures.current_duration_s.is_some();
     let percent = 100.0 * ratio(figures.saved_keys, figures.total_keys);
-    let (held_bytes, held_peak_bytes) = match is_running {
+    let (held_bytes, held_peak_bytes) = match figures.is_writing {
         true => (shared.keyspace.cut_held_bytes(), shared.keyspace.cut_held_peak_bytes()),
         false => (0, 0),
     };
@@ -305,7 +329,7 @@ fn persistence(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("current_save_keys_total", figures.total_keys);
     lines.line("rdb_changes_since_last_save", figures.unsaved_changes);
     lines.line("rdb_bgsave_in_progress", u8::from(is_running));
-    lines.line("rdb_last_save_time", figures.last_save_s);
+    lines.line("rdb_last_save_time", last_save_s(shared));
     lines.line("rdb_last_bgsave_status", if figures.last_succeeded { "ok" } else { "err" });
     lines.line("rdb_last_bgsave_time_sec", seconds(figures.last_duration_s));
     lines.line("rdb_current_bgsave_time_sec", seconds(figures.current_duration_s));
@@ -385,6 +409,7 @@ fn memory(shared: &Shared, lines: &mut Lines<'_>, fact: &dyn Fn(&str) -> String)
         clients.iter().map(|client| client.memory_bytes()).sum::<u64>(),
     );
     lines.line("mem_allocator", "jemalloc");
+    lines.line("active_defrag_running", shared.defrag.effort_percent());
     let flushed = shared.lazily_freed();
     lines.line("lazyfree_pending_objects", flushed.keys + flushed.values);
     lines.line("lazyfree_pending_bytes", flushed.bytes);
@@ -466,6 +491,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("acl_access_denied_tls_cert", sum(shared, |stats| &stats.denied_certificates));
     lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
     lines.line("evicted_scripts", shared.scripts.cache.evictions());
+    defragmentation(shared, lines);
     let (exceeded_us, now_us) = shared.memory_limit.exceeded_us(shared.clock.monotonic_us());
     lines.line("total_eviction_exceeded_time", exceeded_us / 1000);
     lines.line("current_eviction_exceeded_time", now_us / 1000);
@@ -482,6 +508,20 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("total_forks", 0);
     let cut_us = shared.snapshots.figures(0, 0).last_cut_us;
     lines.line("latest_fork_usec", cut_us);
+}
+
+fn defragmentation(shared: &Shared, lines: &mut Lines<'_>) {
+    for (name, counter) in [
+        ("active_defrag_hits", (|stats| &stats.defrag_hits) as CounterOf),
+        ("active_defrag_misses", |stats| &stats.defrag_misses),
+        ("active_defrag_key_hits", |stats| &stats.defrag_key_hits),
+        ("active_defrag_key_misses", |stats| &stats.defrag_key_misses),
+    ] {
+        lines.line(name, sum(shared, counter));
+    }
+    let (defrag_us, running_us) = shared.defrag.times_us(shared.clock.monotonic_us());
+    lines.line("total_active_defrag_time", defrag_us / 1000);
+    lines.line("current_active_defrag_time", running_us / 1000);
 }
 
 type CounterOf = fn(&WorkerStats) -> &Counter;

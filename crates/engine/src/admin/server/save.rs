@@ -8,10 +8,12 @@ use crate::access::outcome::{Outcome, Stop};
 use crate::access::session_context::SessionCx;
 use crate::access::unit::Unit;
 use crate::admin::alone::alone;
-use crate::admin::keyspace::flush::forget_tracked;
+use crate::admin::keyspace::flush::{forget_tracked, touch_watched};
+use crate::commit::ActiveSinks;
 use crate::error::CommandError;
-use crate::shared::AlreadySaving;
+use crate::saving::LoadSource;
 use crate::shared::loading::Reload;
+use crate::shared::{AlreadySaving, Shared};
 use crate::slots::parking::WaitTarget;
 
 const REWRITING: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use \
@@ -23,13 +25,20 @@ const IN_PROGRESS: &str = "ERR Background save already in progress";
 
 const LOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check server logs.";
 
+const LOG_LOAD_FAILED: &str = "ERR Error trying to load the AOF files, check server logs.";
+
 /// Valkey's error without a text.
 const FAILED: CommandError = CommandError::Text(std::borrow::Cow::Borrowed("ERR"));
 
 pub(super) fn lastsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let figures = cx.shared.snapshots.figures(0, 0);
-    cx.reply.integer(figures.last_save_s as i64);
+    cx.reply.integer(last_save_s(cx.shared) as i64);
     Ok(())
+}
+
+/// Time of the last save, Unix time in seconds of the wall clock as it goes now.
+pub(super) fn last_save_s(shared: &Shared) -> u64 {
+    let figures = shared.snapshots.figures(0, 0);
+    figures.last_save_s.saturating_sub(shared.clock.ahead_ms() / 1000)
 }
 
 /// Begins a save of what there is now.
@@ -52,6 +61,14 @@ pub(super) fn give_way_to_save(cx: &SessionCx<'_, '_>) -> Outcome {
         // Its thread notices soon.
         true => Err(Stop::wait(WaitTarget::Gate)),
         false => Ok(()),
+    }
+}
+
+/// Waits for the end of what was cancelled, whose thread notices soon; answers an error otherwise.
+fn wait_or(waits: bool, error: &'static str) -> Outcome {
+    match waits {
+        true => Err(Stop::wait(WaitTarget::Gate)),
+        false => Err(error.into()),
     }
 }
 
@@ -87,7 +104,7 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
         _ => return Err(CommandError::Syntax.into()),
     }
     if snapshots.is_running() {
-        return Err(IN_PROGRESS.into());
+        return wait_or(snapshots.is_cancelled() && !cx.in_transaction, IN_PROGRESS);
     }
     let is_rewriting = cx.shared.rewrites.is_running();
     if is_rewriting && !cx.in_transaction && cx.args.len() == 1 {
@@ -110,7 +127,8 @@ pub(super) fn bgsave(cx: &mut SessionCx<'_, '_>) -> Outcome {
 pub(super) fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let shared = cx.shared;
     if shared.rewrites.is_running() {
-        return Err(REWRITE_IN_PROGRESS.into());
+        let is_cancelled = shared.rewrites.is_cancelled();
+        return wait_or(is_cancelled && !cx.in_transaction, REWRITE_IN_PROGRESS);
     }
     if shared.snapshots.is_running() || cx.in_transaction {
         shared.rewrites.forget_failures();
@@ -131,19 +149,34 @@ pub(super) fn bgrewriteaof(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `DEBUG LOADAOF`.
+/// `DEBUG LOADAOF`: all data from the append-only file, in the way of [`reload`].
 pub(super) fn load_log(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.in_transaction {
         return Err("ERR DEBUG LOADAOF is not supported in a transaction".into());
     }
+    if let Some(outcome) = reload_outcome(cx, LOG_LOAD_FAILED) {
+        return outcome;
+    }
     give_way_to_save(cx)?;
-    match cx.shared.log_reload.poll(cx.session.id(), cx.worker.index) {
-        None => Err(Stop::wait(WaitTarget::Gate)),
-        Some(false) => Err("ERR Error trying to load the AOF files, check server logs.".into()),
-        Some(true) => {
+    alone(cx, |cx, gate, unit| {
+        // Records that are replayed are in the log.
+        cx.shared.sinks.switch(ActiveSinks::empty(), gate);
+        empty_and_load(cx, (gate, unit), LoadSource::Log);
+    })?;
+    Err(Stop::wait(WaitTarget::Reload))
+}
+
+/// Outcome of the loading that the session has begun before, if it has.
+fn reload_outcome(cx: &mut SessionCx<'_, '_>, failed: &'static str) -> Option<Outcome> {
+    match cx.shared.loading.take_reload(cx.session.id()) {
+        Reload::Absent if cx.shared.loading.is_running() => Some(Err(CommandError::Loading.into())),
+        Reload::Absent => None,
+        Reload::Running => Some(Err(Stop::wait(WaitTarget::Reload))),
+        Reload::Ended(true) => {
             cx.reply.ok();
-            Ok(())
+            Some(Ok(()))
         }
+        Reload::Ended(false) => Some(Err(failed.into())),
     }
 }
 
@@ -158,17 +191,8 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
     if cx.in_transaction {
         return Err("ERR DEBUG RELOAD is not supported in a transaction".into());
     }
-    match cx.shared.loading.take_reload(cx.session.id()) {
-        Reload::Absent => {}
-        Reload::Running => return Err(Stop::wait(WaitTarget::Reload)),
-        Reload::Ended(true) => {
-            cx.reply.ok();
-            return Ok(());
-        }
-        Reload::Ended(false) => return Err(LOAD_FAILED.into()),
-    }
-    if cx.shared.loading.is_running() {
-        return Err(CommandError::Loading.into());
+    if let Some(outcome) = reload_outcome(cx, LOAD_FAILED) {
+        return outcome;
     }
     give_way_to_save(cx)?;
     alone(cx, |cx, gate, unit| begin_reload(cx, (gate, unit), saves))??;
@@ -189,16 +213,29 @@ fn begin_reload(
         saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
     }
     saving.check_loadable(shared).map_err(|_| CommandError::from(LOAD_FAILED))?;
+    empty_and_load(cx, (gate, unit), LoadSource::Snapshot);
+    Ok(())
+}
+
+/// Empties the keyspace, and leaves the loading to another thread.
+fn empty_and_load(
+    cx: &mut SessionCx<'_, '_>,
+    (gate, unit): (&ClosedGate<'_>, &mut Unit<'_>),
+    source: LoadSource,
+) {
+    let shared = cx.shared;
+    let databases = 0..shared.keyspace.databases_end();
+    // As a flush does: that the same keys come back is not known yet.
+    let emptied: Vec<_> = databases.clone().map(|database| (database, None)).collect();
+    touch_watched(cx, gate, unit, &emptied);
     forget_tracked(cx, gate, unit);
     let heap = &cx.worker.heap;
-    let databases = 0..shared.keyspace.databases_end();
     let detached: Vec<_> =
         databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
     shared.note_detached(&detached);
     shared.loading.begin_reload(cx.session.id(), shared.clock.unix_us() / 1_000_000);
     cx.worker.refresh_loading(shared);
-    if saving.load_in_background().is_err() {
+    if shared.host.saving().load_in_background(source).is_err() {
         shared.loading.end_reload(false);
     }
-    Ok(())
 }

@@ -7,7 +7,6 @@ use super::builders::{ANY, I32, choice, flag, integer, memory, text};
 
 const ALWAYS_LAZY: &str =
     "memory is always freed after a grace period, large values on a background thread";
-const NO_DEFRAG: &str = "`activedefrag` is refused";
 const POLICIES: &[&str] = &[
     "volatile-lru",
     "volatile-lfu",
@@ -158,20 +157,59 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     text("hash-seed", "", "Seed of the hash.").at_start().only(&[""], "the seed is random"),
     flag("jemalloc-bg-thread", true, "Lets the allocator purge in the background.")
         .without_effect("the allocator decides"),
-    flag("activedefrag", false, "Moves values to defragment memory.")
-        .only(&["no"], "memory is not defragmented"),
-    integer("active-defrag-cycle-max", "25", 1, 99, "Most effort of it.").without_effect(NO_DEFRAG),
-    integer("active-defrag-cycle-min", "1", 1, 99, "Least effort of it.").without_effect(NO_DEFRAG),
-    integer("active-defrag-cycle-us", "500", 0, 100_000, "Microseconds of one round of it.")
-        .without_effect(NO_DEFRAG),
-    memory("active-defrag-ignore-bytes", "104857600", 1, "Waste that is tolerated.")
-        .without_effect(NO_DEFRAG),
-    integer("active-defrag-max-scan-fields", "1000", 1, ANY, "Longest collection scanned at once.")
-        .without_effect(NO_DEFRAG),
-    integer("active-defrag-threshold-lower", "10", 0, 1000, "Percent of waste that starts it.")
-        .without_effect(NO_DEFRAG),
-    integer("active-defrag-threshold-upper", "100", 0, 1000, "Percent of waste of most effort.")
-        .without_effect(NO_DEFRAG),
+    flag(
+        "activedefrag",
+        false,
+        "Moves keys and values out of sparsely used pages of memory, beside the commands.",
+    ),
+    integer(
+        "active-defrag-cycle-max",
+        "25",
+        1,
+        99,
+        "Percent of each worker's time for it, from active-defrag-threshold-upper on.",
+    ),
+    integer(
+        "active-defrag-cycle-min",
+        "1",
+        1,
+        99,
+        "Percent of each worker's time for it, at active-defrag-threshold-lower.",
+    ),
+    integer(
+        "active-defrag-cycle-us",
+        "500",
+        0,
+        100_000,
+        "Microseconds of one step of it, by and large.",
+    ),
+    memory(
+        "active-defrag-ignore-bytes",
+        "104857600",
+        1,
+        "Unused memory in used pages below which nothing is moved.",
+    ),
+    integer(
+        "active-defrag-max-scan-fields",
+        "1000",
+        1,
+        ANY,
+        "Elements of a collection that it looks at in one go, under the lock of the key's slot.",
+    ),
+    integer(
+        "active-defrag-threshold-lower",
+        "10",
+        0,
+        1000,
+        "Percent of unused memory in used pages that starts it.",
+    ),
+    integer(
+        "active-defrag-threshold-upper",
+        "100",
+        0,
+        1000,
+        "Percent of unused memory in used pages from which on it has its most time.",
+    ),
     flag(
         "import-mode",
         false,

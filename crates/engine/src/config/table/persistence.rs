@@ -70,7 +70,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Bytes of a log after which clients are looked at while it is loaded.",
     )
     .hidden()
-    .without_effect("clients are answered at any time while a snapshot is loaded"),
+    .without_effect("clients are answered at any time while data is loaded"),
     flag(
         "stop-writes-on-bgsave-error",
         true,

@@ -90,10 +90,20 @@ pub(super) const DIRECTIVES: &[Directive] = &[
             "the server never forks, which is what huge pages hurt; `tidemill tune` decides by \
              evidence",
         ),
-    Directive::new("shutdown-on-sigint", Kind::Choices(SIGNALS), "default", "What SIGINT does.")
-        .only(&["default", "nosave", "force"], "the server shuts down without saving"),
-    Directive::new("shutdown-on-sigterm", Kind::Choices(SIGNALS), "default", "What SIGTERM does.")
-        .only(&["default", "nosave", "force"], "the server shuts down without saving"),
+    Directive::new(
+        "shutdown-on-sigint",
+        Kind::Choices(SIGNALS),
+        "default",
+        "What SIGINT does. The server shuts down, `default`: with a save if there are save \
+         points, `save`: with one in any case, `nosave`: without one, `force`: also when that \
+         fails. `now`, `safe` and `failover` change nothing: there are no replicas.",
+    ),
+    Directive::new(
+        "shutdown-on-sigterm",
+        Kind::Choices(SIGNALS),
+        "default",
+        "What SIGTERM does, as `shutdown-on-sigint`.",
+    ),
     integer("shutdown-timeout", "10", 0, I32, "Seconds a shutdown waits for replicas.")
         .without_effect("there are no replicas"),
     choice("enable-debug-command", "no", DEBUG, "Whether DEBUG is allowed.").at_start(),

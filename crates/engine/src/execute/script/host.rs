@@ -1,7 +1,7 @@
 //! The caller of a run, as its interpreter sees it.
 
 use tidemill_resp::encode::Protocol as WireProtocol;
-use tidemill_script::{Abort, Host, Interrupt, Protocol, Reply};
+use tidemill_script::{Abort, Answer, Host, Interrupt, Protocol, Reply};
 use tidemill_store::Section;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::limits::SLOT_COUNT;
@@ -13,12 +13,16 @@ use crate::access::section::Enter;
 use crate::command::CommandId;
 use crate::execute::executor::Executor;
 use crate::execute::permission;
-use crate::limits::{SCRIPT_SLICE_US, SEEN_SLOTS_MAX};
+use crate::limits::{SCRIPT_STEP_US_MAX, SEEN_SLOTS_MAX};
 use crate::script::{Holds, Kind, RunningScript};
 use tidemill_resp::request::ArgumentBuffer;
 
 /// Text of the error that ends a run which begins anew: nobody sees it.
 const BEGINS_ANEW: &str = "the run begins anew";
+
+/// Text of the error that ends a run whose step cannot be suspended and takes too long.
+const STEP_TOO_LONG: &str = "A metamethod, a comparator, a replacement or a library function ran \
+    for longer than busy-reply-threshold.";
 
 /// End of a command without a reply of its own.
 pub(super) enum Refusal {
@@ -49,10 +53,11 @@ pub(super) struct ScriptHost<'h, 'k, 'g, E> {
 }
 
 impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
-    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Reply, Abort> {
+    fn call(&mut self, arguments: &[&[u8]], protocol: Protocol) -> Result<Answer<'_>, Abort> {
         if self.state.restart.is_some() {
             return Err(Abort(BEGINS_ANEW));
         }
+        self.executor.reply.clear();
         let mut buffer = std::mem::take(self.arguments);
         buffer.fill(arguments.iter().copied());
         self.executor.reply.set_protocol(match protocol {
@@ -62,7 +67,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         let result = self.execute(&buffer.view());
         *self.arguments = buffer;
         match result {
-            Ok(()) => Ok(self.take_reply()),
+            Ok(()) => Ok(self.last_reply()),
             Err(Refusal::Error(id, text)) => {
                 self.executor.reply.clear();
                 if let Some(id) = id {
@@ -71,7 +76,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
                 }
                 self.executor.worker.stats(self.executor.shared).error_replies.add(1);
                 self.executor.shared.count_error(&text);
-                Ok(Reply::Error(text))
+                Ok(Answer::Reply(Reply::Error(text)))
             }
             Err(Refusal::Restart(restart)) => {
                 self.state.restart = Some(restart);
@@ -81,7 +86,7 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         }
     }
 
-    fn interrupt(&mut self) -> Interrupt {
+    fn interrupt(&mut self, may_suspend: bool) -> Interrupt {
         if self.is_killed() {
             return Interrupt::Kill(self.killed());
         }
@@ -92,10 +97,14 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
             // Its reads are of two moments: it may be running because of that alone.
             return self.begin_anew(Restart::Locked(lookups.slots()));
         }
-        if shared.clock.monotonic_us() < self.turn_end_us {
-            return Interrupt::Continue;
+        let now_us = shared.clock.monotonic_us();
+        if now_us < self.turn_end_us {
+            Interrupt::Continue
+        } else if may_suspend {
+            self.end_turn()
+        } else {
+            self.overrun_turn(now_us)
         }
-        self.end_turn()
     }
 
     fn log(&mut self, level: u8, message: &[u8]) {
@@ -115,19 +124,29 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
     }
 }
 
+/// The reply of a command in whose place there was no memory for its reply.
+fn no_memory<'a>() -> Answer<'a> {
+    Answer::Reply(Reply::Error(crate::error::NO_MEMORY_FOR_REPLY.as_bytes().to_vec()))
+}
+
 impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
-    fn take_reply(&mut self) -> Reply {
+    /// The reply of the last command, which the buffer keeps until the next one.
+    fn last_reply(&mut self) -> Answer<'_> {
         let buffer = &mut *self.executor.reply;
-        let reply = match buffer.as_single_segment() {
-            Some(bytes) => replies::parse(bytes),
-            None => replies::parse(&buffer.to_vec()),
-        };
         if buffer.has_failed() {
             buffer.recover(0);
-            return Reply::Error(crate::error::NO_MEMORY_FOR_REPLY.as_bytes().to_vec());
+            return no_memory();
         }
-        buffer.clear();
-        reply
+        match buffer.as_single_segment() {
+            Some(bytes) => match replies::as_bulk(bytes) {
+                Some(text) => Answer::Bulk(text),
+                None => Answer::Reply(replies::parse(bytes)),
+            },
+            None => match buffer.try_to_vec() {
+                Ok(bytes) => replies::parse_owned(bytes).map_or_else(no_memory, Answer::Reply),
+                Err(_) => no_memory(),
+            },
+        }
     }
 
     /// Text of the error of a run that was killed.
@@ -154,8 +173,19 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             return self.begin_anew(restart);
         }
         self.enter_table();
-        // A step that cannot be suspended is asked again after another slice.
-        self.turn_end_us = self.executor.shared.clock.monotonic_us() + SCRIPT_SLICE_US;
+        Interrupt::Suspend
+    }
+
+    /// Lets a step go on that cannot be suspended. Meanwhile it can be killed from other workers,
+    /// but its own serves nobody, so it has a limit.
+    #[cold]
+    fn overrun_turn(&mut self, now_us: u64) -> Interrupt {
+        let threshold_us = self.executor.worker.settings.busy_reply.after_us;
+        let limit_us = if threshold_us == 0 { SCRIPT_STEP_US_MAX } else { threshold_us };
+        if now_us.saturating_sub(self.state.turn_start_us) >= limit_us {
+            return Interrupt::Kill(STEP_TOO_LONG);
+        }
+        self.enter_table();
         Interrupt::Suspend
     }
 

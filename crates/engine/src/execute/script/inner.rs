@@ -20,7 +20,7 @@ use crate::execute::permission;
 use crate::execute::unit::{close_gate, run_inner};
 use crate::limits::{COUNTED_TOGETHER_MAX, OUTBOX_BYTES_MAX};
 use crate::shared::Shared;
-use tidemill_store::SlotNumber;
+use tidemill_store::{KeyHash, SlotNumber};
 
 type Called = (CommandId, &'static Command);
 
@@ -43,15 +43,18 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     pub(super) fn execute(&mut self, args: &ArgumentView<'_>) -> Result<(), Refusal> {
         let called = self.find(args)?;
         self.permit(called, args)?;
-        let start_ns = self.executor.shared.clock.monotonic_ns();
+        let is_timed = self.is_timed(called.0, args);
+        let clock = &self.executor.shared.clock;
+        let start_ns = is_timed.then(|| clock.monotonic_ns());
+        let known = match self.state.reach {
+            Reach::Unit(_) => self.prepare(called, args)?,
+            _ => KeyHashes::None,
+        };
         match self.state.lend() {
             Reach::Lookups(lookups) => self.read(called, args, lookups)?,
             Reach::Unit(unit) => {
-                self.state.reach = Reach::Unit(unit);
-                self.prepare(called, args)?;
-                let Reach::Unit(unit) = self.state.lend() else { unreachable!("it is a unit") };
                 let alone = self.outer_gate.or(self.state.gate.as_ref());
-                let unit = run_inner(&mut self.executor, unit, (called.0, args), alone);
+                let unit = run_inner(&mut self.executor, unit, (called.0, args), known, alone);
                 self.state.reach = Reach::Unit(unit);
             }
             Reach::Lent => unreachable!("one command at a time"),
@@ -104,6 +107,12 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         let is_short = limits.is_out_of_memory && !limits.allows_oom && !self.state.has_written;
         if is_short && command.flags.contains(Flags::DENYOOM) {
             let error = CommandError::OutOfMemory;
+            return Err(Refusal::Error(Some(id), error.wire().into_owned()));
+        }
+        // One that has changed something goes on: it is whole or not there at all.
+        let refuses_writes = self.executor.worker.refuses_writes && !self.state.has_written;
+        if refuses_writes && command.flags.contains(Flags::WRITE) {
+            let error = self.executor.shared.write_refused();
             return Err(Refusal::Error(Some(id), error.wire().into_owned()));
         }
         Ok(())
@@ -181,8 +190,13 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         })
     }
 
-    /// Locks what a command touches, and notes what it may change.
-    fn prepare(&mut self, (_, command): Called, args: &ArgumentView<'_>) -> Result<(), Refusal> {
+    /// Locks what a command touches, and notes what it may change. Returns the hash of its key, if
+    /// it has one.
+    fn prepare(
+        &mut self,
+        (_, command): Called,
+        args: &ArgumentView<'_>,
+    ) -> Result<KeyHashes<'static>, Refusal> {
         let is_whole =
             command.scope == Scope::Keyspace || command.flags.contains(Flags::DISCOVERS_KEYS);
         if is_whole {
@@ -201,13 +215,24 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             Scope::Keys => command.key_positions(args).unwrap_or_default(),
             _ => KeyPositions::default(),
         };
+        let keyspace = &self.executor.shared.keyspace;
+        let hash_of = |position: usize| keyspace.key_hash(args.get(position));
+        if let [position] = positions[..] {
+            let key_hash = hash_of(position);
+            self.lock(key_hash.slot)?;
+            if has_effects {
+                self.note_write([(args.get(position), key_hash)])?;
+            }
+            return Ok(KeyHashes::One(args.get(position), key_hash));
+        }
         for &position in &positions {
             self.lock(SlotNumber::of_key(args.get(position)))?;
         }
         if has_effects {
-            self.note_write(args, &positions)?;
+            let keys = positions.iter().map(|&position| (args.get(position), hash_of(position)));
+            self.note_write(keys)?;
         }
-        Ok(())
+        Ok(KeyHashes::None)
     }
 
     /// True if others are told of what a command changes, or of keys that it misses.
@@ -280,10 +305,9 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         Ok(())
     }
 
-    fn note_write(
+    fn note_write<'a>(
         &mut self,
-        args: &ArgumentView<'_>,
-        positions: &KeyPositions,
+        keys: impl IntoIterator<Item = (&'a [u8], KeyHash)>,
     ) -> Result<(), Refusal> {
         if !self.state.has_written {
             if self.state.running.as_ref().is_some_and(|running| !running.note_write()) {
@@ -291,25 +315,41 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             }
             self.state.has_written = true;
             if let Some(unit) = self.state.unit() {
-                unit.mark_held();
+                unit.mark_held_timed(self.executor.shared, self.executor.worker);
             }
         }
         let database = self.executor.session.database;
-        let keyspace = &self.executor.shared.keyspace;
         let section = self.section;
         if let (Reach::Unit(unit), Some(undo)) = (&mut self.state.reach, &mut self.undo) {
-            for &position in positions {
-                let key = args.get(position);
-                Undo::note(undo, unit, (database, key, keyspace.key_hash(key)), section);
+            for (key, key_hash) in keys {
+                Undo::note(undo, unit, (database, key, key_hash), section);
             }
         }
         Ok(())
     }
 
-    /// Notes that a command ran.
-    fn note(&mut self, (id, command): Called, args: &ArgumentView<'_>, start_ns: u64) {
-        let elapsed_ns = self.executor.shared.clock.monotonic_ns().saturating_sub(start_ns);
-        self.executor.note_inner(command, args, elapsed_ns);
+    /// True if a command is timed. Brief ones would take half as long again, so one of several is,
+    /// and counts for the others.
+    fn is_timed(&mut self, id: CommandId, args: &ArgumentView<'_>) -> bool {
+        let executor = &mut self.executor;
+        let bytes = args.iter().map(<[u8]>::len).sum();
+        executor.is_timed_alone(Some(id), bytes) || executor.worker.inner_times.samples()
+    }
+
+    /// Notes that a command ran; `start_ns` is when it began, if it was timed.
+    fn note(&mut self, (id, command): Called, args: &ArgumentView<'_>, start_ns: Option<u64>) {
+        let elapsed_ns = match start_ns {
+            None => self.executor.worker.inner_times.last_ns,
+            Some(start_ns) => {
+                let now_ns = self.executor.shared.clock.monotonic_ns();
+                let elapsed_ns = now_ns.saturating_sub(start_ns);
+                if self.executor.shared.commands.traits(id).is_brief {
+                    self.executor.worker.inner_times.last_ns = elapsed_ns;
+                }
+                self.executor.note_inner(command, args, elapsed_ns);
+                elapsed_ns
+            }
+        };
         if self.state.notes.ran.len() >= COUNTED_TOGETHER_MAX {
             let ran = std::mem::take(&mut self.state.notes.ran);
             self.executor.count_inner(&ran);

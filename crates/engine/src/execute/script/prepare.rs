@@ -71,13 +71,16 @@ pub(super) fn prepare<'a>(
     (how, is_out_of_memory): (ScriptCommand, bool),
     args: &ArgumentView<'a>,
 ) -> Result<Call<'a>, CommandError> {
-    let call = match how.name {
+    let mut call = match how.name {
         ScriptName::Function => function(shared, worker, args)?,
         ScriptName::Source | ScriptName::Digest => script(shared, worker, how.name, args)?,
     };
     check_flags(how, &call, is_out_of_memory)?;
-    let is_read_only = how.is_read_only || call.has(Flags::NO_WRITES);
-    Ok(Call { is_read_only, ..call })
+    if worker.refuses_writes && call.flags.is_some() && !call.has(Flags::NO_WRITES) {
+        return Err(shared.write_refused());
+    }
+    call.is_read_only = how.is_read_only || call.has(Flags::NO_WRITES);
+    Ok(call)
 }
 
 /// True if the script or function that a request asks for does not write, by the request or by

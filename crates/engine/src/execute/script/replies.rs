@@ -10,6 +10,26 @@ pub(super) fn parse(bytes: &[u8]) -> Reply {
     reader.reply().unwrap_or(Reply::Null)
 }
 
+/// As [`parse`], of a reply that may be large: a bulk string is not copied. None if there is no
+/// memory for a second time its bytes, which other replies take.
+pub(super) fn parse_owned(mut bytes: Vec<u8>) -> Option<Reply> {
+    if let Some(length) = as_bulk(&bytes).map(<[u8]>::len) {
+        bytes.truncate(bytes.len() - b"\r\n".len());
+        bytes.drain(..bytes.len() - length);
+        return Some(Reply::Bulk(bytes));
+    }
+    Vec::<u8>::new().try_reserve_exact(bytes.len()).is_ok().then(|| parse(&bytes))
+}
+
+/// The text of a reply that is one bulk string.
+pub(super) fn as_bulk(bytes: &[u8]) -> Option<&[u8]> {
+    let (&b'$', rest) = bytes.split_first()? else { return None };
+    let digits = rest.iter().position(|&byte| byte == b'\r')?;
+    let length = usize::try_from(parse_integer(&rest[..digits])?).ok()?;
+    let (text, end) = rest.get(digits + 2..)?.split_at_checked(length)?;
+    (end == b"\r\n").then_some(text)
+}
+
 struct Reader<'b> {
     rest: &'b [u8],
 }
@@ -159,6 +179,21 @@ mod tests {
             let mut written = ReplyBuffer::new(Protocol::Resp3);
             write(&mut written, &parse(text));
             assert_eq!(written.to_vec(), text, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn bulk_string_is_found_where_it_lies() {
+        assert_eq!(as_bulk(b"$4\r\na\r\nb\r\n"), Some(&b"a\r\nb"[..]));
+        assert_eq!(as_bulk(b"$0\r\n\r\n"), Some(&b""[..]));
+        assert_eq!(
+            parse_owned(b"$4\r\na\r\nb\r\n".to_vec()),
+            Some(Reply::Bulk(b"a\r\nb".to_vec()))
+        );
+        assert_eq!(parse_owned(b"$0\r\n\r\n".to_vec()), Some(Reply::Bulk(Vec::new())));
+        assert_eq!(parse_owned(b":7\r\n".to_vec()), Some(Reply::Integer(7)));
+        for other in [&b"$-1\r\n"[..], b"$4\r\nab\r\n", b"+OK\r\n", b"$", b"$1", b"", b"$1\r"] {
+            assert_eq!(as_bulk(other), None);
         }
     }
 

@@ -85,7 +85,8 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
     let mut attempts = 0;
     loop {
         attempts += 1;
-        let ended = match attempt(executor, request, (&call, is_out_of_memory), seen.as_deref()) {
+        let how = (&call, is_out_of_memory);
+        let ended = match attempt(executor, request, how, (attempts, seen.as_deref())) {
             Ok(ended) => ended,
             Err(place) => return Step::Wait(place),
         };
@@ -133,7 +134,9 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     };
     let limits = Limits::of(&call, is_out_of_memory);
     let start = (executor.session.database, time(executor));
-    let state = RunState::new(limits, Reach::Unit(unit), start);
+    // Other commands of the transaction have run since the clock was read.
+    let start_us = executor.shared.clock.monotonic_us();
+    let state = RunState::new(limits, Reach::Unit(unit), start, start_us);
     let gate = alone.gate.as_ref();
     match turn(executor, request, (state, call.machine()), Begin::Start(&call), gate) {
         Ended::Finished(state, result) => {
@@ -206,7 +209,7 @@ fn attempt<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     request: Request<'_>,
     (call, is_out_of_memory): (&Call<'_>, bool),
-    seen: Option<&[SlotNumber]>,
+    (attempts, seen): (u32, Option<&[SlotNumber]>),
 ) -> Result<Ended<'k>, WaitTarget> {
     let reach = match seen {
         None if call.is_read_only
@@ -217,10 +220,19 @@ fn attempt<'k, E: Enter>(
         }
         seen => Reach::Unit(lock_declared(executor, call, seen.unwrap_or_default())?),
     };
-    executor.worker.refresh_clock(executor.shared);
+    let is_repeated = attempts > 1;
+    let start_us = if is_repeated {
+        executor.worker.refresh_clock(executor.shared);
+        executor.shared.clock.monotonic_us()
+    } else {
+        // The clock was read when the command before it ended.
+        executor.worker.refresh_clock_as_timed(executor.shared);
+        executor.worker.run.start_us()
+    };
     executor.worker.begin_lookups();
     let limits = Limits::of(call, is_out_of_memory);
-    let state = RunState::new(limits, reach, (executor.session.database, time(executor)));
+    let start = (executor.session.database, time(executor));
+    let state = RunState::new(limits, reach, start, start_us);
     Ok(turn(executor, request, (state, call.machine()), Begin::Start(call), None))
 }
 
@@ -231,6 +243,16 @@ fn lock_declared<'k, E: Enter>(
     seen: &[SlotNumber],
 ) -> Result<Unit<'k>, WaitTarget> {
     let shared: &'k Shared = executor.shared;
+    if executor.session.lock_attempts == 0 && seen.is_empty() && !call.undeclared().were_met() {
+        match call.keys[..] {
+            [] => return Ok(Unit::new(shared, LockSet::default())),
+            [key] => {
+                let locks = LockSet::one(shared, SlotNumber::of_key(key))?;
+                return Ok(Unit::new(shared, locks));
+            }
+            _ => {}
+        }
+    }
     let declared: SmallVec<[SlotNumber; 4]> =
         call.keys.iter().map(|key| SlotNumber::of_key(key)).collect();
     let slots: Slots = ascending(declared.into_iter().chain(seen.iter().copied()));
@@ -302,7 +324,7 @@ fn execute<'k, E: Enter>(
     };
     let guard = executor.reader.enter();
     let section = guard.section();
-    let start_us = shared.clock.monotonic_us();
+    let start_us = state.turn_start_us;
     let kind = request.kind();
     let describe = || running(request, start_us);
     let is_kept = state.unit().is_some_and(|unit| !unit.may_wait());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::{SlotNumber, gate};
 
@@ -73,6 +74,8 @@ pub(super) struct RunState<'k> {
     pub(super) database: usize,
     /// Time of all its commands: [`Worker::swap_time`].
     pub(super) time: (u64, u64),
+    /// Beginning of its turn, monotonic microseconds.
+    pub(super) turn_start_us: u64,
     pub(super) notes: RunNotes,
 }
 
@@ -80,7 +83,7 @@ pub(super) struct RunState<'k> {
 #[derive(Debug, Default)]
 pub(super) struct RunNotes {
     /// Commands with the nanoseconds that each took.
-    pub(super) ran: Vec<(CommandId, u64)>,
+    pub(super) ran: SmallVec<[(CommandId, u64); 2]>,
     /// Lines for monitors.
     pub(super) lines: Vec<Vec<u8>>,
 }
@@ -90,6 +93,7 @@ impl<'k> RunState<'k> {
         limits: Limits,
         reach: Reach<'k>,
         (database, time): (usize, (u64, u64)),
+        turn_start_us: u64,
     ) -> RunState<'k> {
         RunState {
             limits,
@@ -101,6 +105,7 @@ impl<'k> RunState<'k> {
             running: None,
             database,
             time,
+            turn_start_us,
             notes: RunNotes::default(),
         }
     }

@@ -172,7 +172,8 @@ impl Suspended {
             SuspendedReach::Lookups(lookups) => Reach::Lookups(lookups),
         };
         executor.session.select(self.selected);
-        let mut state = RunState::new(self.limits, reach, (self.database, self.time));
+        let start_us = executor.worker.run.start_us();
+        let mut state = RunState::new(self.limits, reach, (self.database, self.time), start_us);
         state.has_written = self.has_written;
         state.running = self.running;
         state.notes = self.notes;

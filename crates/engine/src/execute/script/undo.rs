@@ -23,7 +23,7 @@ struct Before<'g> {
 pub(super) struct Undo<'g> {
     log: Vec<Before<'g>>,
     /// Places in the log by database and hash, once there are many.
-    places: HashMap<(usize, u64), usize>,
+    places: Option<HashMap<(usize, u64), usize>>,
 }
 
 impl<'g> Undo<'g> {
@@ -40,8 +40,8 @@ impl<'g> Undo<'g> {
         let lock = unit.lock(key_hash.slot).expect("a key is written to with its slot locked");
         let entry = lock.find(database, key_hash, key, section).map(|found| found.entry);
         if self.log.len() >= UNDONE_KEYS_SCANNED_MAX {
-            self.index();
-            self.places.insert((database, key_hash.hash), self.log.len());
+            let place = self.log.len();
+            self.index().insert((database, key_hash.hash), place);
         }
         self.log.push(Before { database, key: key.into(), key_hash, entry });
     }
@@ -50,17 +50,19 @@ impl<'g> Undo<'g> {
     /// harm: the first entry is put back last.
     fn has(&self, database: usize, key: &[u8], key_hash: KeyHash) -> bool {
         let is_it = |before: &Before<'_>| before.database == database && *before.key == *key;
-        if self.places.is_empty() {
-            return self.log.iter().any(is_it);
+        match &self.places {
+            None => self.log.iter().any(is_it),
+            Some(places) => {
+                places.get(&(database, key_hash.hash)).is_some_and(|&place| is_it(&self.log[place]))
+            }
         }
-        self.places.get(&(database, key_hash.hash)).is_some_and(|&place| is_it(&self.log[place]))
     }
 
-    fn index(&mut self) {
-        if self.places.is_empty() {
+    fn index(&mut self) -> &mut HashMap<(usize, u64), usize> {
+        self.places.get_or_insert_with(|| {
             let keys = self.log.iter().map(|before| (before.database, before.key_hash.hash));
-            self.places.extend(keys.zip(0..));
-        }
+            keys.zip(0..).collect()
+        })
     }
 
     /// Puts all entries back. The slots are held, so nobody has seen what was there between.

@@ -184,8 +184,9 @@ pub(super) fn hgetall(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// `HLEN`: as in Valkey, fields whose time is over count until they are deleted.
 pub(super) fn hlen(cx: &mut Cx<'_, '_>) -> Outcome {
-    let length = Reading::of(cx, cx.arg(1))?.map_or(0, |hash| hash.len(cx));
+    let length = Reading::of(cx, cx.arg(1))?.map_or(0, |hash| hash.hash.len());
     cx.reply.integer(length as i64);
     Ok(())
 }

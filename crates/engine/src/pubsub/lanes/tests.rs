@@ -19,7 +19,37 @@ impl Notify for Bell {
 fn lanes() -> (Lanes, Receiver<()>) {
     let (bell, rung) = sync_channel(1);
     let mailboxes = Arc::new(Mailboxes::new(vec![Box::new(Bell(bell))]));
-    (Lanes::new(1, mailboxes), rung)
+    (Lanes::new(1, mailboxes, Arc::new(Ticking::default())), rung)
+}
+
+/// A clock that moves on by a microsecond when it is read.
+#[derive(Default)]
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn unix_us(&self) -> u64 {
+        self.monotonic_us()
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        // Relaxed: a count.
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn delay_is_that_of_the_first_post() {
+    let (lanes, _rung) = lanes();
+    let mut taken = VecDeque::new();
+    for _ in 0..3 {
+        lanes.post(0, line(1, 1));
+        lanes.post(0, line(1, 1));
+        assert!(lanes.take(0, &mut taken).is_some());
+    }
+    lanes.cut_off(0, std::iter::empty());
+    assert!(lanes.take(0, &mut taken).is_some());
+    let delays = lanes.delay_ns(0);
+    assert_eq!((delays.values().calls, delays.sum()), (3, 3_000), "nothing was posted at last");
 }
 
 fn line(session: u64, length: usize) -> Delivery {

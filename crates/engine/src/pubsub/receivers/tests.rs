@@ -1,4 +1,5 @@
 use super::*;
+use crate::clock::Still;
 use crate::pubsub::registry::{Pressure, PubSub};
 use crate::slots::mailbox::{Mailboxes, Notify};
 use tidemill_store::hash::Seed;
@@ -19,7 +20,8 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let mailboxes = Arc::new(Mailboxes::new(vec![Box::new(Silent)]));
-        let (pubsub, lanes) = (PubSub::new(Seed::new(1, 2)), Lanes::new(1, mailboxes));
+        let (pubsub, lanes) =
+            (PubSub::new(Seed::new(1, 2)), Lanes::new(1, mailboxes, Arc::new(Still)));
         Bench { pubsub, lanes, receivers: Receivers::new() }
     }
 

@@ -5,6 +5,10 @@ use crate::disk::Disk;
 
 const TRIES: usize = 40;
 
+/// Form of the bases here.
+const COMMANDS: BaseForm =
+    BaseForm { is_snapshot: false, annotates_time: false, syncs_in_steps: false };
+
 /// Commands found in a log after a crash.
 fn survivors(disk: &PowerDisk, hint: &str) -> Vec<String> {
     let mut found = Collected::default();
@@ -28,7 +32,7 @@ fn rewrite(log: &Log, disk: &PowerDisk, history: &mut Vec<String>, life: &str) -
     };
     push(history, 0);
     log.file.write_behind(0);
-    let Ok(mut rewrite) = log.file.prepare(true) else { return false };
+    let Ok(mut rewrite) = log.file.prepare(true, COMMANDS) else { return false };
     push(history, 1);
     log.file.note_cut(&mut rewrite);
     let base = base_of(history);
@@ -47,7 +51,7 @@ fn rewrite(log: &Log, disk: &PowerDisk, history: &mut Vec<String>, life: &str) -
     });
     push(history, 4);
     log.file.write_behind(0);
-    let is_done = written.and_then(|()| log.file.finish(rewrite, false, base.len() as u64)).is_ok();
+    let is_done = written.and_then(|()| log.file.finish(rewrite, base.len() as u64)).is_ok();
     if !is_done {
         log.file.give_up();
     }
@@ -163,7 +167,7 @@ fn a_log_counts_once_its_first_base_is_complete() {
     let log = closed(&disk);
     let mut history: Vec<String> = vec!["SET b 1".into()];
     assert_eq!(log.file.released(), u64::MAX);
-    let mut first = log.file.prepare(true).expect("the disk has room");
+    let mut first = log.file.prepare(true, COMMANDS).expect("the disk has room");
     log.file.note_cut(&mut first);
     log.push(&["SET lost 1".into()]);
     log.file.write_and_sync();
@@ -172,7 +176,7 @@ fn a_log_counts_once_its_first_base_is_complete() {
     // The first attempt fails; the second one begins with what was written meanwhile.
     log.file.give_up();
     history.push("SET lost 1".into());
-    let mut second = log.file.prepare(true).expect("the disk has room");
+    let mut second = log.file.prepare(true, COMMANDS).expect("the disk has room");
     log.file.note_cut(&mut second);
     let base = base_of(&history);
     history.push(log.push(&["SET c 1".into()]));
@@ -180,7 +184,7 @@ fn a_log_counts_once_its_first_base_is_complete() {
     log.file.switch(&mut second).expect("nothing to do");
     let file = disk.create(&log.file.temporary_base()).expect("room");
     file.write_all_at(&base, 0).and_then(|()| file.sync()).expect("room");
-    log.file.finish(second, false, base.len() as u64).expect("room");
+    log.file.finish(second, base.len() as u64).expect("room");
     assert!(!log.file.awaits_first_base());
     assert_eq!(log.file.durable(), log.file.need());
     let after = disk.lose_power(&mut Rng::with_seed(1));

@@ -11,7 +11,7 @@ use crate::tree::node::{Stride, flags};
 use crate::tree::separator::Place;
 use crate::tree::{Built, Root};
 use crate::value::collection::TreeEdit;
-use crate::value::named::{self, NamedEdit};
+use crate::value::named::{self, NamedEdit, with_table};
 
 /// Next version of a set, under construction.
 #[derive(Debug)]
@@ -74,11 +74,15 @@ impl<'h> SetEdit<'h> {
                 let special = if place.is_none() { stride.flags() } else { 0 };
                 self.tree.write(place, special, &[&value.to_le_bytes()[..stride.bytes()]]);
             }
-            (Some(place), Some(_), _) => {
+            (place, None, Member::String(string)) if has_strings(place.as_ref()) => {
+                self.tree.write(place, special(member), &[string]);
+            }
+            (Some(place), _, _) if form::is_plain(place.leaf()) => {
                 self.tree.reform(place, |arena, leaf, at| form::reform(arena, leaf, at, member));
             }
             (place, _, _) => {
-                self.tree.write(place, special(member), &Encoded::of(member).parts());
+                let special = special(member) & !flags::STRINGS;
+                self.tree.write(place, special, &Encoded::of(member).parts());
             }
         }
         true
@@ -103,9 +107,18 @@ impl<'h> SetEdit<'h> {
                 rest = &rest[run.count..];
             }
             // Strings are behind all integers: a leaf of both is as unsorted as they are.
-            builder.set_special(flags::UNSORTED);
+            let has_integers =
+                rest.first().is_some_and(|keyed| matches!(keyed.member, Member::Integer(_)));
+            let strings = if has_integers { 0 } else { flags::STRINGS };
+            builder.set_special(with_table(flags::UNSORTED | strings));
             for &KeyedMember { key, member } in rest {
-                builder.push(arena, Place { key, tie: &[] }, &Encoded::of(member).parts());
+                let place = Place { key, tie: &[] };
+                match member {
+                    Member::String(string) if !has_integers => {
+                        builder.push(arena, place, &[string]);
+                    }
+                    _ => builder.push(arena, place, &Encoded::of(member).parts()),
+                }
             }
             builder.finish(arena)
         });
@@ -121,6 +134,11 @@ impl<'h> SetEdit<'h> {
     pub fn finish(self) -> Built<'h> {
         self.tree.finish()
     }
+}
+
+/// True if a string is written without a tag at a place, or in an empty set.
+fn has_strings(place: Option<&named::Place>) -> bool {
+    place.is_none_or(|place| place.leaf().has(flags::STRINGS))
 }
 
 impl<'h> TreeEdit<'h> for SetEdit<'h> {

@@ -1,6 +1,6 @@
-//! Forms of a set's leaves: integers of one length, or members with tags.
+//! Forms of a set's leaves: integers of one length, strings, or members with tags.
 //!
-//! Both are sorted between each other by the tree alone; which form a leaf has is told by its
+//! All are sorted between each other by the tree alone; which form a leaf has is told by its
 //! flags. A leaf changes its form when a member needs another one and all members fit into a node
 //! in that; merges find the form that both leaves can have.
 
@@ -9,10 +9,11 @@ use super::member::{
 };
 use super::order::special;
 use crate::tree::arena::Arena;
-use crate::tree::leaf::{self, LeafWriter, leaf_bytes, parts_bytes, single};
+use crate::tree::leaf::{self, LeafWriter, flags_for, leaf_bytes, parts_bytes, single};
 use crate::tree::limits::{LEAF_BYTES_MIN, NODE_BYTES_MAX};
 use crate::tree::node::{Link, Node, Stride, flags};
 use crate::tree::update::Pieces;
+use crate::value::named::with_table;
 
 /// Length of an integer in a leaf of such.
 pub(super) fn stride_of(value: i64) -> Stride {
@@ -26,24 +27,36 @@ pub(super) fn stride_of(value: i64) -> Stride {
 /// Member at an index of a leaf.
 #[inline]
 pub(super) fn member_at(leaf: Node<'_>, index: usize) -> Member<'_> {
-    let element = leaf.element(index);
+    member_of(leaf, leaf.element(index))
+}
+
+/// Member of an element of a leaf, or of one in its form.
+#[inline]
+pub(super) fn member_of<'g>(leaf: Node<'_>, element: &'g [u8]) -> Member<'g> {
     match Stride::of(leaf.header().flags) {
         Some(_) => Member::Integer(value_of(element)),
+        None if leaf.has(flags::STRINGS) => Member::String(element),
         None => decode(element),
     }
 }
 
 /// Members of a leaf.
 pub(super) fn members<'g>(leaf: Node<'g>) -> impl Iterator<Item = Member<'g>> + Clone {
-    (0..leaf.len()).map(move |index| member_at(leaf, index))
+    leaf.elements().map(move |element| member_of(leaf, element))
 }
 
-/// True if a leaf should be merged with a neighbour. Two such can always be merged, so integers
+/// True if a leaf has a form of its own for members of one kind.
+pub(super) fn is_plain(leaf: Node<'_>) -> bool {
+    leaf.header().flags & (flags::FIXED | flags::STRINGS) != 0
+}
+
+/// True if a leaf should be merged with a neighbour. Two such can always be merged, so members
 /// count by the longest form that they may need then.
 pub(super) fn is_underfull(leaf: Node<'_>) -> bool {
     let bytes = match Stride::of(leaf.header().flags) {
         Some(_) => fixed_bytes(Stride::Eight, leaf.len()),
-        None => leaf::used_bytes(leaf),
+        None if leaf.has(flags::STRINGS) => leaf::bytes_with_starts(leaf) + leaf.len(),
+        None => leaf::bytes_with_starts(leaf),
     };
     bytes < LEAF_BYTES_MIN
 }
@@ -54,12 +67,28 @@ fn fixed_bytes(stride: Stride, count: usize) -> usize {
 
 /// Bytes of a leaf of members with tags.
 fn tagged_bytes<'m>(members: impl Iterator<Item = Member<'m>>) -> usize {
-    let (mut bytes, mut count) = (0, 0);
-    for member in members {
-        bytes += parts_bytes(&Encoded::of(member).parts());
-        count += 1;
+    let Tagged { special, bytes, count } = Tagged::of(0, members);
+    leaf_bytes(special, bytes, count)
+}
+
+/// Size of a leaf of members with tags.
+struct Tagged {
+    special: u8,
+    bytes: usize,
+    count: usize,
+}
+
+impl Tagged {
+    fn of<'m>(special: u8, members: impl Iterator<Item = Member<'m>>) -> Tagged {
+        let (mut bytes, mut count, mut longest) = (0, 0, 0);
+        for member in members {
+            let size = parts_bytes(&Encoded::of(member).parts());
+            bytes += size;
+            count += 1;
+            longest = longest.max(size);
+        }
+        Tagged { special: flags_for(with_table(special), longest), bytes, count }
     }
-    leaf_bytes(0, bytes, count)
 }
 
 fn write_fixed<'m>(
@@ -82,29 +111,36 @@ fn write_tagged<'m>(
     special: u8,
     members: impl Iterator<Item = Member<'m>> + Clone,
 ) -> Link {
-    let sizes = members.clone().map(|member| parts_bytes(&Encoded::of(member).parts()));
-    let (bytes, count) = sizes.fold((0, 0), |(bytes, count), size| (bytes + size, count + 1));
+    let Tagged { special, bytes, count } = Tagged::of(special, members.clone());
     let mut writer = LeafWriter::new(arena, special, bytes, count);
     members.for_each(|member| writer.push(&Encoded::of(member).parts()));
     writer.finish()
 }
 
-/// Adds a member to a leaf of shorter integers, at an index of it: a leaf of another form, or
-/// several where that would be too large.
+/// Adds a member to a leaf of shorter integers, or of members of the other kind, at an index of it:
+/// a leaf of another form, or several where that would be too large.
 pub(super) fn reform(arena: &mut Arena, leaf: Node<'_>, at: usize, member: Member<'_>) -> Pieces {
-    match member {
-        Member::Integer(value) => widen(arena, leaf, at, value),
-        Member::String(_) => {
-            let all = members(leaf).chain([member]);
-            if tagged_bytes(all.clone()) > NODE_BYTES_MAX {
-                let string = single(arena, special(member), &Encoded::of(member).parts());
-                return Pieces::from_iter([(leaf.link(), 0), (string, STRINGS_FROM)]);
-            }
-            let tagged = write_tagged(arena, special(member), all);
-            arena.discard(leaf.link());
-            Pieces::from_iter([(tagged, 0)])
-        }
+    if let Member::Integer(value) = member
+        && !leaf.has(flags::STRINGS)
+    {
+        return widen(arena, leaf, at, value);
     }
+    let all = members(leaf).chain([member]);
+    if tagged_bytes(all.clone()) > NODE_BYTES_MAX {
+        return match member {
+            Member::String(string) => {
+                let string = single(arena, with_table(special(member)), &[string]);
+                Pieces::from_iter([(leaf.link(), 0), (string, STRINGS_FROM)])
+            }
+            Member::Integer(value) => {
+                let integer = write_fixed(arena, stride_of(value), [member].into_iter());
+                Pieces::from_iter([(integer, 0), (leaf.link(), STRINGS_FROM)])
+            }
+        };
+    }
+    let tagged = write_tagged(arena, flags::UNSORTED, all);
+    arena.discard(leaf.link());
+    Pieces::from_iter([(tagged, 0)])
 }
 
 /// Adds an integer that is longer than those of its leaf may be: so it is before or behind all of
@@ -133,7 +169,9 @@ pub(super) fn merge(arena: &mut Arena, left: Link, right: Link) -> Option<Link> 
     let (first, second) = (left.node(), right.node());
     let all = members(first).chain(members(second));
     let merged = match [first, second].map(|leaf| Stride::of(leaf.header().flags)) {
-        [one, other] if one == other => return leaf::merge(arena, left, right),
+        [one, other] if one == other && first.has(flags::STRINGS) == second.has(flags::STRINGS) => {
+            return leaf::merge(arena, left, right);
+        }
         [Some(one), Some(other)] => {
             let stride = one.max(other);
             if fixed_bytes(stride, first.len() + second.len()) > NODE_BYTES_MAX {

@@ -1,14 +1,14 @@
 //! Order of members, from leaf to leaf and within one.
 
-use super::form::{self, member_at, members};
-use super::member::{Member, decode, is_of, is_string, value_of};
+use super::form::{self, member_at, member_of, members};
+use super::member::{Member, decode, is_of, is_string};
 use crate::hash::Seed;
 use crate::tree::arena::Arena;
 use crate::tree::leaf::{self, Parts};
-use crate::tree::node::{Link, Node, Stride, flags};
+use crate::tree::node::{Link, Node, flags};
 use crate::tree::order::Order;
 use crate::tree::split::Bias;
-use crate::value::named::Named;
+use crate::value::named::{Named, same};
 
 /// Order of members: integers by value, then strings by hash.
 #[derive(Debug)]
@@ -36,10 +36,7 @@ impl Named for Members {
 
     fn name_of<'a>(leaf: Node<'_>, parts: Parts<'a>) -> Member<'a> {
         match parts {
-            [value] if Stride::of(leaf.header().flags).is_some() => {
-                Member::Integer(value_of(value))
-            }
-            [element] => decode(element),
+            [element] => member_of(leaf, element),
             [head, string] if is_string(head) => Member::String(string),
             [head, ..] => decode(head),
             [] => Member::String(&[]),
@@ -78,11 +75,11 @@ impl Named for Members {
     }
 }
 
-/// Flags that a member gives its leaf.
+/// Flags of a leaf of a member alone.
 pub(super) fn special(member: Member<'_>) -> u8 {
     match member {
         Member::Integer(_) => 0,
-        Member::String(_) => flags::UNSORTED,
+        Member::String(_) => flags::UNSORTED | flags::STRINGS,
     }
 }
 
@@ -110,15 +107,10 @@ fn find_sorted(leaf: Node<'_>, value: i64) -> Result<usize, usize> {
 
 #[inline]
 fn find_string(leaf: Node<'_>, string: &[u8]) -> Result<usize, usize> {
-    let data = leaf.data();
-    let mut start = 0;
-    if leaf.has(flags::UNSORTED) {
-        for (index, end) in leaf.ends().enumerate() {
-            if is_of(&data[start..end], string) {
-                return Ok(index);
-            }
-            start = end;
-        }
-    }
-    Err(leaf.len())
+    let found = match (leaf.has(flags::UNSORTED), leaf.has(flags::STRINGS)) {
+        (false, _) => None,
+        (true, true) => leaf.position(|own| own.len() == string.len() && same(own, string)),
+        (true, false) => leaf.position(|element| is_of(element, string)),
+    };
+    found.ok_or(leaf.len())
 }

@@ -1,7 +1,7 @@
 //! Reading sets.
 
 use super::edit::SetEdit;
-use super::form::{self, member_at};
+use super::form::{self, member_at, member_of};
 use super::member::Member;
 use super::order::{self, is_sorted};
 use crate::hash::Seed;
@@ -100,7 +100,7 @@ impl<'g> Set<'g> {
     /// Whole leaves are visited. A member that is there from the first call to the last is visited
     /// whatever happens to the others meanwhile; a member may be visited twice.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(Member<'g>)) -> u64 {
-        named::scan(self.root, cursor, count, |leaf, index| visit(member_at(leaf, index)))
+        named::scan(self.root, cursor, count, |leaf, element| visit(member_of(leaf, element)))
     }
 }
 
@@ -113,7 +113,7 @@ impl<'g> Iterator for Members<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<Member<'g>> {
-        self.0.next().map(|(leaf, index)| member_at(leaf, index))
+        self.0.next().map(|(leaf, element)| member_of(leaf, element))
     }
 }
 

@@ -27,6 +27,8 @@ type session struct {
 	database int
 	// expiry is the identity of deadlines that the operation sets.
 	expiry int
+	// evictable says that values with such a deadline may be evicted.
+	evictable bool
 }
 
 // execute runs one operation: a single command, or a transaction when transaction is set.
@@ -82,7 +84,7 @@ func (s session) applyString(name string, arguments []string) string {
 		case len(arguments) > 2 && arguments[2] == "XX" && !exists:
 			return replyNil
 		case len(arguments) > 3:
-			content.expiry = s.expiry
+			content.expiry, content.evictable = s.expiry, s.evictable
 		}
 		s.put(s.database, key, content)
 		return replyOK

@@ -47,10 +47,9 @@ type profile struct {
 }
 
 // operationsOfEach is how many operations a client makes in a round. Those of a burst begin at one
-// moment, evictions happen at any, and the checker's search grows with each of them: a round with
-// such has half as many.
+// moment, and the checker's search grows with each of them: a round with such has half as many.
 func (p profile) operationsOfEach() int {
-	if p.halfCloses > 0 || p.evicts {
+	if p.halfCloses > 0 {
 		return operationsOfEachMax / 2
 	}
 	return operationsOfEachMax
@@ -144,14 +143,20 @@ func setsDeadline(commands [][]string) bool {
 // perform sends one operation and records it. One in a hundred loses its connection right after
 // sending.
 func (c *client) perform(asked operation, clock time.Time) error {
+	// Not while watching: WATCH dies with its connection, and the model knows of no connections.
+	loses := !c.watching && !asked.transaction && c.random.IntN(100) == 0
+	return c.send(asked, clock, loses)
+}
+
+// send sends one operation and records it, without its outcome if it loses the connection.
+func (c *client) send(asked operation, clock time.Time, loses bool) error {
 	request, replies := encode(asked)
 	call := time.Since(clock)
 	if err := c.conn.SendRaw(request); err != nil {
 		return fmt.Errorf("%v: %w", asked, err)
 	}
 	outcome := unknown
-	// Not while watching: WATCH dies with its connection, and the model knows of no connections.
-	if !c.watching && !asked.transaction && c.random.IntN(100) == 0 {
+	if loses {
 		c.conn.Close()
 		if err := c.connect(); err != nil {
 			return err
@@ -168,10 +173,7 @@ func (c *client) perform(asked operation, clock time.Time) error {
 	}
 	done := time.Since(clock)
 	c.history = append(c.history, entry(asked, outcome, call, done))
-	switch {
-	case asked.expiry != 0 && asked.evictable:
-		c.history = append(c.history, eviction(asked, call))
-	case asked.expiry != 0:
+	if asked.expiry != 0 && !asked.evictable {
 		c.history = append(c.history, deadline(asked, call, done, outcome))
 	}
 	return nil
@@ -310,7 +312,8 @@ func (a *arena) round(mix profile) (porcupine.CheckResult, []porcupine.Operation
 			asked := operation{
 				client: c.number, database: c.database, commands: [][]string{mix.prepare},
 			}
-			if err := c.perform(asked, clock); err != nil {
+			// The operations rely on it, and one that lost its connection may come later than they.
+			if err := c.send(asked, clock, false); err != nil {
 				return porcupine.Unknown, nil, err
 			}
 		}

@@ -108,7 +108,7 @@ func (s session) applyExpiring(name string, arguments []string) string {
 		if !exists || current.expiry == 0 {
 			return replyInteger(0)
 		}
-		current.expiry = 0
+		current.expiry, current.evictable = 0, false
 		s.put(s.database, key, current)
 		return replyInteger(1)
 	case exists && current.kind != 's':

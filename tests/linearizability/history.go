@@ -70,28 +70,20 @@ func (o operation) String() string {
 
 var hashSeed = maphash.MakeSeed()
 
-// model tells porcupine what one server would answer.
-var model = porcupine.Model{
-	Init: func() any { return newState() },
-	Step: func(current, input, output any) (bool, any) {
-		next := current.(*state).clone()
+// model tells porcupine what one server would answer. It has several next states where the reply
+// leaves open whether a key was evicted before.
+var model = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{newState()} },
+	Step: func(current, input, output any) []any {
 		asked := input.(operation)
-		if asked.expires {
-			next.expire(asked.expiry)
-			next.encode()
-			return true, next
+		var possible []any
+		for _, before := range current.(*state).evictions(asked) {
+			if before.answers(asked, output.(string)) {
+				before.encode()
+				possible = append(possible, before)
+			}
 		}
-		caller := session{next, asked.client, asked.database, asked.expiry}
-		if asked.isRandom() {
-			next.encode()
-			return output == unknown || caller.mayPick(output.(string)), next
-		}
-		reply := caller.execute(asked.commands, asked.transaction)
-		if output != unknown && reply != output {
-			return false, next
-		}
-		next.encode()
-		return true, next
+		return possible
 	},
 	Equal: func(a, b any) bool { return a.(*state).encoded == b.(*state).encoded },
 	Hash:  func(current any) uint64 { return maphash.String(hashSeed, current.(*state).encoded) },
@@ -99,6 +91,47 @@ var model = porcupine.Model{
 		return fmt.Sprintf("%v -> %v", input, output)
 	},
 	DescribeState: func(current any) string { return current.(*state).encoded },
+}).ToModel()
+
+// evictions are copies of the state from which none, some or all of the evictable keys that the
+// operation names are gone. An eviction that no operation sees yet may as well happen later.
+func (s *state) evictions(asked operation) []*state {
+	copies := []*state{s.clone()}
+	for _, key := range asked.evictableKeys(s) {
+		for _, each := range copies {
+			evicted := each.clone()
+			evicted.remove(asked.database, key)
+			copies = append(copies, evicted)
+		}
+	}
+	return copies
+}
+
+// evictableKeys are the keys among the operation's arguments that hold an evictable value.
+func (o operation) evictableKeys(s *state) []string {
+	named := map[string]bool{}
+	for _, command := range o.commands {
+		for _, argument := range command[1:] {
+			if s.databases[o.database][argument].evictable {
+				named[argument] = true
+			}
+		}
+	}
+	return sortedKeys(named)
+}
+
+// answers applies the operation to the state and tells whether the outcome is possible.
+func (s *state) answers(asked operation, outcome string) bool {
+	if asked.expires {
+		s.expire(asked.expiry)
+		return true
+	}
+	caller := session{s, asked.client, asked.database, asked.expiry, asked.evictable}
+	if asked.isRandom() {
+		return outcome == unknown || caller.mayPick(outcome)
+	}
+	reply := caller.execute(asked.commands, asked.transaction)
+	return outcome == unknown || reply == outcome
 }
 
 // entry makes a porcupine operation. One without a known outcome may take effect at any later time,
@@ -121,13 +154,6 @@ func deadline(asked operation, call, done time.Duration, outcome string) porcupi
 		passes.Return = math.MaxInt64
 	}
 	return passes
-}
-
-// eviction makes the operation by which a key with a deadline is evicted: at any time from its SET
-// on, which includes never.
-func eviction(asked operation, call time.Duration) porcupine.Operation {
-	goes := operation{client: asked.client, expiry: asked.expiry, expires: true}
-	return entry(goes, unknown, call, call)
 }
 
 // normalize brings a reply to the model's form.

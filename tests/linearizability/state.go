@@ -27,6 +27,8 @@ type value struct {
 	// expiry identifies the SET that gave the key its deadline, 0 when there is none. Copies keep
 	// it: they expire together.
 	expiry int
+	// evictable says that the key may be evicted, by itself, while it has that deadline.
+	evictable bool
 }
 
 func (v value) clone() value {

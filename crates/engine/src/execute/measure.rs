@@ -343,7 +343,7 @@ fn log_for(
         unix_s: shared.clock.wall_us() / 1_000_000,
         value,
         arguments,
-        client_address: executor.address.clone(),
+        client_address: executor.address.to_string(),
         // A C string in Valkey.
         client_name: until_nul(&executor.texts().name).to_vec(),
     };

@@ -25,21 +25,23 @@ pub struct ClientTexts {
     pub library_version: Vec<u8>,
 }
 
+type Topics = HashSet<(TopicKind, Box<[u8]>)>;
+
 /// State of a client that other threads may read. Written by its worker.
 #[derive(Debug)]
 pub struct Client {
     /// Its id, never used twice.
     pub id: u64,
     /// Its address.
-    pub address: String,
+    pub address: Box<str>,
     /// The address it connected to.
-    pub local_address: String,
+    pub local_address: Box<str>,
     /// Its file descriptor.
     pub descriptor: i32,
     /// Unix time in milliseconds at which it connected.
     pub connected_ms: u64,
-    /// Changes rarely.
-    pub texts: Mutex<ClientTexts>,
+    /// None while nothing was set.
+    texts: Mutex<Option<Box<ClientTexts>>>,
     /// The worker that owns it.
     pub worker: AtomicUsize,
     /// Its database.
@@ -101,8 +103,8 @@ pub struct Client {
     pub unsent_bytes: AtomicU64,
     /// Account that it has authenticated for; none before, for the default user's.
     account: Mutex<Option<Arc<Account>>>,
-    /// Topics that it subscribes to, for those who take permissions away.
-    topics: Mutex<HashSet<(TopicKind, Box<[u8]>)>>,
+    /// Topics that it subscribes to, for those who take permissions away. None before the first.
+    topics: Mutex<Option<Box<Topics>>>,
     /// Wait of its blocking command.
     waiter: Mutex<Option<Arc<Waiter>>>,
     /// Set when a key that it watches changes.
@@ -137,7 +139,8 @@ impl Client {
     /// Its texts.
     #[must_use]
     pub fn texts(&self) -> ClientTexts {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.as_deref().cloned().unwrap_or_default()
     }
 
     pub(crate) fn set_account(&self, account: Option<Arc<Account>>) {
@@ -149,13 +152,13 @@ impl Client {
         self.account.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn topics(&self) -> MutexGuard<'_, HashSet<(TopicKind, Box<[u8]>)>> {
+    fn topics(&self) -> MutexGuard<'_, Option<Box<Topics>>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It subscribes to a topic.
     pub(crate) fn note_subscribed(&self, kind: TopicKind, name: &[u8]) {
-        if self.topics().insert((kind, name.into())) {
+        if self.topics().get_or_insert_default().insert((kind, name.into())) {
             // Relaxed, here and below: for others' information only.
             self.registered_bytes[2].fetch_add(topic_bytes(name), Ordering::Relaxed);
         }
@@ -163,7 +166,8 @@ impl Client {
 
     /// It subscribes to a topic no more.
     pub(crate) fn note_unsubscribed(&self, kind: TopicKind, name: &[u8]) {
-        if self.topics().remove(&(kind, name.into())) {
+        let mut topics = self.topics();
+        if topics.as_mut().is_some_and(|topics| topics.remove(&(kind, name.into()))) {
             self.registered_bytes[2].fetch_sub(topic_bytes(name), Ordering::Relaxed);
         }
     }
@@ -173,7 +177,7 @@ impl Client {
         let is_allowed = |(kind, name): &(TopicKind, Box<[u8]>)| {
             user.may_subscribe(name, *kind == TopicKind::Pattern)
         };
-        self.topics().iter().all(is_allowed)
+        self.topics().iter().flat_map(|topics| topics.iter()).all(is_allowed)
     }
 
     /// Name of the user in whose name it acts.
@@ -333,7 +337,8 @@ impl Client {
 
     /// Changes its texts.
     pub fn change_texts(&self, change: impl FnOnce(&mut ClientTexts)) {
-        change(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(texts.get_or_insert_default());
     }
 }
 
@@ -390,8 +395,8 @@ impl Clients {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         Arc::new(Client {
             id,
-            address: origin.address,
-            local_address: origin.local_address,
+            address: origin.address.into(),
+            local_address: origin.local_address.into(),
             descriptor: origin.descriptor,
             connected_ms: now_ms,
             texts: Mutex::default(),

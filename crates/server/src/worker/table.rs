@@ -5,15 +5,77 @@
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
-use slab::Slab;
-
 use crate::connection::Connection;
 use crate::limits::{READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX};
+
+/// Connections of a chunk: some 32 KiB.
+const CHUNK_CONNECTIONS: usize = 64;
+
+/// Places of connections, in chunks that are never moved. One vector of them would be copied as it
+/// grows: some milliseconds for all clients at once, and twice the memory.
+#[derive(Debug, Default)]
+struct Places {
+    chunks: Vec<Box<[Option<Connection>]>>,
+    /// Indices of empty places; the last one is used next.
+    vacant: Vec<usize>,
+}
+
+impl Places {
+    fn capacity(&self) -> usize {
+        self.chunks.len() * CHUNK_CONNECTIONS
+    }
+
+    fn len(&self) -> usize {
+        self.capacity() - self.vacant.len()
+    }
+
+    fn next_index(&self) -> usize {
+        self.vacant.last().copied().unwrap_or(self.capacity())
+    }
+
+    fn insert(&mut self, connection: Connection) -> usize {
+        if self.vacant.is_empty() {
+            let first = self.capacity();
+            self.vacant.extend((first..first + CHUNK_CONNECTIONS).rev());
+            self.chunks.push((0..CHUNK_CONNECTIONS).map(|_| None).collect());
+        }
+        let index = self.vacant.pop().expect("a chunk was added");
+        self.chunks[index / CHUNK_CONNECTIONS][index % CHUNK_CONNECTIONS] = Some(connection);
+        index
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Connection> {
+        let chunk = self.chunks.get_mut(index / CHUNK_CONNECTIONS)?;
+        let connection = chunk[index % CHUNK_CONNECTIONS].take()?;
+        self.vacant.push(index);
+        Some(connection)
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Option<&Connection> {
+        self.chunks.get(index / CHUNK_CONNECTIONS)?[index % CHUNK_CONNECTIONS].as_ref()
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
+        self.chunks.get_mut(index / CHUNK_CONNECTIONS)?[index % CHUNK_CONNECTIONS].as_mut()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        let places = self.chunks.iter().flatten().enumerate();
+        places.filter_map(|(index, place)| Some((index, place.as_ref()?)))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+        let places = self.chunks.iter_mut().flatten().enumerate();
+        places.filter_map(|(index, place)| Some((index, place.as_mut()?)))
+    }
+}
 
 /// Connections of a worker. The index of one that has ended is given to a later one.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionTable {
-    connections: Slab<Connection>,
+    connections: Places,
     by_session: HashMap<u64, usize>,
     /// Connections that have reserved room for what they have announced, since the last tick.
     reserving: Vec<usize>,
@@ -24,14 +86,14 @@ impl Index<usize> for ConnectionTable {
 
     #[inline]
     fn index(&self, index: usize) -> &Connection {
-        &self.connections[index]
+        self.get(index).expect("a connection that has not ended")
     }
 }
 
 impl IndexMut<usize> for ConnectionTable {
     #[inline]
     fn index_mut(&mut self, index: usize) -> &mut Connection {
-        &mut self.connections[index]
+        self.get_mut(index).expect("a connection that has not ended")
     }
 }
 
@@ -42,7 +104,7 @@ impl ConnectionTable {
 
     /// Index that the next connection gets.
     pub(super) fn next_index(&self) -> usize {
-        self.connections.vacant_key()
+        self.connections.next_index()
     }
 
     /// Adds a connection; returns its index.
@@ -54,14 +116,14 @@ impl ConnectionTable {
     }
 
     pub(super) fn remove(&mut self, index: usize) -> Connection {
-        let connection = self.connections.remove(index);
+        let connection = self.connections.remove(index).expect("a connection that has not ended");
         self.by_session.remove(&connection.session.id());
         connection
     }
 
     #[inline]
     pub(super) fn contains(&self, index: usize) -> bool {
-        self.connections.contains(index)
+        self.get(index).is_some()
     }
 
     #[inline]

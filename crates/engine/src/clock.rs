@@ -32,6 +32,12 @@ pub trait Clock: Send + Sync + 'static {
     fn monotonic_ns(&self) -> u64 {
         self.monotonic_us().saturating_mul(1000)
     }
+
+    /// CPU time of the calling thread in nanoseconds. Reading it is a system call; a clock that
+    /// knows of no threads says that this one always ran.
+    fn thread_cpu_ns(&self) -> u64 {
+        self.monotonic_ns()
+    }
 }
 
 /// A clock that does not move, for tests.

@@ -47,6 +47,9 @@ pub(crate) trait TimeSource: Send + Sync + 'static {
 
     /// Nanoseconds since some moment in the past.
     fn monotonic_ns(&self) -> u64;
+
+    /// CPU time of the calling thread, in nanoseconds.
+    fn thread_cpu_ns(&self) -> u64;
 }
 
 /// The system's real-time and monotonic clocks.
@@ -71,6 +74,10 @@ impl TimeSource for SystemTime {
 
     fn monotonic_ns(&self) -> u64 {
         clock_ns(ClockId::CLOCK_MONOTONIC)
+    }
+
+    fn thread_cpu_ns(&self) -> u64 {
+        clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
     }
 }
 
@@ -235,6 +242,10 @@ impl<S: TimeSource> AnchoredClock<S> {
 }
 
 impl<S: TimeSource> Clock for AnchoredClock<S> {
+    fn thread_cpu_ns(&self) -> u64 {
+        self.source.thread_cpu_ns()
+    }
+
     fn unix_us(&self) -> u64 {
         self.unix_us_at(self.source.monotonic_ns())
     }
@@ -286,6 +297,10 @@ mod tests {
         fn wall_us(&self) -> u64 {
             let passed_us = self.0.0.load(Ordering::SeqCst);
             (START_US + passed_us).saturating_add_signed(self.0.1.load(Ordering::SeqCst))
+        }
+
+        fn thread_cpu_ns(&self) -> u64 {
+            self.monotonic_ns()
         }
 
         fn monotonic_ns(&self) -> u64 {

@@ -10,14 +10,14 @@
 //! No connection is throttled while the worker is idle, nor longer than [`THROTTLE_US_MAX`], nor
 //! when all other active connections are throttled already. Turns that end soon after their time
 //! never lead to a throttle: pipelines and replies in pieces take turns with their neighbours in
-//! order of arrival.
+//! order of arrival. What counts is the time that the worker ran, see [`crate::turn_time`].
 
 use tidemill_engine::limits::TURN_US_MAX;
 
 use crate::limits::{IDLE_US, ROUND_US, THROTTLE_US_MAX, TURN_CALLS_NS};
 
 /// Nanoseconds of a turn from which it leads to a throttle.
-const THROTTLE_FROM_NS: u64 = 2 * TURN_US_MAX * 1000;
+pub(crate) const THROTTLE_FROM_NS: u64 = 2 * TURN_US_MAX * 1000;
 
 /// Extent of a connection's throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,4 +39,5 @@ mod resources;
 mod start;
 mod tls;
 mod transport;
+mod turn_time;
 mod worker;

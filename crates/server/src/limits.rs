@@ -109,6 +109,10 @@ pub const BLOCKED_READ_US: u64 = 10_000;
 /// Longest throttle of a connection that had more than its share, in microseconds.
 pub const THROTTLE_US_MAX: u64 = 100_000;
 
+/// Microseconds behind a long turn in which the CPU time of turns is read: see
+/// [`crate::turn_time`].
+pub const LONG_TURNS_US: u64 = 1_000_000;
+
 /// Microseconds without an event after which a worker is idle and serves connections that had more
 /// than their share.
 pub const IDLE_US: u64 = 100;

@@ -2,7 +2,7 @@
 //! without a process, a notifier that wakes nobody.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidemill_engine::clock::Clock;
 use tidemill_engine::config::Configuration;
@@ -14,13 +14,21 @@ use tidemill_engine::slots::mailbox::Notify;
 pub struct StoppedClock {
     unix_us: Arc<AtomicU64>,
     ahead_ms: Arc<AtomicU64>,
+    cpu_us: Arc<AtomicU64>,
+    /// No thread runs while the clock is moved on.
+    is_preempted: Arc<AtomicBool>,
 }
 
 impl StoppedClock {
     /// Clock that shows a Unix time in microseconds.
     #[must_use]
     pub fn new(unix_us: u64) -> Self {
-        Self { unix_us: Arc::new(AtomicU64::new(unix_us)), ahead_ms: Arc::default() }
+        Self {
+            unix_us: Arc::new(AtomicU64::new(unix_us)),
+            ahead_ms: Arc::default(),
+            cpu_us: Arc::default(),
+            is_preempted: Arc::default(),
+        }
     }
 
     /// Unix time in milliseconds.
@@ -32,6 +40,14 @@ impl StoppedClock {
     /// Moves the clock on by microseconds.
     pub fn advance_us(&self, by_us: u64) {
         self.unix_us.fetch_add(by_us, Ordering::SeqCst);
+        if !self.is_preempted.load(Ordering::SeqCst) {
+            self.cpu_us.fetch_add(by_us, Ordering::SeqCst);
+        }
+    }
+
+    /// Lets threads not run from now on while the clock is moved on, or run again.
+    pub fn set_preempted(&self, is_preempted: bool) {
+        self.is_preempted.store(is_preempted, Ordering::SeqCst);
     }
 
     /// Moves the clock on by milliseconds.
@@ -56,6 +72,10 @@ impl Clock for StoppedClock {
 
     fn monotonic_us(&self) -> u64 {
         self.unix_us()
+    }
+
+    fn thread_cpu_ns(&self) -> u64 {
+        self.cpu_us.load(Ordering::SeqCst) * 1000
     }
 }
 

@@ -4,6 +4,7 @@
 //! Owns no connection: it changes the state and the round of the one it is given. The deficit round
 //! robin by time is in [`crate::fairness`].
 
+use tidemill_engine::clock::Clock;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::WakeUp;
 use tidemill_engine::worker::Worker;
@@ -12,6 +13,7 @@ use super::run_queue::RunQueue;
 use super::waits::Waits;
 use crate::connection::Connection;
 use crate::fairness::{Fairness, Throttle};
+use crate::turn_time::TurnTime;
 
 /// Schedule of a worker's connections.
 #[derive(Debug, Default)]
@@ -19,6 +21,7 @@ pub(super) struct Scheduler {
     queue: RunQueue,
     fairness: Fairness,
     waits: Waits,
+    turn_time: TurnTime,
 }
 
 impl Scheduler {
@@ -55,15 +58,18 @@ impl Scheduler {
         self.waits.forget(session);
     }
 
-    /// Charges a connection for a turn of `turn_ns`, and throttles it if that took too long; the
-    /// caller then updates its interest.
+    /// Begins a connection's turn.
     #[inline]
-    pub(super) fn charge(
-        &mut self,
-        connection: &mut Connection,
-        turn_ns: u64,
-        now_us: impl FnOnce() -> u64,
-    ) {
+    pub(super) fn begin_turn(&mut self, now_us: u64, clock: &dyn Clock) {
+        self.turn_time.begin(now_us, || clock.thread_cpu_ns());
+    }
+
+    /// Charges a connection for a turn of `turn_ns` that ends, and throttles it if that took too
+    /// long; the caller then updates its interest.
+    #[inline]
+    pub(super) fn charge(&mut self, connection: &mut Connection, turn_ns: u64, clock: &dyn Clock) {
+        let now_us = || clock.monotonic_us();
+        let turn_ns = self.turn_time.used_ns(turn_ns, now_us, || clock.thread_cpu_ns());
         if let Some(throttle) = self.fairness.charge(&mut connection.round, turn_ns, now_us) {
             self.throttle(connection, throttle);
         }

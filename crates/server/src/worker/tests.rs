@@ -21,8 +21,8 @@ use crate::connection::Connection;
 use crate::durability::Durability;
 use crate::handover::{Accepted, Placed};
 use crate::limits::{
-    BLOCKED_READ_US, READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, TICK_MS,
-    UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
+    BLOCKED_READ_US, READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, ROUND_US,
+    TICK_MS, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
 };
 use crate::listen::Origin;
 use crate::tls::reception::Reception;
@@ -155,10 +155,22 @@ impl Peer {
     }
 }
 
+/// Lets a first long turn pass, behind which turns are measured, and be forgotten as an activity.
+fn take_a_long_turn(server: &mut Server, client: &mut Peer) {
+    client.send("MEMORY MALLOC-STATS\r\n");
+    server.iterate();
+    client.receive();
+    for _ in 0..2 {
+        server.clock.advance_us(ROUND_US);
+        server.iterate();
+    }
+}
+
 /// A client that asked for a long command and for `behind`, and the neighbour beside which it is
 /// throttled. The neighbour has sent enough to be busy for long, and counts in `count`.
 fn debtor_beside(server: &mut Server, behind: &str) -> (Peer, Peer) {
     let (mut debtor, mut neighbour) = (server.connect(), server.connect());
+    take_a_long_turn(server, &mut debtor);
     neighbour.send("PING\r\n");
     server.iterate();
     assert_eq!(neighbour.receive(), "+PONG\r\n");
@@ -191,6 +203,16 @@ fn connection_with_a_long_turn_is_throttled_until_its_neighbour_had_as_much() {
 }
 
 #[test]
+fn connection_whose_worker_was_preempted_is_not_throttled() {
+    let mut server = Server::new();
+    server.clock.set_preempted(true);
+    let (mut client, _neighbour) = debtor_beside(&mut server, "PING\r\n");
+    assert!(!server.connection(&client).state.is_throttled());
+    server.iterate();
+    assert!(client.receive().ends_with("+PONG\r\n"));
+}
+
+#[test]
 fn throttled_connection_is_not_read_until_its_throttle_is_over() {
     let mut server = Server::new();
     let (mut debtor, neighbour) = debtor_beside(&mut server, "");
@@ -211,6 +233,7 @@ fn throttled_connection_is_not_read_until_its_throttle_is_over() {
 fn throttle_ends_when_no_other_connection_has_work() {
     let mut server = Server::new();
     let (mut debtor, mut neighbour) = (server.connect(), server.connect());
+    take_a_long_turn(&mut server, &mut debtor);
     neighbour.send("PING\r\n");
     server.iterate();
     debtor.send("MEMORY MALLOC-STATS\r\nPING\r\n");
@@ -226,6 +249,7 @@ fn throttle_ends_when_no_other_connection_has_work() {
 fn connection_without_neighbours_or_with_short_commands_is_not_throttled() {
     let mut server = Server::new();
     let mut alone = server.connect();
+    take_a_long_turn(&mut server, &mut alone);
     alone.send("MEMORY MALLOC-STATS\r\nPING\r\n");
     server.iterate();
     assert!(alone.receive().ends_with("+PONG\r\n"), "its next turn comes at once");

@@ -34,9 +34,10 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Executes the input of a gathered connection; keeps the bytes that are left of it.
     fn execute_fresh(&mut self, position: usize) {
-        let EventLoop { spec, execution, connections, gathering, .. } = self;
+        let EventLoop { spec, execution, connections, gathering, scheduler, .. } = self;
         let Gathered { index, input, ahead } = gathering.at(position);
         let connection = &mut connections[index];
+        scheduler.begin_turn(execution.worker().now_us(), &*spec.shared.clock);
         let turn = execution.run_turn(&spec.shared, connection, input, ahead.take());
         if turn.consumed < input.len() && !connection.input.extend(&input[turn.consumed..]) {
             execution.reply_mut().clear();
@@ -47,9 +48,10 @@ impl<F: Flavour> EventLoop<F> {
 
     /// Executes the input that a connection has kept.
     pub(super) fn execute_kept(&mut self, index: usize) {
-        let EventLoop { spec, execution, connections, .. } = self;
+        let EventLoop { spec, execution, connections, scheduler, .. } = self;
         let connection = &mut connections[index];
         if connection.state.is_open() && connection.has_work() {
+            scheduler.begin_turn(execution.worker().now_us(), &*spec.shared.clock);
             let mut input = std::mem::take(&mut connection.input);
             let Turn { consumed, next } =
                 execution.run_turn(&spec.shared, connection, input.pending(), None);
@@ -71,9 +73,8 @@ impl<F: Flavour> EventLoop<F> {
     pub(super) fn finish_turn(&mut self, index: usize, next: Next) {
         let EventLoop { spec, execution, connections, scheduler, .. } = self;
         let connection = &mut connections[index];
-        let clock = &spec.shared.clock;
         // Sending the replies updates the kernel's interest in a connection that is throttled.
-        scheduler.charge(connection, execution.worker().turn_ns(), || clock.monotonic_us());
+        scheduler.charge(connection, execution.worker().turn_ns(), &*spec.shared.clock);
         connection.publish_pending();
         if connection.postponed_pushes.is_some() && !connection.session.has_pending_reply() {
             let pushes = connection.postponed_pushes.take();

@@ -1,8 +1,10 @@
 //! The locks of one command, transaction or script.
 //!
-//! Several slots are locked in ascending order by trying. Who fails gives back all it has and waits
-//! for the one that was taken: nobody waits while holding a slot. After some failures a session
-//! takes the server's single token, whose holder may wait, because everybody else lets go.
+//! Several slots are locked in ascending order by trying. A session that fails gives back all it
+//! has and parks at the one that was taken: no session waits while it has a slot locked. After some
+//! failures it takes the server's single token, with which it tries for longer, and after some more
+//! it stops all other workers while it locks its slots. Scripts that go on to their end whatever
+//! they meet are the exception: see `wait_for`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +15,7 @@ use tidemill_store::limits::SLOT_COUNT;
 use tidemill_store::{DetachedLock, EntryRef, Pin, SlotLock, SlotNumber};
 
 use crate::expiry_clock::ExpiryClock;
-use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SPIN_ROUNDS};
+use crate::limits::{SLOT_SET_MIN, SLOT_WAIT_US_MAX, SLOT_WAITS_MAX, SPIN_ROUNDS};
 use crate::shared::Shared;
 use crate::slots::parking::{Ticket, WaitTarget};
 use crate::slots::registry::SlotRegistry;
@@ -132,23 +134,26 @@ impl<'k> LockSet<'k> {
         Ok(set)
     }
 
-    /// Locks several slots with the token, waiting for each, for a session of the member with this
-    /// seat.
+    /// Locks several slots with the token: tries for each some microseconds long, and gives all
+    /// back, the token too, when one stays taken. A session to which that happened
+    /// [`SLOT_WAITS_MAX`] times stops all other workers while it locks them: then none is taken.
     ///
     /// # Errors
     ///
-    /// The token is taken.
+    /// Target to wait for.
     pub fn with_token(
         shared: &'k Shared,
         slots: &Slots,
-        ticket: Ticket,
-        seat: &Rc<Seat>,
+        contender: &Contender<'_>,
     ) -> Result<LockSet<'k>, WaitTarget> {
-        let token = shared.token.try_take(ticket, seat).ok_or(WaitTarget::Token)?;
+        let token = contender.take_token(shared)?;
+        let gate = contender.needs_gate().then(|| contender.close_gate(shared)).transpose()?;
         let mut set = LockSet::for_slots(slots);
         for &slot in slots {
-            set.locks.push(wait_for(shared, slot, &token));
+            let lock = spin(|| shared.keyspace.try_lock(slot));
+            set.locks.push(lock.ok_or(WaitTarget::Slot(slot))?);
         }
+        drop(gate);
         set.token = Some(token);
         Ok(set)
     }
@@ -234,6 +239,22 @@ impl<'k> LockSet<'k> {
         // Entries of this slot are judged by a clock taken behind its lock. What was judged alive
         // before stays right: its slot is locked, so nobody has answered otherwise.
         self.clock.set(None);
+    }
+
+    /// Adds a slot, trying for some microseconds.
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for with no lock.
+    pub fn add_without_waiting(
+        &mut self,
+        shared: &'k Shared,
+        slot: SlotNumber,
+    ) -> Result<(), WaitTarget> {
+        let Err(index) = self.position(slot) else { return Ok(()) };
+        let lock = spin(|| shared.keyspace.try_lock(slot)).ok_or(WaitTarget::Slot(slot))?;
+        self.insert(index, lock);
+        Ok(())
     }
 
     /// Adds a slot; waits for it if this set may: with the token in hand, or while nobody else
@@ -330,6 +351,44 @@ impl<'k> LockSet<'k> {
     }
 }
 
+/// A session that locks slots with the token, and how often it has waited in vain.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender<'s> {
+    /// Its place in a line.
+    pub ticket: Ticket,
+    /// Seat of its worker.
+    pub seat: &'s Rc<Seat>,
+    /// How often it waited for a slot.
+    pub slot_waits: u32,
+    /// Vain attempts to close the gate.
+    pub gate_attempts: u32,
+}
+
+impl Contender<'_> {
+    /// True if waiting for slots did not help.
+    pub(crate) fn needs_gate(&self) -> bool {
+        self.slot_waits >= SLOT_WAITS_MAX
+    }
+
+    /// Takes the token.
+    ///
+    /// # Errors
+    ///
+    /// It is taken: the session is in the queue for it.
+    pub(crate) fn take_token<'k>(&self, shared: &'k Shared) -> Result<TokenGuard<'k>, WaitTarget> {
+        shared.token.try_take(self.ticket, self.seat).ok_or(WaitTarget::Token)
+    }
+
+    /// Stops all other workers; to be called with the token.
+    ///
+    /// # Errors
+    ///
+    /// They did not stop in time.
+    pub(crate) fn close_gate<'k>(&self, shared: &'k Shared) -> Result<ClosedGate<'k>, WaitTarget> {
+        shared.close_gate(self.seat, self.gate_attempts)
+    }
+}
+
 /// Tries some microseconds long.
 #[inline]
 pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
@@ -342,8 +401,9 @@ pub(crate) fn spin<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     None
 }
 
-/// Waits for a slot. Only for the holder of the token, while the gate is open: everybody else lets
-/// go of slots instead of waiting.
+/// Waits for a slot, within the worker. Only for a script that has the token and cannot be taken
+/// back, at a key that it did not declare: it can neither begin anew nor be suspended within a
+/// command. All others let go of slots, and park.
 ///
 /// The holder of the slot gives it back, but another one may be quicker than this thread again and
 /// again. So when that lasts, all others are stopped: at their next boundary at the latest they

@@ -119,6 +119,20 @@ impl<'k> Unit<'k> {
         self.locks.pin_all()
     }
 
+    /// Adds a slot, trying for some microseconds.
+    ///
+    /// # Errors
+    ///
+    /// Target to wait for with no lock.
+    pub(crate) fn add_without_waiting(
+        &mut self,
+        shared: &'k Shared,
+        slot: SlotNumber,
+    ) -> Result<(), WaitTarget> {
+        self.assert_grows();
+        self.locks.add_without_waiting(shared, slot)
+    }
+
     /// Adds a slot; waits for it if the locks may: see [`LockSet::add`].
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub(crate) fn alone<'k, T>(
     let token = shared.token.try_take(ticket, cx.reader.seat());
     let _token = token.ok_or_else(|| Stop::wait(WaitTarget::Token))?;
     let gate = shared.close_gate(cx.reader.seat(), cx.session.gate_attempts());
-    let gate = gate.ok_or_else(|| Stop::wait(WaitTarget::Gate))?;
+    let gate = gate.map_err(Stop::wait)?;
     let mut unit = Unit::new(shared, LockSet::alone());
     let result = work(cx, &gate, &mut unit);
     unit.end_command(shared, cx.worker, cx.session.database, &cx.args);

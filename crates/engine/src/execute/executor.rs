@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tidemill_resp::encode::ReplyBuffer;
 
 use super::registry::Handlers;
+use crate::access::locks::Contender;
+use crate::access::section::ReadSide;
 use crate::shared::Shared;
 use crate::slots::parking::{Ticket, WaitTarget};
 use crate::worker::Worker;
@@ -43,5 +45,18 @@ impl<'k, E> Executor<'k, '_, E> {
     /// Place of the session in a line.
     pub(crate) fn ticket(&self) -> Ticket {
         self.session.ticket(self.worker.index)
+    }
+
+    /// The session as one that locks slots with the token.
+    pub(crate) fn contender(&self) -> Contender<'_>
+    where
+        E: ReadSide,
+    {
+        Contender {
+            ticket: self.ticket(),
+            seat: self.reader.seat(),
+            slot_waits: self.session.slot_waits(),
+            gate_attempts: self.session.gate_attempts(),
+        }
     }
 }

@@ -9,6 +9,7 @@ use tidemill_store::{KeyHash, SlotNumber};
 
 use super::executor::Executor;
 use super::tracking::is_registered;
+use super::transaction::lock_alone;
 use super::unit::commit;
 use crate::access::context::{Access, Caller, Verdict};
 use crate::access::found_keys::FoundKeys;
@@ -266,13 +267,44 @@ fn write<E: Enter>(
     let known = known_keys(shared, args, &positions, key, &mut hashed);
     let locks = match &known {
         KeyHashes::One(_, hash) if !needs_token => LockSet::one(shared, hash.slot),
-        _ if needs_token => {
-            LockSet::with_token(shared, &known.slots(), executor.ticket(), executor.reader.seat())
+        _ if needs_token && executor.contender().needs_gate() => {
+            return write_alone(executor, (command, handler), args, known);
         }
+        _ if needs_token => LockSet::with_token(shared, &known.slots(), &executor.contender()),
         _ => lock(executor, &known.slots()),
     };
-    let mut unit = Unit::new(shared, locks.map_err(Stop::wait)?);
-    if publishes_several([(command, positions.len())]) {
+    let locks = locks.map_err(Stop::wait)?;
+    write_locked(executor, (command, handler), args, (locks, positions.len(), known), may_release)
+}
+
+/// Runs a command that discovers keys with all other workers stopped: no slot that it meets is
+/// taken.
+#[cold]
+fn write_alone<E: Enter>(
+    executor: &mut Executor<'_, '_, E>,
+    called: (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+    known: KeyHashes<'_>,
+) -> Outcome {
+    let slots = known.slots();
+    let (locks, alone) = lock_alone(executor, &slots).map_err(Stop::wait)?;
+    let outcome = write_locked(executor, called, args, (locks, slots.len(), known), true);
+    drop(alone);
+    outcome
+}
+
+/// Runs a command under the locks of the slots of its keys, of which there are `key_count`.
+#[inline(always)]
+fn write_locked<'k, E: Enter>(
+    executor: &mut Executor<'k, '_, E>,
+    (command, handler): (&'static Command, KeyedHandler),
+    args: &ArgumentView<'_>,
+    (locks, key_count, known): (LockSet<'k>, usize, KeyHashes<'_>),
+    may_release: bool,
+) -> Outcome {
+    let shared: &'k Shared = executor.shared;
+    let mut unit = Unit::new(shared, locks);
+    if publishes_several([(command, key_count)]) {
         unit.mark_held_timed(shared, executor.worker);
     }
     let takes_pieces = executor.takes_pieces();
@@ -334,7 +366,7 @@ pub(crate) fn lock<'k, E: Enter>(
         return LockSet::several(shared, slots);
     }
     // A session that finds the token taken tries once more without it before it waits for its turn.
-    LockSet::with_token(shared, slots, executor.ticket(), executor.reader.seat())
+    LockSet::with_token(shared, slots, &executor.contender())
         .or_else(|place| LockSet::several(shared, slots).map_err(|_| place))
 }
 

@@ -365,20 +365,28 @@ fn exclude<'k, E: Enter>(
     if !commands.any(is_on_all_keys) {
         let locks = match has_script(shared, transaction) {
             // It may touch keys that nobody named, and what ran before it is not taken back.
-            true => LockSet::with_token(shared, &slots, executor.ticket(), executor.reader.seat())?,
+            true => LockSet::with_token(shared, &slots, &executor.contender())?,
             false => lock(executor, &slots)?,
         };
         let unit = Unit::new(shared, locks);
         return Ok(Exclusion { unit, alone: Alone::default(), publishes_several });
     }
-    let seat = executor.reader.seat();
-    let token = shared.token.try_take(executor.ticket(), seat).ok_or(WaitTarget::Token)?;
-    let gate = shared.close_gate(seat, executor.session.gate_attempts());
-    let gate = gate.ok_or(WaitTarget::Gate)?;
-    let locks = LockSet::all(shared, &slots).ok_or(WaitTarget::Gate)?;
+    let (locks, alone) = lock_alone(executor, &slots)?;
     let unit = Unit::new(shared, locks);
-    let alone = Alone { gate: Some(gate), token: Some(token) };
     Ok(Exclusion { unit, alone, publishes_several })
+}
+
+/// Stops all other workers and locks slots, which are free then.
+pub(crate) fn lock_alone<'k, E: Enter>(
+    executor: &Executor<'k, '_, E>,
+    slots: &Slots,
+) -> Result<(LockSet<'k>, Alone<'k>), WaitTarget> {
+    let shared: &'k Shared = executor.shared;
+    let contender = executor.contender();
+    let token = contender.take_token(shared)?;
+    let gate = contender.close_gate(shared)?;
+    let locks = LockSet::all(shared, slots).ok_or(WaitTarget::Gate)?;
+    Ok((locks, Alone { gate: Some(gate), token: Some(token) }))
 }
 
 fn footprint<E>(executor: &Executor<'_, '_, E>, transaction: &Transaction) -> Footprint {

@@ -40,7 +40,7 @@ use crate::shared::snapshots::{AlreadySaving, Snapshots};
 use crate::shared::tracking::ClientTracking;
 use crate::shared::write_refusal::WriteRefusal;
 use crate::slots::mailbox::{Mailboxes, Notify};
-use crate::slots::parking::{Parking, SlotReleases};
+use crate::slots::parking::{Parking, SlotReleases, WaitTarget};
 use crate::slots::registry::SlotRegistry;
 use crate::slots::token::Token;
 use crate::telemetry::command_log::CommandLogs;
@@ -302,13 +302,18 @@ impl Shared {
     /// How long that is doubles with the `attempts` that were in vain, so that the closer does not
     /// depend on the others' having nothing long to do at the same moment; at last it waits for the
     /// longest command that is under way.
-    #[must_use]
-    pub fn close_gate(&self, closer: &Seat, attempts: u32) -> Option<ClosedGate<'_>> {
-        if attempts >= GATE_ATTEMPTS_MAX {
-            return self.keyspace.close_gate(closer, || false);
-        }
-        let deadline_us = self.clock.monotonic_us() + (GATE_WAIT_US << attempts);
-        self.keyspace.close_gate(closer, || self.clock.monotonic_us() > deadline_us)
+    ///
+    /// # Errors
+    ///
+    /// They did not stop in time: target to wait for before the next attempt.
+    pub fn close_gate(&self, closer: &Seat, attempts: u32) -> Result<ClosedGate<'_>, WaitTarget> {
+        let gate = if attempts >= GATE_ATTEMPTS_MAX {
+            self.keyspace.close_gate(closer, || false)
+        } else {
+            let deadline_us = self.clock.monotonic_us() + (GATE_WAIT_US << attempts);
+            self.keyspace.close_gate(closer, || self.clock.monotonic_us() > deadline_us)
+        };
+        gate.ok_or(WaitTarget::Gate)
     }
 
     /// Databases were taken out of the keyspace: from now on their bytes are not live, although

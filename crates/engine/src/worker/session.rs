@@ -165,6 +165,9 @@ pub struct Session {
     /// Attempts of a command to close the gate, of the present one if it had to wait: see
     /// [`Session::gate_attempts`].
     gate_attempts: u32,
+    /// How often a command waited for a slot, the present one if it had to wait: see
+    /// [`Session::slot_waits`].
+    slot_waits: u32,
     /// How far the present command has walked, when it had to wait in the midst of it.
     pub(crate) walk: Option<Box<KeysWalk>>,
 }
@@ -205,6 +208,7 @@ impl Session {
             lock_attempts: 0,
             parked_since_us: None,
             gate_attempts: 0,
+            slot_waits: 0,
             walk: None,
         };
         session.resolve_user(users);
@@ -342,6 +346,12 @@ impl Session {
         if self.lock_attempts == 0 { 0 } else { self.gate_attempts }
     }
 
+    /// How often the present command waited for a slot.
+    pub(crate) fn slot_waits(&self) -> u32 {
+        // As `gate_attempts`.
+        if self.lock_attempts == 0 { 0 } else { self.slot_waits }
+    }
+
     /// The present command has to wait for what is at a place.
     pub(crate) fn count_attempt(&mut self, place: WaitTarget, now_us: impl FnOnce() -> u64) {
         let is_taken = matches!(place, WaitTarget::Slot(_) | WaitTarget::Token);
@@ -349,6 +359,8 @@ impl Session {
             self.parked_since_us = Some(now_us());
         }
         self.gate_attempts = self.gate_attempts() + u32::from(place == WaitTarget::Gate);
+        let waits_for_slot = matches!(place, WaitTarget::Slot(_));
+        self.slot_waits = self.slot_waits().saturating_add(u32::from(waits_for_slot));
         self.lock_attempts = self.lock_attempts.saturating_add(1);
     }
 

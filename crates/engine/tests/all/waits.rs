@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::harness::{Left, Server};
-use tidemill_engine::access::locks::{LockSet, ascending};
 use tidemill_engine::execute::Next;
-use tidemill_engine::limits::{GATE_ATTEMPTS_MAX, LOCK_ATTEMPTS_MAX};
+use tidemill_engine::limits::{GATE_ATTEMPTS_MAX, LOCK_ATTEMPTS_MAX, SLOT_WAITS_MAX};
 use tidemill_engine::shared::{PauseMode, Shared};
 use tidemill_engine::slots::mailbox::Message;
 use tidemill_engine::slots::parking::{Ticket, WakeUp};
-use tidemill_store::SlotNumber;
+use tidemill_store::{DetachedLock, SlotNumber};
 
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -150,6 +149,11 @@ struct Running {
 
 impl Running {
     fn beside(server: &Server) -> Running {
+        Running::with(server, || {})
+    }
+
+    /// As [`Running::beside`], with what `take` takes.
+    fn with<T>(server: &Server, take: impl FnOnce() -> T + Send + 'static) -> Running {
         let leaves_at_ms = Arc::new(AtomicU64::new(u64::MAX));
         let (joining, clock) = (server.joining(), server.clock.clone());
         let entered = Arc::new(AtomicBool::new(false));
@@ -157,10 +161,12 @@ impl Running {
         let thread = thread::spawn(move || {
             let member = joining();
             member.seat().enter();
+            let taken = take();
             has_entered.store(true, Ordering::Release);
             while clock.now_ms() < at_ms.load(Ordering::Relaxed) {
                 thread::yield_now();
             }
+            drop(taken);
             member.seat().leave();
         });
         while !entered.load(Ordering::Acquire) {
@@ -208,37 +214,90 @@ fn the_gate_closes_in_the_end_however_busy_the_others_are() {
     drop(moving);
 }
 
+/// Locked slot, until it is dropped.
+struct Locked(Arc<Shared>, Option<DetachedLock>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        drop(self.1.take().map(|lock| self.0.keyspace.attach(lock)));
+    }
+}
+
+/// Another member, on a thread of its own, that has a slot locked until it is told to leave.
+fn locking(server: &Server, shared: &Arc<Shared>, slot: SlotNumber) -> Running {
+    let shared = Arc::clone(shared);
+    Running::with(server, move || {
+        let lock = shared.keyspace.try_lock(slot).expect("nobody has it").detach();
+        Locked(shared, Some(lock))
+    })
+}
+
+/// A command that finds a slot taken parks at it each time, also with the token, which others may
+/// have meanwhile. In the end it stops all others, and waits for that outside of its worker, too.
+#[test]
+fn the_holder_of_the_token_parks_like_all_others() {
+    let (mut server, client, shared) = with_keys();
+    let (other, queueing) = (server.connect(0), server.connect(0));
+    server.call(client, &["RPUSH", "{hello}list", "bar"]);
+    server.call(queueing, &["MULTI"]);
+    server.call(queueing, &["MSET", "hello", "b", "bar", "b"]);
+    for (client, request, reply) in [
+        (client, "MSET hello a bar a foo a\r\n", "+OK\r\n"),
+        (queueing, "EXEC\r\n", "*1\r\n+OK\r\n"),
+        (client, "SORT {hello}list BY nothing* GET *\r\n", "*1\r\n$1\r\nb\r\n"),
+    ] {
+        let locking = locking(&server, &shared, slot("bar"));
+        let moving = Moving::of(&server);
+        let mut input = request.as_bytes();
+        for wait in 0..SLOT_WAITS_MAX {
+            let next = server.turn_once(client, input);
+            assert_eq!(next, Next::WakeUp(WakeUp::Message), "{request:?} {wait}");
+            assert!(server.call(other, &["GET", "foo"]).starts_with('$'), "others go on");
+            let elsewhere = Ticket { worker: 0, session: u64::MAX };
+            let member = server.joining()();
+            assert!(shared.token.try_take(elsewhere, member.seat()).is_some(), "{request:?}");
+            input = b"";
+        }
+        let next = server.turn_once(client, b"");
+        assert!(matches!(next, Next::WakeUp(WakeUp::At(_))), "{request:?} {next:?}");
+        drop(locking);
+        assert_eq!(server.turn_once(client, b""), Next::Input { wanted: 1 }, "{request:?}");
+        drop(moving);
+        assert_eq!(server.take_output(client), reply, "{request:?}");
+    }
+}
+
 /// A thread takes a slot again as soon as it has given it back.
 #[test]
-fn the_holder_of_the_token_gets_its_slots_however_greedy_the_others_are() {
-    let (server, _, shared) = with_keys();
+fn a_command_gets_its_slots_however_greedy_the_others_are() {
+    let (mut server, client, shared) = with_keys();
     let moving = Moving::of(&server);
     let stop = AtomicBool::new(false);
-    let slots = ascending(KEYS.map(slot));
     let join = server.joining();
     thread::scope(|scope| {
         scope.spawn(|| {
             let member = join();
             member.seat().enter();
-            let mut lock = shared.keyspace.try_lock(slots[1]);
+            let mut lock = shared.keyspace.try_lock(slot(KEYS[1]));
             while !stop.load(Ordering::Relaxed) {
                 thread::yield_now();
                 drop(lock.take());
                 member.seat().pass();
-                lock = shared.keyspace.try_lock(slots[1]);
+                lock = shared.keyspace.try_lock(slot(KEYS[1]));
             }
             drop(lock);
             member.seat().leave();
         });
-        let member = join();
-        member.seat().enter();
-        for _ in 0..200 {
-            let ticket = Ticket { worker: 0, session: 0 };
-            let set = LockSet::with_token(&shared, &slots, ticket, member.seat());
-            let set = set.expect("nobody has the token");
-            assert_eq!(set.len(), slots.len());
+        for _ in 0..50 {
+            let mut input: &[u8] = b"MSET hello a bar a foo a\r\n";
+            let mut turns = 0;
+            while server.turn_once(client, input) != (Next::Input { wanted: 1 }) {
+                input = b"";
+                turns += 1;
+                assert!(turns <= SLOT_WAITS_MAX + GATE_ATTEMPTS_MAX, "it waits for ever");
+            }
+            assert_eq!(server.take_output(client), "+OK\r\n");
         }
-        member.seat().leave();
         stop.store(true, Ordering::Relaxed);
     });
     drop(moving);

@@ -353,8 +353,7 @@ fn take_token_unless<'k, F: Flavour>(
     }
 }
 
-/// Closes the gate, however busy the workers are. Without the token, a member that closes the gate
-/// at the same moment is given way.
+/// Closes the gate, however busy the workers are. The caller has the token.
 pub(crate) fn close_gate<'k, F: Flavour>(
     shared: &'k Shared,
     seat: &tidemill_store::gate::Seat,
@@ -362,7 +361,7 @@ pub(crate) fn close_gate<'k, F: Flavour>(
 ) -> ClosedGate<'k> {
     let mut attempts = 0;
     loop {
-        if let Some(gate) = shared.close_gate(seat, attempts) {
+        if let Ok(gate) = shared.close_gate(seat, attempts) {
             return gate;
         }
         attempts += 1;

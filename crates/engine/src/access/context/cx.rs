@@ -261,7 +261,8 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
             Access::Optimistic(_) => Ok(()),
             Access::Found(_) => Err(Box::new(Stop::NeedLocks)),
             Access::Locked(unit) => {
-                unit.add(self.shared, SlotNumber::of_key(key)).map_err(Stop::wait)
+                let slot = SlotNumber::of_key(key);
+                unit.add_without_waiting(self.shared, slot).map_err(Stop::wait)
             }
         }
     }

@@ -263,7 +263,7 @@ fn lock_declared<'k, E: Enter>(
         || slots.len() > SEEN_SLOTS_MAX
         || executor.session.lock_attempts >= LOCK_ATTEMPTS_MAX;
     let locks = match needs_token {
-        true => LockSet::with_token(shared, &slots, ticket, executor.reader.seat())?,
+        true => LockSet::with_token(shared, &slots, &executor.contender())?,
         false => lock(executor, &slots)?,
     };
     Ok(Unit::new(shared, locks))

@@ -26,9 +26,10 @@ run: ## install what is missing, build release, start the server on 127.0.0.1:63
 	@mkdir -p target/data
 	@exec $(SERVER) server --bind 127.0.0.1 --port $(PORT) --dir target/data
 
-TEST_STEPS := setup tidy build-tests build-server build-go test-rust end-to-end test-go test-host
-CHECK_STEPS := setup format tidy lint dependencies build-tests build-server build-go docs-fresh test-rust end-to-end \
-	valkey-suite-fast test-go test-host experiments-smoke
+# Lanes (`a+b,c`) run side by side: what compiles in folders of its own, and what waits most of the time.
+TEST_STEPS := setup tidy build-tests,build-server+build-go test-rust,test-go end-to-end test-host
+CHECK_STEPS := setup format tidy dependencies docs-fresh lint+build-tests,build-server+build-go+build-experiments \
+	test-rust,test-go end-to-end experiments-smoke,valkey-suite-fast+test-host
 
 test: ## all tests of every part; seconds per step and a budget of 12 minutes on two cores (scripts/steps)
 	@scripts/steps test $(TEST_STEPS)
@@ -41,7 +42,8 @@ format: ## formatting of Rust and Go
 	@unformatted=$$(find clients tests -name '*.go' -print0 | xargs -0r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 
-tidy: ## rules of style: lengths, imports, unsafe code, phrases, dead files (tests/README.md, Tidy)
+tidy: ## rules of style: lengths, imports, unsafe code, phrases, dead files (tests/README.md, Tidy); planted bugs apply
+	@scripts/planted --applies
 	$(CARGO) test --locked --quiet -p tidemill-tidy
 
 tidy-update: ## a shorter tests/tidy/exceptions.txt; GROW=rule,rule lets these rules grow

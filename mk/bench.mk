@@ -1,5 +1,5 @@
 # Measurements, and the load generator's experiments.
-.PHONY: bench bench-budget bench-fairness bench-instructions experiments-smoke
+.PHONY: bench bench-budget bench-fairness bench-instructions build-experiments experiments-smoke
 
 bench: ## figures and verdicts; PART=budget, fairness, ... for one part, PART=list lists them
 	@CARGO=$(CARGO) scripts/bench $(PART)
@@ -8,6 +8,9 @@ bench: ## figures and verdicts; PART=budget, fairness, ... for one part, PART=li
 bench-budget bench-fairness bench-instructions: bench-%:
 	@$(MAKE) --no-print-directory bench PART=$*
 bench-%: ; @$(MAKE) --no-print-directory bench PART=$*
+
+build-experiments: ## the servers of experiments that are programs of their own
+	@scripts/workers-server --build
 
 experiments-smoke: ## every shipped experiment for two short blocks
 	@scripts/setup

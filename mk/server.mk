@@ -11,7 +11,8 @@ build-server: ## release build of the binary
 test-rust: ## unit and integration tests of the Rust workspace
 	$(CARGO) test --workspace --exclude tidemill-tidy --locked --quiet
 
-END_TO_END := ./bench ./clients ./commandline ./differential ./observe ./expiry ./process ./pubsub ./tls ./packaging ./operations ./abuse ./durability ./linearizability
+# The longest first: two run at a time, of which most wait most of the time.
+END_TO_END := ./linearizability ./process ./differential ./durability ./bench ./clients ./commandline ./observe ./expiry ./pubsub ./tls ./packaging ./operations ./abuse
 
 .PHONY: deb
 deb: build-server ## Debian package of the release build, in target/deb
@@ -32,7 +33,7 @@ fuzz-resp fuzz-rdb: fuzz-%: ## the fuzz targets of crates/resp, crates/rdb for F
 # The end-to-end tests start TIDEMILL_SERVER, by default target/release/tidemill; the oracles come from `make setup`.
 .PHONY: end-to-end test-harness
 end-to-end: ## all end-to-end tests against TIDEMILL_SERVER
-	cd tests && go vet ./... && go test -count=1 -p 1 $(END_TO_END)
+	cd tests && go vet ./... && go test -count=1 -p 2 $(END_TO_END)
 
 test-harness: ## the end-to-end tests with Valkey in the server's place: shows that they pass on a right server
 	cd tests && TIDEMILL_SERVER=$(abspath $(BUILD)/tools/bin/valkey-server) go test -count=1 -p 1 ./differential ./linearizability
@@ -47,7 +48,7 @@ valkey-suite-fast: build-server ## the units of the suite that `make check` runs
 
 soak: valkey-suite
 
-soak: test-asan ## the long versions of the tests
+soak: test-asan test-tsan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
 	cd tests && go test -count=1 -p 1 -timeout 1h ./durability -kills 70 -sequences 2000
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
@@ -100,6 +101,9 @@ endif
 
 test-loom-%: ; @$(MAKE) --no-print-directory test-loom PART=$*
 
-.PHONY: test-asan
+.PHONY: test-asan test-tsan
 test-asan: ## stress tests of rcu, store and engine under AddressSanitizer; 10 minutes with the build
 	@scripts/sanitize address
+
+test-tsan: ## the same under ThreadSanitizer; what it cannot see is in scripts/sanitize
+	@scripts/sanitize thread

@@ -96,7 +96,11 @@ echo "   Compiling tidemill: $*" >&2`)
 func runSteps(t *testing.T, environment []string, arguments ...string) (string, int) {
 	t.Helper()
 	directory := t.TempDir()
-	toy := "setup build-slow:\n\t@sleep 2\nquick:\n\t@echo quick ran\nfails:\n\t@exit 3\n"
+	// Those that wait for each other's file end only side by side.
+	toy := "setup build-slow:\n\t@sleep 2\nquick:\n\t@echo quick ran\nfails:\n\t@exit 3\n" +
+		"ping:\n\t@touch pinged; timeout 30 sh -c 'until [ -e ponged ]; do sleep 0.1; done'\n" +
+		"pong:\n\t@touch ponged; timeout 30 sh -c 'until [ -e pinged ]; do sleep 0.1; done'\n" +
+		"input:\n\t@! read -r _\n"
 	if err := os.WriteFile(filepath.Join(directory, "Makefile"), []byte(toy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +134,14 @@ func TestSteps_TellSecondsAndFailOverTheBudget(t *testing.T) {
 		{"setup", oneSecond, []string{"check", "setup"}, false, `\nsetup +[2-9]\d*  not counted\n`},
 		{"a failure", "", []string{"check", "quick", "fails", "build-slow"}, true,
 			`\nfails +\d+\ncounted +\d+\nmake check: fails failed\n`},
+		{"lanes side by side", "", []string{"check", "ping+quick,pong+input"}, false,
+			`\nping +\d+\nquick +\d+\npong +\d+\ninput +\d+\ncounted +\d+ of`},
+		{"lanes count once", "", []string{"check", "build-slow,setup+build-slow"}, false,
+			`\nsetup +2  not counted\nbuild-slow +2\ncounted +[45] of`},
+		{"lanes that compile before tests", oneSecond, []string{"test", "build-slow,build-slow"},
+			false, `\ncounted +0 of`},
+		{"a failure in a lane", "", []string{"check", "quick,fails+ping", "ping"}, true,
+			`\nquick +\d+\nfails +\d+\ncounted +\d+\nmake check: fails failed\n`},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()

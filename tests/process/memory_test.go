@@ -226,7 +226,7 @@ func TestWriters_GoOnBesideALongCommand(t *testing.T) {
 	for index := range conns {
 		conns[index] = server.Dial(t)
 	}
-	if err := sleeper.Send("DEBUG", "SLEEP", "8"); err != nil {
+	if err := sleeper.Send("DEBUG", "SLEEP", "60"); err != nil {
 		t.Fatal(err)
 	}
 	awake := make(chan struct{})

@@ -53,6 +53,8 @@ struct connection {
     int outstanding;
     /* bytes of a bulk string, its line end included, that are still to be skipped */
     size_t skip_bytes;
+    /* elements of an array, or of arrays within it, that are still to come; 0 between two replies */
+    size_t missing_elements;
     char line[LINE_BYTES_MAX];
     size_t line_bytes;
     uint64_t started_ns;
@@ -274,15 +276,27 @@ static void finish_reply(struct connection *c) {
     finish_delivered();
 }
 
+/* An element of an array, or a reply that is none, is there. */
+static void finish_element(struct connection *c) {
+    if (c->missing_elements > 0) c->missing_elements--;
+    if (c->missing_elements == 0) finish_reply(c);
+}
+
 static void read_line(struct connection *c, const char *line) {
+    int is_top = c->missing_elements == 0;
     if (line[0] == '$' && line[1] != '-') {
-        hits++;
+        hits += is_top;
         c->skip_bytes = strtoul(line + 1, NULL, 10) + 2;
         return;
     }
-    if (line[0] == '$' || line[0] == '_') misses++;
+    if (line[0] == '*' && line[1] != '-' && line[1] != '0') {
+        /* Its elements take the place of the one that it is. */
+        c->missing_elements += strtoul(line + 1, NULL, 10) - !is_top;
+        return;
+    }
+    if (is_top && (line[0] == '$' || line[0] == '_')) misses++;
     if (line[0] == '-' && errors++ == 0) fprintf(stderr, "error reply: %.*s\n", (int)strcspn(line, "\r"), line);
-    finish_reply(c);
+    finish_element(c);
 }
 
 /* The length of the whole reply that begins here, if it is a short bulk string or OK and all there; otherwise 0. */
@@ -300,10 +314,10 @@ static void consume(struct connection *c, const char *bytes, size_t length) {
     while (length > 0) {
         size_t whole = c->skip_bytes == 0 && c->line_bytes == 0 ? whole_reply(bytes, length) : 0;
         if (whole > 0) {
-            hits += bytes[0] == '$';
+            hits += bytes[0] == '$' && c->missing_elements == 0;
             bytes += whole;
             length -= whole;
-            finish_reply(c);
+            finish_element(c);
             continue;
         }
         if (c->skip_bytes > 0) {
@@ -311,7 +325,7 @@ static void consume(struct connection *c, const char *bytes, size_t length) {
             bytes += skipped;
             length -= skipped;
             c->skip_bytes -= skipped;
-            if (c->skip_bytes == 0) finish_reply(c);
+            if (c->skip_bytes == 0) finish_element(c);
             continue;
         }
         const char *end = memchr(bytes, '\n', length);

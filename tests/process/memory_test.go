@@ -215,16 +215,17 @@ func TestFlush_LeavesRoomAtMaxmemoryAtOnce(t *testing.T) {
 	}
 }
 
-// One worker is busy with a long command; writers of the other retire more than fits any fixed
-// list, and go on.
+// One worker is busy with a long command; writers of the other retire more than the least that may
+// be retired, and less than the share of 4 GiB, and go on.
 func TestWriters_GoOnBesideALongCommand(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2", "--enable-debug-command",
 		"yes")
-	sleeper := server.Dial(t)
-	const writers, megabytes = 4, 200
+	control := server.Dial(t)
+	sleeper := onWorker(t, server, control, 0)
+	const writers, megabytes = 4, 48
 	var conns [writers]*wire.Conn
 	for index := range conns {
-		conns[index] = server.Dial(t)
+		conns[index] = onWorker(t, server, control, 1)
 	}
 	if err := sleeper.Send("DEBUG", "SLEEP", "60"); err != nil {
 		t.Fatal(err)
@@ -245,7 +246,8 @@ func TestWriters_GoOnBesideALongCommand(t *testing.T) {
 			first <- err
 		}()
 	}
-	// Connections on the sleeper's worker wait for it; of four some are on another.
+	// It would sleep on.
+	defer server.Kill()
 	select {
 	case err := <-first:
 		if err != nil {

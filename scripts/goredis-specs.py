@@ -47,7 +47,7 @@ PORTS = {
 PORT_FILES = ["main", "osscluster", "ring", "sentinel", "universal", "race", "pubsub", "tls", "tls_cluster"]
 CERTIFICATE_FOLDERS = ["dockers/standalone/tls", "dockers/osscluster-tls/tls"]
 
-# Why specs fail that are known to.
+# Reasons of specs that are known to fail.
 REASONS = {
     "ClusterClient FailingTimeoutSeconds": "looks for defaults that go-redis writes into the caller's options; here they are copied",
     "ClusterClient timeout": "changes the options it gave after the client was made; here they are copied",

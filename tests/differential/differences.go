@@ -112,7 +112,7 @@ func showsFault(call Call, watches bool) bool {
 		// watcher.
 		return watches && call.mentions("FAIL")
 	case call.Name == "spop":
-		// Which members go is chance, unless all do.
+		// The members that go are chance, unless all go.
 		if len(call.Arguments) != 3 {
 			return len(call.Arguments) == 2
 		}

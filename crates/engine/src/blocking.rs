@@ -89,7 +89,7 @@ pub struct Block {
     /// Arguments that are others once it waits, by ascending position: those with the meaning that
     /// they had when it began.
     pub fixed_arguments: Vec<(usize, Vec<u8>)>,
-    /// How long it waits, in microseconds; 0 is for ever.
+    /// Time that it waits, in microseconds; 0 is for ever.
     pub timeout_us: u64,
     /// Its reply when that is over.
     pub on_timeout: TimeoutReply,

@@ -13,9 +13,9 @@ pub trait Clock: Send + Sync + 'static {
         self.unix_us()
     }
 
-    /// How far the server's time has stayed ahead of the wall clock since that was set back, in
-    /// milliseconds. Whatever is an absolute time for clients, for logs or for another server is
-    /// less by this.
+    /// Distance by which the server's time has stayed ahead of the wall clock since that was set
+    /// back, in milliseconds. Whatever is an absolute time for clients, for logs or for another
+    /// server is less by this.
     fn ahead_ms(&self) -> u64 {
         0
     }

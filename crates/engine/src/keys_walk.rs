@@ -30,7 +30,7 @@ impl KeyList {
     }
 }
 
-/// How far `KEYS` has come.
+/// Position that `KEYS` has reached.
 #[derive(Debug, Default)]
 pub(crate) struct KeysWalk {
     /// The slot to go on from.

@@ -36,8 +36,8 @@ pub const GATE_WAIT_US: u64 = 200;
 /// take: the last one before waited for some 0.8 s.
 pub const GATE_ATTEMPTS_MAX: u32 = 13;
 
-/// How often a command waits for slots, with the token in the end, before it stops all others while
-/// it locks them.
+/// Number of times that a command waits for slots, with the token in the end, before it stops all
+/// others while it locks them.
 pub const SLOT_WAITS_MAX: u32 = 2 * LOCK_ATTEMPTS_MAX;
 
 /// Microseconds that a script which cannot be taken back waits for a slot that others take one

@@ -23,7 +23,7 @@ pub enum AllowedClients {
     All,
 }
 
-/// How often a worker announces a quiescent state, for flavours in which readers announce.
+/// Frequency of a worker's quiescent states, for flavours in which readers announce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quiescent {
     /// Once per iteration of its event loop, which is the event loop's business.

@@ -20,7 +20,7 @@ const SECONDS_MASK: u32 = 0x00ff_ffff;
 /// Parameters of the frequency: `lfu-log-factor` and `lfu-decay-time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrequencyScale {
-    /// How slowly it grows.
+    /// Slowness of its growth.
     pub log_factor: u32,
     /// Minutes without use after which it is one less; 0 is never.
     pub decay_minutes: u32,

@@ -7,8 +7,8 @@
 //! `EXEC` around units of several effects. Each reader of the stream (an append-only file, a
 //! replica, a backlog) has a cursor of its own and takes as long as it wants.
 //!
-//! Why one stream and not one per worker: replicas of Redis and Valkey take one, and an offset in
-//! it means the same to all. Why lanes and not one queue: a worker pushes under the locks of its
+//! One stream, and not one per worker: replicas of Redis and Valkey take one, and an offset in it
+//! means the same to all. Lanes, and not one queue: a worker pushes under the locks of its
 //! slots, where it must not wait for another worker.
 //!
 //! No files, no sockets, no clock. Nothing here blocks for longer than it takes to exchange two

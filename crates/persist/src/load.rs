@@ -92,7 +92,7 @@ pub enum LoadFault {
         database: usize,
         /// Offset up to which the file had been read.
         before_offset: u64,
-        /// Why.
+        /// Reason.
         error: DraftError,
     },
     /// The server stops.

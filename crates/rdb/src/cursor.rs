@@ -5,12 +5,12 @@ use crate::limits::LZF_RATIO_MAX;
 use crate::lzf::{self, LzfError};
 use crate::text::Text;
 
-/// Why something cannot be read now.
+/// Reason why something cannot be read now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Bytes are missing behind those that have arrived.
     Short {
-        /// How many at least.
+        /// Least number of them.
         missing: u64,
         /// Name of the part that they belong to.
         expected: &'static str,

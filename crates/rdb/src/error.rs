@@ -5,8 +5,8 @@ use std::fmt;
 use crate::limits::QUOTED_KEY_BYTES_MAX;
 use crate::version::Version;
 
-/// Why bytes are no RDB. Offsets count from the beginning of the file or payload; inside of a
-/// string (a compressed one after decompression) from the string's beginning on.
+/// Reason why bytes are no RDB. Offsets count from the beginning of the file or payload; inside of
+/// a string (a compressed one after decompression) from the string's beginning on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The input ends too early.
@@ -140,7 +140,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Why reading stopped: the input, or who takes what was read.
+/// Reason why reading stopped: the input, or who takes what was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError<E> {
     /// The input is wrong.

@@ -71,7 +71,7 @@ impl<'p> Payload<'p> {
         self.body.first().copied()
     }
 
-    /// How the value is encoded.
+    /// Encoding of the value.
     ///
     /// # Errors
     ///

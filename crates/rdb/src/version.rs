@@ -11,7 +11,7 @@ pub enum Fork {
     Valkey,
 }
 
-/// How versions are treated that this crate does not know: `rdb-version-check`.
+/// Treatment of versions that this crate does not know: `rdb-version-check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionCheck {
     /// They are refused.

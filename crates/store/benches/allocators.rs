@@ -1,5 +1,5 @@
-//! Which allocator: memory and time under a load of mixed sizes whose pieces are freed by other
-//! threads than made them.
+//! Comparison of allocators: memory and time under a load of mixed sizes whose pieces are freed by
+//! other threads than made them.
 //!
 //! `make bench-allocators MINUTES=60`, or `cargo bench -p tidemill-store --bench allocators --
 //! [minutes]` (5). Each run is a process of its own; the allocators take turns in each of the
@@ -28,7 +28,7 @@ const CHOSEN: usize = 0;
 const ROUND_COUNT: usize = 3;
 const PLACE_COUNT: usize = 200_000;
 const STEPS_PER_LOOK: usize = 256;
-/// How often the mixture of sizes comes and goes during a run.
+/// Number of times that the mixture of sizes comes and goes during a run.
 const WAVE_COUNT: f64 = 3.0;
 
 /// Names the allocator of a run: its index in [`NAMES`].

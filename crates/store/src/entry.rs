@@ -636,7 +636,7 @@ impl<'g> EntryRef<'g> {
         })
     }
 
-    /// How recently (seconds, LRU) or how often (LFU) the key was used; the engine gives it its
+    /// Recency (seconds, LRU) or frequency (LFU) of the key's use; the engine gives it its
     /// meaning.
     #[must_use]
     #[inline]

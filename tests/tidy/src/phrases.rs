@@ -16,8 +16,8 @@ const BANNED: [&str; 9] = [
 ];
 
 /// Words that put the subject of a comment last.
-const BANNED_OPENINGS: [&str; 8] =
-    ["What", "Whether", "Who", "Whoever", "Nobody", "Somebody", "So", "Where"];
+const BANNED_OPENINGS: [&str; 10] =
+    ["What", "Whether", "Which", "Why", "Who", "Whoever", "Nobody", "Somebody", "So", "Where"];
 
 /// Endings of the files that are read.
 const ENDINGS: [&str; 6] = [".rs", ".go", ".md", ".py", ".sh", ".mk"];

@@ -1,5 +1,5 @@
-//! Why an arm cannot run here. Asked before the first run, so that an experiment never ends in the
-//! middle for a reason that was known at its start.
+//! Obstacles: reasons why an arm cannot run here. Asked before the first run, so that an experiment
+//! never ends in the middle for a reason that was known at its start.
 
 use std::path::Path;
 use std::process::Command;

@@ -10,7 +10,7 @@ use tidemill_host::{CpuSet, Root};
 /// Replaces the places in a text by CPU lists of this machine.
 ///
 /// # Errors
-/// Why the machine has no such place.
+/// Reason why the machine has no such place.
 pub(super) fn fill_places(text: &str) -> Result<String, String> {
     if !["{cpu", "{core", "{others", "{node"].iter().any(|place| text.contains(place)) {
         return Ok(text.into());

@@ -15,7 +15,7 @@ pub enum Handler {
     Script(ScriptCommand),
 }
 
-/// How a command names the script that it runs.
+/// Way in which a command names the script that it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptName {
     /// By its source.
@@ -29,7 +29,7 @@ pub enum ScriptName {
 /// A command that runs a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptCommand {
-    /// How it names the script.
+    /// Way in which it names the script.
     pub name: ScriptName,
     /// True if the script may not write.
     pub is_read_only: bool,

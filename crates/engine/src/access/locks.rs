@@ -303,7 +303,7 @@ impl<'k> LockSet<'k> {
         self.clock.set(None);
     }
 
-    /// How many slots are locked.
+    /// Number of locked slots.
     #[must_use]
     pub fn len(&self) -> usize {
         self.locks.len()
@@ -358,7 +358,7 @@ pub struct Contender<'s> {
     pub ticket: Ticket,
     /// Seat of its worker.
     pub seat: &'s Rc<Seat>,
-    /// How often it waited for a slot.
+    /// Number of times that it waited for a slot.
     pub slot_waits: u32,
     /// Vain attempts to close the gate.
     pub gate_attempts: u32,

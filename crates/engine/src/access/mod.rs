@@ -1,4 +1,4 @@
-//! How a handler reaches keys: reads, edits, expiry, locks.
+//! Access of a handler to keys: reads, edits, expiry, locks.
 //!
 //! May touch: workers, shared state, slots, telemetry. No mailbox and no gate is named here, and no
 //! handler.

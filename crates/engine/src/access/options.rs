@@ -41,7 +41,7 @@ pub(crate) fn is(argument: &[u8], word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// How an expiry is given.
+/// Form in which an expiry is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeUnit {
     /// In seconds, not milliseconds.

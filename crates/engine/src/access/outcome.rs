@@ -1,13 +1,13 @@
-//! How a handler ends: it has replied, or it stops for a reason.
+//! End of a handler: it has replied, or it stops for a reason.
 
 use crate::blocking::Block;
 use crate::error::CommandError;
 use crate::slots::parking::WaitTarget;
 
-/// How a handler ends: it has replied, or it stops for a reason.
+/// End of a handler: it has replied, or it stops for a reason.
 pub type Outcome = Result<(), Box<Stop>>;
 
-/// Why a handler stops without a reply.
+/// Reason why a handler stops without a reply.
 #[derive(Debug)]
 pub enum Stop {
     /// It failed; the error is the reply.
@@ -28,7 +28,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Why a command stops for which something is taken.
+    /// Reason why a command stops for which something is taken.
     #[cold]
     pub(crate) fn wait(place: WaitTarget) -> Box<Stop> {
         Box::new(Stop::Wait(place))

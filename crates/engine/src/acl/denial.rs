@@ -1,4 +1,4 @@
-//! Why a user may not call a command.
+//! Denials: reasons why a user may not call a command.
 
 use crate::command::Command;
 use crate::error::{CommandError, until_nul};

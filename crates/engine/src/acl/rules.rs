@@ -32,7 +32,7 @@ impl ChannelsOfNewUsers {
     }
 }
 
-/// Why a rule is none.
+/// Reason why a rule is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
     /// It is no rule.

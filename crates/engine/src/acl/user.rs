@@ -8,7 +8,7 @@ use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
 use super::selector::{Call, Selector};
 use crate::command::{CommandId, CommandTable};
 
-/// Which brief reads a user may send without a look at their arguments.
+/// Brief reads that a user may send without a look at their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BriefReads {
     /// None.

@@ -1,4 +1,4 @@
-//! Which arguments of a command are keys.
+//! Positions of a command's keys among its arguments.
 
 use bitflags::bitflags;
 use smallvec::SmallVec;
@@ -56,7 +56,7 @@ pub enum Start {
     Unknown,
 }
 
-/// How many keys follow.
+/// Number of keys that follow.
 #[derive(Clone, Copy, Debug)]
 pub enum Find {
     /// Up to `last` arguments behind the first (counted from the end when negative), every
@@ -89,7 +89,7 @@ pub struct KeySpec {
     pub flags: KeyFlags,
     /// Their start.
     pub start: Start,
-    /// How many there are.
+    /// Number of them.
     pub find: Find,
     /// Anything to know about the rule.
     pub notes: Option<&'static str>,

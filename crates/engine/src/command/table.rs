@@ -119,7 +119,7 @@ impl CommandTable {
         CommandTable { commands: all, traits, places }
     }
 
-    /// How many commands and subcommands there are.
+    /// Number of commands and subcommands.
     #[must_use]
     pub fn len(&self) -> usize {
         self.commands.len()

@@ -31,7 +31,7 @@ pub struct Configuration {
     users: Vec<UserLine>,
 }
 
-/// Why a directive does not take a value.
+/// Reason why a directive does not take a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Invalid {
     /// It is none of the directive's kind.

@@ -1,4 +1,4 @@
-//! Why a configuration is refused.
+//! Reasons why a configuration is refused.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::configuration::UserLine;
 use crate::error::until_nul;
 use crate::limits::{FAULT_TEXT_MAX, FAULTS_SHOWN_MAX};
 
-/// Why the server does not start: all that is wrong, each with its place.
+/// Reasons why the server does not start: all that is wrong, each with its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadError {
     /// The first of them, at most [`FAULTS_SHOWN_MAX`].
@@ -142,7 +142,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Why CONFIG SET changes nothing.
+/// Reason why CONFIG SET changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     /// There is no such directive.

@@ -17,7 +17,7 @@ const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 const EVENT_LETTERS: &str = "g$lshzxetdnKEm";
 const ALL_EVENT_LETTERS: &str = "g$lshzxetd";
 
-/// Why a value is refused, for behind a dash.
+/// Reason why a value is refused, for behind a dash.
 pub(super) type Reason = Cow<'static, str>;
 
 /// Checks the words of a value and brings them into the form in which they are kept. `current` is

@@ -1,4 +1,4 @@
-//! How a command on keys is run: without a lock, under one, or under several.
+//! Execution of commands on keys: without a lock, under one, or under several.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;

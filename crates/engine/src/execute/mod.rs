@@ -1,4 +1,4 @@
-//! How requests are run.
+//! Execution of requests.
 //!
 //! [`turn::run_turn`] takes a connection's bytes: it parses a batch, overlaps the cache misses of
 //! its keys, and executes one request after the other. Each is admitted ([`admit`]), then run as

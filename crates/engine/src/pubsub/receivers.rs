@@ -37,7 +37,7 @@ struct Encoded {
     end: usize,
 }
 
-/// How a session is told of keys that have changed (`CLIENT TRACKING`).
+/// Way in which a session is told of changed keys (`CLIENT TRACKING`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracking {
     /// The session that is told in its place; 0 for none.

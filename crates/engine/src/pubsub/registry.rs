@@ -38,7 +38,7 @@ impl Stripe {
     }
 }
 
-/// Why nothing was published.
+/// Reason why nothing was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishError {
     /// A worker has much to deliver already: the publisher should wait.

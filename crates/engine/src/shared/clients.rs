@@ -454,7 +454,7 @@ impl Clients {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// How many are connected.
+    /// Number of connected clients.
     #[must_use]
     pub fn count(&self) -> usize {
         self.by_id.lock().unwrap_or_else(PoisonError::into_inner).len()

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::command::Flags;
 
-/// Which commands wait while clients are paused.
+/// Commands that wait while clients are paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseMode {
     /// All but those about connections.

@@ -277,7 +277,7 @@ impl Shared {
         self.expiry_floor.confirms_expired(at_ms.saturating_add(1), word, before)
     }
 
-    /// How many workers there are.
+    /// Number of workers.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         self.stats.len()
@@ -299,7 +299,7 @@ impl Shared {
     /// Stops all workers but `closer` at a boundary, or gives up after a moment. The caller has the
     /// token.
     ///
-    /// How long that is doubles with the `attempts` that were in vain, so that the closer does not
+    /// That moment doubles with the `attempts` that were in vain, so that the closer does not
     /// depend on the others' having nothing long to do at the same moment; at last it waits for the
     /// longest command that is under way.
     ///
@@ -559,7 +559,7 @@ impl Shared {
         self.errors.all()
     }
 
-    /// How the times of a command spread, on all workers together.
+    /// Spread of a command's times, on all workers together.
     #[must_use]
     pub fn command_times(&self, id: CommandId) -> Times {
         Times::of(self.stats.iter().map(|stats| &stats.command(id).times))

@@ -1,4 +1,4 @@
-//! How work reaches the worker that owns a session.
+//! Mailboxes: work for the worker that owns a session.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub enum Message {
         session: u64,
         /// The wait that ended; an older one is ignored.
         waiter: u64,
-        /// How it ended.
+        /// Its end.
         end: WaitEnd,
         /// The reply.
         reply: ReplyBuffer,

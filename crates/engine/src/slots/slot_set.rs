@@ -12,7 +12,7 @@ const _: () = assert!(SLOT_COUNT.is_multiple_of(WORD_BITS) && SLOT_COUNT <= 1 <<
 #[derive(Debug)]
 pub(crate) struct SlotSet {
     bits: [u64; WORDS],
-    /// How many slots stand in the words before each.
+    /// Number of slots in the words before each.
     below: [u16; WORDS],
 }
 
@@ -43,7 +43,7 @@ impl SlotSet {
         })
     }
 
-    /// How many slots of the set are below `slot`, if it is in the set: its index among them.
+    /// Number of slots of the set below `slot`, if it is in the set: its index among them.
     #[inline]
     pub(crate) fn rank(&self, slot: SlotNumber) -> Option<usize> {
         let (word, bit) = (slot.index() / WORD_BITS, 1u64 << (slot.index() % WORD_BITS));

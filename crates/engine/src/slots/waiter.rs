@@ -18,7 +18,7 @@ use crate::blocking::Block;
 use crate::command::Command;
 use crate::slots::tracked::Tracker;
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
     /// The command ran; its duration in nanoseconds.
@@ -219,7 +219,7 @@ impl Deadlines {
         None
     }
 
-    /// How many there are.
+    /// Number of waiters.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiters.len()

@@ -24,13 +24,13 @@ pub struct KeySpec {
     pub name: Vec<u8>,
     /// Its slot and hash.
     pub key_hash: KeyHash,
-    /// How its value is stored.
+    /// Encoding of its value.
     pub stored: ValueEncoding,
     /// Server's time in milliseconds at which it expires.
     pub expires_at_ms: Option<u64>,
     /// Seconds for which it was not used.
     pub idle_s: u64,
-    /// How often it is used; none when that is not known.
+    /// Frequency of its use; none when that is not known.
     pub frequency: Option<u8>,
 }
 

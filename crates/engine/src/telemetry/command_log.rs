@@ -106,7 +106,7 @@ impl CommandLogs {
         self.log(kind).with(|entries, _| entries.iter().take(count).cloned().collect())
     }
 
-    /// How many entries a log has.
+    /// Number of entries of a log.
     #[must_use]
     pub fn len(&self, kind: LogKind) -> usize {
         // Relaxed: as where it is stored.

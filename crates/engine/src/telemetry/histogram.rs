@@ -1,4 +1,4 @@
-//! How long calls of one command took: counts by time, with one writer and any readers.
+//! Durations of the calls of one command: counts by time, with one writer and any readers.
 //!
 //! Buckets are logarithmic with a linear subdivision, as in HdrHistogram: 32 to each doubling, so
 //! that a value is known to 3 %. HdrHistogram's own structures are for one thread or for many

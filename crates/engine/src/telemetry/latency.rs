@@ -11,7 +11,7 @@ use crate::limits::LATENCY_SAMPLES_MAX;
 pub struct Sample {
     /// Unix time in seconds.
     pub unix_s: u64,
-    /// How long it took, in milliseconds.
+    /// Duration, in milliseconds.
     pub ms: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Series {
     pub max_ms: u64,
     /// All of it together, in milliseconds.
     pub sum_ms: u64,
-    /// How often it happened.
+    /// Number of times that it happened.
     pub count: u64,
 }
 

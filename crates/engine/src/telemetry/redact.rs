@@ -1,4 +1,4 @@
-//! Which arguments neither logs nor monitors show.
+//! Arguments that neither logs nor monitors show.
 
 use tidemill_resp::request::ArgumentView;
 

@@ -1,4 +1,4 @@
-//! How a figure of a worker spreads: its histogram and its sum.
+//! Spread of a figure of a worker: its histogram and its sum.
 //!
 //! As all counters of a worker, with one writer and any readers. Values are nanoseconds or plain
 //! numbers; a histogram of [`TimeHistogram`] knows them to 3 %.

@@ -34,14 +34,14 @@ impl Counter {
     }
 }
 
-/// How often a command ran, and for how long.
+/// Calls of a command, and their time.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     /// Calls that ran.
     pub calls: Counter,
     /// Nanoseconds spent in them.
     pub ns: Counter,
-    /// How they spread over times.
+    /// Spread of their times.
     pub times: TimeHistogram,
     /// Calls refused before they ran.
     pub rejected: Counter,
@@ -65,7 +65,7 @@ impl CommandStats {
 /// Keys of one database with an expiry, as a worker's last sweep of its share met them.
 #[derive(Debug, Default)]
 pub struct TimesToLive {
-    /// How many there were.
+    /// Number of them.
     pub keys: Counter,
     /// The milliseconds that they had left, all together.
     pub ms: Counter,
@@ -173,7 +173,7 @@ pub struct WorkerStats {
     pub blocked_clients: Counter,
     /// Units whose slots were held.
     pub held_units: Counter,
-    /// How times and sizes of its work spread.
+    /// Spread of the times and sizes of its work.
     pub spreads: WorkerSpreads,
 }
 

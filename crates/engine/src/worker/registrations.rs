@@ -59,7 +59,7 @@ impl Ended {
         self.kept.is_empty()
     }
 
-    /// How many are left.
+    /// Number of those left.
     pub(crate) fn len(&self) -> usize {
         self.kept.values().map(Vec::len).sum()
     }

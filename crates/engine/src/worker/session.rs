@@ -96,7 +96,7 @@ impl SessionTracking {
     }
 }
 
-/// Which replies a client gets (`CLIENT REPLY`).
+/// Replies that a client gets (`CLIENT REPLY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
     /// All.
@@ -132,7 +132,7 @@ pub struct Session {
     /// User of the account, as of `users_version`.
     user: Arc<User>,
     users_version: u64,
-    /// Which replies it gets.
+    /// Replies that it gets.
     pub reply_mode: ReplyMode,
     /// Its reads do not count as uses of keys (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
@@ -165,10 +165,10 @@ pub struct Session {
     /// Attempts of a command to close the gate, of the present one if it had to wait: see
     /// [`Session::gate_attempts`].
     gate_attempts: u32,
-    /// How often a command waited for a slot, the present one if it had to wait: see
+    /// Number of times that a command waited for a slot, the present one if it had to wait: see
     /// [`Session::slot_waits`].
     slot_waits: u32,
-    /// How far the present command has walked, when it had to wait in the midst of it.
+    /// Position to which the present command has walked, when it had to wait in the midst of it.
     pub(crate) walk: Option<Box<KeysWalk>>,
 }
 
@@ -346,7 +346,7 @@ impl Session {
         if self.lock_attempts == 0 { 0 } else { self.gate_attempts }
     }
 
-    /// How often the present command waited for a slot.
+    /// Number of times that the present command waited for a slot.
     pub(crate) fn slot_waits(&self) -> u32 {
         // As `gate_attempts`.
         if self.lock_attempts == 0 { 0 } else { self.slot_waits }

@@ -136,7 +136,7 @@ pub struct Worker {
     pub(crate) sweep: sweep::Position,
     pub(crate) sweep_expiring: sweep::Expiring,
     pub(crate) defrag: defrag::Walk,
-    /// How requests begin, and what they call.
+    /// Beginnings of requests, and the commands that they call.
     pub(crate) heads: Heads<Called>,
     /// Commands that ran since the clock was read last.
     pub(crate) run: Run,
@@ -412,7 +412,7 @@ impl Worker {
         self.run.turn_ns()
     }
 
-    /// How far the server's time is ahead of the wall clock, as of the last boundary: see
+    /// Distance by which the server's time is ahead of the wall clock, as of the last boundary: see
     /// [`Clock::ahead_ms`](crate::clock::Clock::ahead_ms).
     #[must_use]
     pub fn ahead_ms(&self) -> u64 {

@@ -136,7 +136,7 @@ fn each_field_comes_with_its_own_value_and_in_pairs_under_resp3() {
     }
 }
 
-/// How often each of [`FIELDS`] came in [`REPLIES`].
+/// Number of times that each of [`FIELDS`] came in [`REPLIES`].
 fn tally(server: &mut Server, client: u64, count: Option<i64>) -> [f64; FIELDS] {
     let mut tally = [0.0; FIELDS];
     for _ in 0..REPLIES {

@@ -1,4 +1,4 @@
-//! Which commands a pause of writers holds back, and what expires meanwhile.
+//! Commands that a pause of writers holds back, and what expires meanwhile.
 
 use crate::harness::Server;
 use tidemill_engine::execute::Next;

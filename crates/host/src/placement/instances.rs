@@ -20,7 +20,7 @@ pub struct Instance {
 pub struct Instances {
     /// One per server.
     pub list: Vec<Instance>,
-    /// Why.
+    /// Reason.
     pub reason: String,
     /// The plan they are cut from: its interrupts and background CPUs serve all of them.
     pub placement: Placement,

@@ -113,9 +113,9 @@ fn sum_of(file: &dyn DiskFile, range: std::ops::Range<u64>) -> io::Result<u32> {
     Ok(sum.0.finalize())
 }
 
-/// How much of a file was durable for certain, by the last line that says so; none if no line does.
-/// A line within a value may say so too: then more is taken for durable than is, and damage there
-/// stops the start instead of being cut off.
+/// Bytes of a file that were durable for certain, by the last line that says so; none if no line
+/// does. A line within a value may say so too: then more is taken for durable than is, and damage
+/// there stops the start instead of being cut off.
 pub(super) fn last_synced(file: &dyn DiskFile) -> io::Result<Option<u64>> {
     let length = file.length()?;
     // Room for a line that begins in one piece and ends in the next.

@@ -41,7 +41,7 @@ struct Shared<F: Flavour> {
     start: Barrier,
 }
 
-/// How a flavour's users open a section: by their reader, or (`Bp`) without one.
+/// Way in which a flavour's users open a section: by their reader, or (`Bp`) without one.
 trait Sections: Flavour {
     type Registration;
     fn register(domain: &Arc<Domain<Self>>) -> Self::Registration;

@@ -19,7 +19,7 @@ pub use stream::StreamListpack;
 
 /// Target of encoded bytes.
 pub trait Output {
-    /// Why bytes are not taken.
+    /// Reason why bytes are not taken.
     type Error;
 
     /// Takes bytes that follow those before.

@@ -74,13 +74,13 @@ pub enum Event<'a> {
     Key {
         /// Its name.
         name: &'a [u8],
-        /// How its value is encoded.
+        /// Encoding of its value.
         encoding: ValueEncoding,
         /// When it expires, as Unix time in milliseconds; may have passed.
         expires_at_ms: Option<i64>,
         /// For how long it was not used, s.
         idle_s: Option<u64>,
-        /// How often it is used, as `OBJECT FREQ` answers.
+        /// Frequency of its use, as `OBJECT FREQ` answers.
         frequency: Option<u8>,
     },
     /// An element of the key's value.

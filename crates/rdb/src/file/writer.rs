@@ -32,7 +32,7 @@ pub struct KeyAttributes {
     pub expires_at_ms: Option<i64>,
     /// For how long it was not used, s.
     pub idle_s: Option<u64>,
-    /// How often it is used.
+    /// Frequency of its use.
     pub frequency: Option<u8>,
 }
 

@@ -18,7 +18,7 @@ use zipmap::Zipmap;
 
 pub(crate) use intset::encode as encode_intset;
 
-/// How elements are packed.
+/// Form in which elements are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     Listpack,

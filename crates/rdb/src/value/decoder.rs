@@ -16,7 +16,7 @@ use crate::limits::IDLE_BUFFER_BYTES_MAX;
 use crate::packed::{Packed, Packing};
 use crate::text::Text;
 
-/// Why a step stops.
+/// Reason why a step stops.
 #[derive(Debug)]
 pub(crate) enum Stop<E> {
     /// Bytes are missing or wrong.
@@ -37,7 +37,7 @@ impl<E> From<DecodeError> for Stop<E> {
     }
 }
 
-/// How elements that are not packed follow each other.
+/// Order in which elements that are not packed follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     List,

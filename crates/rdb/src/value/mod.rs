@@ -60,7 +60,7 @@ pub enum Item<'a> {
         id: StreamId,
         /// When it was delivered last, as Unix time in milliseconds.
         delivered_at_ms: i64,
-        /// How often it was delivered.
+        /// Number of its deliveries.
         delivery_count: u64,
     },
     /// A consumer of the group.

@@ -175,7 +175,7 @@ fn nearly_right_requests_are_answered_alike() {
     }
 }
 
-/// How many requests were answered, and the protocol error at the end if there was one.
+/// Number of requests that were answered, and the protocol error at the end if there was one.
 type Summary = (usize, Option<Vec<u8>>);
 
 fn ours(input: &[u8]) -> Summary {

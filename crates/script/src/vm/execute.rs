@@ -19,7 +19,7 @@ struct Active {
     pc: usize,
 }
 
-/// How the loop goes on behind an instruction.
+/// Course of the loop behind an instruction.
 enum Flow {
     Next,
     /// Another frame is the active one.

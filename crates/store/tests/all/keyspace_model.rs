@@ -49,7 +49,7 @@ struct Tested {
     steps: Steps,
 }
 
-/// Which resize steps a test has seen.
+/// Resize steps that a test has seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Steps {
     grown: usize,

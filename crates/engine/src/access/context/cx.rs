@@ -22,8 +22,8 @@ use crate::settings::Settings;
 use crate::shared::{LogPosition, Shared};
 use crate::worker::Worker;
 
-/// How a handler may reach keys. With a tag of its own: finding it in a niche costs each lookup
-/// some instructions.
+/// Way in which a handler may reach keys. With a tag of its own: finding it in a niche costs each
+/// lookup some instructions.
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum Access<'k, 'g> {
@@ -85,7 +85,7 @@ pub struct Cx<'k: 'g, 'g> {
     pub(super) pending_reply: Option<&'g mut Option<Box<LongReply>>>,
     /// The key that became ready, when the command runs in the place of a blocked client.
     pub(super) ready_key: Option<&'g [u8]>,
-    /// How the command was called; for commands that answer to several names.
+    /// Name by which the command was called; for commands that answer to several names.
     pub command: &'static Command,
 }
 

@@ -1,4 +1,4 @@
-//! Which clients `CLIENT LIST` and `CLIENT KILL` mean.
+//! Filter of clients, for `CLIENT LIST` and `CLIENT KILL`.
 //!
 //! Every term but `MAXAGE`, `IDLE` and `SKIPME` has a twin with `NOT-` before it: [`Filter`] holds
 //! one set of terms that all must be true and one of which none may be. A term given twice counts

@@ -25,7 +25,7 @@ use crate::worker::{ExpiredKey, Worker};
 /// A cursor is a hash boundary with a slot in its low bits: boundaries are multiples of this.
 const CURSOR_GRANULARITY: u64 = 1 << 14;
 
-/// How a slot is read.
+/// Way in which a slot is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// With all other workers stopped: the slot is only held by this very transaction.

@@ -7,7 +7,7 @@ const ROWS: usize = 4;
 /// Heights within a row.
 const TOPS: [u8; 3] = [b'_', b'o', b'#'];
 
-/// How long ago something was, in its largest unit.
+/// Age of something, in its largest unit.
 fn age(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

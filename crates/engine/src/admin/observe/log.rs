@@ -17,7 +17,7 @@ fn kind(name: &[u8]) -> Result<LogKind, CommandError> {
     ))
 }
 
-/// How many entries are asked for; -1 is all.
+/// Number of entries that are asked for; -1 is all.
 fn count(argument: &[u8]) -> Result<usize, CommandError> {
     match parse_integer(argument) {
         Some(-1) => Ok(usize::MAX),

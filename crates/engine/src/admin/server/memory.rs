@@ -9,7 +9,7 @@ use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
 use crate::shared::{AllocatorMemory, Shared};
 
-/// How memory is used, in bytes.
+/// Use of memory, in bytes.
 pub(super) struct Usage {
     /// Keys and values that can be read.
     pub(super) live: u64,

@@ -52,7 +52,7 @@ pub(super) enum Begin<'c, 'a> {
     Resume(Run),
 }
 
-/// How an attempt at a run ends.
+/// End of an attempt at a run.
 pub(super) enum Ended<'k> {
     /// With a result.
     Finished(RunState<'k>, Result<Reply, ScriptError>),

@@ -26,7 +26,7 @@ pub(super) enum Restart {
     Wait(WaitTarget),
 }
 
-/// How a run reaches keys.
+/// Access of a run to keys.
 pub(super) enum Reach<'k> {
     /// By one optimistic read.
     Lookups(Lookups),

@@ -29,7 +29,7 @@ use crate::worker::Worker;
 use crate::worker::scripts::Machine;
 use crate::worker::session::{ReplyMode, Session};
 
-/// How a suspended run reaches keys.
+/// Access of a suspended run to keys.
 enum SuspendedReach {
     Unit(Box<SuspendedUnit>),
     Lookups(Lookups),
@@ -111,7 +111,7 @@ pub(crate) fn keep_transaction<E: Enter>(
     put(executor, pending);
 }
 
-/// How a command names the script that it runs.
+/// Way in which a command names the script that it runs.
 fn how<E>(executor: &Executor<'_, '_, E>, id: CommandId) -> ScriptCommand {
     match executor.handlers.of(id) {
         Some(Handler::Script(how)) => how,

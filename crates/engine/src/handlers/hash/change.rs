@@ -1,4 +1,4 @@
-//! How hashes are changed: fields whose time is over go first, as many of them as one command may
+//! Changes of hashes: fields whose time is over go first, as many of them as one command may
 //! take time for. Those beyond are left to later commands and to the sweep; a command that names
 //! one of them finds it gone nevertheless. When the time of all is over, the hash goes as a whole,
 //! in constant time.

@@ -155,7 +155,7 @@ fn propagate_expiry(cx: &mut Cx<'_, '_>, key: &[u8], fields: Vec<&[u8]>, expiry:
     cx.propagate(head.into_iter().chain(fields));
 }
 
-/// Which of the fields, or whether the key, must exist for `HSETEX`.
+/// Fields, or the key, that must exist for `HSETEX`.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
     key: Option<bool>,

@@ -94,7 +94,7 @@ fn zero_if_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// How the scores of a member make one.
+/// Rule by which the scores of a member make one.
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Sum,

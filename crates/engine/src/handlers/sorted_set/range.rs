@@ -111,7 +111,7 @@ impl Options {
     }
 }
 
-/// How members are answered.
+/// Form in which members are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Without their scores.

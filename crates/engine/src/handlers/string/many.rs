@@ -54,7 +54,7 @@ pub(super) fn msetnx(cx: &mut Cx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Which of the keys of `MSETEX` must exist.
+/// Keys of `MSETEX` that must exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
     None,

@@ -40,7 +40,7 @@ impl Receivers {
         receiver.tracking = Some(Box::new(tracking));
     }
 
-    /// How a session tracks.
+    /// Mode in which a session tracks.
     #[must_use]
     pub(crate) fn tracking(&self, session: u64) -> Option<&Tracking> {
         self.find(session)?.tracking.as_deref()

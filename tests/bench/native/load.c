@@ -24,14 +24,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "load.h"
 
 enum { READ_BYTES = 256 << 10, EVENTS_MAX = 1024, LINE_BYTES_MAX = 256, BUCKETS = 64 * 32 };
 /* Reply to the last request of a prelude. */
@@ -81,25 +79,6 @@ static size_t *prepared_ends, prepared_count, prepared_next;
 static int poller, stopping;
 static long busy;
 
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
-}
-
-/* splitmix64: one multiplication chain per number, and any seed will do */
-static uint64_t next_random(void) {
-    uint64_t z = (option.seed += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Sixteen buckets for each power of two: 6 % resolution over all of 64 bits. */
 static void record(uint64_t ns) {
     int shift = ns < 32 ? 0 : 59 - __builtin_clzll(ns); /* ns >> shift is 16..31 */
@@ -128,7 +107,7 @@ static void reserve(struct buffer *out, size_t bytes) {
 
 static void add_set(struct buffer *out, unsigned long key) {
     size_t bytes = option.value_min;
-    if (option.value_max > option.value_min) bytes += next_random() % (option.value_max - option.value_min + 1);
+    if (option.value_max > option.value_min) bytes += next_random(&option.seed) % (option.value_max - option.value_min + 1);
     reserve(out, bytes + 96);
     out->length += sprintf(out->bytes + out->length, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012lu\r\n$%zu\r\n", key, bytes);
     memcpy(out->bytes + out->length, value, bytes);
@@ -148,9 +127,9 @@ static void add_get(struct buffer *out, unsigned long key) {
 
 static void add_request(struct buffer *out) {
     if (sequence++ % (option.gets_per_set + 1) == 0) {
-        add_set(out, next_random() % option.keys);
+        add_set(out, next_random(&option.seed) % option.keys);
     } else {
-        add_get(out, next_random() % option.keys);
+        add_get(out, next_random(&option.seed) % option.keys);
     }
 }
 
@@ -248,12 +227,12 @@ static void start_batch(struct connection *c) {
     }
     if (c->outstanding == 0) return;
     busy++;
-    c->started_ns = now_ns();
+    c->started_ns = now_ns(CLOCK_MONOTONIC);
     flush(c);
 }
 
 static void finish_batch(struct connection *c) {
-    record(now_ns() - c->started_ns);
+    record(now_ns(CLOCK_MONOTONIC) - c->started_ns);
     busy--;
     if (!stopping) start_batch(c);
 }
@@ -449,7 +428,7 @@ int main(int count, char **arguments) {
     connect_all(all);
     prepare();
 
-    uint64_t start = now_ns(), end = start + (uint64_t)(option.seconds * 1e9);
+    uint64_t start = now_ns(CLOCK_MONOTONIC), end = start + (uint64_t)(option.seconds * 1e9);
     for (int index = 0; index < option.connections; index++) start_batch(&all[index]);
     struct epoll_event events[EVENTS_MAX];
     while (busy > 0) {
@@ -459,9 +438,9 @@ int main(int count, char **arguments) {
             if (events[index].events & EPOLLOUT) flush(c);
             if (events[index].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) receive(c);
         }
-        if (!option.fill && now_ns() >= end) stopping = 1;
+        if (!option.fill && now_ns(CLOCK_MONOTONIC) >= end) stopping = 1;
     }
-    double elapsed = (now_ns() - start) / 1e9;
+    double elapsed = (now_ns(CLOCK_MONOTONIC) - start) / 1e9;
     printf("{\"operations\": %lu, \"seconds\": %.6f, \"hits\": %lu, \"misses\": %lu, \"errors\": %lu, \"bytes_received\": %lu, "
            "\"batch_p50_us\": %.1f, \"batch_p99_us\": %.1f, \"batch_p999_us\": %.1f}\n",
            operations, elapsed, hits, misses, errors, bytes_received, percentile_us(.5), percentile_us(.99), percentile_us(.999));

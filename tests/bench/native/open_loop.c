@@ -17,15 +17,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "load.h"
 
 enum { EVENTS_MAX = 256, REPLY_BYTES = 5, READ_BYTES = 64 << 10, HEAD_BYTES_MAX = 128 };
 /* Requests of a connection that wait for their replies, a power of two. */
@@ -58,28 +56,9 @@ static size_t note_count;
 static int poller;
 static volatile sig_atomic_t stopping;
 
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
 static void stop(int signal) {
     (void)signal;
     stopping = 1;
-}
-
-static uint64_t now_ns(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + now.tv_nsec;
-}
-
-/* splitmix64 */
-static uint64_t next_random(void) {
-    uint64_t z = (option.seed += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
 }
 
 static void flush(struct connection *c) {
@@ -107,7 +86,7 @@ static void send_request(struct connection *c, uint64_t due_ns) {
         exit(1);
     }
     char key[32];
-    int key_bytes = sprintf(key, "key:%lu", (unsigned long)(next_random() % option.keys));
+    int key_bytes = sprintf(key, "key:%lu", (unsigned long)(next_random(&option.seed) % option.keys));
     char *at = c->out + c->out_bytes;
     at += sprintf(at, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%ld\r\n", key_bytes, key, option.value_bytes);
     memset(at, 'x', option.value_bytes);

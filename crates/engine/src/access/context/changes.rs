@@ -124,6 +124,40 @@ impl Cx<'_, '_> {
         }
     }
 
+    /// Tells those who watch a key, wait for it or track it that it changed: by the command, or
+    /// because its time was over. The key's slot is locked.
+    #[inline(always)]
+    pub(super) fn tell_registered(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        key_hash: KeyHash,
+        is_by_command: bool,
+    ) {
+        let shared = self.shared;
+        let unit = self.unit();
+        let side = unit.lock(key_hash.slot).expect(ALL_DECLARED).side_if_any();
+        if let Some(side) = side
+            && !side.is_idle()
+        {
+            if is_by_command {
+                side.touch(database, key);
+            } else {
+                side.touch_expired(database, key);
+            }
+            let untracked = side.tracked.untrack(&shared.tracking.totals, key);
+            if is_by_command && side.has_waiters(database, key) {
+                unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
+            }
+            if let Some(untracked) = untracked {
+                self.worker.post_invalidation(self.shared, untracked);
+            }
+        }
+        if self.shared.tracking.prefixes.count() > 0 {
+            self.worker.gather_change(key, is_by_command);
+        }
+    }
+
     /// Tells the sinks that a key changed. The key's slot is locked.
     pub(super) fn changed(
         &mut self,
@@ -133,25 +167,8 @@ impl Cx<'_, '_> {
         event: Event,
         is_new: bool,
     ) {
-        let shared = self.shared;
-        let unit = self.unit();
-        unit.note_changes(1);
-        let side = unit.lock(key_hash.slot).expect(ALL_DECLARED).side_if_any();
-        if let Some(side) = side
-            && !side.is_idle()
-        {
-            side.touch(database, key);
-            let untracked = side.tracked.untrack(&shared.tracking.totals, key);
-            if side.has_waiters(database, key) {
-                unit.note_ready(ReadyKey { database, key: key.into(), key_hash });
-            }
-            if let Some(untracked) = untracked {
-                self.worker.post_invalidation(self.shared, untracked);
-            }
-        }
-        if self.shared.tracking.prefixes.count() > 0 {
-            self.worker.gather_change(key, true);
-        }
+        self.unit().note_changes(1);
+        self.tell_registered(database, key, key_hash, true);
         if is_new {
             self.new_key_event(database, key);
         }

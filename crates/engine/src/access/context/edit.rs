@@ -2,7 +2,7 @@
 
 use tidemill_store::{
     Collection, Disposal, Encoding, EntryRef, EntrySpec, EntryTarget, Found, KeyHash, Kind,
-    NewValue, OwnedEntry, TreeSpec,
+    NewValue, OwnedEntry, Published, TreeSpec,
 };
 
 use super::cx::Cx;
@@ -275,19 +275,12 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     ///
     /// Those of `change`; then nothing is changed.
     pub fn change<C: Collection, T>(
-        self,
+        mut self,
         event: Event,
         change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, T)>, CommandError>,
     ) -> Result<Option<T>, CommandError> {
+        let Some((published, result)) = self.publish_edit(change)? else { return Ok(None) };
         let Edit { cx, database, key, key_hash, found } = self;
-        let section = cx.section;
-        let heap = &cx.worker.heap;
-        let lock = cx.access.lock(key_hash.slot);
-        let mut editing = lock.edit::<C>(found, heap);
-        let Some((encoding, result)) = change(&mut editing)? else { return Ok(None) };
-        let spec = tree_spec(key, key_hash, encoding, found, cx.worker);
-        let lock = cx.access.lock_to_publish(key_hash.slot);
-        let published = lock.publish_tree(database, editing, spec, section, heap);
         cx.tree_changed(database, key, key_hash, event, found, published);
         Ok(Some(result))
     }
@@ -299,24 +292,35 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
     ///
     /// As [`Edit::change`].
     pub(crate) fn change_beside<C: Collection, T>(
-        self,
+        mut self,
         event: Option<Event>,
         change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, T)>, CommandError>,
     ) -> Result<Option<T>, CommandError> {
-        let Edit { cx, database, key, key_hash, found } = self;
-        let section = cx.section;
-        let heap = &cx.worker.heap;
-        let lock = cx.access.lock(key_hash.slot);
-        let mut editing = lock.edit::<C>(found, heap);
-        let Some((encoding, result)) = change(&mut editing)? else { return Ok(None) };
-        let spec = tree_spec(key, key_hash, encoding, found, cx.worker);
-        let lock = cx.access.lock_to_publish(key_hash.slot);
-        let _present = lock.publish_tree(database, editing, spec, section, heap);
+        let Some((_, result)) = self.publish_edit(change)? else { return Ok(None) };
+        let Edit { cx, database, key, .. } = self;
         cx.unit().note_changes(1);
         if let Some(event) = event {
             cx.event(database, key, event);
         }
         Ok(Some(result))
+    }
+
+    /// Lets `change` edit the collection and publishes the result, of which no sink is told.
+    #[inline(always)]
+    fn publish_edit<C: Collection, T>(
+        &mut self,
+        change: impl FnOnce(&mut C::Edit<'_>) -> Result<Option<(Encoding, T)>, CommandError>,
+    ) -> Result<Option<(Published, T)>, CommandError> {
+        let Edit { cx, database, key, key_hash, found } = self;
+        let section = cx.section;
+        let heap = &cx.worker.heap;
+        let lock = cx.access.lock(key_hash.slot);
+        let mut editing = lock.edit::<C>(*found, heap);
+        let Some((encoding, result)) = change(&mut editing)? else { return Ok(None) };
+        let spec = tree_spec(key, *key_hash, encoding, *found, cx.worker);
+        let lock = cx.access.lock_to_publish(key_hash.slot);
+        let published = lock.publish_tree(*database, editing, spec, section, heap);
+        Ok(Some((published, result)))
     }
 
     /// Gives the value another encoding. To clients this is no change: no event, and nobody who
@@ -368,24 +372,13 @@ impl<'k: 'g, 'g> Edit<'_, 'k, 'g> {
         let cx = &mut *self.cx;
         cx.worker.stats(cx.shared).expired_keys.add(1);
         cx.propagate_beside(self.database, [&b"DEL"[..], self.key]);
-        let lock = cx.access.lock(self.key_hash.slot);
-        let mut untracked = None;
-        if let Some(side) = lock.side_if_any() {
-            side.touch_expired(self.database, self.key);
-            untracked = side.tracked.untrack(&cx.shared.tracking.totals, self.key);
-        }
-        if let Some(untracked) = untracked {
-            cx.worker.post_invalidation(cx.shared, untracked);
-        }
-        if cx.shared.tracking.prefixes.count() > 0 {
-            cx.worker.gather_change(self.key, false);
-        }
+        cx.tell_registered(self.database, self.key, self.key_hash, false);
         // The deletion is journaled by itself and is no change of the command's.
         cx.event(self.database, self.key, Event::new(EventClass::EXPIRED, "expired"));
     }
 
-    /// Deletes the key if its time is over; tells whether it did. For the sweep, and after a read
-    /// that found it expired.
+    /// True if there is no such key, or no longer: one that had expired was deleted when the edit
+    /// began.
     pub(crate) fn is_gone(&self) -> bool {
         self.found.is_none()
     }

@@ -1,7 +1,5 @@
 //! Numbers, lanes and the one merge.
 
-use std::sync::TryLockError;
-
 use crate::lane::Lane;
 use crate::merge::{Merge, Merged};
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -65,15 +63,6 @@ impl Journal {
     /// The merge. Waits while another thread has it.
     pub fn merge(&self) -> MutexGuard<'_, Merge> {
         lock(&self.merge)
-    }
-
-    /// The merge, unless another thread has it.
-    pub fn try_merge(&self) -> Option<MutexGuard<'_, Merge>> {
-        match self.merge.try_lock() {
-            Ok(merge) => Some(merge),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     /// Appends to the stream what is there of all numbers taken so far. It may stop short of one

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use tidemill_rcu::{
@@ -190,24 +190,27 @@ fn torture_with_pause<F: Flavour>(pause: Duration) {
     let arena = Arena::<F>::new(pause);
     let reclaimer = Reclaimer::spawn("torture-free").expect("one more thread");
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let long_reader = scope.spawn(|| {
             while arena.is_running() {
                 arena.read_for_a_while(10_000);
             }
         });
-        scope.spawn(|| {
+        let brief_readers = scope.spawn(|| {
             // Threads that live for a moment: registration and exit in the midst of scans.
             while arena.is_running() {
                 thread::scope(|inner| {
-                    inner.spawn(|| arena.read_for_a_while(20));
+                    join([inner.spawn(|| arena.read_for_a_while(20))].into_iter());
                 });
             }
         });
-        scope.spawn(|| arena.write_blocking());
-        scope.spawn(|| arena.write_blocking_in_batches(&reclaimer));
-        scope.spawn(|| arena.write_polled(&reclaimer));
-        scope.spawn(|| arena.write_polled(&reclaimer));
+        let writers = [
+            scope.spawn(|| arena.write_blocking()),
+            scope.spawn(|| arena.write_blocking_in_batches(&reclaimer)),
+            scope.spawn(|| arena.write_polled(&reclaimer)),
+            scope.spawn(|| arena.write_polled(&reclaimer)),
+        ];
         stop_after(&arena.stop, duration());
+        join([long_reader, brief_readers].into_iter().chain(writers));
     });
     drop(reclaimer);
     let (reads, writes) = (arena.reads.into_inner(), arena.writes.into_inner());
@@ -217,6 +220,12 @@ fn torture_with_pause<F: Flavour>(pause: Duration) {
         // SAFETY: made by `create`; all threads are gone.
         drop(unsafe { Box::from_raw(slot.into_inner()) });
     }
+}
+
+/// Joins threads: ThreadSanitizer sees that, and not the end of a scope, which is in the library's
+/// own compiled code.
+fn join<'s>(threads: impl Iterator<Item = ScopedJoinHandle<'s, ()>>) {
+    threads.for_each(|thread| thread.join().expect("no panic"));
 }
 
 fn stop_after(stop: &AtomicBool, duration: Duration) {
@@ -260,23 +269,24 @@ fn readers_never_meet_a_freed_object_between_paced_barriers() {
 #[test]
 fn implicit_readers_never_meet_a_freed_object() {
     let arena = Arena::<Bp>::new(BARRIER_PAUSE);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while arena.is_running() {
-                    thread::scope(|inner| {
-                        inner.spawn(|| {
-                            for round in 0..200 {
-                                let guard = arena.domain.enter();
-                                arena.check_objects(guard.section(), round % 7);
-                            }
-                        });
-                    });
-                }
+    let read = || {
+        while arena.is_running() {
+            thread::scope(|inner| {
+                let reader = inner.spawn(|| {
+                    for round in 0..200 {
+                        let guard = arena.domain.enter();
+                        arena.check_objects(guard.section(), round % 7);
+                    }
+                });
+                join([reader].into_iter());
             });
         }
-        scope.spawn(|| arena.write_blocking());
+    };
+    thread::scope(|scope| {
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        let writer = scope.spawn(|| arena.write_blocking());
         stop_after(&arena.stop, duration());
+        join(readers.into_iter().chain([writer]));
     });
     for slot in arena.slots {
         // SAFETY: made by `create`; all threads are gone.

@@ -44,15 +44,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// Text of the error, if this is one.
-    #[must_use]
-    pub fn as_error(&self) -> Option<&[u8]> {
-        match self {
-            Value::Error(text) => Some(text),
-            _ => None,
-        }
-    }
-
     /// Bytes of a string of any kind.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {

@@ -14,7 +14,7 @@ use super::patterns::{Access, KeyPattern};
 use super::rules::{ChannelsOfNewUsers, RuleError};
 use crate::command::{
     Categories, Command, CommandId, CommandTable, DatabasePositions, Databases, KeyAccesses,
-    KeyPositions,
+    KeyFlags, KeyPositions,
 };
 use crate::glob;
 
@@ -116,12 +116,15 @@ impl Selector {
 
     /// True if it allows everything.
     pub(super) fn is_everything(&self, table: &CommandTable) -> bool {
-        self.reads_everything() && self.has_all_channels && self.commands.are_all(table)
+        self.has_all_keys
+            && self.databases.are_all()
+            && self.has_all_channels
+            && self.commands.are_all(table)
     }
 
-    /// True if it allows all keys of all databases.
-    pub(super) fn reads_everything(&self) -> bool {
-        self.has_all_keys && self.databases.are_all()
+    /// True if it allows all keys.
+    pub(super) fn has_all_keys(&self) -> bool {
+        self.has_all_keys
     }
 
     /// Judges a call.
@@ -141,7 +144,7 @@ impl Selector {
         }
         if !self.has_all_keys {
             for key in call.keys() {
-                if !self.allows_key(Access::needed_for(key.flags), call.args.get(key.position)) {
+                if !self.allows_access(key.flags, call.args.get(key.position)) {
                     return denied(Reason::Key, key.position);
                 }
             }
@@ -163,6 +166,11 @@ impl Selector {
             || self
                 .commands
                 .allows_first_argument(call.id, (call.args.len() > 1).then(|| call.args.get(1)))
+    }
+
+    /// True if a key may be accessed as a command does.
+    pub(super) fn allows_access(&self, flags: KeyFlags, key: &[u8]) -> bool {
+        self.allows_key(Access::needed_for(flags), key)
     }
 
     fn allows_key(&self, needed: Access, key: &[u8]) -> bool {

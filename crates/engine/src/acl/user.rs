@@ -6,14 +6,14 @@ use super::denial::{Denial, Reason};
 use super::password::PasswordHash;
 use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
 use super::selector::{Call, Selector};
-use crate::command::{CommandId, CommandTable};
+use crate::command::{CommandId, CommandTable, KeyFlags};
 
 /// Brief reads that a user may send without a look at their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BriefReads {
     /// None.
     None,
-    /// Those that [`User::allows_on_all_keys`].
+    /// Those that [`User::allows_brief_read`].
     Some,
     /// All.
     All,
@@ -114,19 +114,23 @@ impl User {
     /// Brief reads that need no look at their arguments.
     #[must_use]
     pub fn brief_reads(&self) -> BriefReads {
-        match (self.is_unrestricted, self.selectors[0].reads_everything()) {
+        match (self.is_unrestricted, self.selectors[0].databases.are_all()) {
             (true, _) => BriefReads::All,
             (false, true) => BriefReads::Some,
             (false, false) => BriefReads::None,
         }
     }
 
-    /// True if its own rules allow a command. For a user whose own rules allow all keys of all
-    /// databases.
+    /// True if its own rules, which allow all databases, allow a command that reads; `only_key` is
+    /// the access to its key and that key, if it has exactly one. False says nothing: the call has
+    /// to be judged.
     #[must_use]
     #[inline]
-    pub fn allows_on_all_keys(&self, id: CommandId) -> bool {
-        self.selectors[0].commands.allows(id)
+    pub fn allows_brief_read(&self, id: CommandId, only_key: Option<(KeyFlags, &[u8])>) -> bool {
+        let own = &self.selectors[0];
+        own.commands.allows(id)
+            && (own.has_all_keys()
+                || only_key.is_some_and(|(flags, key)| own.allows_access(flags, key)))
     }
 
     /// Judges a call: one selector has to allow all of it.

@@ -1,7 +1,7 @@
 //! From a name to its command.
 
 use super::declaration::{Command, Flags, Scope};
-use super::keys::{Find, Start};
+use super::keys::{Find, KeyFlags, Start};
 
 /// The place of a command or subcommand in a [`CommandTable`]; statistics are kept by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +28,8 @@ pub(crate) struct Traits {
     pub(crate) is_brief: bool,
     /// It reads keys, briefly, and does nothing else.
     pub(crate) is_brief_read: bool,
+    /// Access to its key, if it always has exactly one.
+    pub(crate) only_key: Option<KeyFlags>,
 }
 
 impl Traits {
@@ -44,7 +46,9 @@ impl Traits {
             command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)");
         let is_read = is_keyed && command.flags.contains(Flags::READONLY) && fixed_key > 0;
         let is_of_collections = command.group.is_of_collections();
-        Traits { fixed_key, is_of_collections, is_brief, is_brief_read: is_brief && is_read }
+        let is_brief_read = is_brief && is_read;
+        let only_key = command.only_key();
+        Traits { fixed_key, is_of_collections, is_brief, is_brief_read, only_key }
     }
 }
 

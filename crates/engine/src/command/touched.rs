@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use tidemill_resp::request::ArgumentView;
 
 use super::declaration::{Categories, Command, Flags};
-use super::keys::{KeyFlags, KeyPositions};
+use super::keys::{Find, KeyFlags, KeyPositions};
 
 /// A key among the arguments, and what the command does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,15 @@ impl Command {
             accesses.extend(positions.iter().map(|&position| KeyAccess { position, flags }));
         }
         Some(accesses)
+    }
+
+    /// Access to its key, if it always has exactly one and each call has the same access.
+    pub(crate) fn only_key(&self) -> Option<KeyFlags> {
+        let [spec] = self.keys else { return None };
+        let is_one = matches!(spec.find, Find::Range { last: 0, .. }) && !spec.may_be_none;
+        let varies = self.key_flags.is_some() || self.more_keys.is_some();
+        let is_key = !spec.flags.intersects(KeyFlags::NOT_KEY.union(KeyFlags::VARIABLE_FLAGS));
+        (is_one && !varies && is_key).then_some(spec.flags)
     }
 
     /// True if it works on data of the selected database.

@@ -288,7 +288,7 @@ impl<E: Enter> Executor<'_, '_, E> {
             let request = &batch.requests[index];
             let view = batch.view(index, input);
             let before = self.reply.len();
-            let (step, is_full) = if self.is_brief(request, reads_briefly) {
+            let (step, is_full) = if self.is_brief(request, &view, reads_briefly) {
                 match self.read_briefly((index, before), request, &view) {
                     Step::Done if self.reply.len() <= TURN_REPLY_BYTES_MAX => {
                         consumed = request.end;
@@ -367,19 +367,22 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     /// True if a request is one of the brief reads.
     #[inline]
-    fn is_brief(&self, request: &Request, reads: BriefReads) -> bool {
+    fn is_brief(&self, request: &Request, view: &ArgumentView<'_>, reads: BriefReads) -> bool {
         request.is_brief_read
             && match reads {
                 BriefReads::All => true,
-                BriefReads::Some => self.is_allowed_on_all_keys(request),
+                BriefReads::Some => self.is_allowed_brief_read(request, view),
                 BriefReads::None => false,
             }
     }
 
-    /// True if the session's user, whose own rules allow all keys, may send a read.
+    /// True if the session's user, whose own rules allow all databases, may send a read.
     #[inline(never)]
-    fn is_allowed_on_all_keys(&self, request: &Request) -> bool {
-        request.id.is_some_and(|id| self.session.user().allows_on_all_keys(id))
+    fn is_allowed_brief_read(&self, request: &Request, view: &ArgumentView<'_>) -> bool {
+        let Some(id) = request.id else { return false };
+        let only_key = self.shared.commands.traits(id).only_key;
+        let key = request.key.zip(only_key).map(|((at, _), flags)| (flags, view.get(at)));
+        self.session.user().allows_brief_read(id, key)
     }
 
     /// Boundary between two commands: a subscriber gets what was posted so far, behind the reply to

@@ -29,6 +29,11 @@ fn brief_reads_are_judged() {
     server.call(admin, &["SET", "a", "1"]);
     assert_eq!(server.call(client, &["GET", "a"]), "$1\r\n1\r\n");
     assert_eq!(server.call(client, &["GET", "b"]), NO_KEY);
+    assert_eq!(server.call(client, &["EXISTS", "a", "b"]), NO_KEY, "not the first key alone");
+    // Who may only write a key may not read it, but ask whether it is there.
+    set(&mut server, admin, &["%W~b*"]);
+    assert_eq!(server.call(client, &["GET", "b"]), NO_KEY);
+    assert_eq!(server.call(client, &["EXISTS", "b"]), ":0\r\n");
     // All keys, but not this command: it is judged without its arguments.
     set(&mut server, admin, &["allkeys", "-get"]);
     assert_eq!(server.call(client, &["GET", "a"]), NO_GET);

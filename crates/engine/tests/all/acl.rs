@@ -30,7 +30,7 @@ fn brief_reads_are_judged() {
     assert_eq!(server.call(client, &["GET", "a"]), "$1\r\n1\r\n");
     assert_eq!(server.call(client, &["GET", "b"]), NO_KEY);
     assert_eq!(server.call(client, &["EXISTS", "a", "b"]), NO_KEY, "not the first key alone");
-    // Who may only write a key may not read it, but ask whether it is there.
+    // A user who may only write a key may not read it, but may ask whether it is there.
     set(&mut server, admin, &["%W~b*"]);
     assert_eq!(server.call(client, &["GET", "b"]), NO_KEY);
     assert_eq!(server.call(client, &["EXISTS", "b"]), ":0\r\n");

@@ -268,6 +268,8 @@ fn run<F: Flavour>() {
             thread::sleep(Duration::from_millis(10));
         }
         world.has_ended.store(true, Ordering::Relaxed);
+        // One by one: ThreadSanitizer does not see the end of a scope.
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
     world.free_unreachable();
     let [walked, flushed, freed] = [&world.walked, &world.flushed, &world.unreachable]

@@ -464,7 +464,7 @@ fn run<F: Flavour>(
     drop(writer);
     fill(&heap);
     std::thread::scope(|scope| {
-        for number in 0..READER_COUNT {
+        let readers: [_; READER_COUNT] = std::array::from_fn(|number| {
             let (domain, stop, counted) = (&domain, &stop, &counted);
             scope.spawn(move || {
                 let mut reader = world.join(domain);
@@ -474,8 +474,8 @@ fn run<F: Flavour>(
                     counted.fetch_add(u64::from(counts), Ordering::Relaxed);
                     reader.quiescent();
                 }
-            });
-        }
+            })
+        });
         let began = Instant::now();
         let goes_on = || match began.elapsed() {
             elapsed if elapsed < RUN_TIME => true,
@@ -487,6 +487,8 @@ fn run<F: Flavour>(
             heap.retired().reclaim(&domain, Budget::UNLIMITED);
         }
         stop.store(true, Ordering::Relaxed);
+        // One by one: ThreadSanitizer does not see the end of a scope.
+        readers.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
     domain.synchronize();
     heap.retire_unpinned(usize::MAX);

@@ -328,8 +328,8 @@ impl SegmentWord {
     ) -> Option<(EntryRef<'g>, Position)> {
         let place = usize::from(place);
         let index = bucket_index(hash, self.depth(), self.home_count());
-        // Relaxed: `entry_with` has the fence.
-        let word = self.bucket(index).entries.get(place)?.load(Ordering::Relaxed);
+        // `entry_with` has the fence.
+        let word = self.bucket(index).entries.get(place)?.load(BEFORE_FENCE);
         // An entry with another tag need not be loaded.
         if word >> POINTER_BITS != tag(hash, self.depth()) {
             return None;
@@ -351,9 +351,9 @@ impl SegmentWord {
         loop {
             let bucket = self.bucket(index);
             for place in bits(bucket.places_tagged(wanted)) {
-                // Relaxed: `entry_with` has the fence. The place may hold another entry by now: its
-                // key is compared.
-                let word = bucket.entries[place].load(Ordering::Relaxed);
+                // `entry_with` has the fence. The place may hold another entry by now: its key is
+                // compared.
+                let word = bucket.entries[place].load(BEFORE_FENCE);
                 if let Some(entry) = entry_with(key, word, section) {
                     return Some((entry, Position { segment: self, bucket: index, place }));
                 }
@@ -603,6 +603,10 @@ impl SegmentWord {
         bytes
     }
 }
+
+/// Ordering of a load behind which an acquire fence comes: relaxed, but for ThreadSanitizer, which
+/// does not know fences.
+const BEFORE_FENCE: Ordering = if cfg!(tsan) { Ordering::Acquire } else { Ordering::Relaxed };
 
 /// Entry of a bucket's word that was just loaded, if it is that of `key`.
 #[inline(always)]

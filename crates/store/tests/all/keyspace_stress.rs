@@ -323,6 +323,8 @@ fn stress<F: Flavour>() {
             std::thread::sleep(Duration::from_millis(10));
         }
         world.ended.store(true, Ordering::Relaxed);
+        // One by one: ThreadSanitizer does not see the end of a scope.
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
     let [resizes, confirmed, refused] = [&world.resizes, &world.confirmed, &world.refused]
         .map(|count| count.load(Ordering::Relaxed));

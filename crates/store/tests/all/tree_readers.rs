@@ -54,7 +54,7 @@ fn run<F: Flavour>(
     let published = CurrentRoot(AtomicPtr::new(std::ptr::null_mut()));
     let (stop, checked) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..READER_COUNT {
+        let readers = [(); READER_COUNT].map(|()| {
             scope.spawn(|| {
                 let mut reader = join();
                 while !stop.load(Ordering::Relaxed) {
@@ -67,8 +67,8 @@ fn run<F: Flavour>(
                     }
                     reader.quiescent();
                 }
-            });
-        }
+            })
+        });
         let heap = join().heap(Limits::default());
         let end = Instant::now() + RUN_TIME;
         while Instant::now() < end {
@@ -86,6 +86,8 @@ fn run<F: Flavour>(
         while !heap.retired().is_empty() {
             heap.retired().reclaim(&domain, Budget::UNLIMITED);
         }
+        // One by one: ThreadSanitizer does not see the end of a scope.
+        readers.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
     assert!(checked.load(Ordering::Relaxed) > 100);
 }

@@ -104,7 +104,19 @@ pub(crate) fn new_string(length: usize) -> Result<NewString, CommandError> {
 ///
 /// [`CommandError::NoMemory`].
 pub(crate) fn copy(value: StringValue<'_>) -> Result<Vec<u8>, CommandError> {
-    copy_range(value, 0..value.len())
+    copy_range(value, 0..value.len(), 0)
+}
+
+/// A copy of a string's bytes, with room for more of them.
+///
+/// # Errors
+///
+/// [`CommandError::NoMemory`].
+pub(crate) fn copy_with_room(
+    value: StringValue<'_>,
+    room_bytes: usize,
+) -> Result<Vec<u8>, CommandError> {
+    copy_range(value, 0..value.len(), room_bytes)
 }
 
 /// A string in one run of bytes: a copy when it is stored in chunks.
@@ -119,7 +131,7 @@ pub(crate) fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, Comman
     }
 }
 
-/// A copy of some of a string's bytes, which must be there.
+/// A copy of some of a string's bytes, which must be there, with room for more.
 ///
 /// # Errors
 ///
@@ -127,8 +139,9 @@ pub(crate) fn contiguous(value: StringValue<'_>) -> Result<Cow<'_, [u8]>, Comman
 pub(crate) fn copy_range(
     value: StringValue<'_>,
     range: std::ops::Range<u64>,
+    room_bytes: usize,
 ) -> Result<Vec<u8>, CommandError> {
-    let mut bytes = with_capacity((range.end - range.start) as usize)?;
+    let mut bytes = with_capacity((range.end - range.start) as usize + room_bytes)?;
     match value {
         StringValue::Plain(plain) => {
             bytes.extend_from_slice(&plain[range.start as usize..range.end as usize]);

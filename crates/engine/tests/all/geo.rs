@@ -9,6 +9,9 @@ use tidemill_resp::reply::Value;
 use super::harness::Server;
 use super::harness::beside::{Beside, parsed};
 
+/// Number of different members.
+const MEMBERS: u32 = 300;
+
 /// Commands in random order over a few keys.
 struct Calls {
     random: Rng,
@@ -29,10 +32,19 @@ impl Calls {
         (self.random.f64() * 2.0 - 1.0) * self.spread.min(85.05)
     }
 
-    /// Position of a member: no two are equal, because members at the same distance are answered in
-    /// the order of Valkey's partial quicksort when `COUNT` leaves some out.
     fn place(&mut self) -> String {
         format!("{:.*} {}", self.random.usize(1..17), self.longitude(), self.latitude())
+    }
+
+    /// Member with its position, in a strip of its own of latitudes: no two are in the same cell of
+    /// a geohash, because members at the same distance are answered in the order of Valkey's
+    /// partial quicksort when `COUNT` leaves some out.
+    fn placed_member(&mut self) -> String {
+        let number = self.random.u32(..MEMBERS);
+        // Within the middle half of the strip, whose neighbours are several cells away.
+        let share = (f64::from(number) + 0.25 + self.random.f64() / 2.0) / f64::from(MEMBERS);
+        let latitude = (share * 2.0 - 1.0) * self.spread.min(85.05);
+        format!("{:.*} {latitude} m{number}", self.random.usize(1..17), self.longitude())
     }
 
     fn position(&mut self) -> String {
@@ -44,7 +56,7 @@ impl Calls {
     }
 
     fn member(&mut self) -> String {
-        format!("m{}", self.random.u32(..300))
+        format!("m{}", self.random.u32(..MEMBERS))
     }
 
     fn length(&mut self) -> String {
@@ -110,9 +122,8 @@ impl Calls {
         match self.random.u32(..20) {
             0..8 => {
                 let condition = self.pick(&["", "", "", "NX ", "XX ", "CH "]);
-                let added: Vec<String> = (0..self.random.u32(1..5))
-                    .map(|_| format!("{} {}", self.place(), self.member()))
-                    .collect();
+                let added: Vec<String> =
+                    (0..self.random.u32(1..5)).map(|_| self.placed_member()).collect();
                 format!("GEOADD g {condition}{}", added.join(" "))
             }
             8 => format!("GEODIST g {} {} {}", self.member(), self.member(), self.unit()),

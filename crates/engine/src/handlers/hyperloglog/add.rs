@@ -27,9 +27,8 @@ pub(super) fn put(
     let edit = cx.edit(key);
     let expires_at_ms = edit.expires_at_ms();
     match draft {
-        Draft::Sparse { header, mut runs } => {
-            runs.splice(..0, header);
-            edit.put(NewEntry { expires_at_ms, ..new_raw_string(&runs) }, event);
+        Draft::Sparse(bytes) => {
+            edit.put(NewEntry { expires_at_ms, ..new_raw_string(&bytes) }, event);
         }
         Draft::Dense(bytes) => {
             edit.replace_as::<Text<'_>>(event, |text| {

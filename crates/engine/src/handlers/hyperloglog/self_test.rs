@@ -61,9 +61,11 @@ fn compare_estimates(cx: &mut Cx<'_, '_>, mut dense: Vec<u8>) -> Result<(), Comm
         }
         let histogram = match &draft {
             Draft::Dense(bytes) => Histogram::of_dense(&bytes[HEADER_BYTES..]),
-            Draft::Sparse { runs, .. } => {
+            Draft::Sparse(bytes) => {
                 let mut histogram = Histogram::new();
-                let _ = sparse::visit(runs, |_, run| histogram.add(run.value, run.len));
+                let _ = sparse::visit(&bytes[HEADER_BYTES..], |_, run| {
+                    histogram.add(run.value, run.len)
+                });
                 histogram
             }
         };

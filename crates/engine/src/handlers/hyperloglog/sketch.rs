@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+use tidemill_store::value::text::Chunk;
 use tidemill_store::{EntryRef, Kind, StringValue};
 
 use super::estimate::Histogram;
@@ -56,6 +58,9 @@ pub(super) struct Sketch<'g> {
     pub(super) encoding: Encoding,
     header: [u8; HEADER_BYTES],
 }
+
+/// Bytes by which a sparse string may grow as a register is raised, without being moved.
+const GROWTH_BYTES: usize = 8;
 
 impl<'g> Sketch<'g> {
     /// # Errors
@@ -154,11 +159,14 @@ fn header_of(value: StringValue<'_>) -> Option<[u8; HEADER_BYTES]> {
     match value {
         StringValue::Plain(bytes) => bytes.first_chunk().copied(),
         StringValue::Chunks(text) => {
-            let mut header = [0; HEADER_BYTES];
-            for (byte, position) in header.iter_mut().zip(0..) {
-                *byte = text.get(position)?;
+            let mut header: SmallVec<[u8; HEADER_BYTES]> = SmallVec::new();
+            for chunk in text.chunks(0..HEADER_BYTES as u64) {
+                match chunk {
+                    Chunk::Bytes(bytes) => header.extend_from_slice(bytes),
+                    Chunk::Zeros(count) => header.resize(header.len() + count as usize, 0),
+                }
             }
-            Some(header)
+            header.first_chunk().copied()
         }
     }
 }
@@ -166,29 +174,26 @@ fn header_of(value: StringValue<'_>) -> Option<[u8; HEADER_BYTES]> {
 /// HyperLogLog that is being changed, as a whole string.
 #[derive(Debug)]
 pub(super) enum Draft {
-    Sparse { header: [u8; HEADER_BYTES], runs: Vec<u8> },
+    Sparse(Vec<u8>),
     Dense(Vec<u8>),
 }
 
 impl Draft {
     /// Without any element. Its estimate is marked as outdated once it is finished.
     pub(super) fn empty() -> Draft {
-        let mut header = [0; HEADER_BYTES];
-        header[..MAGIC.len()].copy_from_slice(MAGIC);
-        header[ENCODING_AT] = SPARSE;
-        Draft::Sparse { header, runs: ALL_ZERO.to_vec() }
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + ALL_ZERO.len() + GROWTH_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.push(SPARSE);
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend_from_slice(&ALL_ZERO);
+        Draft::Sparse(bytes)
     }
 
     /// Copy of a stored one.
     pub(super) fn of(sketch: &Sketch<'_>) -> Result<Draft, CommandError> {
-        let bytes = memory::copy(sketch.value)?;
         Ok(match sketch.encoding {
-            Encoding::Dense => Draft::Dense(bytes),
-            Encoding::Sparse => {
-                let mut runs = bytes;
-                runs.drain(..HEADER_BYTES);
-                Draft::Sparse { header: sketch.header, runs }
-            }
+            Encoding::Dense => Draft::Dense(memory::copy(sketch.value)?),
+            Encoding::Sparse => Draft::Sparse(memory::copy_with_room(sketch.value, GROWTH_BYTES)?),
         })
     }
 
@@ -203,10 +208,10 @@ impl Draft {
         trace: Trace,
         sparse_bytes_max: u64,
     ) -> Result<bool, CommandError> {
-        if let Draft::Sparse { runs, .. } = self {
-            let len = (HEADER_BYTES + runs.len()) as u64;
-            let room = sparse_bytes_max.saturating_sub(len).min(runs.len() as u64 + 8) as usize;
-            match sparse::raise(runs, trace, room).ok_or_else(corrupt)? {
+        if let Draft::Sparse(bytes) = self {
+            let len = bytes.len() as u64;
+            let room = sparse_bytes_max.saturating_sub(len).min(len) as usize;
+            match sparse::raise(bytes, HEADER_BYTES, trace, room).ok_or_else(corrupt)? {
                 Raised::Not => return Ok(false),
                 Raised::Yes => return Ok(true),
                 Raised::NeedsDense => self.make_dense()?,
@@ -227,7 +232,8 @@ impl Draft {
     ///
     /// [`corrupt`].
     pub(super) fn make_dense(&mut self) -> Result<(), CommandError> {
-        let Draft::Sparse { header, runs } = self else { return Ok(()) };
+        let Draft::Sparse(sparse_bytes) = self else { return Ok(()) };
+        let (header, runs) = sparse_bytes.split_at(HEADER_BYTES);
         let mut bytes = memory::zeros(HEADER_BYTES + DENSE_BYTES)?;
         bytes[..HEADER_BYTES].copy_from_slice(header);
         bytes[ENCODING_AT] = DENSE;
@@ -244,9 +250,7 @@ impl Draft {
 
     /// Marks the estimate as outdated.
     pub(super) fn mark_outdated(&mut self) {
-        match self {
-            Draft::Sparse { header, .. } => header[OUTDATED_AT] |= OUTDATED,
-            Draft::Dense(bytes) => bytes[OUTDATED_AT] |= OUTDATED,
-        }
+        let (Draft::Sparse(bytes) | Draft::Dense(bytes)) = self;
+        bytes[OUTDATED_AT] |= OUTDATED;
     }
 }

@@ -89,13 +89,18 @@ pub(super) enum Raised {
     NeedsDense,
 }
 
-/// Raises the register of a trace. `room` is the number of bytes that may be added. None if the
-/// runs end before the register.
-pub(super) fn raise(bytes: &mut Vec<u8>, trace: Trace, room: usize) -> Option<Raised> {
+/// Raises the register of a trace, in runs that begin at `start`. `room` is the number of bytes
+/// that may be added. None if the runs end before the register.
+pub(super) fn raise(
+    bytes: &mut Vec<u8>,
+    start: usize,
+    trace: Trace,
+    room: usize,
+) -> Option<Raised> {
     if trace.value > VALUE_MAX {
         return Some(Raised::NeedsDense);
     }
-    let (mut at, mut before, mut first) = (0, 0, 0);
+    let (mut at, mut before, mut first) = (start, start, 0);
     let run = loop {
         let run = Run::first(bytes.get(at..)?)?;
         if trace.register < first + run.len {
@@ -166,7 +171,7 @@ mod tests {
             for _ in 0..400 {
                 let register = (random.usize(..span) + round * 77) % REGISTER_COUNT;
                 let trace = Trace { register, value: random.u8(1..=3) };
-                let raised = raise(&mut bytes, trace, usize::MAX);
+                let raised = raise(&mut bytes, 0, trace, usize::MAX);
                 let is_raised = trace.value > model[register];
                 assert_eq!(raised, Some(if is_raised { Raised::Yes } else { Raised::Not }));
                 model[register] = model[register].max(trace.value);
@@ -186,7 +191,7 @@ mod tests {
             let _ = visit(&bytes, |first, run| assert!(first + run.len <= REGISTER_COUNT));
             let register = random.usize(..REGISTER_COUNT);
             let trace = Trace { register, value: random.u8(1..=51) };
-            if raise(&mut bytes, trace, 3).is_none() {
+            if raise(&mut bytes, 0, trace, 3).is_none() {
                 assert!(!visit(&bytes, |_, _| {}));
             }
         }

@@ -156,7 +156,7 @@ pub(super) fn getrange(cx: &mut Cx<'_, '_>) -> Outcome {
     match value {
         StringValue::Plain(bytes) => cx.reply.bulk(&bytes[start as usize..=end as usize]),
         StringValue::Chunks(_) => {
-            reply::owned(cx.reply, memory::copy_range(value, start..end + 1)?);
+            reply::owned(cx.reply, memory::copy_range(value, start..end + 1, 0)?);
         }
     }
     Ok(())

@@ -158,11 +158,19 @@ impl<'g> SortedSet<'g> {
                 Some(item(leaf, found).score)
             });
         }
+        self.search(member).map(|(_, score)| score)
+    }
+
+    /// Rank and score of a member, by a search of all leaves.
+    fn search(&self, member: &[u8]) -> Option<(u64, f64)> {
         let mut cursor = Cursor::descend(self.scores.link(), |_| 0);
+        let mut rank = 0;
         loop {
-            if let Some(score) = score_in_leaf(cursor.leaf(), member) {
-                return Some(score);
+            let leaf = cursor.leaf();
+            if let Some((index, score)) = place_in_leaf(leaf, member) {
+                return Some((rank + index as u64, score));
             }
+            rank += leaf.len() as u64;
             if !cursor.advance() {
                 return None;
             }
@@ -172,6 +180,9 @@ impl<'g> SortedSet<'g> {
     /// Rank and score of a member.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(u64, f64)> {
+        if self.index.is_none() {
+            return self.search(member);
+        }
         let score = self.score(member)?;
         Some((locate::<Scores>(self.scores.link(), place(score, member)).rank, score))
     }
@@ -313,15 +324,15 @@ impl<'g> SortedSet<'g> {
     }
 }
 
-/// Score of a member in a leaf that is searched from its start.
-fn score_in_leaf(leaf: Node<'_>, member: &[u8]) -> Option<f64> {
+/// Index and score of a member in a leaf that is searched from its start.
+fn place_in_leaf(leaf: Node<'_>, member: &[u8]) -> Option<(usize, f64)> {
     let data = leaf.data();
     let mut start = 0;
-    for end in leaf.ends() {
+    for (index, end) in leaf.ends().enumerate() {
         let element = &data[start..end];
         let score_bytes = score::stored_bytes(element[0]);
         if element.len() == score_bytes + member.len() && same(&element[score_bytes..], member) {
-            return Some(score::decode(element).0);
+            return Some((index, score::decode(element).0));
         }
         start = end;
     }

@@ -235,6 +235,29 @@ func TestPlacement_ListsOfCPUs(t *testing.T) {
 	}
 }
 
+// The allocator makes that thread, in the place of the one that asks for it.
+func TestPlacement_AllocatorsThreadIsABackgroundThread(t *testing.T) {
+	const name = "jemalloc_bg_thd"
+	last := cpus{allowed(t)[len(allowed(t))-1]}
+	server := instance.Start(t, instance.Subject, "--bio-cpulist", strconv.Itoa(last[0]))
+	conn := server.Dial(t)
+	for range 3 {
+		waitFor(t, "thread of the allocator", func() bool {
+			return threads(t, server.PID)[name].String() == last.String()
+		})
+		expectOK(t, conn, "CONFIG", "SET", "jemalloc-bg-thread", "no")
+		waitFor(t, "end of the allocator's thread", func() bool {
+			return len(threadIDs(t, server.PID, name)) == 0
+		})
+		expectOK(t, conn, "CONFIG", "SET", "jemalloc-bg-thread", "yes")
+	}
+	without := instance.Start(t, instance.Subject, "--jemalloc-bg-thread", "no")
+	do(t, without.Dial(t), "PING")
+	if left := threadIDs(t, without.PID, name); len(left) > 0 {
+		t.Errorf("jemalloc-bg-thread no: %v", left)
+	}
+}
+
 func TestPlacement_RefusesCPUsThatAreNotThere(t *testing.T) {
 	output, err := startToEnd(t, "--server-cpulist", "1000")
 	if err == nil || !strings.Contains(output, "server-cpulist") {

@@ -79,11 +79,15 @@ unsafe impl GlobalAlloc for Allocator {
 /// larger than a limit, which is 8 MiB otherwise, so that each `SET` or `BITOP` of a longer string
 /// had all its pages cleared by the kernel, which took four times as long as the command. Pieces
 /// beyond it are too few to be worth keeping.
+///
+/// One thread at most returns memory to the system, see [`purge_in_background`]: it would start
+/// another one for each CPU.
 // SAFETY: no other item has this name, under which jemalloc expects a pointer to a text that ends
 // in a zero; a reference to an array is one.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static JEMALLOC_OPTIONS: &[u8; 80] =
-    b"lg_tcache_nslots_mul:4,tcache_nslots_small_max:1024,oversize_threshold:67108864\0";
+pub static JEMALLOC_OPTIONS: &[u8; 105] =
+    b"lg_tcache_nslots_mul:4,tcache_nslots_small_max:1024,oversize_threshold:67108864,\
+      max_background_threads:1\0";
 
 /// Control that purges all arenas: 4096 means all of them together.
 const ALL_ARENAS_PURGE: &std::ffi::CStr = c"arena.4096.purge";
@@ -133,6 +137,21 @@ pub(crate) fn purge() {
         )
     };
     debug_assert_eq!(status, 0, "jemalloc knows how to purge");
+}
+
+/// Starts the thread that returns freed memory to the system over some ten seconds, or ends it. The
+/// thread takes affinity, policy and priority from the calling thread. Blocks until an ended one is
+/// gone.
+///
+/// Without it arenas do that as their threads allocate and free, beside the commands, and never
+/// again once these are idle.
+///
+/// # Errors
+///
+/// When no thread can be started.
+pub(crate) fn purge_in_background(is_wanted: bool) -> Result<(), String> {
+    // SAFETY: the name ends in a zero, and jemalloc documents the value as `bool`.
+    unsafe { raw::write(b"background_thread\0", is_wanted) }.map_err(|error| error.to_string())
 }
 
 /// Utilization of the pages of a block, as `experimental.utilization.query` tells it.

@@ -168,7 +168,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let durability = Arc::new(Durability::new(options, &wakers));
     let is_saved = !start.configuration.settings().save_points.is_empty();
     let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), &durability, is_saved)?;
-    let reclaimer = in_background(options, placement, || Reclaimer::spawn("reclaim"))?;
+    let reclaimer = start_freeing(options, placement)?;
     let process = Process {
         run_id: identity()?,
         replication_id: identity()?,
@@ -184,6 +184,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         durability: Arc::clone(&durability),
         migrations: Migrations::default(),
         reclaimer: reclaimer.handle(),
+        placement: placement.clone(),
     };
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
@@ -221,6 +222,14 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let result = stop_workers(&stop, &wakers, threads);
     end(options, loader, &durability);
     result.and_then(|()| failure.get().map_or(Ok(()), |text| Err(text.clone())))
+}
+
+/// Starts the threads that free what no worker waits for, and return it to the system.
+fn start_freeing(options: &ServerConfig, placement: &Placement) -> Result<Reclaimer, String> {
+    if let Err(why) = purge_in_background(options, placement) {
+        log::warn!("jemalloc-bg-thread is not in force: {why}");
+    }
+    in_background(options, placement, || Reclaimer::spawn("reclaim"))
 }
 
 /// Ends what outlives the workers.
@@ -472,10 +481,18 @@ fn in_background<T: Send>(
         }
         spawn()
     };
-    match thread::scope(|scope| scope.spawn(parent).join()) {
-        Ok(spawned) => spawned.map_err(|error| format!("no background thread: {error}")),
-        Err(_) => Err("no background thread: its parent has panicked".into()),
-    }
+    let spawned = thread::scope(|scope| {
+        let parent = thread::Builder::new().spawn_scoped(scope, parent)?;
+        parent.join().unwrap_or_else(|_| Err(io::Error::other("its parent has panicked")))
+    });
+    spawned.map_err(|error| format!("no background thread: {error}"))
+}
+
+/// Lets the allocator return freed memory as the configuration says: by a background thread or not.
+fn purge_in_background(config: &ServerConfig, placement: &Placement) -> Result<(), String> {
+    in_background(config, placement, || {
+        allocator::purge_in_background(config.purges_in_background).map_err(io::Error::other)
+    })
 }
 
 /// Stops the server when its thread ends unasked, by an error: clients of a worker that is gone
@@ -542,6 +559,7 @@ struct Process {
     durability: Arc<Durability>,
     migrations: Migrations,
     reclaimer: ReclaimerHandle,
+    placement: Placement,
 }
 
 impl Host for Process {
@@ -663,6 +681,10 @@ impl Host for Process {
         }
         let tls = self.prepare_tls(&next, changed)?;
         self.move_listeners(&next, changed)?;
+        if changed.contains(&"jemalloc-bg-thread") {
+            purge_in_background(&next, &self.placement)
+                .map_err(|reason| ("jemalloc-bg-thread", reason))?;
+        }
         // The log is not switched back: it comes last.
         self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
         self.durability.log().keep_history(next.append_only.keeps_history);

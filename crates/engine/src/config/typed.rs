@@ -67,6 +67,8 @@ pub struct ServerConfig {
     pub worker_slice_us: u32,
     /// True if background threads run under `SCHED_BATCH`.
     pub background_is_batch: bool,
+    /// True if the allocator has a thread that returns freed memory to the system.
+    pub purges_in_background: bool,
     /// `default`, `prefer`, `bind` or `interleave`.
     pub memory_policy: String,
     /// True if workers ask for huge pages.
@@ -224,6 +226,7 @@ impl Configuration {
             workers_per_core: self.number("workers-per-core"),
             worker_slice_us: self.number("worker-slice-us"),
             background_is_batch: self.text("background-scheduling") == "batch",
+            purges_in_background: self.flag("jemalloc-bg-thread"),
             memory_policy: self.text("memory-policy").to_owned(),
             asks_for_huge_pages: self.flag("huge-pages"),
             rcu_flavour: self.text("rcu-flavour").to_owned(),

@@ -155,8 +155,12 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     flag("activerehashing", true, "Resizes tables in the background.")
         .without_effect("tables are always resized in steps"),
     text("hash-seed", "", "Seed of the hash.").at_start().only(&[""], "the seed is random"),
-    flag("jemalloc-bg-thread", true, "Lets the allocator purge in the background.")
-        .without_effect("the allocator decides"),
+    flag(
+        "jemalloc-bg-thread",
+        true,
+        "Returns freed memory to the system from a background thread, within some ten seconds. \
+         Without it the workers do so beside their commands, and an idle server keeps the memory.",
+    ),
     flag(
         "activedefrag",
         false,

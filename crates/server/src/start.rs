@@ -175,7 +175,6 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         file: start.file.clone(),
         rcu_flavour: options.rcu_flavour.clone(),
         supervisor: start.supervisor,
-        worker_count,
         listeners: Arc::clone(&listeners),
         reception: Arc::clone(&reception),
         shutdown: signals.shutdown_request(),
@@ -549,7 +548,6 @@ struct Process {
     file: Option<PathBuf>,
     rcu_flavour: String,
     supervisor: Supervisor,
-    worker_count: usize,
     listeners: Arc<Listeners>,
     reception: Arc<Reception>,
     shutdown: ShutdownRequest,
@@ -669,7 +667,8 @@ impl Host for Process {
         changed: &[&'static str],
     ) -> Result<(), (&'static str, String)> {
         let next = next.server();
-        let fitting = descriptors::fit_clients(next.clients_max, self.worker_count).unwrap_or(0);
+        let fitting =
+            descriptors::fit_clients(next.clients_max, self.placement.workers.len()).unwrap_or(0);
         if fitting < next.clients_max {
             return Err((
                 "maxclients",

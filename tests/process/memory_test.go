@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -295,20 +294,6 @@ func TestDatabases_CostLittleUntilUsed(t *testing.T) {
 	}
 }
 
-// residentBytes returns the memory that a process has from the system.
-func residentBytes(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * os.Getpagesize()
-}
-
 // Freed memory goes back to the system although no command comes that the allocator could do it
 // beside.
 func TestFreedMemory_IsReturnedByAnIdleServer(t *testing.T) {
@@ -318,20 +303,26 @@ func TestFreedMemory_IsReturnedByAnIdleServer(t *testing.T) {
 			t.Parallel()
 			server := instance.Start(t, instance.Subject)
 			conn := server.Dial(t)
-			before := residentBytes(t, server.PID)
+			resident := func() int64 {
+				bytes, err := instance.ResidentBytes(server.PID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return bytes
+			}
+			before := resident()
 			value := strings.Repeat("v", size)
 			for index := range bytes / size {
 				expectOK(t, conn, "SET", strconv.Itoa(index), value)
 			}
-			if taken := residentBytes(t, server.PID) - before; taken < bytes*9/10 {
+			if taken := resident() - before; taken < bytes*9/10 {
 				t.Fatalf("%d resident bytes for values of %d", taken, bytes)
 			}
 			expectOK(t, conn, "FLUSHALL")
 			end := time.Now().Add(timeout)
-			for residentBytes(t, server.PID)-before > bytes/4 {
+			for resident()-before > bytes/4 {
 				if time.Now().After(end) {
-					t.Fatalf("%d bytes more than before are resident",
-						residentBytes(t, server.PID)-before)
+					t.Fatalf("%d bytes more than before are resident", resident()-before)
 				}
 				time.Sleep(100 * time.Millisecond)
 			}

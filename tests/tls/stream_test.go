@@ -289,3 +289,15 @@ func TestTLS_IdleConnectionsAreSmall(t *testing.T) {
 		t.Errorf("an idle connection takes %d bytes", each)
 	}
 }
+
+func TestTLS_LargeArgumentArrivesWhole(t *testing.T) {
+	server := start(t)
+	conn := server.mustDial(t, server.config())
+	value := strings.Repeat("0123456789\r\n", 200_000)
+	for range 3 {
+		expect(t, conn, "OK", "SET", "k", value)
+		if reply := do(t, conn, "GET", "k"); string(reply.Text) != value {
+			t.Errorf("%d bytes, not %d", len(reply.Text), len(value))
+		}
+	}
+}

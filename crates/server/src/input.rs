@@ -8,10 +8,23 @@
 //! doubles with them, and ends with the announced size. Only a few clients of a worker have room
 //! for more, so that a large argument that arrives at once is not moved while it grows, and only
 //! for a moment: see [`Input::give_back`]. Allocated bytes are counted, not requested ones.
+//!
+//! A large last argument is received into memory of its own once a part of it has arrived. A value
+//! made of it takes this memory over, so that a string of 64 MB is neither moved while it grows nor
+//! copied in one go beside other clients. Memory that nothing has arrived for is address space
+//! alone, and is not counted.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use rustix::buffer::SpareCapacity;
+use rustix::io::Errno;
+use tidemill_resp::request::{LargeArgument, SharedBytes};
+use tidemill_store::NewString;
 
-use crate::limits::READ_BYTES;
+use crate::limits::{
+    LARGE_ARGUMENT_ARRIVED_PART, LARGE_ARGUMENT_BYTES_MIN, LARGE_ARGUMENT_READ_BYTES, READ_BYTES,
+};
 
 /// Bytes of requests, in order. Holds no memory while empty.
 #[derive(Debug, Default)]
@@ -19,6 +32,31 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     /// Number of bytes at the front that were executed.
     start: usize,
+    /// Last argument of the first request, if it is not in `bytes`.
+    large: Option<Box<Large>>,
+}
+
+/// Argument in memory of its own.
+#[derive(Debug)]
+struct Large {
+    /// Position at which it would begin, counted from the first byte that is not executed.
+    position: usize,
+    bytes: LargeBytes,
+}
+
+#[derive(Debug)]
+enum LargeBytes {
+    Arriving(NewString),
+    Whole(SharedBytes),
+}
+
+impl Large {
+    fn len(&self) -> usize {
+        match &self.bytes {
+            LargeBytes::Arriving(string) => string.written_bytes(),
+            LargeBytes::Whole(bytes) => bytes.slice.len(),
+        }
+    }
 }
 
 impl Input {
@@ -27,19 +65,98 @@ impl Input {
         &self.bytes[self.start..]
     }
 
-    /// Number of bytes that are not executed yet.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len() - self.start
+    /// The first request's argument that is not among the pending bytes, once it is whole.
+    pub(crate) fn large(&self) -> Option<LargeArgument<'_>> {
+        let large = self.large.as_deref()?;
+        match &large.bytes {
+            LargeBytes::Arriving(_) => None,
+            LargeBytes::Whole(bytes) => Some(LargeArgument { position: large.position, bytes }),
+        }
     }
 
-    /// Size of its allocation.
+    /// Number of bytes that are not executed yet.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start + self.large.as_ref().map_or(0, |large| large.len())
+    }
+
+    /// Size of its memory.
     pub(crate) fn allocated_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.large.as_ref().map_or(0, |large| large.len())
     }
 
     /// True if enough has arrived that the next bytes are worth being read in place.
     pub(crate) fn is_large(&self) -> bool {
-        self.len() >= READ_BYTES
+        self.bytes.len() - self.start >= READ_BYTES
+    }
+
+    /// True if a part of a large argument is missing, which the next bytes belong to.
+    pub(crate) fn awaits_large(&self) -> bool {
+        matches!(self.large.as_deref(), Some(Large { bytes: LargeBytes::Arriving(_), .. }))
+    }
+
+    /// Receives the argument in this place among the pending bytes, which ends behind them, into
+    /// memory of its own, if enough of it has arrived. Without memory for it nothing changes.
+    pub(crate) fn begin_large(&mut self, place: Range<usize>) {
+        let arrived_bytes = self.pending().len().saturating_sub(place.start);
+        if self.large.is_some()
+            || place.len() < LARGE_ARGUMENT_BYTES_MIN
+            || arrived_bytes.saturating_mul(LARGE_ARGUMENT_ARRIVED_PART) < place.len()
+            || place.end.saturating_sub(self.pending().len()) < READ_BYTES
+        {
+            return;
+        }
+        let Some(mut string) = NewString::with_length(place.len()) else { return };
+        string.append(&self.pending()[place.start..]);
+        self.bytes.truncate(self.start + place.start);
+        self.bytes.drain(..self.start);
+        self.bytes.shrink_to_fit();
+        self.start = 0;
+        let bytes = LargeBytes::Arriving(string);
+        self.large = Some(Box::new(Large { position: place.start, bytes }));
+    }
+
+    /// Reads a part of the large argument by `read`, if one is missing; returns the number of
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`.
+    pub(crate) fn read_large(
+        &mut self,
+        read: impl for<'m> FnOnce(&'m mut [MaybeUninit<u8>]) -> Result<&'m mut [u8], Errno>,
+    ) -> Result<usize, Errno> {
+        let Some(Large { bytes: LargeBytes::Arriving(string), .. }) = self.large.as_deref_mut()
+        else {
+            return Ok(0);
+        };
+        let count = string.append_by(LARGE_ARGUMENT_READ_BYTES, read)?;
+        self.finish_large();
+        Ok(count)
+    }
+
+    /// Adds to the large argument what is missing of it; returns the bytes behind it.
+    fn extend_large<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some(Large { bytes: LargeBytes::Arriving(string), .. }) = self.large.as_deref_mut()
+        else {
+            return bytes;
+        };
+        let (of_large, behind) = bytes.split_at(bytes.len().min(string.missing_bytes()));
+        string.append(of_large);
+        self.finish_large();
+        behind
+    }
+
+    /// Makes the large argument one that can be owned by others, if nothing of it is missing.
+    fn finish_large(&mut self) {
+        self.large = self.large.take().map(|mut large| {
+            large.bytes = match large.bytes {
+                LargeBytes::Arriving(string) if string.missing_bytes() == 0 => {
+                    LargeBytes::Whole(string.finish())
+                }
+                bytes => bytes,
+            };
+            large
+        });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -49,6 +166,7 @@ impl Input {
     /// Adds bytes; `false` when there is no memory for them.
     #[must_use]
     pub(crate) fn extend(&mut self, bytes: &[u8]) -> bool {
+        let bytes = self.extend_large(bytes);
         let has_room = self.bytes.try_reserve(bytes.len()).is_ok() || self.grow_little(bytes.len());
         if has_room {
             self.bytes.extend_from_slice(bytes);
@@ -98,6 +216,10 @@ impl Input {
 
     /// Drops the first `count` pending bytes, which were executed.
     pub(crate) fn consume(&mut self, count: usize) {
+        if count > 0 {
+            // It was of the first request.
+            self.large = None;
+        }
         self.start += count;
         if self.is_empty() {
             *self = Input::default();
@@ -157,5 +279,75 @@ mod tests {
         assert!(input.room_bytes() >= READ_BYTES / 4);
         input.give_back();
         assert_eq!(input.allocated_bytes(), input.len());
+    }
+
+    const LARGE: usize = 5_000_000;
+    const HEAD: &[u8] = b"*1\r\n$5000000\r\n";
+
+    /// Input of a request of one large argument, of which `arrived` bytes have arrived.
+    fn with_large(arrived: usize) -> (Input, Vec<u8>) {
+        let bytes: Vec<u8> = (0..LARGE).map(|index| (index % 251) as u8).collect();
+        let mut input = Input::default();
+        assert!(input.extend(b"PING\r\n") && input.extend(HEAD));
+        input.consume(6);
+        assert!(input.extend(&bytes[..arrived]));
+        input.begin_large(HEAD.len()..HEAD.len() + LARGE);
+        (input, bytes)
+    }
+
+    #[test]
+    fn large_argument_goes_into_memory_of_its_own() {
+        let first = LARGE.div_ceil(LARGE_ARGUMENT_ARRIVED_PART);
+        let (mut input, bytes) = with_large(first);
+        assert!(input.awaits_large() && input.large().is_none() && !input.is_large());
+        assert_eq!((input.pending(), input.len()), (HEAD, HEAD.len() + first));
+        assert_eq!(input.allocated_bytes(), input.len(), "what is announced takes nothing");
+        assert!(input.extend(&bytes[first..first + 100]));
+        let mut arrived = first + 100;
+        assert_eq!(input.read_large(|_| Err(Errno::AGAIN)), Err(Errno::AGAIN));
+        while arrived < LARGE - 7 {
+            let count = input.read_large(|unwritten| {
+                let count = unwritten.len().min(LARGE - 7 - arrived);
+                Ok(unwritten[..count].write_copy_of_slice(&bytes[arrived..arrived + count]))
+            });
+            arrived += count.expect("it was written");
+            assert_eq!((input.len(), input.awaits_large()), (HEAD.len() + arrived, true));
+        }
+        // Bytes behind it belong to the requests.
+        assert!(input.extend(&bytes[arrived..]) && input.extend(b"\r\nPING\r\n"));
+        assert_eq!(input.pending(), [HEAD, b"\r\nPING\r\n"].concat());
+        let large = input.large().expect("it is whole");
+        assert_eq!((large.position, &large.bytes.slice), (HEAD.len(), &bytes[..]));
+        input.consume(0);
+        assert!(input.large().is_some(), "its request was not executed");
+        input.consume(HEAD.len() + 2);
+        assert!(input.large().is_none());
+        assert_eq!((input.pending(), input.len()), (&b"PING\r\n"[..], 6));
+        input.consume(6);
+        assert_eq!((input.is_empty(), input.allocated_bytes()), (true, 0));
+    }
+
+    #[test]
+    fn end_of_a_large_argument_and_the_bytes_behind_it_may_come_at_once() {
+        let (mut input, bytes) = with_large(LARGE - READ_BYTES);
+        assert!(input.extend(&[&bytes[LARGE - READ_BYTES..], b"\r\n"].concat()));
+        assert_eq!(input.pending(), [HEAD, b"\r\n"].concat());
+        assert_eq!(input.large().expect("it is whole").bytes.slice, bytes);
+    }
+
+    #[test]
+    fn little_of_an_argument_is_no_reason_for_its_memory() {
+        for arrived in [0, LARGE / LARGE_ARGUMENT_ARRIVED_PART - 1, LARGE - READ_BYTES + 1] {
+            let (input, bytes) = with_large(arrived);
+            assert!(!input.awaits_large(), "{arrived} bytes");
+            assert_eq!(input.pending(), [HEAD, &bytes[..arrived]].concat());
+        }
+        let mut input = Input::default();
+        assert!(input.extend(&[0; READ_BYTES]));
+        input.begin_large(10..LARGE_ARGUMENT_BYTES_MIN + 9);
+        assert!(!input.awaits_large(), "an argument that is not large");
+        let huge = isize::MAX as usize / 2;
+        input.begin_large(READ_BYTES..huge);
+        assert!(!input.awaits_large(), "nothing of it has arrived");
     }
 }

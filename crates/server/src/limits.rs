@@ -75,6 +75,16 @@ pub const RESERVED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes that all connections of a worker together have reserved that way.
 pub const RESERVED_TOGETHER_BYTES_MAX: usize = 8 << 20;
 
+/// Shortest last argument of a request that is received into memory of its own.
+pub const LARGE_ARGUMENT_BYTES_MIN: usize = 256 * 1024;
+
+/// Part of such an argument that has arrived before it is, as a divisor: an announced length takes
+/// at most this multiple of the bytes that were sent, in address space.
+pub const LARGE_ARGUMENT_ARRIVED_PART: usize = 16;
+
+/// Bytes of such an argument that are read at a time, some 100 us with the pages that they take.
+pub const LARGE_ARGUMENT_READ_BYTES: usize = 512 * 1024;
+
 /// Maximum number of request bytes kept for a client without authentication, whatever
 /// `client-query-buffer-limit` says: an `AUTH` or `HELLO` with the longest password that the
 /// protocol allows it, 16 KiB, and the bytes around it.

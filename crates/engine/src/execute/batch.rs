@@ -89,6 +89,12 @@ impl Batch {
         self.arguments[index].view(&input[self.requests[index].start..])
     }
 
+    /// Lets go of the argument that the first request's input lacked.
+    #[cold]
+    pub(super) fn release_large(&mut self) {
+        self.arguments[0].release_large();
+    }
+
     /// Gives memory back that large requests left allocated.
     pub fn shrink(&mut self) {
         self.arguments.iter_mut().for_each(Arguments::shrink);

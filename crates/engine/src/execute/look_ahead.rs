@@ -2,7 +2,7 @@
 //! has its turn, so that their cache misses overlap.
 
 use smallvec::SmallVec;
-use tidemill_resp::request::RequestParser;
+use tidemill_resp::request::{LargeArgument, RequestParser};
 use tidemill_store::KeyHash;
 
 use super::batch::{Batch, Request, request};
@@ -27,17 +27,21 @@ pub struct Ahead<'b>(&'b mut Batch);
 pub enum Requests<'b> {
     /// Parsed by the turn, into this batch.
     Unparsed(&'b mut Batch),
+    /// Parsed by the turn too; the first one lacks an argument in its input.
+    WithLarge(&'b mut Batch, LargeArgument<'b>),
     /// Parsed ahead.
     Ahead(Ahead<'b>),
 }
 
 impl<'b> Requests<'b> {
-    /// The batch of the turn; true if it holds all of the turn's input.
+    /// The batch of the turn; true if it holds all of the turn's input; the argument that the input
+    /// lacks.
     #[inline(always)]
-    pub(super) fn into_batch(self) -> (&'b mut Batch, bool) {
+    pub(super) fn into_batch(self) -> (&'b mut Batch, bool, Option<LargeArgument<'b>>) {
         match self {
-            Requests::Unparsed(batch) => (batch, false),
-            Requests::Ahead(Ahead(batch)) => (batch, true),
+            Requests::Unparsed(batch) => (batch, false, None),
+            Requests::WithLarge(batch, large) => (batch, false, Some(large)),
+            Requests::Ahead(Ahead(batch)) => (batch, true, None),
         }
     }
 }

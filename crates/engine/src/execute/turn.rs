@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidemill_resp::encode::{Mark, ReplyBuffer};
-use tidemill_resp::request::{ArgumentView, Limits, Progress, ProtocolError, RequestParser};
+use tidemill_resp::request::{
+    ArgumentView, LargeArgument, Limits, Progress, ProtocolError, RequestParser,
+};
 use tidemill_store::KeyHash;
 
 use super::batch::{Batch, Request, request};
@@ -56,14 +58,14 @@ pub fn run_turn<E: Enter>(
     input: &[u8],
     reply: &mut ReplyBuffer,
 ) -> Turn {
-    let (batch, is_parsed) = requests.into_batch();
+    let (batch, is_parsed, large) = requests.into_batch();
     let handlers = registry::handlers();
     worker.begin_changes(session.id(), session.is_noloop());
     let mut executor = Executor { shared, handlers, worker, session, reader, reply };
     // Relaxed: written by this thread.
     executor.worker.serves_import =
         executor.session.client.is_import_source.load(Ordering::Relaxed);
-    let turn = run_requests(&mut executor, (batch, is_parsed), parser, input);
+    let turn = run_requests(&mut executor, (batch, is_parsed), parser, (input, large));
     executor.worker.serves_import = false;
     turn
 }
@@ -73,7 +75,7 @@ fn run_requests<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     (batch, is_parsed): (&mut Batch, bool),
     parser: &mut RequestParser,
-    input: &[u8],
+    (input, mut large): (&[u8], Option<LargeArgument<'_>>),
 ) -> Turn {
     let shared = executor.shared;
     if let Some(turn) = executor.go_on_with_last(input) {
@@ -93,10 +95,11 @@ fn run_requests<E: Enter>(
         if executor.session.client.is_killed() {
             return Turn { consumed: input.len(), next: Next::Close };
         }
+        let large = large.take();
         let parsed = if is_parsed {
             Parsed::Input { consumed: 0, wanted: 1 }
         } else {
-            executor.parse(batch, parser, &input[consumed..])
+            executor.parse(batch, parser, (&input[consumed..], large))
         };
         let now_ns = shared.clock.monotonic_ns();
         executor.worker.run.begin(now_ns);
@@ -106,6 +109,9 @@ fn run_requests<E: Enter>(
             now_ns / 1000
         });
         let executed = executor.execute_batch(batch, &input[consumed..]);
+        if large.is_some() {
+            batch.release_large();
+        }
         if executor.worker.settings.quiescent == Quiescent::Batch {
             executor.reader.quiescent();
         }
@@ -167,8 +173,13 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     /// Fills the batch from `input`, and says what comes behind it.
-    fn parse(&mut self, batch: &mut Batch, parser: &mut RequestParser, input: &[u8]) -> Parsed {
-        let parsed = self.parse_requests(batch, parser, input);
+    fn parse(
+        &mut self,
+        batch: &mut Batch,
+        parser: &mut RequestParser,
+        (input, large): (&[u8], Option<LargeArgument<'_>>),
+    ) -> Parsed {
+        let parsed = self.parse_requests(batch, parser, (input, large));
         let (keyspace, database) = (&self.shared.keyspace, self.session.database);
         let guard = self.reader.enter();
         batch.hash_keys(self.shared, input, |slot| {
@@ -182,7 +193,7 @@ impl<E: Enter> Executor<'_, '_, E> {
         &mut self,
         batch: &mut Batch,
         parser: &mut RequestParser,
-        input: &[u8],
+        (input, mut large): (&[u8], Option<LargeArgument<'_>>),
     ) -> Parsed {
         let limits = Limits {
             bulk_bytes_max: self.worker.settings.bulk_bytes_max,
@@ -207,10 +218,16 @@ impl<E: Enter> Executor<'_, '_, E> {
                 offset += length;
                 continue;
             }
-            match parser.parse(rest, &limits, arguments) {
+            let parsed = match large.take() {
+                None => parser.parse(rest, &limits, arguments),
+                Some(large) => parser.parse_with_large(rest, large, &limits, arguments),
+            };
+            match parsed {
                 Ok(Progress::Complete { consumed }) => {
                     let called = self.called(&arguments.view(rest));
-                    batch.requests.push(request(called, offset, consumed));
+                    let mut request = request(called, offset, consumed);
+                    request.is_brief_read &= arguments.view(rest).large_bytes() == 0;
+                    batch.requests.push(request);
                     if let Some(called) = called {
                         self.worker.heads.remember(rest, arguments, called);
                     }
@@ -300,12 +317,13 @@ impl<E: Enter> Executor<'_, '_, E> {
                     }
                 }
             } else {
-                let alone = self.is_timed_alone(request.id, request.end - request.start);
+                let bytes = request.end - request.start + view.large_bytes();
+                let alone = self.is_timed_alone(request.id, bytes);
                 if alone {
                     self.end_run(|index| batch.view(index, input));
                 }
                 let before = self.take_pushes(before, request.id);
-                let is_large = request.end - request.start >= LARGE_BYTES_MIN as usize;
+                let is_large = bytes >= LARGE_BYTES_MIN as usize;
                 let step = match is_large.then(|| self.check_request_room(&view)) {
                     Some(Err(error)) => self.refuse(&error),
                     _ => self.execute_measured((index, before), request, &view),

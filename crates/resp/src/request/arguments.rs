@@ -2,6 +2,13 @@
 
 use crate::limits::IDLE_ARGUMENT_COUNT_MAX;
 
+/// Bytes behind one pointer that counts its owners.
+pub type SharedBytes = triomphe::ThinArc<(), u8>;
+
+/// Start of the span of an argument that was received into memory of its own: behind the end of
+/// every slice, so that no lookup of another argument costs more for it.
+const OWN_MEMORY: usize = isize::MAX as usize + 1;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
     pub start: usize,
@@ -16,6 +23,8 @@ pub struct Arguments {
     spans: Vec<Span>,
     unquoted: Vec<u8>,
     inline: bool,
+    /// The argument that was received into memory of its own.
+    large: Option<SharedBytes>,
 }
 
 impl Arguments {
@@ -54,7 +63,13 @@ impl Arguments {
     #[must_use]
     pub fn view<'a>(&'a self, input: &'a [u8]) -> ArgumentView<'a> {
         let bytes = if self.inline { &self.unquoted } else { input };
-        ArgumentView { spans: &self.spans, bytes }
+        ArgumentView { spans: &self.spans, bytes, large: self.large.as_ref() }
+    }
+
+    /// Forgets an argument that was received into memory of its own. The arguments have to be
+    /// parsed anew before they are looked at.
+    pub fn release_large(&mut self) {
+        self.large = None;
     }
 
     /// Gives back memory that an unusually large request left allocated. To be called when a
@@ -86,6 +101,12 @@ impl Arguments {
     #[inline]
     pub(super) fn push(&mut self, start: usize, length: usize) {
         self.spans.push(Span { start, length });
+    }
+
+    /// Adds an argument that was received into memory of its own.
+    pub(super) fn push_large(&mut self, bytes: &SharedBytes) {
+        self.spans.push(Span { start: OWN_MEMORY, length: bytes.slice.len() });
+        self.large = Some(bytes.clone());
     }
 
     /// As [`push`](Self::push), in a request of any length; false if there is no memory.
@@ -141,7 +162,7 @@ impl ArgumentBuffer {
     /// The arguments.
     #[must_use]
     pub fn view(&self) -> ArgumentView<'_> {
-        ArgumentView { spans: &self.spans, bytes: &self.bytes }
+        ArgumentView { spans: &self.spans, bytes: &self.bytes, large: None }
     }
 
     /// Gives back room beyond `bytes_max`.
@@ -186,7 +207,7 @@ impl OwnedArguments {
     /// The arguments.
     #[must_use]
     pub fn view(&self) -> ArgumentView<'_> {
-        ArgumentView { spans: &self.spans, bytes: &self.bytes }
+        ArgumentView { spans: &self.spans, bytes: &self.bytes, large: None }
     }
 
     /// Bytes of memory taken.
@@ -201,6 +222,7 @@ impl OwnedArguments {
 pub struct ArgumentView<'a> {
     spans: &'a [Span],
     bytes: &'a [u8],
+    large: Option<&'a SharedBytes>,
 }
 
 impl<'a> ArgumentView<'a> {
@@ -225,8 +247,35 @@ impl<'a> ArgumentView<'a> {
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> &'a [u8] {
-        let span = self.spans[index];
-        &self.bytes[span.start..span.start + span.length]
+        self.bytes_of(self.spans[index])
+    }
+
+    #[inline]
+    fn bytes_of(&self, span: Span) -> &'a [u8] {
+        self.bytes.get(span.start..span.start + span.length).unwrap_or_else(|| self.large_of(span))
+    }
+
+    #[cold]
+    fn large_of(&self, span: Span) -> &'a [u8] {
+        match self.large {
+            Some(bytes) if span.start == OWN_MEMORY => &bytes.slice,
+            _ => panic!("the arguments are not of this input"),
+        }
+    }
+
+    /// Owner of an argument's bytes, if the argument was received into memory of its own: a value
+    /// that is made of it needs no copy.
+    #[inline]
+    #[must_use]
+    pub fn owner_of(&self, argument: &[u8]) -> Option<&'a SharedBytes> {
+        self.large.filter(|large| std::ptr::eq(&raw const large.slice, argument))
+    }
+
+    /// Bytes of the argument that was received into memory of its own.
+    #[inline]
+    #[must_use]
+    pub fn large_bytes(&self) -> usize {
+        self.large.map_or(0, |large| large.slice.len())
     }
 
     /// Argument at `index` with the bytes behind it in its buffer, and its length: for code that
@@ -238,12 +287,12 @@ impl<'a> ArgumentView<'a> {
     #[must_use]
     pub fn get_in_buffer(&self, index: usize) -> (&'a [u8], usize) {
         let span = self.spans[index];
-        (&self.bytes[span.start..], span.length)
+        (self.bytes.get(span.start..).unwrap_or_else(|| self.large_of(span)), span.length)
     }
 
     /// All arguments in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let bytes = self.bytes;
-        self.spans.iter().map(move |span| &bytes[span.start..span.start + span.length])
+        let view = *self;
+        self.spans.iter().map(move |&span| view.bytes_of(span))
     }
 }

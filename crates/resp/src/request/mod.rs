@@ -16,12 +16,12 @@ mod heads;
 mod inline;
 mod parser;
 
-pub use arguments::{ArgumentBuffer, ArgumentView, Arguments, OwnedArguments};
+pub use arguments::{ArgumentBuffer, ArgumentView, Arguments, OwnedArguments, SharedBytes};
 pub use encode::{encode, encode_into};
 pub use error::ProtocolError;
 pub use heads::Heads;
 pub use inline::{UnbalancedQuotes, split_arguments};
-pub use parser::{Limits, Progress, RequestParser};
+pub use parser::{LargeArgument, Limits, Progress, RequestParser};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
 //! Resumable parser of the requests of one connection.
 
+use std::ops::Range;
+
 use memchr::memchr;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, SharedBytes};
 use super::error::ProtocolError;
 use super::inline;
 use crate::limits::{
@@ -43,6 +45,15 @@ pub enum Progress {
         /// client may claim as much as the limits allow and never send it, so reserve with care.
         wanted: usize,
     },
+}
+
+/// Last argument of a request, received into memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeArgument<'a> {
+    /// Position in the input at which its bytes would begin. Those behind it follow there.
+    pub position: usize,
+    /// All of its bytes.
+    pub bytes: &'a SharedBytes,
 }
 
 /// Incomplete request of many arguments, and the position where parsing stopped.
@@ -112,12 +123,54 @@ impl RequestParser {
         {
             return Ok(Progress::Complete { consumed });
         }
-        self.parse_any(input, limits, args)
+        self.parse_any((input, None), limits, args)
+    }
+
+    /// As [`parse`](Self::parse), of an input that lacks the bytes of one argument.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with_large(
+        &mut self,
+        input: &[u8],
+        large: LargeArgument<'_>,
+        limits: &Limits,
+        args: &mut Arguments,
+    ) -> Result<Progress, ProtocolError> {
+        self.parse_any((input, Some(large)), limits, args)
+    }
+
+    /// Place of the last argument of the request that begins `input`, if all before it is there,
+    /// and it can be received into memory of its own. The place may be behind the end of the input.
+    #[must_use]
+    pub fn last_argument(&self, input: &[u8]) -> Option<Range<usize>> {
+        // Parsing has compared the lengths with those of the client.
+        let limits = &Limits { bulk_bytes_max: usize::MAX, authenticated: true };
+        let value = |line: Result<Line, ProtocolError>| match line {
+            Ok(Line::Value { value, next }) => Some((usize::try_from(value).ok()?, next)),
+            _ => None,
+        };
+        if !self.is_idle() || input.first() != Some(&b'*') {
+            return None;
+        }
+        let (count, mut position) = value(argument_count(input, 0, limits))?;
+        // Of more arguments, it would be found again and again.
+        if count > REMEMBERED_ARGUMENT_COUNT_MIN {
+            return None;
+        }
+        for _ in 1..count {
+            let (length, start) = value(bulk_length(input, position, limits))?;
+            position = start + length + 2;
+            // None if the next line is not there.
+            input.get(position)?;
+        }
+        let (length, start) = value(bulk_length(input, position, limits))?;
+        (count > 0).then(|| start..start + length)
     }
 
     fn parse_any(
         &mut self,
-        input: &[u8],
+        (input, large): (&[u8], Option<LargeArgument<'_>>),
         limits: &Limits,
         args: &mut Arguments,
     ) -> Result<Progress, ProtocolError> {
@@ -125,7 +178,7 @@ impl RequestParser {
         loop {
             let step = match input.get(start) {
                 None => Step::Incomplete { wanted: 1 },
-                Some(b'*') => self.multibulk(input, start, limits, args)?,
+                Some(b'*') => self.multibulk((input, large), start, limits, args)?,
                 Some(_) => inline_request(input, start, args)?,
             };
             match step {
@@ -140,7 +193,7 @@ impl RequestParser {
 
     fn multibulk(
         &mut self,
-        input: &[u8],
+        (input, large): (&[u8], Option<LargeArgument<'_>>),
         start: usize,
         limits: &Limits,
         args: &mut Arguments,
@@ -155,7 +208,7 @@ impl RequestParser {
             return Ok(Step::Blank { end: next });
         }
         args.clear();
-        self.bulks(input, start, next, count as usize, limits, args)
+        self.bulks((input, large), (start, next), count as usize, limits, args)
     }
 
     #[cold]
@@ -168,14 +221,13 @@ impl RequestParser {
     ) -> Result<Step, ProtocolError> {
         let Remembered { args: kept, position, missing_count } = remembered;
         *args = kept;
-        self.bulks(input, 0, position, missing_count, limits, args)
+        self.bulks((input, None), (0, position), missing_count, limits, args)
     }
 
     fn bulks(
         &mut self,
-        input: &[u8],
-        start: usize,
-        mut position: usize,
+        (input, large): (&[u8], Option<LargeArgument<'_>>),
+        (start, mut position): (usize, usize),
         mut missing_count: usize,
         limits: &Limits,
         args: &mut Arguments,
@@ -187,8 +239,9 @@ impl RequestParser {
                     return Ok(self.leave(start, position, missing_count, 1, args));
                 }
             };
+            let large = large.filter(|large| large.position == body);
             // Cannot overflow: a length is at most i64::MAX and a position at most isize::MAX.
-            let end = body + length;
+            let end = if large.is_some() { body } else { body + length };
             match input.get(end..end + 2) {
                 Some(b"\r\n") => {}
                 Some(_) => return Err(ProtocolError::InvalidCrlf),
@@ -197,7 +250,9 @@ impl RequestParser {
                     return Ok(self.leave(start, position, missing_count, wanted, args));
                 }
             }
-            if !args.try_push(body, length) {
+            if let Some(large) = large {
+                args.push_large(large.bytes);
+            } else if !args.try_push(body, length) {
                 return Err(ProtocolError::NoMemory);
             }
             position = end + 2;
@@ -418,7 +473,8 @@ mod tests {
             for input in [&whole[..], &broken, &whole[..cut.min(whole.len())]] {
                 let Some(consumed) = short_request(input, &mut short) else { continue };
                 let mut slow = Arguments::new();
-                let read = RequestParser::new().parse_any(input, &Limits::default(), &mut slow);
+                let mut parser = RequestParser::new();
+                let read = parser.parse_any((input, None), &Limits::default(), &mut slow);
                 prop_assert_eq!(read, Ok(Progress::Complete { consumed }));
                 let (one, other) = (short.view(input), slow.view(input));
                 prop_assert!(one.iter().eq(other.iter()));

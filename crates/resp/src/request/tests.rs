@@ -1,8 +1,8 @@
 //! Answers of the parser, byte for byte those of Valkey 9.1.
 
 use super::{
-    Arguments, Limits, Progress, ProtocolError, RequestParser, UnbalancedQuotes, encode,
-    split_arguments,
+    Arguments, LargeArgument, Limits, Progress, ProtocolError, RequestParser, SharedBytes,
+    UnbalancedQuotes, encode, split_arguments,
 };
 
 /// All requests of `input`, given at once, and the final result.
@@ -233,4 +233,73 @@ fn a_long_request_behind_a_blank_one_survives_the_cut() {
         let whole_pieces = parse_in_pieces(&[&whole[..cut], &whole[cut..]], &Limits::default());
         assert_eq!(whole_pieces, parse_all(&whole, &Limits::default()), "cut at {cut}");
     }
+}
+
+/// A request as it is when its last argument was received elsewhere, and the place of that.
+fn without_last(request: &[u8], last: &[u8]) -> (Vec<u8>, usize, SharedBytes) {
+    let position = request.len() - 2 - last.len();
+    let rest = [&request[..position], b"\r\n"].concat();
+    (rest, position, SharedBytes::from_header_and_slice((), last))
+}
+
+#[test]
+fn last_argument_may_be_elsewhere() {
+    for words in [&[&b"SET"[..], b"key", b"value"][..], &[b"PING"], &[b"ECHO", b""]] {
+        let last = *words.last().expect("a request has a name");
+        let (mut input, position, bytes) = without_last(&encode(words), last);
+        let end = input.len();
+        input.extend(b"PING\r\n");
+        let large = LargeArgument { position, bytes: &bytes };
+        let (mut parser, mut args) = (RequestParser::new(), Arguments::new());
+        let limits = Limits::default();
+        for cut in 0..end {
+            let parsed = parser.parse_with_large(&input[..cut], large, &limits, &mut args);
+            let Ok(Progress::Incomplete { consumed: 0, wanted: 1.. }) = parsed else {
+                panic!("{parsed:?} of {cut} bytes");
+            };
+        }
+        let parsed = parser.parse_with_large(&input, large, &limits, &mut args);
+        assert_eq!(parsed, Ok(Progress::Complete { consumed: end }));
+        let view = args.view(&input);
+        assert!(view.iter().eq(words.iter().copied()));
+        assert_eq!(view.get(words.len() - 1), last);
+        assert_eq!(view.get_in_buffer(words.len() - 1), (last, last.len()));
+        assert_eq!(view.large_bytes(), last.len());
+        // An owner is told of these bytes, and not of equal ones.
+        let owner = view.owner_of(view.get(words.len() - 1)).expect("it is the one elsewhere");
+        assert_eq!(owner.ptr(), bytes.ptr());
+        let equal = last.to_vec();
+        assert!(view.owner_of(&equal).is_none());
+        assert_eq!(SharedBytes::strong_count(&bytes), 2, "of the arguments and of us");
+        args.release_large();
+        assert_eq!(SharedBytes::strong_count(&bytes), 1);
+        // The line end is where the argument would begin.
+        input[position] = b'x';
+        let parsed = parser.parse_with_large(&input, large, &limits, &mut args);
+        assert_eq!(parsed, Err(ProtocolError::InvalidCrlf));
+    }
+}
+
+#[test]
+fn place_of_the_last_argument_is_known_once_its_length_is() {
+    let request = encode(&[b"SET", b"key", &[b'v'; 300]]);
+    let start = request.len() - 302;
+    let parser = RequestParser::new();
+    for cut in 0..request.len() {
+        let place = (cut >= start).then_some(start..start + 300);
+        assert_eq!(parser.last_argument(&request[..cut]), place, "{cut} bytes");
+    }
+    for other in [
+        &b""[..],
+        b"PING",
+        b"*0\r\n",
+        b"*-1\r\n",
+        b"*x\r\n",
+        b"*1\r\n:300\r\n",
+        b"*1\r\n$-1\r\n",
+        b"*2\r\n$9223372036854775807\r\n",
+    ] {
+        assert_eq!(parser.last_argument(other), None, "{:?}", other.escape_ascii());
+    }
+    assert_eq!(parser.last_argument(b"*1\r\n$300\r\n"), Some(10..310));
 }

@@ -13,7 +13,7 @@ use tidemill_engine::telemetry::stats::WorkerStats;
 use tidemill_engine::worker::Worker;
 use tidemill_rcu::{Budget, Flavour, Span};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::RequestParser;
+use tidemill_resp::request::{LargeArgument, RequestParser};
 use tidemill_store::Member;
 
 use crate::connection::Connection;
@@ -159,18 +159,22 @@ impl<F: Flavour> Execution<F> {
         execute::prefetch(shared, &self.reader, database, ahead);
     }
 
-    /// Gives a connection its turn on `input`, which is in `ahead` if it was parsed ahead. Replies
-    /// are in the reply buffer afterwards.
+    /// Gives a connection its turn on `input`, which is in `ahead` if it was parsed ahead, and
+    /// lacks the argument `large`. Replies are in the reply buffer afterwards.
     #[inline]
     pub(super) fn run_turn(
         &mut self,
         shared: &Arc<Shared>,
         connection: &mut Connection,
-        input: &[u8],
+        (input, large): (&[u8], Option<LargeArgument<'_>>),
         ahead: Option<Ahead<'_>>,
     ) -> Turn {
         let Execution { reader, worker, batch, reply, .. } = self;
-        let requests = ahead.map_or(Requests::Unparsed(batch), Requests::Ahead);
+        let requests = match (ahead, large) {
+            (Some(ahead), _) => Requests::Ahead(ahead),
+            (None, Some(large)) => Requests::WithLarge(batch, large),
+            (None, None) => Requests::Unparsed(batch),
+        };
         reply.set_protocol(connection.protocol());
         let Connection { session, parser, output, .. } = connection;
         let turn =

@@ -49,7 +49,11 @@ impl<F: Flavour> EventLoop<F> {
             return self.keep_unexecuted(index);
         }
         // With little input, a buffer of its own for a read would be most of the client's memory.
-        let read = if connection.input.is_large() && !connection.transport.is_encrypted() {
+        let read = if connection.transport.is_encrypted() {
+            self.keep(index, READ_BYTES)
+        } else if connection.input.awaits_large() {
+            self.read_large(index)
+        } else if connection.input.is_large() {
             let Some(spare) = connection.input.spare() else { return self.close_for_memory(index) };
             let result = rustix::io::read(&connection.transport, spare);
             self.received(index, result).filter(|_| !self.evict_for_memory_of(index))
@@ -60,6 +64,16 @@ impl<F: Flavour> EventLoop<F> {
             self.execute_kept(index);
             self.check_input(index);
         }
+    }
+
+    /// Reads once what is missing of a large argument, and behind its end what follows.
+    fn read_large(&mut self, index: usize) -> Option<usize> {
+        let Connection { transport, input, .. } = &mut self.connections[index];
+        let result = input
+            .read_large(|unwritten| rustix::io::read(transport, unwritten).map(|(read, _)| read));
+        let count = self.received(index, result).filter(|_| !self.evict_for_memory_of(index))?;
+        let awaits_more = self.connections[index].input.awaits_large();
+        if awaits_more { Some(count) } else { self.keep(index, READ_BYTES) }
     }
 
     /// Reads at most `bytes_max`, which [`READ_BYTES`] bounds, once, and keeps them.
@@ -146,7 +160,13 @@ impl<F: Flavour> EventLoop<F> {
     /// Makes room for the known missing bytes of a half-read request.
     #[cold]
     pub(super) fn expect_input(&mut self, index: usize, wanted: usize) {
-        let input = &self.connections[index].input;
+        let Connection { input, parser, .. } = &mut self.connections[index];
+        if input.is_large()
+            && wanted >= READ_BYTES
+            && let Some(place) = parser.last_argument(input.pending())
+        {
+            input.begin_large(place);
+        }
         if input.is_large() && input.is_full(wanted) {
             // A larger one is given more by doubling.
             let is_small = input.len() < wanted.min(RESERVED_INPUT_BYTES_MAX);

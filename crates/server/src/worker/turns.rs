@@ -38,7 +38,7 @@ impl<F: Flavour> EventLoop<F> {
         let Gathered { index, input, ahead } = gathering.at(position);
         let connection = &mut connections[index];
         scheduler.begin_turn(execution.worker().now_us(), &*spec.shared.clock);
-        let turn = execution.run_turn(&spec.shared, connection, input, ahead.take());
+        let turn = execution.run_turn(&spec.shared, connection, (input, None), ahead.take());
         if turn.consumed < input.len() && !connection.input.extend(&input[turn.consumed..]) {
             execution.reply_mut().clear();
             return self.close_for_memory(index);
@@ -53,8 +53,9 @@ impl<F: Flavour> EventLoop<F> {
         if connection.state.is_open() && connection.has_work() {
             scheduler.begin_turn(execution.worker().now_us(), &*spec.shared.clock);
             let mut input = std::mem::take(&mut connection.input);
+            let pending = (input.pending(), input.large());
             let Turn { consumed, next } =
-                execution.run_turn(&spec.shared, connection, input.pending(), None);
+                execution.run_turn(&spec.shared, connection, pending, None);
             input.consume(consumed);
             connection.input = input;
             if connection.state.is_input_over() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidemill_rcu::{Domain, Limits, Qsbr};
 use tidemill_resp::encode::{Protocol, ReplyBuffer};
-use tidemill_resp::request::{OwnedArguments, RequestParser};
+use tidemill_resp::request::{LargeArgument, OwnedArguments, RequestParser, SharedBytes};
 use tidemill_store::hash::Seed;
 use tidemill_store::{Encoding, Heap, Member, Section};
 
@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::commit::Sinks;
 use crate::config::Configuration;
 use crate::execute::{self, Batch, Requests, run_turn};
+use crate::limits::BATCH_REQUESTS_MAX;
 use crate::shared::clients::ClientOrigin;
 use crate::shared::{AllocatorMemory, Host, Shared, SharedSpec};
 use crate::slots::mailbox::Notify;
@@ -93,19 +94,24 @@ impl Engine {
         let mut engine = Engine { shared, worker, reader };
         engine.reader.seat().enter();
         engine.worker.boundary(&engine.shared);
-        let client = engine.shared.clients.register(0, ClientOrigin::default(), 0);
+        engine.run(Requests::Unparsed(&mut Batch::default()), commands);
+        engine
+    }
+
+    /// Executes commands, all that there is in a turn.
+    fn run(&mut self, requests: Requests<'_>, commands: &str) {
+        let client = self.shared.clients.register(0, ClientOrigin::default(), 0);
         let turn = run_turn(
-            &engine.shared,
-            &mut engine.worker,
-            &mut Session::new(client, &engine.shared.users),
-            &mut engine.reader,
-            Requests::Unparsed(&mut Batch::default()),
+            &self.shared,
+            &mut self.worker,
+            &mut Session::new(client, &self.shared.users),
+            &mut self.reader,
+            requests,
             &mut RequestParser::new(),
             commands.as_bytes(),
             &mut ReplyBuffer::new(Protocol::Resp2),
         );
         assert_eq!(turn.consumed, commands.len(), "{:?}", turn.next);
-        engine
     }
 
     /// Verdict of a read without locks when something happens between its last lookup and its
@@ -242,4 +248,20 @@ fn a_read_of_one_leaf_counts_whatever_was_published_in_its_slot() {
     }
     let missing = engine.verdict("HGET {t}none f1", published);
     assert!(matches!(missing, Verdict::Stale(_)), "{missing:?}");
+}
+
+#[test]
+fn a_string_takes_over_the_memory_of_a_large_argument_and_nobody_else_keeps_it() {
+    let mut batch = Batch::default();
+    let bytes = SharedBytes::from_header_and_slice((), &[b'v'; 1 << 20]);
+    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", bytes.slice.len());
+    // More than a batch: the place of the argument is that of another request's by then.
+    let others = "STRLEN k\r\n".repeat(2 * BATCH_REQUESTS_MAX);
+    let mut engine = Engine::with("SET other v\r\n");
+    let before = engine.worker.heap.live_bytes();
+    let large = LargeArgument { position: head.len(), bytes: &bytes };
+    let requests = Requests::WithLarge(&mut batch, large);
+    engine.run(requests, &format!("{head}\r\n{others}"));
+    assert_eq!(SharedBytes::strong_count(&bytes), 2, "of the entry and of this test");
+    assert!(engine.worker.heap.live_bytes() - before >= bytes.slice.len() as i64);
 }

@@ -20,6 +20,7 @@ use super::*;
 use crate::connection::Connection;
 use crate::durability::Durability;
 use crate::handover::{Accepted, Placed};
+use crate::input::Input;
 use crate::limits::{
     BLOCKED_READ_US, READ_BYTES, RESERVED_INPUT_BYTES_MAX, RESERVED_TOGETHER_BYTES_MAX, ROUND_US,
     TICK_MS, UNAUTHENTICATED_INPUT_BYTES_MAX, UNAUTHENTICATED_OUTPUT_BYTES_MAX,
@@ -720,22 +721,40 @@ fn announced_and_unsent_bytes_take_next_to_no_memory() {
     }
 }
 
-#[test]
-fn a_large_argument_that_arrives_at_once_is_moved_once_up_to_a_mebibyte() {
+/// Sends a request piece by piece, and returns what `look` sees of the input behind each.
+fn looks_at_arrival<T>(request: &str, mut look: impl FnMut(&Input) -> T) -> Vec<T> {
     let mut server = Server::new();
     let mut client = server.connect();
-    let text = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n{}\r\n", "v".repeat(1_000_000));
     server.iterate();
-    let (mut sent, mut sizes) = (0, Vec::new());
+    let (mut sent, mut looks) = (0, Vec::new());
     for _ in 0..200 {
-        sent += client.socket.write(&text.as_bytes()[sent..]).unwrap_or(0);
+        sent += client.socket.write(&request.as_bytes()[sent..]).unwrap_or(0);
         server.iterate();
-        sizes.push(server.connection(&client).input.allocated_bytes());
+        looks.push(look(&server.connection(&client).input));
     }
     assert_eq!(client.receive(), "+OK\r\n");
+    looks
+}
+
+#[test]
+fn a_large_argument_that_arrives_at_once_is_moved_once_up_to_a_mebibyte() {
+    let large = format!("$1000000\r\n{}\r\n", "v".repeat(1_000_000));
+    let request = format!("*5\r\n$4\r\nMSET\r\n$1\r\nk\r\n{large}$1\r\nl\r\n$1\r\nv\r\n");
+    let mut sizes = looks_at_arrival(&request, Input::allocated_bytes);
     sizes.dedup();
     // First the bytes that were read, then room for the rest, and nothing in the end.
     assert!(sizes.len() <= 3 && sizes.last() == Some(&0), "{sizes:?}");
+}
+
+#[test]
+fn a_large_last_argument_is_read_where_it_stays() {
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$900000\r\n{}\r\n", "v".repeat(900_000));
+    let looks = looks_at_arrival(&request, |input| {
+        assert!(input.allocated_bytes() <= input.len() + READ_BYTES, "room for what is to come");
+        (input.awaits_large(), input.pending().len())
+    });
+    assert!(looks.contains(&(true, request.len() - 900_002)), "{looks:?}");
+    assert!(looks.iter().all(|look| look.1 < READ_BYTES + 100), "{looks:?}");
 }
 
 #[test]

@@ -1,4 +1,6 @@
-//! Loom models of the batches: no node goes while the walker may still read it.
+//! Loom models of the batches, `make test-loom-store`: no node goes while the walker may still read
+//! it.
+#![allow(unsafe_code)]
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;

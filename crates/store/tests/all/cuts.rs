@@ -558,3 +558,48 @@ fn a_cut_holds_no_more_of_a_hash_than_there_was_of_it() {
         assert_eq!(world.keyspace.cut_held_bytes(), 0);
     }
 }
+
+/// Cuts that are given up leave stamps behind. Epochs have sixteen bits: when one comes again, no
+/// entry of another cut has it, whether walks were completed in between or not.
+#[test]
+fn an_epoch_that_comes_again_loses_no_key() {
+    const EPOCHS: u32 = u16::MAX as u32;
+    let world = World {
+        keyspace: Keyspace::new(1, Seed::new(5, 6), NoObserver),
+        has_ended: AtomicBool::new(false),
+        is_filled: AtomicBool::new(false),
+        transfers: AtomicU64::new(0),
+    };
+    let domain = Domain::<Qsbr>::new().unwrap();
+    let mut actor = Actor::new(&world, &domain, 7);
+    let put = |actor: &Actor<'_, Qsbr>, account: usize| {
+        let [name, _] = names(account);
+        let guard = actor.member.enter();
+        let locks = &mut actor.lock(&[&name]);
+        actor.set((0, &name), account, AMOUNT, locks, guard.section());
+    };
+    let give_up = |actor: &mut Actor<'_, Qsbr>| begin(actor).0.end(&actor.heap);
+    // Stamped by its writer, in the first epoch.
+    let (cut, ..) = begin(&mut actor);
+    put(&actor, 0);
+    cut.end(&actor.heap);
+    (1..EPOCHS).for_each(|_| give_up(&mut actor));
+    let (cut, ..) = begin(&mut actor);
+    put(&actor, 1);
+    let tally = walk(&mut actor, cut, || true).unwrap();
+    assert_eq!(tally.accounts.into_keys().collect::<Vec<_>>(), [0], "the second round of epochs");
+    // A completed walk in between leaves no other stamp than its own.
+    let mut accounts = vec![0, 1];
+    for part in [1, EPOCHS / 2, EPOCHS - 1, EPOCHS] {
+        let (cut, ..) = begin(&mut actor);
+        put(&actor, accounts.len());
+        cut.end(&actor.heap);
+        (1..part).for_each(|_| give_up(&mut actor));
+        accounts.push(accounts.len());
+        let (cut, ..) = begin(&mut actor);
+        let mut found: Vec<_> =
+            walk(&mut actor, cut, || true).unwrap().accounts.into_keys().collect();
+        found.sort_unstable();
+        assert_eq!(found, accounts, "{part} cuts behind a completed walk");
+    }
+}

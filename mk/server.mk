@@ -50,7 +50,7 @@ soak: valkey-suite
 
 soak: test-asan test-tsan ## the long versions of the tests
 	cd tests && go test -count=1 -p 1 -timeout 4h ./differential -sequences 200000 -seed 0
-	cd tests && go test -count=1 -p 1 -timeout 1h ./durability -kills 70 -sequences 2000
+	cd tests && go test -count=1 -p 1 -timeout 1h ./durability -kills 70 -stepkills 20 -sequences 2000
 	cd tests && go test -count=1 -p 1 -timeout 4h ./linearizability -duration 60s -flavours qsbr,memb,mb,bp,signal
 
 .PHONY: test-repeat

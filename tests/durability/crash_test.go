@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	killCount = flag.Int("kills", 4, "times that a server is killed, by policy")
-	firstSeed = flag.Uint64("seed", 0, "seed; 0 takes one from the clock")
+	killCount     = flag.Int("kills", 4, "times that a server is killed, by policy")
+	stepKillCount = flag.Int("stepkills", 1, "kills before each step of a rewrite")
+	firstSeed     = flag.Uint64("seed", 0, "seed; 0 takes one from the clock")
 )
 
 const (

@@ -1,13 +1,18 @@
 package durability
 
 import (
+	"bufio"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -411,5 +416,128 @@ func TestFullDisk_EndsAServerThatAlwaysSyncs(t *testing.T) {
 	}
 	if !strings.Contains(server.Log(), "Can't recover from AOF write error") {
 		t.Fatal(server.Log())
+	}
+}
+
+// rewriteSteps are the system calls of the thread that rewrites, each of which is a step that a
+// crash may come before.
+var rewriteSteps = []string{
+	"openat", "pwrite64", "fdatasync", "fsync", "rename", "unlink", "renameat2", "unlinkat",
+}
+
+// threadNamed is the id of a thread of the server.
+func threadNamed(t *testing.T, server *instance.Server, name string) string {
+	t.Helper()
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", server.PID))
+	for _, path := range paths {
+		if text, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(text)) == name {
+			return filepath.Base(filepath.Dir(path))
+		}
+	}
+	t.Fatalf("there is no thread %s", name)
+	return ""
+}
+
+// killBefore lets the server be killed when the thread that rewrites makes a system call for so
+// many times. Returns what ends that.
+func killBefore(t *testing.T, server *instance.Server, call string, count int) func() {
+	t.Helper()
+	thread := threadNamed(t, server, "snapshot")
+	inject := fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, count)
+	tracer := exec.Command("strace", "-p", thread, "-e", "trace="+call, "-e", inject)
+	output, err := tracer.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracer.Start(); err != nil {
+		t.Skip(err)
+	}
+	lines := bufio.NewScanner(output)
+	if !lines.Scan() || !strings.HasSuffix(lines.Text(), "attached") {
+		_ = tracer.Wait()
+		t.Skipf("strace cannot attach: %s", lines.Text())
+	}
+	ended := make(chan struct{})
+	go func() {
+		for lines.Scan() {
+		}
+		_ = tracer.Wait()
+		close(ended)
+	}()
+	return func() {
+		_ = tracer.Process.Signal(os.Interrupt)
+		<-ended
+	}
+}
+
+// A server that is killed before any step of a rewrite, while others write, has all that it has
+// answered, and nothing twice.
+func TestRewrite_KilledBeforeEachStepLosesNothing(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip(err)
+	}
+	random := seed(t)
+	directory := t.TempDir()
+	var writers []*writer
+	for index := range writerCount {
+		writers = append(writers, &writer{index: index})
+	}
+	killed := 0
+	// rewriteOnce tells whether the rewrite was over before its end came.
+	rewriteOnce := func(call string, count int, policy string) bool {
+		server := subject(t, directory, "--appendfsync", policy, "--worker-threads", "2")
+		conn := server.Dial(t)
+		for _, writer := range writers {
+			writer.check(t, conn, writers)
+		}
+		if t.Failed() {
+			t.Fatalf("killed before %s number %d, %s: %s", call, count-1, policy, server.Log())
+		}
+		detach := killBefore(t, server, call, count)
+		defer detach()
+		var group sync.WaitGroup
+		var answered atomic.Int64
+		for _, writer := range writers {
+			own := rand.New(rand.NewPCG(random.Uint64(), 0))
+			group.Go(func() { writer.run(server.Address, own, &answered) })
+		}
+		isOver := rewriteToItsEnd(server.Address)
+		server.Kill()
+		group.Wait()
+		return isOver
+	}
+	for round := range *stepKillCount {
+		policy := []string{"everysec", "always"}[round%2]
+		for _, call := range rewriteSteps {
+			for count := 1; !rewriteOnce(call, count, policy); count++ {
+				killed++
+			}
+		}
+	}
+	if killed < 12**stepKillCount {
+		t.Errorf("%d kills: the steps are not those of a rewrite", killed)
+	}
+}
+
+// rewriteToItsEnd rewrites once, and tells whether the server was there until its end.
+func rewriteToItsEnd(address string) bool {
+	conn, err := wire.Dial(address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.Timeout = time.Minute
+	if _, err := conn.Do("BGREWRITEAOF"); err != nil {
+		return false
+	}
+	for {
+		reply, err := conn.Do("INFO", "persistence")
+		if err != nil {
+			return false
+		}
+		if strings.Contains(string(reply.Text), "aof_rewrite_in_progress:0") {
+			return true
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

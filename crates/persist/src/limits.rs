@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Bytes that are read from a log at a time.
 pub const SCAN_BYTES: usize = 256 * 1024;
 
+/// Time that a sync takes more on a disk that tests want to be slow.
+pub const SLOW_SYNC: Duration = Duration::from_secs(1);
+
 /// Time between two syncs under `appendfsync everysec`, in milliseconds.
 pub const SYNC_MS: u64 = 1000;
 

@@ -235,35 +235,28 @@ impl Durability {
         Ok(())
     }
 
-    /// Begins a rewrite under this configuration: makes the next increment. Blocks on the disk.
+    /// Begins a rewrite: makes the next increment. Blocks on the disk.
     ///
     /// # Errors
     ///
     /// The disk failed, or the directory is another server's.
-    pub(crate) fn prepare_rewrite(&self, config: &AppendOnlyConfig) -> io::Result<Rewrite> {
+    pub(crate) fn prepare_rewrite(&self, base: BaseForm) -> io::Result<Rewrite> {
         self.lock_directory().map_err(io::Error::other)?;
-        let base = BaseForm {
-            is_snapshot: config.base_is_snapshot,
-            annotates_time: config.annotates_time,
-            syncs_in_steps: config.syncs_base_in_steps,
-        };
         self.log.prepare(self.is_wanted(), base)
     }
 
-    /// Begins a rewrite that is noted already, and leaves it to the thread.
+    /// Leaves a rewrite that is noted already, with a base of this configuration, to the thread:
+    /// even its beginning syncs several times, which no worker is to wait for.
     ///
     /// # Errors
     ///
-    /// [`SavingFailed`]; the rewrite has ended then.
+    /// [`SavingFailed`]: there is no such thread; the rewrite has ended then.
     pub(crate) fn rewrite(
         &self,
         shared: &Shared,
         config: &AppendOnlyConfig,
     ) -> Result<(), SavingFailed> {
-        let begun = self.prepare_rewrite(config).map_err(|error| {
-            log::error!("The AOF rewrite cannot begin: {}", reason(&error));
-        });
-        if begun.is_ok_and(|rewrite| self.send(Job::Rewrite(rewrite))) {
+        if self.send(Job::Rewrite(base_form(config))) {
             return Ok(());
         }
         shared.rewrites.end(shared.clock.unix_us(), false);
@@ -436,6 +429,15 @@ fn alone<F: Flavour, T>(
 pub(crate) fn must_write_first_base(shared: &Shared) -> bool {
     let facts = shared.host.append_only();
     facts.is_some_and(|facts| facts.awaits_first_base) && shared.rewrites.is_running()
+}
+
+/// Form of the bases under a configuration.
+pub(crate) fn base_form(config: &AppendOnlyConfig) -> BaseForm {
+    BaseForm {
+        is_snapshot: config.base_is_snapshot,
+        annotates_time: config.annotates_time,
+        syncs_in_steps: config.syncs_base_in_steps,
+    }
 }
 
 /// Base of a log that begins with no data.

@@ -39,7 +39,7 @@ pub struct AppendOnlyFacts {
     pub awaits_first_base: bool,
 }
 
-/// Fault of each use of a file of data, for tests.
+/// Fault of each use of the files of data, for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DiskFault {
@@ -51,6 +51,8 @@ pub enum DiskFault {
     ShortWrite,
     /// Syncs, by EIO.
     Sync,
+    /// Syncs, which take a second more.
+    SlowSync,
 }
 
 /// Services of the process around the engine, for commands.

@@ -113,9 +113,13 @@ impl AppendOnlyFile {
 
     /// Notes the place of a cut in the stream. All workers are stopped, and no unit is under way:
     /// what has a number is of the time before. A log that is off is written from here on, which
-    /// the caller lets the journal be told of. Does not block on the disk, but for another attempt
-    /// to switch a log on.
+    /// the caller lets the journal be told of. One that was switched off since
+    /// [`prepare`](Self::prepare) stays off, and [`switch`](Self::switch) fails. Does not block on
+    /// the disk, but for another attempt to switch a log on.
     pub fn note_cut(&self, rewrite: &mut Rewrite) {
+        if self.generation() != rewrite.generation {
+            return;
+        }
         let mut writer = (rewrite.before != LogState::On).then(|| lock(&self.writer));
         let mut merge = self.journal.merge();
         rewrite.cut = self.journal.drain(&mut merge);

@@ -6,11 +6,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
 
 use tidemill_engine::shared::DiskFault;
 
 use super::direct::DirectFile;
 use super::{Disk, DiskFile, DiskLock};
+use crate::limits::SLOW_SYNC;
 
 /// Permissions of new files, before the process's mask: those that Valkey gives.
 const FILE_MODE: u32 = 0o644;
@@ -38,6 +40,13 @@ fn fail_by(fault: DiskFault) -> io::Result<()> {
     match FAULT.load(Ordering::Relaxed) == fault as u8 {
         true => Err(io::Error::from_raw_os_error(EIO)),
         false => Ok(()),
+    }
+}
+
+/// Pauses if the device is to be slow.
+fn pause_by_fault() {
+    if FAULT.load(Ordering::Relaxed) == DiskFault::SlowSync as u8 {
+        thread::sleep(SLOW_SYNC);
     }
 }
 
@@ -79,6 +88,7 @@ impl Disk for FileSystem {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        pause_by_fault();
         File::open(directory)?.sync_all()
     }
 
@@ -126,6 +136,7 @@ impl DiskFile for File {
 
     fn sync(&self) -> io::Result<()> {
         fail_by(DiskFault::Sync)?;
+        pause_by_fault();
         // The length is part of what `fdatasync` makes durable; the times of the file are not.
         self.sync_data()
     }

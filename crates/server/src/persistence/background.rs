@@ -14,7 +14,7 @@ use tidemill_engine::slots::parking::WaitTarget;
 use tidemill_engine::system_error::reason;
 use tidemill_host::CpuSet;
 use tidemill_host::apply::pin_current_thread;
-use tidemill_persist::append_only::Rewrite;
+use tidemill_persist::append_only::BaseForm;
 use tidemill_persist::snapshot::{Beside, SnapshotError};
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::{Cut, Heap, Member};
@@ -29,8 +29,8 @@ pub(crate) enum Job {
     Save(Cut),
     /// Loads all data, for a session that waits.
     Reload(LoadSource),
-    /// Writes a base of the log.
-    Rewrite(Rewrite),
+    /// Writes a base of the log, in this form.
+    Rewrite(BaseForm),
     /// Lets the journal be told of changes, or not, as the log needs it.
     SwitchJournal,
 }
@@ -82,7 +82,7 @@ impl<F: Flavour> SaveThread<F> {
             match self.member.offline(|| jobs.recv_timeout(SAVE_POINT_POLL)) {
                 Ok(Job::Save(cut)) => self.save(cut),
                 Ok(Job::Reload(source)) => self.reload(source),
-                Ok(Job::Rewrite(rewrite)) => self.rewrite(rewrite),
+                Ok(Job::Rewrite(base)) => self.rewrite(base),
                 Ok(Job::SwitchJournal) => self.switch_journal(),
                 Err(RecvTimeoutError::Timeout) => self.tick(),
                 Err(RecvTimeoutError::Disconnected) => return,

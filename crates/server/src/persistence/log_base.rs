@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::shared::Shared;
-use tidemill_persist::append_only::{AppendOnlyFile, Rewrite};
+use tidemill_persist::append_only::{AppendOnlyFile, BaseForm, Rewrite};
 use tidemill_persist::snapshot::{
     Beside, CommandsOutput, CutAccess, FileOutput, Purpose, SnapshotError, write,
 };
@@ -13,6 +13,7 @@ use tidemill_store::Cut;
 
 use super::background::SaveThread;
 use super::snapshot_file::{close_gate, take_token};
+use crate::durability::base_form;
 
 impl<F: Flavour> SaveThread<F> {
     /// Begins a rewrite that was asked for or that the log's growth calls for.
@@ -21,21 +22,14 @@ impl<F: Flavour> SaveThread<F> {
         if !log.wants_rewrite(shared) || !shared.rewrites.begin(shared.clock.unix_us()) {
             return;
         }
-        let log = std::sync::Arc::clone(log);
-        let config = shared.configuration().server().append_only;
-        match self.member.offline(|| log.prepare_rewrite(&config)) {
-            Ok(rewrite) => self.rewrite(rewrite),
-            Err(error) => {
-                log::error!("The AOF rewrite cannot begin: {error}");
-                self.end_rewrite(false);
-            }
-        }
+        let base = base_form(&shared.configuration().server().append_only);
+        self.rewrite(base);
     }
 
     /// Writes a base and puts it into its place.
-    pub(super) fn rewrite(&mut self, rewrite: Rewrite) {
+    pub(super) fn rewrite(&mut self, base: BaseForm) {
         log::info!("Background append only file rewriting started");
-        match self.write_base(rewrite) {
+        match self.write_base(base) {
             Ok(bytes) => {
                 log::info!("Background AOF rewrite finished successfully ({bytes} bytes)");
                 self.end_rewrite(true);
@@ -60,14 +54,15 @@ impl<F: Flavour> SaveThread<F> {
         }
     }
 
-    fn write_base(&mut self, mut rewrite: Rewrite) -> Result<u64, SnapshotError> {
+    fn write_base(&mut self, base: BaseForm) -> Result<u64, SnapshotError> {
+        let log = &self.log;
+        let mut rewrite = self.member.offline(|| log.prepare_rewrite(base))?;
         let cut = self.cut_for_log(&mut rewrite)?;
         let SaveThread { file, log, shared, member, heap } = self;
         let log = log.log();
         let mut switched = Ok(());
         member.offline(|| switched = log.switch(&mut rewrite));
         let path = log.temporary_base();
-        let base = rewrite.base();
         let created = switched.and_then(|()| match base.syncs_in_steps {
             true => log.disk().create_direct(&path),
             false => log.disk().create(&path),

@@ -97,6 +97,7 @@ fn disk_fault(cx: &mut SessionCx<'_, '_>) -> Outcome {
         ("WRITE", DiskFault::Write),
         ("SHORT-WRITE", DiskFault::ShortWrite),
         ("SYNC", DiskFault::Sync),
+        ("SLOW-SYNC", DiskFault::SlowSync),
     ];
     let wanted = cx.arg(2);
     let fault = faults.iter().find(|(name, _)| is(wanted, name));
@@ -359,8 +360,8 @@ const HELP: &[(&str, &str)] = &[
     ("DIGEST", "A checksum of all data, equal to Valkey's."),
     ("DIGEST-VALUE <key> [<key> ...]", "A checksum of each key's value, likewise."),
     (
-        "DISK-FAULT <NONE|WRITE|SHORT-WRITE|SYNC>",
-        "Lets writes or syncs of snapshot and append-only file fail.",
+        "DISK-FAULT <NONE|WRITE|SHORT-WRITE|SYNC|SLOW-SYNC>",
+        "Lets writes or syncs of snapshot and append-only file fail, or each sync take a second.",
     ),
     ("ERROR <string>", "Answers the string as an error."),
     ("HASHTABLE-CAN-ABORT-SHRINK <0|1>", "Has no effect here."),

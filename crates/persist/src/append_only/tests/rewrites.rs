@@ -79,6 +79,30 @@ fn a_rewrite_keeps_the_data_and_removes_what_it_replaces() {
     );
 }
 
+/// A log is switched off between the two first steps of a rewrite: no step behind that switches it
+/// on, and what is written once it is on again does not end at the cut of that rewrite.
+#[test]
+fn a_log_that_is_switched_off_within_a_rewrite_stays_off() {
+    for was_on in [false, true] {
+        let disk = PowerDisk::default();
+        let log = open(&disk, FsyncPolicy::EverySecond).expect("an empty disk");
+        if !was_on {
+            log.file.switch_off();
+        }
+        let mut given_up = log.file.prepare(true, COMMANDS).expect("there is room");
+        log.file.switch_off();
+        log.file.note_cut(&mut given_up);
+        assert!(!log.file.is_written(), "on before: {was_on}");
+        log.file.switch(&mut given_up).expect_err("it was switched off");
+        log.file.give_up();
+        let mut history = Vec::new();
+        assert!(rewrite(&log, &disk, &mut history, "x"), "on before: {was_on}");
+        history.push(log.push(&["SET last value".into()]));
+        log.file.write_and_sync();
+        assert_eq!(survivors(&disk, "switched on again"), history, "on before: {was_on}");
+    }
+}
+
 /// The process ends, or power is lost, before each operation on the disk in turn.
 #[test]
 fn a_rewrite_that_ends_anywhere_loses_nothing() {

@@ -225,6 +225,9 @@ func TestLoading_OfDamageEndsTheStart(t *testing.T) {
 				t.Errorf("%s: %q is missing in %v", name, part, err)
 			}
 		}
+		if strings.Contains(err.Error(), "Received SIGTERM") {
+			t.Errorf("%s: the log tells of a signal that nobody sent: %v", name, err)
+		}
 		if after, err := os.ReadFile(snapshot); err != nil || !bytes.Equal(after, damaged) {
 			t.Errorf("%s: the snapshot was changed: %v", name, err)
 		}

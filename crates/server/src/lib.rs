@@ -15,6 +15,7 @@ pub mod config;
 mod connection;
 mod connection_state;
 mod durability;
+mod end;
 mod fairness;
 mod first_load;
 mod gather;

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tidemill_engine::acl;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::migration::{MigrationDone, MigrationRequest};
-use tidemill_engine::saving::{Saving, SavingFailed};
+use tidemill_engine::saving::Saving;
 use tidemill_engine::shared::{
     AllocatorMemory, AppendOnlyFacts, Block, DiskFault, Host, LogPosition, Shared, SharedSpec,
 };
@@ -32,7 +32,8 @@ use tidemill_store::hash::Seed;
 use crate::allocator;
 use crate::clock::SystemClock;
 use crate::config::replace;
-use crate::durability::{Durability, must_write_first_base};
+use crate::durability::Durability;
+use crate::end::wait_for_end;
 use crate::first_load::begin_loading;
 use crate::handover::{Handover, Waker};
 use crate::limits::BACKGROUND_NICE;
@@ -45,7 +46,7 @@ use crate::persistence::{self, SnapshotFile};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
-use crate::process::signals::{ShutdownRequest, StopReason, StopSignals};
+use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::readiness::{Readiness, announce};
 use crate::resources::{self, WorkerResources};
@@ -156,7 +157,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
     let options = &start.config;
     let Prepared { ref placement, listeners, metrics_listeners, tls } = prepared;
     let worker_count = placement.workers.len();
-    let mut signals = StopSignals::install()?;
+    let signals = StopSignals::install()?;
     let clients_max = descriptors::fit_clients(options.clients_max, worker_count)?;
     listen::warn_of_short_queue(options.tcp_backlog);
     let (wakers, reception) =
@@ -214,7 +215,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         let ready = Readiness::new(listeners.addresses(), options, start.supervisor);
         loader = first_load.start((&shared, &domain), ready, &stop, &failure)?;
     }
-    wait_for_end(&mut signals, &snapshot_file, &shared, &domain, &stop);
+    wait_for_end(&signals, &snapshot_file, &shared, &domain, &stop);
     start.supervisor.tell_stopping();
     // Before any connection ends: a client that sees its own end finds nobody listening.
     listeners.all().iter().for_each(|listener| listener.stop());
@@ -331,70 +332,6 @@ fn start_saving<F: Flavour>(
     in_background(&start.config, placement, || {
         persistence::serve((file, cpus), durability, shared, domain)
     })
-}
-
-/// Rules by which a signal ends the server.
-#[derive(Clone, Copy, Debug, Default)]
-struct ShutdownRules {
-    saves: bool,
-    /// True if it ends also when it cannot save.
-    is_forced: bool,
-}
-
-impl ShutdownRules {
-    /// The rules that a directive names.
-    fn of(shared: &Shared, directive: &str) -> ShutdownRules {
-        let configuration = shared.configuration();
-        let value = configuration.value(directive).unwrap_or_default();
-        let says = |word: &str| value.split(' ').any(|other| other == word);
-        let saves = says("save") || !says("nosave") && !shared.settings().save_points.is_empty();
-        ShutdownRules { saves, is_forced: says("force") }
-    }
-}
-
-/// Waits until the server is to stop and all data is saved, where it is to be saved.
-fn wait_for_end<F: Flavour>(
-    signals: &mut StopSignals,
-    file: &SnapshotFile,
-    shared: &Shared,
-    domain: &Arc<Domain<F>>,
-    stop: &AtomicBool,
-) {
-    loop {
-        // SHUTDOWN of a client has saved already.
-        let (is_saved, how) = match signals.wait() {
-            StopReason::Client => (true, ShutdownRules::default()),
-            StopReason::Signal(directive) => (false, ShutdownRules::of(shared, directive)),
-        };
-        // Acquire: pairs with the Release of a worker that ended by itself, while it loaded or by a
-        // defect. Data of that moment must not take the place of the last save.
-        let has_failed = stop.load(Ordering::Acquire);
-        let is_loading = shared.loading.is_running();
-        if is_loading && !has_failed {
-            log::warn!("Received shutdown signal during loading, scheduling shutdown.");
-        }
-        let is_partial = has_failed || is_loading;
-        if !is_saved && !is_partial && !how.is_forced && must_write_first_base(shared) {
-            log::error!("Writing initial AOF, can't exit.");
-            signals.go_on();
-            continue;
-        }
-        if is_saved || is_partial || !how.saves {
-            shared.loading.stop();
-            return;
-        }
-        log::info!("Saving the final RDB snapshot before exiting.");
-        match file.save_at_end(shared, domain, stop) {
-            Ok(()) => return,
-            Err(SavingFailed) if how.is_forced => {
-                return log::warn!("Error trying to save the DB, but the signal forces the exit.");
-            }
-            Err(SavingFailed) => {
-                log::error!("Error trying to save the DB, can't exit.");
-                signals.go_on();
-            }
-        }
-    }
 }
 
 fn remove_unix_socket(config: &ServerConfig) {
@@ -586,6 +523,10 @@ impl Host for Process {
         // Release: pairs with the Acquire in the workers' loops.
         self.stop.store(true, Ordering::Release);
         stop_this_process();
+    }
+
+    fn forget_signals(&self) {
+        self.shutdown.forget_signals();
     }
 
     fn log(&self, level: u8, message: &[u8]) {

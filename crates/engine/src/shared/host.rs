@@ -61,6 +61,9 @@ pub trait Host: Send + Sync + 'static {
     /// addresses.
     fn shut_down(&self, requested_by: &str);
 
+    /// Forgets the signals that asked for the end of the server until now.
+    fn forget_signals(&self) {}
+
     /// Touches memory that is not there, for `DEBUG SEGFAULT`. Hosts without unsafe code end
     /// otherwise.
     fn violate_memory(&self) {

@@ -36,6 +36,7 @@ use crate::shared::memory_limit::MemoryLimit;
 use crate::shared::monitor::Monitors;
 use crate::shared::pause::{Pause, PauseMode};
 use crate::shared::rewrites::Rewrites;
+use crate::shared::signalled_end::SignalledEnd;
 use crate::shared::snapshots::{AlreadySaving, Snapshots};
 use crate::shared::tracking::ClientTracking;
 use crate::shared::write_refusal::WriteRefusal;
@@ -108,6 +109,7 @@ pub struct Shared {
     /// Memory that the server may have, as of its start.
     memory_bytes: u64,
     expires_actively: AtomicBool,
+    is_cron_paused: AtomicBool,
     verifies_checksums: AtomicBool,
     config: LiveConfig,
     /// When the server started, Unix time in microseconds.
@@ -120,6 +122,8 @@ pub struct Shared {
     pub loading: Loading,
     /// Rewrites of the append-only file.
     pub rewrites: Rewrites,
+    /// The end that a signal asked for.
+    pub signalled_end: SignalledEnd,
     /// Live bytes that threads besides the workers published, less what they retired.
     other_live_bytes: AtomicU64,
     pause: Pause,
@@ -205,12 +209,14 @@ impl Shared {
             peak_bytes: AtomicU64::new(0),
             memory_bytes: spec.host.memory_bytes(),
             expires_actively: AtomicBool::new(true),
+            is_cron_paused: AtomicBool::new(false),
             verifies_checksums: AtomicBool::new(true),
             config: LiveConfig::new(spec.configuration),
             host: spec.host,
             snapshots: Snapshots::new(started_us / 1_000_000),
             loading: Loading::default(),
             rewrites: Rewrites::default(),
+            signalled_end: SignalledEnd::default(),
             other_live_bytes: AtomicU64::new(0),
             pause: Pause::default(),
             errors: ErrorCounts::default(),
@@ -519,6 +525,19 @@ impl Shared {
     pub fn expires_actively(&self) -> bool {
         // Relaxed: a switch for tests; each sweep sees it soon.
         self.expires_actively.load(Ordering::Relaxed)
+    }
+
+    /// True while periodic work of the workers and the end by a signal are put off (`DEBUG
+    /// PAUSE-CRON`).
+    #[must_use]
+    pub fn is_cron_paused(&self) -> bool {
+        // Relaxed, also below: a switch for tests, looked at again and again.
+        self.is_cron_paused.load(Ordering::Relaxed)
+    }
+
+    /// Puts periodic work off, or no longer.
+    pub fn pause_cron(&self, is_paused: bool) {
+        self.is_cron_paused.store(is_paused, Ordering::Relaxed);
     }
 
     /// Switches active expiry on or off.

@@ -22,8 +22,13 @@ pub struct SaveRules {
     pub syncs_in_steps: bool,
 }
 
-/// Name of the file before it is complete.
-fn temporary(path: &Path, kind: &str) -> PathBuf {
+/// Path of the file of a save before it is complete.
+#[must_use]
+pub fn temporary(path: &Path) -> PathBuf {
+    temporary_of(path, "")
+}
+
+fn temporary_of(path: &Path, kind: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("temp-{kind}{name}"))
 }
@@ -48,7 +53,7 @@ pub fn save(
     heap: &Heap,
     rules: &SaveRules,
 ) -> Result<u64, SnapshotError> {
-    let temporary = temporary(path, "");
+    let temporary = temporary(path);
     let created = match rules.syncs_in_steps {
         true => disk.create_direct(&temporary),
         false => disk.create(&temporary),
@@ -110,7 +115,7 @@ pub fn save_nothing(
     shared: &Shared,
     rules: &SaveRules,
 ) -> Result<(), SnapshotError> {
-    let temporary = temporary(path, "empty-");
+    let temporary = temporary_of(path, "empty-");
     let out = FileOutput::new(disk.create(&temporary)?, false);
     // Libraries are no keys: FLUSHALL keeps them.
     let libraries = shared.scripts.functions.sources();

@@ -21,7 +21,7 @@ use tidemill_persist::disk::{Disk, DiskFile, DiskLock};
 use tidemill_persist::limits::INSERTERS_MAX;
 use tidemill_persist::load::{LoadError, LoadFault, LoadRules, Loaded, check_version, load, open};
 use tidemill_persist::snapshot::{
-    Alone, CutAccess, Purpose, SaveRules, SnapshotError, WriteRules, save, save_nothing,
+    Alone, CutAccess, Purpose, SaveRules, SnapshotError, WriteRules, save, save_nothing, temporary,
 };
 use tidemill_rcu::{Domain, Flavour, Limits};
 use tidemill_store::gate::ClosedGate;
@@ -45,6 +45,15 @@ pub(crate) struct SnapshotFile {
     to_thread: Mutex<Option<Sender<Job>>>,
     /// The append-only file beside it.
     log: Arc<Durability>,
+}
+
+/// Reason why data was not saved before the end of the server, which goes on then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSaved {
+    /// The log says why.
+    Failed,
+    /// A client called the end off.
+    CalledOff,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -178,23 +187,24 @@ impl SnapshotFile {
 
     /// Saves everything before the server ends, and lets nobody write behind it. Ends a save that
     /// is under way, and waits for a script that is: half of one must not be in the file. Blocks
-    /// until that is durable; a client that ends the server without a save ends the waiting.
+    /// until that is durable; a client that ends the server without a save ends the waiting, and so
+    /// does one that calls the end off, until all workers are stopped.
     ///
     /// # Errors
     ///
-    /// [`SavingFailed`]; the server goes on then.
+    /// [`NotSaved`]; the server goes on then.
     pub(crate) fn save_at_end<F: Flavour>(
         &self,
         shared: &Shared,
         domain: &Arc<Domain<F>>,
         stop: &AtomicBool,
-    ) -> Result<(), SavingFailed> {
+    ) -> Result<(), NotSaved> {
         if shared.snapshots.cancel() {
             log::warn!("A snapshot is being saved: it is given up");
         }
         let mut member = shared.keyspace.join(domain).map_err(|error| {
             log::error!("{error}");
-            SavingFailed
+            NotSaved::Failed
         })?;
         // Bounded by the disk: its thread looks behind each piece that it writes.
         shared.rewrites.cancel();
@@ -204,23 +214,34 @@ impl SnapshotFile {
         let heap = member.heap(Limits::default());
         let seat = std::rc::Rc::clone(member.seat());
         // Acquire: pairs with the Release of the worker that stops the server.
-        let is_over = || stop.load(Ordering::Acquire);
+        let is_stopped = || stop.load(Ordering::Acquire);
+        let is_over = || is_stopped() || shared.signalled_end.is_called_off();
         let Some(token) = take_token_unless(shared, &seat, &mut member, is_over) else {
-            return Ok(());
+            return if is_stopped() { Ok(()) } else { Err(NotSaved::CalledOff) };
         };
         let gate = close_gate(shared, &seat, &mut member);
+        if !shared.signalled_end.decide() {
+            return Err(NotSaved::CalledOff);
+        }
         let mut begun = None;
         ReadSide::section(&mut member, &mut |section| {
             begun = shared.begin_save(&gate, section, false).ok();
         });
-        let cut = begun.ok_or(SavingFailed)?;
-        self.save(shared, cut, &mut member, &heap)?;
+        let cut = begun.ok_or(NotSaved::Failed)?;
+        let saved = self.save(shared, cut, &mut member, &heap);
+        saved.map_err(|SavingFailed| NotSaved::Failed)?;
         shared.clients.kill_all();
         // Release: pairs with the Acquire in the workers' loops; also ordered by the gate.
         stop.store(true, Ordering::Release);
         drop(gate);
         drop(token);
         Ok(())
+    }
+
+    /// Removes the file of a save that is not complete: the process ends at once.
+    pub(crate) fn remove_incomplete(&self) {
+        // Mostly there is none.
+        let _ = self.disk.unlink(&temporary(&self.path));
     }
 
     /// The file to be loaded; none if it is absent.

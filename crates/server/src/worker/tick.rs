@@ -15,6 +15,9 @@ use crate::connection::Connection;
 impl<F: Flavour> EventLoop<F> {
     /// Does what is done once per tick.
     pub(super) fn tick(&mut self) {
+        if self.spec.shared.is_cron_paused() {
+            return;
+        }
         self.execution.shrink_buffers();
         self.take_overdue();
         self.look_at_listeners();

@@ -42,6 +42,7 @@ pub(super) fn debug(cx: &mut SessionCx<'_, '_>) -> Outcome {
         () if is(name, "DIGEST-VALUE") && count >= 2 => digest::values(cx),
         () if is(name, "LISTPACK") && count == 3 => structures::listpack(cx),
         () if is(name, "SET-ACTIVE-EXPIRE") && count == 3 => set_active_expire(cx),
+        () if is(name, "PAUSE-CRON") && count == 3 => pause_cron(cx),
         () if is(name, "SET-DISABLE-DENY-SCRIPTS") && count == 3 => set_disable_deny_scripts(cx),
         () if is(name, "PROTOCOL") && count == 3 => protocol(cx),
         () if is(name, "ERROR") && count == 3 => error(cx),
@@ -176,6 +177,12 @@ fn is_on(argument: &[u8]) -> bool {
 
 fn set_active_expire(cx: &mut SessionCx<'_, '_>) -> Outcome {
     cx.shared.set_active_expiry(is_on(cx.arg(2)));
+    cx.reply.ok();
+    Ok(())
+}
+
+fn pause_cron(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    cx.shared.pause_cron(is_on(cx.arg(2)));
     cx.reply.ok();
     Ok(())
 }
@@ -343,7 +350,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "DICT-RESIZING",
     "HASHTABLE-CAN-ABORT-SHRINK",
     "PAUSE-AFTER-FORK",
-    "PAUSE-CRON",
 ];
 
 fn without_effect(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -375,7 +381,7 @@ const HELP: &[(&str, &str)] = &[
     ("OOM", "Crashes the server as when no memory can be had."),
     ("PANIC", "Crashes the server as a fault of its own does."),
     ("PAUSE-AFTER-FORK <0|1>", "Has no effect here."),
-    ("PAUSE-CRON <0|1>", "Has no effect here."),
+    ("PAUSE-CRON <0|1>", "Puts periodic work of clients, and the end by a signal, off."),
     (
         "POPULATE <count> [<prefix>] [<size>]",
         "Makes strings <prefix>:<number>, `key` by default, where there are none; not journaled.",

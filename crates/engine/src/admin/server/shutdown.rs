@@ -18,6 +18,8 @@ struct Options {
     saves: Option<bool>,
     /// A save that fails is no obstacle.
     is_forced: bool,
+    /// The end that a signal asked for is called off; nothing else is said then.
+    calls_off: bool,
 }
 
 impl Options {
@@ -37,14 +39,11 @@ impl Options {
         if says("FAILOVER") {
             return Err("ERR SHUTDOWN FAILOVER is only supported in cluster mode.".into());
         }
-        if says("ABORT") {
-            return Err("ERR No shutdown in progress.".into());
-        }
         let saves = match (says("SAVE"), says("NOSAVE")) {
             (false, false) => None,
             (saves, _) => Some(saves),
         };
-        Ok(Options { saves, is_forced: says("FORCE") })
+        Ok(Options { saves, is_forced: says("FORCE"), calls_off: says("ABORT") })
     }
 }
 
@@ -58,9 +57,24 @@ fn origin(cx: &SessionCx<'_, '_>) -> String {
     )
 }
 
+/// `SHUTDOWN ABORT`: the end by a signal is called off while it waits. `SHUTDOWN` of a client ends
+/// the server in one step, and is never in progress.
+fn call_off(cx: &mut SessionCx<'_, '_>) -> Outcome {
+    if !cx.shared.signalled_end.call_off() {
+        return Err("ERR No shutdown in progress.".into());
+    }
+    cx.shared.host.forget_signals();
+    cx.shared.host.log(2, b"Shutdown manually aborted.");
+    cx.reply.ok();
+    Ok(())
+}
+
 /// Saves, and stops the server before anybody can write again.
 pub(super) fn shutdown(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let options = Options::parse(cx)?;
+    if options.calls_off {
+        return call_off(cx);
+    }
     let shared = cx.shared;
     if shared.snapshots.cancel() {
         // Its thread notices soon; the file as of now is another one.

@@ -68,11 +68,23 @@ pub trait Saving: fmt::Debug + Send + Sync {
     fn load_in_background(&self, source: LoadSource) -> Result<(), SavingFailed>;
 }
 
+/// Treatment of the keys and libraries that there are when a file is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Present {
+    /// Keys were removed before, or there were none; libraries are those of the file alone.
+    #[default]
+    Removed,
+    /// They stay. One that the file has too is a fault.
+    Kept,
+    /// They stay, unless the file has one of the same name.
+    Replaced,
+}
+
 /// Files that all data is loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadSource {
     /// The snapshot.
-    Snapshot,
+    Snapshot(Present),
     /// The append-only file.
     Log,
 }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidemill_engine::expiry_clock::ExpiryClock;
+use tidemill_engine::saving::Present;
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::stored::DraftError;
@@ -66,6 +67,8 @@ pub struct LoadRules<'r> {
     pub verifies_checksum: bool,
     /// True if keys are kept whose time is over: what comes behind the file deletes them.
     pub keeps_expired: bool,
+    /// Treatment of keys and libraries that there are already.
+    pub present: Present,
 }
 
 /// Reason why a file cannot be loaded.

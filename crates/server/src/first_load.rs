@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use tidemill_engine::config::ServerConfig;
+use tidemill_engine::saving::Present;
 use tidemill_engine::shared::Shared;
 use tidemill_persist::load::{LoadError, LoadFault};
 use tidemill_rcu::{Domain, Flavour};
@@ -61,7 +62,7 @@ impl FirstLoad {
     ) -> Result<(), Option<String>> {
         match self {
             FirstLoad::Nothing => Ok(()),
-            FirstLoad::Snapshot(file) => match file.load_all(shared, domain) {
+            FirstLoad::Snapshot(file) => match file.load_all(shared, domain, Present::Removed) {
                 Ok(()) => {
                     shared.loading.end();
                     Ok(())

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use tidemill_engine::saving::Present;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::mailbox::Notify;
 use tidemill_persist::append_only::{Replay, ReplayFault, Stopped};
@@ -271,6 +272,7 @@ impl<F: Flavour> Replay for LogReader<'_, F> {
         let (shared, settings) = (self.shared, self.shared.settings());
         let rules = LoadRules {
             keeps_expired: true,
+            present: Present::Removed,
             clock: shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: settings.snapshot_checksum,

@@ -4,12 +4,14 @@ use std::fmt;
 
 use tidemill_rdb::value::{Item, ValueEncoding, ValueType};
 use tidemill_store::{
-    Collection, EntrySpec, Heap, KeyHash, Kind, NewValue, OwnedEntry, Section, SlotLock, TreeSpec,
+    Collection, Disposal, EntrySpec, Heap, KeyHash, Kind, NewValue, OwnedEntry, Section, SlotLock,
+    TreeSpec,
 };
 
 use super::draft::{BadItem, Draft, HashDraft, ListDraft, SetDraft, SortedSetDraft, StreamDraft};
 use crate::expiry_clock::ExpiryClock;
 use crate::handlers::string::encoding_of;
+use crate::saving::Present;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::slots::registry::SlotRegistry;
@@ -221,6 +223,7 @@ impl<'h> KeyDraft<'h> {
     /// [`DraftError::Duplicate`]; [`DraftError::Malformed`] for a value without elements.
     pub fn put(
         self,
+        present: Present,
         section: Section<'_>,
     ) -> Result<Option<KeyDraft<'h>>, (Box<KeySpec>, DraftError)> {
         let key_hash = self.spec.key_hash;
@@ -230,11 +233,14 @@ impl<'h> KeyDraft<'h> {
         let lock = &mut lock;
         let KeyDraft { spec, recency, value, shared, heap, .. } = self;
         let (database, hash) = (spec.database, key_hash.hash);
-        if lock.find(database, key_hash, &spec.name, section).is_some() {
-            if let Value::String(Some(entry)) = value {
-                entry.discard(heap);
+        if let Some(found) = lock.find(database, key_hash, &spec.name, section) {
+            if present != Present::Replaced {
+                if let Value::String(Some(entry)) = value {
+                    entry.discard(heap);
+                }
+                return Err((Box::new(spec), DraftError::Duplicate));
             }
-            return Err((Box::new(spec), DraftError::Duplicate));
+            lock.remove(database, hash, found, Disposal::RetireValue, section, heap);
         }
         let put = match value {
             Value::String(None) => Err(DraftError::Malformed),

@@ -119,6 +119,7 @@ impl<'l, F: Flavour> Inserter<'l, F> {
         let keyspace = &self.shared.keyspace;
         while !self.whole.is_empty() {
             let mut drafts = std::mem::take(&mut self.whole);
+            let present = self.rules.present;
             let (before_offset, whole, loaded) =
                 (self.before_offset, &mut self.whole, &mut self.loaded);
             self.member.inside(|member| {
@@ -133,7 +134,7 @@ impl<'l, F: Flavour> Inserter<'l, F> {
                     keyspace.prefetch_buckets(database, std::iter::once(key_hash), section);
                 }
                 for draft in drafts.drain(..) {
-                    match draft.put(section) {
+                    match draft.put(present, section) {
                         Ok(None) => loaded.keys += 1,
                         Ok(Some(waiting)) => whole.push(waiting),
                         Err((spec, error)) => return Err(fault(&spec, before_offset, error)),

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use tidemill_engine::execute::restore_libraries;
+use tidemill_engine::saving::Present;
 use tidemill_engine::script::{Policy, RestoreError};
 use tidemill_engine::shared::Shared;
 use tidemill_rcu::{Domain, Flavour, Limits};
@@ -265,9 +266,13 @@ impl<'l, F: Flavour> Parser<'l, F> {
             .try_for_each(|index| self.send_if(index, |batch| !batch.is_empty()))?;
         self.own.put()?;
         self.own.publish();
-        // In the place of those that there are: the file has all data.
+        let policy = match self.rules.present {
+            Present::Removed => Policy::Flush,
+            Present::Kept => Policy::Append,
+            Present::Replaced => Policy::Replace,
+        };
         let sources = self.libraries.iter().map(|source| &source[..]);
-        restore_libraries(self.shared, sources, Policy::Flush).map_err(|error| match error {
+        restore_libraries(self.shared, sources, policy).map_err(|error| match error {
             RestoreError::Library(text) => LoadFault::Library(text),
             RestoreError::Payload => LoadFault::Library(b"no payload".to_vec()),
         })?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_engine::commit::Sinks;
 use tidemill_engine::config::Configuration;
 use tidemill_engine::execute;
+use tidemill_engine::saving::Present;
 use tidemill_engine::shared::{Shared, SharedSpec};
 use tidemill_engine::stored::encode::UseRules;
 use tidemill_persist::disk::simulated::SimulatedDisk;
@@ -116,6 +117,7 @@ impl Server {
         let settings = self.shared.settings();
         let rules = LoadRules {
             keeps_expired: false,
+            present: Present::Removed,
             clock: self.shared.expiry_clock(),
             settings: &settings,
             verifies_checksum: true,

@@ -102,9 +102,9 @@ impl<F: Flavour> SaveThread<F> {
     fn reload(&mut self, source: LoadSource) {
         let SaveThread { file, log, shared, member, .. } = self;
         let is_loaded = match source {
-            LoadSource::Snapshot => {
+            LoadSource::Snapshot(present) => {
                 let domain = Arc::clone(member.domain());
-                let loaded = member.offline(|| file.load_all(shared, &domain));
+                let loaded = member.offline(|| file.load_all(shared, &domain, present));
                 loaded.inspect_err(|error| log::error!("{}", file.describe(error))).is_ok()
             }
             LoadSource::Log => log.reload(shared, member),

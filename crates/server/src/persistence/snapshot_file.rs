@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tidemill_engine::access::section::ReadSide;
 use tidemill_engine::config::ServerConfig;
-use tidemill_engine::saving::{LoadSource, Saving, SavingFailed};
+use tidemill_engine::saving::{LoadSource, Present, Saving, SavingFailed};
 use tidemill_engine::settings::Settings;
 use tidemill_engine::shared::Shared;
 use tidemill_engine::slots::parking::Ticket;
@@ -255,6 +255,7 @@ impl SnapshotFile {
             settings,
             verifies_checksum: settings.snapshot_checksum && shared.verifies_checksums(),
             keeps_expired: false,
+            present: Present::Removed,
         }
     }
 
@@ -267,7 +268,8 @@ impl SnapshotFile {
         LoadError { path: self.path.clone(), fault: LoadFault::Io(error) }
     }
 
-    /// Loads the file into an empty keyspace that workers do not touch. Blocks until it is loaded.
+    /// Loads the file into a keyspace that workers do not touch, which is empty unless its keys are
+    /// kept. Blocks until it is loaded.
     ///
     /// # Errors
     ///
@@ -276,13 +278,14 @@ impl SnapshotFile {
         &self,
         shared: &Shared,
         domain: &Arc<Domain<F>>,
+        present: Present,
     ) -> Result<(), LoadError> {
         let file = self.open_to_load()?;
         let file = file.ok_or_else(|| self.io_error(io::ErrorKind::NotFound.into()))?;
         let total_bytes = file.length().map_err(|error| self.io_error(error))?;
         shared.loading.set_total_bytes(total_bytes);
         let settings = shared.settings();
-        let rules = self.load_rules(shared, &settings);
+        let rules = LoadRules { present, ..self.load_rules(shared, &settings) };
         let begun = Instant::now();
         let mut logged = Instant::now();
         let note = &mut |loaded: Loaded| note_progress(shared, loaded, &mut logged);

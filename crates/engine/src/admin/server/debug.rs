@@ -390,7 +390,11 @@ const HELP: &[(&str, &str)] = &[
     ("PROTOCOL <type>", "Answers a value of a type, of which it names all when asked for another."),
     ("QUICKLIST <key> [<0|1>]", "Whether the value's encoding is `quicklist`."),
     ("QUICKLIST-PACKED-THRESHOLD <size>", "Has no effect here."),
-    ("RELOAD [NOSAVE]", "Saves the data and loads them again; NOSAVE only loads."),
+    (
+        "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+        "Saves the data and loads them again. NOSAVE only loads; NOFLUSH keeps what there is, and \
+         MERGE lets keys of the file replace those.",
+    ),
     ("REPLYBUFFER <PEAK-RESET-TIME|RESIZING> <value>", "Has no effect here."),
     ("SDSLEN <key>", "Lengths of a key and of its string."),
     ("SEGFAULT", "Crashes the server as touching wrong memory does."),

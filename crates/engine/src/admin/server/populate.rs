@@ -12,6 +12,7 @@ use crate::commit::EventClass;
 use crate::error::CommandError;
 use crate::limits::ELEMENT_OVERHEAD_BYTES;
 use crate::memory::{self, Room};
+use crate::saving::Present;
 use crate::stored::{KeyDraft, KeySpec};
 
 /// Keys that are made in one read section.
@@ -78,7 +79,7 @@ fn make(
             let key = KeyDraft::new(spec, &worker.settings, clock, shared, &worker.heap);
             let mut key = key.expect("strings are stored");
             key.take(Item::String(&value)).expect("a string is one item");
-            let is_new = matches!(key.put(section), Ok(None));
+            let is_new = matches!(key.put(Present::Kept, section), Ok(None));
             if !is_new {
                 continue;
             }

@@ -11,7 +11,7 @@ use crate::admin::alone::alone;
 use crate::admin::keyspace::flush::{forget_tracked, touch_watched};
 use crate::commit::ActiveSinks;
 use crate::error::CommandError;
-use crate::saving::LoadSource;
+use crate::saving::{LoadSource, Present};
 use crate::shared::loading::Reload;
 use crate::shared::{AlreadySaving, Shared};
 use crate::slots::parking::WaitTarget;
@@ -161,7 +161,7 @@ pub(super) fn load_log(cx: &mut SessionCx<'_, '_>) -> Outcome {
     alone(cx, |cx, gate, unit| {
         // Records that are replayed are in the log.
         cx.shared.sinks.switch(ActiveSinks::empty(), gate);
-        empty_and_load(cx, (gate, unit), LoadSource::Log);
+        begin_load(cx, (gate, unit), LoadSource::Log);
     })?;
     Err(Stop::wait(WaitTarget::Reload))
 }
@@ -180,14 +180,41 @@ fn reload_outcome(cx: &mut SessionCx<'_, '_>, failed: &'static str) -> Option<Ou
     }
 }
 
+/// Options of `DEBUG RELOAD`.
+#[derive(Clone, Copy)]
+struct ReloadOptions {
+    saves: bool,
+    present: Present,
+}
+
+impl ReloadOptions {
+    fn parse(cx: &SessionCx<'_, '_>) -> Result<ReloadOptions, CommandError> {
+        let (mut saves, mut flushes, mut merges) = (true, true, false);
+        for option in cx.args.iter().skip(2) {
+            match () {
+                () if is(option, "NOSAVE") => saves = false,
+                () if is(option, "NOFLUSH") => flushes = false,
+                () if is(option, "MERGE") => merges = true,
+                () => {
+                    let text =
+                        "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+                    return Err(text.into());
+                }
+            }
+        }
+        let present = match (flushes, merges) {
+            (true, _) => Present::Removed,
+            (false, false) => Present::Kept,
+            (false, true) => Present::Replaced,
+        };
+        Ok(ReloadOptions { saves, present })
+    }
+}
+
 /// `DEBUG RELOAD`: all data through the file and back. The session waits while another thread
 /// loads; others are answered that data is being loaded.
 pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let saves = match cx.args.len() {
-        2 => true,
-        3 if is(cx.arg(2), "NOSAVE") => false,
-        _ => return Err("ERR DEBUG RELOAD only supports the NOSAVE option.".into()),
-    };
+    let options = ReloadOptions::parse(cx)?;
     if cx.in_transaction {
         return Err("ERR DEBUG RELOAD is not supported in a transaction".into());
     }
@@ -195,44 +222,47 @@ pub(super) fn reload(cx: &mut SessionCx<'_, '_>) -> Outcome {
         return outcome;
     }
     give_way_to_save(cx)?;
-    alone(cx, |cx, gate, unit| begin_reload(cx, (gate, unit), saves))??;
+    alone(cx, |cx, gate, unit| begin_reload(cx, (gate, unit), options))??;
     Err(Stop::wait(WaitTarget::Reload))
 }
 
-/// Empties the keyspace, and leaves the loading to another thread. Nothing is lost when the file is
-/// not even of a known version.
+/// Saves, empties the keyspace, and leaves the loading to another thread, as the options say.
+/// Nothing is lost when the file is not even of a known version.
 fn begin_reload(
     cx: &mut SessionCx<'_, '_>,
     (gate, unit): (&ClosedGate<'_>, &mut Unit<'_>),
-    saves: bool,
+    options: ReloadOptions,
 ) -> Result<(), CommandError> {
     let shared = cx.shared;
     let saving = shared.host.saving();
-    if saves {
+    if options.saves {
         let cut = begin(cx, gate, false)?;
         saving.save(shared, cut, cx.reader, &cx.worker.heap).map_err(|_| FAILED)?;
     }
     saving.check_loadable(shared).map_err(|_| CommandError::from(LOAD_FAILED))?;
-    empty_and_load(cx, (gate, unit), LoadSource::Snapshot);
+    begin_load(cx, (gate, unit), LoadSource::Snapshot(options.present));
     Ok(())
 }
 
-/// Empties the keyspace, and leaves the loading to another thread.
-fn empty_and_load(
+/// Empties the keyspace, unless keys are to be kept, and leaves the loading to another thread.
+fn begin_load(
     cx: &mut SessionCx<'_, '_>,
     (gate, unit): (&ClosedGate<'_>, &mut Unit<'_>),
     source: LoadSource,
 ) {
     let shared = cx.shared;
     let databases = 0..shared.keyspace.databases_end();
-    // As a flush does: that the same keys come back is not known yet.
+    // As a flush does: that the same keys come back is not known yet, nor which are replaced.
     let emptied: Vec<_> = databases.clone().map(|database| (database, None)).collect();
     touch_watched(cx, gate, unit, &emptied);
     forget_tracked(cx, gate, unit);
-    let heap = &cx.worker.heap;
-    let detached: Vec<_> =
-        databases.filter_map(|database| shared.keyspace.detach(database, gate, heap)).collect();
-    shared.note_detached(&detached);
+    let keeps_keys = matches!(source, LoadSource::Snapshot(Present::Kept | Present::Replaced));
+    if !keeps_keys {
+        let (keyspace, heap) = (&shared.keyspace, &cx.worker.heap);
+        let detached: Vec<_> =
+            databases.filter_map(|database| keyspace.detach(database, gate, heap)).collect();
+        shared.note_detached(&detached);
+    }
     shared.loading.begin_reload(cx.session.id(), shared.clock.unix_us() / 1_000_000);
     cx.worker.refresh_loading(shared);
     if shared.host.saving().load_in_background(source).is_err() {

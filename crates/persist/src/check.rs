@@ -1,5 +1,7 @@
 //! Check of an RDB file without a keyspace: all of it is read, nothing is kept.
 
+mod statistics;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -8,6 +10,8 @@ use tidemill_rdb::{DecodeError, ReadError, Version, VersionCheck};
 
 use crate::disk::Disk;
 use crate::limits::LOAD_CHUNK_BYTES;
+
+pub use statistics::{Statistics, StatisticsFormat};
 
 /// Counts of what a file has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,11 +50,16 @@ pub enum CheckFault {
 /// [`CheckFault`], beside what was whole before.
 pub fn check(disk: &dyn Disk, path: &Path) -> (Checked, Result<(), CheckFault>) {
     let mut checked = Checked::default();
-    let result = read(disk, path, &mut checked);
+    let result = read(disk, path, &mut checked, None);
     (checked, result)
 }
 
-fn read(disk: &dyn Disk, path: &Path, checked: &mut Checked) -> Result<(), CheckFault> {
+fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    checked: &mut Checked,
+    mut statistics: Option<&mut Statistics>,
+) -> Result<(), CheckFault> {
     let file = disk.open(path).map_err(CheckFault::Io)?;
     let mut reader = Reader::new(VersionCheck::Relaxed, true);
     let mut buffer = vec![0; LOAD_CHUNK_BYTES];
@@ -61,6 +70,9 @@ fn read(disk: &dyn Disk, path: &Path, checked: &mut Checked) -> Result<(), Check
         }
         checked.bytes += count as u64;
         let fed = reader.feed(&buffer[..count], |event| {
+            if let Some(statistics) = &mut statistics {
+                statistics.note(&event);
+            }
             note(checked, event);
             Ok::<(), std::convert::Infallible>(())
         });
@@ -94,12 +106,19 @@ fn note(checked: &mut Checked, event: Event<'_>) {
 }
 
 /// Checks a file and prints what it has in the words of Valkey's tool; tells whether it is whole.
+/// Counts its keys in `statistics`.
 ///
 /// # Errors
 ///
 /// Those of `out`.
-pub fn report(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> io::Result<bool> {
-    let (checked, result) = check(disk, path);
+pub fn report(
+    disk: &dyn Disk,
+    path: &Path,
+    statistics: Option<&mut Statistics>,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
+    let mut checked = Checked::default();
+    let result = read(disk, path, &mut checked, statistics);
     writeln!(out, "[offset 0] Checking RDB file {}", path.display())?;
     let version = Version(checked.version);
     let origin = match () {

@@ -29,6 +29,9 @@ pub const GATHERED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that are read from a file at a time.
 pub const LOAD_CHUNK_BYTES: usize = 256 << 10;
 
+/// Databases of which statistics of a file are kept, some 3 KiB each; a file may name any number.
+pub const STATISTICS_DATABASES_MAX: usize = 10_000;
+
 /// Bytes of a snapshot that are written to its file at a time: enough for a device to be busy with.
 pub const BLOCK_BYTES: usize = 1 << 20;
 

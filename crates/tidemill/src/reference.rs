@@ -96,7 +96,26 @@ fn program() -> Command {
         .subcommand(
             Command::new("check-rdb")
                 .about("Tells what a snapshot has, and whether it is whole; changes nothing")
-                .arg(Arg::new("FILE").value_hint(ValueHint::FilePath).help("The snapshot")),
+                .arg(Arg::new("FILE").value_hint(ValueHint::FilePath).help("The snapshot"))
+                .arg(
+                    Arg::new("stats")
+                        .long("stats")
+                        .action(ArgAction::SetTrue)
+                        .help("Tells how many keys of each type there are, and how large"),
+                )
+                .arg(
+                    Arg::new("format")
+                        .long("format")
+                        .value_parser(["table", "info", "csv"])
+                        .help("Form of that"),
+                )
+                .arg(
+                    Arg::new("output")
+                        .long("output")
+                        .value_name("REPORT")
+                        .value_hint(ValueHint::FilePath)
+                        .help("File for that"),
+                ),
         )
         .subcommand(
             Command::new("completions")

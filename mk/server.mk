@@ -72,6 +72,12 @@ soak: soak-tree
 soak-tree:
 	TIDEMILL_TREE_STEPS=$${TIDEMILL_TREE_STEPS:-1000000} $(CARGO) test -p tidemill-store --locked --quiet --release --lib -- tree:: sorted_set::
 
+# Losses of power beside the append-only file: TIDEMILL_POWER_SEEDS (5,000) by policy.
+soak: soak-power
+.PHONY: soak-power
+soak-power:
+	TIDEMILL_POWER_SEEDS=$${TIDEMILL_POWER_SEEDS:-5000} $(CARGO) test -p tidemill-persist --locked --quiet --release --lib -- append_only::tests::a_loss_of_power
+
 .PHONY: mutants
 mutants: ## lists changes of the code that no test of its crate notices (PART=statistics, ...); hours; scripts/mutants
 	@scripts/mutants $(PART)

@@ -109,9 +109,7 @@ pub enum LoadError {
     },
     /// A snapshot that is not loaded.
     Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// Text for the operator.
+        /// Text for the operator, which names the file.
         reason: String,
     },
     /// There is no log, but a snapshot, which a start with an empty log would ignore.
@@ -132,11 +130,18 @@ impl From<Stopped> for LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::Io { path, error } => write!(formatter, "{}: {error}", path.display()),
+            LoadError::Io { path, error } => write!(
+                formatter,
+                "{}: {error}. Nothing was changed: give the server's user access to it, or restore \
+                 it from a backup",
+                path.display()
+            ),
             LoadError::Manifest(ManifestError { line_number, line, reason }) => write!(
                 formatter,
                 "*** FATAL AOF MANIFEST FILE ERROR *** Reading the manifest file, at line \
-                 {line_number} >>> '{line}' {reason}"
+                 {line_number} >>> '{line}' {reason}. Nothing was changed: restore the manifest, \
+                 whose name ends in .manifest, from a backup, or move its directory away to start \
+                 without the log"
             ),
             LoadError::Absent { path } => write!(
                 formatter,
@@ -169,12 +174,12 @@ impl fmt::Display for LoadError {
             }
             LoadError::BadCommand { path, offset, reason } => write!(
                 formatter,
-                "Bad command reading the append only file {} at offset {offset}: {reason}",
+                "Bad command reading the append only file {} at offset {offset}: {reason}. Nothing \
+                 was changed: load it with the server that wrote it, or make a backup and cut it \
+                 there",
                 path.display()
             ),
-            LoadError::Snapshot { path, reason } => {
-                write!(formatter, "{}: {reason}", path.display())
-            }
+            LoadError::Snapshot { reason } => write!(formatter, "{reason}"),
             LoadError::SnapshotWithoutLog { path } => write!(
                 formatter,
                 "appendonly is yes and there is no append only file, but a snapshot, {}: its data \
@@ -382,9 +387,7 @@ impl FileLoad<'_> {
         if is_snapshot(&*file).map_err(failed(&self.path))? {
             offset = replay.load_snapshot(&self.path, &*file).map_err(|fault| match fault {
                 ReplayFault::Stopped => LoadError::Stopped,
-                ReplayFault::Snapshot(reason) => {
-                    LoadError::Snapshot { path: self.path.clone(), reason }
-                }
+                ReplayFault::Snapshot(reason) => LoadError::Snapshot { reason },
             })?;
         }
         let may_cut = self.is_last && may_cut_tail;

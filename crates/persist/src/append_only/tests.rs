@@ -150,22 +150,22 @@ fn lose_power_again_and_again(seed: u64, policy: FsyncPolicy) {
     }
 }
 
-#[test]
-fn a_loss_of_power_takes_nothing_that_was_released() {
+/// Loses power under a policy with TIDEMILL_POWER_SEEDS (250) seeds in a row.
+fn lose_power_with_seeds(policy: FsyncPolicy) {
+    let count = std::env::var("TIDEMILL_POWER_SEEDS").ok().and_then(|text| text.parse().ok());
     let first = fastrand::u64(..1 << 40);
     println!("seed {first}");
-    for seed in first..first + 250 {
-        lose_power_again_and_again(seed, FsyncPolicy::Always);
-    }
+    (first..first + count.unwrap_or(250)).for_each(|seed| lose_power_again_and_again(seed, policy));
+}
+
+#[test]
+fn a_loss_of_power_takes_nothing_that_was_released() {
+    lose_power_with_seeds(FsyncPolicy::Always);
 }
 
 #[test]
 fn a_loss_of_power_leaves_a_prefix() {
-    let first = fastrand::u64(..1 << 40);
-    println!("seed {first}");
-    for seed in first..first + 250 {
-        lose_power_again_and_again(seed, FsyncPolicy::EverySecond);
-    }
+    lose_power_with_seeds(FsyncPolicy::EverySecond);
 }
 
 #[test]
@@ -325,4 +325,41 @@ fn an_absent_file_of_the_manifest_stops_the_start() {
     disk.put(Path::new("root/dir/log.manifest"), b"file log.1.incr.aof seq 1 type i\n");
     let error = load(&disk, &names(), true, &mut Collected::default()).expect_err("refused");
     assert!(matches!(error, LoadError::Absent { .. }), "{error}");
+}
+
+/// Whatever is wrong with a log, the operator is told where and what to do about it.
+#[test]
+fn a_fault_of_a_log_says_what_to_do() {
+    let path = PathBuf::from("dir/log.1.incr.aof");
+    let manifest = String::from("dir/log.manifest");
+    let denied = std::io::ErrorKind::PermissionDenied;
+    let faults = [
+        (
+            LoadError::Io { path: path.clone(), error: denied.into() },
+            "give the server's user access",
+        ),
+        (
+            LoadError::Manifest(Manifest::parse(b"file x seq 1\n").expect_err("no kind")),
+            "restore the manifest",
+        ),
+        (LoadError::Absent { path: path.clone() }, "restore it from a backup"),
+        (
+            LoadError::Broken { path: path.clone(), offset: 7, manifest: manifest.clone() },
+            "check-aof --fix dir/log.manifest",
+        ),
+        (
+            LoadError::Truncated { path: path.clone(), offset: 7, manifest, is_last: false },
+            "check-aof --fix dir/log.manifest",
+        ),
+        (
+            LoadError::BadCommand { path: path.clone(), offset: 7, reason: "no such".into() },
+            "load it with the server that wrote it",
+        ),
+        (LoadError::SnapshotWithoutLog { path }, "Start with appendonly no"),
+    ];
+    for (fault, advice) in faults {
+        let text = fault.to_string();
+        assert!(text.contains(advice), "{text}");
+        assert!(text.contains("dir/") || text.contains("line 1"), "no place: {text}");
+    }
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"tidemill/tests/internal/instance"
 	"tidemill/tests/internal/wire"
@@ -113,6 +114,37 @@ func TestTracking_OfBlockedClientsFollowsTheReply(t *testing.T) {
 		}
 		_ = blocked.Close()
 		_ = other.Close()
+	}
+}
+
+// TestTracking_InvalidationsFollowTheRepliesOfTheirTurn has a key changed by another worker while a
+// turn that has read it goes on: a client that is told before it has the old value keeps that.
+func TestTracking_InvalidationsFollowTheRepliesOfTheirTurn(t *testing.T) {
+	server := instance.Start(t, instance.Subject, "--worker-threads", "2",
+		"--enable-debug-command", "yes")
+	tracks := server.Dial(t)
+	do(t, tracks, "HELLO", "3")
+	do(t, tracks, "CLIENT", "TRACKING", "ON")
+	for round := range 3 {
+		old := fmt.Sprintf("old-%d", round)
+		do(t, server.Dial(t), "SET", "key", old)
+		turn := wire.AppendCommand(nil, wire.Arguments("GET", "key")...)
+		turn = wire.AppendCommand(turn, wire.Arguments("DEBUG", "SLEEP", "0.5")...)
+		if err := tracks.SendRaw(turn); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		// A worker that sleeps gets no connections: this one is the other's.
+		do(t, server.Dial(t), "SET", "key", "new")
+		for _, want := range []string{old, "OK", "invalidate"} {
+			reply, err := tracks.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(reply.String(), want) {
+				t.Fatalf("%s instead of %s", reply, want)
+			}
+		}
 	}
 }
 

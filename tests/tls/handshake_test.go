@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,6 +189,53 @@ func TestTLS_HalfOpenHandshakesAreBounded(t *testing.T) {
 		t.Errorf("%d clients are connected", clients)
 	}
 	server.mustDial(t, server.config())
+}
+
+// TestTLS_FloodOfHandshakesLeavesNothingBehind has clients connect, with the dearest keys there are,
+// and go away as fast as they can. Workers serve others meanwhile, and nothing is left behind.
+func TestTLS_FloodOfHandshakesLeavesNothingBehind(t *testing.T) {
+	const seconds, crowd = 2, 16
+	trusted := newAuthority(t, "authority")
+	server := startAs(t, trusted, trusted.issue(t, "server", tomorrow(), newRSA(t)),
+		"--worker-threads", "1")
+	conn := server.mustDial(t, server.config())
+	before, _ := instance.ResidentBytes(server.PID)
+	end := time.Now().Add(seconds * time.Second)
+	var done atomic.Int64
+	var flood sync.WaitGroup
+	for range crowd {
+		flood.Go(func() {
+			for time.Now().Before(end) {
+				if socket, err := tls.Dial("tcp", server.address(), server.config()); err == nil {
+					done.Add(1)
+					socket.Close()
+				}
+			}
+		})
+	}
+	var pings int
+	var longest time.Duration
+	for time.Now().Before(end) {
+		begun := time.Now()
+		expect(t, conn, "PONG", "PING")
+		pings, longest = pings+1, max(longest, time.Since(begun))
+	}
+	flood.Wait()
+	t.Logf("%d handshakes, %d pings beside them, the longest %v", done.Load(), pings, longest)
+	if done.Load() < crowd {
+		t.Errorf("only %d handshakes were completed", done.Load())
+	}
+	if longest > time.Second {
+		t.Errorf("a ping took %v beside %d handshakes", longest, done.Load())
+	}
+	eventually(t, "all of them are gone", func() bool {
+		// This connection and that of INFO.
+		return server.info(t, "connected_clients") <= 2 && server.info(t, "tls_handshakes_pending") == 0
+	})
+	after, _ := instance.ResidentBytes(server.PID)
+	if grown := after - before; grown > 32<<20 {
+		t.Errorf("%d bytes are left of them", grown)
+	}
 }
 
 func TestTLS_HandshakesCountAsClients(t *testing.T) {

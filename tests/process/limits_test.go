@@ -423,3 +423,54 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 	}
 	t.Fatalf("no %s within %v", what, closeTimeout)
 }
+
+// Replies count before the socket takes them: a client that asks for more than its hard limit at
+// once is closed and gets nothing of it, while its transaction is executed as a whole. What fits a
+// client's first buffer never counts.
+func TestOutputLimit_CountsRepliesBeforeTheyAreSent(t *testing.T) {
+	both(t, func(t *testing.T, kind instance.Kind) {
+		server := instance.Start(t, kind)
+		conn := server.Dial(t)
+		item := strings.Repeat("x", 1000)
+		for range 150 {
+			do(t, conn, "RPUSH", "list", item)
+		}
+		limit := func(bytes string) {
+			expectOK(t, conn, "CONFIG", "SET", "client-output-buffer-limit", "normal "+bytes+" 0 0")
+		}
+		closes := func(words ...string) {
+			t.Helper()
+			client := server.Dial(t)
+			before := field(t, conn, "stats", "client_output_buffer_limit_disconnections")
+			for _, line := range words {
+				if err := client.Send(strings.Fields(line)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// What came before in its pipeline may have been sent.
+			if count := drain(t, client); count > 1000 {
+				t.Errorf("%q: %d bytes came", words, count)
+			}
+			after := field(t, conn, "stats", "client_output_buffer_limit_disconnections")
+			if after != before+1 {
+				t.Errorf("%q: %d disconnections", words, after-before)
+			}
+		}
+		limit("100000")
+		closes("LRANGE list 0 -1")
+		closes("MULTI", "SET a 1", "LRANGE list 0 -1", "SET b 2", "EXEC")
+		for _, key := range []string{"a", "b"} {
+			if reply := do(t, conn, "GET", key); len(reply.Text) == 0 {
+				t.Errorf("%s was not set", key)
+			}
+		}
+		limit("1000")
+		if reply := do(t, conn, "LRANGE", "list", "0", "9"); len(reply.Items) != 10 {
+			t.Errorf("10 KB were answered by %d items", len(reply.Items))
+		}
+		limit("200000")
+		if reply := do(t, conn, "LRANGE", "list", "0", "-1"); len(reply.Items) != 150 {
+			t.Errorf("150 KB were answered by %d items", len(reply.Items))
+		}
+	})
+}

@@ -9,7 +9,7 @@
 
 use tidemill_engine::config::OutputBufferLimit;
 
-use crate::limits::BLOCKED_OUTPUT_BYTES;
+use crate::limits::{BLOCKED_OUTPUT_BYTES, FRESH_BYTES_MIN};
 
 /// Time since which a client has been above its soft limit, in monotonic microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +67,15 @@ pub(crate) fn evicted(
 /// Bytes of unsent replies above which a client is output blocked.
 pub(crate) fn output_blocked_from_bytes(limit: OutputBufferLimit) -> u64 {
     if limit.hard_bytes > 0 { u64::MAX } else { BLOCKED_OUTPUT_BYTES.max(limit.soft_bytes) }
+}
+
+/// Bytes of replies, those included that were not offered to the socket yet, at which a client
+/// exceeds its hard limit. Fewer than fit Valkey's own buffer of a client never do.
+pub(crate) fn fresh_bytes_max(limit: OutputBufferLimit) -> u64 {
+    match limit.hard_bytes {
+        0 => u64::MAX,
+        bytes => bytes.max(FRESH_BYTES_MIN),
+    }
 }
 
 #[cfg(test)]

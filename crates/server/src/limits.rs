@@ -108,6 +108,10 @@ pub const UNAUTHENTICATED_LINE_US: u64 = 10_000_000;
 /// of it is executed, and it is read slowly.
 pub const BLOCKED_OUTPUT_BYTES: u64 = 64 << 20;
 
+/// Bytes of replies up to which none count before the socket has refused them: those that fit
+/// Valkey's buffer of a client.
+pub const FRESH_BYTES_MIN: u64 = 16 * 1024;
+
 /// Bytes of unsent replies above which no further piece of a long reply is made, until half of them
 /// were taken.
 pub const LONG_REPLY_UNSENT_BYTES: u64 = 256 * 1024;

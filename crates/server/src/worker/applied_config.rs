@@ -7,11 +7,16 @@ use tidemill_engine::shared::Shared;
 use tidemill_engine::worker::Worker;
 use tidemill_engine::worker::session::Session;
 
+use crate::backlog::fresh_bytes_max;
+
 /// The configuration as of the last iteration.
 #[derive(Debug)]
 pub(super) struct AppliedConfig {
     config: ServerConfig,
     version: u64,
+    /// Bytes of fresh replies from which on a client of some class may exceed its hard limit at
+    /// once.
+    pub(super) fresh_bytes_min: usize,
 }
 
 impl Deref for AppliedConfig {
@@ -27,7 +32,11 @@ impl AppliedConfig {
     pub(super) fn new(shared: &Shared) -> AppliedConfig {
         // The version first: a change in between is taken again.
         let version = shared.settings_version();
-        AppliedConfig { config: shared.configuration().server(), version }
+        let config = shared.configuration().server();
+        let OutputBufferLimits { normal, pubsub, .. } = config.output_buffer_limits;
+        let bytes = fresh_bytes_max(normal).min(fresh_bytes_max(pubsub));
+        let fresh_bytes_min = usize::try_from(bytes).unwrap_or(usize::MAX);
+        AppliedConfig { config, version, fresh_bytes_min }
     }
 
     /// True if another configuration is in force by now.

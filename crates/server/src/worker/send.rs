@@ -16,6 +16,11 @@ impl<F: Flavour> EventLoop<F> {
     /// Sends fresh replies, behind the unsent ones. The buffer is empty afterwards, for the next
     /// connection.
     pub(super) fn send_replies(&mut self, index: usize) {
+        let fresh_bytes = self.execution.reply_mut().len();
+        if fresh_bytes >= self.config.fresh_bytes_min && self.exceeds_at_once(index, fresh_bytes) {
+            self.execution.reply_mut().clear();
+            return self.close_for_output(index);
+        }
         if self.hold_replies(index) {
             return;
         }
@@ -102,6 +107,18 @@ impl<F: Flavour> EventLoop<F> {
             self.close_for_output(index);
         }
         is_exceeded || self.evict_for_memory_of(index)
+    }
+
+    /// True if replies that were not offered to the socket yet exceed the client's hard limit. As
+    /// in Valkey, they count before the socket takes them: a limit also says how much a client may
+    /// ask for at once.
+    #[cold]
+    fn exceeds_at_once(&self, index: usize, fresh_bytes: usize) -> bool {
+        let connection = &self.connections[index];
+        let limit = self.config.output_limit(&connection.session);
+        let bytes = (connection.backlog_bytes() + fresh_bytes) as u64;
+        // Nobody is there for the replies of a client that has gone; its requests are executed.
+        !connection.state.is_output_over() && bytes >= backlog::fresh_bytes_max(limit)
     }
 
     /// Ends a client that does not take what it is sent.

@@ -4,6 +4,7 @@ budgets or with one on collections, as `make bench PART=collections` has them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
+    instructions-per-operation.py SERVER --service [get users ...]   with a service beside it, and what that adds
     instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
 Unlike times, the figures repeat on a busy machine. They leave out the kernel, the caches and the clock's own page, and
@@ -111,6 +112,21 @@ COLLECTION_LOADS = {
 }
 
 
+SERVICE_PIPELINE = 100
+SERVICE_KEYS = 10_000
+
+# Load, and commands that bring the server into the state with the service. The connection that sends them stays, as a
+# client that tracks has to.
+SERVICES = {
+    "get": ("GET", []),
+    "set": ("SET", []),
+    "tracked-elsewhere": ("GET", ["HELLO 3", "CLIENT TRACKING ON", "GET key:1"]),
+    "all-keys-user": ("GET", ["ACL SETUSER default -shutdown"]),
+    "prefix-user": ("GET", ["ACL SETUSER default -shutdown resetkeys ~key:*"]),
+    "events": ("SET", ["CONFIG SET notify-keyspace-events KEA"]),
+}
+
+
 def encode(words):
     return "".join([f"*{len(words)}\r\n", *(f"${len(word)}\r\n{word}\r\n" for word in words)]).encode()
 
@@ -208,6 +224,43 @@ def profile_collections(arguments, load, directory):
                 report(f"{name}, {size}, {title}", *measured, arguments.functions)
 
 
+def profile_services(arguments, load, directory):
+    requests = directory / "requests"
+    flags = ["--pipeline", str(SERVICE_PIPELINE), "--requests", str(requests), "--seconds"]
+    base = {}
+    names = list(dict.fromkeys(["get", "set", *arguments.service] if arguments.service else SERVICES))
+    for name in names:
+        command, preparation = SERVICES[name]
+        generator = random.Random(1)
+        with requests.open("wb") as file:
+            for _ in range(COLLECTION_REQUESTS):
+                key = f"key:{generator.randrange(SERVICE_KEYS)}"
+                file.write(encode(["GET", key] if command == "GET" else ["SET", key, "x" * 32]))
+        held = []
+
+        def warm(port):
+            connection = socket.create_connection(("127.0.0.1", port))
+            held.append(connection)
+            for words in [*(f"SET key:{number} {'x' * 32}" for number in range(SERVICE_KEYS)), *preparation]:
+                connection.sendall(encode(words.split(" ")))
+                reply = connection.recv(4096)
+                if reply.startswith(b"-"):
+                    sys.exit(f"{words}: {reply!r}")
+            run_load(load, port, *flags, "1")
+
+        measured = profile(
+            lambda port, home: tidemill(arguments.server.resolve(), port, home), directory, arguments.cache, warm,
+            lambda port: run_load(load, port, *flags, str(arguments.seconds)),
+        )
+        held.pop().close()
+        report(f"{name} ({command})", *measured, arguments.functions)
+        count = measured[1].total() / measured[0]
+        if name == command.lower():
+            base[command] = count
+        else:
+            print(f"{name}: {count - base[command]:+.0f} of {base[command]:.0f} ({count / base[command] - 1:+.2%})")
+
+
 def profile_budgets(arguments, load, directory):
     for pipeline in arguments.pipeline:
         flags = ["--pipeline", str(pipeline), "--seconds"]
@@ -227,6 +280,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server", type=pathlib.Path)
     parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16, 100])
+    parser.add_argument("--service", choices=SERVICES, nargs="*")
     parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
     parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
     parser.add_argument("--valkey", type=pathlib.Path)
@@ -237,7 +291,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         directory = pathlib.Path(name)
         load = build_load(directory)
-        (profile_collections if arguments.load else profile_budgets)(arguments, load, directory)
+        if arguments.service is not None:
+            profile_services(arguments, load, directory)
+        else:
+            (profile_collections if arguments.load else profile_budgets)(arguments, load, directory)
 
 
 if __name__ == "__main__":

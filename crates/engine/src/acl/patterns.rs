@@ -19,6 +19,7 @@ bitflags! {
 impl Access {
     /// Permissions that a command needs for a key. None where it only asks for the key's existence,
     /// type or size: any permission is enough then.
+    #[inline]
     pub(super) fn needed_for(flags: KeyFlags) -> Access {
         let writes = KeyFlags::INSERT.union(KeyFlags::DELETE).union(KeyFlags::UPDATE);
         let mut needed = Access::empty();
@@ -39,11 +40,17 @@ enum Rest {
     Glob,
 }
 
+/// Bytes of a prefix that are compared as one word.
+const HEAD_BYTES: usize = size_of::<u64>();
+
 /// Pattern of keys with the permissions on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyPattern {
     pattern: Box<[u8]>,
     prefix_bytes: usize,
+    /// First eight bytes of the prefix, and the bits of a word that a shorter one fills.
+    head: u64,
+    head_mask: u64,
     rest: Rest,
     access: Access,
 }
@@ -57,7 +64,24 @@ impl KeyPattern {
             b"*" => Rest::Anything,
             _ => Rest::Glob,
         };
-        KeyPattern { pattern: pattern.into(), prefix_bytes, rest, access }
+        let (mut head, mut head_mask) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
+        let head_bytes = prefix_bytes.min(HEAD_BYTES);
+        head[..head_bytes].copy_from_slice(&pattern[..head_bytes]);
+        head_mask[..head_bytes].fill(u8::MAX);
+        let [head, head_mask] = [head, head_mask].map(u64::from_le_bytes);
+        KeyPattern { pattern: pattern.into(), prefix_bytes, head, head_mask, rest, access }
+    }
+
+    /// True if a key begins with the literal prefix. Most prefixes and keys are told apart, and
+    /// short prefixes found, by one word.
+    #[inline]
+    fn begins(&self, key: &[u8]) -> bool {
+        if let Some(word) = key.first_chunk().copied().map(u64::from_le_bytes)
+            && (word & self.head_mask != self.head || self.prefix_bytes <= HEAD_BYTES)
+        {
+            return word & self.head_mask == self.head;
+        }
+        key.starts_with(&self.pattern[..self.prefix_bytes])
     }
 
     pub(super) fn is_of(&self, pattern: &[u8]) -> bool {
@@ -71,7 +95,7 @@ impl KeyPattern {
     /// True if it gives these permissions on a key.
     #[inline]
     pub(super) fn allows(&self, needed: Access, key: &[u8]) -> bool {
-        if !self.access.contains(needed) || !key.starts_with(&self.pattern[..self.prefix_bytes]) {
+        if !self.access.contains(needed) || !self.begins(key) {
             return false;
         }
         match self.rest {
@@ -95,5 +119,33 @@ impl KeyPattern {
         };
         into.extend_from_slice(before);
         into.extend_from_slice(&self.pattern);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, KeyPattern};
+
+    #[test]
+    fn prefixes_of_any_length_are_compared_whole() {
+        let text = b"0123456789abcdefghij";
+        for prefix_bytes in 0..=text.len() {
+            let pattern = [&text[..prefix_bytes], b"*"].concat();
+            let pattern = KeyPattern::new(&pattern, Access::READ);
+            for key_bytes in 0..=text.len() {
+                let key = &text[..key_bytes];
+                let begins = key_bytes >= prefix_bytes;
+                assert_eq!(pattern.allows(Access::READ, key), begins, "{prefix_bytes} {key_bytes}");
+                for at in 0..key_bytes {
+                    let mut other = key.to_vec();
+                    other[at] ^= 0x80;
+                    let expected = begins && at >= prefix_bytes;
+                    assert_eq!(pattern.allows(Access::READ, &other), expected, "{at} of {key:?}");
+                }
+            }
+            let exact = KeyPattern::new(&text[..prefix_bytes], Access::READ);
+            let found = (0..=text.len()).filter(|&end| exact.allows(Access::READ, &text[..end]));
+            assert_eq!(found.collect::<Vec<_>>(), [prefix_bytes]);
+        }
     }
 }

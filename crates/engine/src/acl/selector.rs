@@ -169,10 +169,12 @@ impl Selector {
     }
 
     /// True if a key may be accessed as a command does.
+    #[inline]
     pub(super) fn allows_access(&self, flags: KeyFlags, key: &[u8]) -> bool {
         self.allows_key(Access::needed_for(flags), key)
     }
 
+    #[inline]
     fn allows_key(&self, needed: Access, key: &[u8]) -> bool {
         self.keys.iter().any(|pattern| pattern.allows(needed, key))
     }

@@ -261,3 +261,26 @@ fn channels_are_judged_as_declared_and_patterns_literally() {
     let user = users.find(b"u").expect("it is there").user();
     assert_eq!(user.check(&Call::new((id, &SUBSCRIBE), &args.view(), 0, 16)), Ok(()));
 }
+
+#[test]
+fn users_of_all_keys_and_all_brief_reads_need_no_look_at_them() {
+    use super::BriefReads;
+
+    let users = users();
+    for (rules, expected) in [
+        ("+@all ~*", BriefReads::All),
+        ("+@all allchannels ~* -@dangerous", BriefReads::All),
+        ("+@read ~*", BriefReads::All),
+        ("+@all ~* -get", BriefReads::Some),
+        ("+@all ~* -get +get|a", BriefReads::Some),
+        ("+get ~*", BriefReads::Some),
+        ("+@all %R~*", BriefReads::Some),
+        ("+@all ~k*", BriefReads::Some),
+        ("-@all (+@all ~*)", BriefReads::Some),
+        ("+@all ~* db=0", BriefReads::None),
+    ] {
+        set(&users, "u", &format!("reset {rules}")).expect("rules");
+        let user = users.find(b"u").expect("it is there").user();
+        assert_eq!(user.brief_reads(), expected, "{rules}");
+    }
+}

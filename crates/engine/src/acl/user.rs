@@ -29,6 +29,7 @@ pub struct User {
     /// The user's own rules, then the selectors in parentheses.
     pub(super) selectors: Vec<Selector>,
     is_unrestricted: bool,
+    brief_reads: BriefReads,
 }
 
 impl User {
@@ -41,6 +42,7 @@ impl User {
             passwords: Vec::new(),
             selectors: vec![Selector::new(table, channels)],
             is_unrestricted: false,
+            brief_reads: BriefReads::None,
         }
     }
 
@@ -51,6 +53,7 @@ impl User {
             needs_no_password: true,
             selectors: vec![Selector::everything(table)],
             is_unrestricted: true,
+            brief_reads: BriefReads::All,
             ..User::new(table, name, ChannelsOfNewUsers::All)
         }
     }
@@ -66,7 +69,22 @@ impl User {
             self.apply(table, channels, rule).map_err(|error| (rule, error))?;
         }
         self.is_unrestricted = self.selectors.iter().any(|selector| selector.is_everything(table));
+        self.brief_reads = self.judge_brief_reads(table);
         Ok(self)
+    }
+
+    fn judge_brief_reads(&self, table: &CommandTable) -> BriefReads {
+        let own = &self.selectors[0];
+        let is_denied = |id| table.traits(id).is_brief_read && !own.commands.allows(id);
+        if self.is_unrestricted {
+            BriefReads::All
+        } else if !own.databases.are_all() {
+            BriefReads::None
+        } else if own.has_all_keys() && !table.iter().any(|(id, _)| is_denied(id)) {
+            BriefReads::All
+        } else {
+            BriefReads::Some
+        }
     }
 
     /// The name.
@@ -114,11 +132,7 @@ impl User {
     /// Brief reads that need no look at their arguments.
     #[must_use]
     pub fn brief_reads(&self) -> BriefReads {
-        match (self.is_unrestricted, self.selectors[0].databases.are_all()) {
-            (true, _) => BriefReads::All,
-            (false, true) => BriefReads::Some,
-            (false, false) => BriefReads::None,
-        }
+        self.brief_reads
     }
 
     /// True if its own rules, which allow all databases, allow a command that reads; `only_key` is

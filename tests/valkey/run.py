@@ -50,7 +50,7 @@ UNITS = {
                     "convert-zipmap-hash-on-load corrupt-dump skip-rdb-checksum logging valkey-check-rdb".split()],
     "services": ["unit/" + name for name in "acl acl-v2 auth commandlog introspection introspection-2 latency-monitor "
                  "multi networking obuf-limits pause pubsub pubsubshard querybuf quit replybufsize "
-                 "slowlog tracking".split()],
+                 "slowlog tls tracking".split()],
     "scripts": ["unit/functions", "unit/scripting"],
 }
 # Units of `--fast`, for `make check`: four minutes on two cores. To add one: its failures are listed, and the slowest of
@@ -58,6 +58,8 @@ UNITS = {
 FAST_UNITS = ["unit/type/" + name for name in "hash incr list list-2 set stream stream-cgroups string zset".split()] + [
     "unit/" + name for name in "bitfield bitops client-eviction expire geo info info-command keyspace lazyfree limits "
     "memefficiency multi other pause protocol quit replybufsize scan slowlog sort violations".split()]
+# Units whose clients speak TLS, by Tcl's package tls.
+TLS_UNITS = ["unit/tls"]
 UNIT_SECONDS_MAX = 300
 # Without replication these wait for a replica, some of them for ever; without cluster mode no server starts.
 DENIED_TAGS = "-needs:repl -repl -cluster"
@@ -190,6 +192,13 @@ def run_unit(unit, server, suite, keep):
         return run_unit_on(base_port, unit, server, suite, keep)
 
 
+def tls_mode(scratch):
+    """Flags that make servers and clients of the suite speak TLS, with certificates made in its folder."""
+    subprocess.run(["bash", "utils/gen-test-certs.sh"], cwd=scratch, check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return ["--tls"]
+
+
 def run_unit_on(base_port, unit, server, suite, keep):
     outcome = Outcome(unit)
     started = time.monotonic()
@@ -198,10 +207,11 @@ def run_unit_on(base_port, unit, server, suite, keep):
         copy_suite(suite, scratch, server == [str(ORACLE)])
         environment = dict(os.environ, VALKEY_BIN_DIR=str(binaries(scratch / "bin", server)))
         output = scratch / "output"
+        mode = tls_mode(scratch) if unit in TLS_UNITS else []
         with output.open("wb") as log:
             process = subprocess.Popen(
                 ["tclsh", "tests/test_helper.tcl", "--single", unit, "--durable", "--clients", "1", "--tags", DENIED_TAGS,
-                 "--baseport", str(base_port), "--portcount", str(PORTS_PER_UNIT - 10), "--timeout", str(UNIT_SECONDS_MAX)],
+                 *mode, "--baseport", str(base_port), "--portcount", str(PORTS_PER_UNIT - 10), "--timeout", str(UNIT_SECONDS_MAX)],
                 cwd=scratch, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 start_new_session=True)
             try:

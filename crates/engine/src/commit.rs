@@ -16,9 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bitflags::bitflags;
 pub use tidemill_journal::{Record, RecordNumber};
-use tidemill_resp::request::{
-    ArgumentView, Arguments, Limits, OwnedArguments, Progress, RequestParser,
-};
+use tidemill_resp::request::{Arguments, Limits, OwnedArguments, Progress, RequestParser};
 use tidemill_store::gate::ClosedGate;
 
 bitflags! {
@@ -268,11 +266,16 @@ impl Effects {
     }
 
     /// End of a command that made `changes` changes: without any it has no effect.
-    pub(crate) fn end_command(&mut self, database: usize, args: &ArgumentView<'_>, changes: u64) {
+    pub(crate) fn end_command<'a>(
+        &mut self,
+        database: usize,
+        args: impl Iterator<Item = &'a [u8]> + Clone,
+        changes: u64,
+    ) {
         match (changes, std::mem::take(&mut self.is_explicit)) {
             (0, _) => self.explicit.clear(usize::MAX),
             (_, true) => self.record.append(&mut self.explicit),
-            (_, false) => self.record.push(database, args.iter()),
+            (_, false) => self.record.push(database, args),
         }
     }
 

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tidemill_engine::acl::{self, Users};
+use tidemill_engine::command::CommandTable;
 use tidemill_engine::config::{CommandLine, Configuration, directive_list, load};
 pub use tidemill_engine::config::{FAMILIES, nearest};
-use tidemill_engine::execute::commands;
+use tidemill_engine::execute::renamed_commands;
 
 use crate::config::DiskFiles;
 use crate::options;
@@ -98,8 +99,8 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
     let line = CommandLine::parse(arguments);
     // Before `dir` takes effect.
     let file = line.file.as_ref().map(|path| absolute(path));
-    let configuration = match checked_configuration(&line) {
-        Ok(configuration) => configuration,
+    let (configuration, commands) = match checked_configuration(&line) {
+        Ok(checked) => checked,
         Err(text) => {
             eprintln!("{text}");
             return ExitCode::from(2);
@@ -114,14 +115,14 @@ pub fn run(args: Vec<OsString>, commit: &'static str) -> ExitCode {
         Err(_) => configuration,
     };
     let config = configuration.server();
+    let logging = crate::log::start(&config);
     let log_file = config.log_file.as_deref();
-    let logging = crate::log::start(log_file, &config.log_level);
     if let Err(error) = logging.and_then(|()| crash::install(commit, log_file)) {
         eprintln!("{error}");
         return ExitCode::from(1);
     }
     let supervisor = Supervisor::detect(&config.supervised);
-    serve(&Start { configuration, config, supervisor, file, commit })
+    serve(&Start { configuration, commands, config, supervisor, file, commit })
 }
 
 /// Answers options that ask for a text instead of a server.
@@ -143,14 +144,17 @@ fn answer(arguments: &[String], commit: &str) -> Option<ExitCode> {
 }
 
 /// Configuration of a command line and its file, with a placement that can be read and users that
-/// can be made.
-fn checked_configuration(line: &CommandLine) -> Result<Configuration, String> {
+/// can be made, and the commands as it names them.
+fn checked_configuration(
+    line: &CommandLine,
+) -> Result<(Configuration, &'static CommandTable), String> {
     let configuration = load(line, &DiskFiles).map_err(|error| error.to_string())?;
     options::placement(&configuration).map_err(|reason| format!("tidemill server: {reason}"))?;
-    let users = Users::new(commands());
+    let commands = renamed_commands(&configuration).map_err(|error| error.to_string())?;
+    let users = Users::new(commands);
     acl::begin(&users, &configuration, |path| std::fs::read(path))
         .map_err(|error| error.to_string())?;
-    Ok(configuration)
+    Ok((configuration, commands))
 }
 
 /// Runs a server whose log is open, in the background if it is configured so.

@@ -21,6 +21,7 @@ mod first_load;
 mod gather;
 mod handover;
 mod held_replies;
+mod identity;
 mod input;
 mod limits;
 mod line_rate;

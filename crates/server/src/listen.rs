@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::{
     self, AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
+use tidemill_engine::config::ServerConfig;
 
 /// Origin of a connection.
 #[derive(Clone, Debug)]
@@ -62,8 +63,8 @@ pub(crate) fn tcp(address: SocketAddr, is_tls: bool, backlog: i32) -> io::Result
     Ok(Listener { socket, unix_path: None, is_tls })
 }
 
-/// The listener at a Unix socket.
-pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
+/// The listener at a Unix socket, with the group and permissions of a configuration.
+pub(crate) fn unix(path: &Path, options: &ServerConfig) -> io::Result<Listener> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let address = SocketAddrUnix::new(path)?;
     if path.exists() {
@@ -79,11 +80,31 @@ pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener>
     }
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     net::bind(&socket, &address)?;
-    if mode != 0 {
+    if let Some(name) = &options.unix_socket_group {
+        std::os::unix::fs::chown(path, None, Some(group(name)?))?;
+    }
+    if let Some(mode) = options.unix_socket_permissions {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     }
-    net::listen(&socket, backlog)?;
+    net::listen(&socket, options.tcp_backlog)?;
     Ok(Listener { socket, unix_path: Some(path.display().to_string()), is_tls: false })
+}
+
+/// Number of a group, by its name in `/etc/group` or as a number.
+fn group(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let groups = fs::read_to_string("/etc/group")?;
+    group_in(&groups, name).ok_or_else(|| io::Error::other(format!("there is no group '{name}'")))
+}
+
+/// Number of a group in the contents of `/etc/group`.
+fn group_in(groups: &str, name: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    })
 }
 
 fn tcp_address(address: SocketAddrAny) -> Option<SocketAddr> {
@@ -134,4 +155,17 @@ fn set_keepalive(socket: &OwnedFd, idle_s: u32) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(u64::from((idle_s / 3).max(1))))?;
     sockopt::set_tcp_keepcnt(socket, 3)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group_in;
+
+    #[test]
+    fn groups_are_found_by_their_whole_name() {
+        let groups = "root:x:0:\n#www:x:5:\nwww-data:x:33:mill,other\nwww:x:44:\nodd\nbad:x:no:\n";
+        let found = ["root", "www", "www-data", "mill", "odd", "bad", ""]
+            .map(|name| group_in(groups, name));
+        assert_eq!(found, [Some(0), Some(44), Some(33), None, None, None, None]);
+    }
 }

@@ -69,8 +69,7 @@ impl Listeners {
         let mut listeners = Listeners::default();
         listeners.move_to(options).map_err(failed)?;
         if let Some(path) = &options.unix_socket {
-            let mode = options.unix_socket_permissions.unwrap_or(0);
-            let listener = listen::unix(Path::new(path), mode, options.tcp_backlog);
+            let listener = listen::unix(Path::new(path), options);
             listeners.unix = Some(Arc::new(listener.map_err(|error| {
                 format!("Failed opening Unix socket: bind: {path}: {}", reason(&error))
             })?));

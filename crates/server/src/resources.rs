@@ -4,17 +4,22 @@
 //! Kernels of some age and containers refuse one or the other. The server is right without any of
 //! them, so that a refusal is one line of the log and never the end of a start.
 
+use std::io;
 use std::path::Path;
 use std::sync::Once;
+use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::config::ServerConfig;
 use tidemill_engine::system_error::reason;
 use tidemill_host::Root;
-use tidemill_host::apply::{MemoryPolicy, Policy, set_memory_policy, set_scheduling};
+use tidemill_host::apply::{
+    MemoryPolicy, Policy, pin_current_thread, set_memory_policy, set_scheduling,
+};
 use tidemill_host::placement::Placement;
 
 use crate::allocator;
+use crate::limits::BACKGROUND_NICE;
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
@@ -103,6 +108,35 @@ pub(crate) fn set_background_policy(config: &ServerConfig) {
     if let Err(error) = set_scheduling(Some(Policy::Batch), None) {
         TOLD.call_once(|| refused("background-scheduling batch", &reason(&error)));
     }
+}
+
+/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a
+/// thread inherits its parent's affinity, policy and priority.
+///
+/// # Errors
+///
+/// Text for the operator.
+pub(crate) fn in_background<T: Send>(
+    config: &ServerConfig,
+    placement: &Placement,
+    spawn: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<T, String> {
+    let parent = || {
+        if let Some(cpus) = placement.background_affinity() {
+            pin_current_thread(cpus)?;
+        }
+        set_background_policy(config);
+        if placement.is_background_low_priority {
+            // Of this thread, by Linux; refused is no reason not to start.
+            let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
+        }
+        spawn()
+    };
+    let spawned = thread::scope(|scope| {
+        let parent = thread::Builder::new().spawn_scoped(scope, parent)?;
+        parent.join().unwrap_or_else(|_| Err(io::Error::other("its parent has panicked")))
+    });
+    spawned.map_err(|error| format!("no background thread: {error}"))
 }
 
 /// Memory that the process may have, in bytes: the machine's, or less by the limits of its control

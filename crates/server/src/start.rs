@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::acl;
+use tidemill_engine::command::CommandTable;
 use tidemill_engine::config::{Configuration, ServerConfig};
 use tidemill_engine::migration::{MigrationDone, MigrationRequest};
 use tidemill_engine::saving::Saving;
@@ -27,7 +28,6 @@ use tidemill_persist::disk::FileSystem;
 use tidemill_rcu::{
     Bp, Domain, Flavour, Limits, Mb, Memb, Qsbr, Reclaimer, ReclaimerHandle, Signal,
 };
-use tidemill_store::hash::Seed;
 
 use crate::allocator;
 use crate::clock::SystemClock;
@@ -36,7 +36,7 @@ use crate::durability::Durability;
 use crate::end::wait_for_end;
 use crate::first_load::begin_loading;
 use crate::handover::{Handover, Waker};
-use crate::limits::BACKGROUND_NICE;
+use crate::identity::{identity, random, seed};
 use crate::listen;
 use crate::listeners::Listeners;
 use crate::metrics;
@@ -46,10 +46,11 @@ use crate::persistence::{self, SnapshotFile};
 use crate::process::background::{self, PidFile};
 use crate::process::crash;
 use crate::process::descriptors;
+use crate::process::oom_score::{OomScore, OomScoreSetter};
 use crate::process::signals::{ShutdownRequest, StopSignals};
 use crate::process::supervisor::Supervisor;
 use crate::readiness::{Readiness, announce};
-use crate::resources::{self, WorkerResources};
+use crate::resources::{self, WorkerResources, in_background};
 use crate::tls::context::TlsContext;
 use crate::tls::reception::{self, Reception};
 use crate::worker::{EventLoop, WorkerSpec};
@@ -61,6 +62,8 @@ type WorkerThread = thread::JoinHandle<Result<(), String>>;
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) configuration: Configuration,
+    /// The commands, by the names that the configuration gives them.
+    pub(crate) commands: &'static CommandTable,
     pub(crate) config: ServerConfig,
     pub(crate) supervisor: Supervisor,
     /// The file that the configuration came from.
@@ -144,15 +147,6 @@ fn metrics_listeners(options: &ServerConfig) -> Result<Vec<TcpListener>, String>
     binds.iter().map(listen).collect()
 }
 
-fn random() -> Result<u64, String> {
-    getrandom::u64().map_err(|error| format!("no random numbers from the system: {error}"))
-}
-
-/// Forty random digits of base sixteen.
-fn identity() -> Result<String, String> {
-    Ok(format!("{:016x}{:016x}{:08x}", random()?, random()?, random()? as u32))
-}
-
 fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String> {
     let options = &start.config;
     let Prepared { ref placement, listeners, metrics_listeners, tls } = prepared;
@@ -185,7 +179,10 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         migrations: Migrations::default(),
         reclaimer: reclaimer.handle(),
         placement: placement.clone(),
+        oom_score: OomScoreSetter::of_process(),
     };
+    // Refused is one line of the log.
+    let _ = process.oom_score.set(OomScore::of(options));
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
     let first_load = begin_loading(options, (&snapshot_file, &durability), (&shared, &domain))?;
@@ -355,9 +352,9 @@ fn shared_state(
         .with_changes(&[(b"maxclients", clients_max.to_string().as_bytes())], false)
         .map_err(|error| error.to_string())?;
     let shared = Shared::new(SharedSpec {
-        commands: tidemill_engine::execute::commands(),
+        commands: start.commands,
         database_count: options.databases,
-        seed: Seed::new(random()?, random()?),
+        seed: seed(options)?,
         notifiers: wakers.iter().map(|waker| Box::new(waker.clone()) as Box<dyn Notify>).collect(),
         clock: Box::new(SystemClock::of_system()),
         configuration: configuration.clone(),
@@ -397,31 +394,6 @@ fn join_all(threads: Vec<WorkerThread>) -> Result<(), String> {
         }
     }
     result
-}
-
-/// Starts a background thread by `spawn`, on the CPUs that the plan leaves to such threads: a
-/// thread inherits its parent's affinity, policy and priority.
-fn in_background<T: Send>(
-    config: &ServerConfig,
-    placement: &Placement,
-    spawn: impl FnOnce() -> io::Result<T> + Send,
-) -> Result<T, String> {
-    let parent = || {
-        if let Some(cpus) = placement.background_affinity() {
-            pin_current_thread(cpus)?;
-        }
-        resources::set_background_policy(config);
-        if placement.is_background_low_priority {
-            // Of this thread, by Linux; refused is no reason not to start.
-            let _ = rustix::process::setpriority_process(None, BACKGROUND_NICE);
-        }
-        spawn()
-    };
-    let spawned = thread::scope(|scope| {
-        let parent = thread::Builder::new().spawn_scoped(scope, parent)?;
-        parent.join().unwrap_or_else(|_| Err(io::Error::other("its parent has panicked")))
-    });
-    spawned.map_err(|error| format!("no background thread: {error}"))
 }
 
 /// Lets the allocator return freed memory as the configuration says: by a background thread or not.
@@ -495,6 +467,7 @@ struct Process {
     migrations: Migrations,
     reclaimer: ReclaimerHandle,
     placement: Placement,
+    oom_score: OomScoreSetter,
 }
 
 impl Host for Process {
@@ -530,7 +503,7 @@ impl Host for Process {
     }
 
     fn log(&self, level: u8, message: &[u8]) {
-        let message = message.escape_ascii();
+        let message = crate::log::printable(message);
         match level {
             0 | 1 => log::debug!("{message}"),
             2 => log::info!("{message}"),
@@ -620,14 +593,14 @@ impl Host for Process {
             ));
         }
         let tls = self.prepare_tls(&next, changed)?;
-        self.move_listeners(&next, changed)?;
-        if changed.contains(&"jemalloc-bg-thread") {
-            purge_in_background(&next, &self.placement)
-                .map_err(|reason| ("jemalloc-bg-thread", reason))?;
+        let last_score = self.oom_score.wanted();
+        self.set_oom_score(&next, changed)?;
+        let result = self.change_over(&next, changed);
+        if result.is_err() {
+            // What was set is logged if it cannot be set back.
+            let _ = self.oom_score.set(last_score);
         }
-        // The log is not switched back: it comes last.
-        self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
-        self.durability.log().keep_history(next.append_only.keeps_history);
+        result?;
         if let Some(context) = tls {
             self.reception.install(next, context);
         }
@@ -678,6 +651,36 @@ impl Host for Process {
 }
 
 impl Process {
+    /// Sets the score by which the kernel kills, if that has changed: a start goes on without it,
+    /// and so does CONFIG SET of something else.
+    fn set_oom_score(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
+        let of_score = |name: &&&'static str| name.starts_with("oom-score-adj");
+        let Some(name) = changed.iter().find(of_score) else { return Ok(()) };
+        let refused = |_| (*name, "Failed to set current oom_score_adj. Check server logs.".into());
+        self.oom_score.set(OomScore::of(next)).map_err(refused)
+    }
+
+    /// Changes over to another configuration where that can fail only by doing it.
+    fn change_over(
+        &self,
+        next: &ServerConfig,
+        changed: &[&'static str],
+    ) -> Result<(), (&'static str, String)> {
+        self.move_listeners(next, changed)?;
+        if changed.contains(&"jemalloc-bg-thread") {
+            purge_in_background(next, &self.placement)
+                .map_err(|reason| ("jemalloc-bg-thread", reason))?;
+        }
+        // The log is not switched back: it comes last.
+        self.durability.switch(&next.append_only).map_err(|reason| ("appendonly", reason))?;
+        self.durability.log().keep_history(next.append_only.keeps_history);
+        Ok(())
+    }
+
     /// Loads keys and certificates for another configuration if it concerns them: the context, none
     /// without a port.
     fn prepare_tls(

@@ -238,7 +238,7 @@ impl<F: Flavour> EventLoop<F> {
         self.config = AppliedConfig::new(&self.spec.shared);
         self.config.limit_output(self.execution.worker_mut());
         self.spec.handover.set_clients_max(self.config.clients_max);
-        log::set_max_level(crate::log::level(&self.config.log_level));
+        crate::log::configure(&self.config);
         if self.spec.index == 0 {
             self.spec.durability.configure(&self.config);
         }

@@ -287,7 +287,13 @@ impl<'k> Unit<'k> {
     ) {
         let changes = std::mem::take(&mut self.changes);
         if let Some(effects) = self.effects() {
-            effects.end_command(database, args, changes);
+            match shared.commands.own_name(args.get(0)) {
+                None => effects.end_command(database, args.iter(), changes),
+                Some(name) => {
+                    let name = std::iter::once(name.as_bytes());
+                    effects.end_command(database, name.chain(args.iter().skip(1)), changes);
+                }
+            }
         }
         if changes > 0 {
             worker.stats(shared).changes.add(changes);

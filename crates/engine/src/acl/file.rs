@@ -7,7 +7,7 @@ use super::has_spaces;
 use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
 use super::user::User;
 use super::users::Users;
-use crate::config::{Configuration, LoadError, UserLine};
+use crate::config::{Configuration, Declaration, LoadError};
 use crate::system_error::reason;
 
 /// Makes the users of a configuration, for a server that starts; `read` reads its file of users.
@@ -30,7 +30,7 @@ pub fn begin(
     if let Some(path) = &settings.users_file {
         if let Some(line) = lines.first() {
             let reason = format!("users are declared in aclfile '{path}' already: not in both");
-            error.add_user_line(line, reason);
+            error.add_declaration("user", line, reason);
         }
         match load(users, path, channels, read) {
             Ok(users) => listed = Some(users),
@@ -52,7 +52,7 @@ pub fn begin(
 /// Users of the declarations of a configuration.
 fn parse_lines(
     users: &Users,
-    lines: &[UserLine],
+    lines: &[Declaration],
     channels: ChannelsOfNewUsers,
     wrong: &mut LoadError,
 ) -> Vec<User> {
@@ -72,7 +72,7 @@ fn parse_lines(
             Err(reason) => {
                 let name = String::from_utf8_lossy(name);
                 let reason = format!("Error in user declaration '{name}': {reason}");
-                wrong.add_user_line(line, reason);
+                wrong.add_declaration("user", line, reason);
             }
         }
     }

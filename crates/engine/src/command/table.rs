@@ -53,12 +53,26 @@ impl Traits {
 }
 
 /// All commands and subcommands, found by name in a few nanoseconds.
+///
+/// A command has its own name, which the log, the rules of users, `INFO` and errors use, and the
+/// one by which clients and scripts call it. `rename-command` makes the latter another, or none.
 #[derive(Debug)]
 pub struct CommandTable {
     commands: Vec<&'static Command>,
     traits: Vec<Traits>,
-    /// Commands by the hash of the name, open addressing, a power of two.
+    /// Names by which clients call commands.
+    called: NameIndex,
+    /// Own names; `None` while they are those of `called`.
+    own: Option<NameIndex>,
+}
+
+/// Commands by a name.
+#[derive(Debug)]
+struct NameIndex {
+    /// By the hash of the name, open addressing, a power of two.
     places: Box<[Bucket]>,
+    /// By [`CommandId::index`]; empty for one that cannot be called.
+    names: Box<[Box<[u8]>]>,
 }
 
 /// One place of the table.
@@ -97,16 +111,12 @@ fn name_hash(folded: u64, name: &[u8]) -> u64 {
     (folded ^ (name.len() as u64) << 56 ^ last << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
-impl CommandTable {
-    /// The table of `commands` and all their subcommands.
-    #[must_use]
-    pub fn new(commands: &[&'static Command]) -> CommandTable {
-        let mut all: Vec<&'static Command> = commands.to_vec();
-        all.extend(commands.iter().flat_map(|command| command.subcommands.iter().copied()));
-        let size = (commands.len() * 4).next_power_of_two();
+impl NameIndex {
+    /// The index of the names of commands, empty ones left out.
+    fn new(names: Vec<Box<[u8]>>) -> NameIndex {
+        let size = (names.len() * 4).next_power_of_two();
         let mut places = vec![Bucket::default(); size].into_boxed_slice();
-        for (index, command) in commands.iter().enumerate() {
-            let name = command.name.as_bytes();
+        for (index, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             let folded = folded(name);
             let mut place = name_hash(folded, name) as usize & (size - 1);
             while places[place].id.is_some() {
@@ -119,8 +129,80 @@ impl CommandTable {
                 is_short: name.len() <= 8 && name.iter().all(u8::is_ascii_lowercase),
             };
         }
+        NameIndex { places, names: names.into() }
+    }
+
+    #[inline]
+    fn find(&self, name: &[u8]) -> Option<CommandId> {
+        let folded = folded(name);
+        let mask = self.places.len() - 1;
+        let mut index = name_hash(folded, name) as usize & mask;
+        loop {
+            let place = &self.places[index];
+            let id = place.id?;
+            if place.folded == folded
+                && place.length == name.len()
+                && (place.is_short || self.names[id.index()].eq_ignore_ascii_case(name))
+            {
+                return Some(id);
+            }
+            index = (index + 1) & mask;
+        }
+    }
+}
+
+impl CommandTable {
+    /// The table of `commands` and all their subcommands.
+    #[must_use]
+    pub fn new(commands: &[&'static Command]) -> CommandTable {
+        let mut all: Vec<&'static Command> = commands.to_vec();
+        all.extend(commands.iter().flat_map(|command| command.subcommands.iter().copied()));
         let traits = all.iter().map(|command| Traits::of(command)).collect();
-        CommandTable { commands: all, traits, places }
+        let names = commands.iter().map(|command| command.name.as_bytes().into()).collect();
+        CommandTable { commands: all, traits, called: NameIndex::new(names), own: None }
+    }
+
+    /// This table, of which clients call some commands by another name, or cannot call them where
+    /// that name is empty. Each pair is the name of a command as of those before it, and its new
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// The pairs that are wrong by their index, each with the reason, as Valkey tells it.
+    pub fn renamed(
+        &self,
+        renames: &[(&[u8], &[u8])],
+    ) -> Result<CommandTable, Vec<(usize, &'static str)>> {
+        let mut names = self.called.names.to_vec();
+        let mut wrong = Vec::new();
+        for (index, &(old, new)) in renames.iter().enumerate() {
+            let of = |names: &[Box<[u8]>], wanted: &[u8]| {
+                names.iter().position(|name| !name.is_empty() && name.eq_ignore_ascii_case(wanted))
+            };
+            let Some(command) = of(&names, old) else {
+                wrong.push((index, "No such command in rename-command"));
+                continue;
+            };
+            if of(&names, new).is_some_and(|other| other != command) {
+                wrong.push((index, "Target command name already exists"));
+                continue;
+            }
+            names[command] = new.to_ascii_lowercase().into();
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        Ok(CommandTable {
+            commands: self.commands.clone(),
+            traits: self.traits.clone(),
+            called: NameIndex::new(names),
+            own: Some(NameIndex::new(self.own_names().to_vec())),
+        })
+    }
+
+    /// Own names of the commands that are no subcommands.
+    fn own_names(&self) -> &[Box<[u8]>] {
+        &self.own.as_ref().unwrap_or(&self.called).names
     }
 
     /// Number of commands and subcommands.
@@ -152,37 +234,67 @@ impl CommandTable {
         self.commands.iter().enumerate().map(|(index, command)| (CommandId(index as u16), *command))
     }
 
-    /// The command of this name, in any case; not a subcommand.
+    /// All commands and subcommands that clients can call.
+    pub fn callable(&self) -> impl Iterator<Item = (CommandId, &'static Command)> {
+        let is_callable = |command: &Command| {
+            let container = command.name.split('|').next().unwrap_or(command.name);
+            let id = self.find(container.as_bytes());
+            id.is_some_and(|id| !self.called.names[id.index()].is_empty())
+        };
+        self.iter().filter(move |(_, command)| is_callable(command))
+    }
+
+    /// The command that clients call by this name, in any case; not a subcommand.
     #[must_use]
     #[inline]
+    pub fn called(&self, name: &[u8]) -> Option<CommandId> {
+        self.called.find(name)
+    }
+
+    /// The command that a session calls by this name: a log that is replayed uses own names.
+    #[inline]
+    pub(crate) fn called_by(&self, name: &[u8], is_log: bool) -> Option<CommandId> {
+        if is_log { self.find(name) } else { self.called(name) }
+    }
+
+    /// True if clients call some command by another name than its own, or none.
+    #[must_use]
+    pub fn is_renamed(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Own name of the command that clients call by this name, if some are renamed.
+    #[inline]
+    pub(crate) fn own_name(&self, called: &[u8]) -> Option<&'static str> {
+        self.own.as_ref()?;
+        self.called(called).map(|id| self.command(id).name)
+    }
+
+    /// The command that clients call by this name, `container|subcommand` for a subcommand, in any
+    /// case.
+    #[must_use]
+    pub fn called_in_full(&self, name: &[u8]) -> Option<CommandId> {
+        self.in_full(name, |name| self.called(name))
+    }
+
+    /// The command whose own name this is, in any case; not a subcommand.
+    #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<CommandId> {
-        let folded = folded(name);
-        let mask = self.places.len() - 1;
-        let mut index = name_hash(folded, name) as usize & mask;
-        loop {
-            let place = &self.places[index];
-            let id = place.id?;
-            if place.folded == folded
-                && place.length == name.len()
-                && (place.is_short || self.is_called(id, name))
-            {
-                return Some(id);
-            }
-            index = (index + 1) & mask;
-        }
+        self.own.as_ref().unwrap_or(&self.called).find(name)
     }
 
-    fn is_called(&self, id: CommandId, name: &[u8]) -> bool {
-        self.command(id).name.as_bytes().eq_ignore_ascii_case(name)
-    }
-
-    /// The command of a full name, `container|subcommand` for a subcommand, in any case.
+    /// The command whose own name this is in full, `container|subcommand` for a subcommand, in any
+    /// case.
     #[must_use]
     pub fn find_full(&self, name: &[u8]) -> Option<CommandId> {
+        self.in_full(name, |name| self.find(name))
+    }
+
+    fn in_full(&self, name: &[u8], find: impl Fn(&[u8]) -> Option<CommandId>) -> Option<CommandId> {
         match name.iter().position(|&byte| byte == b'|') {
-            None => self.find(name),
+            None => find(name),
             Some(bar) => {
-                let container = self.command(self.find(&name[..bar])?);
+                let container = self.command(find(&name[..bar])?);
                 self.find_subcommand(container, &name[bar + 1..])
             }
         }
@@ -202,23 +314,71 @@ impl CommandTable {
 
 #[cfg(test)]
 mod tests {
+    use crate::execute::commands;
+
     #[test]
     fn a_name_is_found_in_any_case_and_no_other_name_for_it() {
-        let table = crate::execute::commands();
+        let table = commands();
         for (id, command) in table.iter().filter(|(_, command)| !command.name.contains('|')) {
             let name = command.name.as_bytes();
-            assert_eq!(table.find(name), Some(id), "{command:?}");
-            assert_eq!(table.find(&name.to_ascii_uppercase()), Some(id), "{command:?}");
+            assert_eq!(table.called(name), Some(id), "{command:?}");
+            assert_eq!(table.called(&name.to_ascii_uppercase()), Some(id), "{command:?}");
             for (at, byte) in (0..name.len()).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
                 let mut other = name.to_vec();
                 other[at] = byte;
                 let is_same = other.eq_ignore_ascii_case(name);
-                assert_eq!(table.find(&other) == Some(id), is_same, "{}", other.escape_ascii());
+                assert_eq!(table.called(&other) == Some(id), is_same, "{}", other.escape_ascii());
             }
-            assert_ne!(table.find(&name[1..]), Some(id));
-            assert_ne!(table.find(&[name, b"\0"].concat()), Some(id));
-            assert_ne!(table.find(&[name, b" "].concat()), Some(id));
+            assert_ne!(table.called(&name[1..]), Some(id));
+            assert_ne!(table.called(&[name, b"\0"].concat()), Some(id));
+            assert_ne!(table.called(&[name, b" "].concat()), Some(id));
         }
-        assert_eq!(table.find(b""), None);
+        assert_eq!(table.called(b""), None);
+    }
+
+    #[test]
+    fn a_renamed_command_is_called_by_its_new_name_alone_and_keeps_its_own() {
+        let renames: [(&[u8], &[u8]); 5] = [
+            (b"CONFIG", b"a Long and secret Name"),
+            (b"get", b"g"),
+            (b"SET", b"GET"),
+            (b"flushall", b""),
+            (b"g", b"hole"),
+        ];
+        let table = commands().renamed(&renames).expect("all of them are commands");
+        let own = |name: &[u8]| Some(commands().find(name).expect("a command"));
+        assert_eq!(table.called(b"a long and secret name"), own(b"config"));
+        assert_eq!(table.called(b"a long and secret nam"), None);
+        assert_eq!((table.called(b"HOLE"), table.called(b"g")), (own(b"get"), None));
+        assert_eq!((table.called(b"Get"), table.called(b"set")), (own(b"set"), None));
+        assert_eq!((table.called(b"flushall"), table.called(b"")), (None, None));
+        assert_eq!(table.called(b"mget"), own(b"mget"), "the others stay");
+        for name in [&b"config"[..], b"get", b"set", b"flushall", b"mget"] {
+            assert_eq!(table.find(name), own(name));
+        }
+        assert_eq!(table.called_in_full(b"config|get"), None);
+        assert!(table.called_in_full(b"a long and secret name|get").is_some());
+        assert_eq!(table.called_in_full(b"acl|list"), table.find_full(b"ACL|LIST"));
+        let can_be_called = |name| table.callable().any(|(_, command)| command.name == name);
+        assert_eq!(["flushall", "get", "config|get"].map(can_be_called), [false, true, true]);
+        assert_eq!(table.callable().count(), table.len() - 1);
+    }
+
+    #[test]
+    fn wrong_renames_are_all_told() {
+        let renames: [(&[u8], &[u8]); 7] = [
+            (b"get", b"get"),
+            (b"nothing", b"x"),
+            (b"get", b"SET"),
+            (b"flushall", b""),
+            (b"flushall", b"y"),
+            (b"config|get", b"z"),
+            (b"", b""),
+        ];
+        let wrong = commands().renamed(&renames).expect_err("some are wrong");
+        let (unknown, taken) =
+            ("No such command in rename-command", "Target command name already exists");
+        let expected = [(1, unknown), (2, taken), (4, unknown), (5, unknown), (6, unknown)];
+        assert_eq!(wrong, expected);
     }
 }

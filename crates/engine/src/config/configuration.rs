@@ -10,15 +10,15 @@ use super::table::FAMILIES;
 use super::value::{self, Reason};
 use crate::error::until_nul;
 
-/// A line `user <name> <rule> ...`. Rules are judged when the users are made, by those who know the
-/// commands.
+/// A line `user <name> <rule> ...` or `rename-command <name> <new name>`, which is judged by those
+/// who know the commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserLine {
+pub struct Declaration {
     /// File, or what else it comes from.
     pub origin: Arc<str>,
     /// Number of the line, from 1.
     pub line: usize,
-    /// Name and rules, at least the name.
+    /// Words behind the first one, at least a name.
     pub words: Vec<Vec<u8>>,
 }
 
@@ -28,7 +28,9 @@ pub struct Configuration {
     /// In the order of [`directives`].
     values: Vec<String>,
     /// Declarations of users, which are no values: `ACL` changes users, and CONFIG shows none.
-    users: Vec<UserLine>,
+    users: Vec<Declaration>,
+    /// Commands that clients call by other names; no values either.
+    renames: Vec<Declaration>,
 }
 
 /// Reason why a directive does not take a value.
@@ -63,6 +65,7 @@ impl Default for Configuration {
         Configuration {
             values: directives().map(|directive| directive.default.to_owned()).collect(),
             users: Vec::new(),
+            renames: Vec::new(),
         }
     }
 }
@@ -222,12 +225,22 @@ impl Configuration {
 
     /// Declarations of users, in their order.
     #[must_use]
-    pub fn user_lines(&self) -> &[UserLine] {
+    pub fn user_lines(&self) -> &[Declaration] {
         &self.users
     }
 
-    pub(super) fn add_user(&mut self, line: UserLine) {
+    pub(super) fn add_user(&mut self, line: Declaration) {
         self.users.push(line);
+    }
+
+    /// Commands that clients call by other names, or not at all, in their order: two words each.
+    #[must_use]
+    pub fn renames(&self) -> &[Declaration] {
+        &self.renames
+    }
+
+    pub(super) fn add_rename(&mut self, line: Declaration) {
+        self.renames.push(line);
     }
 
     /// The value at a place of the table.

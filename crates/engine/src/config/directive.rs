@@ -73,6 +73,8 @@ pub enum Kind {
     SavePoints,
     /// Percentages from 0 to 100.
     Percentiles,
+    /// Three scores for the kernel's choice of a process to kill, -2000 to 2000.
+    OomScores,
     /// Classes of keyspace events, a letter each.
     KeyspaceEvents,
 }
@@ -111,6 +113,7 @@ impl Kind {
             Kind::OutputBufferLimits => String::from("class, hard, soft, soft seconds"),
             Kind::SavePoints => String::from("seconds, changes"),
             Kind::Percentiles => String::from("percentages"),
+            Kind::OomScores => String::from("three numbers from -2000 to 2000"),
             Kind::KeyspaceEvents => String::from("letters of `Ag$lshzxeKEtmdn`"),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use super::configuration::UserLine;
+use super::configuration::Declaration;
 use crate::error::until_nul;
 use crate::limits::{FAULT_TEXT_MAX, FAULTS_SHOWN_MAX};
 
@@ -59,10 +59,10 @@ impl LoadError {
         }
     }
 
-    /// Adds what is wrong with the declaration of a user.
-    pub(crate) fn add_user_line(&mut self, line: &UserLine, reason: String) {
-        let UserLine { origin, line, .. } = line;
-        let (origin, line, directive) = (Arc::clone(origin), *line, String::from("user"));
+    /// Adds what is wrong with a declaration, which begins with `word`.
+    pub(crate) fn add_declaration(&mut self, word: &str, line: &Declaration, reason: String) {
+        let Declaration { origin, line, .. } = line;
+        let (origin, line, directive) = (Arc::clone(origin), *line, String::from(word));
         let place = FaultSource::Line { origin, line, directive };
         self.add(|| Fault { place, reason, remedy: None });
     }

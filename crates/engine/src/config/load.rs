@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tidemill_resp::request::split_arguments;
 
-use super::configuration::{Configuration, Invalid, UserLine, directives, find};
+use super::configuration::{Configuration, Declaration, Invalid, directives, find};
 use super::directive::Kind;
 use super::error::{Fault, FaultSource, LoadError, Remedy};
 use super::nearest::nearest;
-use super::table::{OBSOLETE, REFUSED};
+use super::table::{OBSOLETE, REFUSED, RENAME};
 use super::value;
 use crate::system_error::reason;
 
@@ -149,9 +149,10 @@ pub fn load(command_line: &CommandLine, files: &dyn Files) -> Result<Configurati
             words.push("");
         }
         let bytes: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
-        let outcome = match is_user(name.as_bytes()) {
-            true => loader.user(&bytes),
-            false => loader.directive(name, &words, 0),
+        let outcome = match name.as_bytes() {
+            word if is_user(word) => loader.user(&bytes),
+            word if is_rename(word) => loader.rename(&bytes),
+            _ => loader.directive(name, &words, 0),
         };
         if let Err(wrong) = outcome {
             let place = FaultSource::Option { directive: name.clone() };
@@ -167,6 +168,11 @@ const COMMAND_LINE: &str = "command line";
 /// True if a word begins the declaration of a user.
 pub(super) fn is_user(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"user")
+}
+
+/// True if a word begins the renaming of a command.
+fn is_rename(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(RENAME.as_bytes())
 }
 
 /// Options of the command line that are no directives.
@@ -251,10 +257,10 @@ impl Loader<'_> {
         let words =
             split_arguments(line).map_err(|_| wrong("Unbalanced quotes in configuration line"))?;
         if let Some((name, words)) = words.split_first()
-            && is_user(name)
+            && (is_user(name) || is_rename(name))
         {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            return self.user(&words);
+            return if is_user(name) { self.user(&words) } else { self.rename(&words) };
         }
         let words: Result<Vec<&str>, _> =
             words.iter().map(|word| std::str::from_utf8(word)).collect();
@@ -269,10 +275,25 @@ impl Loader<'_> {
             let accepted = Some(String::from("a name and rules"));
             return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
         }
+        let declaration = self.declaration(words);
+        self.configuration.add_user(declaration);
+        Ok(())
+    }
+
+    fn rename(&mut self, words: &[&[u8]]) -> Result<(), Wrong> {
+        if words.len() != 2 {
+            let accepted = Some(String::from("a command and its new name, \"\" for none"));
+            return Err(Wrong::Value(BAD_DIRECTIVE.to_owned(), accepted));
+        }
+        let declaration = self.declaration(words);
+        self.configuration.add_rename(declaration);
+        Ok(())
+    }
+
+    fn declaration(&self, words: &[&[u8]]) -> Declaration {
         let (origin, line) = self.place.clone();
         let words = words.iter().map(|word| word.to_vec()).collect();
-        self.configuration.add_user(UserLine { origin, line, words });
-        Ok(())
+        Declaration { origin, line, words }
     }
 
     fn directive(&mut self, name: &str, words: &[&str], depth: usize) -> Result<(), Wrong> {

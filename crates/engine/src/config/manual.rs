@@ -29,6 +29,19 @@ Memory is given in bytes or with a unit: `k` is 1000 and `kb` is 1024, likewise 
 `gb`.
 ";
 
+const RENAMED: &str = "
+## Renamed commands
+
+`rename-command <command> <name>` lets clients and scripts call a command by another name only, and
+`rename-command <command> \"\"` not at all. Lines of a file take effect one behind the other.
+`CONFIG REWRITE` keeps them, and nothing changes them while the server runs. As in Valkey, rules of
+users, `INFO`, `CLIENT LIST`, `ACL LOG` and most errors call the command by its own name. Unlike in
+Valkey the append-only file does so too: lines may come and go without harm to it. A log that Valkey
+wrote while a command of it was renamed cannot be loaded here.
+
+An ACL is the better means where there is a choice: `user default -@dangerous`.
+";
+
 /// The manual of all directives, in Markdown.
 #[must_use]
 pub fn manual() -> String {
@@ -42,6 +55,7 @@ pub fn manual() -> String {
             write_row(&mut out, directive).expect("a String takes everything");
         }
     }
+    out += RENAMED;
     out += "\n## Refused lines\n\n";
     for (name, missing) in REFUSED {
         out += &format!("- `{name}`: {missing}.\n");

@@ -22,17 +22,17 @@ mod table;
 mod typed;
 mod value;
 
-pub use configuration::{Configuration, UserLine};
+pub use configuration::{Configuration, Declaration};
 pub use directive::{Change, Directive, Kind, Status};
 pub use error::{LoadError, SetError};
 pub use load::{CommandLine, Files, load};
 pub use manual::{directive_list, manual};
 pub use nearest::nearest;
 pub use pattern::matches_ignoring_case;
-pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, is_secret};
+pub use table::{FAMILIES, Family, OBSOLETE, REFUSED, RENAME, is_secret};
 pub use typed::{
-    AppendOnlyConfig, CertificateUser, ClientCertificates, OutputBufferLimit, OutputBufferLimits,
-    ServerConfig, TlsConfig,
+    AppendOnlyConfig, CertificateUser, ClientCertificates, OomScoreMode, OutputBufferLimit,
+    OutputBufferLimits, ServerConfig, Syslog, TlsConfig,
 };
 pub(crate) use value::parse_memory;
 

@@ -5,8 +5,8 @@ use std::io;
 
 use super::configuration::directives;
 use super::{
-    CommandLine, Configuration, Directive, FAMILIES, Files, LoadError, Status, load, manual,
-    matches_ignoring_case,
+    CommandLine, Configuration, Directive, FAMILIES, Files, LoadError, OomScoreMode, Status, load,
+    manual, matches_ignoring_case,
 };
 
 /// Files in a map; standard input is the file `-`.
@@ -118,7 +118,7 @@ fn faults(result: Result<Configuration, LoadError>) -> Vec<String> {
 #[test]
 fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
     let files = [
-        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\ntls-cluster yes\n"),
+        ("a.conf", "hz 10\n\n  port abc\ninclude b.conf\nmaxmemroy 1gb\nsupervised upstart\n"),
         ("b.conf", "hz 5\nloadmodule x.so\nfrobnicate 1\nrequirepass \"a\n"),
         ("-", "\ndir missing\ninclude none.conf\ninclude\n"),
     ];
@@ -135,8 +135,8 @@ fn all_that_is_wrong_is_named_with_its_place_and_what_would_be_right() {
             "b.conf:4: directive 'requirepass': Unbalanced quotes in configuration line",
             "a.conf:5: directive 'maxmemroy': Bad directive or wrong number of arguments; did you \
              mean 'maxmemory'?",
-            "a.conf:6: directive 'tls-cluster': 'yes' is not supported: there is no cluster mode; \
-             accepted: 'no'",
+            "a.conf:6: directive 'supervised': 'upstart' is not supported: upstart is not \
+             notified; accepted: 'no', 'systemd', 'auto'",
             "standard input:2: directive 'dir': entity not found; accepted: a directory that can \
              be entered",
             "standard input:3: directive 'include': can't open config file 'none.conf': entity \
@@ -250,12 +250,10 @@ fn what_does_not_exist_stops_the_start() {
     for line in [
         "replicaof 127.0.0.1 6380",
         "slaveof 127.0.0.1 6380",
-        "tls-replication yes",
         "cluster-enabled yes",
         "loadmodule /x.so",
-        "rename-command FLUSHALL \"\"",
+        "supervised upstart",
         "min-replicas-to-write 1",
-        "tls-cluster yes",
     ] {
         let found = faults(load_file(line));
         assert!(
@@ -263,11 +261,11 @@ fn what_does_not_exist_stops_the_start() {
             "{found:?}"
         );
     }
-    let error = set(&Configuration::default(), &[("tls-cluster", "yes")]).expect_err("not there");
+    let error = set(&Configuration::default(), &[("locale-collate", "x")]).expect_err("not there");
     assert_eq!(
         error,
-        "ERR CONFIG SET failed (possibly related to argument 'tls-cluster') - 'yes' is \
-         not supported: there is no cluster mode. Accepted: 'no'"
+        "ERR CONFIG SET failed (possibly related to argument 'locale-collate') - 'x' is \
+         not supported: strings are compared as bytes. Accepted: '', 'C'"
     );
 }
 
@@ -284,6 +282,9 @@ fn what_asks_for_nothing_is_accepted() {
         "io-threads 4",
         "bind",
         "min-string-size-avoid-copy-reply 0",
+        "tls-cluster yes",
+        "tls-replication yes",
+        "rename-command FLUSHALL \"\"",
     ] {
         assert!(load_file(line).is_ok(), "{line}");
     }
@@ -470,6 +471,51 @@ fn rewrite_keeps_comments_and_order_and_reads_back() {
 }
 
 #[test]
+fn renamed_commands_are_kept_in_order_and_by_a_rewrite() {
+    let text = "rename-command CONFIG \"a b\"\nport 1\nRename-Command \"FLUSHALL\" \"\"\n";
+    let loaded = load_with(&[("a.conf", text)], &["a.conf", "--rename-command", "get", "hole"]);
+    let loaded = loaded.expect("all is right");
+    let words: Vec<Vec<&[u8]>> = loaded
+        .renames()
+        .iter()
+        .map(|line| line.words.iter().map(Vec::as_slice).collect())
+        .collect();
+    assert_eq!(words, [[&b"CONFIG"[..], b"a b"], [b"FLUSHALL", b""], [b"get", b"hole"]]);
+    let rewritten = loaded.rewrite(text.as_bytes(), &[]);
+    assert_eq!(String::from_utf8_lossy(&rewritten), text);
+    for line in ["rename-command", "rename-command get", "rename-command a b c"] {
+        let found = faults(load_with(&[("a.conf", line)], &["a.conf"]));
+        assert!(
+            found[0].ends_with("accepted: a command and its new name, \"\" for none"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn words_of_a_choice_are_kept_in_the_order_of_the_table_each_once() {
+    let changes = [("shutdown-on-sigint", "force nosave now force")];
+    let next = set(&Configuration::default(), &changes).expect("they are words of it");
+    assert_eq!(next.value("shutdown-on-sigint"), Some("nosave now force"));
+}
+
+#[test]
+fn scores_of_the_kernel_have_bounds() {
+    let score = |mode, values| {
+        let changes = [("oom-score-adj", mode), ("oom-score-adj-values", values)];
+        let next = set(&Configuration::default(), &changes)?.server();
+        Ok::<_, String>((next.oom_score_mode, next.oom_score))
+    };
+    assert_eq!(score("no", "1 2 3"), Ok((OomScoreMode::Kept, 1)));
+    assert_eq!(score("yes", "-2000 2 3"), Ok((OomScoreMode::Relative, -2000)));
+    assert_eq!(score("absolute", "07 2 3").ok(), None, "no decimal number");
+    assert_eq!(score("absolute", "7 2 3"), Ok((OomScoreMode::Absolute, 7)));
+    for values in ["2001 0 0", "0 0 -2001", "0 0", "0 0 0 0", "a b c", ""] {
+        assert!(score("no", values).is_err(), "{values}");
+    }
+}
+
+#[test]
 fn every_value_survives_a_rewrite() {
     let mut changes = Vec::new();
     for directive in directives() {
@@ -488,6 +534,7 @@ fn every_value_survives_a_rewrite() {
             super::Kind::Choice(choices) => choices[0],
             super::Kind::Text | super::Kind::Secret => "a \"b\" # 'c'\\",
             super::Kind::Percentiles => "1 99.999",
+            super::Kind::OomScores => "-5 0 1000",
             super::Kind::KeyspaceEvents => "KEg$",
             _ => continue,
         };

@@ -27,6 +27,8 @@ pub struct ServerConfig {
     pub bind: Vec<String>,
     /// Path of the Unix socket.
     pub unix_socket: Option<String>,
+    /// Group of the Unix socket, by name or number.
+    pub unix_socket_group: Option<String>,
     /// Permissions of the Unix socket; `None` leaves them to the umask.
     pub unix_socket_permissions: Option<u32>,
     /// True if clients of other hosts are refused while there is no password.
@@ -57,6 +59,18 @@ pub struct ServerConfig {
     pub log_level: String,
     /// File to log to; `None` for standard output.
     pub log_file: Option<String>,
+    /// `legacy`, `logfmt` or `json`.
+    pub log_format: String,
+    /// `legacy`, `iso8601` or `milliseconds`.
+    pub log_time_format: String,
+    /// Logging to syslog.
+    pub syslog: Syslog,
+    /// Meaning of `oom_score`.
+    pub oom_score_mode: OomScoreMode,
+    /// Score by which the kernel chooses whom to kill when memory runs out.
+    pub oom_score: i32,
+    /// Text that the seeds of hashes are made of; `None` for random ones.
+    pub hash_seed: Option<String>,
     /// `auto`, `off`, `logical`, `physical` or `split`.
     pub cpu_placement: String,
     /// Workers; 0 leaves the number to the placement.
@@ -86,6 +100,28 @@ pub struct ServerConfig {
     pub metrics_port: u16,
     /// Addresses of the metrics.
     pub metrics_bind: Vec<String>,
+}
+
+/// Logging to syslog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syslog {
+    /// True if lines go there too.
+    pub is_enabled: bool,
+    /// First word of each line.
+    pub name: String,
+    /// `user`, or `local0` to `local7`.
+    pub facility: String,
+}
+
+/// Meaning of the score by which the kernel chooses the process to kill when memory runs out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OomScoreMode {
+    /// None: the process keeps the score that it has.
+    Kept,
+    /// Added to the score that the process was started with.
+    Relative,
+    /// In its place.
+    Absolute,
 }
 
 /// Keys, certificates and parameters of TLS.
@@ -204,6 +240,7 @@ impl Configuration {
             tls: self.tls(),
             bind: self.words("bind"),
             unix_socket: self.path("unixsocket"),
+            unix_socket_group: self.path("unixsocketgroup"),
             unix_socket_permissions: u32::from_str_radix(self.text("unixsocketperm"), 8)
                 .ok()
                 .filter(|&permissions| permissions > 0),
@@ -221,6 +258,20 @@ impl Configuration {
             supervised: self.text("supervised").to_owned(),
             log_level: self.text("loglevel").to_owned(),
             log_file: self.path("logfile"),
+            log_format: self.text("log-format").to_owned(),
+            log_time_format: self.text("log-timestamp-format").to_owned(),
+            syslog: Syslog {
+                is_enabled: self.flag("syslog-enabled"),
+                name: self.text("syslog-ident").to_owned(),
+                facility: self.text("syslog-facility").to_owned(),
+            },
+            oom_score_mode: match self.text("oom-score-adj") {
+                "no" => OomScoreMode::Kept,
+                "absolute" => OomScoreMode::Absolute,
+                _ => OomScoreMode::Relative,
+            },
+            oom_score: self.words("oom-score-adj-values")[0].parse().expect("it was checked"),
+            hash_seed: self.path("hash-seed"),
             cpu_placement: self.text("cpu-placement").to_owned(),
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),

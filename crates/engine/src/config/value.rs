@@ -37,6 +37,7 @@ pub(super) fn canonical(kind: Kind, words: &[&str], current: &str) -> Result<Str
         Kind::OutputBufferLimits => output_buffer_limits(words, current),
         Kind::SavePoints => save_points(words),
         Kind::Percentiles => percentiles(words),
+        Kind::OomScores => oom_scores(words),
         Kind::Choices(choices) => several(words, choices),
         _ => match words {
             [word] => single(kind, word),
@@ -52,6 +53,7 @@ pub(super) fn words_of(kind: Kind, text: &str) -> Vec<&str> {
         | Kind::OutputBufferLimits
         | Kind::SavePoints
         | Kind::Percentiles
+        | Kind::OomScores
         | Kind::Choices(_)
             if text.is_empty() =>
         {
@@ -61,6 +63,7 @@ pub(super) fn words_of(kind: Kind, text: &str) -> Vec<&str> {
         | Kind::OutputBufferLimits
         | Kind::SavePoints
         | Kind::Percentiles
+        | Kind::OomScores
         | Kind::Choices(_) => text.split(' ').collect(),
         _ => vec![text],
     }
@@ -111,6 +114,8 @@ fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
         return Err(not_a_choice(choices));
     }
     let has = |wanted: &str| chosen.iter().any(|word| word == wanted);
+    // In the order in which they are declared, each once.
+    let in_order: Vec<&str> = choices.iter().copied().filter(|choice| has(choice)).collect();
     if has("save") && has("nosave") {
         return Err(
             "shutdown-on-sigterm and shutdown-on-sigint cannot specify both SAVE and NOSAVE \
@@ -118,7 +123,7 @@ fn several(words: &[&str], choices: &[&str]) -> Result<String, Reason> {
                 .into(),
         );
     }
-    Ok(chosen.join(" "))
+    Ok(in_order.join(" "))
 }
 
 fn within(value: i64, min: i64, max: i64) -> Result<String, Reason> {
@@ -261,6 +266,19 @@ fn percentiles(words: &[&str]) -> Result<String, Reason> {
         texts.push(value.to_string());
     }
     Ok(texts.join(" "))
+}
+
+fn oom_scores(words: &[&str]) -> Result<String, Reason> {
+    if words.len() != 3 {
+        return Err(Cow::Borrowed("wrong number of arguments"));
+    }
+    let score =
+        |word: &&str| parse_integer(word.as_bytes()).filter(|score| (-2000..=2000).contains(score));
+    let scores: Option<Vec<String>> =
+        words.iter().map(|word| score(word).map(|score| score.to_string())).collect();
+    scores.map(|scores| scores.join(" ")).ok_or(Cow::Borrowed(
+        "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
+    ))
 }
 
 fn keyspace_events(word: &str) -> Result<String, Reason> {

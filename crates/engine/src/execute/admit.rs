@@ -135,7 +135,7 @@ fn resolve<E>(
     let sub = table.find_subcommand(command, args.get(1));
     let Some(id) = sub else {
         // A container with a handler of its own answers without a subcommand only.
-        return Err(unknown_subcommand(command, args));
+        return Err(unknown_subcommand(args));
     };
     let command = table.command(id);
     check_arity(executor, (id, command), args)?;
@@ -315,19 +315,17 @@ fn unknown_command(args: &ArgumentView<'_>) -> CommandError {
 }
 
 #[cold]
-fn unknown_subcommand(command: &Command, args: &ArgumentView<'_>) -> CommandError {
+fn unknown_subcommand(args: &ArgumentView<'_>) -> CommandError {
     let sub = args.get(1);
     let shown = &sub[..sub.len().min(QUOTED_BYTES_MAX)];
-    let after = format!("'. Try {} HELP.", command.name.to_uppercase());
+    // The name by which it is called, which `rename-command` may have changed.
+    let container = args.get(0).to_ascii_uppercase();
+    let after = format!("'. Try {} HELP.", String::from_utf8_lossy(&container));
     CommandError::quoting("ERR unknown subcommand '", shown, &after)
 }
 
 /// Answer of a container that was called by itself.
 pub(crate) fn container_error(command: &Command, args: &ArgumentView<'_>) -> CommandError {
     debug_assert!(command.scope == Scope::Container);
-    if args.len() < 2 {
-        CommandError::Arity(command.name.into())
-    } else {
-        unknown_subcommand(command, args)
-    }
+    if args.len() < 2 { CommandError::Arity(command.name.into()) } else { unknown_subcommand(args) }
 }

@@ -39,9 +39,9 @@ pub use defrag::defragment;
 pub use evict::relieve;
 pub use look_ahead::{Ahead, LookAhead, Requests, prefetch};
 pub use measure::note_unblocked;
-pub use registry::commands;
 #[cfg(test)]
 pub(crate) use registry::handlers;
+pub use registry::{commands, renamed_commands};
 pub use script::run_orphans;
 pub use serve::{delete_expired, end_session, end_wait, serve_postponed};
 pub use sweep::sweep;

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use crate::access::handler::{Handler, KeyedHandler};
 use crate::admin;
 use crate::command::{Command, CommandId, CommandTable};
+use crate::config::{Configuration, LoadError, RENAME};
 use crate::handlers;
 
 /// Commands of all families that have subcommands only.
@@ -64,6 +65,31 @@ static HANDLERS: LazyLock<Handlers> = LazyLock::new(|| Handlers::new(&COMMANDS))
 #[must_use]
 pub fn commands() -> &'static CommandTable {
     &COMMANDS
+}
+
+/// Table of all commands with the names that a configuration gives them. One of its own is never
+/// freed: a process needs one.
+///
+/// # Errors
+///
+/// All lines that are wrong.
+pub fn renamed_commands(configuration: &Configuration) -> Result<&'static CommandTable, LoadError> {
+    let lines = configuration.renames();
+    if lines.is_empty() {
+        return Ok(commands());
+    }
+    let renames: Vec<(&[u8], &[u8])> =
+        lines.iter().map(|line| (&*line.words[0], &*line.words[1])).collect();
+    match commands().renamed(&renames) {
+        Ok(table) => Ok(Box::leak(Box::new(table))),
+        Err(wrong) => {
+            let mut error = LoadError::default();
+            for (index, reason) in wrong {
+                error.add_declaration(RENAME, &lines[index], String::from(reason));
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Handlers of all commands.

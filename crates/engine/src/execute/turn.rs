@@ -244,7 +244,7 @@ impl<E: Enter> Executor<'_, '_, E> {
 
     fn called(&self, view: &ArgumentView<'_>) -> Option<Called> {
         let commands = &self.shared.commands;
-        let id = commands.find(view.get(0))?;
+        let id = commands.called_by(view.get(0), self.session.replays)?;
         let traits = commands.traits(id);
         let key = if usize::from(traits.fixed_key) < view.len() { traits.fixed_key } else { 0 };
         let is_brief_read = traits.is_brief_read && commands.command(id).takes(view.len());

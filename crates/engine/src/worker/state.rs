@@ -325,6 +325,12 @@ impl Worker {
         self.refresh_clock(shared);
     }
 
+    /// Forgets which commands requests with a known beginning call: sessions that know other names
+    /// come next.
+    pub fn forget_heads(&mut self) {
+        self.heads = Heads::default();
+    }
+
     fn refresh_judgement(&mut self) {
         self.judges_unusually = self.replays || self.settings.import_mode;
     }

@@ -108,6 +108,21 @@ impl Replaying {
         shared: &Arc<Shared>,
         (worker, reader): (&mut Worker, &mut Member<F>),
     ) {
+        // A log calls commands by their own names.
+        if shared.commands.is_renamed() {
+            worker.forget_heads();
+        }
+        self.execute_slice(shared, (worker, reader));
+        if shared.commands.is_renamed() {
+            worker.forget_heads();
+        }
+    }
+
+    fn execute_slice<F: Flavour>(
+        &mut self,
+        shared: &Arc<Shared>,
+        (worker, reader): (&mut Worker, &mut Member<F>),
+    ) {
         let index = worker.index;
         let replay = self.session.get_or_insert_with(|| ReplaySession {
             session: Session::of_replay(shared.clients.unlisted(index), &shared.users),

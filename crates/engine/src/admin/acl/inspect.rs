@@ -130,7 +130,7 @@ fn called(
 ) -> Result<(CommandId, &'static Command), CommandError> {
     let table = cx.shared.commands;
     let unknown = || CommandError::quoting("ERR Command '", words[0], "' not found");
-    let id = table.find(words[0]).ok_or_else(unknown)?;
+    let id = table.called(words[0]).ok_or_else(unknown)?;
     let command = table.command(id);
     let id = match words.get(1) {
         Some(sub) if !command.subcommands.is_empty() => {

@@ -72,12 +72,10 @@ pub(super) fn doctor(cx: &mut SessionCx<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// The commands that a name of `LATENCY HISTOGRAM` means: itself, or all subcommands of a
-/// container.
-fn is_meant(command: &Command, name: &[u8]) -> bool {
+/// True if `meant`, a command that `LATENCY HISTOGRAM` was given, is this one or its container.
+fn is_meant(command: &Command, meant: &Command) -> bool {
     let container = command.name.split('|').next().unwrap_or(command.name);
-    let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-    is(command.name) || is(container)
+    meant.name == command.name || meant.name == container
 }
 
 fn reply_times(reply: &mut ReplyBuffer, name: &str, times: &Times) {
@@ -95,12 +93,15 @@ fn reply_times(reply: &mut ReplyBuffer, name: &str, times: &Times) {
 }
 
 pub(super) fn histogram(cx: &mut SessionCx<'_, '_>) -> Outcome {
-    let names: Vec<&[u8]> = cx.args.iter().skip(2).collect();
     let shared = cx.shared;
+    let names = cx.args.iter().skip(2);
+    let named = names.filter_map(|name| shared.commands.called_in_full(name));
+    let named: Vec<&Command> = named.map(|id| shared.commands.command(id)).collect();
+    let takes_all = cx.args.len() == 2;
     let found: Vec<(&str, Times)> = shared
         .commands
-        .iter()
-        .filter(|(_, command)| names.is_empty() || names.iter().any(|name| is_meant(command, name)))
+        .callable()
+        .filter(|(_, command)| takes_all || named.iter().any(|meant| is_meant(command, meant)))
         .map(|(id, command)| (command.name, shared.command_times(id)))
         .filter(|(_, times)| times.calls > 0)
         .collect();

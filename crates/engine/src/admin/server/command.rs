@@ -90,17 +90,14 @@ fn reply_info(reply: &mut ReplyBuffer, command: &Command) {
     command.subcommands.iter().for_each(|sub| reply_info(reply, sub));
 }
 
-/// The commands that are no subcommands.
+/// The commands that clients can call and that are no subcommands.
 fn top_level(table: &CommandTable) -> impl Iterator<Item = &'static Command> {
-    table.iter().map(|(_, command)| command).filter(|command| !command.name.contains('|'))
+    table.callable().map(|(_, command)| command).filter(|command| !command.name.contains('|'))
 }
 
-/// A command or `container|subcommand` by its name.
+/// A command, or `container|subcommand`, by the name that clients call it by.
 fn find(table: &CommandTable, name: &[u8]) -> Option<&'static Command> {
-    table
-        .iter()
-        .map(|(_, command)| command)
-        .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    table.called_in_full(name).map(|id| table.command(id))
 }
 
 pub(super) fn all(cx: &mut SessionCx<'_, '_>) -> Outcome {
@@ -250,8 +247,7 @@ fn called<'s>(
     let table = cx.shared.commands;
     let invalid = || CommandError::from("ERR Invalid command specified");
     let name = words.first().ok_or_else(invalid)?;
-    let mut command =
-        find(table, name).filter(|found| !found.name.contains('|')).ok_or_else(invalid)?;
+    let mut command = table.called(name).map(|id| table.command(id)).ok_or_else(invalid)?;
     if let (false, Some(sub)) = (command.subcommands.is_empty(), words.get(1)) {
         let id = table.find_subcommand(command, sub).ok_or_else(invalid)?;
         command = table.command(id);
@@ -315,7 +311,7 @@ pub(super) fn list(cx: &mut SessionCx<'_, '_>) -> Outcome {
     let names: Vec<&str> = cx
         .shared
         .commands
-        .iter()
+        .callable()
         .map(|(_, command)| command)
         .filter(|command| accepts(command))
         .map(|command| command.name)

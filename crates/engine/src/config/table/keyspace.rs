@@ -154,7 +154,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(ALWAYS_LAZY),
     flag("activerehashing", true, "Resizes tables in the background.")
         .without_effect("tables are always resized in steps"),
-    text("hash-seed", "", "Seed of the hash.").at_start().only(&[""], "the seed is random"),
+    text(
+        "hash-seed",
+        "",
+        "Text that the seeds of all hashes are made of, so that servers of one build give SCAN the \
+         same order; empty for random ones, which nobody can guess keys for.",
+    )
+    .at_start(),
     flag(
         "jemalloc-bg-thread",
         true,

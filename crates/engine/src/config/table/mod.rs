@@ -52,11 +52,11 @@ pub const OBSOLETE: &[&str] = &[
 
 /// Words that begin a line of a file without being directives, and what they ask for that does not
 /// exist.
-pub const REFUSED: &[(&str, &str)] = &[
-    ("loadmodule", "there are no modules"),
-    ("rename-command", "commands cannot be renamed or disabled"),
-    ("sentinel", "there is no sentinel mode"),
-];
+pub const REFUSED: &[(&str, &str)] =
+    &[("loadmodule", "there are no modules"), ("sentinel", "there is no sentinel mode")];
+
+/// Word that begins the renaming of a command.
+pub const RENAME: &str = "rename-command";
 
 /// True if a directive of this name, in any case, holds a secret.
 #[must_use]

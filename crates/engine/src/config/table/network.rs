@@ -20,9 +20,13 @@ pub(super) const DIRECTIVES: &[Directive] = &[
          connections stay; a worker waits while a name is looked up.",
     ),
     text("unixsocket", "", "Path of a Unix socket to listen on; empty for none.").at_start(),
-    text("unixsocketgroup", "", "Group of the Unix socket.")
-        .at_start()
-        .only(&[""], "the socket keeps the group of the process"),
+    text(
+        "unixsocketgroup",
+        "",
+        "Group of the Unix socket: a name of `/etc/group`, or a number; empty for that of the \
+         process.",
+    )
+    .at_start(),
     Directive::new(
         "unixsocketperm",
         Kind::Permissions,
@@ -54,8 +58,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         Kind::OutputBufferLimits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         "Bytes a client's unsent replies may reach at once, and for how many seconds a softer \
-         limit, per class; a client that subscribes is `pubsub`, others are `normal`. Without \
-         a hard limit, a client with 64 MiB unsent is executed for again once it took half.",
+         limit, per class; a client that subscribes is `pubsub`, others are `normal`. What is \
+         answered at once counts before it is sent, from 16 KiB on. Without a hard limit, a client with 64 MiB unsent is executed for again once it took half.",
     ),
     memory(
         "client-query-buffer-limit",

@@ -26,31 +26,34 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Least important messages that are logged.",
     ),
     text("logfile", "", "File to log to; empty for standard output.").at_start(),
-    choice("log-format", "legacy", &["legacy", "logfmt", "json"], "Form of a log line.")
-        .only(&["legacy"], "the log has one form"),
+    choice(
+        "log-format",
+        "legacy",
+        &["legacy", "logfmt", "json"],
+        "Form of a log line. The line of a crash is always `legacy`.",
+    ),
     choice(
         "log-timestamp-format",
         "legacy",
         &["legacy", "iso8601", "milliseconds"],
-        "Form of its time.",
-    )
-    .only(&["legacy"], "the log has one form"),
+        "Form of its time; `milliseconds` are those since 1970.",
+    ),
     flag("hide-user-data-from-log", true, "Keeps keys and values out of the log.")
         .without_effect("they are never logged"),
-    flag("syslog-enabled", false, "Logs to syslog.")
-        .at_start()
-        .only(&["no"], "there is no logging to syslog"),
-    text("syslog-ident", "valkey", "Name in syslog.")
-        .at_start()
-        .without_effect("there is no logging to syslog"),
+    flag(
+        "syslog-enabled",
+        false,
+        "Logs to syslog as well, at `/dev/log`; what it does not take at once is lost.",
+    )
+    .at_start(),
+    text("syslog-ident", "valkey", "Name in syslog.").at_start(),
     choice(
         "syslog-facility",
         "local0",
         &["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"],
         "Facility in syslog.",
     )
-    .at_start()
-    .without_effect("there is no logging to syslog"),
+    .at_start(),
     flag("always-show-logo", false, "Prints a logo.").at_start().without_effect("there is no logo"),
     flag("set-proc-title", true, "Shows addresses in the process's title.")
         .at_start()
@@ -74,16 +77,17 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "oom-score-adj",
         "no",
         &["no", "yes", "relative", "absolute"],
-        "Tells the kernel whom to kill first.",
-    )
-    .only(&["no"], "the score is left to the service manager"),
+        "Tells the kernel whom to kill first: the first of `oom-score-adj-values`, added to the \
+         score that the server was started with (`yes`, `relative`) or by itself (`absolute`). A \
+         score below that one needs a privilege; at start, a refusal is a line of the log.",
+    ),
     Directive::new(
         "oom-score-adj-values",
-        Kind::Words { min: 3, max: 3 },
+        Kind::OomScores,
         "0 200 800",
-        "Scores for `oom-score-adj`.",
-    )
-    .without_effect("`oom-score-adj` is refused"),
+        "Scores for `oom-score-adj`. The first counts; the others are for replicas and for child \
+         processes, which there are none of.",
+    ),
     flag("disable-thp", true, "Switches huge pages off for the process.")
         .at_start()
         .without_effect(
@@ -117,8 +121,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "Whether CONFIG SET may change protected directives.",
     )
     .at_start(),
-    flag("extended-redis-compatibility", false, "Pretends to be Redis.")
-        .only(&["no"], "the server says what it is"),
+    flag("extended-redis-compatibility", false, "Calls itself Redis in more places.")
+        .without_effect("HELLO and `redis_version` speak of Redis in any case"),
     text("locale-collate", "", "Locale of SORT ALPHA.")
         .only(&["", "C"], "strings are compared as bytes"),
     choice(

@@ -68,7 +68,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         .without_effect(OUTGOING),
     text("tls-client-key-file", "", "Key for outgoing connections.").without_effect(OUTGOING),
     secret("tls-client-key-file-pass", "Password of that key.").without_effect(OUTGOING),
-    flag("tls-cluster", false, "TLS between nodes.").only(&["no"], "there is no cluster mode"),
+    flag("tls-cluster", false, "TLS between nodes.").without_effect("there is no cluster mode"),
     flag("tls-replication", false, "TLS to the primary.")
-        .only(&["no"], "there is no replication: `replicaof` is refused"),
+        .without_effect("there is no replication: nothing goes to a primary, encrypted or not"),
 ];

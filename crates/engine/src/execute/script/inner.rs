@@ -66,7 +66,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     /// The command or subcommand that the arguments call.
     pub(super) fn find(&self, args: &ArgumentView<'_>) -> Result<Called, Refusal> {
         let table = &self.executor.shared.commands;
-        let Some(id) = table.find(args.get(0)) else {
+        let Some(id) = table.called_by(args.get(0), self.executor.session.replays) else {
             return refuse(None, "ERR Unknown command called from script");
         };
         let command = table.command(id);

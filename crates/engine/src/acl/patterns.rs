@@ -43,6 +43,21 @@ enum Rest {
 /// Bytes of a prefix that are compared as one word.
 const HEAD_BYTES: usize = size_of::<u64>();
 
+/// Prefix of up to eight bytes, all keys with which may be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadablePrefix {
+    head: u64,
+    mask: u64,
+}
+
+impl ReadablePrefix {
+    /// True if a key has the prefix. False says nothing of keys of less than eight bytes.
+    #[inline]
+    pub(super) fn begins(self, key: &[u8]) -> bool {
+        key.first_chunk().is_some_and(|word| u64::from_le_bytes(*word) & self.mask == self.head)
+    }
+}
+
 /// Pattern of keys with the permissions on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyPattern {
@@ -105,6 +120,14 @@ impl KeyPattern {
         }
     }
 
+    /// Its prefix, if all keys with it may be read and it is one word.
+    pub(super) fn readable_prefix(&self) -> Option<ReadablePrefix> {
+        let is_one = self.access.contains(Access::READ)
+            && self.rest == Rest::Anything
+            && self.prefix_bytes <= HEAD_BYTES;
+        is_one.then_some(ReadablePrefix { head: self.head, mask: self.head_mask })
+    }
+
     /// True if it gives these permissions on all keys.
     pub(super) fn allows_all(&self, needed: Access) -> bool {
         self.access.contains(needed) && self.is_of(b"*")
@@ -136,6 +159,9 @@ mod tests {
                 let key = &text[..key_bytes];
                 let begins = key_bytes >= prefix_bytes;
                 assert_eq!(pattern.allows(Access::READ, key), begins, "{prefix_bytes} {key_bytes}");
+                let quick = pattern.readable_prefix().map(|prefix| prefix.begins(key));
+                let is_quick = begins && key_bytes >= 8;
+                assert_eq!(quick, (prefix_bytes <= 8).then_some(is_quick));
                 for at in 0..key_bytes {
                     let mut other = key.to_vec();
                     other[at] ^= 0x80;
@@ -143,6 +169,11 @@ mod tests {
                     assert_eq!(pattern.allows(Access::READ, &other), expected, "{at} of {key:?}");
                 }
             }
+            let pattern = [&text[..prefix_bytes], b"*"].concat();
+            assert!(KeyPattern::new(&pattern, Access::WRITE).readable_prefix().is_none());
+            assert!(
+                KeyPattern::new(&text[..prefix_bytes], Access::READ).readable_prefix().is_none()
+            );
             let exact = KeyPattern::new(&text[..prefix_bytes], Access::READ);
             let found = (0..=text.len()).filter(|&end| exact.allows(Access::READ, &text[..end]));
             assert_eq!(found.collect::<Vec<_>>(), [prefix_bytes]);

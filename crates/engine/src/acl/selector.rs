@@ -10,7 +10,7 @@ use super::commands::AllowedCommands;
 use super::databases::AllowedDatabases;
 use super::denial::{Denial, Reason};
 use super::has_spaces;
-use super::patterns::{Access, KeyPattern};
+use super::patterns::{Access, KeyPattern, ReadablePrefix};
 use super::rules::{ChannelsOfNewUsers, RuleError};
 use crate::command::{
     Categories, Command, CommandId, CommandTable, DatabasePositions, Databases, KeyAccesses,
@@ -177,6 +177,14 @@ impl Selector {
     #[inline]
     fn allows_key(&self, needed: Access, key: &[u8]) -> bool {
         self.keys.iter().any(|pattern| pattern.allows(needed, key))
+    }
+
+    /// Prefix of all keys that may be used, if that is all there is to know of a key that is read.
+    pub(super) fn readable_prefix(&self) -> Option<ReadablePrefix> {
+        match &self.keys[..] {
+            [pattern] => pattern.readable_prefix(),
+            _ => None,
+        }
     }
 
     /// True if a channel may be used. A pattern may be subscribed to if it is allowed literally.

@@ -284,3 +284,35 @@ fn users_of_all_keys_and_all_brief_reads_need_no_look_at_them() {
         assert_eq!(user.brief_reads(), expected, "{rules}");
     }
 }
+
+#[test]
+fn brief_reads_of_one_key_are_judged_by_its_prefix() {
+    let table = crate::execute::commands();
+    let users = users();
+    let get = table.find(b"get").expect("a command");
+    let strlen = table.find(b"strlen").expect("a command");
+    for (rules, key, expected) in [
+        ("+@all ~key:*", "key:12345", [true, true]),
+        ("+@all ~key:*", "key:1", [true, true]),
+        ("+@all ~key:*", "kex:12345", [false, false]),
+        ("+@all ~key:*", "ke", [false, false]),
+        ("+get ~key:*", "key:12345", [true, false]),
+        ("+@all %R~key:*", "key:12345", [true, true]),
+        ("+@all %W~key:*", "key:12345", [false, true]),
+        ("+@all ~key:?", "key:12345", [false, false]),
+        ("+@all ~key:12345", "key:123456", [false, false]),
+        ("+@all ~a-longer-prefix:*", "a-longer-prefix:1", [true, true]),
+        ("+@all ~a-longer-prefix:*", "a-longer-prefiy:1", [false, false]),
+        ("+@all ~x* ~key:*", "key:12345", [true, true]),
+        ("+@all", "key:12345", [false, false]),
+    ] {
+        set(&users, "u", &format!("reset {rules}")).expect("rules");
+        let user = users.find(b"u").expect("it is there").user();
+        let allows = [get, strlen].map(|id| {
+            let flags = table.traits(id).only_key.expect("it has one key");
+            user.allows_brief_read(id, Some((flags, key.as_bytes())))
+        });
+        assert_eq!(allows, expected, "{rules} {key}");
+        assert!(!user.allows_brief_read(get, None), "{rules}: several keys");
+    }
+}

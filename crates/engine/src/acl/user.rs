@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::denial::{Denial, Reason};
 use super::password::PasswordHash;
+use super::patterns::ReadablePrefix;
 use super::rules::{ChannelsOfNewUsers, RuleError, Rules};
 use super::selector::{Call, Selector};
 use crate::command::{CommandId, CommandTable, KeyFlags};
@@ -30,6 +31,8 @@ pub struct User {
     pub(super) selectors: Vec<Selector>,
     is_unrestricted: bool,
     brief_reads: BriefReads,
+    /// Prefix with which every key may be read by every brief read.
+    readable_prefix: Option<ReadablePrefix>,
 }
 
 impl User {
@@ -43,6 +46,7 @@ impl User {
             selectors: vec![Selector::new(table, channels)],
             is_unrestricted: false,
             brief_reads: BriefReads::None,
+            readable_prefix: None,
         }
     }
 
@@ -70,17 +74,24 @@ impl User {
         }
         self.is_unrestricted = self.selectors.iter().any(|selector| selector.is_everything(table));
         self.brief_reads = self.judge_brief_reads(table);
+        let prefix = self.selectors[0].readable_prefix();
+        self.readable_prefix = prefix.filter(|_| self.allows_all_brief_reads(table));
         Ok(self)
+    }
+
+    fn allows_all_brief_reads(&self, table: &CommandTable) -> bool {
+        let own = &self.selectors[0];
+        let is_denied = |id| table.traits(id).is_brief_read && !own.commands.allows(id);
+        own.databases.are_all() && !table.iter().any(|(id, _)| is_denied(id))
     }
 
     fn judge_brief_reads(&self, table: &CommandTable) -> BriefReads {
         let own = &self.selectors[0];
-        let is_denied = |id| table.traits(id).is_brief_read && !own.commands.allows(id);
         if self.is_unrestricted {
             BriefReads::All
         } else if !own.databases.are_all() {
             BriefReads::None
-        } else if own.has_all_keys() && !table.iter().any(|(id, _)| is_denied(id)) {
+        } else if own.has_all_keys() && self.allows_all_brief_reads(table) {
             BriefReads::All
         } else {
             BriefReads::Some
@@ -141,6 +152,12 @@ impl User {
     #[must_use]
     #[inline]
     pub fn allows_brief_read(&self, id: CommandId, only_key: Option<(KeyFlags, &[u8])>) -> bool {
+        let begins = |(_, key)| self.readable_prefix.is_some_and(|prefix| prefix.begins(key));
+        only_key.is_some_and(begins) || self.own_rules_allow(id, only_key)
+    }
+
+    #[inline(never)]
+    fn own_rules_allow(&self, id: CommandId, only_key: Option<(KeyFlags, &[u8])>) -> bool {
         let own = &self.selectors[0];
         own.commands.allows(id)
             && (own.has_all_keys()

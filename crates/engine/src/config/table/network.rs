@@ -59,7 +59,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         "Bytes a client's unsent replies may reach at once, and for how many seconds a softer \
          limit, per class; a client that subscribes is `pubsub`, others are `normal`. What is \
-         answered at once counts before it is sent, from 16 KiB on. Without a hard limit, a client with 64 MiB unsent is executed for again once it took half.",
+         answered at once counts before it is sent, from 16 KiB on. Without a hard limit, a client \
+         with 64 MiB unsent is executed for again once it took half.",
     ),
     memory(
         "client-query-buffer-limit",

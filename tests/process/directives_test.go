@@ -75,7 +75,8 @@ func TestOOMScore_FollowsItsDirectives(t *testing.T) {
 		for value, want := range map[string]string{
 			"-2001 0 0": "must be between -2000 and 2000", "1 2": "wrong number of arguments",
 		} {
-			if reply := set("oom-score-adj-values", value); !strings.Contains(reply.String(), want) {
+			reply := set("oom-score-adj-values", value)
+			if !strings.Contains(reply.String(), want) {
 				t.Errorf("%s answered %s", value, reply)
 			}
 		}
@@ -146,9 +147,10 @@ func TestLog_HasTheConfiguredForm(t *testing.T) {
 				t.Errorf("%q: %+v", line, fields)
 			}
 		}
-		expectOK(t, conn, "CONFIG", "SET", "log-format", "logfmt", "log-timestamp-format", "iso8601")
-		form := regexp.MustCompile(`^pid=\d+ role=primary timestamp="\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d` +
-			`\.\d{3}[+-]\d\d:\d\d" level=info message="Accepted [^"]*"$`)
+		expectOK(t, conn, "CONFIG", "SET", "log-format", "logfmt",
+			"log-timestamp-format", "iso8601")
+		form := regexp.MustCompile(`^pid=\d+ role=primary timestamp="\d{4}-\d\d-\d\dT` +
+			`\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d" level=info message="Accepted [^"]*"$`)
 		waitFor(t, "a line of the new form", func() bool {
 			server.Dial(t).Close()
 			all := lines()
@@ -172,7 +174,8 @@ func TestHashSeed_DecidesTheOrderOfKeys(t *testing.T) {
 		}
 		return do(t, conn, "KEYS", "*").String()
 	}
-	one, same, other := order("--hash-seed", "a"), order("--hash-seed", "a"), order("--hash-seed", "b")
+	one, same := order("--hash-seed", "a"), order("--hash-seed", "a")
+	other := order("--hash-seed", "b")
 	if one != same {
 		t.Errorf("one seed, two orders:\n%s\n%s", one, same)
 	}

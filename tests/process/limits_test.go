@@ -447,7 +447,7 @@ func TestOutputLimit_CountsRepliesBeforeTheyAreSent(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// What came before in its pipeline may have been sent.
+			// Replies to requests before it in the pipeline may have been sent.
 			if count := drain(t, client); count > 1000 {
 				t.Errorf("%q: %d bytes came", words, count)
 			}

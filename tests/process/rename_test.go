@@ -87,7 +87,8 @@ func TestRenameCommand_AnswersAsValkeyDoes(t *testing.T) {
 		}
 	}
 	for index, line := range lines {
-		if got, want := answers[instance.Subject][index], answers[instance.Valkey][index]; got != want {
+		got, want := answers[instance.Subject][index], answers[instance.Valkey][index]
+		if got != want {
 			t.Errorf("%s\nanswered %s\nValkey   %s", line, got, want)
 		}
 	}
@@ -98,15 +99,16 @@ func TestRenameCommand_LeavesTheLogAlone(t *testing.T) {
 	directory := t.TempDir()
 	logged := []string{"--appendonly", "yes"}
 	start := func(directives ...string) *instance.Server {
-		server, err := instance.Launch(instance.Subject, directory, append(directives, logged...)...)
+		directives = append(directives, logged...)
+		server, err := instance.Launch(instance.Subject, directory, directives...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = server.Stop() })
 		return server
 	}
-	renamed := start(append(renames[:len(renames):len(renames)], "--rename-command", "BLPOP", "TAKE",
-		"--rename-command", "RPUSH", "PUT")...)
+	more := []string{"--rename-command", "BLPOP", "TAKE", "--rename-command", "RPUSH", "PUT"}
+	renamed := start(append(more, renames...)...)
 	conn := renamed.Dial(t)
 	expectOK(t, conn, "GET", "a", "1")
 	// A transaction, and a client that waited.
@@ -117,7 +119,9 @@ func TestRenameCommand_LeavesTheLogAlone(t *testing.T) {
 	waitFor(t, "a client that waits", func() bool {
 		return field(t, conn, "clients", "blocked_clients") == 1
 	})
-	for _, words := range [][]string{{"MULTI"}, {"PUT", "list", "1", "2"}, {"GET", "c", "1"}, {"EXEC"}} {
+	for _, words := range [][]string{
+		{"MULTI"}, {"PUT", "list", "1", "2"}, {"GET", "c", "1"}, {"EXEC"},
+	} {
 		if reply := do(t, conn, words...); reply.IsError() {
 			t.Errorf("%q answered %s", words, reply)
 		}

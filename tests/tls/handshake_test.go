@@ -191,8 +191,8 @@ func TestTLS_HalfOpenHandshakesAreBounded(t *testing.T) {
 	server.mustDial(t, server.config())
 }
 
-// TestTLS_FloodOfHandshakesLeavesNothingBehind has clients connect, with the dearest keys there are,
-// and go away as fast as they can. Workers serve others meanwhile, and nothing is left behind.
+// TestTLS_FloodOfHandshakesLeavesNothingBehind has clients connect, with the dearest keys there
+// are, and go away as fast as they can. Workers serve others meanwhile, and nothing is left behind.
 func TestTLS_FloodOfHandshakesLeavesNothingBehind(t *testing.T) {
 	const seconds, crowd = 2, 16
 	trusted := newAuthority(t, "authority")
@@ -230,7 +230,8 @@ func TestTLS_FloodOfHandshakesLeavesNothingBehind(t *testing.T) {
 	}
 	eventually(t, "all of them are gone", func() bool {
 		// This connection and that of INFO.
-		return server.info(t, "connected_clients") <= 2 && server.info(t, "tls_handshakes_pending") == 0
+		return server.info(t, "connected_clients") <= 2 &&
+			server.info(t, "tls_handshakes_pending") == 0
 	})
 	after, _ := instance.ResidentBytes(server.PID)
 	if grown := after - before; grown > 32<<20 {

@@ -158,8 +158,7 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         event_descriptors(worker_count).map_err(|error| format!("no event descriptor: {error}"))?;
     let domain = Domain::<F>::new().map_err(|error| error.to_string())?;
     reception.install(options.clone(), tls);
-    let stop = Arc::new(AtomicBool::new(false));
-    let failure = Arc::new(OnceLock::new());
+    let (stop, failure) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
     let durability = Arc::new(Durability::new(options, &wakers));
     let is_saved = !start.configuration.settings().save_points.is_empty();
     let snapshot_file = SnapshotFile::open(options, Arc::new(FileSystem), &durability, is_saved)?;
@@ -179,10 +178,8 @@ fn run_with<F: Flavour>(start: &Start, prepared: Prepared) -> Result<(), String>
         migrations: Migrations::default(),
         reclaimer: reclaimer.handle(),
         placement: placement.clone(),
-        oom_score: OomScoreSetter::of_process(),
+        oom_score: OomScoreSetter::started(options),
     };
-    // Refused is one line of the log.
-    let _ = process.oom_score.set(OomScore::of(options));
     let shared = shared_state(start, clients_max, &wakers, process)?;
     log::info!("Server initialized");
     let first_load = begin_loading(options, (&snapshot_file, &durability), (&shared, &domain))?;
@@ -597,7 +594,7 @@ impl Host for Process {
         self.set_oom_score(&next, changed)?;
         let result = self.change_over(&next, changed);
         if result.is_err() {
-            // What was set is logged if it cannot be set back.
+            // A score that cannot be set back is logged.
             let _ = self.oom_score.set(last_score);
         }
         result?;

@@ -48,8 +48,12 @@ struct State {
 }
 
 impl OomScoreSetter {
-    pub(crate) fn of_process() -> OomScoreSetter {
-        OomScoreSetter::at(Path::new("/proc/self/oom_score_adj"))
+    /// Setter of this process's score, which a configuration asks for at start. A refusal is one
+    /// line of the log.
+    pub(crate) fn started(config: &ServerConfig) -> OomScoreSetter {
+        let setter = OomScoreSetter::at(Path::new("/proc/self/oom_score_adj"));
+        let _ = setter.set(OomScore::of(config));
+        setter
     }
 
     fn at(path: &Path) -> OomScoreSetter {

@@ -117,7 +117,7 @@ impl<F: Flavour> EventLoop<F> {
         let connection = &self.connections[index];
         let limit = self.config.output_limit(&connection.session);
         let bytes = (connection.backlog_bytes() + fresh_bytes) as u64;
-        // Nobody is there for the replies of a client that has gone; its requests are executed.
+        // Requests of a client that has gone are executed; their replies are for nobody.
         !connection.state.is_output_over() && bytes >= backlog::fresh_bytes_max(limit)
     }
 

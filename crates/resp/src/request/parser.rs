@@ -233,6 +233,14 @@ impl RequestParser {
         args: &mut Arguments,
     ) -> Result<Step, ProtocolError> {
         while missing_count > 0 {
+            if let Some((body, length)) = short_argument(input, position) {
+                if !args.try_push(body, length) {
+                    return Err(ProtocolError::NoMemory);
+                }
+                position = body + length + 2;
+                missing_count -= 1;
+                continue;
+            }
             let (body, length) = match bulk_length(input, position, limits)? {
                 Line::Value { value, next } => (next, value as usize),
                 Line::Incomplete => {
@@ -300,33 +308,36 @@ pub(super) fn short_arguments(
     args: &mut Arguments,
 ) -> Option<usize> {
     for _ in 0..count {
-        let head = eight_bytes(input, position)?;
-        let digit = |index: u32| ((head >> (8 * index)) as u8).wrapping_sub(b'0');
-        let (length, header_bytes) = if head & 0xffff_00ff == HEADER_OF_ONE_DIGIT {
-            let ones = digit(1);
-            if ones > 9 {
-                return None;
-            }
-            (ones, 4)
-        } else if head & 0xff_ff00_00ff == HEADER_OF_TWO_DIGITS {
-            let (tens, ones) = (digit(1), digit(2));
-            // A leading zero is left to the slow path too, which refuses it.
-            if tens.wrapping_sub(1) > 8 || ones > 9 {
-                return None;
-            }
-            (tens * 10 + ones, 5)
-        } else {
-            return None;
-        };
-        let start = position + header_bytes;
-        let end = start + usize::from(length);
-        if input.get(end..)?.first_chunk()? != b"\r\n" {
-            return None;
-        }
-        args.push(start, usize::from(length));
-        position = end + 2;
+        let (start, length) = short_argument(input, position)?;
+        args.push(start, length);
+        position = start + length + 2;
     }
     Some(position)
+}
+
+/// Start and length of a whole argument of up to 99 bytes at a position.
+#[inline(always)]
+fn short_argument(input: &[u8], position: usize) -> Option<(usize, usize)> {
+    let head = eight_bytes(input, position)?;
+    let digit = |index: u32| ((head >> (8 * index)) as u8).wrapping_sub(b'0');
+    let (length, header_bytes) = if head & 0xffff_00ff == HEADER_OF_ONE_DIGIT {
+        let ones = digit(1);
+        if ones > 9 {
+            return None;
+        }
+        (ones, 4)
+    } else if head & 0xff_ff00_00ff == HEADER_OF_TWO_DIGITS {
+        let (tens, ones) = (digit(1), digit(2));
+        // A leading zero is left to the slow path too, which refuses it.
+        if tens.wrapping_sub(1) > 8 || ones > 9 {
+            return None;
+        }
+        (tens * 10 + ones, 5)
+    } else {
+        return None;
+    };
+    let (start, length) = (position + header_bytes, usize::from(length));
+    (input.get(start + length..)?.first_chunk()? == b"\r\n").then_some((start, length))
 }
 
 /// Eight bytes from `position` on, little-endian; zeros behind the end of the input.

@@ -64,6 +64,8 @@ pub struct CommandTable {
     called: NameIndex,
     /// Own names; `None` while they are those of `called`.
     own: Option<NameIndex>,
+    /// Containers by name, each with the index of its first subcommand: the others follow.
+    containers: Vec<(&'static str, usize)>,
 }
 
 /// Commands by a name.
@@ -156,10 +158,16 @@ impl CommandTable {
     #[must_use]
     pub fn new(commands: &[&'static Command]) -> CommandTable {
         let mut all: Vec<&'static Command> = commands.to_vec();
-        all.extend(commands.iter().flat_map(|command| command.subcommands.iter().copied()));
+        let mut containers = Vec::new();
+        for command in commands.iter().filter(|command| !command.subcommands.is_empty()) {
+            containers.push((command.name, all.len()));
+            all.extend_from_slice(command.subcommands);
+        }
+        containers.sort_unstable();
         let traits = all.iter().map(|command| Traits::of(command)).collect();
         let names = commands.iter().map(|command| command.name.as_bytes().into()).collect();
-        CommandTable { commands: all, traits, called: NameIndex::new(names), own: None }
+        let called = NameIndex::new(names);
+        CommandTable { commands: all, traits, called, own: None, containers }
     }
 
     /// This table, of which clients call some commands by another name, or cannot call them where
@@ -197,6 +205,7 @@ impl CommandTable {
             traits: self.traits.clone(),
             called: NameIndex::new(names),
             own: Some(NameIndex::new(self.own_names().to_vec())),
+            containers: self.containers.clone(),
         })
     }
 
@@ -303,12 +312,13 @@ impl CommandTable {
     /// The subcommand `name` of a container.
     #[must_use]
     pub fn find_subcommand(&self, container: &Command, name: &[u8]) -> Option<CommandId> {
-        let full = |command: &Command| {
-            let (_, own) = command.name.split_once('|')?;
-            own.as_bytes().eq_ignore_ascii_case(name).then_some(())
-        };
-        let found = container.subcommands.iter().find(|command| full(command).is_some())?;
-        self.iter().find(|(_, command)| command.name == found.name).map(|(id, _)| id)
+        // Behind the container's own name and a bar.
+        let own = |command: &Command| command.name.as_bytes().get(container.name.len() + 1..);
+        let is_called =
+            |command: &&Command| own(command).is_some_and(|own| own.eq_ignore_ascii_case(name));
+        let index = container.subcommands.iter().position(is_called)?;
+        let at = self.containers.binary_search_by_key(&container.name, |&(name, _)| name).ok()?;
+        Some(CommandId((self.containers[at].1 + index) as u16))
     }
 }
 
@@ -380,5 +390,23 @@ mod tests {
             ("No such command in rename-command", "Target command name already exists");
         let expected = [(1, unknown), (2, taken), (4, unknown), (5, unknown), (6, unknown)];
         assert_eq!(wrong, expected);
+    }
+
+    #[test]
+    fn a_subcommand_is_found_in_any_case_by_its_container() {
+        let table = crate::execute::commands();
+        let mut count = 0;
+        for (id, command) in table.iter().filter(|(_, command)| command.name.contains('|')) {
+            let full = command.name.to_ascii_uppercase();
+            let (container, own) = full.split_once('|').expect("it has a bar");
+            let container = table.command(table.find(container.as_bytes()).expect("it is one"));
+            assert_eq!(table.find_subcommand(container, own.as_bytes()), Some(id));
+            assert_eq!(table.find_subcommand(container, &own.as_bytes()[1..]), None);
+            assert_eq!(table.find_full(full.as_bytes()), Some(id));
+            count += 1;
+        }
+        assert!(count > 50);
+        let get = table.command(table.find(b"get").expect("it is there"));
+        assert_eq!(table.find_subcommand(get, b"get"), None);
     }
 }

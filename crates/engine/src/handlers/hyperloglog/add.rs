@@ -21,7 +21,7 @@ const ADDED: Event = Event::new(EventClass::STRING, "pfadd");
 pub(super) fn put(
     cx: &mut Cx<'_, '_>,
     key: &[u8],
-    draft: Draft,
+    draft: Draft<'_>,
     event: Event,
 ) -> Result<(), CommandError> {
     let edit = cx.edit(key);
@@ -60,7 +60,7 @@ pub(super) fn pfadd(cx: &mut Cx<'_, '_>) -> Outcome {
         change_count += u64::from(draft.raise(trace, sparse_bytes_max)?);
     }
     if change_count > 0 {
-        draft.mark_outdated();
+        draft.mark_outdated()?;
         put(cx, key, draft, ADDED)?;
         cx.count_changes(change_count);
     } else {
@@ -131,7 +131,7 @@ pub(super) fn pfmerge(cx: &mut Cx<'_, '_>) -> Outcome {
             draft.raise(Trace { register, value }, sparse_bytes_max)?;
         }
     }
-    draft.mark_outdated();
+    draft.mark_outdated()?;
     put(cx, target, draft, ADDED)?;
     cx.reply.ok();
     Ok(())

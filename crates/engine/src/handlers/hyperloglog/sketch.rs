@@ -14,7 +14,7 @@ use tidemill_store::{EntryRef, Kind, StringValue};
 
 use super::estimate::Histogram;
 use super::registers::{DENSE_BYTES, REGISTER_COUNT, Trace, dense_value, set_dense};
-use super::sparse::{self, Raised};
+use super::sparse::{self, Raising};
 use crate::error::CommandError;
 use crate::memory;
 
@@ -171,29 +171,30 @@ fn header_of(value: StringValue<'_>) -> Option<[u8; HEADER_BYTES]> {
     }
 }
 
-/// HyperLogLog that is being changed, as a whole string.
+/// HyperLogLog that is being changed, as a whole string: a sparse one is copied by its first
+/// change.
 #[derive(Debug)]
-pub(super) enum Draft {
-    Sparse(Vec<u8>),
+pub(super) enum Draft<'g> {
+    Sparse(Cow<'g, [u8]>),
     Dense(Vec<u8>),
 }
 
-impl Draft {
+impl<'g> Draft<'g> {
     /// Without any element. Its estimate is marked as outdated once it is finished.
-    pub(super) fn empty() -> Draft {
+    pub(super) fn empty() -> Draft<'g> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + ALL_ZERO.len() + GROWTH_BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.push(SPARSE);
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend_from_slice(&ALL_ZERO);
-        Draft::Sparse(bytes)
+        Draft::Sparse(Cow::Owned(bytes))
     }
 
-    /// Copy of a stored one.
-    pub(super) fn of(sketch: &Sketch<'_>) -> Result<Draft, CommandError> {
+    /// What is stored.
+    pub(super) fn of(sketch: &Sketch<'g>) -> Result<Draft<'g>, CommandError> {
         Ok(match sketch.encoding {
             Encoding::Dense => Draft::Dense(memory::copy(sketch.value)?),
-            Encoding::Sparse => Draft::Sparse(memory::copy_with_room(sketch.value, GROWTH_BYTES)?),
+            Encoding::Sparse => Draft::Sparse(sketch.contiguous()?),
         })
     }
 
@@ -211,10 +212,13 @@ impl Draft {
         if let Draft::Sparse(bytes) = self {
             let len = bytes.len() as u64;
             let room = sparse_bytes_max.saturating_sub(len).min(len) as usize;
-            match sparse::raise(bytes, HEADER_BYTES, trace, room).ok_or_else(corrupt)? {
-                Raised::Not => return Ok(false),
-                Raised::Yes => return Ok(true),
-                Raised::NeedsDense => self.make_dense()?,
+            match sparse::raising(bytes, HEADER_BYTES, trace, room).ok_or_else(corrupt)? {
+                Raising::Not => return Ok(false),
+                Raising::By(change) => {
+                    change.carry_out(own(bytes)?);
+                    return Ok(true);
+                }
+                Raising::NeedsDense => self.make_dense()?,
             }
         }
         let Draft::Dense(bytes) = self else { return Ok(false) };
@@ -249,8 +253,25 @@ impl Draft {
     }
 
     /// Marks the estimate as outdated.
-    pub(super) fn mark_outdated(&mut self) {
-        let (Draft::Sparse(bytes) | Draft::Dense(bytes)) = self;
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NoMemory`].
+    pub(super) fn mark_outdated(&mut self) -> Result<(), CommandError> {
+        let bytes = match self {
+            Draft::Sparse(bytes) => own(bytes)?,
+            Draft::Dense(bytes) => bytes,
+        };
         bytes[OUTDATED_AT] |= OUTDATED;
+        Ok(())
     }
+}
+
+/// The bytes of a draft, to be changed.
+fn own<'d>(bytes: &'d mut Cow<'_, [u8]>) -> Result<&'d mut Vec<u8>, CommandError> {
+    if let Cow::Borrowed(stored) = *bytes {
+        let copy = memory::copy_with_room(StringValue::Plain(stored), GROWTH_BYTES)?;
+        *bytes = Cow::Owned(copy);
+    }
+    Ok(bytes.to_mut())
 }

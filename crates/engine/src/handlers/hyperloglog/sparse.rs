@@ -8,6 +8,8 @@
 //!
 //! How runs are split and joined decides the bytes, and is Valkey's.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::registers::{REGISTER_COUNT, Trace};
@@ -54,6 +56,21 @@ impl Run {
     }
 }
 
+/// Registers and bytes of the run at a position, as [`Run::first`] has them: what a walk over many
+/// runs needs of each.
+#[inline(always)]
+fn span(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let head = usize::from(*bytes.get(at)?);
+    if head & usize::from(IS_VALUES) != 0 {
+        return Some(((head & 3) + 1, 1));
+    }
+    if head & usize::from(IS_LONG_ZEROS) == 0 {
+        return Some((head + 1, 1));
+    }
+    let low = bytes.get(at + 1).map_or(0, |&low| usize::from(low));
+    Some((((head & 0x3f) << 8 | low) + 1, 2))
+}
+
 /// Runs of sparse registers.
 pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = Run> {
     let mut rest = bytes;
@@ -79,39 +96,45 @@ pub(super) fn visit(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> bool {
     first == REGISTER_COUNT
 }
 
-/// Result of raising a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Raised {
-    /// It was as large already.
+/// What raises a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Raising {
+    /// Nothing: it is as large already.
     Not,
-    Yes,
+    By(Change),
     /// The registers have to become dense first.
     NeedsDense,
 }
 
-/// Raises the register of a trace, in runs that begin at `start`. `room` is the number of bytes
-/// that may be added. None if the runs end before the register.
-pub(super) fn raise(
-    bytes: &mut Vec<u8>,
-    start: usize,
-    trace: Trace,
-    room: usize,
-) -> Option<Raised> {
+/// Change of the bytes that raises a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Start of the run before the register's, from which on runs are joined.
+    before: usize,
+    /// Bytes of the register's run, and those in their place.
+    replaced: Range<usize>,
+    parts: SmallVec<[u8; 8]>,
+}
+
+/// Finds what raises the register of a trace, in runs that begin at `start`. `room` is the number
+/// of bytes that may be added. None if the runs end before the register.
+pub(super) fn raising(bytes: &[u8], start: usize, trace: Trace, room: usize) -> Option<Raising> {
     if trace.value > VALUE_MAX {
-        return Some(Raised::NeedsDense);
+        return Some(Raising::NeedsDense);
     }
     let (mut at, mut before, mut first) = (start, start, 0);
-    let run = loop {
-        let run = Run::first(bytes.get(at..)?)?;
-        if trace.register < first + run.len {
-            break run;
+    loop {
+        let (len, run_bytes) = span(bytes, at)?;
+        if trace.register < first + len {
+            break;
         }
         before = at;
-        at += run.bytes;
-        first += run.len;
-    };
+        at += run_bytes;
+        first += len;
+    }
+    let run = Run::first(bytes.get(at..)?)?;
     if run.value >= trace.value {
-        return Some(Raised::Not);
+        return Some(Raising::Not);
     }
     let (len_before, len_behind) = (trace.register - first, first + run.len - 1 - trace.register);
     let mut parts: SmallVec<[u8; 8]> = SmallVec::new();
@@ -119,12 +142,26 @@ pub(super) fn raise(
     push_run(&mut parts, trace.value, 1);
     push_run(&mut parts, run.value, len_behind);
     if parts.len().saturating_sub(run.bytes) > room {
-        return Some(Raised::NeedsDense);
+        return Some(Raising::NeedsDense);
     }
     let end = bytes.len().min(at + run.bytes);
-    bytes.splice(at..end, parts);
-    join(bytes, before);
-    Some(Raised::Yes)
+    Some(Raising::By(Change { before, replaced: at..end, parts }))
+}
+
+impl Change {
+    /// Carries the change out on the bytes that it was found for.
+    pub(super) fn carry_out(self, bytes: &mut Vec<u8>) {
+        let Change { before, replaced, parts } = self;
+        let (old_len, parts_end) = (bytes.len(), replaced.start + parts.len());
+        let new_len = old_len - replaced.len() + parts.len();
+        if new_len > old_len {
+            bytes.resize(new_len, 0);
+        }
+        bytes.copy_within(replaced.end..old_len, parts_end);
+        bytes.truncate(new_len);
+        bytes[replaced.start..parts_end].copy_from_slice(&parts);
+        join(bytes, before);
+    }
 }
 
 /// Appends a run, unless it is empty.
@@ -160,6 +197,13 @@ fn join(bytes: &mut Vec<u8>, mut at: usize) {
 mod tests {
     use super::*;
 
+    /// Raises a register; `None` and `Some(false)` as [`raising`] has it.
+    fn raise(bytes: &mut Vec<u8>, trace: Trace, room: usize) -> Option<bool> {
+        let Raising::By(change) = raising(bytes, 0, trace, room)? else { return Some(false) };
+        change.carry_out(bytes);
+        Some(true)
+    }
+
     #[test]
     fn registers_are_raised_as_in_a_plain_array() {
         let mut random = fastrand::Rng::with_seed(9);
@@ -171,9 +215,8 @@ mod tests {
             for _ in 0..400 {
                 let register = (random.usize(..span) + round * 77) % REGISTER_COUNT;
                 let trace = Trace { register, value: random.u8(1..=3) };
-                let raised = raise(&mut bytes, 0, trace, usize::MAX);
-                let is_raised = trace.value > model[register];
-                assert_eq!(raised, Some(if is_raised { Raised::Yes } else { Raised::Not }));
+                let raised = raise(&mut bytes, trace, usize::MAX);
+                assert_eq!(raised, Some(trace.value > model[register]));
                 model[register] = model[register].max(trace.value);
             }
             let is_whole = visit(&bytes, |first, run| {
@@ -191,7 +234,7 @@ mod tests {
             let _ = visit(&bytes, |first, run| assert!(first + run.len <= REGISTER_COUNT));
             let register = random.usize(..REGISTER_COUNT);
             let trace = Trace { register, value: random.u8(1..=51) };
-            if raise(&mut bytes, 0, trace, 3).is_none() {
+            if raise(&mut bytes, trace, 3).is_none() {
                 assert!(!visit(&bytes, |_, _| {}));
             }
         }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Instructions that the server executes per operation, by function: under valgrind's callgrind, with the load of the
-budgets or with one on collections, as `make bench PART=collections` has them.
+budgets or with one on collections, as `make bench PART=collections` and `PART=types` have them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
+    instructions-per-operation.py SERVER --load sadd-srem pfadd --size 10 100 --valkey VALKEY_SERVER
     instructions-per-operation.py SERVER --service [get users ...]   with a service beside it, and what that adds
     instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
@@ -84,31 +85,84 @@ def counts_by_function(path):
 
 
 # Keys, and elements of each.
-SIZES = {"leaf": (3_000, 32), "1e4": (10, 10_000), "1e6": (1, 1_000_000)}
+SIZES = {
+    "leaf": (3_000, 32), "1e4": (10, 10_000), "1e6": (1, 1_000_000),
+    # Those of `make bench PART=types`.
+    "10": (10_000, 10), "100": (1_000, 100),
+}
 COLLECTION_PIPELINE = 16
 COLLECTION_REQUESTS = 100_000
 FILL_BATCH = 500
+# Streams that are as long as their trimming leaves them.
+TRIMMED_KEYS, TRIMMED_ENTRIES = 50, 1_000
+FIRST_ID_MS = 1_700_000_000_000
 
 
-def hash_key(key):
-    return f"hash:{key:06d}"
+def key_of(name, key):
+    return f"{name}:{key:06d}"
 
 
-def list_key(key):
-    return f"list:{key:06d}"
+def member(item):
+    return f"member{item:010d}"
+
+
+def value(number):
+    return f"v{number:09d}"
 
 
 def push_or_pop(keys, number):
-    key = number // 2 % keys
-    return ["LPUSH", list_key(key), f"v{number:09d}"] if number % 2 == 0 else ["RPOP", list_key(key)]
+    key = key_of("list", number // 2 % keys)
+    return ["LPUSH", key, value(number)] if number % 2 == 0 else ["RPOP", key]
 
 
-# A list keeps its size only under both pushes and pops.
+def add_or_remove(keys, number):
+    return [["SADD", "SREM"][number % 2], key_of("set", number // 2 % keys), "another member"]
+
+
+def deliver(keys, number):
+    key = key_of("stream", number // 2 % keys)
+    if number % 2 == 0:
+        return ["XGROUP", "SETID", key, "group", "0"]
+    return ["XREADGROUP", "GROUP", "group", "consumer", "COUNT", "10", "NOACK", "STREAMS", key, ">"]
+
+
+def deliver_and_acknowledge(keys, number):
+    key = key_of("stream", number // 3 % keys)
+    if number % 3 == 0:
+        return ["XGROUP", "SETID", key, "group", "0"]
+    if number % 3 == 1:
+        return ["XREADGROUP", "GROUP", "group", "consumer", "COUNT", "10", "STREAMS", key, ">"]
+    return ["XACK", key, "group", *(f"{FIRST_ID_MS + 3 * item}-0" for item in range(10))]
+
+
+def trimmed(kind, number, key):
+    name = key_of(kind, key)
+    return ["XADD", name, "MAXLEN", "~", "1000", "*", "field001", value(number), "field002", value(number)]
+
+
+# Requests by the kind of collection that is filled beforehand.
 COLLECTION_LOADS = {
-    "hset": lambda keys, number, key, item: ["HSET", hash_key(key), f"f{item:09d}", f"v{number:09d}"],
-    "hget": lambda keys, number, key, item: ["HGET", hash_key(key), f"f{item:09d}"],
-    "list": lambda keys, number, key, item: push_or_pop(keys, number),
-    "lindex": lambda keys, number, key, item: ["LINDEX", list_key(key), str(item)],
+    "hset": ("hash", lambda keys, number, key, item: ["HSET", key_of("hash", key), f"f{item:09d}", value(number)]),
+    "hget": ("hash", lambda keys, number, key, item: ["HGET", key_of("hash", key), f"f{item:09d}"]),
+    "list": ("list", lambda keys, number, key, item: push_or_pop(keys, number)),
+    "lindex": ("list", lambda keys, number, key, item: ["LINDEX", key_of("list", key), str(item)]),
+    "sadd-srem": ("set", lambda keys, number, key, item: add_or_remove(keys, number)),
+    "zrank": ("sorted", lambda keys, number, key, item: ["ZRANK", key_of("sorted", key), member(item)]),
+    "xadd": ("none", lambda keys, number, key, item: trimmed("new", number, key)),
+    "xadd-trim": ("trimmed", lambda keys, number, key, item: trimmed("trimmed", number, key % TRIMMED_KEYS)),
+    "xreadgroup": ("stream", lambda keys, number, key, item: deliver(keys, number)),
+    "xack": ("stream", lambda keys, number, key, item: deliver_and_acknowledge(keys, number)),
+    "pfadd": ("none", lambda keys, number, key, item: ["PFADD", key_of("sketch", key), value(number)]),
+    "pfadd-known": ("sketch", lambda keys, number, key, item: ["PFADD", key_of("sketch", key), value(item)]),
+}
+
+# Beginnings of commands that fill a collection, and words of an item.
+COLLECTION_FILLS = {
+    "hash": (["HSET"], lambda item: (f"f{item:09d}", value(item))),
+    "list": (["RPUSH"], lambda item: (value(item),)),
+    "sketch": (["PFADD"], lambda item: (value(item),)),
+    "set": (["SADD"], lambda item: (member(item),)),
+    "sorted": (["ZADD"], lambda item: (str(item), member(item))),
 }
 
 
@@ -135,26 +189,43 @@ def write_requests(path, load, size):
     keys, items = SIZES[size]
     # Both servers get the same requests.
     generator = random.Random(1)
-    request = COLLECTION_LOADS[load]
+    _, request = COLLECTION_LOADS[load]
     with path.open("wb") as file:
         for number in range(COLLECTION_REQUESTS):
             file.write(encode(request(keys, number, generator.randrange(keys), generator.randrange(items))))
 
 
+def fill_requests(kind, keys, items):
+    """Commands that fill the collections of a kind, in batches."""
+    if kind == "trimmed":
+        keys, items = TRIMMED_KEYS, TRIMMED_ENTRIES
+    for key in range(keys):
+        name = key_of(kind, key)
+        for first in range(0, items, FILL_BATCH):
+            batch = range(first, min(first + FILL_BATCH, items))
+            if kind in ("stream", "trimmed"):
+                yield [["XADD", name, f"{FIRST_ID_MS + 3 * item}-0", "field001", value(item), "field002", value(item)]
+                       for item in batch]
+            else:
+                words, of_item = COLLECTION_FILLS[kind]
+                yield [[words[0], name, *(word for item in batch for word in of_item(item))]]
+        if kind == "stream":
+            yield [["XGROUP", "CREATE", name, "group", "0"]]
+
+
 def fill_collections(port, load, size):
-    keys, items = SIZES[size]
+    kind, _ = COLLECTION_LOADS[load]
+    if kind == "none":
+        return
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as replies:
-        for key in range(keys):
-            for first in range(0, items, FILL_BATCH):
-                batch = range(first, min(first + FILL_BATCH, items))
-                if load.startswith("h"):
-                    words = ["HSET", hash_key(key), *(word for item in batch for word in (f"f{item:09d}", f"v{item:09d}"))]
-                else:
-                    words = ["RPUSH", list_key(key), *(f"v{item:09d}" for item in batch)]
-                server.sendall(encode(words))
+        for batch in fill_requests(kind, *SIZES[size]):
+            server.sendall(b"".join(map(encode, batch)))
+            for words in batch:
                 reply = replies.readline()
-                if not reply.startswith(b":"):
+                if reply.startswith(b"-"):
                     sys.exit(f"{words[0]}: {reply!r}")
+                if reply.startswith(b"$"):
+                    replies.readline()
 
 
 def tidemill(server, port, directory):
@@ -285,7 +356,7 @@ def main():
     parser.add_argument("--pipeline", type=int, nargs="+", default=[1, 16, 100])
     parser.add_argument("--service", choices=SERVICES, nargs="*")
     parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
-    parser.add_argument("--size", choices=SIZES, nargs="+", default=list(SIZES))
+    parser.add_argument("--size", choices=SIZES, nargs="+", default=["leaf", "1e4", "1e6"])
     parser.add_argument("--valkey", type=pathlib.Path)
     parser.add_argument("--cache", type=int)
     parser.add_argument("--seconds", type=int, default=4)

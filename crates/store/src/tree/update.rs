@@ -77,6 +77,16 @@ impl TreePath {
         Some(path)
     }
 
+    /// Number of leaves that one replacement may add behind the path's: those for which the node
+    /// above has room, or as many as make a full neighbour of a full one.
+    pub(crate) fn room_behind(&self) -> usize {
+        let children = self.steps.last().map_or(1, |step| step.node.node().len());
+        match CHILD_COUNT_MAX.saturating_sub(children) {
+            0 => CHILD_COUNT_MAX,
+            room => room,
+        }
+    }
+
     /// Lower bound of the leaf's range; zero for the first leaf.
     pub(crate) fn key(&self) -> u64 {
         let step = self.steps.iter().rev().find(|step| step.index > 0);

@@ -315,25 +315,28 @@ impl<'h> TextEdit<'h> {
         (path, link, within)
     }
 
-    /// Appends the bytes for which the last chunk has room, or a new chunk; returns the number of
-    /// bytes.
+    /// Appends the bytes for which the last chunk has room, and as many new chunks as the node
+    /// above can take at once; returns the number of bytes.
     fn append_some(&mut self, bytes: &[u8]) -> usize {
         self.settle();
-        let first = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let Some(root) = self.root else {
+            let first = &bytes[..bytes.len().min(CHUNK_BYTES)];
             self.root = Some(leaf::single(&mut self.arena, 0, &[first]));
             return first.len();
         };
         let (path, link, within) = TextEdit::descend(root, length(root));
         let room = CHUNK_BYTES.saturating_sub(within as usize);
-        let (pieces, taken) = if link.node().has(flags::ZEROS) || room == 0 {
-            let new = leaf::single(&mut self.arena, 0, &[first]);
-            (Pieces::from_iter([(link, 0), (new, 0)]), first.len())
+        let (last, mut taken) = if link.node().has(flags::ZEROS) || room == 0 {
+            (link, 0)
         } else {
-            let first = &first[..first.len().min(room)];
-            let extended = leaf::overwrite(&mut self.arena, link, within as usize, first);
-            (Pieces::from_iter([(extended, 0)]), first.len())
+            let first = &bytes[..bytes.len().min(room)];
+            (leaf::overwrite(&mut self.arena, link, within as usize, first), first.len())
         };
+        let mut pieces = Pieces::from_iter([(last, 0)]);
+        for chunk in bytes[taken..].chunks(CHUNK_BYTES).take(path.room_behind()) {
+            pieces.push((leaf::single(&mut self.arena, 0, &[chunk]), 0));
+            taken += chunk.len();
+        }
         self.root = path.replace::<Bytes>(&mut self.arena, pieces);
         taken
     }

@@ -128,3 +128,29 @@ fn appending_fills_chunks() {
     let text = tested.text().expect("it was written");
     assert!(text.len() * 100 / text.bytes() > 93, "{} of {}", text.len(), text.bytes());
 }
+
+#[test]
+fn long_runs_are_appended_and_written_whole() {
+    let mut random = Random::new(7);
+    for first in [0, 1, 1008, 39 * 1008, 40 * 1008 + 5, 900_000] {
+        let mut tested = Tested::new();
+        for length in [first, 41_000, 0, 700_001, 1, 300_000] {
+            let bytes: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+            tested.edit(|edit, model| {
+                edit.append(&bytes);
+                model.extend_from_slice(&bytes);
+            });
+            tested.check(&mut random);
+        }
+        let bytes = vec![7; 500_000];
+        for offset in [0, 3, 900_000, tested.model.len(), tested.model.len() + 600_000] {
+            tested.edit(|edit, model| {
+                edit.write(offset as u64, &bytes);
+                write(model, offset, &bytes);
+            });
+            tested.check(&mut random);
+        }
+        let text = tested.text().expect("it was written");
+        assert!(text.len() < 2 * text.bytes(), "{} of {}", text.len(), text.bytes());
+    }
+}

@@ -107,6 +107,12 @@ func showsFault(call Call, watches bool) bool {
 		// Valkey cuts the index to 32 bits: LSET of element 2^32 overwrites element 0.
 		index, err := strconv.ParseInt(string(call.Arguments[2]), 10, 64)
 		return err == nil && index != int64(int32(index))
+	case call.Name == "hsetex":
+		// Twice the number of fields may be that of the arguments beyond 64 bits.
+		return slices.ContainsFunc(call.Arguments, func(argument []byte) bool {
+			number, err := strconv.ParseInt(string(argument), 10, 64)
+			return err == nil && number != 0 && number<<1>>1 != number
+		})
 	case call.Name == "bitfield":
 		// A write that OVERFLOW FAIL refuses still lets the string grow, and Valkey tells no
 		// watcher.

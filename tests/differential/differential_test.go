@@ -47,6 +47,8 @@ type campaign struct {
 	commands []Command
 	first    uint64
 	count    int
+	// sequence makes the sequence of an index below count.
+	sequence func(index int64) Sequence
 
 	next       atomic.Int64
 	mutex      sync.Mutex
@@ -68,8 +70,13 @@ func newCampaign(commands []Command, count int) *campaign {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	return &campaign{commands: commands, first: first, count: count, tokens: map[string]int{},
-		mismatches: map[string]*finding{}}
+	return &campaign{
+		commands: commands, first: first, count: count, tokens: map[string]int{},
+		mismatches: map[string]*finding{},
+		sequence: func(index int64) Sequence {
+			return Generate(commands, first+uint64(index), *callCount)
+		},
+	}
 }
 
 func (c *campaign) run(pairs []*Pair, redis *Endpoint) {
@@ -86,7 +93,7 @@ func (c *campaign) work(pair *Pair, redis *Endpoint) {
 		if index >= int64(c.count) || c.failed() {
 			return
 		}
-		sequence := Generate(c.commands, c.first+uint64(index), *callCount)
+		sequence := c.sequence(index)
 		mismatch, err := pair.Check(sequence)
 		c.record(pair, redis, sequence, mismatch, err)
 	}

@@ -227,7 +227,11 @@ func (g *generator) choose() *Command {
 	return &g.commands[index]
 }
 
-type generatedValue struct{ name, text string }
+type generatedValue struct {
+	name, text string
+	// isSize tells that the command takes a number, an id or a bound here.
+	isSize bool
+}
 
 func (g *generator) arguments(command *Command, arguments []Argument) []generatedValue {
 	optional := 0
@@ -264,7 +268,7 @@ func (g *generator) argument(command *Command, argument *Argument) []generatedVa
 	for repetition := range repetitions {
 		if argument.Token != "" && (repetition == 0 || argument.has("multiple_token")) {
 			g.tokens = append(g.tokens, command.Name+" "+argument.Token)
-			values = append(values, generatedValue{"", g.anyCase(argument.Token)})
+			values = append(values, generatedValue{text: g.anyCase(argument.Token)})
 		}
 		switch argument.Type {
 		case "pure-token":
@@ -278,7 +282,9 @@ func (g *generator) argument(command *Command, argument *Argument) []generatedVa
 			choice := &argument.Arguments[g.random.IntN(len(argument.Arguments))]
 			values = append(values, g.argument(command, choice)...)
 		default:
-			values = append(values, generatedValue{argument.Name, g.value(command, argument)})
+			values = append(values, generatedValue{
+				argument.Name, g.value(command, argument), isSize(command, argument),
+			})
 		}
 	}
 	return values

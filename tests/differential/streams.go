@@ -23,8 +23,10 @@ var (
 func (g *generator) streams(command *Command, block *Argument) []generatedValue {
 	var values, ids []generatedValue
 	for range 1 + g.random.IntN(2) {
-		values = append(values, generatedValue{"key", g.value(command, &block.Arguments[0])})
-		ids = append(ids, generatedValue{"id", g.value(command, &block.Arguments[1])})
+		values = append(values, generatedValue{
+			name: "key", text: g.value(command, &block.Arguments[0]),
+		})
+		ids = append(ids, generatedValue{"id", g.value(command, &block.Arguments[1]), true})
 	}
 	if g.random.IntN(16) == 0 {
 		ids = append(ids, ids[0])

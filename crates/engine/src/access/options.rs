@@ -186,13 +186,27 @@ impl Conditions {
     }
 }
 
-/// A cursor as clients send it: digits, perhaps behind spaces, 64 bits.
+/// A cursor as C reads an unsigned number: blanks and a sign may precede it, and a negative one
+/// counts back from the greatest. But a 64-bit integer in its only spelling is not negative.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
-    std::str::from_utf8(text.trim_ascii_start())
-        .ok()
-        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
-        .and_then(|text| text.parse().ok())
-        .ok_or(CommandError::from("ERR invalid cursor"))
+    let cursor = match parse_integer(text) {
+        Some(value) => u64::try_from(value).ok(),
+        None => parse_unsigned(text),
+    };
+    cursor.ok_or_else(|| "ERR invalid cursor".into())
+}
+
+fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    let text = crate::error::until_nul(text);
+    let start = text.iter().position(|byte| !matches!(byte, b' ' | 0x09..=0x0d))?;
+    let (is_negative, digits) = match &text[start..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let value: u64 = std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()?;
+    Some(if is_negative { value.wrapping_neg() } else { value })
 }
 
 /// Options of the commands that walk a collection step by step, behind the cursor.

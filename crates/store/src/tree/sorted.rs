@@ -114,16 +114,28 @@ pub(crate) fn put<S: Sorted>(
     place: Place<'_>,
     element: Parts<'_>,
 ) -> bool {
+    put_over::<S, ()>(arena, root, special, (place, element), |_| ()).is_none()
+}
+
+/// As [`put`]; what `read` makes of the element that is replaced, if there is one.
+pub(crate) fn put_over<S: Sorted, T>(
+    arena: &mut Arena,
+    root: &mut Option<Link>,
+    special: u8,
+    (place, element): (Place<'_>, Parts<'_>),
+    read: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
     let Some(link) = *root else {
         *root = Some(leaf::single(arena, special, element));
-        return true;
+        return None;
     };
     let (path, leaf) = descend::<S>(link, place);
     let found = search::<S>(leaf.node(), place);
     let (at, removed) = found.map_or_else(|at| (at, 0), |at| (at, 1));
+    let old = found.ok().map(|at| read(leaf.node().element(at)));
     let plan = LeafPlan { leaf: leaf.node(), at, removed, inserted: Some(element) };
     *root = carry_out::<S>(arena, path, &plan, place);
-    found.is_err()
+    old
 }
 
 /// Element of a tree, with the path to it.

@@ -71,8 +71,9 @@ impl<'k: 'g, 'g> Cx<'k, 'g> {
         entry
     }
 
+    /// Counts a hit or a miss.
     #[inline(always)]
-    pub(super) fn count_lookup(&mut self, is_hit: bool) {
+    pub(crate) fn count_lookup(&mut self, is_hit: bool) {
         self.worker.count_lookup(is_hit);
     }
 

@@ -46,6 +46,7 @@ pub(super) fn xadd(cx: &mut Cx<'_, '_>) -> Outcome {
     let limits = cx.settings().stream_node_limits;
     // The clock of a unit is not free.
     let now_ms = if options.id.is_none() { unix_ms(cx) as u64 } else { 0 };
+    let is_journaled = cx.is_journaled();
     let edit = cx.edit(key);
     if edit.read_as::<Stream<'_>>()?.is_none() && options.must_exist {
         cx.reply.null();
@@ -68,7 +69,7 @@ pub(super) fn xadd(cx: &mut Cx<'_, '_>) -> Outcome {
         stream.push(id, fields.clone(), limits);
         let trimmed = options.trim.map(|trim| {
             let count = trim.carry_out(stream);
-            (count, trim.exact(stream.view()))
+            (count, is_journaled.then(|| trim.exact(stream.view())))
         });
         Ok(Some((Encoding::Stream, (id, trimmed))))
     })?;
@@ -77,18 +78,18 @@ pub(super) fn xadd(cx: &mut Cx<'_, '_>) -> Outcome {
         cx.event(cx.database, key, TRIM_EVENT);
     }
     let id = id::text(id);
-    if cx.is_journaled() {
+    if is_journaled {
         let mut words = vec![&b"XADD"[..], key];
         if options.must_exist {
             words.push(b"NOMKSTREAM");
         }
-        if let Some((_, (strategy, threshold))) = &trimmed {
+        if let Some((_, Some((strategy, threshold)))) = &trimmed {
             words.extend([strategy.as_bytes(), b"=", threshold]);
         }
         words.push(&id);
         words.extend((first_field..args.len()).map(|index| args.get(index)));
         cx.propagate(words);
     }
-    cx.reply.bulk(&id);
+    cx.reply.bulk(id);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Ids in arguments and replies.
 
+use std::ops::Deref;
+
 use smallvec::SmallVec;
 use tidemill_resp::encode::ReplyBuffer;
 use tidemill_store::value::stream::StreamId;
@@ -96,28 +98,56 @@ pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
+/// Longest text of an id: two numbers of twenty digits.
+const ID_TEXT_BYTES_MAX: usize = 41;
+
 /// Text of an id.
-pub(super) type IdText = SmallVec<[u8; 64]>;
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdText {
+    /// The text is at the end.
+    bytes: [u8; ID_TEXT_BYTES_MAX],
+    start: usize,
+}
+
+impl Deref for IdText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl AsRef<[u8]> for IdText {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
 
 /// The id as clients see it.
 pub(super) fn text(id: StreamId) -> IdText {
-    let mut text = IdText::new();
-    push_digits(&mut text, id.ms);
-    text.push(b'-');
-    push_digits(&mut text, id.seq);
+    let mut text = IdText { bytes: [0; ID_TEXT_BYTES_MAX], start: ID_TEXT_BYTES_MAX };
+    text.put_digits(id.seq);
+    text.put(b'-');
+    text.put_digits(id.ms);
     text
 }
 
-fn push_digits(text: &mut IdText, mut number: u64) {
-    let start = text.len();
-    loop {
-        text.push(b'0' + (number % 10) as u8);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+impl IdText {
+    #[inline]
+    fn put(&mut self, byte: u8) {
+        self.start -= 1;
+        self.bytes[self.start] = byte;
     }
-    text[start..].reverse();
+
+    /// Puts a number before what is there.
+    #[inline]
+    fn put_digits(&mut self, mut number: u64) {
+        while number >= 10 {
+            self.put(b'0' + (number % 10) as u8);
+            number /= 10;
+        }
+        self.put(b'0' + number as u8);
+    }
 }
 
 /// Answers an id.
@@ -147,5 +177,12 @@ mod tests {
         assert_eq!(start(b"(5").ok(), Some(id(5, 1)));
         assert_eq!(start(b"-").ok(), Some(StreamId::MIN));
         assert!(start(b"(").is_err() && start(b"(-").is_err());
+    }
+
+    #[test]
+    fn a_text_is_read_back() {
+        for (ms, seq) in [(0, 0), (9, 10), (1_700_000_000_000, 99), (u64::MAX, u64::MAX)] {
+            assert_eq!(&*text(id(ms, seq)), format!("{ms}-{seq}").as_bytes());
+        }
     }
 }

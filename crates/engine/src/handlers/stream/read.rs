@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
 use tidemill_resp::encode::{Aggregate, Deferred, Protocol};
 use tidemill_resp::request::ArgumentView;
 use tidemill_store::hash::Seed;
@@ -292,16 +293,25 @@ pub(super) fn xreadgroup(cx: &mut Cx<'_, '_>) -> Outcome {
     let Some(group_index) = options.group else { return Err(CommandError::Syntax.into()) };
     let (group_name, consumer) = (args.get(group_index), args.get(group_index + 1));
     let names = |key| GroupNames { key, group: group_name };
-    let mut ids = Vec::with_capacity(options.keys.len());
+    let mut ids = SmallVec::<[ReadFrom; 4]>::with_capacity(options.keys.len());
+    // Nothing comes between the two looks at an only key.
+    let mut only = None;
     for key in options.keys.clone() {
-        find_group(cx, names(args.get(key)))?;
+        let found = find_group(cx, names(args.get(key)))?;
+        only = (options.keys.len() == 1).then_some(found);
         ids.push(read_from(options.id(args, key), true)?);
     }
     let mut answer = Answer::new();
     let mut changes = 0;
     for (key, &from) in options.keys.clone().zip(&ids) {
         let names = names(args.get(key));
-        let found = find_group(cx, names)?;
+        let found = match only {
+            Some(found) => {
+                cx.count_lookup(true);
+                found
+            }
+            None => find_group(cx, names)?,
+        };
         let delivery = Delivery {
             names,
             consumer,

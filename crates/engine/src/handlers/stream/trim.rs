@@ -134,7 +134,8 @@ fn checked_limit(
 
 impl Trim {
     /// Number of entries at the front that are removed.
-    fn count(&self, stream: Stream<'_>) -> u64 {
+    fn count(&self, edit: &mut StreamEdit<'_>) -> u64 {
+        let stream = edit.view();
         let length = stream.len();
         if !self.is_approximate {
             return match self.strategy {
@@ -155,12 +156,12 @@ impl Trim {
             }
         };
         let limit = if self.limit == 0 { u64::MAX } else { self.limit };
-        stream.nodes_within(superfluous.min(limit))
+        edit.nodes_within(superfluous.min(limit))
     }
 
     /// Removes entries, and returns their number.
     pub(super) fn carry_out(&self, stream: &mut StreamEdit<'_>) -> u64 {
-        let count = self.count(stream.view());
+        let count = self.count(stream);
         stream.remove_first(count);
         count
     }

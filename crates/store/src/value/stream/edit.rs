@@ -21,6 +21,9 @@ use super::value::FieldValue;
 use super::view::Stream;
 use super::{SCHEMA_BYTES_MAX, SCHEMA_COUNT_MAX};
 
+/// Values of an entry that is added.
+type FieldValues<'a> = SmallVec<[FieldValue<'a>; 8]>;
+
 /// Next version of a stream, under construction. A stream without entries exists.
 ///
 /// Texts that are given to an edit must not be those of its own view.
@@ -98,20 +101,22 @@ impl<'h> StreamEdit<'h> {
         let mut names = SmallVec::<[u8; 256]>::new();
         push_names(&mut names, fields.clone());
         let schema = self.schema_of(&names);
+        let values: FieldValues<'_> =
+            fields.clone().map(|(_, text)| FieldValue::of(text)).collect();
         let meta = &mut self.change().meta;
         let text_bytes = fields.clone().map(|(name, value)| (name.len() + value.len()) as u64);
         let starts_node = meta.last_node.is_full(text_bytes.sum(), limits);
         if starts_node {
             meta.last_node = LastNode::default();
         }
-        meta.last_node.add(id, schema, fields.clone());
+        meta.last_node.add(id, schema, fields.map(|(name, _)| name), &values);
         meta.state.last_id = id;
         meta.state.entries_added += 1;
         let base_ms = meta.base_ms;
         let stored_id = StoredId::of(id, base_ms).expect("no entry is before the first");
         let mut prefix = Bytes::from_slice(stored_id.bytes());
         number::push(&mut prefix, Head { schema, starts_node }.number());
-        self.push_element(&prefix, if schema == 0 { &names } else { &[] }, fields);
+        self.push_element(&prefix, if schema == 0 { &names } else { &[] }, &values);
     }
 
     /// Lets the next entry begin a node.
@@ -119,23 +124,17 @@ impl<'h> StreamEdit<'h> {
         self.change().meta.last_node = LastNode::default();
     }
 
-    fn push_element<'a>(
-        &mut self,
-        prefix: &[u8],
-        names: &[u8],
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
-    ) {
-        let values = fields.map(|(_, value)| FieldValue::of(value));
+    fn push_element(&mut self, prefix: &[u8], names: &[u8], values: &[FieldValue<'_>]) {
         // Heads of all values end to end, and where each ends.
         let mut heads = Bytes::new();
         let mut ends = SmallVec::<[usize; 8]>::new();
-        for value in values.clone() {
+        for value in values {
             value.push_head(&mut heads);
             ends.push(heads.len());
         }
         let mut element: SmallVec<[&[u8]; 18]> = smallvec::smallvec![prefix, names];
         let mut start = 0;
-        for (value, end) in values.zip(ends) {
+        for (value, end) in values.iter().zip(ends) {
             element.push(&heads[start..end]);
             element.push(value.text());
             start = end;
@@ -185,6 +184,12 @@ impl<'h> StreamEdit<'h> {
         self.change();
         entries::remove(&mut self.arena, &mut self.parts, found.rank);
         true
+    }
+
+    /// Number of entries of the first whole nodes, as Valkey would have them: of as many nodes as
+    /// have no more than `count_max` entries together.
+    pub fn nodes_within(&mut self, count_max: u64) -> u64 {
+        entries::nodes_within(self.change(), count_max)
     }
 
     /// Removes the first `count` entries, or all. The time does not depend on their number.

@@ -95,10 +95,24 @@ fn decode(element: &[u8]) -> Decoded<'_> {
     Decoded { key, seq, head: Head::of(head), prefix_bytes: element.len() - rest.len(), rest }
 }
 
-/// True for each entry that starts a node, from the first one on.
-pub(super) fn node_starts(parts: &Parts) -> impl Iterator<Item = bool> {
-    let elements = Forward::new::<Ids>(parts.middle, 0).chain(Forward::new::<Ids>(parts.last, 0));
-    elements.map(|(leaf, index)| decode(leaf.element(index)).head.starts_node)
+/// True for each entry that starts a node, from a rank on.
+pub(super) fn node_starts(parts: &Parts, rank: u64) -> impl Iterator<Item = bool> {
+    elements(parts, rank).map(|(leaf, index)| decode(leaf.element(index)).head.starts_node)
+}
+
+/// Id of the entry of a rank.
+pub(super) fn id_at(parts: &Parts, rank: u64) -> Option<StreamId> {
+    elements(parts, rank).next().map(|(leaf, index)| id_of(parts, &decode(leaf.element(index))))
+}
+
+/// Elements from a rank on.
+fn elements<'g>(parts: &Parts, rank: u64) -> impl Iterator<Item = (Node<'g>, usize)> + use<'g> {
+    let behind = rank.saturating_sub(middle_len(parts));
+    Forward::new::<Ids>(parts.middle, rank).chain(Forward::new::<Ids>(parts.last, behind))
+}
+
+fn id_of(parts: &Parts, decoded: &Decoded<'_>) -> StreamId {
+    StreamId { ms: decoded.key + parts.meta.base_ms, seq: decoded.seq }
 }
 
 /// Entry of a stream.
@@ -113,13 +127,35 @@ pub struct StreamEntry<'g> {
     values: &'g [u8],
 }
 
+/// Names of the schema that the last entry of a walk had: most entries have the same.
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownSchema<'g> {
+    /// Zero before the first entry with one.
+    number: u64,
+    names: &'g [u8],
+}
+
+impl<'g> KnownSchema<'g> {
+    fn names(&mut self, parts: &Parts, schema: u64) -> &'g [u8] {
+        if self.number != schema {
+            let names = directory::schema_names(parts.directory, schema);
+            *self = KnownSchema { number: schema, names };
+        }
+        self.names
+    }
+}
+
 impl<'g> StreamEntry<'g> {
-    fn read(parts: &Parts, leaf: Node<'g>, index: usize) -> StreamEntry<'g> {
+    fn read(
+        parts: &Parts,
+        known: &mut KnownSchema<'g>,
+        (leaf, index): (Node<'g>, usize),
+    ) -> StreamEntry<'g> {
         let decoded = decode(leaf.element(index));
-        let id = StreamId { ms: decoded.key + parts.meta.base_ms, seq: decoded.seq };
+        let id = id_of(parts, &decoded);
         let (names, values) = match decoded.head.schema {
             0 => (decoded.rest, None),
-            schema => (directory::schema_names(parts.directory, schema), Some(decoded.rest)),
+            schema => (known.names(parts, schema), Some(decoded.rest)),
         };
         let (field_count, names) = number::read(names);
         let values = values.unwrap_or_else(|| {
@@ -166,6 +202,7 @@ impl<'g> Iterator for Fields<'g> {
 #[derive(Clone, Debug)]
 pub struct Entries<'g> {
     parts: Parts,
+    schema: KnownSchema<'g>,
     middle: Forward<'g>,
     last: Forward<'g>,
 }
@@ -175,6 +212,7 @@ impl<'g> Entries<'g> {
         let behind = rank.saturating_sub(middle_len(&parts));
         Entries {
             parts,
+            schema: KnownSchema::default(),
             middle: Forward::new::<Ids>(parts.middle, rank),
             last: Forward::new::<Ids>(parts.last, behind),
         }
@@ -186,8 +224,8 @@ impl<'g> Iterator for Entries<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<StreamEntry<'g>> {
-        let (leaf, index) = self.middle.next().or_else(|| self.last.next())?;
-        Some(StreamEntry::read(&self.parts, leaf, index))
+        let found = self.middle.next().or_else(|| self.last.next())?;
+        Some(StreamEntry::read(&self.parts, &mut self.schema, found))
     }
 }
 
@@ -195,6 +233,7 @@ impl<'g> Iterator for Entries<'g> {
 #[derive(Clone, Debug)]
 pub struct EntriesBack<'g> {
     parts: Parts,
+    schema: KnownSchema<'g>,
     last: Backward<'g>,
     middle: Backward<'g>,
 }
@@ -204,6 +243,7 @@ impl<'g> EntriesBack<'g> {
         let behind = end.saturating_sub(middle_len(&parts));
         EntriesBack {
             parts,
+            schema: KnownSchema::default(),
             last: Backward::new::<Ids>(parts.last, behind),
             middle: Backward::new::<Ids>(parts.middle, end),
         }
@@ -215,8 +255,8 @@ impl<'g> Iterator for EntriesBack<'g> {
 
     #[inline]
     fn next(&mut self) -> Option<StreamEntry<'g>> {
-        let (leaf, index) = self.last.next().or_else(|| self.middle.next())?;
-        Some(StreamEntry::read(&self.parts, leaf, index))
+        let found = self.last.next().or_else(|| self.middle.next())?;
+        Some(StreamEntry::read(&self.parts, &mut self.schema, found))
     }
 }
 
@@ -242,6 +282,38 @@ pub(super) fn find(parts: &Parts, id: StreamId) -> Located {
             Located { rank: before + found.rank, ..found }
         }
     }
+}
+
+/// Entries that are looked at behind those that may be removed: whatever comes next need not look
+/// again.
+const LOOK_AHEAD_COUNT: u64 = 32;
+
+/// Number of entries of the first whole nodes, as Valkey would have them: of as many nodes as have
+/// no more than `count_max` entries together. What was looked at before is not looked at again,
+/// so that a stream which is trimmed with each addition looks at each entry once.
+pub(super) fn nodes_within(parts: &mut Parts, count_max: u64) -> u64 {
+    let (length, front_count) = (parts.len(), parts.meta.front_count);
+    if length <= count_max || count_max < front_count {
+        return if length <= count_max { length } else { 0 };
+    }
+    let (mut in_nodes, mut first_start) = (0, None);
+    // The first entry starts a node that is not to be counted.
+    let mut rank = front_count.max(1);
+    for starts_node in node_starts(parts, rank) {
+        if starts_node && rank <= count_max {
+            in_nodes = rank;
+        }
+        if starts_node && first_start.is_none() {
+            first_start = Some(rank);
+        }
+        let has_all = first_start.is_some() && rank >= count_max;
+        if has_all || rank >= count_max.saturating_add(LOOK_AHEAD_COUNT) {
+            break;
+        }
+        rank += 1;
+    }
+    parts.meta.front_count = first_start.unwrap_or(rank);
+    in_nodes
 }
 
 /// Adds an entry behind all others: bytes of its id and head, then its fields.
@@ -299,7 +371,10 @@ fn change(arena: &mut Arena, parts: &mut Parts, rank: u64, element: Option<&[u8]
 
 /// Removes the entry of a rank, which is there. The one behind starts its node if it did.
 pub(super) fn remove(arena: &mut Arena, parts: &mut Parts, rank: u64) {
-    let started_node = Entries::new(*parts, rank).next().is_some_and(|entry| entry.starts_node);
+    let started_node = node_starts(parts, rank).next().unwrap_or(false);
+    if rank < parts.meta.front_count {
+        parts.meta.front_count = 0;
+    }
     change(arena, parts, rank, None);
     if started_node {
         start_node(arena, parts, rank);
@@ -308,6 +383,7 @@ pub(super) fn remove(arena: &mut Arena, parts: &mut Parts, rank: u64) {
 
 /// Removes the first `count` entries.
 pub(super) fn remove_first(arena: &mut Arena, parts: &mut Parts, count: u64) {
+    parts.meta.front_count = 0;
     let in_middle = count.min(middle_len(parts));
     if in_middle > 0 {
         parts.middle = parts.middle.and_then(|middle| cut::<Ids>(arena, middle, 0, in_middle));
@@ -329,12 +405,7 @@ pub(super) fn remove_first(arena: &mut Arena, parts: &mut Parts, count: u64) {
 
 /// Lets the entry of a rank start a node, if there is one.
 fn start_node(arena: &mut Arena, parts: &mut Parts, rank: u64) {
-    let before = middle_len(parts);
-    let found = match rank.checked_sub(before) {
-        Some(within) => Forward::new::<Ids>(parts.last, within).next(),
-        None => Forward::new::<Ids>(parts.middle, rank).next(),
-    };
-    let Some((leaf, index)) = found else { return };
+    let Some((leaf, index)) = elements(parts, rank).next() else { return };
     let element = leaf.element(index);
     let decoded = decode(element);
     if decoded.head.starts_node {

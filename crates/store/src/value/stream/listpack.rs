@@ -3,7 +3,7 @@
 //! An entry begins a node there by the bytes that the last one has, to the byte.
 
 use super::id::StreamId;
-use super::value::{FieldValue, parse_integer};
+use super::value::FieldValue;
 
 /// Limits of a node: `stream-node-max-bytes` and `stream-node-max-entries`; 0 is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,22 +55,24 @@ impl LastNode {
             || limits.entries > 0 && self.entry_count >= limits.entries
     }
 
-    /// Adds an entry.
+    /// Adds an entry, which has as many names as values.
     pub(super) fn add<'a>(
         &mut self,
         id: StreamId,
         schema: u64,
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
+        names: impl Iterator<Item = &'a [u8]> + Clone,
+        values: &[FieldValue<'_>],
     ) {
-        let count = fields.clone().count() as i64;
-        let names_bytes = || fields.clone().map(|(name, _)| text_bytes(name)).sum::<u64>();
+        let count = values.len() as i64;
+        let names_bytes =
+            || names.clone().map(|name| value_bytes(FieldValue::of(name))).sum::<u64>();
         let is_first = self.entry_count == 0;
         if is_first {
             (self.first, self.schema) = (id, schema);
             self.body_bytes = integer_bytes(count) + names_bytes() + integer_bytes(0);
         }
         let has_same_names = is_first || schema != 0 && schema == self.schema;
-        let values_bytes: u64 = fields.clone().map(|(_, value)| text_bytes(value)).sum();
+        let values_bytes: u64 = values.iter().map(|&value| value_bytes(value)).sum();
         self.body_bytes += integer_bytes(0)
             + integer_bytes(id.ms.wrapping_sub(self.first.ms) as i64)
             + integer_bytes(id.seq.wrapping_sub(self.first.seq) as i64)
@@ -83,12 +85,12 @@ impl LastNode {
     }
 }
 
-/// Bytes of a text as an element.
-fn text_bytes(text: &[u8]) -> u64 {
-    if let Some(value) = parse_integer(text) {
-        return integer_bytes(value);
-    }
-    let length = text.len() as u64;
+/// Bytes of a value as an element.
+fn value_bytes(value: FieldValue<'_>) -> u64 {
+    let length = match value {
+        FieldValue::Integer(value) => return integer_bytes(value),
+        FieldValue::Text(text) => text.len() as u64,
+    };
     let head = match length {
         0..64 => 1,
         64..4096 => 2,

@@ -19,8 +19,10 @@ pub(super) fn push(bytes: &mut Bytes, number: u64) {
         return bytes.push(number as u8);
     }
     let count = 8 - number.leading_zeros() as usize / 8;
-    bytes.push(SINGLE_MAX + count as u8);
-    bytes.extend_from_slice(&number.to_be_bytes()[8 - count..]);
+    let mut stored = [0; 9];
+    stored[0] = SINGLE_MAX + count as u8;
+    stored[1..].copy_from_slice(&(number << (64 - 8 * count)).to_be_bytes());
+    bytes.extend_from_slice(&stored[..1 + count]);
 }
 
 /// Length of the number at the start of some bytes.

@@ -37,6 +37,12 @@ pub struct StreamState {
 /// Meta bytes of the root, as numbers.
 const META_NUMBERS: usize = 12;
 
+/// Bits of the number that has a schema, below those of a count.
+const SCHEMA_BITS: u32 = 8;
+const SCHEMA_MASK: u64 = (1 << SCHEMA_BITS) - 1;
+
+const _: () = assert!(super::SCHEMA_COUNT_MAX <= SCHEMA_MASK);
+
 /// Content of the root besides its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
@@ -46,6 +52,9 @@ pub(super) struct Meta {
     /// Number of the next group or consumer.
     pub(super) next_owner: u64,
     pub(super) last_node: LastNode,
+    /// Number of entries at the front of which only the first starts a node, as far as they were
+    /// looked at; 0 before.
+    pub(super) front_count: u64,
 }
 
 impl Meta {
@@ -58,6 +67,7 @@ impl Meta {
         base_ms: 0,
         next_owner: FIRST_OWNER,
         last_node: LastNode { body_bytes: 0, entry_count: 0, first: StreamId::MIN, schema: 0 },
+        front_count: 0,
     };
 
     fn read(bytes: &[u8]) -> Meta {
@@ -69,7 +79,7 @@ impl Meta {
             .for_each(|(number, chunk)| *number = u64::from_le_bytes(*chunk));
         let [base_ms, next_owner, entries_added, ids @ ..] = numbers;
         let [last_ms, last_seq, deleted_ms, deleted_seq, node @ ..] = ids;
-        let [body_bytes, entry_count, first_ms, first_seq, schema] = node;
+        let [body_bytes, entry_count, first_ms, first_seq, front_and_schema] = node;
         Meta {
             state: StreamState {
                 last_id: StreamId { ms: last_ms, seq: last_seq },
@@ -82,8 +92,9 @@ impl Meta {
                 body_bytes,
                 entry_count,
                 first: StreamId { ms: first_ms, seq: first_seq },
-                schema,
+                schema: front_and_schema & SCHEMA_MASK,
             },
+            front_count: front_and_schema >> SCHEMA_BITS,
         }
     }
 
@@ -101,7 +112,7 @@ impl Meta {
             last_node.entry_count,
             last_node.first.ms,
             last_node.first.seq,
-            last_node.schema,
+            self.front_count << SCHEMA_BITS | last_node.schema,
         ];
         let mut bytes = [0; 8 * META_NUMBERS];
         let (chunks, _) = bytes.as_chunks_mut();
@@ -194,6 +205,7 @@ mod tests {
             base_ms: 6,
             next_owner: 7,
             last_node: LastNode { body_bytes: 8, entry_count: 9, first: id(10, 11), schema: 12 },
+            front_count: 13,
         };
         assert_eq!(Meta::read(&meta.stored()), meta);
     }

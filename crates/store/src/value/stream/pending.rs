@@ -136,7 +136,6 @@ pub(super) fn last(root: Option<Link>, owner: u64) -> Option<StreamId> {
 
 /// Sets a pending entry of a group, in both orders.
 pub(super) fn set(arena: &mut Arena, parts: &mut Parts, group: u64, id: StreamId, new: Pending) {
-    let old = find(parts.by_group, group, id);
     let mut element = StoredOwner::of(group, id);
     let behind = element.bytes.len();
     number::push(&mut element.bytes, new.consumer);
@@ -144,8 +143,10 @@ pub(super) fn set(arena: &mut Arena, parts: &mut Parts, group: u64, id: StreamId
     number::push(&mut element.bytes, number::of_signed(distance));
     number::push(&mut element.bytes, new.delivery_count);
     let place = Place { key: group, tie: &element.bytes[element.owner_bytes..behind] };
-    sorted::put::<Owners>(arena, &mut parts.by_group, 0, place, &[&element.bytes]);
-    match old.map(|old| old.consumer) {
+    let consumer_of = |element: &[u8]| read_pending(id, read(element).2).consumer;
+    let new_element: &[&[u8]] = &[&element.bytes];
+    let root = &mut parts.by_group;
+    match sorted::put_over::<Owners, _>(arena, root, 0, (place, new_element), consumer_of) {
         Some(consumer) if consumer == new.consumer => return,
         Some(consumer) => remove_of_consumer(arena, parts, consumer, id),
         None => {}
@@ -166,8 +167,11 @@ pub(super) fn remove(
     group: u64,
     id: StreamId,
 ) -> Option<Pending> {
-    let pending = find(parts.by_group, group, id)?;
-    remove_of_group(arena, parts, group, id);
+    let stored = StoredOwner::of(group, id);
+    let found = sorted::find::<Owners>(parts.by_group?, stored.place())?;
+    let (leaf, index) = found.leaf_and_index();
+    let pending = read_pending(id, read(leaf.element(index)).2);
+    parts.by_group = found.remove::<Owners>(arena);
     remove_of_consumer(arena, parts, pending.consumer, id);
     Some(pending)
 }

@@ -87,7 +87,7 @@ fn read_sized(bytes: &[u8], count: u8) -> (u64, &[u8]) {
 }
 
 /// The integer whose only spelling a text is.
-pub(super) fn parse_integer(text: &[u8]) -> Option<i64> {
+fn parse_integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),

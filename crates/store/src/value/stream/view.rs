@@ -93,13 +93,13 @@ impl<'g> Stream<'g> {
     /// Id of the first entry; the least id without entries.
     #[must_use]
     pub fn first_id(&self) -> StreamId {
-        self.iter_from(0).next().map_or(StreamId::MIN, |entry| entry.id)
+        entries::id_at(&self.parts, 0).unwrap_or(StreamId::MIN)
     }
 
     /// Id of the last entry that is there.
     #[must_use]
     pub fn last_entry_id(&self) -> Option<StreamId> {
-        self.iter_back_from(u64::MAX).next().map(|entry| entry.id)
+        entries::id_at(&self.parts, self.len().checked_sub(1)?)
     }
 
     /// Entry of an id.
@@ -138,23 +138,6 @@ impl<'g> Stream<'g> {
     #[must_use]
     pub fn iter_back_from(&self, end: u64) -> EntriesBack<'g> {
         EntriesBack::new(self.parts, end.min(self.len()))
-    }
-
-    /// Entries of the first whole nodes, as Valkey would have them: of as many nodes as have no
-    /// more than `count_max` entries together. In time linear in that.
-    #[must_use]
-    pub fn nodes_within(&self, count_max: u64) -> u64 {
-        let (mut in_nodes, mut count) = (0, 0);
-        for starts_node in entries::node_starts(&self.parts) {
-            if count > count_max {
-                return in_nodes;
-            }
-            if starts_node {
-                in_nodes = count;
-            }
-            count += 1;
-        }
-        if count > count_max { in_nodes } else { count }
     }
 
     /// Number of groups.
@@ -269,7 +252,11 @@ impl<'g> Stream<'g> {
         assert!(ids.is_sorted_by(|left, right| left < right), "entries are sorted");
         assert_eq!(ids.len() as u64, self.len());
         assert!(ids.last().is_none_or(|&last| last <= self.state().last_id));
-        assert!(self.iter_from(0).next().is_none_or(|first| first.starts_node));
+        let starts: Vec<bool> = self.iter_from(0).map(|entry| entry.starts_node).collect();
+        assert!(starts.first().is_none_or(|&first| first));
+        let front_count = self.parts.meta.front_count as usize;
+        assert!(front_count <= starts.len());
+        assert!(!starts.iter().take(front_count).skip(1).any(|&starts_node| starts_node));
         self.check_pending();
     }
 

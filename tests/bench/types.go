@@ -93,13 +93,18 @@ var typeLoads = []struct {
 		return []string{"XADD", typeKey("trimmed", key), "MAXLEN", "~", "1000", "*", "field001",
 			itemValue(number), "field002", itemValue(number)}
 	}},
-	{"XREADGROUP of ten and XGROUP SETID in turn", 0.70, func(keys, number, _, _ int) []string {
-		key := typeKey("stream", number/2%keys)
-		if number%2 == 0 {
+	{"XGROUP SETID, XREADGROUP and XACK of ten in turn", 0.70, func(
+		keys, number, _, _ int,
+	) []string {
+		key := typeKey("stream", number/3%keys)
+		switch number % 3 {
+		case 0:
 			return []string{"XGROUP", "SETID", key, "group", "0"}
+		case 1:
+			return []string{"XREADGROUP", "GROUP", "group", "consumer", "COUNT", "10", "STREAMS",
+				key, ">"}
 		}
-		return []string{"XREADGROUP", "GROUP", "group", "consumer", "COUNT", "10", "NOACK",
-			"STREAMS", key, ">"}
+		return append([]string{"XACK", key, "group"}, firstIDs...)
 	}},
 	{"PFADD", 0.90, func(_, number, key, _ int) []string {
 		return []string{"PFADD", typeKey("sketch", key), itemValue(number)}
@@ -112,12 +117,21 @@ var typeLoads = []struct {
 	}},
 }
 
+// firstIDs are the ids of the first ten entries of each stream.
+var firstIDs = func() (ids []string) {
+	for item := range 10 {
+		ids = append(ids, itemID(item))
+	}
+	return ids
+}()
+
 func command(name string) func(key string) []string {
 	return func(key string) []string { return []string{name, key} }
 }
 
 func typeKey(name string, key int) string { return fmt.Sprintf("%s:%06d", name, key) }
 func itemMember(item int) string          { return fmt.Sprintf("member%010d", item) }
+func itemID(item int) string              { return fmt.Sprintf("%d-0", 1_700_000_000_000+3*item) }
 
 // measureTypes compares memory and CPU of the types by the tables of the plan, and writes that are
 // hard for trees.
@@ -242,8 +256,7 @@ func fillStream(conn *wire.Conn, name string, items int) error {
 	for first := 0; first < items; first += typeFillBatch {
 		last := min(first+typeFillBatch, items)
 		for item := first; item < last; item++ {
-			id := fmt.Sprintf("%d-0", 1_700_000_000_000+3*item)
-			err := conn.Send("XADD", name, id, "field001", fmt.Sprintf("v%07d", item), "field002",
+			err := conn.Send("XADD", name, itemID(item), "field001", fmt.Sprintf("v%07d", item), "field002",
 				fmt.Sprintf("w%07d", item))
 			if err != nil {
 				return err
@@ -303,6 +316,9 @@ func measureAdversarialWrites(report *Report, chosen settings) error {
 		}},
 		{"members that differ in the last bytes", func(_, _, _, item int) []string {
 			return []string{"SADD", "alike", fmt.Sprintf("%0100d", item)}
+		}},
+		{"ids of one millisecond", func(_, number, _, _ int) []string {
+			return []string{"XADD", "zero", "0-*", "field", itemValue(number)}
 		}},
 		{"keys of one tag", func(_, number, _, item int) []string {
 			return []string{"SET", fmt.Sprintf("{tag}%d", item), itemValue(number)}

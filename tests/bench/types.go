@@ -256,8 +256,8 @@ func fillStream(conn *wire.Conn, name string, items int) error {
 	for first := 0; first < items; first += typeFillBatch {
 		last := min(first+typeFillBatch, items)
 		for item := first; item < last; item++ {
-			err := conn.Send("XADD", name, itemID(item), "field001", fmt.Sprintf("v%07d", item), "field002",
-				fmt.Sprintf("w%07d", item))
+			err := conn.Send("XADD", name, itemID(item), "field001",
+				fmt.Sprintf("v%07d", item), "field002", fmt.Sprintf("w%07d", item))
 			if err != nil {
 				return err
 			}

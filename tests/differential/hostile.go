@@ -76,7 +76,8 @@ func staysSmall(call Call) bool {
 		// Valkey waits for as long as hexadecimal digits say.
 		return !call.mentions("0x10")
 	case "srandmember", "hrandfield", "zrandmember":
-		count, err := strconv.ParseInt(string(call.Arguments[min(2, len(call.Arguments)-1)]), 10, 64)
+		position := min(2, len(call.Arguments)-1)
+		count, err := strconv.ParseInt(string(call.Arguments[position]), 10, 64)
 		return err != nil || count > -10_000
 	}
 	return true

@@ -190,7 +190,7 @@ impl<'g> Draft<'g> {
         Draft::Sparse(Cow::Owned(bytes))
     }
 
-    /// What is stored.
+    /// The stored one.
     pub(super) fn of(sketch: &Sketch<'g>) -> Result<Draft<'g>, CommandError> {
         Ok(match sketch.encoding {
             Encoding::Dense => Draft::Dense(memory::copy(sketch.value)?),

@@ -96,7 +96,7 @@ pub(super) fn visit(bytes: &[u8], mut visit: impl FnMut(usize, Run)) -> bool {
     first == REGISTER_COUNT
 }
 
-/// What raises a register.
+/// Way in which a register is raised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Raising {
     /// Nothing: it is as large already.

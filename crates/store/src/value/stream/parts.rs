@@ -52,8 +52,8 @@ pub(super) struct Meta {
     /// Number of the next group or consumer.
     pub(super) next_owner: u64,
     pub(super) last_node: LastNode,
-    /// Number of entries at the front of which only the first starts a node, as far as they were
-    /// looked at; 0 before.
+    /// Number of entries at the front that were looked at, of which only the first starts a node;
+    /// 0 before.
     pub(super) front_count: u64,
 }
 

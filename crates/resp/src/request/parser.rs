@@ -233,7 +233,10 @@ impl RequestParser {
         args: &mut Arguments,
     ) -> Result<Step, ProtocolError> {
         while missing_count > 0 {
-            if let Some((body, length)) = short_argument(input, position) {
+            // A large argument is elsewhere, behind a head that may be followed by anything.
+            if large.is_none()
+                && let Some((body, length)) = short_argument(input, position)
+            {
                 if !args.try_push(body, length) {
                     return Err(ProtocolError::NoMemory);
                 }

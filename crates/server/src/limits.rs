@@ -23,6 +23,18 @@ pub const GATHERED_BYTES_MAX: usize = 1024;
 /// Events that a worker takes from the kernel at a time.
 pub const EVENTS_MAX: usize = 512;
 
+/// Connections with a request that arrive in a pause of `wakeup-coalescing-us` at least, or it is
+/// not worth its delay: with fewer, as many wake-ups are left.
+pub const COALESCED_MIN: u64 = 2;
+
+/// Active connections for each that arrives in a pause, at least. In a closed loop those that
+/// arrive are all there are, and each of them waits for the pause.
+pub const COALESCED_ACTIVE_FACTOR: u64 = 4;
+
+/// Connections with an event in an iteration up to which a pause may follow it, or twice what
+/// arrives in a pause if that is more: a worker that finds more is behind.
+pub const COALESCED_FEW: usize = GATHERED_MAX;
+
 /// Connections that a worker accepts at one listener before it does something else.
 pub const ACCEPTED_MAX: usize = 64;
 

@@ -5,7 +5,7 @@
 //! offline for RCU and outside the gate.
 //!
 //! State belongs to owners, each in a file of its own with private fields: `event_poll` (kernel's
-//! events), `table` (connections), `scheduler` (order of execution, with `run_queue` and `waits`),
+//! events), `coalescing` (pauses before waits), `table` (connections), `scheduler` (order of execution, with `run_queue` and `waits`),
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
 //! `log_lines`, `holding` (replies that wait for the append-only file), `replaying` (a log that is
 //! loaded), and beside this folder `gather` and `balance`. Owners do not import the event loop. Its
@@ -16,7 +16,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{Event, EventFlags};
 use tidemill_engine::shared::Shared;
 use tidemill_engine::worker::Worker;
@@ -35,6 +34,7 @@ use crate::tls::stream::TlsBuffers;
 mod accept;
 mod applied_config;
 mod arrivals;
+mod coalescing;
 mod ending;
 mod event_poll;
 mod execution;
@@ -59,6 +59,7 @@ mod waits;
 
 use applied_config::AppliedConfig;
 use arrivals::Arrivals;
+use coalescing::Coalescing;
 use event_poll::{EventPoll, EventSource, wait_between};
 use execution::Execution;
 use holding::Holding;
@@ -88,6 +89,7 @@ pub(crate) struct EventLoop<F: Flavour> {
     connections: ConnectionTable,
     scheduler: Scheduler,
     gathering: Gathering,
+    coalescing: Coalescing,
     arrivals: Arrivals,
     load: Load,
     log_lines: LogLines,
@@ -108,6 +110,9 @@ impl<F: Flavour> EventLoop<F> {
         let config = AppliedConfig::new(&spec.shared);
         let arrivals = Arrivals::new(spec.listeners.all(), &poll)?;
         config.limit_output(&mut worker);
+        let mut coalescing = Coalescing::default();
+        let now_us = spec.shared.clock.monotonic_us();
+        coalescing.configure(config.wakeup_coalescing_us, now_us);
         Ok(EventLoop {
             execution: Execution::new(reader, worker, config.rcu_section_spans_iteration),
             poll,
@@ -115,6 +120,7 @@ impl<F: Flavour> EventLoop<F> {
             connections: ConnectionTable::default(),
             scheduler: Scheduler::default(),
             gathering: Gathering::new(),
+            coalescing,
             arrivals,
             load: Load::default(),
             log_lines: LogLines::new(),
@@ -154,6 +160,7 @@ impl<F: Flavour> EventLoop<F> {
                 self.evict_clients();
             }
         }
+        self.coalescing.note(events);
         self.deliver(now_us);
         self.end_throttles(now_us, !events.is_empty());
         for event in &*events {
@@ -187,12 +194,18 @@ impl<F: Flavour> EventLoop<F> {
             stats.spreads.iteration_ns.record(busy_us * 1000);
             stats.spreads.iteration_commands.record(commands);
         }
-        let mut timeout = self.timeout(idle_from_us);
+        let mut until_us = self.look_again_us(idle_from_us);
         if !shared.lanes.begin_sleep(self.spec.index) {
-            timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
+            until_us = idle_from_us;
         }
+        let pause_us = self.coalescing.pause_us(until_us.saturating_sub(idle_from_us));
         self.spec.handover.begin_wait(self.spec.index, idle_from_us);
         let EventLoop { execution, poll, .. } = self;
+        if pause_us > 0 {
+            execution.stats(shared).coalesced_waits.add(1);
+            execution.offline(|| event_poll::sleep_us(pause_us));
+        }
+        let timeout = wait_between(idle_from_us + pause_us, until_us);
         execution.offline(|| poll.wait(events, &timeout))?;
         shared.lanes.end_sleep(self.spec.index);
         let now_us = shared.clock.monotonic_us();
@@ -201,13 +214,15 @@ impl<F: Flavour> EventLoop<F> {
         Ok(now_us)
     }
 
-    fn timeout(&self, now_us: u64) -> Timespec {
+    /// Latest end of the next wait for events that begins at `now_us`, in monotonic microseconds;
+    /// not later than that when something is left to do.
+    fn look_again_us(&self, now_us: u64) -> u64 {
         let worker = self.execution.worker();
         let has_queued = self.scheduler.queued_count() > 0;
         let has_more = worker.has_postponed() || worker.receivers.has_more();
         let has_input = self.arrivals.has_unseen() || self.replaying.has_more();
         if has_queued || has_more || has_input {
-            return Timespec { tv_sec: 0, tv_nsec: 0 };
+            return now_us;
         }
         let mut until_us = self.execution.look_again_us(now_us);
         if let Some(at_us) = self.scheduler.look_again_us(&self.spec.shared, worker, now_us) {
@@ -216,7 +231,7 @@ impl<F: Flavour> EventLoop<F> {
         if let Some(at_us) = self.arrivals.look_again_us() {
             until_us = until_us.min(at_us);
         }
-        wait_between(now_us, until_us)
+        until_us
     }
 
     /// Does periodic work between the commands of clients.
@@ -227,6 +242,7 @@ impl<F: Flavour> EventLoop<F> {
         execution.sweep_if_due(shared, now_us);
         execution.defragment_if_due(shared, now_us);
         if self.load.begins_tick(now_us) {
+            self.coalescing.judge(now_us);
             self.tick();
             self.balance(now_us);
         }
@@ -243,6 +259,8 @@ impl<F: Flavour> EventLoop<F> {
             self.spec.durability.configure(&self.config);
         }
         self.arrivals.replace_listeners(&self.poll, self.spec.listeners.all());
+        let now_us = self.spec.shared.clock.monotonic_us();
+        self.coalescing.configure(self.config.wakeup_coalescing_us, now_us);
     }
 
     /// Applies the configuration that is in force now, within an iteration: a change that was

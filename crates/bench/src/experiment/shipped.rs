@@ -43,6 +43,7 @@ pub fn shipped() -> &'static [Shipped] {
         "tls",
         "unix-socket",
         "value-size",
+        "wakeup-coalescing",
         "workers",
     )
 }

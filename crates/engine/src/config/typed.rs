@@ -79,6 +79,8 @@ pub struct ServerConfig {
     pub workers_per_core: usize,
     /// Time slice of a worker, in microseconds; 0 leaves it to the kernel.
     pub worker_slice_us: u32,
+    /// Pause of a worker under load before it waits for events, in microseconds; 0 for none.
+    pub wakeup_coalescing_us: u64,
     /// True if background threads run under `SCHED_BATCH`.
     pub background_is_batch: bool,
     /// True if the allocator has a thread that returns freed memory to the system.
@@ -276,6 +278,7 @@ impl Configuration {
             worker_threads: self.number("worker-threads"),
             workers_per_core: self.number("workers-per-core"),
             worker_slice_us: self.number("worker-slice-us"),
+            wakeup_coalescing_us: self.number("wakeup-coalescing-us"),
             background_is_batch: self.text("background-scheduling") == "batch",
             purges_in_background: self.flag("jemalloc-bg-thread"),
             memory_policy: self.text("memory-policy").to_owned(),

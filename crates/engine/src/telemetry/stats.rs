@@ -121,6 +121,8 @@ pub struct WorkerStats {
     pub iterations: Counter,
     /// Microseconds in which it did something, waiting for events apart.
     pub busy_us: Counter,
+    /// Waits for events before which it paused (`wakeup-coalescing-us`).
+    pub coalesced_waits: Counter,
     /// Microseconds spent on deleting what had expired.
     pub sweep_us: Counter,
     /// Sweeps that ended because their time was over.
@@ -205,6 +207,7 @@ impl WorkerStats {
             writes: Counter::default(),
             iterations: Counter::default(),
             busy_us: Counter::default(),
+            coalesced_waits: Counter::default(),
             sweep_us: Counter::default(),
             sweeps_cut_short: Counter::default(),
             swept_entries: Counter::default(),
@@ -257,6 +260,7 @@ impl WorkerStats {
             &self.writes,
             &self.iterations,
             &self.busy_us,
+            &self.coalesced_waits,
             &self.sweep_us,
             &self.sweeps_cut_short,
             &self.swept_entries,

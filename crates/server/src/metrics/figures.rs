@@ -163,6 +163,12 @@ fn workers(shared: &Shared, out: &mut Exposition) {
         |stats| &stats.busy_us,
     );
     family(
+        "tidemill_worker_coalesced_waits_total",
+        Kind::Counter,
+        "Waits for events before which a worker paused (wakeup-coalescing-us).",
+        |stats| &stats.coalesced_waits,
+    );
+    family(
         "tidemill_worker_moved_connections_total",
         Kind::Counter,
         "Connections that a worker handed to a less busy one.",

@@ -109,6 +109,11 @@ impl EventPoll {
     }
 }
 
+/// Lets the thread sleep, whatever happens to the descriptors. A signal ends the sleep early.
+pub(super) fn sleep_us(us: u64) {
+    let _ = rustix::thread::nanosleep(&wait_between(0, us));
+}
+
 /// Duration of a wait that begins at `now_us` and ends at `until_us`.
 pub(super) fn wait_between(now_us: u64, until_us: u64) -> Timespec {
     let wait = Duration::from_micros(until_us.saturating_sub(now_us));

@@ -28,6 +28,7 @@ use crate::limits::{
 use crate::listen::Origin;
 use crate::tls::reception::Reception;
 
+mod coalescing;
 mod pauses;
 mod postponed;
 
@@ -620,7 +621,7 @@ fn paused_session_is_retried_when_the_pause_ends_and_not_before() {
     server.clock.advance_us(99_999);
     let now_us = server.shared.clock.monotonic_us();
     server.event_loop.execution.postpone_sweep(now_us + 1_000_000);
-    assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 1000 });
+    assert_eq!(server.event_loop.look_again_us(now_us), now_us + 1);
     server.clock.advance_us(1);
     server.iterate();
     server.iterate();
@@ -675,10 +676,10 @@ fn message_posted_behind_the_look_at_the_mailbox_is_delivered_next() {
     server.event_loop.deliver(now_us);
     server.shared.mailboxes.post(0, Message::Kill { session });
     server.event_loop.handle(EventSource::Waker, EventFlags::IN);
-    assert_eq!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
+    assert_eq!(server.event_loop.look_again_us(now_us), now_us);
     server.idle();
     assert_eq!(server.event_loop.connections.len(), 0);
-    assert_ne!(server.event_loop.timeout(now_us), Timespec { tv_sec: 0, tv_nsec: 0 });
+    assert!(server.event_loop.look_again_us(now_us) > now_us);
 }
 
 /// Clients that have announced ten megabytes each and sent 100,000 bytes of them.

@@ -451,6 +451,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
         ("total_writes_processed", |stats| &stats.writes),
         ("eventloop_cycles", |stats| &stats.iterations),
         ("eventloop_duration_sum", |stats| &stats.busy_us),
+        ("coalesced_waits", |stats| &stats.coalesced_waits),
         ("expired_keys", |stats| &stats.expired_keys),
         ("expired_fields", |stats| &stats.expired_fields),
         ("expired_time_cap_reached_count", |stats| &stats.sweeps_cut_short),

@@ -46,6 +46,15 @@ pub(super) const DIRECTIVES: &[Directive] = &[
          to the kernel. Refused, a line is logged.",
     )
     .at_start(),
+    integer(
+        "wakeup-coalescing-us",
+        "0",
+        0,
+        1000,
+        "Pause in microseconds of a worker before it waits for events while many connections send \
+         many requests, so that it is woken once for several of them: less CPU per operation, \
+         latency longer by the pause at most. 0 for none.",
+    ),
     choice(
         "background-scheduling",
         "other",

@@ -147,7 +147,7 @@ impl<F: Flavour> EventLoop<F> {
     #[inline]
     fn iterate(&mut self, shared: &Shared, events: &mut Vec<Event>) -> std::io::Result<()> {
         let now_us = self.wait(shared, events)?;
-        let span = self.execution.begin_iteration(shared);
+        let span = self.execution.begin_iteration(shared, now_us);
         // Relaxed: the gate orders it. Nothing is executed behind a save that was the last.
         if self.spec.stop.load(Ordering::Relaxed) {
             self.execution.end_iteration(span);
@@ -170,7 +170,7 @@ impl<F: Flavour> EventLoop<F> {
         self.execute_gathered();
         self.run_queue();
         self.end_waits(now_us);
-        self.between_commands();
+        self.between_commands(now_us);
         self.send_pushes();
         self.execution.end_iteration(span);
         self.write_log();
@@ -234,11 +234,12 @@ impl<F: Flavour> EventLoop<F> {
         until_us
     }
 
-    /// Does periodic work between the commands of clients.
-    fn between_commands(&mut self) {
+    /// Does periodic work between the commands of clients, in an iteration that began at `begun_us`.
+    /// The clock is not read for that: what comes next is due to some milliseconds.
+    fn between_commands(&mut self, begun_us: u64) {
         let EventLoop { spec: WorkerSpec { shared, .. }, execution, .. } = self;
         execution.between_commands(shared);
-        let now_us = shared.clock.monotonic_us();
+        let now_us = execution.worker().timed_us().max(begun_us);
         execution.sweep_if_due(shared, now_us);
         execution.defragment_if_due(shared, now_us);
         if self.load.begins_tick(now_us) {

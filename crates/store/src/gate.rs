@@ -144,9 +144,11 @@ impl Seat {
         &self.gate.seats[self.index]
     }
 
-    /// Marks the thread as about to run commands; waits while the gate is closed.
-    pub fn enter(&self) {
+    /// Marks the thread as about to run commands; waits while the gate is closed. Tells whether it
+    /// was.
+    pub fn enter(&self) -> bool {
         let is_closed = &self.gate.is_closed;
+        let mut has_waited = false;
         loop {
             // Relaxed: the fence orders it before the load.
             self.state().is_running.store(true, Ordering::Relaxed);
@@ -156,10 +158,11 @@ impl Seat {
             // Acquire: pairs with the Release in `ClosedGate::drop`; the closer's changes are
             // visible.
             if !is_closed.load(Ordering::Acquire) {
-                return;
+                return has_waited;
             }
             self.leave();
             self.gate.wait_until_open();
+            has_waited = true;
         }
     }
 

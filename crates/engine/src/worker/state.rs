@@ -231,7 +231,13 @@ impl Worker {
 
     /// A boundary between iterations: takes the time, picks up new settings, publishes the counts.
     pub fn boundary(&mut self, shared: &Shared) {
-        self.refresh_clock(shared);
+        self.boundary_at(shared, shared.clock.monotonic_ns());
+    }
+
+    /// As [`Worker::boundary`], at a moment shortly before now that the monotonic clock gave: it is
+    /// not read again.
+    pub fn boundary_at(&mut self, shared: &Shared, monotonic_ns: u64) {
+        self.set_clock(shared, shared.clock.unix_us_at(monotonic_ns));
         self.refresh_settings(shared);
         self.publish_lookups(shared);
         let stats = self.stats(shared);
@@ -416,6 +422,13 @@ impl Worker {
     #[inline]
     pub fn turn_ns(&self) -> u64 {
         self.run.turn_ns()
+    }
+
+    /// Moment at which the clock was read last for a command, in monotonic microseconds.
+    #[must_use]
+    #[inline]
+    pub fn timed_us(&self) -> u64 {
+        self.run.start_us()
     }
 
     /// Distance by which the server's time is ahead of the wall clock, as of the last boundary: see

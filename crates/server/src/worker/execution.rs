@@ -105,13 +105,16 @@ impl<F: Flavour> Execution<F> {
         self.reader.offline(wait)
     }
 
-    /// Enters the gate, and takes up the time and the settings. Returns the section of the
-    /// iteration if one spans it.
+    /// Enters the gate, and takes up the time, `now_us` by the monotonic clock, and the settings.
+    /// Returns the section of the iteration if one spans it.
     #[inline]
-    pub(super) fn begin_iteration(&mut self, shared: &Shared) -> Option<Span> {
+    pub(super) fn begin_iteration(&mut self, shared: &Shared, now_us: u64) -> Option<Span> {
         let span = self.spans_iteration.then(|| self.reader.span());
-        self.reader.seat().enter();
-        self.worker.boundary(shared);
+        if self.reader.seat().enter() {
+            self.worker.boundary(shared);
+        } else {
+            self.worker.boundary_at(shared, now_us * 1000);
+        }
         span
     }
 

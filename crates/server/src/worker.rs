@@ -5,7 +5,8 @@
 //! offline for RCU and outside the gate.
 //!
 //! State belongs to owners, each in a file of its own with private fields: `event_poll` (kernel's
-//! events), `coalescing` (pauses before waits), `table` (connections), `scheduler` (order of execution, with `run_queue` and `waits`),
+//! events), `coalescing` (pauses before waits), `table` (connections), `scheduler` (order of
+//! execution, with `run_queue` and `waits`),
 //! `execution` (engine, RCU reader, buffers), `arrivals` (listeners), `applied_config`,
 //! `log_lines`, `holding` (replies that wait for the append-only file), `replaying` (a log that is
 //! loaded), and beside this folder `gather` and `balance`. Owners do not import the event loop. Its
@@ -234,8 +235,8 @@ impl<F: Flavour> EventLoop<F> {
         until_us
     }
 
-    /// Does periodic work between the commands of clients, in an iteration that began at `begun_us`.
-    /// The clock is not read for that: what comes next is due to some milliseconds.
+    /// Does periodic work between the commands of clients, in an iteration that began at
+    /// `begun_us`. The clock is not read for that: what comes next is due to some milliseconds.
     fn between_commands(&mut self, begun_us: u64) {
         let EventLoop { spec: WorkerSpec { shared, .. }, execution, .. } = self;
         execution.between_commands(shared);

@@ -485,12 +485,7 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("expired_stale_perc", format_args!("{:.2}", 100.0 * stale));
     let sweep_ms = sum(shared, |stats| &stats.sweep_us) / 1000;
     lines.line("expire_cycle_cpu_milliseconds", sweep_ms);
-    lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
-    lines.line("acl_access_denied_cmd", sum(shared, |stats| &stats.denied_commands));
-    lines.line("acl_access_denied_key", sum(shared, |stats| &stats.denied_keys));
-    lines.line("acl_access_denied_channel", sum(shared, |stats| &stats.denied_channels));
-    lines.line("acl_access_denied_tls_cert", sum(shared, |stats| &stats.denied_certificates));
-    lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
+    denials(shared, lines);
     lines.line("evicted_scripts", shared.scripts.cache.evictions());
     defragmentation(shared, lines);
     let (exceeded_us, now_us) = shared.memory_limit.exceeded_us(shared.clock.monotonic_us());
@@ -509,6 +504,15 @@ fn stats(shared: &Shared, lines: &mut Lines<'_>) {
     lines.line("total_forks", 0);
     let cut_us = shared.snapshots.figures(0, 0).last_cut_us;
     lines.line("latest_fork_usec", cut_us);
+}
+
+fn denials(shared: &Shared, lines: &mut Lines<'_>) {
+    lines.line("acl_access_denied_auth", sum(shared, |stats| &stats.denied_authentications));
+    lines.line("acl_access_denied_cmd", sum(shared, |stats| &stats.denied_commands));
+    lines.line("acl_access_denied_key", sum(shared, |stats| &stats.denied_keys));
+    lines.line("acl_access_denied_channel", sum(shared, |stats| &stats.denied_channels));
+    lines.line("acl_access_denied_tls_cert", sum(shared, |stats| &stats.denied_certificates));
+    lines.line("acl_access_denied_db", sum(shared, |stats| &stats.denied_databases));
 }
 
 fn defragmentation(shared: &Shared, lines: &mut Lines<'_>) {

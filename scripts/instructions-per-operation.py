@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Instructions that the server executes per operation, by function: under valgrind's callgrind, with the load of the
-budgets or with one on collections, as `make bench PART=collections` and `PART=types` have them.
+budgets, or with one on collections or scripts, as `make bench PART=collections`, `PART=types` and `PART=scripts` have
+them.
 
     instructions-per-operation.py SERVER [--pipeline 1 16 100] [--seconds 4] [--functions 25]
     instructions-per-operation.py SERVER --load hset hget list lindex --size leaf 1e4 1e6 [--valkey VALKEY_SERVER]
     instructions-per-operation.py SERVER --load sadd-srem pfadd --size 10 100 --valkey VALKEY_SERVER
     instructions-per-operation.py SERVER --service [get users ...]   with a service beside it, and what that adds
+    instructions-per-operation.py SERVER --script one get get-by-source many [--valkey VALKEY_SERVER]
     instructions-per-operation.py ... --cache 1048576     also the misses of a cache of so many bytes behind the first level
 
 Unlike times, the figures repeat on a busy machine. They leave out the kernel, the caches and the clock's own page, and
 what happens per tick (the sweep) weighs more than in life, because under valgrind a second has far fewer operations.
+With --script the server's clock is slowed as valgrind slows the server: else the time of a turn would end after few
+scripts, and what was parsed behind them would be parsed again.
 """
 
 import argparse
 import collections
+import hashlib
 import json
+import os
 import pathlib
 import random
 import re
@@ -181,6 +187,39 @@ SERVICES = {
 }
 
 
+# How much slower a server is under valgrind, about.
+SLOWDOWN = 50
+SLOW_CLOCK = """
+#include <sys/syscall.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static long long begin_ns[2];
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_clock_gettime), "D"(clock), "S"(time) : "rcx", "r11", "memory");
+    if (result || clock > CLOCK_MONOTONIC) return result;
+    long long now_ns = time->tv_sec * 1000000000ll + time->tv_nsec;
+    if (!begin_ns[clock]) begin_ns[clock] = now_ns;
+    now_ns = begin_ns[clock] + (now_ns - begin_ns[clock]) / %d;
+    time->tv_sec = now_ns / 1000000000, time->tv_nsec = now_ns %% 1000000000;
+    return 0;
+}
+""" % SLOWDOWN
+SCRIPT_KEYS = 1_000
+SCRIPT_PIPELINE = 100
+SCRIPT_GET = "return redis.call('GET', KEYS[1])"
+# Scripts by their digests, or by their sources, with the number of keys that a call declares.
+SCRIPTS = {
+    "one": ("EVALSHA", "return 1", 0),
+    "get": ("EVALSHA", SCRIPT_GET, 1),
+    "get-by-source": ("EVAL", SCRIPT_GET, 1),
+    "many": ("EVALSHA", "local v for i = 1, 100 do v = redis.call('GET', KEYS[1]) end return v", 1),
+}
+
+
+def script_key(key):
+    return f"key:{key:06d}"
+
+
 def encode(words):
     return "".join([f"*{len(words)}\r\n", *(f"${len(word)}\r\n{word}\r\n" for word in words)]).encode()
 
@@ -228,6 +267,26 @@ def fill_collections(port, load, size):
                     replies.readline()
 
 
+def write_script_requests(path, name):
+    command, source, declared = SCRIPTS[name]
+    script = hashlib.sha1(source.encode()).hexdigest() if command == "EVALSHA" else source
+    with path.open("wb") as file:
+        for key in range(SCRIPT_KEYS):
+            file.write(encode([command, script, str(declared), *[script_key(key)][:declared]]))
+
+
+def prepare_scripts(port, name):
+    requests = [["SCRIPT", "LOAD", SCRIPTS[name][1]], *(["SET", script_key(key), "value"] for key in range(SCRIPT_KEYS))]
+    with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as replies:
+        for words in requests:
+            server.sendall(encode(words))
+            reply = replies.readline()
+            if reply.startswith(b"$"):
+                replies.readline()
+            elif reply != b"+OK\r\n":
+                sys.exit(f"{words[0]}: {reply!r}")
+
+
 def tidemill(server, port, directory):
     return [server, "server", "--bind", "127.0.0.1", "--port", str(port), "--worker-threads", "1",
             "--cpu-placement", "off", "--save", "", "--dir", str(directory)]
@@ -237,14 +296,29 @@ def valkey(server, port, directory):
     return [server, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(directory)]
 
 
-def profile(command, directory, cache_bytes, warm, measure):
+def build_slow_clock(directory):
+    library = directory / "slow-clock.so"
+    command = ["cc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", library]
+    subprocess.run(command, input=SLOW_CLOCK.encode(), check=True)
+    return library
+
+
+def counts_of_busiest_thread(output):
+    """Other threads wait by the slowed clock, often for nothing; the clock itself does not count."""
+    counts = max(map(counts_by_function, output.parent.glob(f"{output.name}.1-*")), key=lambda counts: counts.total())
+    counts.pop("clock_gettime", None)
+    return counts
+
+
+def profile(command, directory, cache_bytes, warm, measure, slow_clock=None):
     """Counts what the server does in `measure`, which returns its operations; `warm` comes before."""
     port = free_port()
     output = directory / "callgrind"
+    slowed = ["--separate-threads=yes"] if slow_clock else []
     process = subprocess.Popen(
         ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}",
-         *(["--cache-sim=yes", f"--LL={cache_bytes},16,64"] if cache_bytes else []), *command(port, directory)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+         *(["--cache-sim=yes", f"--LL={cache_bytes},16,64"] if cache_bytes else []), *slowed, *command(port, directory)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "LD_PRELOAD": str(slow_clock or "")},
     )
     try:
         wait_for(port, process)
@@ -256,6 +330,8 @@ def profile(command, directory, cache_bytes, warm, measure):
     finally:
         process.terminate()
         process.wait()
+    if slow_clock:
+        return operations, counts_of_busiest_thread(output), {}
     profiled = output.with_name(output.name + ".1")
     return operations, counts_by_function(profiled), misses(profiled)
 
@@ -273,10 +349,32 @@ def report(title, operations, counts, missed, functions):
         print(f"{count / operations:9.1f} {count / total:6.1%}  {function}")
 
 
-def profile_collections(arguments, load, directory):
+def servers_of(arguments):
     servers = [("tidemill", lambda port, home: tidemill(arguments.server.resolve(), port, home))]
     if arguments.valkey:
         servers.append(("valkey", lambda port, home: valkey(arguments.valkey.resolve(), port, home)))
+    return servers
+
+
+def profile_scripts(arguments, load, directory):
+    requests = directory / "requests"
+    flags = ["--pipeline", str(SCRIPT_PIPELINE), "--requests", str(requests), "--seconds"]
+    for name in arguments.script:
+        write_script_requests(requests, name)
+
+        def warm(port):
+            prepare_scripts(port, name)
+            run_load(load, port, *flags, "1")
+
+        for title, command in servers_of(arguments):
+            measured = profile(
+                command, directory, arguments.cache, warm,
+                lambda port: run_load(load, port, *flags, str(arguments.seconds)), build_slow_clock(directory),
+            )
+            report(f"script {name}, {title}", *measured, arguments.functions)
+
+
+def profile_collections(arguments, load, directory):
     requests = directory / "requests"
     flags = ["--pipeline", str(COLLECTION_PIPELINE), "--requests", str(requests), "--seconds"]
     for size in arguments.size:
@@ -287,7 +385,7 @@ def profile_collections(arguments, load, directory):
                 fill_collections(port, name, size)
                 run_load(load, port, *flags, "1")
 
-            for title, command in servers:
+            for title, command in servers_of(arguments):
                 measured = profile(
                     command, directory, arguments.cache, warm,
                     lambda port: run_load(load, port, *flags, str(arguments.seconds)),
@@ -357,6 +455,7 @@ def main():
     parser.add_argument("--service", choices=SERVICES, nargs="*")
     parser.add_argument("--load", choices=COLLECTION_LOADS, nargs="+")
     parser.add_argument("--size", choices=SIZES, nargs="+", default=["leaf", "1e4", "1e6"])
+    parser.add_argument("--script", choices=SCRIPTS, nargs="+")
     parser.add_argument("--valkey", type=pathlib.Path)
     parser.add_argument("--cache", type=int)
     parser.add_argument("--seconds", type=int, default=4)
@@ -367,6 +466,8 @@ def main():
         load = build_load(directory)
         if arguments.service is not None:
             profile_services(arguments, load, directory)
+        elif arguments.script:
+            profile_scripts(arguments, load, directory)
         else:
             (profile_collections if arguments.load else profile_budgets)(arguments, load, directory)
 

@@ -337,6 +337,9 @@ pub const SEEN_SLOTS_MAX: usize = 1_024;
 /// Keys of one run whose values before it are looked for one by one.
 pub const UNDONE_KEYS_SCANNED_MAX: usize = 16;
 
+/// Longest argument of a request for a script that is hashed as if it was its first key.
+pub const EARLY_HASHED_BYTES_MAX: usize = 128;
+
 /// Commands of one run that are counted together.
 pub const COUNTED_TOGETHER_MAX: usize = 1_024;
 

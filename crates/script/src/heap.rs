@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use crate::limits::{
     ASKED_BYTES_MIN, COLLECT_BYTES_MIN, FREE_PLACES_KEPT, NOTED_OBJECTS_KEPT, OBJECT_BYTES,
+    SPARE_STRING_BYTES_MAX, SPARE_STRINGS_MAX, SPARE_TABLES_MAX,
 };
 use crate::program::Proto;
 use crate::table::{SetError, Table};
@@ -46,7 +47,7 @@ impl Budget {
 pub(crate) struct OutOfMemory;
 
 struct StringSlot {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     hash: u32,
     next: u32,
     is_marked: bool,
@@ -61,6 +62,8 @@ const BUCKETS_MIN: usize = 1024;
 struct Strings {
     arena: Arena<StringSlot>,
     buckets: Vec<u32>,
+    /// Empty buffers of short strings of runs that have ended.
+    spare: Vec<Vec<u8>>,
 }
 
 fn murmur_block(block: u32) -> u32 {
@@ -160,7 +163,9 @@ impl<T> Arena<T> {
     fn end_noting(&mut self) {
         self.is_noting = false;
         self.made.clear();
-        self.made.shrink_to(NOTED_OBJECTS_KEPT);
+        if self.made.capacity() > NOTED_OBJECTS_KEPT {
+            self.made.shrink_to(NOTED_OBJECTS_KEPT);
+        }
     }
 
     /// Frees what was noted.
@@ -204,6 +209,8 @@ pub(crate) struct Heap {
     pub(crate) threshold_bytes: usize,
     strings: Strings,
     tables: Arena<Table>,
+    /// Empty tables, with room for some values, of runs that have ended.
+    spare_tables: Vec<Table>,
     functions: Arena<Function>,
     upvalues: Arena<(Upvalue, bool)>,
     threads: Arena<(ThreadState, bool)>,
@@ -215,8 +222,13 @@ impl Heap {
         Self {
             budget: Budget { used_bytes: 0, limit_bytes },
             threshold_bytes: COLLECT_BYTES_MIN,
-            strings: Strings { arena: Arena::new(), buckets: vec![NONE; BUCKETS_MIN] },
+            strings: Strings {
+                arena: Arena::new(),
+                buckets: vec![NONE; BUCKETS_MIN],
+                spare: Vec::new(),
+            },
             tables: Arena::new(),
+            spare_tables: Vec::new(),
             functions: Arena::new(),
             upvalues: Arena::new(),
             threads: Arena::new(),
@@ -250,19 +262,23 @@ impl Heap {
             return Ok(found);
         }
         self.charge(bytes.len() + OBJECT_BYTES / 2)?;
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(bytes.len()).map_err(|_| OutOfMemory)?;
+        let mut copy = self.strings.spare.pop().unwrap_or_default();
+        if copy.capacity() < bytes.len() {
+            copy.try_reserve_exact(bytes.len()).map_err(|_| OutOfMemory)?;
+        }
         copy.extend_from_slice(bytes);
-        self.intern(copy.into_boxed_slice(), hash)
+        self.intern(copy, hash)
     }
 
-    pub(crate) fn string_of(&mut self, bytes: Vec<u8>) -> Result<Str, OutOfMemory> {
+    pub(crate) fn string_of(&mut self, mut bytes: Vec<u8>) -> Result<Str, OutOfMemory> {
         let hash = hash_bytes(&bytes);
         if let Some(found) = self.find_string(&bytes, hash) {
             return Ok(found);
         }
         self.charge(bytes.len() + OBJECT_BYTES / 2)?;
-        self.intern(bytes.into_boxed_slice(), hash)
+        // Room that is not charged.
+        bytes.shrink_to_fit();
+        self.intern(bytes, hash)
     }
 
     fn find_string(&self, bytes: &[u8], hash: u32) -> Option<Str> {
@@ -278,7 +294,7 @@ impl Heap {
         None
     }
 
-    fn intern(&mut self, bytes: Box<[u8]>, hash: u32) -> Result<Str, OutOfMemory> {
+    fn intern(&mut self, bytes: Vec<u8>, hash: u32) -> Result<Str, OutOfMemory> {
         let strings = &mut self.strings;
         if strings.arena.len() >= strings.buckets.len() {
             let size = strings.buckets.len() * 2;
@@ -298,7 +314,7 @@ impl Heap {
 
     pub(crate) fn new_table(&mut self) -> Result<TableId, OutOfMemory> {
         self.charge(OBJECT_BYTES)?;
-        let mut table = Table::new();
+        let mut table = self.spare_tables.pop().unwrap_or_default();
         table.is_of_run = self.tables.is_noting;
         self.tables.insert(table).map(TableId)
     }
@@ -341,11 +357,15 @@ impl Heap {
         self.tables.at_mut(id.0).set(key, value, &mut self.budget)
     }
 
-    /// Changes a member of a table that outlives the run. The caller takes the value out again
-    /// before the run ends.
-    pub(crate) fn lend(&mut self, id: TableId, key: Value, value: Value) {
-        // The member exists, so that nothing is allocated.
-        let _ = self.tables.at_mut(id.0).set(key, value, &mut self.budget);
+    /// Place of a member of a table, which stays the same while no member is added.
+    pub(crate) fn place_of(&self, id: TableId, key: Value) -> Option<usize> {
+        self.tables.at(id.0).place_of(key)
+    }
+
+    /// Changes the member at a place of a table that outlives the run. The caller takes the value
+    /// out again before the run ends.
+    pub(crate) fn lend(&mut self, id: TableId, place: usize, value: Value) {
+        self.tables.at_mut(id.0).set_at(place, value);
     }
 
     /// Sets a member with a name; names are never nil or NaN.
@@ -531,29 +551,27 @@ impl Heap {
         if !self.tables.is_noting {
             return false;
         }
-        let Strings { arena, buckets } = &mut self.strings;
-        let made = std::mem::take(&mut arena.made);
-        for &index in made.iter().rev() {
-            let Some(string) = arena.slots[index as usize].take() else { continue };
-            arena.free.push(index);
-            let bucket = string.hash as usize & (buckets.len() - 1);
-            if buckets[bucket] == index {
-                buckets[bucket] = string.next;
-                continue;
-            }
-            let mut at = buckets[bucket];
-            while arena.at(at).next != index {
-                at = arena.at(at).next;
-            }
-            arena.at_mut(at).next = string.next;
-        }
-        arena.made = made;
-        arena.end_noting();
-        self.tables.free_noted();
+        self.strings.free_noted();
+        self.free_noted_tables();
         self.functions.free_noted();
         self.upvalues.free_noted();
         self.threads.free_noted();
         true
+    }
+
+    /// As [`Arena::free_noted`]; some tables are kept empty for the next runs.
+    fn free_noted_tables(&mut self) {
+        let Self { tables, spare_tables, .. } = self;
+        for &index in tables.made.iter().rev() {
+            let freed = tables.slots[index as usize].take();
+            tables.free.push(index);
+            if spare_tables.len() < SPARE_TABLES_MAX
+                && let Some(emptied) = freed.and_then(Table::emptied)
+            {
+                spare_tables.push(emptied);
+            }
+        }
+        tables.end_noting();
     }
 
     /// Leaves what the run makes to collections.
@@ -611,6 +629,33 @@ impl Heap {
 }
 
 impl Strings {
+    /// As [`Arena::free_noted`]; some buffers are kept for the next runs.
+    fn free_noted(&mut self) {
+        let Strings { arena, buckets, spare } = self;
+        let made = std::mem::take(&mut arena.made);
+        for &index in made.iter().rev() {
+            let Some(string) = arena.slots[index as usize].take() else { continue };
+            arena.free.push(index);
+            let bucket = string.hash as usize & (buckets.len() - 1);
+            if buckets[bucket] == index {
+                buckets[bucket] = string.next;
+            } else {
+                let mut at = buckets[bucket];
+                while arena.at(at).next != index {
+                    at = arena.at(at).next;
+                }
+                arena.at_mut(at).next = string.next;
+            }
+            let mut bytes = string.bytes;
+            if spare.len() < SPARE_STRINGS_MAX && bytes.capacity() <= SPARE_STRING_BYTES_MAX {
+                bytes.clear();
+                spare.push(bytes);
+            }
+        }
+        arena.made = made;
+        arena.end_noting();
+    }
+
     fn relink(&mut self, size: usize) {
         self.buckets.clear();
         self.buckets.resize(size, NONE);

@@ -3,11 +3,12 @@
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Abort, Host, Interrupt, Protocol};
 use crate::library::{self, Phase, reply_of_value};
+use crate::program::Proto;
 use crate::reply::{Answer, Reply};
 use crate::settings::{Registration, Settings};
 use crate::shebang::{Flags, Shebang};
 use crate::value::Value;
-use crate::vm::{Stop, Vm};
+use crate::vm::{Names, Stop, Vm};
 
 /// Names and versions that scripts see in `redis` and `server`.
 #[derive(Clone, Debug)]
@@ -26,7 +27,41 @@ pub struct Identity {
 
 /// A compiled script, or a function of a library. It belongs to the interpreter that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Script(u64);
+pub struct Script {
+    number: u64,
+    reaches: Reaches,
+}
+
+/// Globals of its run that a script can reach. What it cannot is not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reaches {
+    keys: bool,
+    arguments: bool,
+}
+
+impl Reaches {
+    const ALL: Reaches = Reaches { keys: true, arguments: true };
+
+    /// Globals that the code of a function names. It reaches all of them by `_G`, and by code that
+    /// it compiles: nothing else that a script can name leads to these.
+    fn of(proto: &Proto, names: &Names) -> Reaches {
+        let mut reaches = Reaches { keys: false, arguments: false };
+        for constant in &proto.constants {
+            let Value::Str(name) = *constant else { continue };
+            if names.ways_to_globals.contains(&name) {
+                return Reaches::ALL;
+            }
+            reaches.keys |= name == names.keys;
+            reaches.arguments |= name == names.arguments;
+        }
+        for inner in &proto.protos {
+            let inner = Reaches::of(inner, names);
+            reaches.keys |= inner.keys;
+            reaches.arguments |= inner.arguments;
+        }
+        reaches
+    }
+}
 
 /// A suspended run.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,6 +133,8 @@ pub struct Interpreter {
     base_bytes: usize,
     /// Runs change variables of libraries, which live on.
     is_for_functions: bool,
+    /// Places of `KEYS` and `ARGV` among the globals of scripts.
+    lent: [usize; 2],
 }
 
 /// Answers no command: the host of a library that is being loaded.
@@ -157,19 +194,26 @@ impl Interpreter {
     ) -> Result<Self, ScriptError> {
         let made = Vm::new(run_bytes_max).and_then(|mut vm| {
             library::open(&mut vm, identity, is_for_functions)?;
+            let mut lent = [0; 2];
             if !is_for_functions {
                 // Members that runs lend values to: nothing is added to the globals later.
-                for name in [vm.names.keys, vm.names.arguments] {
-                    let (globals, name) = (vm.globals, Value::Str(name));
+                let names = [vm.names.keys, vm.names.arguments].map(Value::Str);
+                let globals = vm.globals;
+                for name in names {
                     vm.heap.set(globals, name, Value::Bool(false)).map_err(|_| OutOfMemory)?;
                 }
+                lent = names.map(|name| {
+                    let place = vm.heap.place_of(globals, name).expect("it was set");
+                    vm.heap.lend(globals, place, Value::Nil);
+                    place
+                });
             }
-            Ok(vm)
+            Ok((vm, lent))
         });
-        let vm = made.map_err(|OutOfMemory| plain_error(b"ERR not enough memory"))?;
+        let (vm, lent) = made.map_err(|OutOfMemory| plain_error(b"ERR not enough memory"))?;
         let base_bytes = vm.heap.budget.used_bytes;
         let suspended = Vec::new();
-        Ok(Self { vm, suspended, next_number: 0, run_bytes_max, base_bytes, is_for_functions })
+        Ok(Self { vm, suspended, next_number: 0, run_bytes_max, base_bytes, is_for_functions, lent })
     }
 
     /// Bytes of scripts, libraries and suspended runs, garbage included.
@@ -219,25 +263,27 @@ impl Interpreter {
         let before = self.vm.heap.budget.used_bytes;
         let heap = &mut self.vm.heap;
         let proto = crate::compile::compile(heap, source, chunk).map_err(|error| error.0)?;
+        let reaches = Reaches::of(&proto, &self.vm.names);
+        let heap = &mut self.vm.heap;
         let code_bytes = source.len() * 2;
         heap.budget.add(code_bytes);
         let function = heap.new_function(Code::Lua(proto, Box::new([])));
         let script = function
             .map_err(|OutOfMemory| ())
-            .and_then(|function| self.keep(Value::Function(function)).map_err(|_| ()))
+            .and_then(|function| self.keep(Value::Function(function), reaches).map_err(|_| ()))
             .map_err(|()| b"not enough memory".to_vec())?;
         self.base_bytes += self.vm.heap.budget.used_bytes.saturating_sub(before);
         Ok(script)
     }
 
-    fn keep(&mut self, function: Value) -> Result<Script, OutOfMemory> {
+    fn keep(&mut self, function: Value, reaches: Reaches) -> Result<Script, OutOfMemory> {
         let number = self.number();
         let scripts = self.vm.scripts;
         self.vm
             .heap
             .set(scripts, Value::Number(number as f64), function)
             .map_err(|_| OutOfMemory)?;
-        Ok(Script(number))
+        Ok(Script { number, reaches })
     }
 
     /// Forgets a script. Runs of it go on. [`Interpreter::collect`] frees its memory, or a later
@@ -245,7 +291,7 @@ impl Interpreter {
     pub fn forget(&mut self, script: Script) {
         let scripts = self.vm.scripts;
         // An existing entry is overwritten, which needs no memory.
-        let _ = self.vm.heap.set(scripts, Value::Number(script.0 as f64), Value::Nil);
+        let _ = self.vm.heap.set(scripts, Value::Number(script.number as f64), Value::Nil);
     }
 
     /// Frees what runs and forgotten scripts have left.
@@ -290,14 +336,13 @@ impl Interpreter {
         are_globals: bool,
     ) -> Progress {
         self.make_room();
-        // Random numbers go on from run to run.
-        let random = self.vm.settings.random;
-        self.vm.settings = Settings { random, ..Settings::default() };
+        self.vm.settings.begin_run();
         if !self.is_for_functions {
             self.vm.begin_run();
         }
-        let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
-        let tables = self.texts(keys).and_then(|keys| Ok((keys, self.texts(arguments)?)));
+        let number = Value::Number(script.number as f64);
+        let function = self.vm.heap.table(self.vm.scripts).get(number);
+        let tables = self.tables(script.reaches, keys, arguments);
         let Ok((keys, arguments)) = tables else {
             self.vm.end_run();
             return Progress::Failed(plain_error(b"ERR not enough memory"));
@@ -309,6 +354,18 @@ impl Interpreter {
             self.vm.start(host, function, &[keys, arguments])
         };
         self.finish(host, outcome, (keys, arguments, are_globals), protocol_of_client)
+    }
+
+    /// The two tables of a run; nil for one that it cannot reach.
+    fn tables(
+        &mut self,
+        reaches: Reaches,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+    ) -> Result<(Value, Value), OutOfMemory> {
+        let keys = if reaches.keys { self.texts(keys)? } else { Value::Nil };
+        let arguments = if reaches.arguments { self.texts(arguments)? } else { Value::Nil };
+        Ok((keys, arguments))
     }
 
     fn texts(&mut self, texts: &[&[u8]]) -> Result<Value, OutOfMemory> {
@@ -324,10 +381,8 @@ impl Interpreter {
     /// Sets `KEYS` and `ARGV`.
     fn set_globals(&mut self, keys: Value, arguments: Value) {
         let globals = self.vm.globals;
-        let names = (self.vm.names.keys, self.vm.names.arguments);
-        for (name, value) in [(names.0, keys), (names.1, arguments)] {
-            self.vm.heap.lend(globals, Value::Str(name), value);
-        }
+        self.vm.heap.lend(globals, self.lent[0], keys);
+        self.vm.heap.lend(globals, self.lent[1], arguments);
     }
 
     /// Goes on with a suspended run.
@@ -435,7 +490,8 @@ impl Interpreter {
     pub fn load(&mut self, source: &[u8], host: &mut dyn Host) -> Result<Vec<Function>, LoadError> {
         let script = self.compile_as(source, b"user_function").map_err(LoadError::Syntax)?;
         self.vm.settings = Settings::default();
-        let function = self.vm.heap.table(self.vm.scripts).get(Value::Number(script.0 as f64));
+        let number = Value::Number(script.number as f64);
+        let function = self.vm.heap.table(self.vm.scripts).get(number);
         let mut loading = Loading { host };
         library::begin_phase(&mut self.vm, Phase::Loading);
         let outcome = self.vm.start(&mut loading, function, &[]);
@@ -462,7 +518,7 @@ impl Interpreter {
     fn keep_all(&mut self, registrations: Vec<Registration>) -> Result<Vec<Function>, LoadError> {
         let mut functions = Vec::new();
         for registration in registrations {
-            let kept = self.keep(registration.callback);
+            let kept = self.keep(registration.callback, Reaches::ALL);
             let script = kept
                 .map_err(|OutOfMemory| LoadError::Failed(plain_error(b"ERR not enough memory")))?;
             functions.push(Function {

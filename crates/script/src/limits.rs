@@ -75,6 +75,13 @@ pub const FREE_PLACES_KEPT: usize = 4_096;
 /// Room for notes of what a run has made that is kept from run to run.
 pub const NOTED_OBJECTS_KEPT: usize = 1_024;
 
+/// Empty tables and strings that the runs before have left for the next ones, the values for which
+/// such a table has room at most, and the bytes of such a string.
+pub const SPARE_TABLES_MAX: usize = 16;
+pub const SPARE_STRINGS_MAX: usize = 32;
+pub const SPARE_TABLE_VALUES_MAX: usize = 16;
+pub const SPARE_STRING_BYTES_MAX: usize = 64;
+
 /// Values and frames for which a stack keeps room from run to run.
 pub const STACK_VALUES_KEPT: usize = 1_024;
 

@@ -13,6 +13,16 @@ pub(crate) struct Settings {
     pub(crate) server: State,
 }
 
+impl Settings {
+    /// Begins a run: random numbers go on from the one before.
+    pub(crate) fn begin_run(&mut self) {
+        self.json = Json::default();
+        self.server.protocol = Protocol::default();
+        self.server.is_loading = false;
+        self.server.registrations.clear();
+    }
+}
+
 /// Treatment of infinity and NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Invalid {

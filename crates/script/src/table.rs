@@ -3,6 +3,7 @@
 //! members in `cjson.encode` follow from that layout, and scripts see all three.
 
 use crate::heap::Budget;
+use crate::limits::SPARE_TABLE_VALUES_MAX;
 use crate::value::{Str, TableId, Value};
 
 /// An entry of the hash part; `next` is the index of the next node in its chain, or `NONE`.
@@ -27,6 +28,7 @@ pub(crate) enum SetError {
 }
 
 /// A table.
+#[derive(Default)]
 pub(crate) struct Table {
     array: Vec<Value>,
     nodes: Vec<Node>,
@@ -46,16 +48,14 @@ fn index_of(number: f64) -> Option<usize> {
 }
 
 impl Table {
-    pub(crate) const fn new() -> Self {
-        Self {
-            array: Vec::new(),
-            nodes: Vec::new(),
-            last_free: 0,
-            metatable: None,
-            is_readonly: false,
-            is_marked: false,
-            is_of_run: false,
+    /// The table as a new one with room for some values; none if it has no such room, or much.
+    pub(crate) fn emptied(self) -> Option<Self> {
+        let mut array = self.array;
+        if !(1..=SPARE_TABLE_VALUES_MAX).contains(&array.capacity()) {
+            return None;
         }
+        array.clear();
+        Some(Self { array, ..Self::default() })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -144,6 +144,16 @@ impl Table {
             at = node.next as usize;
         }
         Value::Nil
+    }
+
+    /// Place of a member among the nodes.
+    pub(crate) fn place_of(&self, key: Value) -> Option<usize> {
+        self.find(key)
+    }
+
+    /// Sets the member at a place.
+    pub(crate) fn set_at(&mut self, place: usize, value: Value) {
+        self.nodes[place].value = value;
     }
 
     pub(crate) fn get_index(&self, index: usize) -> Value {
@@ -277,14 +287,18 @@ impl Table {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(node_count).map_err(|_| SetError::Memory)?;
         nodes.resize(node_count, EMPTY);
-        let additional = array.saturating_sub(self.array.len());
-        self.array.try_reserve_exact(additional).map_err(|_| SetError::Memory)?;
+        if array > self.array.capacity() {
+            let additional = array - self.array.len();
+            self.array.try_reserve_exact(additional).map_err(|_| SetError::Memory)?;
+        }
         let old_nodes = std::mem::replace(&mut self.nodes, nodes);
         self.last_free = node_count;
         let vanishing =
             if array < self.array.len() { self.array.split_off(array) } else { Vec::new() };
         self.array.resize(array, Value::Nil);
-        self.array.shrink_to_fit();
+        if self.array.capacity() > SPARE_TABLE_VALUES_MAX {
+            self.array.shrink_to_fit();
+        }
         budget.release(before);
         budget.add(after);
         for (index, value) in vanishing.into_iter().enumerate() {

@@ -20,4 +20,5 @@ pub use arguments::{Argument, ArgumentKind};
 pub use declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
 pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
 pub use table::{CommandId, CommandTable};
+pub(crate) use table::FIRST_SCRIPT_KEY;
 pub use touched::{Channels, DatabasePositions, Databases, KeyAccess, KeyAccesses};

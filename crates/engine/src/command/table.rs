@@ -3,6 +3,11 @@
 use super::declaration::{Command, Flags, Scope};
 use super::keys::{Find, KeyFlags, Start};
 
+
+/// Index of the first key among the arguments of a request that runs a script, if it declares one.
+/// Behind the keys are the arguments of the script.
+pub(crate) const FIRST_SCRIPT_KEY: usize = 3;
+
 /// The place of a command or subcommand in a [`CommandTable`]; statistics are kept by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(u16);
@@ -21,6 +26,8 @@ impl CommandId {
 pub(crate) struct Traits {
     /// Index of the argument that is its first key, if that is always the same; else 0.
     pub(crate) fixed_key: u8,
+    /// It runs a script. Its fixed key is a key if the request declares one.
+    pub(crate) is_script: bool,
     /// True if its keys hold collections.
     pub(crate) is_of_collections: bool,
     /// It takes little time whatever its keys hold: fast by declaration or, on keys, of constant
@@ -41,6 +48,8 @@ impl Traits {
             },
             None => 0,
         };
+        let is_script = command.scope == Scope::Script && !command.keys.is_empty();
+        let fixed_key = if is_script { FIRST_SCRIPT_KEY as u8 } else { fixed_key };
         let is_keyed = command.scope == Scope::Keys;
         let is_brief =
             command.flags.contains(Flags::FAST) || (is_keyed && command.complexity == "O(1)");
@@ -48,7 +57,7 @@ impl Traits {
         let is_of_collections = command.group.is_of_collections();
         let is_brief_read = is_brief && is_read;
         let only_key = command.only_key();
-        Traits { fixed_key, is_of_collections, is_brief, is_brief_read, only_key }
+        Traits { fixed_key, is_script, is_of_collections, is_brief, is_brief_read, only_key }
     }
 }
 

@@ -70,6 +70,9 @@ impl Batch {
     ) {
         let Batch { arguments, requests, .. } = self;
         for (requests, arguments) in requests.chunks_mut(LANES).zip(arguments.chunks(LANES)) {
+            if requests[0].key.is_none() && requests.iter().all(|request| request.key.is_none()) {
+                continue;
+            }
             if requests.len() >= HASHED_TOGETHER_MIN {
                 hash_together(shared, requests, arguments, input);
             } else {

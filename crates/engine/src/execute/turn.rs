@@ -14,7 +14,7 @@ use super::executor::{Executor, Step};
 use super::look_ahead::Requests;
 use super::turn_result::{Next, Turn};
 use super::{admit, keyed, registry, script, transaction};
-use crate::access::handler::{Handler, ScriptCommand};
+use crate::access::handler::Handler;
 use crate::access::outcome::{Outcome, Stop};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::session_context::SessionCx;
@@ -246,7 +246,9 @@ impl<E: Enter> Executor<'_, '_, E> {
         let commands = &self.shared.commands;
         let id = commands.called_by(view.get(0), self.session.replays)?;
         let traits = commands.traits(id);
-        let key = if usize::from(traits.fixed_key) < view.len() { traits.fixed_key } else { 0 };
+        let has_key = usize::from(traits.fixed_key) < view.len()
+            && (!traits.is_script || script::has_short_key(view));
+        let key = if has_key { traits.fixed_key } else { 0 };
         let is_brief_read = traits.is_brief_read && commands.command(id).takes(view.len());
         Some(Called { id, key, is_of_collections: traits.is_of_collections, is_brief_read })
     }
@@ -634,7 +636,11 @@ impl<E: Enter> Executor<'_, '_, E> {
         }
         let result = match self.handlers.of(id) {
             Some(Handler::Keyed(handler)) => keyed::run(self, (command, handler), args, key),
-            Some(Handler::Script(how)) => return self.run_script(id, command, how, args),
+            Some(Handler::Script(how)) => {
+                let key_hash = key.map(|(_, hash)| hash);
+                let request = script::Request { id, command, how, args, key_hash };
+                return self.run_script(request);
+            }
             Some(Handler::Session(handler)) => {
                 let mut cx = SessionCx {
                     args: *args,
@@ -666,15 +672,10 @@ impl<E: Enter> Executor<'_, '_, E> {
     }
 
     /// Runs a script, which shows itself to monitors.
-    fn run_script(
-        &mut self,
-        id: CommandId,
-        command: &'static Command,
-        how: ScriptCommand,
-        args: &ArgumentView<'_>,
-    ) -> Step {
+    fn run_script(&mut self, request: script::Request<'_>) -> Step {
+        let id = request.id;
         self.session.client.show_command(id);
-        let step = script::run(self, script::Request { id, command, how, args });
+        let step = script::run(self, request);
         if let Step::Wait(place) = step
             && let Some(kind) = script::busy_holder(self.shared, self.worker, place)
         {

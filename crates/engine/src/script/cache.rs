@@ -19,9 +19,55 @@ use crate::limits::{CACHED_SCRIPT_BYTES, EVALUATED_SCRIPTS_MAX};
 /// SHA-1 of a script.
 pub(crate) type Digest = [u8; 20];
 
+/// Digits of a digest.
+pub(crate) const DIGEST_DIGITS: usize = 40;
+
+/// Digits of a digest, in lower case.
+pub(crate) type DigestText = [u8; DIGEST_DIGITS];
+
 /// Text of a digest.
 pub(crate) fn hexadecimal(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Digits of a digest, in lower case.
+pub(crate) fn digits_of(digest: &Digest) -> DigestText {
+    let mut digits = [0; DIGEST_DIGITS];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(digest) {
+        *pair = [byte >> 4, byte & 0xf].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    }
+    digits
+}
+
+/// Mark of a byte that is no hexadecimal digit.
+const NO_DIGIT: u8 = 0x80;
+
+/// Values of hexadecimal digits by their bytes.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let lower = b"0123456789abcdef"[value];
+        digits[lower as usize] = value as u8;
+        digits[lower.to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
+
+/// The digest of its text, in upper or lower case.
+pub(crate) fn parse_digest(text: &[u8]) -> Option<Digest> {
+    let mut digest = Digest::default();
+    if text.len() != 2 * digest.len() {
+        return None;
+    }
+    let mut wrong = 0;
+    for (byte, pair) in digest.iter_mut().zip(text.as_chunks::<2>().0) {
+        let [high, low] = pair.map(|digit| DIGITS[usize::from(digit)]);
+        wrong |= high | low;
+        *byte = high << 4 | low & 0xf;
+    }
+    (wrong & NO_DIGIT == 0).then_some(digest)
 }
 
 /// Way by which a script came into the cache.
@@ -213,6 +259,18 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digest_of_a_text_is_that_of_its_letters_in_either_case() {
+        let text = b"e0E1f9fabfc9d4800c877a703b823ac0578ff8DB";
+        let digest = parse_digest(text).expect("it is one");
+        assert_eq!(digest, tidemill_script::digest(b"return 1"));
+        assert_eq!(hexadecimal(&digest).as_bytes(), text.to_ascii_lowercase());
+        assert_eq!(digits_of(&digest)[..], text.to_ascii_lowercase());
+        for wrong in [&b""[..], b"e0", &[b'g'; 40], &[b'0'; 41], "é".repeat(20).as_bytes()] {
+            assert_eq!(parse_digest(wrong), None);
+        }
+    }
 
     #[test]
     fn least_recently_used_evaluated_script_is_evicted_and_loaded_ones_stay() {

@@ -9,7 +9,10 @@ mod cache;
 mod functions;
 mod running;
 
-pub(crate) use cache::{Cache, CachedScript, Digest, Origin, UndeclaredKeys, hexadecimal};
+pub(crate) use cache::{
+    Cache, CachedScript, DIGEST_DIGITS, DigestText, Origin, UndeclaredKeys, digits_of,
+    hexadecimal, parse_digest,
+};
 pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot};
 pub use functions::{Policy, RestoreError};
 pub(crate) use running::{Holds, KillError, Kind, Running, RunningScript};

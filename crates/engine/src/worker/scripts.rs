@@ -16,7 +16,9 @@ use tidemill_script::{Flags, Host, Interpreter, LoadError, Run, Script};
 use tidemill_store::hash;
 
 use crate::limits::{FUNCTION_RUN_BYTES_MAX, RUN_BUFFER_BYTES_MAX, SCRIPT_RUN_BYTES_MAX};
-use crate::script::{CachedScript, Digest, Library, LibraryFunction, Origin, Snapshot};
+use crate::script::{
+    CachedScript, DigestText, Library, LibraryFunction, Origin, Snapshot, digits_of, parse_digest,
+};
 use crate::shared::Shared;
 
 /// A script of the cache, as this worker compiled it.
@@ -125,7 +127,8 @@ pub(crate) struct WorkerScripts {
     // Boxed: they are taken out for each run.
     scripts: Option<Box<Interpreter>>,
     functions: Option<Box<Interpreter>>,
-    by_digest: HashMap<Digest, Rc<CompiledScript>, Folding>,
+    /// By the digits of the digest in lower case.
+    by_digest: HashMap<DigestText, Rc<CompiledScript>, Folding>,
     /// By the hash of the source.
     by_source: HashMap<u64, Rc<CompiledScript>, Folding>,
     removals: u64,
@@ -216,24 +219,38 @@ impl WorkerScripts {
         Some(Rc::clone(found))
     }
 
-    /// The script of a digest.
+    /// The script of a digest, given by its digits.
     pub(crate) fn script_of_digest(
         &mut self,
         shared: &Shared,
-        digest: &Digest,
+        digits: &[u8],
         now_ms: u64,
     ) -> Option<Rc<CompiledScript>> {
-        let known = self.by_digest.get(digest).filter(|known| !known.cached.is_gone());
+        let digits: &DigestText = digits.try_into().ok()?;
+        // Digits in upper case are found at the second look.
+        let known = self.by_digest.get(digits).filter(|known| !known.cached.is_gone());
         let compiled = match known {
             Some(known) => Rc::clone(known),
-            None => {
-                let cached = shared.scripts.cache.find(digest)?;
-                let script = self.compile(shared, &cached.source).ok()?;
-                self.keep(cached, script)
-            }
+            None => self.script_of_new_digest(shared, digits)?,
         };
         compiled.cached.note_use(now_ms);
         Some(compiled)
+    }
+
+    #[cold]
+    fn script_of_new_digest(
+        &mut self,
+        shared: &Shared,
+        digits: &DigestText,
+    ) -> Option<Rc<CompiledScript>> {
+        let digits = digits.map(|digit| digit.to_ascii_lowercase());
+        let known = self.by_digest.get(&digits).filter(|known| !known.cached.is_gone());
+        if let Some(known) = known {
+            return Some(Rc::clone(known));
+        }
+        let cached = shared.scripts.cache.find(&parse_digest(&digits)?)?;
+        let script = self.compile(shared, &cached.source).ok()?;
+        Some(self.keep(cached, script))
     }
 
     fn compile(&mut self, shared: &Shared, source: &[u8]) -> Result<Script, Vec<u8>> {
@@ -246,7 +263,7 @@ impl WorkerScripts {
 
     /// Keeps a compiled script, in the place of one with the same digest, if that is gone.
     fn keep(&mut self, cached: Arc<CachedScript>, script: Script) -> Rc<CompiledScript> {
-        let digest = cached.digest;
+        let digest = digits_of(&cached.digest);
         let kept = self.by_digest.get(&digest).filter(|kept| Arc::ptr_eq(&kept.cached, &cached));
         if let Some(kept) = kept.cloned() {
             if let Some(interpreter) = &mut self.scripts {

@@ -146,6 +146,8 @@ pub(crate) struct Names {
     pub(crate) unknown: Str,
     pub(crate) keys: Str,
     pub(crate) arguments: Str,
+    /// Names of globals by which a script reaches others that it does not name.
+    pub(crate) ways_to_globals: [Str; 3],
 }
 
 impl Names {
@@ -176,6 +178,11 @@ impl Names {
             unknown: heap.string(b"?")?,
             keys: heap.string(b"KEYS")?,
             arguments: heap.string(b"ARGV")?,
+            ways_to_globals: [
+                heap.string(b"_G")?,
+                heap.string(b"load")?,
+                heap.string(b"loadstring")?,
+            ],
         })
     }
 
@@ -199,7 +206,7 @@ impl Names {
             self.keys,
             self.arguments,
         ];
-        for name in single.into_iter().chain(self.arithmetic) {
+        for name in single.into_iter().chain(self.arithmetic).chain(self.ways_to_globals) {
             heap.mark(Value::Str(name));
         }
     }
@@ -341,8 +348,10 @@ impl Vm {
         self.below_native = false;
         // The next run fills with nil what it takes.
         self.stack.clear();
-        self.stack.shrink_to(STACK_VALUES_KEPT);
-        self.frames.shrink_to(STACK_VALUES_KEPT);
+        if self.stack.capacity().max(self.frames.capacity()) > STACK_VALUES_KEPT {
+            self.stack.shrink_to(STACK_VALUES_KEPT);
+            self.frames.shrink_to(STACK_VALUES_KEPT);
+        }
         self.steps_left = STEPS_PER_INTERRUPT;
         self.is_overdue = false;
     }

@@ -7,39 +7,7 @@ use crate::access::options::is;
 use crate::access::outcome::Outcome;
 use crate::access::session_context::SessionCx;
 use crate::error::CommandError;
-use crate::script::{Digest, Origin, hexadecimal};
-
-/// Mark of a byte that is no hexadecimal digit.
-const NO_DIGIT: u8 = 0x80;
-
-/// Values of hexadecimal digits by their bytes.
-const DIGITS: [u8; 256] = {
-    let mut digits = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        let lower = b"0123456789abcdef"[value];
-        digits[lower as usize] = value as u8;
-        digits[lower.to_ascii_uppercase() as usize] = value as u8;
-        value += 1;
-    }
-    digits
-};
-
-/// The digest of its text, in upper or lower case.
-pub(crate) fn parse_digest(text: &[u8]) -> Option<Digest> {
-    let mut digest = Digest::default();
-    if text.len() != 2 * digest.len() {
-        return None;
-    }
-    // Every call by digest pays for this: one test of all digits at its end.
-    let mut wrong = 0;
-    for (byte, pair) in digest.iter_mut().zip(text.as_chunks::<2>().0) {
-        let [high, low] = pair.map(|digit| DIGITS[usize::from(digit)]);
-        wrong |= high | low;
-        *byte = high << 4 | low & 0xf;
-    }
-    (wrong & NO_DIGIT == 0).then_some(digest)
-}
+use crate::script::{Origin, hexadecimal, parse_digest};
 
 /// The flags that the first line of a script names; none when it has no such line.
 pub(crate) fn flags_of(source: &[u8]) -> Result<Option<Flags>, CommandError> {
@@ -143,20 +111,4 @@ pub(super) fn help(cx: &mut SessionCx<'_, '_>) -> Outcome {
         ],
     );
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digest_of_a_text_is_that_of_its_letters_in_either_case() {
-        let text = b"e0E1f9fabfc9d4800c877a703b823ac0578ff8DB";
-        let digest = parse_digest(text).expect("it is one");
-        assert_eq!(digest, tidemill_script::digest(b"return 1"));
-        assert_eq!(hexadecimal(&digest).as_bytes(), text.to_ascii_lowercase());
-        for wrong in [&b""[..], b"e0", &[b'g'; 40], &[b'0'; 41], "é".repeat(20).as_bytes()] {
-            assert_eq!(parse_digest(wrong), None);
-        }
-    }
 }

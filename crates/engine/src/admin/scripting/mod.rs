@@ -6,7 +6,7 @@ mod declarations;
 mod libraries;
 mod library;
 
-pub(crate) use cache::{NO_SCRIPT, compile_error, flags_of, parse_digest};
+pub(crate) use cache::{NO_SCRIPT, compile_error, flags_of};
 pub(crate) use library::Loader;
 pub use library::{restore, restore_sources};
 

@@ -2,9 +2,9 @@
 
 use tidemill_resp::encode::Protocol as WireProtocol;
 use tidemill_script::{Abort, Answer, Host, Interrupt, Protocol, Reply};
-use tidemill_store::Section;
 use tidemill_store::gate::ClosedGate;
 use tidemill_store::limits::SLOT_COUNT;
+use tidemill_store::{KeyHash, Section};
 
 use super::replies;
 use super::state::{Reach, Restart, RunState, Spanning};
@@ -45,6 +45,8 @@ pub(super) struct ScriptHost<'h, 'k, 'g, E> {
     /// Changes that the run can take back; none with the token, which it keeps to its end.
     pub(super) undo: Option<Undo<'g>>,
     pub(super) arguments: &'h mut ArgumentBuffer,
+    /// The first declared key with its hash, if that is known.
+    pub(super) first_key: Option<(&'h [u8], KeyHash)>,
     /// End of the turn, monotonic microseconds.
     pub(super) turn_end_us: u64,
     /// Description of the run, for the table of those that take long.

@@ -194,7 +194,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
     /// it has one.
     fn prepare(
         &mut self,
-        (_, command): Called,
+        (id, command): Called,
         args: &ArgumentView<'_>,
     ) -> Result<KeyHashes<'static>, Refusal> {
         let is_whole =
@@ -211,20 +211,19 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
         if has_effects && !is_kept && !publishes(command) {
             self.make_irrevocable()?;
         }
+        let traits = self.executor.shared.commands.traits(id);
+        if traits.only_key.is_some() {
+            return self.prepare_key(args.get(traits.fixed_key.into()), has_effects);
+        }
         let positions = match command.scope {
             Scope::Keys => command.key_positions(args).unwrap_or_default(),
             _ => KeyPositions::default(),
         };
+        if let [position] = positions[..] {
+            return self.prepare_key(args.get(position), has_effects);
+        }
         let keyspace = &self.executor.shared.keyspace;
         let hash_of = |position: usize| keyspace.key_hash(args.get(position));
-        if let [position] = positions[..] {
-            let key_hash = hash_of(position);
-            self.lock(key_hash.slot)?;
-            if has_effects {
-                self.note_write([(args.get(position), key_hash)])?;
-            }
-            return Ok(KeyHashes::One(args.get(position), key_hash));
-        }
         for &position in &positions {
             self.lock(SlotNumber::of_key(args.get(position)))?;
         }
@@ -233,6 +232,23 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             self.note_write(keys)?;
         }
         Ok(KeyHashes::None)
+    }
+
+    /// As `prepare`, for a command with one key.
+    fn prepare_key(
+        &mut self,
+        key: &[u8],
+        has_effects: bool,
+    ) -> Result<KeyHashes<'static>, Refusal> {
+        let key_hash = match self.first_key {
+            Some((first, hash)) if first == key => hash,
+            _ => self.executor.shared.keyspace.key_hash(key),
+        };
+        self.lock(key_hash.slot)?;
+        if has_effects {
+            self.note_write([(key, key_hash)])?;
+        }
+        Ok(KeyHashes::One(key, key_hash))
     }
 
     /// True if others are told of what a command changes, or of keys that it misses.

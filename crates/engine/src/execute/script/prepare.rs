@@ -2,21 +2,20 @@
 
 use std::rc::Rc;
 
-use smallvec::SmallVec;
 use tidemill_resp::number::parse_integer;
 use tidemill_resp::request::ArgumentView;
 use tidemill_script::{Flags, Script};
 
 use crate::access::handler::{ScriptCommand, ScriptName};
-use crate::admin::scripting::{Loader, NO_SCRIPT, compile_error, flags_of, parse_digest};
+use crate::admin::scripting::{Loader, NO_SCRIPT, compile_error, flags_of};
+use crate::command::FIRST_SCRIPT_KEY;
 use crate::error::CommandError;
-use crate::script::{Kind, Origin, UndeclaredKeys};
+use crate::limits::EARLY_HASHED_BYTES_MAX;
+use crate::script::{DIGEST_DIGITS, Kind, Origin, UndeclaredKeys};
 use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::worker::scripts::{CompiledScript, FunctionRef, Machine};
 
-/// Keys or arguments of a call.
-pub(super) type Texts<'a> = SmallVec<[&'a [u8]; 8]>;
 
 /// Program of a call: it outlives a flush meanwhile.
 pub(super) enum Program {
@@ -35,11 +34,17 @@ pub(super) struct Call<'a> {
     pub(super) flags: Option<Flags>,
     /// It may not write.
     pub(super) is_read_only: bool,
-    pub(super) keys: Texts<'a>,
-    pub(super) arguments: Texts<'a>,
+    pub(super) args: ArgumentView<'a>,
+    /// Number of declared keys.
+    pub(super) key_count: usize,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A key, or an argument behind the keys.
+    pub(super) fn text(&self, index: usize) -> &'a [u8] {
+        self.args.get(FIRST_SCRIPT_KEY + index)
+    }
+
     /// Interpreter that has it.
     pub(super) fn machine(&self) -> Machine {
         match self.kind {
@@ -83,6 +88,12 @@ pub(super) fn prepare<'a>(
     Ok(call)
 }
 
+/// True if what may be the first key of a request is short: it is hashed before anybody knows that
+/// it is one.
+pub(crate) fn has_short_key(args: &ArgumentView<'_>) -> bool {
+    args.get(FIRST_SCRIPT_KEY).len() <= EARLY_HASHED_BYTES_MAX
+}
+
 /// True if the script or function that a request asks for does not write, by the request or by
 /// what it declares of itself. Of one that cannot run nothing is known.
 #[cold]
@@ -101,17 +112,15 @@ fn script<'a>(
     args: &ArgumentView<'a>,
 ) -> Result<Call<'a>, CommandError> {
     let given = args.get(1);
-    let digest = match name {
-        ScriptName::Digest => Some(parse_digest(given).ok_or(NO_SCRIPT)?),
-        _ => None,
-    };
-    let (keys, arguments) = divide(args, "ERR value is not an integer or out of range".into())?;
+    let is_by_digest = matches!(name, ScriptName::Digest);
+    if is_by_digest && given.len() != DIGEST_DIGITS {
+        return Err(NO_SCRIPT.into());
+    }
+    let key_count = count_keys(args, "ERR value is not an integer or out of range")?;
     let now_ms = worker.now_ms();
-    let compiled = match digest {
-        Some(digest) => {
-            worker.scripts.script_of_digest(shared, &digest, now_ms).ok_or(NO_SCRIPT)?
-        }
-        None => match worker.scripts.evaluated(shared, given, now_ms) {
+    let compiled = match is_by_digest {
+        true => worker.scripts.script_of_digest(shared, given, now_ms).ok_or(NO_SCRIPT)?,
+        false => match worker.scripts.evaluated(shared, given, now_ms) {
             Some(compiled) => compiled,
             None => {
                 let flags = flags_of(given)?;
@@ -127,8 +136,8 @@ fn script<'a>(
         flags: compiled.cached.flags,
         program: Program::Script(compiled),
         is_read_only: false,
-        keys,
-        arguments,
+        args: *args,
+        key_count,
     })
 }
 
@@ -140,33 +149,32 @@ fn function<'a>(
     let found = worker.scripts.function(shared, args.get(1), &mut Loader::new(shared));
     let found = found.map_err(|text| CommandError::Bytes([b"ERR ", &text[..]].concat()))?;
     let (script, function) = found.ok_or("ERR Function not found")?;
-    let (keys, arguments) = divide(args, "ERR Bad number of keys provided".into())?;
+    let key_count = count_keys(args, "ERR Bad number of keys provided")?;
     Ok(Call {
         kind: Kind::Function,
         script,
         flags: Some(function.declared().flags),
         program: Program::Function(function),
         is_read_only: false,
-        keys,
-        arguments,
+        args: *args,
+        key_count,
     })
 }
 
-/// Divides what follows the number of keys.
-fn divide<'a>(
-    args: &ArgumentView<'a>,
-    not_a_number: CommandError,
-) -> Result<(Texts<'a>, Texts<'a>), CommandError> {
-    let count = parse_integer(args.get(2)).ok_or(not_a_number)?;
-    let given = args.len() - 3;
+/// The number of keys, which as many arguments follow at least.
+fn count_keys(
+    args: &ArgumentView<'_>,
+    not_a_number: &'static str,
+) -> Result<usize, CommandError> {
+    let count = match args.get(2) {
+        [digit @ b'0'..=b'9'] => i64::from(digit - b'0'),
+        text => parse_integer(text).ok_or(not_a_number)?,
+    };
+    let given = args.len() - FIRST_SCRIPT_KEY;
     if count > given as i64 {
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
-    let Ok(count) = usize::try_from(count) else {
-        return Err("ERR Number of keys can't be negative".into());
-    };
-    let keys = args.iter().skip(3).take(count).collect();
-    Ok((keys, args.iter().skip(3 + count).collect()))
+    usize::try_from(count).map_err(|_| "ERR Number of keys can't be negative".into())
 }
 
 /// Checks what a script or function declares of itself. One that declares nothing is judged command

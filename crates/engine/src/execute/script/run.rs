@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use tidemill_resp::encode::Protocol as WireProtocol;
 use tidemill_resp::request::ArgumentView;
 use tidemill_script::{Interpreter, Progress, Protocol, Reply, Run, ScriptError};
-use tidemill_store::SlotNumber;
 use tidemill_store::gate::ClosedGate;
+use tidemill_store::{KeyHash, SlotNumber};
 
 use super::host::ScriptHost;
 use super::inner::abandon;
@@ -21,7 +21,7 @@ use crate::access::handler::ScriptCommand;
 use crate::access::locks::{LockSet, Slots, ascending};
 use crate::access::section::{Enter, OpenSection};
 use crate::access::unit::Unit;
-use crate::command::{Command, CommandId};
+use crate::command::{Command, CommandId, FIRST_SCRIPT_KEY};
 use crate::error::CommandError;
 use crate::execute::executor::{Executor, Step};
 use crate::execute::keyed::lock;
@@ -42,6 +42,8 @@ pub(crate) struct Request<'a> {
     pub(crate) command: &'static Command,
     pub(crate) how: ScriptCommand,
     pub(crate) args: &'a ArgumentView<'a>,
+    /// Hash of the argument that is the first key, if there is one, where it is known.
+    pub(crate) key_hash: Option<KeyHash>,
 }
 
 /// Start of a turn of a run: a new script, or one that was suspended.
@@ -53,13 +55,13 @@ pub(super) enum Begin<'c, 'a> {
 }
 
 /// End of an attempt at a run.
-pub(super) enum Ended<'k> {
+pub(super) enum Ended {
     /// With a result.
-    Finished(RunState<'k>, Result<Reply, ScriptError>),
+    Finished(Result<Reply, ScriptError>),
     /// Its turn is over.
-    Suspended(RunState<'k>, Run),
+    Suspended(Run),
     /// It begins anew, and has left nothing behind.
-    Restart(RunState<'k>, Restart),
+    Restart(Restart),
 }
 
 /// Runs a script outside of transactions. A run whose turn ends is left with the worker, and its
@@ -86,19 +88,21 @@ pub(crate) fn run<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request
     loop {
         attempts += 1;
         let how = (&call, is_out_of_memory);
-        let ended = match attempt(executor, request, how, (attempts, seen.as_deref())) {
-            Ok(ended) => ended,
+        let begun = attempt(executor, request.key_hash, how, (attempts, seen.as_deref()));
+        let mut state = match begun {
+            Ok(state) => state,
             Err(place) => return Step::Wait(place),
         };
-        match ended {
-            Ended::Finished(state, result) => {
-                return finish(executor, request, (state, result));
+        let begin = Begin::Start(&call);
+        match turn(executor, request, (&mut state, call.machine()), begin, None) {
+            Ended::Finished(result) => {
+                return finish(executor, request, &mut state, result);
             }
-            Ended::Suspended(state, run) => {
+            Ended::Suspended(run) => {
                 suspended::keep(executor, request, call.machine(), (state, run));
                 return Step::Done;
             }
-            Ended::Restart(mut state, restart) => {
+            Ended::Restart(restart) => {
                 leave_table(executor.shared, &mut state);
                 if state.met_undeclared {
                     call.undeclared().note();
@@ -136,15 +140,15 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
     let start = (executor.session.database, time(executor));
     // Other commands of the transaction have run since the clock was read.
     let start_us = executor.shared.clock.monotonic_us();
-    let state = RunState::new(limits, Reach::Unit(unit), start, start_us);
+    let mut state = RunState::new(limits, Reach::Unit(unit), start, start_us);
     let gate = alone.gate.as_ref();
-    match turn(executor, request, (state, call.machine()), Begin::Start(&call), gate) {
-        Ended::Finished(state, result) => {
-            let (unit, gate) = finish_in_transaction(executor, request, (state, result));
+    match turn(executor, request, (&mut state, call.machine()), Begin::Start(&call), gate) {
+        Ended::Finished(result) => {
+            let (unit, gate) = finish_in_transaction(executor, request, (&mut state, result));
             alone.gate = gate.or_else(|| alone.gate.take());
             Ran::Done(unit)
         }
-        Ended::Suspended(mut state, run) => {
+        Ended::Suspended(run) => {
             state.gate = state.gate.or_else(|| alone.gate.take());
             if let Some(token) = alone.token.take()
                 && let Some(unit) = state.unit()
@@ -153,7 +157,7 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
             }
             Ran::Suspended(suspended::suspend(executor, call.machine(), (state, run)))
         }
-        Ended::Restart(..) => unreachable!("a transaction has the token: its scripts go on"),
+        Ended::Restart(_) => unreachable!("a transaction has the token: its scripts go on"),
     }
 }
 
@@ -162,7 +166,7 @@ pub(crate) fn run_in_transaction<'k, E: Enter>(
 pub(super) fn finish_in_transaction<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     request: Request<'_>,
-    (mut state, result): (RunState<'k>, Result<Reply, ScriptError>),
+    (state, result): (&mut RunState<'k>, Result<Reply, ScriptError>),
 ) -> (Unit<'k>, Option<ClosedGate<'k>>) {
     let Reach::Unit(unit) = state.lend() else { unreachable!("it was a unit") };
     let gate = state.gate.take();
@@ -204,13 +208,15 @@ pub(super) fn time<E>(executor: &Executor<'_, '_, E>) -> (u64, u64) {
     (executor.worker.now_us(), executor.worker.ahead_ms())
 }
 
-/// Runs a script once; `seen` are the slots that attempts without locks have looked at.
+/// State in which an attempt at a run begins; `seen` are the slots that attempts without locks have
+/// looked at.
 fn attempt<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
-    request: Request<'_>,
+    key_hash: Option<KeyHash>,
     (call, is_out_of_memory): (&Call<'_>, bool),
     (attempts, seen): (u32, Option<&[SlotNumber]>),
-) -> Result<Ended<'k>, WaitTarget> {
+) -> Result<RunState<'k>, WaitTarget> {
+    let mut first_key = key_hash.filter(|_| call.key_count > 0);
     let reach = match seen {
         None if call.is_read_only
             && executor.session.lock_attempts == 0
@@ -218,7 +224,10 @@ fn attempt<'k, E: Enter>(
         {
             Reach::Lookups(Lookups::new())
         }
-        seen => Reach::Unit(lock_declared(executor, call, seen.unwrap_or_default())?),
+        seen => {
+            let seen = seen.unwrap_or_default();
+            Reach::Unit(lock_declared(executor, call, seen, &mut first_key)?)
+        }
     };
     let is_repeated = attempts > 1;
     let start_us = if is_repeated {
@@ -232,29 +241,33 @@ fn attempt<'k, E: Enter>(
     executor.worker.begin_lookups();
     let limits = Limits::of(call, is_out_of_memory);
     let start = (executor.session.database, time(executor));
-    let state = RunState::new(limits, reach, start, start_us);
-    Ok(turn(executor, request, (state, call.machine()), Begin::Start(call), None))
+    let mut state = RunState::new(limits, reach, start, start_us);
+    state.first_key = first_key;
+    Ok(state)
 }
 
-/// Locks the slots of the declared keys and those of `seen`.
+/// Locks the slots of the declared keys and those of `seen`. The hash of the first key is computed
+/// if it is the only one.
 fn lock_declared<'k, E: Enter>(
     executor: &Executor<'k, '_, E>,
     call: &Call<'_>,
     seen: &[SlotNumber],
+    first_key: &mut Option<KeyHash>,
 ) -> Result<Unit<'k>, WaitTarget> {
     let shared: &'k Shared = executor.shared;
     if executor.session.lock_attempts == 0 && seen.is_empty() && !call.undeclared().were_met() {
-        match call.keys[..] {
-            [] => return Ok(Unit::new(shared, LockSet::default())),
-            [key] => {
-                let locks = LockSet::one(shared, SlotNumber::of_key(key))?;
+        match call.key_count {
+            0 => return Ok(Unit::new(shared, LockSet::default())),
+            1 => {
+                let hash = || shared.keyspace.key_hash(call.text(0));
+                let locks = LockSet::one(shared, first_key.get_or_insert_with(hash).slot)?;
                 return Ok(Unit::new(shared, locks));
             }
             _ => {}
         }
     }
     let declared: SmallVec<[SlotNumber; 4]> =
-        call.keys.iter().map(|key| SlotNumber::of_key(key)).collect();
+        (0..call.key_count).map(|index| SlotNumber::of_key(call.text(index))).collect();
     let slots: Slots = ascending(declared.into_iter().chain(seen.iter().copied()));
     let ticket = executor.ticket();
     let is_awaited = executor.session.lock_attempts > 0 && shared.token.is_awaited_by(ticket);
@@ -273,24 +286,24 @@ fn lock_declared<'k, E: Enter>(
 pub(super) fn turn<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     request: Request<'_>,
-    (mut state, machine): (RunState<'k>, Machine),
+    (state, machine): (&mut RunState<'k>, Machine),
     begin: Begin<'_, '_>,
     outer_gate: Option<&ClosedGate<'k>>,
-) -> Ended<'k> {
+) -> Ended {
     let shared = executor.shared;
     let mut interpreter = match executor.worker.scripts.take(shared, machine) {
         Ok(interpreter) => interpreter,
         Err(message) => {
             let (place, is_counted, is_killed) = (None, false, false);
             let error = ScriptError { message, place, is_counted, is_killed };
-            return Ended::Finished(state, Err(error));
+            return Ended::Finished(Err(error));
         }
     };
     let mut buffers = std::mem::take(&mut executor.worker.script_buffers);
     let before = executor.worker.swap_time(state.time);
     executor.worker.runs_script = true;
     let progress =
-        execute(executor, request, &mut state, &mut interpreter, (begin, &mut buffers), outer_gate);
+        execute(executor, request, state, &mut interpreter, (begin, &mut buffers), outer_gate);
     executor.worker.runs_script = false;
     executor.worker.swap_time(before);
     buffers.shrink();
@@ -300,11 +313,11 @@ pub(super) fn turn<'k, E: Enter>(
         (Some(restart), _) => {
             executor.worker.uncount_lookups();
             executor.session.select(state.database);
-            Ended::Restart(state, restart)
+            Ended::Restart(restart)
         }
         (None, Progress::Done(reply)) => judge(executor, state, Ok(reply)),
         (None, Progress::Failed(error)) => judge(executor, state, Err(error)),
-        (None, Progress::Suspended(run)) => Ended::Suspended(state, run),
+        (None, Progress::Suspended(run)) => Ended::Suspended(run),
     }
 }
 
@@ -328,6 +341,7 @@ fn execute<'k, E: Enter>(
     let kind = request.kind();
     let describe = || running(request, start_us);
     let is_kept = state.unit().is_some_and(|unit| !unit.may_wait());
+    let first_key = state.first_key.map(|hash| (request.args.get(FIRST_SCRIPT_KEY), hash));
     let mut reader = Spanning { inner: &*executor.reader };
     let mut host = ScriptHost {
         executor: Executor {
@@ -343,16 +357,24 @@ fn execute<'k, E: Enter>(
         section,
         undo: is_kept.then(Undo::default),
         arguments: &mut buffers.arguments,
+        first_key,
         turn_end_us: start_us + SCRIPT_SLICE_US,
         describe: &describe,
         kind,
     };
     let progress = match begin {
-        Begin::Start(call) if call.kind == Kind::Script => {
-            interpreter.start(call.script, &call.keys, &call.arguments, protocol, &mut host)
-        }
         Begin::Start(call) => {
-            interpreter.call(call.script, &call.keys, &call.arguments, protocol, &mut host)
+            let texts: SmallVec<[&[u8]; 8]> =
+                (FIRST_SCRIPT_KEY..call.args.len()).map(|index| call.args.get(index)).collect();
+            let (keys, arguments) = texts.split_at(call.key_count);
+            match call.kind {
+                Kind::Script => {
+                    interpreter.start(call.script, keys, arguments, protocol, &mut host)
+                }
+                Kind::Function => {
+                    interpreter.call(call.script, keys, arguments, protocol, &mut host)
+                }
+            }
         }
         Begin::Resume(run) => interpreter.resume(run, &mut host),
     };
@@ -368,25 +390,26 @@ fn execute<'k, E: Enter>(
 /// Judges what a run without locks has seen, before anything of it is answered.
 fn judge<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
-    state: RunState<'k>,
+    state: &RunState<'k>,
     result: Result<Reply, ScriptError>,
-) -> Ended<'k> {
+) -> Ended {
     if let Reach::Lookups(lookups) = &state.reach
         && lookups.stale_slot(executor.shared).is_some()
     {
         let slots = lookups.slots();
         executor.worker.uncount_lookups();
         executor.session.select(state.database);
-        return Ended::Restart(state, Restart::Locked(slots));
+        return Ended::Restart(Restart::Locked(slots));
     }
-    Ended::Finished(state, result)
+    Ended::Finished(result)
 }
 
 /// Ends a run: its unit is committed, its result is the reply.
 pub(super) fn finish<'k, E: Enter>(
     executor: &mut Executor<'k, '_, E>,
     request: Request<'_>,
-    (mut state, result): (RunState<'k>, Result<Reply, ScriptError>),
+    state: &mut RunState<'k>,
+    result: Result<Reply, ScriptError>,
 ) -> Step {
     let shared: &'k Shared = executor.shared;
     let gate = state.gate.take();
@@ -412,10 +435,10 @@ pub(super) fn finish<'k, E: Enter>(
 fn answer<E: Enter>(
     executor: &mut Executor<'_, '_, E>,
     request: Request<'_>,
-    mut state: RunState<'_>,
+    state: &mut RunState<'_>,
     result: Result<Reply, ScriptError>,
 ) {
-    leave_table(executor.shared, &mut state);
+    leave_table(executor.shared, state);
     executor.session.select(state.database);
     executor.count_inner(&state.notes.ran);
     executor.show_script(request.command, request.args, &state.notes.lines);
@@ -463,7 +486,16 @@ fn fail<E: Enter>(executor: &mut Executor<'_, '_, E>, request: Request<'_>, erro
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// The request of a run that goes on, or begins anew.
+    pub(super) fn again(
+        (id, command): (CommandId, &'static Command),
+        how: ScriptCommand,
+        args: &'a ArgumentView<'a>,
+    ) -> Request<'a> {
+        Request { id, command, how, args, key_hash: None }
+    }
+
     fn kind(&self) -> Kind {
         match self.how.name {
             crate::access::handler::ScriptName::Function => Kind::Function,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidemill_store::gate::ClosedGate;
-use tidemill_store::{SlotNumber, gate};
+use tidemill_store::{KeyHash, SlotNumber, gate};
 
 use super::prepare::Call;
 use crate::access::context::Lookups;
@@ -70,6 +70,8 @@ pub(super) struct RunState<'k> {
     pub(super) restart: Option<Restart>,
     /// Its entry in the table of those that take long.
     pub(super) running: Option<Arc<RunningScript>>,
+    /// Hash of the first declared key, if it is known.
+    pub(super) first_key: Option<KeyHash>,
     /// Database of the session, to which it returns.
     pub(super) database: usize,
     /// Time of all its commands: [`Worker::swap_time`].
@@ -103,6 +105,7 @@ impl<'k> RunState<'k> {
             met_undeclared: false,
             restart: None,
             running: None,
+            first_key: None,
             database,
             time,
             turn_start_us,

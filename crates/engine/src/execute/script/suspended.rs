@@ -231,8 +231,7 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
 
     fn run_pending(&mut self, pending: &mut PendingScript) -> Step {
         let args = pending.arguments.view();
-        let request =
-            Request { id: pending.id, command: pending.command, how: pending.how, args: &args };
+        let request = Request::again((pending.id, pending.command), pending.how, &args);
         let Some(suspended) = pending.suspended.take() else {
             let step = run(self, request);
             // One that is suspended again was kept as a new one.
@@ -241,27 +240,27 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
             }
             return step;
         };
-        let (state, machine, run) = suspended.resume(self);
+        let (mut state, machine, run) = suspended.resume(self);
         let begun_ns = self.shared.clock.monotonic_ns();
-        let ended = turn(self, request, (state, machine), Begin::Resume(run), None);
+        let ended = turn(self, request, (&mut state, machine), Begin::Resume(run), None);
         if let Some(transaction) = &mut pending.transaction {
             transaction.script_ns += self.shared.clock.monotonic_ns().saturating_sub(begun_ns);
         }
         match ended {
-            Ended::Finished(state, result) => match pending.transaction.take() {
-                None => finish(self, request, (state, result)),
+            Ended::Finished(result) => match pending.transaction.take() {
+                None => finish(self, request, &mut state, result),
                 Some(transaction) => {
-                    self.go_on_with_transaction(pending, transaction, (state, result))
+                    self.go_on_with_transaction(pending, transaction, (&mut state, result))
                 }
             },
-            Ended::Suspended(state, run) => {
+            Ended::Suspended(run) => {
                 if let Some(running) = &state.running {
                     announce(self.shared, self.worker, running);
                 }
                 pending.suspended = Some(suspend(self, machine, (state, run)));
                 Step::Done
             }
-            Ended::Restart(mut state, restart) => {
+            Ended::Restart(restart) => {
                 leave_table(self.shared, &mut state);
                 match restart {
                     Restart::Locked(_) => {
@@ -281,14 +280,13 @@ impl<'k, E: Enter> Executor<'k, '_, E> {
         &mut self,
         pending: &mut PendingScript,
         mut transaction: Box<SuspendedTransaction>,
-        ended: (RunState<'k>, Result<Reply, ScriptError>),
+        ended: (&mut RunState<'k>, Result<Reply, ScriptError>),
     ) -> Step {
         let mut reply = std::mem::take(&mut transaction.reply);
         let mut inner = self.with_reply(&mut reply);
         let mark = (inner.reply.mark(), inner.reply.len());
         let args = pending.arguments.view();
-        let request =
-            Request { id: pending.id, command: pending.command, how: pending.how, args: &args };
+        let request = Request::again((pending.id, pending.command), pending.how, &args);
         let (unit, gate) = finish_in_transaction(&mut inner, request, ended);
         let arguments = std::mem::replace(&mut pending.arguments, OwnedArguments::new([]));
         let mut alone = Alone { gate, token: None };

@@ -10,11 +10,13 @@
 //! A collection is for runs that make much, for those that were suspended, and for libraries, whose
 //! variables live on.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::limits::{
-    ASKED_BYTES_MIN, COLLECT_BYTES_MIN, FREE_PLACES_KEPT, NOTED_OBJECTS_KEPT, OBJECT_BYTES,
-    SPARE_STRING_BYTES_MAX, SPARE_STRINGS_MAX, SPARE_TABLES_MAX,
+    ASKED_BYTES_MIN, BYTES_PER_STEP, COLLECT_BYTES_MIN, FREE_PLACES_KEPT, NOTED_OBJECTS_KEPT,
+    OBJECT_BYTES, SPARE_STRING_BYTES_MAX, SPARE_STRINGS_MAX, SPARE_TABLES_MAX, STEPS_PER_INTERRUPT,
+    VALUES_PER_STEP,
 };
 use crate::program::Proto;
 use crate::table::{SetError, Table};
@@ -205,6 +207,8 @@ impl<T> Arena<T> {
 /// The heap.
 pub(crate) struct Heap {
     pub(crate) budget: Budget,
+    /// Steps of the run until the host is asked.
+    pub(crate) steps_left: Cell<u32>,
     /// Used bytes at which the next collection begins.
     pub(crate) threshold_bytes: usize,
     strings: Strings,
@@ -221,6 +225,7 @@ impl Heap {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self {
             budget: Budget { used_bytes: 0, limit_bytes },
+            steps_left: Cell::new(STEPS_PER_INTERRUPT),
             threshold_bytes: COLLECT_BYTES_MIN,
             strings: Strings {
                 arena: Arena::new(),
@@ -233,6 +238,24 @@ impl Heap {
             upvalues: Arena::new(),
             threads: Arena::new(),
             gray: Vec::new(),
+        }
+    }
+
+    /// Counts work that takes as long as so many steps: the next step of the run asks the host if
+    /// that was much. Without it, steps on large values would follow each other for minutes.
+    #[inline]
+    pub(crate) fn spend(&self, steps: usize) {
+        if steps > 0 {
+            let left = self.steps_left.get() as usize;
+            self.steps_left.set(left.saturating_sub(steps).max(1) as u32);
+        }
+    }
+
+    /// Counts work on so many bytes.
+    #[inline]
+    pub(crate) fn spend_bytes(&self, bytes: usize) {
+        if bytes >= BYTES_PER_STEP {
+            self.spend(bytes / BYTES_PER_STEP);
         }
     }
 
@@ -257,6 +280,7 @@ impl Heap {
     }
 
     pub(crate) fn string(&mut self, bytes: &[u8]) -> Result<Str, OutOfMemory> {
+        self.spend_bytes(bytes.len());
         let hash = hash_bytes(bytes);
         if let Some(found) = self.find_string(bytes, hash) {
             return Ok(found);
@@ -271,6 +295,7 @@ impl Heap {
     }
 
     pub(crate) fn string_of(&mut self, mut bytes: Vec<u8>) -> Result<Str, OutOfMemory> {
+        self.spend_bytes(bytes.len());
         let hash = hash_bytes(&bytes);
         if let Some(found) = self.find_string(&bytes, hash) {
             return Ok(found);
@@ -349,6 +374,14 @@ impl Heap {
     pub(crate) fn table_mut(&mut self, id: TableId) -> &mut Table {
         self.assert_is_of_run(id);
         self.tables.at_mut(id.0)
+    }
+
+    /// Entry behind a key in the order of `pairs`; the outer `None` if the key is not known.
+    #[expect(clippy::option_option, reason = "an unknown key is not the end")]
+    pub(crate) fn next(&self, id: TableId, key: Value) -> Option<Option<(Value, Value)>> {
+        let (entry, passed) = self.table(id).next(key)?;
+        self.spend(passed / VALUES_PER_STEP);
+        Some(entry)
     }
 
     #[inline]

@@ -43,6 +43,12 @@ pub trait Host {
     /// soon as it can be.
     fn interrupt(&mut self, may_suspend: bool) -> Interrupt;
 
+    /// True if the commands that were executed have used up the run's turn: it asks at its next
+    /// step then.
+    fn is_late(&self) -> bool {
+        false
+    }
+
     /// Writes to the server's log; levels are 0 (debug) to 3 (warning).
     fn log(&mut self, level: u8, message: &[u8]);
 

@@ -159,6 +159,10 @@ impl Host for Loading<'_> {
         self.host.log(level, message);
     }
 
+    fn is_late(&self) -> bool {
+        self.host.is_late()
+    }
+
     fn may_run(&mut self, arguments: &[&[u8]]) -> Option<bool> {
         self.host.may_run(arguments)
     }
@@ -213,7 +217,15 @@ impl Interpreter {
         let (vm, lent) = made.map_err(|OutOfMemory| plain_error(b"ERR not enough memory"))?;
         let base_bytes = vm.heap.budget.used_bytes;
         let suspended = Vec::new();
-        Ok(Self { vm, suspended, next_number: 0, run_bytes_max, base_bytes, is_for_functions, lent })
+        Ok(Self {
+            vm,
+            suspended,
+            next_number: 0,
+            run_bytes_max,
+            base_bytes,
+            is_for_functions,
+            lent,
+        })
     }
 
     /// Bytes of scripts, libraries and suspended runs, garbage included.
@@ -423,15 +435,15 @@ impl Interpreter {
         (keys, arguments, are_globals): (Value, Value, bool),
         protocol_of_client: Protocol,
     ) -> Progress {
+        let outcome =
+            outcome.and_then(|value| Ok((value, reply_of_value(&mut self.vm, host, value)?)));
         let progress = match outcome {
-            Ok(value) => match reply_of_value(&self.vm, value, 0) {
-                Reply::Error(message) => {
-                    let is_counted = self.is_counted(value);
-                    let (place, is_killed) = (None, false);
-                    Progress::Failed(ScriptError { message, place, is_counted, is_killed })
-                }
-                reply => Progress::Done(reply),
-            },
+            Ok((value, Reply::Error(message))) => {
+                let is_counted = self.is_counted(value);
+                let (place, is_killed) = (None, false);
+                Progress::Failed(ScriptError { message, place, is_counted, is_killed })
+            }
+            Ok((_, reply)) => Progress::Done(reply),
             Err(Stop::Error(value)) => Progress::Failed(self.error_of(host, value, false)),
             Err(Stop::Killed(value)) => Progress::Failed(self.error_of(host, value, true)),
             Err(Stop::Suspended) => {

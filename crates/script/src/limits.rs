@@ -38,8 +38,8 @@ pub const CAPTURES_MAX: usize = 32;
 /// Nesting of one match, in items of its pattern.
 pub const PATTERN_DEPTH_MAX: usize = 4_000;
 
-/// Steps of a match between two questions to the host.
-pub const PATTERN_STEPS_PER_INTERRUPT: u64 = 1 << 20;
+/// Bytes, and items of a set, that a match looks at in one step.
+pub const PATTERN_BYTES_PER_STEP: usize = 16;
 
 /// Arguments and results that a library function may have on the stack together, as
 /// `LUAI_MAXCSTACK` of Lua 5.1.
@@ -85,5 +85,15 @@ pub const SPARE_STRING_BYTES_MAX: usize = 64;
 /// Values and frames for which a stack keeps room from run to run.
 pub const STACK_VALUES_KEPT: usize = 1_024;
 
-/// Calls and backward jumps between two questions to the host.
+/// Steps between two questions to the host: calls, backward jumps, and what counts as such.
 pub const STEPS_PER_INTERRUPT: u32 = 10_000;
+
+/// Bytes that are copied, hashed or compared in the time of a step.
+pub const BYTES_PER_STEP: usize = 128;
+
+/// Values that are copied, or passed over, in the time of a step.
+pub const VALUES_PER_STEP: usize = 16;
+
+/// Steps as which a command counts, and, in bytes, the block in which long texts are built.
+pub const STEPS_PER_COMMAND: usize = 32;
+pub const BLOCK_BYTES: usize = 1 << 16;

@@ -62,6 +62,11 @@ impl Table {
         self.array.len() * size_of::<Value>() + self.nodes.len() * size_of::<Node>()
     }
 
+    /// Places for entries.
+    pub(crate) fn size(&self) -> usize {
+        self.array.len() + self.nodes.len()
+    }
+
     /// Makes room in a new table, as the table constructor does.
     pub(crate) fn reserve(
         &mut self,
@@ -345,9 +350,9 @@ impl Table {
         low
     }
 
-    /// Entry behind a key in the order of `pairs`; the outer `None` if the key is not known.
-    #[expect(clippy::option_option, reason = "an unknown key is not the end")]
-    pub(crate) fn next(&self, key: Value) -> Option<Option<(Value, Value)>> {
+    /// Entry behind a key in the order of `pairs`, and the number of empty places before it; the
+    /// outer `None` if the key is not known.
+    pub(crate) fn next(&self, key: Value) -> Option<(Option<(Value, Value)>, usize)> {
         let start = match key {
             Value::Nil => 0,
             Value::Number(number)
@@ -360,16 +365,21 @@ impl Table {
         Some(self.entry_from(start))
     }
 
-    /// First entry at a position or behind it.
-    pub(crate) fn entry_from(&self, start: usize) -> Option<(Value, Value)> {
+    /// First entry at a position or behind it, and the number of empty places before that.
+    fn entry_from(&self, start: usize) -> (Option<(Value, Value)>, usize) {
         for index in start..self.array.len() {
             if !self.array[index].is_nil() {
-                return Some((Value::Number((index + 1) as f64), self.array[index]));
+                let key = Value::Number((index + 1) as f64);
+                return (Some((key, self.array[index])), index - start);
             }
         }
+        let passed = self.array.len().saturating_sub(start);
         let first = start.saturating_sub(self.array.len());
-        let node = self.nodes.get(first..)?.iter().find(|node| !node.value.is_nil())?;
-        Some((node.key, node.value))
+        let nodes = self.nodes.get(first..).unwrap_or_default();
+        match nodes.iter().position(|node| !node.value.is_nil()) {
+            Some(at) => (Some((nodes[at].key, nodes[at].value)), passed + at),
+            None => (None, passed + nodes.len()),
+        }
     }
 
     /// All entries in the order of `pairs`.

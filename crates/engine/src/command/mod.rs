@@ -19,6 +19,6 @@ mod touched;
 pub use arguments::{Argument, ArgumentKind};
 pub use declaration::{Categories, Command, Flags, Group, KeyFlagsOf, MoreKeys, Scope};
 pub use keys::{Find, KeyFlags, KeyPositions, KeySpec, Start};
-pub use table::{CommandId, CommandTable};
 pub(crate) use table::FIRST_SCRIPT_KEY;
+pub use table::{CommandId, CommandTable};
 pub use touched::{Channels, DatabasePositions, Databases, KeyAccess, KeyAccesses};

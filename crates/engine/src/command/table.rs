@@ -3,7 +3,6 @@
 use super::declaration::{Command, Flags, Scope};
 use super::keys::{Find, KeyFlags, Start};
 
-
 /// Index of the first key among the arguments of a request that runs a script, if it declares one.
 /// Behind the keys are the arguments of the script.
 pub(crate) const FIRST_SCRIPT_KEY: usize = 3;

@@ -10,8 +10,8 @@ mod functions;
 mod running;
 
 pub(crate) use cache::{
-    Cache, CachedScript, DIGEST_DIGITS, DigestText, Origin, UndeclaredKeys, digits_of,
-    hexadecimal, parse_digest,
+    Cache, CachedScript, DIGEST_DIGITS, DigestText, Origin, UndeclaredKeys, digits_of, hexadecimal,
+    parse_digest,
 };
 pub(crate) use functions::{Functions, Library, LibraryFunction, Snapshot};
 pub use functions::{Policy, RestoreError};

@@ -73,7 +73,9 @@ impl Vm {
 
     pub(super) fn check_text(&mut self, args: Args, index: usize) -> Result<Vec<u8>, Stop> {
         let text = self.check_str(args, index)?;
-        self.check_room(self.heap.bytes(text).len())?;
+        let length = self.heap.bytes(text).len();
+        self.heap.spend_bytes(length);
+        self.check_room(length)?;
         Ok(self.heap.bytes(text).to_vec())
     }
 }

@@ -3,7 +3,7 @@
 use super::registry::{Functions, native, register};
 use crate::heap::{Code, OutOfMemory};
 use crate::host::Host;
-use crate::limits::NATIVE_VALUES_MAX;
+use crate::limits::{NATIVE_VALUES_MAX, STEPS_PER_INTERRUPT, VALUES_PER_STEP};
 use crate::value::Value;
 use crate::vm::{Args, Native, Ret, Stop, Vm};
 
@@ -66,13 +66,13 @@ fn collectgarbage(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop
     vm.integer_or(args, 1, 0)?;
     let number = match option.as_slice() {
         b"collect" => {
-            vm.collect();
+            collect(vm);
             0.0
         }
         b"count" => vm.heap.budget.used_bytes as f64 / 1024.0,
         b"stop" | b"restart" => 0.0,
         b"step" => {
-            vm.collect();
+            collect(vm);
             return Ok(Ret::One(Value::Bool(true)));
         }
         b"setpause" | b"setstepmul" => 200.0,
@@ -82,6 +82,12 @@ fn collectgarbage(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop
         }
     };
     Ok(Ret::One(Value::Number(number)))
+}
+
+/// A collection looks at all that there is.
+fn collect(vm: &mut Vm) {
+    vm.heap.spend(STEPS_PER_INTERRUPT as usize);
+    vm.collect();
 }
 
 fn gcinfo(vm: &mut Vm, _: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
@@ -187,6 +193,7 @@ fn load(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let function = vm.check_function(args, 0)?;
     let mut source = Vec::new();
     loop {
+        vm.work(host, 1)?;
         let piece = match vm.call_one(host, function, &[]) {
             Ok(piece) => piece,
             Err(Stop::Error(value)) => {
@@ -240,6 +247,7 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if start < 1 {
         return Err(vm.argument_error(1, "index out of range"));
     }
+    vm.heap.spend(args.count / VALUES_PER_STEP);
     vm.results = vm.args_slice(args)[start as usize..].to_vec();
     Ok(Ret::Many)
 }
@@ -307,6 +315,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if count + args.count as i64 > NATIVE_VALUES_MAX as i64 {
         return Err(vm.fail("too many results to unpack"));
     }
+    vm.heap.spend(count as usize / VALUES_PER_STEP);
     let table = vm.heap.table(table);
     vm.results = (first..=last).map(|index| table.get(Value::Number(index as f64))).collect();
     Ok(Ret::Many)
@@ -314,7 +323,7 @@ fn unpack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 fn next(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
-    match vm.heap.table(table).next(vm.arg(args, 1)) {
+    match vm.heap.next(table, vm.arg(args, 1)) {
         Some(Some((key, value))) => {
             vm.results = vec![key, value];
             Ok(Ret::Many)

@@ -4,7 +4,7 @@ use super::cjson_read;
 use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
-use crate::limits::JSON_DEPTH_MAX;
+use crate::limits::{BYTES_PER_STEP, JSON_DEPTH_MAX, VALUES_PER_STEP};
 use crate::number::Format;
 use crate::settings::{Invalid, Json};
 use crate::value::{TableId, Value};
@@ -168,14 +168,13 @@ pub(super) fn check_single(vm: &mut Vm, args: Args) -> Result<(), Stop> {
 
 fn encode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     check_single(vm, args)?;
-    let mut encoder = Encoder { out: Vec::new(), visits: 0 };
+    let mut encoder = Encoder { out: Vec::new() };
     encoder.value(vm, host, vm.arg(args, 0), 0)?;
     vm.string_of(encoder.out).map(Ret::One)
 }
 
 struct Encoder {
     out: Vec<u8>,
-    visits: u64,
 }
 
 impl Encoder {
@@ -187,17 +186,19 @@ impl Encoder {
         depth: usize,
     ) -> Result<(), Stop> {
         match value {
-            Value::Str(text) => self.text(vm.heap.bytes(text)),
+            Value::Str(text) => {
+                let text = vm.heap.bytes(text);
+                self.text(text);
+                let steps = text.len() / BYTES_PER_STEP;
+                vm.work(host, steps)?;
+            }
             Value::Number(number) => self.number(vm, number)?,
             Value::Bool(flag) => self.out.extend_from_slice(if flag { b"true" } else { b"false" }),
             Value::Nil | Value::Null => self.out.extend_from_slice(b"null"),
             Value::Table(table) => self.table(vm, host, table, depth + 1)?,
             _ => return Err(refusal(vm, value, "type not supported")),
         }
-        self.visits += 1;
-        if self.visits.is_multiple_of(10_000) {
-            vm.interrupt_native(host)?;
-        }
+        vm.work(host, 1)?;
         vm.check_room(self.out.len())
     }
 
@@ -211,6 +212,7 @@ impl Encoder {
         if depth > vm.settings.json.encode_depth_max.min(JSON_DEPTH_MAX) {
             return Err(vm.fail(format!("Cannot serialise, excessive nesting ({depth})")));
         }
+        vm.work(host, vm.heap.table(table).size() / VALUES_PER_STEP)?;
         match array_length(vm, table)? {
             Some(length) if length > 0 => {
                 self.out.push(b'[');
@@ -238,7 +240,7 @@ impl Encoder {
         self.out.push(b'{');
         let mut key = Value::Nil;
         let mut is_first = true;
-        while let Some(Some((next, value))) = vm.heap.table(table).next(key) {
+        while let Some(Some((next, value))) = vm.heap.next(table, key) {
             if !is_first {
                 self.out.push(b',');
             }

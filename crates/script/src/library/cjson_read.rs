@@ -49,7 +49,6 @@ struct Reader {
     depth: usize,
     depth_max: usize,
     allows_invalid: bool,
-    visits: u64,
 }
 
 pub(super) fn decode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -66,7 +65,6 @@ pub(super) fn decode(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret
         depth: 0,
         depth_max: settings.decode_depth_max.min(JSON_DEPTH_MAX),
         allows_invalid: settings.decode_invalid,
-        visits: 0,
     };
     let first = reader.next();
     let value = reader.value(vm, host, first)?;
@@ -94,10 +92,7 @@ impl Reader {
     }
 
     fn value(&mut self, vm: &mut Vm, host: &mut dyn Host, token: Token) -> Result<Value, Stop> {
-        self.visits += 1;
-        if self.visits.is_multiple_of(10_000) {
-            vm.interrupt_native(host)?;
-        }
+        vm.work(host, 1)?;
         match token {
             Token::Text(text) => vm.string_of(text),
             Token::Number(number) => Ok(Value::Number(number)),

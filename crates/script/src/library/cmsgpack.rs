@@ -3,7 +3,9 @@
 use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
-use crate::limits::{MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, UNPACK_VALUES_MAX};
+use crate::limits::{
+    BYTES_PER_STEP, MSGPACK_DEPTH_MAX, MSGPACK_NESTING_MAX, UNPACK_VALUES_MAX, VALUES_PER_STEP,
+};
 use crate::value::{TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
 
@@ -26,7 +28,7 @@ fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     if args.count == 0 {
         return Err(vm.argument_error(0, "MessagePack pack needs input."));
     }
-    let mut packer = Packer { out: Vec::new(), visits: 0 };
+    let mut packer = Packer { out: Vec::new() };
     for index in 0..args.count {
         packer.value(vm, host, vm.arg(args, index), 0)?;
     }
@@ -35,7 +37,6 @@ fn pack(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 struct Packer {
     out: Vec<u8>,
-    visits: u64,
 }
 
 impl Packer {
@@ -62,10 +63,7 @@ impl Packer {
         value: Value,
         level: usize,
     ) -> Result<(), Stop> {
-        self.visits += 1;
-        if self.visits.is_multiple_of(10_000) {
-            vm.interrupt_native(host)?;
-        }
+        vm.work(host, 1)?;
         vm.check_room(self.out.len())?;
         match value {
             Value::Str(text) => {
@@ -73,6 +71,8 @@ impl Packer {
                 vm.check_room(self.out.len() + text.len())?;
                 self.head(text.len(), (31, 0xa0), [Some(0xd9), Some(0xda), Some(0xdb)]);
                 self.out.extend_from_slice(text);
+                let steps = text.len() / BYTES_PER_STEP;
+                vm.work(host, steps)?;
             }
             Value::Bool(flag) => self.out.push(0xc2 | u8::from(flag)),
             Value::Number(number) => self.number(number),
@@ -120,6 +120,7 @@ impl Packer {
         table: TableId,
         level: usize,
     ) -> Result<(), Stop> {
+        vm.work(host, vm.heap.table(table).size() / VALUES_PER_STEP)?;
         if is_array(vm, table) {
             let length = vm.heap.table(table).len();
             self.head(length, (15, 0x90), [None, Some(0xdc), Some(0xdd)]);
@@ -132,7 +133,7 @@ impl Packer {
         let count = vm.heap.table(table).entries().count();
         self.head(count, (15, 0x80), [None, Some(0xde), Some(0xdf)]);
         let mut key = Value::Nil;
-        while let Some(Some((next, value))) = vm.heap.table(table).next(key) {
+        while let Some(Some((next, value))) = vm.heap.next(table, key) {
             self.value(vm, host, next, level + 1)?;
             self.value(vm, host, value, level + 1)?;
             key = next;
@@ -184,7 +185,8 @@ impl<'d> Unpacker<'d> {
         Ok(self.take(count)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    fn value(&mut self, vm: &mut Vm, depth: usize) -> Result<Value, Trouble> {
+    fn value(&mut self, vm: &mut Vm, host: &mut dyn Host, depth: usize) -> Result<Value, Trouble> {
+        vm.work(host, 1)?;
         if depth > MSGPACK_NESTING_MAX {
             return Err(Trouble::Format);
         }
@@ -213,15 +215,15 @@ impl<'d> Unpacker<'d> {
                 let length = self.unsigned(1 << (code - 0xc4))? as usize;
                 self.text(vm, length)
             }
-            0x90..=0x9f => self.array(vm, usize::from(code & 15), depth),
+            0x90..=0x9f => self.array(vm, host, usize::from(code & 15), depth),
             0xdc | 0xdd => {
                 let length = self.unsigned(if code == 0xdc { 2 } else { 4 })? as usize;
-                self.array(vm, length, depth)
+                self.array(vm, host, length, depth)
             }
-            0x80..=0x8f => self.map(vm, usize::from(code & 15), depth),
+            0x80..=0x8f => self.map(vm, host, usize::from(code & 15), depth),
             0xde | 0xdf => {
                 let length = self.unsigned(if code == 0xde { 2 } else { 4 })? as usize;
-                self.map(vm, length, depth)
+                self.map(vm, host, length, depth)
             }
             _ => Err(Trouble::Format),
         }
@@ -232,20 +234,32 @@ impl<'d> Unpacker<'d> {
         Ok(vm.string(text)?)
     }
 
-    fn array(&mut self, vm: &mut Vm, length: usize, depth: usize) -> Result<Value, Trouble> {
+    fn array(
+        &mut self,
+        vm: &mut Vm,
+        host: &mut dyn Host,
+        length: usize,
+        depth: usize,
+    ) -> Result<Value, Trouble> {
         let table = vm.table(0, 0)?;
         for index in 1..=length {
-            let value = self.value(vm, depth + 1)?;
+            let value = self.value(vm, host, depth + 1)?;
             vm.raw_set(table, Value::Number(index as f64), value)?;
         }
         Ok(Value::Table(table))
     }
 
-    fn map(&mut self, vm: &mut Vm, length: usize, depth: usize) -> Result<Value, Trouble> {
+    fn map(
+        &mut self,
+        vm: &mut Vm,
+        host: &mut dyn Host,
+        length: usize,
+        depth: usize,
+    ) -> Result<Value, Trouble> {
         let table = vm.table(0, 0)?;
         for _ in 0..length {
-            let key = self.value(vm, depth + 1)?;
-            let value = self.value(vm, depth + 1)?;
+            let key = self.value(vm, host, depth + 1)?;
+            let value = self.value(vm, host, depth + 1)?;
             vm.raw_set(table, key, value)?;
         }
         Ok(Value::Table(table))
@@ -294,10 +308,7 @@ fn read(
         if values.len() >= UNPACK_VALUES_MAX {
             return Err(vm.fail("stack overflow (in function mp_unpack_full)"));
         }
-        if values.len() % 1000 == 999 {
-            vm.interrupt_native(host)?;
-        }
-        match unpacker.value(vm, 0) {
+        match unpacker.value(vm, host, 0) {
             Ok(value) => values.push(value),
             Err(Trouble::End) => return Err(vm.fail("Missing bytes in input.")),
             Err(Trouble::Format) => return Err(vm.fail("Bad data format in input.")),

@@ -1,6 +1,6 @@
 //! Patterns of Lua: matching with a bounded depth, which asks the host now and then.
 
-use crate::limits::{CAPTURES_MAX, PATTERN_DEPTH_MAX};
+use crate::limits::{CAPTURES_MAX, PATTERN_BYTES_PER_STEP, PATTERN_DEPTH_MAX, STEPS_PER_INTERRUPT};
 
 /// Extent of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(super) enum Capture {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     Text(&'static str),
-    /// Many steps: the host has to be asked, then the match begins anew with a higher limit.
-    Steps,
+    /// The host ends the run.
+    Killed,
 }
 
 type Matched = Result<Option<usize>, Trouble>;
@@ -27,7 +27,8 @@ pub(super) struct Matcher<'t> {
     pub(super) captures: [Capture; CAPTURES_MAX],
     pub(super) level: usize,
     depth: usize,
-    pub(super) steps_left: u64,
+    /// Steps since the last question to the host.
+    pub(super) steps: usize,
     /// Asks the host; false stops the match.
     pub(super) ask: &'t mut dyn FnMut() -> bool,
 }
@@ -50,14 +51,19 @@ fn class_matches(byte: u8, class: u8) -> bool {
 }
 
 impl<'t> Matcher<'t> {
-    pub(super) fn new(text: &'t [u8], pattern: &'t [u8], ask: &'t mut dyn FnMut() -> bool) -> Self {
+    pub(super) fn new(
+        text: &'t [u8],
+        pattern: &'t [u8],
+        steps: usize,
+        ask: &'t mut dyn FnMut() -> bool,
+    ) -> Self {
         Self {
             text,
             pattern,
             captures: [Capture::Open(0); CAPTURES_MAX],
             level: 0,
             depth: 0,
-            steps_left: crate::limits::PATTERN_STEPS_PER_INTERRUPT,
+            steps,
             ask,
         }
     }
@@ -70,14 +76,23 @@ impl<'t> Matcher<'t> {
     }
 
     fn step(&mut self) -> Result<(), Trouble> {
-        self.steps_left -= 1;
-        if self.steps_left == 0 {
-            self.steps_left = crate::limits::PATTERN_STEPS_PER_INTERRUPT;
+        self.work(1)
+    }
+
+    fn work(&mut self, steps: usize) -> Result<(), Trouble> {
+        self.steps += steps;
+        if self.steps >= STEPS_PER_INTERRUPT as usize {
+            self.steps = 0;
             if !(self.ask)() {
-                return Err(Trouble::Steps);
+                return Err(Trouble::Killed);
             }
         }
         Ok(())
+    }
+
+    /// Counts a look at so many bytes of the text or the pattern.
+    fn look(&mut self, bytes: usize) -> Result<(), Trouble> {
+        self.work(bytes / PATTERN_BYTES_PER_STEP)
     }
 
     fn matches(&mut self, at: usize, from: usize) -> Matched {
@@ -115,6 +130,7 @@ impl<'t> Matcher<'t> {
                         return Err(Trouble::Text("missing '[' after '%f' in pattern"));
                     }
                     let end = self.class_end(item)?;
+                    self.look(end - item)?;
                     let before = if at == 0 { 0 } else { self.text[at - 1] };
                     let behind = self.text.get(at).copied().unwrap_or(0);
                     if self.set_matches(before, item, end - 1)
@@ -140,6 +156,7 @@ impl<'t> Matcher<'t> {
                 _ => {}
             }
             let end = self.class_end(item)?;
+            self.look(end - item)?;
             let is_match = self.single(at, item, end);
             match self.pattern.get(end) {
                 Some(b'?') => {
@@ -228,7 +245,10 @@ impl<'t> Matcher<'t> {
         let mut count = 0;
         while self.single(at + count, item, end) {
             count += 1;
+            // A set may be as long as the text.
+            self.look(end - item)?;
         }
+        self.look(count)?;
         loop {
             if count < least {
                 return Ok(None);
@@ -248,6 +268,7 @@ impl<'t> Matcher<'t> {
         let mut at = at;
         loop {
             self.step()?;
+            self.look(end - item)?;
             if let Some(found) = self.matches(at, end + 1)? {
                 return Ok(Some(found));
             }
@@ -292,18 +313,20 @@ impl<'t> Matcher<'t> {
         if self.text.get(at) != Some(open) {
             return Ok(None);
         }
-        let mut depth = 1;
+        let (mut depth, mut end) = (1, None);
         for (offset, byte) in self.text[at + 1..].iter().enumerate() {
             if byte == close {
                 depth -= 1;
                 if depth == 0 {
-                    return Ok(Some(at + offset + 2));
+                    end = Some(at + offset + 2);
+                    break;
                 }
             } else if byte == open {
                 depth += 1;
             }
         }
-        Ok(None)
+        self.look(end.unwrap_or(self.text.len()) - at)?;
+        Ok(end)
     }
 
     fn back_reference(&mut self, at: usize, digit: u8) -> Matched {
@@ -315,6 +338,7 @@ impl<'t> Matcher<'t> {
             _ => return Err(Trouble::Text("invalid capture index")),
         };
         let length = end - start;
+        self.look(length)?;
         let is_same = self.text.get(at..at + length) == Some(&self.text[start..end]);
         Ok(is_same.then_some(at + length))
     }

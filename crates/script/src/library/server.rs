@@ -3,11 +3,11 @@
 use super::registry::{Functions, register};
 use crate::heap::OutOfMemory;
 use crate::host::{Abort, Host, Protocol};
-use crate::limits::REPLY_DEPTH_MAX;
+use crate::limits::{REPLY_DEPTH_MAX, STEPS_PER_COMMAND, STEPS_PER_INTERRUPT};
 use crate::reply::{Answer, Reply};
 use crate::settings::Registration;
 use crate::shebang::Flags;
-use crate::value::{TableId, Value};
+use crate::value::{Str, TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
 
 const SHARED: Functions = &[
@@ -338,15 +338,25 @@ fn execute(vm: &mut Vm, host: &mut dyn Host, args: Args, raises: bool) -> Result
         }
     };
     let reply = match reply.map_err(|Abort(text)| vm.kill(text))? {
-        Answer::Bulk(text) => return vm.string(text).map(Ret::One),
+        Answer::Bulk(text) => {
+            let value = vm.string(text)?;
+            spend_command(vm, host);
+            return Ok(Ret::One(value));
+        }
         Answer::Reply(reply) => reply,
     };
+    spend_command(vm, host);
     let is_error = matches!(reply, Reply::Error(_));
     let value = value_of_reply(vm, &reply, 0)?;
     if is_error && raises {
         return Err(Stop::Error(value));
     }
     Ok(Ret::One(value))
+}
+
+/// Counts a command as steps, so that long ones end the turn soon.
+fn spend_command(vm: &Vm, host: &dyn Host) {
+    vm.heap.spend(if host.is_late() { STEPS_PER_INTERRUPT as usize } else { STEPS_PER_COMMAND });
 }
 
 /// Arguments of a command that need no allocation.
@@ -434,64 +444,120 @@ fn on_one_line(text: Vec<u8>) -> Vec<u8> {
 }
 
 /// A script's result as a reply.
-pub(crate) fn reply_of_value(vm: &Vm, value: Value, depth: usize) -> Reply {
-    match value {
-        Value::Str(text) => Reply::Bulk(vm.heap.bytes(text).to_vec()),
-        Value::Number(number) => Reply::Integer(super::arguments::integer_of(number)),
-        Value::Bool(flag) if vm.settings.server.protocol == Protocol::Resp3 => Reply::Bool(flag),
-        Value::Bool(true) => Reply::Integer(1),
-        Value::Table(table) if depth < REPLY_DEPTH_MAX => reply_of_table(vm, table, depth),
-        Value::Table(_) => Reply::OwnError(b"ERR reached lua stack limit".to_vec()),
-        _ => Reply::Null,
-    }
+pub(crate) fn reply_of_value(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    value: Value,
+) -> Result<Reply, Stop> {
+    ReplyMaker { bytes: 0 }.reply(vm, host, value, 0)
 }
 
-fn reply_of_table(vm: &Vm, table: TableId, depth: usize) -> Reply {
-    let member = |name: &[u8]| vm.heap.name(table, name);
-    let text = |name: &[u8]| match member(name) {
-        Value::Str(text) => Some(on_one_line(vm.heap.bytes(text).to_vec())),
-        _ => None,
-    };
-    if let Some(text) = text(b"err") {
-        let is_counted = member(b"ignore_error_stats_update").is_truthy();
-        return if is_counted { Reply::Error(text) } else { Reply::OwnError(text) };
+/// Replies of values. A table that is in another one twice becomes two replies, so a small script
+/// can ask for a reply without end: it may hold as much as the run may.
+struct ReplyMaker {
+    bytes: usize,
+}
+
+impl ReplyMaker {
+    fn reply(
+        &mut self,
+        vm: &mut Vm,
+        host: &mut dyn Host,
+        value: Value,
+        depth: usize,
+    ) -> Result<Reply, Stop> {
+        vm.work(host, 1)?;
+        self.charge(vm, size_of::<Reply>())?;
+        Ok(match value {
+            Value::Str(text) => Reply::Bulk(self.text(vm, text)?),
+            Value::Number(number) => Reply::Integer(super::arguments::integer_of(number)),
+            Value::Bool(flag) if vm.settings.server.protocol == Protocol::Resp3 => {
+                Reply::Bool(flag)
+            }
+            Value::Bool(true) => Reply::Integer(1),
+            Value::Table(table) if depth < REPLY_DEPTH_MAX => {
+                return self.table(vm, host, table, depth);
+            }
+            Value::Table(_) => Reply::OwnError(b"ERR reached lua stack limit".to_vec()),
+            _ => Reply::Null,
+        })
     }
-    if let Some(text) = text(b"ok") {
-        return Reply::Status(text);
+
+    fn charge(&mut self, vm: &Vm, bytes: usize) -> Result<(), Stop> {
+        self.bytes += bytes;
+        vm.check_room(self.bytes)
     }
-    if let Value::Number(number) = member(b"double") {
-        return Reply::Double(number);
+
+    fn text(&mut self, vm: &Vm, text: Str) -> Result<Vec<u8>, Stop> {
+        let text = vm.heap.bytes(text);
+        self.charge(vm, text.len())?;
+        Ok(text.to_vec())
     }
-    if let Value::Table(map) = member(b"map") {
-        let entries = vm.heap.table(map).entries();
-        let pair = |(key, value)| {
-            (reply_of_value(vm, key, depth + 1), reply_of_value(vm, value, depth + 1))
-        };
-        return Reply::Map(entries.map(pair).collect());
-    }
-    if let Value::Table(set) = member(b"set") {
-        let entries = vm.heap.table(set).entries();
-        return Reply::Set(entries.map(|(key, _)| reply_of_value(vm, key, depth + 1)).collect());
-    }
-    if let Some(digits) = text(b"big_number") {
-        return Reply::BigNumber(digits);
-    }
-    if let Value::Table(verbatim) = member(b"verbatim_string")
-        && let Value::Str(text) = vm.heap.name(verbatim, b"string")
-        && let Value::Str(format) = vm.heap.name(verbatim, b"format")
-    {
-        let (text, format) = (vm.heap.bytes(text).to_vec(), vm.heap.bytes(format).to_vec());
-        return Reply::Verbatim { format, text };
-    }
-    let mut items = Vec::new();
-    for index in 1.. {
-        let value = vm.heap.table(table).get_index(index);
-        if value.is_nil() {
-            break;
+
+    /// Text of a member, on one line.
+    fn line(&mut self, vm: &Vm, table: TableId, name: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        match vm.heap.name(table, name) {
+            Value::Str(text) => self.text(vm, text).map(|text| Some(on_one_line(text))),
+            _ => Ok(None),
         }
-        items.push(reply_of_value(vm, value, depth + 1));
     }
-    Reply::Array(items)
+
+    fn table(
+        &mut self,
+        vm: &mut Vm,
+        host: &mut dyn Host,
+        table: TableId,
+        depth: usize,
+    ) -> Result<Reply, Stop> {
+        if let Some(text) = self.line(vm, table, b"err")? {
+            let is_counted = vm.heap.name(table, b"ignore_error_stats_update").is_truthy();
+            return Ok(if is_counted { Reply::Error(text) } else { Reply::OwnError(text) });
+        }
+        if let Some(text) = self.line(vm, table, b"ok")? {
+            return Ok(Reply::Status(text));
+        }
+        if let Value::Number(number) = vm.heap.name(table, b"double") {
+            return Ok(Reply::Double(number));
+        }
+        if let Value::Table(map) = vm.heap.name(table, b"map") {
+            let mut pairs = Vec::new();
+            let mut key = Value::Nil;
+            while let Some(Some((next, value))) = vm.heap.next(map, key) {
+                let name = self.reply(vm, host, next, depth + 1)?;
+                pairs.push((name, self.reply(vm, host, value, depth + 1)?));
+                key = next;
+            }
+            return Ok(Reply::Map(pairs));
+        }
+        if let Value::Table(set) = vm.heap.name(table, b"set") {
+            let mut items = Vec::new();
+            let mut key = Value::Nil;
+            while let Some(Some((next, _))) = vm.heap.next(set, key) {
+                items.push(self.reply(vm, host, next, depth + 1)?);
+                key = next;
+            }
+            return Ok(Reply::Set(items));
+        }
+        if let Some(digits) = self.line(vm, table, b"big_number")? {
+            return Ok(Reply::BigNumber(digits));
+        }
+        if let Value::Table(verbatim) = vm.heap.name(table, b"verbatim_string")
+            && let Value::Str(text) = vm.heap.name(verbatim, b"string")
+            && let Value::Str(format) = vm.heap.name(verbatim, b"format")
+        {
+            let format = self.text(vm, format)?;
+            return Ok(Reply::Verbatim { format, text: self.text(vm, text)? });
+        }
+        let mut items = Vec::new();
+        for index in 1.. {
+            let value = vm.heap.table(table).get_index(index);
+            if value.is_nil() {
+                break;
+            }
+            items.push(self.reply(vm, host, value, depth + 1)?);
+        }
+        Ok(Reply::Array(items))
+    }
 }
 
 /// `register_function(name, callback)` or `register_function{function_name=..., ...}`.

@@ -3,8 +3,9 @@
 use super::pattern::{Capture, Matcher, Trouble};
 use super::registry::{Functions, library, native};
 use crate::heap::OutOfMemory;
-use crate::host::Host;
-use crate::value::{FunctionId, TableId, Value};
+use crate::host::{Host, Interrupt};
+use crate::limits::{BLOCK_BYTES, BYTES_PER_STEP};
+use crate::value::{FunctionId, Str, TableId, Value};
 use crate::vm::{Args, Native, Ret, Stop, Vm};
 
 const FUNCTIONS: Functions = &[
@@ -92,11 +93,20 @@ fn reverse(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     mapped(vm, args, <[u8]>::reverse)
 }
 
-fn rep(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+fn rep(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let text = vm.check_text(args, 0)?;
     let count = usize::try_from(vm.check_integer(args, 1)? as i32).unwrap_or(0);
-    vm.check_room(text.len().saturating_mul(count))?;
-    vm.string_of(text.repeat(count)).map(Ret::One)
+    let length = text.len().saturating_mul(count);
+    vm.check_room(length)?;
+    let mut out = Vec::with_capacity(length);
+    // A few copies make a block; blocks make the rest.
+    let block = text.repeat(count.min(BLOCK_BYTES / text.len().max(1) + 1));
+    while out.len() < length {
+        let piece = &block[..block.len().min(length - out.len())];
+        out.extend_from_slice(piece);
+        vm.work(host, piece.len() / BYTES_PER_STEP)?;
+    }
+    vm.string_of(out).map(Ret::One)
 }
 
 fn sub(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
@@ -118,57 +128,93 @@ struct Found {
     captures: Vec<Capture>,
 }
 
-/// Looks for the first match at a place or behind it.
+/// A text and a pattern.
+#[derive(Clone, Copy)]
+struct Subject {
+    text: Str,
+    pattern: Str,
+    /// Bytes of the pattern that are passed over: its anchor.
+    skip: usize,
+}
+
+impl Subject {
+    fn of(vm: &mut Vm, args: Args) -> Result<Subject, Stop> {
+        Ok(Subject { text: vm.check_str(args, 0)?, pattern: vm.check_str(args, 1)?, skip: 0 })
+    }
+
+    /// The same with `^` as an anchor.
+    fn anchored(self, vm: &Vm) -> Subject {
+        let is_anchored = vm.heap.bytes(self.pattern).first() == Some(&b'^');
+        Subject { skip: usize::from(is_anchored), ..self }
+    }
+
+    fn length(self, vm: &Vm) -> usize {
+        vm.heap.bytes(self.text).len()
+    }
+}
+
+/// Looks for the first match at a place, or behind it.
 fn search(
     vm: &mut Vm,
     host: &mut dyn Host,
-    text: &[u8],
-    pattern: &[u8],
+    subject: Subject,
     from: usize,
     is_single: bool,
 ) -> Result<Option<Found>, Stop> {
-    let is_anchored = is_single || pattern.first() == Some(&b'^');
-    let skip = usize::from(pattern.first() == Some(&b'^') && !is_single);
-    let mut killed = None;
-    let mut ask = || match vm.interrupt_native(host) {
-        Ok(()) => true,
-        Err(stop) => {
-            killed = Some(stop);
-            false
-        }
+    let is_single = is_single || subject.skip > 0;
+    let steps = *vm.native_steps();
+    let (text, pattern) = (vm.heap.bytes(subject.text), vm.heap.bytes(subject.pattern));
+    let mut answer = Interrupt::Continue;
+    let mut ask = || {
+        answer = match (host.interrupt(false), answer) {
+            (Interrupt::Continue, before) => before,
+            (now, _) => now,
+        };
+        !matches!(answer, Interrupt::Kill(_))
     };
-    let mut matcher = Matcher::new(text, pattern, &mut ask);
+    let mut matcher = Matcher::new(text, pattern, steps, &mut ask);
     let mut start = from;
     let outcome = loop {
-        match matcher.run(start, skip) {
+        match matcher.run(start, subject.skip) {
             Ok(Some(end)) => {
                 let captures = matcher.captures[..matcher.level].to_vec();
                 break Ok(Some(Found { start, end, captures }));
             }
-            Ok(None) if start < text.len() && !is_anchored => start += 1,
+            Ok(None) if start < text.len() && !is_single => start += 1,
             Ok(None) => break Ok(None),
             Err(trouble) => break Err(trouble),
         }
     };
+    let steps = matcher.steps;
+    if answer != Interrupt::Continue {
+        vm.take_answer(answer, false)?;
+    }
+    *vm.native_steps() = steps;
     match outcome {
-        Ok(found) => Ok(found),
         Err(Trouble::Text(text)) => Err(vm.fail(text)),
-        Err(Trouble::Steps) => Err(killed.unwrap_or_else(|| vm.fail("pattern too complex"))),
+        Ok(found) => Ok(found),
+        Err(Trouble::Killed) => unreachable!("the answer has ended the run"),
     }
 }
 
-fn capture_value(vm: &mut Vm, text: &[u8], capture: Capture) -> Result<Value, Stop> {
+/// A part of a text.
+fn part(vm: &mut Vm, text: Str, start: usize, end: usize) -> Result<Value, Stop> {
+    let part = vm.heap.bytes(text)[start..end].to_vec();
+    vm.string_of(part)
+}
+
+fn capture_value(vm: &mut Vm, text: Str, capture: Capture) -> Result<Value, Stop> {
     match capture {
-        Capture::Range(start, end) => vm.string(&text[start..end]),
+        Capture::Range(start, end) => part(vm, text, start, end),
         Capture::Position(at) => Ok(Value::Number((at + 1) as f64)),
         Capture::Open(_) => Err(vm.fail("unfinished capture")),
     }
 }
 
 /// Values of all captures, or the whole match if there are none.
-fn captured(vm: &mut Vm, text: &[u8], found: &Found, whole: bool) -> Result<Vec<Value>, Stop> {
+fn captured(vm: &mut Vm, text: Str, found: &Found, whole: bool) -> Result<Vec<Value>, Stop> {
     if found.captures.is_empty() && whole {
-        return Ok(vec![vm.string(&text[found.start..found.end])?]);
+        return Ok(vec![part(vm, text, found.start, found.end)?]);
     }
     found.captures.iter().map(|capture| capture_value(vm, text, *capture)).collect()
 }
@@ -182,23 +228,27 @@ fn match_(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 }
 
 fn find_or_match(vm: &mut Vm, host: &mut dyn Host, args: Args, is_find: bool) -> Result<Ret, Stop> {
-    let text = vm.check_text(args, 0)?;
-    let pattern = vm.check_text(args, 1)?;
-    let start = relative(vm.integer_or(args, 2, 1)?, text.len()) - 1;
-    let start = start.clamp(0, text.len() as i64) as usize;
+    let subject = Subject::of(vm, args)?;
+    let length = subject.length(vm);
+    let start = relative(vm.integer_or(args, 2, 1)?, length) - 1;
+    let start = start.clamp(0, length as i64) as usize;
     let is_special = |byte: &u8| b"^$*+?.([%-".contains(byte);
+    let pattern = vm.heap.bytes(subject.pattern);
     if is_find && (vm.arg(args, 3).is_truthy() || !pattern.iter().any(is_special)) {
-        let found = position(&text[start..], &pattern);
+        let found = position(&vm.heap.bytes(subject.text)[start..], pattern);
+        let (passed, pattern_length) = (found.unwrap_or(length - start), pattern.len());
+        vm.work(host, (passed + pattern_length) / BYTES_PER_STEP)?;
         let Some(offset) = found else { return Ok(Ret::One(Value::Nil)) };
         let first = (start + offset) as f64;
-        let last = first + pattern.len() as f64;
+        let last = first + pattern_length as f64;
         vm.results = vec![Value::Number(first + 1.0), Value::Number(last)];
         return Ok(Ret::Many);
     }
-    let Some(found) = search(vm, host, &text, &pattern, start, false)? else {
+    let subject = subject.anchored(vm);
+    let Some(found) = search(vm, host, subject, start, false)? else {
         return Ok(Ret::One(Value::Nil));
     };
-    let captures = captured(vm, &text, &found, !is_find)?;
+    let captures = captured(vm, subject.text, &found, !is_find)?;
     vm.results.clear();
     if is_find {
         vm.results.push(Value::Number((found.start + 1) as f64));
@@ -234,66 +284,81 @@ fn gmatch_step(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop
     else {
         return Ok(Ret::None);
     };
-    let text = vm.heap.bytes(text).to_vec();
-    let pattern = vm.heap.bytes(pattern).to_vec();
-    let mut start = from as usize;
-    while start <= text.len() {
-        if let Some(found) = search(vm, host, &text, &pattern, start, true)? {
-            let next = found.end + usize::from(found.end == start);
-            vm.set_native_state(id, 2, Value::Number(next as f64));
-            vm.results = captured(vm, &text, &found, true)?;
-            return Ok(Ret::Many);
-        }
-        start += 1;
+    let subject = Subject { text, pattern, skip: 0 };
+    let start = from as usize;
+    if start > subject.length(vm) {
+        return Ok(Ret::None);
     }
-    Ok(Ret::None)
+    let Some(found) = search(vm, host, subject, start, false)? else { return Ok(Ret::None) };
+    let next = found.end + usize::from(found.end == found.start);
+    vm.set_native_state(id, 2, Value::Number(next as f64));
+    vm.results = captured(vm, text, &found, true)?;
+    Ok(Ret::Many)
 }
 
 fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
-    let text = vm.check_text(args, 0)?;
-    let pattern = vm.check_text(args, 1)?;
+    let subject = Subject::of(vm, args)?;
     let replacement = vm.arg(args, 2);
     let is_usable = matches!(
         replacement,
         Value::Number(_) | Value::Str(_) | Value::Table(_) | Value::Function(_)
     );
-    let count_max = vm.integer_or(args, 3, text.len() as i64 + 1)?;
+    let count_max = vm.integer_or(args, 3, subject.length(vm) as i64 + 1)?;
     if !is_usable {
         return Err(vm.argument_error(3, "string/function/table expected"));
     }
-    let skip = usize::from(pattern.first() == Some(&b'^'));
-    let mut out = Vec::new();
-    let (mut at, mut count) = (0, 0);
-    while count < count_max {
-        let found = search(vm, host, &text, &pattern[skip..], at, true)?;
-        if let Some(found) = &found {
-            count += 1;
-            replace(vm, host, &text, found, replacement, &mut out)?;
-        }
-        match found {
-            Some(found) if found.end > at => at = found.end,
-            _ if at < text.len() => {
-                out.push(text[at]);
-                at += 1;
-            }
-            _ => break,
-        }
-        vm.check_room(out.len())?;
-        if skip == 1 {
-            break;
-        }
-    }
-    out.extend_from_slice(&text[at.min(text.len())..]);
-    vm.check_room(out.len())?;
+    // Texts of numbers are nowhere else while a function is called.
+    let pinned = vm.pinned.len();
+    vm.pinned.extend([Value::Str(subject.text), Value::Str(subject.pattern)]);
+    let outcome = replace_all(vm, host, subject, replacement, count_max);
+    vm.pinned.truncate(pinned);
+    let (out, count) = outcome?;
     let result = vm.string_of(out)?;
     vm.results = vec![result, Value::Number(count as f64)];
     Ok(Ret::Many)
 }
 
+/// The text with its matches replaced, and their number.
+fn replace_all(
+    vm: &mut Vm,
+    host: &mut dyn Host,
+    subject: Subject,
+    replacement: Value,
+    count_max: i64,
+) -> Result<(Vec<u8>, i64), Stop> {
+    let subject = subject.anchored(vm);
+    let length = subject.length(vm);
+    let mut out = Vec::new();
+    let (mut at, mut count) = (0, 0);
+    while count < count_max {
+        vm.work(host, 1)?;
+        let found = search(vm, host, subject, at, true)?;
+        if let Some(found) = &found {
+            count += 1;
+            replace(vm, host, subject.text, found, replacement, &mut out)?;
+        }
+        match found {
+            Some(found) if found.end > at => at = found.end,
+            _ if at < length => {
+                out.push(vm.heap.bytes(subject.text)[at]);
+                at += 1;
+            }
+            _ => break,
+        }
+        vm.check_room(out.len())?;
+        if subject.skip == 1 {
+            break;
+        }
+    }
+    out.extend_from_slice(&vm.heap.bytes(subject.text)[at.min(length)..]);
+    vm.check_room(out.len())?;
+    Ok((out, count))
+}
+
 fn replace(
     vm: &mut Vm,
     host: &mut dyn Host,
-    text: &[u8],
+    text: Str,
     found: &Found,
     replacement: Value,
     out: &mut Vec<u8>,
@@ -307,31 +372,39 @@ fn replace(
             let values = captured(vm, text, found, true)?;
             vm.call_one(host, replacement, &values)?
         }
-        _ => return expand(vm, text, found, replacement, out),
+        _ => return expand(vm, host, text, found, replacement, out),
     };
     if !value.is_truthy() {
-        out.extend_from_slice(&text[found.start..found.end]);
+        out.extend_from_slice(&vm.heap.bytes(text)[found.start..found.end]);
         return Ok(());
     }
     match vm.text_of(value) {
-        Some(bytes) => out.extend_from_slice(&bytes),
+        Some(bytes) => append(vm, host, out, &bytes),
         None => {
             let kind = value.type_name();
-            return Err(vm.fail(format!("invalid replacement value (a {kind})")));
+            Err(vm.fail(format!("invalid replacement value (a {kind})")))
         }
     }
-    Ok(())
+}
+
+/// Appends a part of a replacement, whose length a script chooses.
+fn append(vm: &mut Vm, host: &mut dyn Host, out: &mut Vec<u8>, part: &[u8]) -> Result<(), Stop> {
+    vm.check_room(out.len() + part.len())?;
+    out.extend_from_slice(part);
+    vm.work(host, part.len() / BYTES_PER_STEP)
 }
 
 /// Appends a replacement text, with `%1` for captures.
 fn expand(
     vm: &mut Vm,
-    text: &[u8],
+    host: &mut dyn Host,
+    text: Str,
     found: &Found,
     replacement: Value,
     out: &mut Vec<u8>,
 ) -> Result<(), Stop> {
     let replacement = vm.text_of(replacement).unwrap_or_default();
+    vm.work(host, replacement.len() / BYTES_PER_STEP)?;
     let mut bytes = replacement.iter();
     while let Some(byte) = bytes.next() {
         if *byte != b'%' {
@@ -339,15 +412,19 @@ fn expand(
             continue;
         }
         match bytes.next().copied().unwrap_or(0) {
-            b'0' => out.extend_from_slice(&text[found.start..found.end]),
+            b'0' => {
+                let whole = vm.heap.bytes(text)[found.start..found.end].to_vec();
+                append(vm, host, out, &whole)?;
+            }
             digit @ b'1'..=b'9' => {
                 let index = usize::from(digit - b'1');
                 let value = match found.captures.get(index) {
                     Some(capture) => capture_value(vm, text, *capture)?,
-                    None if index == 0 => vm.string(&text[found.start..found.end])?,
+                    None if index == 0 => part(vm, text, found.start, found.end)?,
                     None => return Err(vm.fail("invalid capture index")),
                 };
-                out.extend_from_slice(&vm.text_of(value).unwrap_or_default());
+                let value = vm.text_of(value).unwrap_or_default();
+                append(vm, host, out, &value)?;
             }
             other => out.push(other),
         }

@@ -3,6 +3,7 @@
 use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
+use crate::limits::{BYTES_PER_STEP, VALUES_PER_STEP};
 use crate::value::{TableId, Value};
 use crate::vm::{Args, Ret, Stop, Vm};
 
@@ -30,7 +31,7 @@ fn set(vm: &mut Vm, table: TableId, index: i64, value: Value) -> Result<(), Stop
     vm.raw_set(table, Value::Number(index as f64), value)
 }
 
-fn concat(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+fn concat(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let separator = if vm.has(args, 1) { vm.check_text(args, 1)? } else { Vec::new() };
     let table = vm.check_table(args, 0)?;
     let first = i64::from(vm.integer_or(args, 2, 1)? as i32);
@@ -38,6 +39,7 @@ fn concat(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let last = i64::from(vm.integer_or(args, 3, length)? as i32);
     let mut out = Vec::new();
     for index in first..=last {
+        vm.work(host, 1)?;
         let value = get(vm, table, index);
         let Some(text) = vm.text_of(value) else {
             let kind = value.type_name();
@@ -57,7 +59,8 @@ fn foreach(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let function = vm.check_function(args, 1)?;
     let mut key = Value::Nil;
-    while let Some(Some((next, value))) = vm.heap.table(table).next(key) {
+    while let Some(Some((next, value))) = vm.heap.next(table, key) {
+        vm.work(host, 1)?;
         let result = vm.call_one(host, function, &[next, value])?;
         if !result.is_nil() {
             return Ok(Ret::One(result));
@@ -72,6 +75,7 @@ fn foreachi(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let length = vm.heap.table(table).len() as i64;
     let function = vm.check_function(args, 1)?;
     for index in 1..=length {
+        vm.work(host, 1)?;
         let value = get(vm, table, index);
         let result = vm.call_one(host, function, &[Value::Number(index as f64), value])?;
         if !result.is_nil() {
@@ -88,6 +92,7 @@ fn getn(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 fn maxn(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
+    vm.heap.spend(vm.heap.table(table).size() / VALUES_PER_STEP);
     let number = |key| if let Value::Number(number) = key { number } else { 0.0 };
     let keys = vm.heap.table(table).entries().map(|(key, _)| number(key));
     Ok(Ret::One(Value::Number(keys.fold(0.0, |most, key| if key > most { key } else { most }))))
@@ -98,7 +103,7 @@ fn setn(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     Err(vm.fail("'setn' is obsolete"))
 }
 
-fn insert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+fn insert(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let end = vm.heap.table(table).len() as i64 + 1;
     let position = match args.count {
@@ -108,6 +113,7 @@ fn insert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     };
     let mut index = end.max(position);
     while index > position {
+        vm.work(host, 1)?;
         let value = get(vm, table, index - 1);
         set(vm, table, index, value)?;
         index -= 1;
@@ -116,7 +122,7 @@ fn insert(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     Ok(Ret::None)
 }
 
-fn remove(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
+fn remove(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let length = vm.heap.table(table).len() as i64;
     let position = i64::from(vm.integer_or(args, 1, length)? as i32);
@@ -125,6 +131,7 @@ fn remove(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     }
     let removed = get(vm, table, position);
     for index in position..length {
+        vm.work(host, 1)?;
         let value = get(vm, table, index + 1);
         set(vm, table, index, value)?;
     }
@@ -136,7 +143,7 @@ fn sort(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let table = vm.check_table(args, 0)?;
     let length = vm.heap.table(table).len() as i64;
     let comparator = if vm.has(args, 1) { Some(vm.check_function(args, 1)?) } else { None };
-    let mut sorter = Sorter { table, comparator, steps: 0 };
+    let mut sorter = Sorter { table, comparator };
     let pinned = vm.pinned.len();
     let outcome = sorter.sort(vm, host, 1, length);
     vm.pinned.truncate(pinned);
@@ -148,7 +155,6 @@ fn sort(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 struct Sorter {
     table: TableId,
     comparator: Option<Value>,
-    steps: u64,
 }
 
 impl Sorter {
@@ -159,10 +165,11 @@ impl Sorter {
         left: Value,
         right: Value,
     ) -> Result<bool, Stop> {
-        self.steps += 1;
-        if self.steps.is_multiple_of(100_000) {
-            vm.interrupt_native(host)?;
-        }
+        let steps = match (left, right) {
+            (Value::Str(left), Value::Str(_)) => vm.heap.bytes(left).len() / BYTES_PER_STEP,
+            _ => 0,
+        };
+        vm.work(host, 1 + steps)?;
         match self.comparator {
             Some(function) => Ok(vm.call_one(host, function, &[left, right])?.is_truthy()),
             None => vm.less(host, left, right),

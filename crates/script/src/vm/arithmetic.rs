@@ -1,5 +1,7 @@
 //! Operations on values: conversions, arithmetic, comparisons, concatenation, indexing.
 
+use std::cmp::Ordering;
+
 use super::{Stop, Vm};
 use crate::host::Host;
 use crate::number;
@@ -15,7 +17,11 @@ impl Vm {
     pub(crate) fn to_number(&self, value: Value) -> Option<f64> {
         match value {
             Value::Number(number) => Some(number),
-            Value::Str(text) => number::parse(self.heap.bytes(text)),
+            Value::Str(text) => {
+                let text = self.heap.bytes(text);
+                self.heap.spend_bytes(text.len());
+                number::parse(text)
+            }
             _ => None,
         }
     }
@@ -23,7 +29,11 @@ impl Vm {
     /// Text of a string or number; `None` for other values.
     pub(crate) fn text_of(&self, value: Value) -> Option<Vec<u8>> {
         match value {
-            Value::Str(text) => Some(self.heap.bytes(text).to_vec()),
+            Value::Str(text) => {
+                let text = self.heap.bytes(text);
+                self.heap.spend_bytes(text.len());
+                Some(text.to_vec())
+            }
             Value::Number(number) => {
                 let mut text = Vec::new();
                 number::push(&mut text, number);
@@ -184,12 +194,18 @@ impl Vm {
     ) -> Result<bool, Stop> {
         match (left, right) {
             (Value::Number(a), Value::Number(b)) => Ok(a < b),
-            (Value::Str(a), Value::Str(b)) => Ok(self.heap.bytes(a) < self.heap.bytes(b)),
+            (Value::Str(a), Value::Str(b)) => Ok(self.order_texts(a, b) == Ordering::Less),
             _ => match self.order_handler(left, right, self.names.lt) {
                 Some(handler) => Ok(self.call_one(host, handler, &[left, right])?.is_truthy()),
                 None => Err(self.order_error(left, right)),
             },
         }
+    }
+
+    fn order_texts(&self, left: Str, right: Str) -> Ordering {
+        let (left, right) = (self.heap.bytes(left), self.heap.bytes(right));
+        self.heap.spend_bytes(left.len().min(right.len()));
+        left.cmp(right)
     }
 
     fn order_handler(&self, left: Value, right: Value, name: Str) -> Option<Value> {
@@ -207,7 +223,7 @@ impl Vm {
     ) -> Result<bool, Stop> {
         match (left, right) {
             (Value::Number(a), Value::Number(b)) => Ok(a <= b),
-            (Value::Str(a), Value::Str(b)) => Ok(self.heap.bytes(a) <= self.heap.bytes(b)),
+            (Value::Str(a), Value::Str(b)) => Ok(self.order_texts(a, b) != Ordering::Greater),
             _ => {
                 if let Some(handler) = self.order_handler(left, right, self.names.le) {
                     return Ok(self.call_one(host, handler, &[left, right])?.is_truthy());

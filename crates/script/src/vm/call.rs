@@ -493,9 +493,16 @@ impl Vm {
     }
 
     fn ask(&mut self, host: &mut dyn Host, may_suspend: bool) -> Result<(), Stop> {
-        self.steps_left = STEPS_PER_INTERRUPT;
+        let answer = host.interrupt(may_suspend);
+        self.take_answer(answer, may_suspend)
+    }
+
+    /// Does what the host has answered.
+    pub(crate) fn take_answer(&mut self, answer: Interrupt, may_suspend: bool) -> Result<(), Stop> {
+        self.heap.steps_left.set(STEPS_PER_INTERRUPT);
+        self.native_steps = 0;
         self.is_overdue = false;
-        match host.interrupt(may_suspend) {
+        match answer {
             Interrupt::Continue => Ok(()),
             Interrupt::Suspend if may_suspend => Err(Stop::Suspended),
             Interrupt::Suspend => {
@@ -510,7 +517,7 @@ impl Vm {
     /// Lets the next step ask the host, if that wants to suspend the run and it can be again.
     fn hurry_if_overdue(&mut self) {
         if self.is_overdue && self.nested == 0 {
-            self.steps_left = 1;
+            self.heap.steps_left.set(1);
         }
     }
 
@@ -523,9 +530,20 @@ impl Vm {
         }
     }
 
-    /// As `interrupt`, for library functions that take long: a suspension has to wait.
-    pub(crate) fn interrupt_native(&mut self, host: &mut dyn Host) -> Result<(), Stop> {
+    /// Counts steps of a library function, and asks the host when they are many: a suspension has to
+    /// wait. What a function does in less steps counts with that of the next one.
+    #[inline]
+    pub(crate) fn work(&mut self, host: &mut dyn Host, steps: usize) -> Result<(), Stop> {
+        self.native_steps += steps;
+        if self.native_steps < STEPS_PER_INTERRUPT as usize {
+            return Ok(());
+        }
         self.ask(host, false)
+    }
+
+    /// Steps of library functions that count with those of the next one.
+    pub(crate) fn native_steps(&mut self) -> &mut usize {
+        &mut self.native_steps
     }
 
     /// Begins a run of a function with arguments.

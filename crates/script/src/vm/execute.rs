@@ -6,7 +6,7 @@ use super::call::{Called, Floor};
 use super::{ALL, Kind, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::Host;
-use crate::limits::ITEMS_PER_FLUSH;
+use crate::limits::{ITEMS_PER_FLUSH, VALUES_PER_STEP};
 use crate::number;
 use crate::program::{Ins, Op, Proto, RK};
 use crate::value::{FunctionId, UpvalueId, Value};
@@ -84,8 +84,9 @@ impl Vm {
     /// Counts a step that may repeat without bound; the instruction runs again after a suspension.
     #[inline]
     fn step(&mut self, host: &mut dyn Host, pc: usize) -> Result<(), Stop> {
-        self.steps_left -= 1;
-        if self.steps_left > 0 {
+        let steps_left = self.heap.steps_left.get() - 1;
+        self.heap.steps_left.set(steps_left);
+        if steps_left > 0 {
             return Ok(());
         }
         self.save_pc(pc);
@@ -321,6 +322,7 @@ impl Vm {
                 let Value::Table(table) = self.stack[a] else { return Ok(Flow::Next) };
                 let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize };
                 let first = (ins.c as usize - 1) * ITEMS_PER_FLUSH as usize;
+                self.heap.spend(count / VALUES_PER_STEP);
                 for index in (1..=count).rev() {
                     let value = self.stack[a + index];
                     self.raw_set(table, Value::Number((first + index) as f64), value)?;
@@ -345,6 +347,7 @@ impl Vm {
         let available = active.base.saturating_sub(first);
         let count = if ins.b == 0 { available } else { ins.b as usize - 1 };
         self.ensure_stack(a + count)?;
+        self.heap.spend(count / VALUES_PER_STEP);
         for index in 0..count {
             let value = if index < available { self.stack[first + index] } else { Value::Nil };
             self.stack[a + index] = value;
@@ -384,7 +387,7 @@ impl Vm {
         let called = if self.is_next(self.stack[a])
             && let Value::Table(table) = self.stack[a + 1]
         {
-            let entry = self.heap.table(table).next(self.stack[a + 2]).unwrap_or(None);
+            let entry = self.heap.next(table, self.stack[a + 2]).unwrap_or(None);
             let (key, value) = entry.unwrap_or((Value::Nil, Value::Nil));
             self.stack[a + 3] = key;
             self.stack[a + 4] = value;

@@ -231,7 +231,8 @@ pub(crate) struct Vm {
     current: Option<ThreadId>,
     parents: Vec<(Option<ThreadId>, ThreadState)>,
     nested: usize,
-    steps_left: u32,
+    /// Steps within library functions since the last question to the host.
+    native_steps: usize,
     /// The host has wanted to suspend the run while that could not be.
     is_overdue: bool,
     /// Used bytes, the stack's left out, when the run began.
@@ -294,7 +295,7 @@ impl Vm {
             current: None,
             parents: Vec::new(),
             nested: 0,
-            steps_left: STEPS_PER_INTERRUPT,
+            native_steps: 0,
             is_overdue: false,
             bytes_before: 0,
             native_end: 0,
@@ -352,7 +353,7 @@ impl Vm {
             self.stack.shrink_to(STACK_VALUES_KEPT);
             self.frames.shrink_to(STACK_VALUES_KEPT);
         }
-        self.steps_left = STEPS_PER_INTERRUPT;
+        self.heap.steps_left.set(STEPS_PER_INTERRUPT);
         self.is_overdue = false;
     }
 

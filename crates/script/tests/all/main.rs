@@ -1,6 +1,7 @@
 //! Integration tests of the script engine.
 
 mod beside_valkey;
+mod bounds;
 mod fuzz;
 mod harness;
 mod programs;

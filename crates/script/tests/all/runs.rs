@@ -255,3 +255,62 @@ fn suspended_runs_keep_their_values_through_collections() {
         assert_eq!(*reply, Reply::Array(items));
     }
 }
+
+#[test]
+fn keys_and_arguments_are_there_however_a_script_names_them() {
+    for source in [
+        "return {KEYS[1],ARGV[1]}",
+        "local function f() return {KEYS[1],ARGV[1]} end return f()",
+        "return {(function() return (function() return KEYS[1] end)() end)(),ARGV[1]}",
+        "local n='KE'..'YS' return {_G[n][1],_G['AR'..'GV'][1]}",
+        "return loadstring('return {KE'..'YS[1],AR'..'GV[1]}')()",
+        "local t={'return {KEYS[1],','ARGV[1]}'} local i=0 \
+         return load(function() i=i+1 return t[i] end)()",
+        "local f={} for name,value in pairs(_G) do f[name]=value end \
+         return {f['KE'..'YS'][1],f['AR'..'GV'][1]}",
+        "local all=_G local load=all['load'..'string'] return {load('return KE'..'YS')()[1],ARGV[1]}",
+    ] {
+        let mut host = Store::default();
+        let found = run(&mut interpreter(), &mut host, source.as_bytes(), &[b"k"], &[b"v"]);
+        assert_eq!(shown(&found), "[$k $v]", "{source}");
+    }
+}
+
+/// A script that names none of these three reaches no global that it does not name.
+#[test]
+fn globals_are_reached_by_their_table_and_by_compiling_only() {
+    let source = "local seen,found,visit={},{} \
+        visit=function(value,path) \
+            if value==_G or value==load or value==loadstring then found[#found+1]=path end \
+            if seen[value] then return end \
+            seen[value]=true \
+            if type(value)=='table' then \
+                for k,v in pairs(value) do visit(k,path..'#') visit(v,path..'.'..tostring(k)) end \
+            end \
+            local meta=getmetatable(value) \
+            if meta then visit(meta,path..'@') end \
+        end \
+        for name,value in pairs(_G) do \
+            if name~='_G' and name~='load' and name~='loadstring' then visit(value,name) end \
+        end \
+        return {found,seen[string] and seen[redis] and 'all' or 'some'}";
+    assert_eq!(answer(source), "[[] $all]");
+}
+
+#[test]
+fn tables_of_a_run_are_empty_whatever_was_in_those_before() {
+    let mut interpreter = interpreter();
+    let before = b"local t={} for i=1,40 do t[i]=setmetatable({i,i,i},{__index=function() \
+        return 'old' end}) end return #t";
+    let script = interpreter.compile(before).expect("it compiles");
+    let after = b"local t={} for i=1,40 do local n={i} t[i]=tostring(n[2])..tostring(n.x).. \
+        tostring(getmetatable(n))..#n if t[i]~='nilnilnil1' then return t[i] end n.x=1 end return 'new'";
+    let after = interpreter.compile(after).expect("it compiles");
+    let mut host = Store::default();
+    for _ in 0..3 {
+        let progress = interpreter.start(script, &[], &[], Protocol::Resp2, &mut host);
+        assert_eq!(progress, Progress::Done(Reply::Integer(40)));
+        let progress = interpreter.start(after, &[], &[], Protocol::Resp2, &mut host);
+        assert_eq!(progress, Progress::Done(Reply::Bulk(b"new".to_vec())));
+    }
+}

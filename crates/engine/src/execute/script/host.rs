@@ -49,6 +49,8 @@ pub(super) struct ScriptHost<'h, 'k, 'g, E> {
     pub(super) first_key: Option<(&'h [u8], KeyHash)>,
     /// End of the turn, monotonic microseconds.
     pub(super) turn_end_us: u64,
+    /// A command has ended after the end of the turn.
+    pub(super) is_late: bool,
     /// Description of the run, for the table of those that take long.
     pub(super) describe: &'h dyn Fn() -> RunningScript,
     pub(super) kind: Kind,
@@ -107,6 +109,10 @@ impl<'k: 'g, 'g, E: Enter> Host for ScriptHost<'_, 'k, 'g, E> {
         } else {
             self.overrun_turn(now_us)
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.is_late
     }
 
     fn log(&mut self, level: u8, message: &[u8]) {

@@ -359,6 +359,7 @@ impl<'k: 'g, 'g, E: Enter> ScriptHost<'_, 'k, 'g, E> {
             Some(start_ns) => {
                 let now_ns = self.executor.shared.clock.monotonic_ns();
                 let elapsed_ns = now_ns.saturating_sub(start_ns);
+                self.is_late |= now_ns / 1000 >= self.turn_end_us;
                 if self.executor.shared.commands.traits(id).is_brief {
                     self.executor.worker.inner_times.last_ns = elapsed_ns;
                 }

@@ -16,7 +16,6 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::worker::scripts::{CompiledScript, FunctionRef, Machine};
 
-
 /// Program of a call: it outlives a flush meanwhile.
 pub(super) enum Program {
     /// A script of the cache.
@@ -162,10 +161,7 @@ fn function<'a>(
 }
 
 /// The number of keys, which as many arguments follow at least.
-fn count_keys(
-    args: &ArgumentView<'_>,
-    not_a_number: &'static str,
-) -> Result<usize, CommandError> {
+fn count_keys(args: &ArgumentView<'_>, not_a_number: &'static str) -> Result<usize, CommandError> {
     let count = match args.get(2) {
         [digit @ b'0'..=b'9'] => i64::from(digit - b'0'),
         text => parse_integer(text).ok_or(not_a_number)?,

@@ -359,6 +359,7 @@ fn execute<'k, E: Enter>(
         arguments: &mut buffers.arguments,
         first_key,
         turn_end_us: start_us + SCRIPT_SLICE_US,
+        is_late: false,
         describe: &describe,
         kind,
     };

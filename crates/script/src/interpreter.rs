@@ -1,5 +1,6 @@
 //! Runs of scripts and functions.
 
+use crate::compile::ChunkNames;
 use crate::heap::{Code, OutOfMemory};
 use crate::host::{Abort, Host, Interrupt, Protocol};
 use crate::library::{self, Phase, reply_of_value};
@@ -273,8 +274,9 @@ impl Interpreter {
             return Err(b"attempt to load chunk with wrong mode".to_vec());
         }
         let before = self.vm.heap.budget.used_bytes;
+        let names = ChunkNames { running: chunk, compiling: chunk };
         let heap = &mut self.vm.heap;
-        let proto = crate::compile::compile(heap, source, chunk).map_err(|error| error.0)?;
+        let proto = crate::compile::compile(heap, source, names).map_err(|error| error.0)?;
         let reaches = Reaches::of(&proto, &self.vm.names);
         let heap = &mut self.vm.heap;
         let code_bytes = source.len() * 2;

@@ -21,9 +21,11 @@ fn is_space(byte: &u8) -> bool {
 }
 
 /// Reads a whole text as a number: decimal, hexadecimal, `inf` and `nan`, with white space around.
+/// As a C string, it ends at the first zero byte.
 pub(crate) fn parse(text: &[u8]) -> Option<f64> {
     let (number, length) = parse_prefix(text)?;
-    text[length..].iter().all(is_space).then_some(number)
+    let mut rest = text[length..].iter().take_while(|byte| **byte != 0);
+    rest.all(is_space).then_some(number)
 }
 
 /// Reads the number at the begin of a text as `strtod` does; also tells its length.

@@ -291,14 +291,6 @@ impl<'s> Lexer<'s> {
                     }
                     text.extend_from_slice(&self.source[begin..self.at]);
                 }
-                Some(b'[') if level == 0 => {
-                    self.at += 1;
-                    if self.peek() == Some(b'[') {
-                        let text = b"nesting of [[...]] is deprecated";
-                        return Err(self.error_near_text(text, b"["));
-                    }
-                    text.push(b'[');
-                }
                 Some(byte) if is_newline(byte) => {
                     self.newline();
                     text.push(b'\n');

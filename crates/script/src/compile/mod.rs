@@ -19,14 +19,21 @@ pub(crate) use lexer::SyntaxError;
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// Compiles a chunk; `chunk` is its name in error texts.
-pub(crate) fn compile(heap: &mut Heap, source: &[u8], chunk: &[u8]) -> Result<Rc<Proto>> {
+/// Name of a chunk in error texts: of what runs, and of what does not compile.
+#[derive(Clone, Copy)]
+pub(crate) struct ChunkNames<'n> {
+    pub(crate) running: &'n [u8],
+    pub(crate) compiling: &'n [u8],
+}
+
+/// Compiles a chunk.
+pub(crate) fn compile(heap: &mut Heap, source: &[u8], names: ChunkNames<'_>) -> Result<Rc<Proto>> {
     let mut parser = Parser {
-        lexer: Lexer::new(source, chunk),
+        lexer: Lexer::new(source, names.compiling),
         heap,
         drafts: Vec::new(),
         depth: 0,
-        chunk: Rc::from(chunk),
+        chunk: Rc::from(names.running),
     };
     parser.drafts.push(Draft::new(0));
     parser.draft().is_vararg = true;
@@ -149,7 +156,7 @@ impl Parser<'_> {
         } else {
             format!("function at line {line} has more than {limit} {what}")
         };
-        self.lexer.error_near(text.as_bytes())
+        self.lexer.error(text.as_bytes())
     }
 
     // Variables.

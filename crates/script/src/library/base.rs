@@ -1,6 +1,7 @@
 //! Basic functions.
 
 use super::registry::{Functions, native, register};
+use crate::compile::ChunkNames;
 use crate::heap::{Code, OutOfMemory};
 use crate::host::Host;
 use crate::limits::{NATIVE_VALUES_MAX, STEPS_PER_INTERRUPT, VALUES_PER_STEP};
@@ -133,13 +134,14 @@ fn setmetatable(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> 
 
 /// Compiles a chunk; the results are the function, or nil and the error.
 fn compiled(vm: &mut Vm, source: &[u8], name: &[u8]) -> Result<Ret, Stop> {
-    let chunk = chunk_name(name);
+    let (running, compiling) = (chunk_name(name, 60), chunk_name(name, 80));
+    let names = ChunkNames { running: &running, compiling: &compiling };
     if source.first() == Some(&0x1b) {
         return failed(vm, b"attempt to load chunk with wrong mode");
     }
     // Instructions and constants take some ten times the size of their source.
     vm.check_room(source.len().saturating_mul(16))?;
-    match crate::compile::compile(&mut vm.heap, source, &chunk) {
+    match crate::compile::compile(&mut vm.heap, source, names) {
         Ok(proto) => {
             vm.heap.budget.add(proto.code.len() * 16 + proto.constants.len() * 16);
             match vm.heap.new_function(Code::Lua(proto, Box::new([]))) {
@@ -157,13 +159,12 @@ fn failed(vm: &mut Vm, text: &[u8]) -> Result<Ret, Stop> {
     Ok(Ret::Many)
 }
 
-/// Name of a chunk as error texts show it.
-fn chunk_name(name: &[u8]) -> Vec<u8> {
-    const SIZE: usize = 60;
+/// Name of a chunk as error texts show it, in a buffer of so many bytes in C.
+fn chunk_name(name: &[u8], size: usize) -> Vec<u8> {
     match name.first() {
-        Some(b'=') => name[1..name.len().min(SIZE)].to_vec(),
+        Some(b'=') => name[1..name.len().min(size)].to_vec(),
         Some(b'@') => {
-            let room = SIZE - 8;
+            let room = size - 8;
             let name = &name[1..];
             if name.len() > room {
                 [b"...".as_slice(), &name[name.len() - room..]].concat()
@@ -174,7 +175,7 @@ fn chunk_name(name: &[u8]) -> Vec<u8> {
         _ => {
             let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
             let line = name.iter().position(is_end).unwrap_or(name.len());
-            let room = SIZE - 17;
+            let room = size - 17;
             let length = line.min(room);
             let dots: &[u8] = if length < name.len() { b"..." } else { b"" };
             [b"[string \"".as_slice(), &name[..length], dots, b"\"]"].concat()
@@ -267,7 +268,9 @@ fn tonumber(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 /// Text in a base, as `strtoul` reads it.
 fn unsigned(text: &[u8], base: u32) -> Option<f64> {
-    let text = text.trim_ascii();
+    // A C string.
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let text = text[..end].trim_ascii();
     let (is_negative, mut digits) = match text.first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

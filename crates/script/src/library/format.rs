@@ -82,8 +82,13 @@ fn convert(
     let spec = Format { is_upper: letter.is_some_and(|l| l.is_ascii_uppercase()), ..spec };
     match letter {
         Some(b'c') => {
-            let byte = vm.check_number(args, argument)? as i64 as u8;
-            spec.pad(out, b"", &[byte], false);
+            // C's conversion to an int, and its text, which ends at a zero byte.
+            let number = vm.check_number(args, argument)?;
+            let is_int = (-2_147_483_648.0..2_147_483_648.0).contains(&number);
+            let byte = if is_int { number as i32 as u8 } else { 0 };
+            let mut text = Vec::new();
+            spec.pad(&mut text, b"", &[byte], false);
+            out.extend(text.into_iter().take_while(|byte| *byte != 0));
         }
         Some(b'd' | b'i') => {
             let number = integer_of(vm.check_number(args, argument)?);

@@ -17,9 +17,9 @@ macro_rules! functions {
 }
 
 functions! {
-    abs => f64::abs, acos => f64::acos, asin => f64::asin, atan => f64::atan,
+    abs => f64::abs, acos => arc_cosine, asin => arc_sine, atan => f64::atan,
     ceil => f64::ceil, cos => f64::cos, cosh => f64::cosh, deg => f64::to_degrees,
-    exp => f64::exp, floor => f64::floor, log => f64::ln, log10 => f64::log10,
+    exp => f64::exp, floor => f64::floor, log => logarithm, log10 => common_logarithm,
     rad => |degrees| degrees * (std::f64::consts::PI / 180.0), sin => f64::sin,
     sinh => f64::sinh, sqrt => f64::sqrt, tan => f64::tan, tanh => f64::tanh,
 }
@@ -64,6 +64,24 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 
 pub(super) fn open_os(vm: &mut Vm) -> Result<(), OutOfMemory> {
     library(vm, "os", &[("clock", clock)]).map(|_| ())
+}
+
+// Outside of their domains these give NaN with the sign that scripts see: none.
+
+fn logarithm(number: f64) -> f64 {
+    if number < 0.0 { f64::NAN } else { number.ln() }
+}
+
+fn common_logarithm(number: f64) -> f64 {
+    if number < 0.0 { f64::NAN } else { number.log10() }
+}
+
+fn arc_cosine(number: f64) -> f64 {
+    if number.abs() > 1.0 { f64::NAN } else { number.acos() }
+}
+
+fn arc_sine(number: f64) -> f64 {
+    if number.abs() > 1.0 { f64::NAN } else { number.asin() }
 }
 
 fn clock(_: &mut Vm, host: &mut dyn Host, _: Args) -> Result<Ret, Stop> {
@@ -142,8 +160,8 @@ fn min(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 fn modf(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let number = vm.check_number(args, 0)?;
-    let fraction =
-        if number.is_infinite() { 0.0_f64.copysign(number) } else { number - number.trunc() };
+    let fraction = if number.is_infinite() { 0.0 } else { number - number.trunc() };
+    let fraction = fraction.copysign(number);
     vm.results = vec![Value::Number(number.trunc()), Value::Number(fraction)];
     Ok(Ret::Many)
 }

@@ -303,7 +303,7 @@ fn gsub(vm: &mut Vm, host: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         replacement,
         Value::Number(_) | Value::Str(_) | Value::Table(_) | Value::Function(_)
     );
-    let count_max = vm.integer_or(args, 3, subject.length(vm) as i64 + 1)?;
+    let count_max = i64::from(vm.integer_or(args, 3, subject.length(vm) as i64 + 1)? as i32);
     if !is_usable {
         return Err(vm.argument_error(3, "string/function/table expected"));
     }

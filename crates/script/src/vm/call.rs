@@ -6,7 +6,7 @@ use super::{ALL, Args, Frame, Kind, Native, Ret, Stop, Vm};
 use crate::heap::{Code, Upvalue};
 use crate::host::{Host, Interrupt};
 use crate::limits::{CALLS_MAX, NESTED_CALLS_MAX, STACK_VALUES_MAX, STEPS_PER_INTERRUPT};
-use crate::program::Proto;
+use crate::program::{Proto, RK};
 use crate::value::{FunctionId, UpvalueId, Value};
 
 /// Values by which a stack grows beyond what is needed.
@@ -141,7 +141,7 @@ impl Vm {
             let base = self.frames.last().map_or(0, |frame| frame.base);
             let is_named =
                 !self.in_native && self.frames.last().is_some_and(|frame| frame.proto.is_some());
-            let register = if is_named { at.wrapping_sub(base) as u32 } else { crate::program::RK };
+            let register = if is_named { at.wrapping_sub(base) as u32 } else { RK };
             return Err(self.type_error("call", register, value));
         }
         self.ensure_stack(at + count + 2)?;
@@ -461,20 +461,32 @@ impl Vm {
                     Err(other) => return Err(other),
                 };
             }
-            if let (Kind::Protected(None), Value::Table(table)) = (self.frames[index].kind, value)
-                && let text @ Value::Str(_) = self.heap.table(table).get(Value::Str(self.names.err))
-            {
-                // Valkey's `pcall` gives the text of an error that is a table.
-                value = text;
+            let mut member = None;
+            if let (Kind::Protected(None), Value::Table(_)) = (self.frames[index].kind, value) {
+                // Valkey's `pcall` gives the text of an error that is a table, or else what its
+                // member is behind the table.
+                self.top = self.live_end();
+                let name = Value::Str(self.names.err);
+                match self.index(host, value, name, RK) {
+                    Ok(text @ (Value::Str(_) | Value::Number(_))) => value = text,
+                    Ok(other) => member = Some(other),
+                    Err(again) => {
+                        self.close_upvalues(self.frames[index].at);
+                        self.frames.truncate(index);
+                        stop = again;
+                        continue;
+                    }
+                }
             }
             let (at, wanted) = (self.frames[index].at, self.frames[index].wanted);
             self.close_upvalues(at);
             self.frames.truncate(index);
             self.in_native = false;
-            self.ensure_stack(at + 2)?;
+            self.ensure_stack(at + 3)?;
             self.stack[at] = Value::Bool(false);
             self.stack[at + 1] = value;
-            self.deliver(at, 2, wanted)?;
+            self.stack[at + 2] = member.unwrap_or(Value::Nil);
+            self.deliver(at, if member.is_some() { 3 } else { 2 }, wanted)?;
             return self.settle_unless_floor(floor);
         }
     }

@@ -1,6 +1,7 @@
 //! The same scripts in Valkey and here.
 
 use crate::harness::{Peer, Store, interpreter, run, shown};
+use crate::language::Pieces;
 use crate::programs::Programs;
 use crate::scripts::scripts;
 
@@ -33,18 +34,17 @@ fn scripts_of_the_corpus_answer_as_in_valkey() {
     assert!(count == 0, "{count} differences:\n{}", differences.join("\n"));
 }
 
-#[test]
-fn random_programs_answer_as_in_valkey() {
-    let Some(mut valkey) = Peer::start() else { return };
-    let from = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let (seed, count) = (from("SEED", 1), from("PROGRAMS", 1_500));
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Compares what random sources give, until ten of them differ.
+fn compare(count: u64, mut differs: impl FnMut(u64) -> Option<String>) {
+    let (seed, count) = (from_environment("SEED", 1), from_environment("PROGRAMS", count));
     println!("seed {seed}, {count} programs");
     let mut differences = Vec::new();
     for index in 0..count {
-        let source = Programs::new(seed.wrapping_add(index)).program();
-        if let Some(difference) = difference(&mut valkey, &source) {
+        if let Some(difference) = differs(seed.wrapping_add(index)) {
             differences.push(format!("SEED={} PROGRAMS=1: {difference}", seed + index));
         }
         if differences.len() >= 10 {
@@ -53,4 +53,34 @@ fn random_programs_answer_as_in_valkey() {
     }
     let count = differences.len();
     assert!(count == 0, "{count} differences:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn random_programs_answer_as_in_valkey() {
+    let Some(mut valkey) = Peer::start() else { return };
+    compare(1_500, |seed| difference(&mut valkey, &Programs::new(seed).program()));
+}
+
+#[test]
+fn pieces_of_the_language_answer_as_in_valkey() {
+    let Some(mut valkey) = Peer::start() else { return };
+    compare(1_000, |seed| difference(&mut valkey, &Pieces::new(seed).program()));
+}
+
+#[test]
+fn broken_sources_are_refused_as_in_valkey() {
+    let Some(mut valkey) = Peer::start() else { return };
+    compare(5_000, |seed| {
+        let source = Pieces::new(seed).broken();
+        let theirs = valkey.compile_error(source.as_bytes());
+        let mut interpreter = interpreter();
+        let ours = match interpreter.compile(source.as_bytes()) {
+            Ok(_) => String::new(),
+            Err(text) => {
+                let text = String::from_utf8_lossy(&text).replace(['\r', '\n'], " ");
+                format!("ERR Error compiling script (new function): {text}")
+            }
+        };
+        (ours != theirs).then(|| format!("{source}\n  valkey: {theirs}\n  ours:   {ours}\n"))
+    });
 }

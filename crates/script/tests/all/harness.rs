@@ -214,6 +214,14 @@ impl Peer {
         assert_eq!(self.connection.ask(&["FLUSHALL"]), Value::SimpleString(b"OK".to_vec()));
     }
 
+    /// Answer to the source of a script that is loaded: its error, or nothing.
+    pub fn compile_error(&mut self, source: &[u8]) -> String {
+        match self.connection.ask(&[b"SCRIPT", b"LOAD".as_slice(), source]) {
+            Value::Error(text) => String::from_utf8_lossy(&text).into_owned(),
+            _ => String::new(),
+        }
+    }
+
     /// Result of a source, in the form of `shown`.
     pub fn eval(&mut self, source: &[u8], keys: &[&[u8]], arguments: &[&[u8]]) -> String {
         let count = keys.len().to_string();

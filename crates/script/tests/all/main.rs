@@ -4,6 +4,7 @@ mod beside_valkey;
 mod bounds;
 mod fuzz;
 mod harness;
+mod language;
 mod programs;
 mod runs;
 mod safety;

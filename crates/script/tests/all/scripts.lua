@@ -749,3 +749,30 @@ return pcall(function() error('x',3) end)
 local t=setmetatable({},{__index=function(t,k) error('idx '..k) end}) return t.foo
 ----
 local t=setmetatable({},{__add=function(a,b) return a.x.y end}) return t+1
+
+----
+return {tostring(math.log(-7)),tostring(math.log10(-7)),tostring(math.sqrt(-1)),tostring(math.acos(2)),tostring(math.asin(2)),tostring(math.pow(-8,1/3)),tostring((-8)^(1/3)),tostring(math.fmod(1,0)),tostring(math.sin(1/0)),tostring(math.cos(1/0)),tostring(math.tan(1/0)),tostring(math.log(-1/0)),tostring(math.fmod(1/0,2))}
+----
+return {tostring(0/0),tostring(-(0/0)),tostring(math.log(0/0)),tostring(math.log(-(0/0))),tostring(1/0-1/0),tostring(0*(1/0)),tostring(math.huge%2),tostring(5%0),tostring(math.abs(0/0)),tostring(math.max(0/0,1)),tostring(math.min(1,0/0)),tostring(math.floor(0/0)),tostring(math.exp(-(0/0))),tostring(math.cosh(1/0)),tostring(math.tanh(-1/0)),tostring(math.atan2(-0,-1)),tostring(math.frexp(0/0)),tostring(math.ldexp(1,5000))}
+----
+return {tostring(math.modf(-0)),tostring(select(2,math.modf(-0))),tostring(select(2,math.modf(1/0))),tostring(select(2,math.modf(-1/0))),tostring(select(2,math.modf(-3))),tostring(math.modf(0/0)),tostring(select(2,math.modf(0/0)))}
+----
+return {tostring(tonumber('10\0x')),tostring(tonumber('z\0',36)),tostring(tonumber('\0',36)),tostring(tonumber(' \0',10))}
+----
+return {[[ a [[ b ]], #[==[ [[ ]==]} --[[ c [[ d ]]
+----
+return {select('#',pcall(error,{1})),select('#',pcall(error,{err=5})),pcall(error,{err={}})}
+----
+return {pcall(error,setmetatable({},{__index=function() return 'member' end}))}
+----
+return {pcall(pcall,error,setmetatable({},{__index=function() error('inner') end}))}
+----
+return {string.gsub('aaa','a','b',2^53),string.gsub('aaa','a','b',-1),string.gsub('aaa','a','b',2^32+1)}
+----
+return {string.format('%c%c%5c|',0,65,0),#string.format('%-5c',0),string.format('%c',2^63),string.format('%c',321)}
+----
+local s={} for i=1,201 do s[i]='local a'..i end return {loadstring(table.concat(s,' '))}
+----
+return {loadstring('x=','='..string.rep('n',100)),loadstring('x=','@'..string.rep('n',100)),loadstring('x=',string.rep('n',100))}
+----
+return {pcall(loadstring('error(1)',string.rep('n',100))),pcall(loadstring('error(1)','@'..string.rep('n',100)))}

@@ -51,8 +51,19 @@ func digestOf(script string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// measureScripts compares calls of small scripts, pipelined, with Valkey's.
 func measureScripts(report *Report, chosen settings) error {
+	for _, measure := range []func(*Report, settings) error{
+		measureScriptCalls, measureScriptWorkers, measureScriptNeighbours,
+	} {
+		if err := measure(report, chosen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureScriptCalls compares calls of small scripts, pipelined, with Valkey's.
+func measureScriptCalls(report *Report, chosen settings) error {
 	contenders := []contender{
 		{name: "tidemill", kind: instance.Subject, directives: tidemillDirectives(1)},
 		{name: "valkey", kind: instance.Valkey},

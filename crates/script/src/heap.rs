@@ -365,6 +365,13 @@ impl Heap {
         Ok(id)
     }
 
+    /// Makes room for a list of so many values, as a constructor does behind its last one.
+    pub(crate) fn reserve_list(&mut self, id: TableId, count: usize) -> Result<(), OutOfMemory> {
+        self.assert_is_of_run(id);
+        let Self { tables, budget, .. } = self;
+        tables.at_mut(id.0).reserve_list(count, budget).map_err(|_| OutOfMemory)
+    }
+
     #[inline]
     pub(crate) fn table(&self, id: TableId) -> &Table {
         self.tables.at(id.0)

@@ -485,14 +485,14 @@ impl Interpreter {
         self.vm.reset();
         if let Value::Table(table) = value {
             error.message = match self.vm.heap.name(table, b"err") {
-                Value::Str(text) => self.vm.heap.bytes(text).to_vec(),
+                Value::Str(text) => c_string(self.vm.heap.bytes(text)).to_vec(),
                 _ => b"ERR unknown error".to_vec(),
             };
             error.is_counted = self.is_counted(value);
             return error;
         }
         let shown = self.vm.display(host, value).ok().and_then(|text| self.vm.text_of(text));
-        error.message = [b"ERR ".as_slice(), &shown.unwrap_or_default()].concat();
+        error.message = [b"ERR ", c_string(&shown.unwrap_or_default())].concat();
         error
     }
 
@@ -544,6 +544,11 @@ impl Interpreter {
         }
         Ok(functions)
     }
+}
+
+/// The text up to its first zero byte, where errors end.
+fn c_string(text: &[u8]) -> &[u8] {
+    &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())]
 }
 
 fn plain_error(message: &[u8]) -> ScriptError {

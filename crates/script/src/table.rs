@@ -80,6 +80,18 @@ impl Table {
         Ok(())
     }
 
+    /// Makes room for a list of so many values; nodes stay.
+    pub(crate) fn reserve_list(
+        &mut self,
+        count: usize,
+        budget: &mut Budget,
+    ) -> Result<(), SetError> {
+        if count > self.array.len() {
+            self.resize(count, self.nodes.len(), budget)?;
+        }
+        Ok(())
+    }
+
     fn main_position(&self, key: Value) -> usize {
         let mask = self.nodes.len() - 1;
         match key {

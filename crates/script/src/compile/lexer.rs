@@ -65,6 +65,8 @@ pub(super) struct Lexer<'s> {
     ahead: Option<(Token, usize, usize)>,
     chunk: Vec<u8>,
     token_end: usize,
+    /// The last text, as errors show it.
+    shown_text: Vec<u8>,
 }
 
 /// Text of a token without a value of its own.
@@ -102,6 +104,7 @@ impl<'s> Lexer<'s> {
             ahead: None,
             chunk: chunk.to_vec(),
             token_end: 0,
+            shown_text: Vec::new(),
         }
     }
 
@@ -136,7 +139,8 @@ impl<'s> Lexer<'s> {
     /// An error near the current token.
     pub(super) fn error_near(&self, text: &[u8]) -> SyntaxError {
         let near = match self.token {
-            Token::Name(_) | Token::Text(_) | Token::Number(_) => {
+            Token::Text(_) => self.shown_text.clone(),
+            Token::Name(_) | Token::Number(_) => {
                 self.source[self.start..self.token_end.max(self.start)].to_vec()
             }
             // The number of this token is C's false.
@@ -303,7 +307,19 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn text(&self, bytes: &[u8], heap: &mut Heap) -> Result<Token, SyntaxError> {
+    /// A text as errors show it: between its delimiters, escapes replaced.
+    fn shown(&self, text: &[u8]) -> Vec<u8> {
+        let begin = &self.source[self.start..];
+        let level = begin[1..].iter().take_while(|byte| **byte == b'=').count();
+        if begin[0] == b'[' {
+            let equals = &begin[1..=level];
+            return [b"[", equals, b"[", text, b"]", equals, b"]"].concat();
+        }
+        [&begin[..1], text, &begin[..1]].concat()
+    }
+
+    fn text(&mut self, bytes: &[u8], heap: &mut Heap) -> Result<Token, SyntaxError> {
+        self.shown_text = self.shown(bytes);
         heap.string(bytes).map(Token::Text).map_err(|_| SyntaxError(b"not enough memory".to_vec()))
     }
 

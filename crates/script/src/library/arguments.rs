@@ -13,6 +13,19 @@ pub(super) fn integer_of(number: f64) -> i64 {
     }
 }
 
+/// Conversion of a number to an unsigned integer as C does it on x86-64.
+pub(super) fn unsigned_of(number: f64) -> u64 {
+    if number < 9_223_372_036_854_775_808.0 {
+        integer_of(number) as u64
+    } else if number < 18_446_744_073_709_551_616.0 {
+        number as u64
+    } else if number.is_nan() {
+        1 << 63
+    } else {
+        0
+    }
+}
+
 impl Vm {
     pub(super) fn has(&self, args: Args, index: usize) -> bool {
         !self.arg(args, index).is_nil()

@@ -242,7 +242,7 @@ fn select(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     {
         return Ok(Ret::One(Value::Number(args.count as f64 - 1.0)));
     }
-    let index = vm.check_integer(args, 0)?;
+    let index = i64::from(vm.check_integer(args, 0)? as i32);
     let count = args.count as i64;
     let start = if index < 0 { count + index } else { index.min(count) };
     if start < 1 {

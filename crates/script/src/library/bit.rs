@@ -49,7 +49,8 @@ fn bswap(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
 
 fn fold(vm: &mut Vm, args: Args, function: fn(u32, u32) -> u32) -> Result<Ret, Stop> {
     let mut result = bits(vm, args, 0)?;
-    for index in 1..args.count {
+    // From the last one on, as errors tell.
+    for index in (1..args.count).rev() {
         result = function(result, bits(vm, args, index)?);
     }
     answer(result)

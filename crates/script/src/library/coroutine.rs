@@ -1,7 +1,7 @@
 //! `coroutine`.
 
 use super::registry::{Functions, library, native};
-use crate::heap::OutOfMemory;
+use crate::heap::{Code, OutOfMemory};
 use crate::host::Host;
 use crate::value::Value;
 use crate::vm::{Args, Native, Ret, Status, Stop, Vm};
@@ -20,7 +20,9 @@ pub(super) fn open(vm: &mut Vm) -> Result<(), OutOfMemory> {
 
 fn create(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
     let function = match vm.arg(args, 0) {
-        function @ Value::Function(_) => function,
+        function @ Value::Function(id) if matches!(vm.heap.function(id).code, Code::Lua(..)) => {
+            function
+        }
         _ => return Err(vm.argument_error(1, "Lua function expected")),
     };
     Ok(Ret::One(Value::Thread(vm.new_coroutine(function)?)))

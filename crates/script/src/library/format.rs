@@ -1,6 +1,6 @@
 //! `string.format`.
 
-use super::arguments::integer_of;
+use super::arguments::{integer_of, unsigned_of};
 use crate::host::Host;
 use crate::number::Format;
 use crate::vm::{Args, Ret, Stop, Vm};
@@ -128,19 +128,6 @@ fn convert(
         }
     }
     Ok(())
-}
-
-/// Conversion of a number to an unsigned integer as C does it on x86-64.
-fn unsigned_of(number: f64) -> u64 {
-    if number < 9_223_372_036_854_775_808.0 {
-        integer_of(number) as u64
-    } else if number < 18_446_744_073_709_551_616.0 {
-        number as u64
-    } else if number.is_nan() {
-        1 << 63
-    } else {
-        0
-    }
 }
 
 fn quote(text: &[u8], out: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! `struct`: binary layouts.
 
+use super::arguments::unsigned_of;
 use super::registry::{Functions, library};
 use crate::heap::OutOfMemory;
 use crate::host::Host;
@@ -122,7 +123,7 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
                 let number = vm.check_number(args, argument)?;
                 argument += 1;
-                let value = integer_bits(number).to_le_bytes();
+                let value = unsigned_of(number).to_le_bytes();
                 let mut digits = vec![0; bytes];
                 let count = bytes.min(8);
                 digits[..count].copy_from_slice(&value[..count]);
@@ -156,12 +157,6 @@ fn pack(vm: &mut Vm, _: &mut dyn Host, args: Args) -> Result<Ret, Stop> {
         }
     }
     vm.string_of(out).map(Ret::One)
-}
-
-/// Bits of a number as C's conversions to 64-bit integers leave them.
-fn integer_bits(number: f64) -> u64 {
-    let signed = super::arguments::integer_of(number) as u64;
-    if number < 9_223_372_036_854_775_808.0 { signed } else { number as u64 }
 }
 
 fn too_short(vm: &mut Vm) -> Stop {

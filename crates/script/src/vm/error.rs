@@ -191,7 +191,8 @@ impl Vm {
     /// "attempt to compare number with nil".
     pub(super) fn order_error(&mut self, left: Value, right: Value) -> Stop {
         let (left, right) = (left.type_name(), right.type_name());
-        let text = if left == right {
+        // As Lua 5.1, which looks at the third letter only: "two string values" of a thread too.
+        let text = if left.as_bytes()[2] == right.as_bytes()[2] {
             format!("attempt to compare two {left} values")
         } else {
             format!("attempt to compare {left} with {right}")

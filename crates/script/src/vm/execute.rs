@@ -323,6 +323,9 @@ impl Vm {
                 let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize };
                 let first = (ins.c as usize - 1) * ITEMS_PER_FLUSH as usize;
                 self.heap.spend(count / VALUES_PER_STEP);
+                if self.heap.reserve_list(table, first + count).is_err() {
+                    return Err(self.out_of_memory());
+                }
                 for index in (1..=count).rev() {
                     let value = self.stack[a + index];
                     self.raw_set(table, Value::Number((first + index) as f64), value)?;

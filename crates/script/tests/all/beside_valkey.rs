@@ -64,7 +64,7 @@ fn random_programs_answer_as_in_valkey() {
 #[test]
 fn pieces_of_the_language_answer_as_in_valkey() {
     let Some(mut valkey) = Peer::start() else { return };
-    compare(1_000, |seed| difference(&mut valkey, &Pieces::new(seed).program()));
+    compare(5_000, |seed| difference(&mut valkey, &Pieces::new(seed).program()));
 }
 
 #[test]

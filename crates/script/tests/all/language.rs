@@ -284,10 +284,11 @@ impl Pieces {
                     ",function(a,b) return a end"
                 ])
             ),
-            1 => format!(
-                "local t={{{items}}} table.insert(t,{}) return #t,unpack(t)",
-                self.values(2)
-            ),
+            1 => format!("local t={{{items}}} table.insert(t,{}) return #t,unpack(t)", {
+                // Others ask for so many steps in both.
+                let place = self.pick(&["1", "2", "-1", "9", "'2'", "nil", "1.5", "'x'"]);
+                format!("{place},{}", self.values(2))
+            }),
             2 => format!("local t={{{items}}} return table.remove(t,{}),#t", self.pick(&NUMBERS)),
             3 => format!("return table.concat({{{items}}},{})", self.values(3)),
             4 => format!(

@@ -168,7 +168,10 @@ fn memory_has_a_limit_that_pcall_survives() {
     ends_with_error("local t={} while true do t={t} end", text);
     ends_with_error("return ('x'):rep(1e6):gsub('x', ('y'):rep(1000))", text);
     ends_with_error("local t={} for i=1,1e5 do t[i]=('x'):rep(1000) end table.concat(t)", text);
-    ends_with_error("local t={} while true do t[#t+1]=coroutine.create(type) end", text);
+    ends_with_error(
+        "local f=function() end local t={} while true do t[#t+1]=coroutine.create(f) end",
+        text,
+    );
     assert_eq!(answer("return pcall(string.rep,'x',1e9) == false and #('y'):rep(10)"), ":10");
 }
 

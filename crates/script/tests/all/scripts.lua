@@ -776,3 +776,17 @@ local s={} for i=1,201 do s[i]='local a'..i end return {loadstring(table.concat(
 return {loadstring('x=','='..string.rep('n',100)),loadstring('x=','@'..string.rep('n',100)),loadstring('x=',string.rep('n',100))}
 ----
 return {pcall(loadstring('error(1)',string.rep('n',100))),pcall(loadstring('error(1)','@'..string.rep('n',100)))}
+----
+return {#{0/0,'abc',{},nil,true,(function() return 1 end)()},#{1,nil,unpack({1,nil,3})},#{n=1,nil,nil,unpack({1,2},1,3)}}
+----
+return {pcall(coroutine.create,type),pcall(coroutine.wrap,redis.call),pcall(bit.band,1,{},false),pcall(bit.band,{},false)}
+----
+error('a\0b')
+----
+error({err='a\0b'})
+----
+return {pcall(function() return 'x'<coroutine.create(function() end) end),pcall(select,2^31,1),select(2^32+1,7)}
+----
+return {loadstring("x 'a\\n\\065b'"),loadstring("x [==[\na]]\r\nb]==]"),loadstring('x "\\0z"')}
+----
+return {struct.pack('>I2i4',1e300,1e15),struct.pack('>I8',0/0),struct.pack('>I8',-1),struct.pack('>i8',2^63),struct.pack('>I8',2^64)}

@@ -150,7 +150,9 @@ func TestScript_OfAClientThatIsKilled(t *testing.T) {
 // Read-only scripts that never see one moment take locks at last: they end beside a writer.
 func TestScript_ReadOnlyEndsBesideWriters(t *testing.T) {
 	server := instance.Start(t, instance.Subject, "--worker-threads", "2")
-	writer, reader := server.Dial(t), server.Dial(t)
+	control := server.Dial(t)
+	// On one worker they would take turns, and no read could be torn.
+	writer, reader := onWorker(t, server, control, 0), onWorker(t, server, control, 1)
 	stop := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {

@@ -241,8 +241,8 @@ impl Heap {
         }
     }
 
-    /// Counts work that takes as long as so many steps: the next step of the run asks the host if
-    /// that was much. Without it, steps on large values would follow each other for minutes.
+    /// Counts work that takes as long as a number of steps: the next step of the run asks the host
+    /// if that was much. Without it, steps on large values would follow each other for minutes.
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
         if steps > 0 {
@@ -251,7 +251,7 @@ impl Heap {
         }
     }
 
-    /// Counts work on so many bytes.
+    /// Counts work on a number of bytes.
     #[inline]
     pub(crate) fn spend_bytes(&self, bytes: usize) {
         if bytes >= BYTES_PER_STEP {
@@ -365,7 +365,7 @@ impl Heap {
         Ok(id)
     }
 
-    /// Makes room for a list of so many values, as a constructor does behind its last one.
+    /// Makes room for a list of a known length, as a constructor does behind its last one.
     pub(crate) fn reserve_list(&mut self, id: TableId, count: usize) -> Result<(), OutOfMemory> {
         self.assert_is_of_run(id);
         let Self { tables, budget, .. } = self;

@@ -80,7 +80,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes room for a list of so many values; nodes stay.
+    /// Makes room for a list of a known length; nodes stay.
     pub(crate) fn reserve_list(
         &mut self,
         count: usize,

@@ -159,7 +159,7 @@ fn failed(vm: &mut Vm, text: &[u8]) -> Result<Ret, Stop> {
     Ok(Ret::Many)
 }
 
-/// Name of a chunk as error texts show it, in a buffer of so many bytes in C.
+/// Name of a chunk as error texts show it, in a buffer of `size` bytes in C.
 fn chunk_name(name: &[u8], size: usize) -> Vec<u8> {
     match name.first() {
         Some(b'=') => name[1..name.len().min(size)].to_vec(),

@@ -90,7 +90,7 @@ impl<'t> Matcher<'t> {
         Ok(())
     }
 
-    /// Counts a look at so many bytes of the text or the pattern.
+    /// Counts a look at some bytes of the text or the pattern.
     fn look(&mut self, bytes: usize) -> Result<(), Trouble> {
         self.work(bytes / PATTERN_BYTES_PER_STEP)
     }

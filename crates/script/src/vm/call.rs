@@ -542,8 +542,8 @@ impl Vm {
         }
     }
 
-    /// Counts steps of a library function, and asks the host when they are many: a suspension has to
-    /// wait. What a function does in less steps counts with that of the next one.
+    /// Counts steps of a library function, and asks the host when they are many: a suspension has
+    /// to wait. What a function does in less steps counts with that of the next one.
     #[inline]
     pub(crate) fn work(&mut self, host: &mut dyn Host, steps: usize) -> Result<(), Stop> {
         self.native_steps += steps;

@@ -318,19 +318,7 @@ impl Vm {
                 Value::Nil => active.pc += 1,
                 control => self.stack[a + 2] = control,
             },
-            Op::SetList => {
-                let Value::Table(table) = self.stack[a] else { return Ok(Flow::Next) };
-                let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize };
-                let first = (ins.c as usize - 1) * ITEMS_PER_FLUSH as usize;
-                self.heap.spend(count / VALUES_PER_STEP);
-                if self.heap.reserve_list(table, first + count).is_err() {
-                    return Err(self.out_of_memory());
-                }
-                for index in (1..=count).rev() {
-                    let value = self.stack[a + index];
-                    self.raw_set(table, Value::Number((first + index) as f64), value)?;
-                }
-            }
+            Op::SetList => self.set_list(a, ins)?,
             Op::Close => self.close_upvalues(a),
             Op::Closure => {
                 let proto = Rc::clone(&active.proto.protos[ins.b as usize]);
@@ -340,6 +328,22 @@ impl Vm {
             _ => self.spread_varargs(active, ins)?,
         }
         Ok(Flow::Next)
+    }
+
+    /// Stores the values behind a new table in it.
+    fn set_list(&mut self, a: usize, ins: Ins) -> Result<(), Stop> {
+        let Value::Table(table) = self.stack[a] else { return Ok(()) };
+        let count = if ins.b == 0 { self.top - a - 1 } else { ins.b as usize };
+        let first = (ins.c as usize - 1) * ITEMS_PER_FLUSH as usize;
+        self.heap.spend(count / VALUES_PER_STEP);
+        if self.heap.reserve_list(table, first + count).is_err() {
+            return Err(self.out_of_memory());
+        }
+        for index in (1..=count).rev() {
+            let value = self.stack[a + index];
+            self.raw_set(table, Value::Number((first + index) as f64), value)?;
+        }
+        Ok(())
     }
 
     fn spread_varargs(&mut self, active: &Active, ins: Ins) -> Result<(), Stop> {

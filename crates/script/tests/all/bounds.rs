@@ -75,7 +75,7 @@ fn end_of(source: &str) -> Result<Reply, ScriptError> {
             Progress::Failed(error) => Err(error),
             Progress::Suspended(_) => unreachable!("nobody suspends it"),
         };
-        // Nobody waits for one that is late.
+        // A late one has no receiver any more.
         let _ = sender.send(result);
     });
     receiver.recv_timeout(END_MAX).unwrap_or_else(|_| panic!("it goes on: {source}"))

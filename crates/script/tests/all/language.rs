@@ -95,6 +95,64 @@ const SUFFIXES: [&str; 6] = ["", "", "*", "+", "-", "?"];
 const OPERATORS: [&str; 14] =
     ["+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and"];
 
+/// Tokens that are put into sources to break them.
+const TOKENS: [&str; 54] = [
+    "and ",
+    "break ",
+    "do ",
+    "else ",
+    "elseif ",
+    "end ",
+    "false ",
+    "for ",
+    "function ",
+    "if ",
+    "in ",
+    "local ",
+    "nil ",
+    "not ",
+    "or ",
+    "repeat ",
+    "return ",
+    "then ",
+    "true ",
+    "until ",
+    "while ",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "#",
+    "==",
+    "~=",
+    "<=",
+    "~",
+    "=",
+    "(",
+    ")",
+    "{",
+    "}",
+    "[",
+    "]",
+    ";",
+    ":",
+    ",",
+    ".",
+    "..",
+    "...",
+    "....",
+    "'",
+    "\"",
+    "[[",
+    "[=[",
+    "--",
+    "--[[",
+    "0x",
+    "1e",
+];
+
 /// Definitions before all pieces: values as texts without addresses, and tables with metamethods.
 const PRELUDE: &str = "local r={}\n\
     local function show(...)\n\
@@ -285,7 +343,7 @@ impl Pieces {
                 ])
             ),
             1 => format!("local t={{{items}}} table.insert(t,{}) return #t,unpack(t)", {
-                // Others ask for so many steps in both.
+                // Other places take billions of steps in both.
                 let place = self.pick(&["1", "2", "-1", "9", "'2'", "nil", "1.5", "'x'"]);
                 format!("{place},{}", self.values(2))
             }),
@@ -327,14 +385,32 @@ impl Pieces {
             3 => format!("return -({a}),#({b})"),
             4 => format!("local t={a} t.x={} return t.x,t.y,t[1]", self.value()),
             5 => format!("return ({a})({})", self.values(2)),
-            _ => format!("return {}",
-                self.pick(&["tostring(M(1))", "getmetatable(M(1)).__index(1,2)",
-                    "getmetatable(setmetatable({},{__metatable='no'}))", "setmetatable(setmetatable({},{__metatable=1}),{})",
-                    "setmetatable({},{__index={x=1}}).x", "setmetatable({},{__index=function(t,k) return k end})[7]",
-                    "setmetatable({},{__call=function(self,...) return select('#',...),... end})(nil,nil)",
-                    "setmetatable(1,{})", "setmetatable({},1)", "getmetatable('').__index==string",
-                    "rawget(M(1),'zz'),rawset(M(2),'a',1).a", "pcall(tostring,setmetatable({},{__tostring=function() return 1 end}))",
-                    "next({},1)", "rawequal(M(1),M(1)),M(1)==M(1)", "M(1)<1", "{}<{}", "1<'2'", "{}..'x'"])),
+            _ => format!(
+                "return {}",
+                self.pick(&[
+                    "tostring(M(1))",
+                    "getmetatable(M(1)).__index(1,2)",
+                    "getmetatable(setmetatable({},{__metatable='no'}))",
+                    "setmetatable(setmetatable({},{__metatable=1}),{})",
+                    "setmetatable({},{__index={x=1}}).x",
+                    "setmetatable({},{__index=function(t,k) \
+             return k end})[7]",
+                    "setmetatable({},{__call=function(self,...) return select('#',...),... \
+             end})(nil,nil)",
+                    "setmetatable(1,{})",
+                    "setmetatable({},1)",
+                    "getmetatable('').__index==string",
+                    "rawget(M(1),'zz'),rawset(M(2),'a',1).a",
+                    "pcall(tostring,setmetatable({},\
+             {__tostring=function() return 1 end}))",
+                    "next({},1)",
+                    "rawequal(M(1),M(1)),M(1)==M(1)",
+                    "M(1)<1",
+                    "{}<{}",
+                    "1<'2'",
+                    "{}..'x'"
+                ])
+            ),
         }
     }
 
@@ -343,7 +419,8 @@ impl Pieces {
         match self.random.usize(..8) {
             0 => format!("local function f(...) return select('#',...),... end return f({values})"),
             1 => format!(
-                "local function f(...) local a,b=... return b,a,arg and arg.n end return f({values})"
+                "local function f(...) local a,b=... return b,a,arg and arg.n end return \
+             f({values})"
             ),
             2 => format!(
                 "local function f(a,b,...) return a,b,... end return f({values}),(f({values}))"
@@ -405,31 +482,64 @@ impl Pieces {
     fn loop_piece(&mut self) -> String {
         let (from, to, step) = (self.pick(&NUMBERS), self.pick(&NUMBERS), self.pick(&NUMBERS));
         match self.random.usize(..6) {
-            0 | 1 => format!("local n,t=0,{{}} for i={from},{to},{step} do n=n+1 t[n]=i if n>5 then break end end return n,unpack(t)"),
-            2 => format!("local f={{}} for i=1,3 do local j=i*{from} f[i]=function() j=j+1 return i,j end end \
-                return f[1](),f[1](),f[3]()"),
+            0 | 1 => format!(
+                "local n,t=0,{{}} for i={from},{to},{step} do n=n+1 t[n]=i if n>5 \
+             then break end end return n,unpack(t)"
+            ),
+            2 => format!(
+                "local f={{}} for i=1,3 do local j=i*{from} f[i]=function() j=j+1 return \
+             i,j end end \
+                return f[1](),f[1](),f[3]()"
+            ),
             3 => "local n=0 repeat local done=n>2 n=n+1 until done return n".to_owned(),
-            4 => "local t={} for k,v in next,{1,2,x=3} do t[#t+1]=tostring(k)..tostring(v) end table.sort(t) return unpack(t)".to_owned(),
-            _ => format!("local i=0 while i<{} do i=i+1 if i>4 then break end end return i", self.pick(&NUMBERS)),
+            4 => "local t={} for k,v in next,{1,2,x=3} do t[#t+1]=tostring(k)..tostring(v) end \
+             table.sort(t) return unpack(t)"
+                .to_owned(),
+            _ => format!(
+                "local i=0 while i<{} do i=i+1 if i>4 then break end end return \
+             i",
+                self.pick(&NUMBERS)
+            ),
         }
     }
 
     fn coroutine_piece(&mut self) -> String {
         let value = self.value();
         match self.random.usize(..9) {
-            0 => format!("local c=coroutine.create(function(a) local b=coroutine.yield(a) return b,{value} end) \
-                return show(coroutine.resume(c,1)),show(coroutine.resume(c,2)),show(coroutine.resume(c)),coroutine.status(c)"),
-            1 => format!("local f=coroutine.wrap(function(...) for i=1,2 do coroutine.yield(i,...) end error({value}) end) \
-                return show(f(7)),show(f()),show(pcall(f)),show(pcall(f))"),
+            0 => format!(
+                "local c=coroutine.create(function(a) local b=coroutine.yield(a) return \
+             b,{value} end) \
+                return show(coroutine.resume(c,1)),show(coroutine.resume(c,2)),\
+             show(coroutine.resume(c)),coroutine.status(c)"
+            ),
+            1 => format!(
+                "local f=coroutine.wrap(function(...) for i=1,2 do \
+             coroutine.yield(i,...) end error({value}) end) \
+                return show(f(7)),show(f()),show(pcall(f)),show(pcall(f))"
+            ),
             2 => "return coroutine.yield(1)".to_owned(),
             3 => "local c=coroutine.create(function() return pcall(coroutine.yield,1) end) \
-                return show(coroutine.resume(c)),show(coroutine.resume(c,5))".to_owned(),
-            4 => "local c c=coroutine.create(function() return coroutine.resume(c) end) return coroutine.resume(c)".to_owned(),
-            5 => "local c=coroutine.wrap(function() table.sort({3,2,1},function(a,b) coroutine.yield() return a<b end) end) return c()".to_owned(),
-            6 => "local c=coroutine.wrap(function() return setmetatable({},{__index=function(t,k) return coroutine.yield(k) end}).x end) return c()".to_owned(),
-            7 => format!("return coroutine.{}({})", self.pick(&["create", "resume", "wrap", "status", "running"]), self.values(2)),
-            _ => "local c=coroutine.create(function() local d=coroutine.wrap(function() coroutine.yield(1) error('in') end) d() d() end) \
-                return show(coroutine.resume(c)),coroutine.status(c)".to_owned(),
+                return show(coroutine.resume(c)),show(coroutine.resume(c,5))"
+                .to_owned(),
+            4 => "local c c=coroutine.create(function() return coroutine.resume(c) end) return \
+             coroutine.resume(c)"
+                .to_owned(),
+            5 => "local c=coroutine.wrap(function() table.sort({3,2,1},function(a,b) \
+             coroutine.yield() return a<b end) end) return c()"
+                .to_owned(),
+            6 => "local c=coroutine.wrap(function() return setmetatable({},{__index=function(t,k) \
+             return coroutine.yield(k) end}).x end) return c()"
+                .to_owned(),
+            7 => format!(
+                "return \
+             coroutine.{}({})",
+                self.pick(&["create", "resume", "wrap", "status", "running"]),
+                self.values(2)
+            ),
+            _ => "local c=coroutine.create(function() local d=coroutine.wrap(function() \
+             coroutine.yield(1) error('in') end) d() d() end) \
+                return show(coroutine.resume(c)),coroutine.status(c)"
+                .to_owned(),
         }
     }
 
@@ -443,13 +553,16 @@ impl Pieces {
             "local function f(n) if n==0 then return 0 end return 1+f(n-1) end return f(15000)",
             "local s='' for i=1,300 do s=s..'(' end return loadstring('return '..s)",
             "local s='return 1' for i=1,300 do s=s..'..1' end return loadstring(s)",
-            "local s={} for i=1,201 do s[i]='local a'..i end return loadstring(table.concat(s,' '))",
+            "local s={} for i=1,201 do s[i]='local a'..i end return loadstring(table.concat(s,' \
+             '))",
             "local s={} for i=1,61 do s[i]='a'..i end local l=table.concat(s,',') \
              return loadstring('local '..l..' return function() return '..l..' end')",
             "local t={} for i=1,300 do t[i]=i end return select('#',unpack(t))",
             "return string.rep('x',-1),string.rep('ab',3),#string.rep('',1e5)",
-            "local function f(...) return select('#',...) end local t={} for i=1,7000 do t[i]=i end return f(unpack(t))",
-        ]).to_owned()
+            "local function f(...) return select('#',...) end local t={} for i=1,7000 do t[i]=i \
+             end return f(unpack(t))",
+        ])
+        .to_owned()
     }
 
     fn piece(&mut self) -> String {
@@ -489,62 +602,6 @@ impl Pieces {
 
     /// A source that is often wrong: a program with some changes.
     pub fn broken(&mut self) -> String {
-        const TOKENS: [&str; 54] = [
-            "and ",
-            "break ",
-            "do ",
-            "else ",
-            "elseif ",
-            "end ",
-            "false ",
-            "for ",
-            "function ",
-            "if ",
-            "in ",
-            "local ",
-            "nil ",
-            "not ",
-            "or ",
-            "repeat ",
-            "return ",
-            "then ",
-            "true ",
-            "until ",
-            "while ",
-            "+",
-            "-",
-            "*",
-            "/",
-            "%",
-            "^",
-            "#",
-            "==",
-            "~=",
-            "<=",
-            "~",
-            "=",
-            "(",
-            ")",
-            "{",
-            "}",
-            "[",
-            "]",
-            ";",
-            ":",
-            ",",
-            ".",
-            "..",
-            "...",
-            "....",
-            "'",
-            "\"",
-            "[[",
-            "[=[",
-            "--",
-            "--[[",
-            "0x",
-            "1e",
-        ];
         let mut text = match self.random.usize(..3) {
             0 => format!("{}\n", self.piece()),
             1 => format!("return function(a,...)\n {}\n end", self.piece()),

@@ -268,7 +268,8 @@ fn keys_and_arguments_are_there_however_a_script_names_them() {
          return load(function() i=i+1 return t[i] end)()",
         "local f={} for name,value in pairs(_G) do f[name]=value end \
          return {f['KE'..'YS'][1],f['AR'..'GV'][1]}",
-        "local all=_G local load=all['load'..'string'] return {load('return KE'..'YS')()[1],ARGV[1]}",
+        "local all=_G local load=all['load'..'string'] return {load('return \
+             KE'..'YS')()[1],ARGV[1]}",
     ] {
         let mut host = Store::default();
         let found = run(&mut interpreter(), &mut host, source.as_bytes(), &[b"k"], &[b"v"]);
@@ -304,7 +305,8 @@ fn tables_of_a_run_are_empty_whatever_was_in_those_before() {
         return 'old' end}) end return #t";
     let script = interpreter.compile(before).expect("it compiles");
     let after = b"local t={} for i=1,40 do local n={i} t[i]=tostring(n[2])..tostring(n.x).. \
-        tostring(getmetatable(n))..#n if t[i]~='nilnilnil1' then return t[i] end n.x=1 end return 'new'";
+        tostring(getmetatable(n))..#n if t[i]~='nilnilnil1' then return t[i] end n.x=1 end return \
+             'new'";
     let after = interpreter.compile(after).expect("it compiles");
     let mut host = Store::default();
     for _ in 0..3 {

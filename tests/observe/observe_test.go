@@ -662,8 +662,9 @@ func TestInfo_NamesAreValkeysOrDeclaredHere(t *testing.T) {
 	}
 	own := regexp.MustCompile(
 		`^(tidemill_version|worker_threads|rcu_flavour|rcu_quiescent|rcu_read_section|` +
-			`parked_sessions|restart_loses_all_data|used_memory_retired(_max)?|` +
-			`lazyfree_pending_bytes|tls_handshakes_\w+|worker\d+(_\w+)?)$`)
+			`parked_sessions|coalesced_waits|restart_loses_all_data|` +
+			`used_memory_retired(_max)?|lazyfree_pending_bytes|tls_handshakes_\w+|` +
+			`worker\d+(_\w+)?)$`)
 	theirs, ours := info(t, valkey, "everything"), info(t, subject, "everything")
 	for name := range ours {
 		if _, known := theirs[name]; !known && !own.MatchString(name) {

@@ -66,14 +66,12 @@ impl<F: Flavour> EventLoop<F> {
         }
     }
 
-    /// Reads once what is missing of a large argument, and behind its end what follows.
+    /// Reads once what is missing of a large argument, and nothing behind its end.
     fn read_large(&mut self, index: usize) -> Option<usize> {
         let Connection { transport, input, .. } = &mut self.connections[index];
         let result = input
             .read_large(|unwritten| rustix::io::read(transport, unwritten).map(|(read, _)| read));
-        let count = self.received(index, result).filter(|_| !self.evict_for_memory_of(index))?;
-        let awaits_more = self.connections[index].input.awaits_large();
-        if awaits_more { Some(count) } else { self.keep(index, READ_BYTES) }
+        self.received(index, result).filter(|_| !self.evict_for_memory_of(index))
     }
 
     /// Reads at most `bytes_max`, which [`READ_BYTES`] bounds, once, and keeps them.

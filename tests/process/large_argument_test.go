@@ -151,7 +151,8 @@ func TestLargeArgument_OfAClientThatGoes(t *testing.T) {
 	expectOK(t, conn, "SET", "k", "before")
 	before := field(t, conn, "memory", "used_memory")
 	part := wire.AppendCommand(nil, []byte("SET"), []byte("k"), make([]byte, 8_000_000))
-	for _, length := range []int{1_000_000, 4_000_000, len(part) - 3, len(part) - 2, len(part) - 1} {
+	whole := len(part)
+	for _, length := range []int{1_000_000, 4_000_000, whole - 3, whole - 2, whole - 1} {
 		sender := server.Dial(t)
 		id := do(t, sender, "CLIENT", "ID").String()[1:]
 		if err := sender.SendRaw(part[:length]); err != nil {

@@ -1,6 +1,8 @@
 //! Random pieces of the language: each family of pieces is one part of Lua 5.1 of which scripts see
 //! every detail. A program runs some pieces, each protected, and answers all that they give.
 
+use crate::tokens::TOKENS;
+
 /// Source of random programs.
 pub struct Pieces {
     random: fastrand::Rng,
@@ -94,64 +96,6 @@ const SUFFIXES: [&str; 6] = ["", "", "*", "+", "-", "?"];
 
 const OPERATORS: [&str; 14] =
     ["+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and"];
-
-/// Tokens that are put into sources to break them.
-const TOKENS: [&str; 54] = [
-    "and ",
-    "break ",
-    "do ",
-    "else ",
-    "elseif ",
-    "end ",
-    "false ",
-    "for ",
-    "function ",
-    "if ",
-    "in ",
-    "local ",
-    "nil ",
-    "not ",
-    "or ",
-    "repeat ",
-    "return ",
-    "then ",
-    "true ",
-    "until ",
-    "while ",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "^",
-    "#",
-    "==",
-    "~=",
-    "<=",
-    "~",
-    "=",
-    "(",
-    ")",
-    "{",
-    "}",
-    "[",
-    "]",
-    ";",
-    ":",
-    ",",
-    ".",
-    "..",
-    "...",
-    "....",
-    "'",
-    "\"",
-    "[[",
-    "[=[",
-    "--",
-    "--[[",
-    "0x",
-    "1e",
-];
 
 /// Definitions before all pieces: values as texts without addresses, and tables with metamethods.
 const PRELUDE: &str = "local r={}\n\

@@ -9,3 +9,4 @@ mod programs;
 mod runs;
 mod safety;
 mod scripts;
+mod tokens;

@@ -71,7 +71,7 @@ PORT_MIN = 10100
 PORTS_PER_UNIT = 500
 PORT_RANGES = 20
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# What the suite says of a figure outside of its bounds: the figure, and the upper bound.
+# The suite's words for a figure outside of its bounds, with the figure and the upper bound.
 OUT_OF_RANGE = re.compile(r"Expected '(\d+)' to be between to '\d+' and '(\d+)'")
 # Milliseconds above a bound that count as the machine's.
 LATE_MS_MAX = 500
